@@ -86,4 +86,17 @@ impl AfPacketError {
             _ => Self::System { interface, call, source },
         }
     }
+
+    /// Wraps the error of `call`, which asked for a ring of `bytes` bytes.
+    pub(super) fn no_ring(
+        interface: &str,
+        call: &'static str,
+        bytes: usize,
+    ) -> impl FnOnce(io::Error) -> Self {
+        let interface = interface.to_owned();
+        move |source| match source.raw_os_error() {
+            Some(libc::ENOMEM) => Self::NoMemory { interface, bytes },
+            _ => Self::System { interface, call, source },
+        }
+    }
 }

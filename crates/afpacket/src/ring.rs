@@ -76,18 +76,16 @@ impl Ring {
         check_shape(options)?;
         let program = checked_program(&options.filter, options.direction)?;
         let fail = |call| AfPacketError::system(interface, call);
-        let socket = match options.inherited {
-            None => Socket::new().map_err(fail("socket(AF_PACKET)"))?,
-            Some(number) => Socket::inherited(number)
-                .map_err(|source| AfPacketError::BadInherited { number, source })?,
-        };
+        let socket = Socket::for_ring(interface, options.inherited)?;
         let found = Interface::find(&socket, interface)?;
         configure(&socket, options).map_err(fail("setting up a packet socket"))?;
         let request = request(options);
         let bytes = options.block_bytes * options.blocks;
-        socket
-            .set(libc::PACKET_RX_RING, &request)
-            .map_err(|error| no_memory(error, interface, bytes))?;
+        socket.set(libc::PACKET_RX_RING, &request).map_err(AfPacketError::no_ring(
+            interface,
+            "PACKET_RX_RING",
+            bytes,
+        ))?;
         let memory = RingMemory::map(socket.as_fd(), options.block_bytes, options.blocks)
             .map_err(fail("mmap of a packet ring"))?;
         connect(&socket, &found, options, &program).map_err(fail("attaching a packet socket"))?;
@@ -381,13 +379,5 @@ fn join(socket: &Socket, fanout: &Fanout) -> io::Result<()> {
     match &fanout.mode {
         FanoutMode::Program(program) if !program.is_empty() => socket.set_fanout_program(program),
         _ => Ok(()),
-    }
-}
-
-fn no_memory(source: io::Error, interface: &str, bytes: usize) -> AfPacketError {
-    let interface = interface.to_owned();
-    match source.raw_os_error() {
-        Some(libc::ENOMEM) => AfPacketError::NoMemory { interface, bytes },
-        _ => AfPacketError::System { interface, call: "PACKET_RX_RING", source },
     }
 }

@@ -9,6 +9,8 @@ use burstline_sys::interface::LinkState;
 use burstline_sys::option::{SocketOption, check, read_option, set_option};
 use libc::{c_int, sockaddr_ll, socklen_t};
 
+use super::AfPacketError;
+
 /// A packet socket for a program to be started with fewer rights: it is bound to nothing, and
 /// stays open in programs that this process starts. Its number is for
 /// [`RingOptions::inherited`](super::RingOptions::inherited) there. Needs `CAP_NET_RAW`.
@@ -40,7 +42,7 @@ impl Socket {
     ///
     /// # Errors
     /// `EBADF` if there is none, `EPROTOTYPE` if it is something else.
-    pub(super) fn inherited(number: RawFd) -> io::Result<Self> {
+    fn inherited(number: RawFd) -> io::Result<Self> {
         // SAFETY: the call takes no pointer, and a wrong number is an error.
         let fd = check(unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 3) })?;
         // SAFETY: the descriptor is new, and nobody else knows it.
@@ -50,6 +52,22 @@ impl Socket {
         let fits = (domain, kind) == (libc::AF_PACKET, libc::SOCK_RAW)
             && socket.address()?.sll_protocol == 0;
         fits.then_some(socket).ok_or_else(|| io::Error::from_raw_os_error(libc::EPROTOTYPE))
+    }
+
+    /// A socket for a ring on `interface`: a new one, or a copy of the descriptor that the parent
+    /// process left open as number `inherited`.
+    ///
+    /// # Errors
+    /// [`AfPacketError`], each variant as it says.
+    pub(super) fn for_ring(
+        interface: &str,
+        inherited: Option<RawFd>,
+    ) -> Result<Self, AfPacketError> {
+        match inherited {
+            None => Self::new().map_err(AfPacketError::system(interface, "socket(AF_PACKET)")),
+            Some(number) => Self::inherited(number)
+                .map_err(|source| AfPacketError::BadInherited { number, source }),
+        }
     }
 
     /// Attaches it to an interface. `protocol` is an `ETH_P_` number; 0 to receive nothing.

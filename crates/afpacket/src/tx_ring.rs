@@ -101,11 +101,7 @@ impl TxRing {
             return Err(AfPacketError::BadTxRing { slots });
         }
         let fail = |call| AfPacketError::system(interface, call);
-        let socket = match options.inherited {
-            None => Socket::new().map_err(fail("socket(AF_PACKET)"))?,
-            Some(number) => Socket::inherited(number)
-                .map_err(|source| AfPacketError::BadInherited { number, source })?,
-        };
+        let socket = Socket::for_ring(interface, options.inherited)?;
         let found = Interface::find(&socket, interface)?;
         let longest = LINK_HEADER + found.mtu as usize;
         let slot_bytes = TxMemory::slot_for(longest).max(SLOT_BYTES_MIN);
@@ -118,13 +114,11 @@ impl TxRing {
             tp_frame_size: slot_bytes as c_uint,
             tp_frame_nr: slots as c_uint,
         };
-        socket.set(libc::PACKET_TX_RING, &request).map_err(|source| {
-            let interface = interface.to_owned();
-            match source.raw_os_error() {
-                Some(libc::ENOMEM) => AfPacketError::NoMemory { interface, bytes },
-                _ => AfPacketError::System { interface, call: "PACKET_TX_RING", source },
-            }
-        })?;
+        socket.set(libc::PACKET_TX_RING, &request).map_err(AfPacketError::no_ring(
+            interface,
+            "PACKET_TX_RING",
+            bytes,
+        ))?;
         let memory = TxMemory::map(socket.as_fd(), slot_bytes, slots)
             .map_err(fail("mmap of a packet ring"))?;
         socket.bind(found.index, 0).map_err(fail("attaching a packet socket"))?;

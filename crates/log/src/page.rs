@@ -17,6 +17,10 @@ use crate::protocol::ReaderPage;
 /// A log's readers may not ask for less than this in a reader's page, in bytes.
 pub(crate) const PAGE_BYTES: usize = 4096;
 
+/// What the word `attached` says: 0 at first, then for good one of these.
+const CLAIMED: u32 = 1;
+const REVOKED: u32 = 2;
+
 #[repr(C)]
 struct PageLayout {
     pins: Line<[AtomicU32; MAX_WINDOW]>,
@@ -47,17 +51,22 @@ impl PageView {
         Self(base)
     }
 
-    /// Claims the page for a reader of another process; false if one has claimed it before.
-    /// A page serves one reader in its life: two would clear each other's pins.
+    /// Claims the page for a reader of another process; false if one has claimed it before, or
+    /// nobody may any more. A page serves one reader in its life: two would clear each other's
+    /// pins.
     pub(crate) fn claim(&self) -> bool {
-        self.layout().attached.0.swap(1, Relaxed) == 0 // one word decides, it carries no memory
+        self.decide(CLAIMED)
     }
 
     /// Has every later [`claim`](Self::claim) fail; false if one has succeeded.
     pub(crate) fn revoke(&self) -> bool {
-        const REVOKED: u32 = 2;
-        // As for `claim`: whichever of the two came first has decided.
-        self.layout().attached.0.compare_exchange(0, REVOKED, Relaxed, Relaxed).is_ok()
+        self.decide(REVOKED)
+    }
+
+    /// Whoever comes first decides whose the page is, for good.
+    fn decide(&self, word: u32) -> bool {
+        // One word decides, it carries no memory.
+        self.layout().attached.0.compare_exchange(0, word, Relaxed, Relaxed).is_ok()
     }
 
     /// Reader: says what it has seen, for people to look at: packets delivered, packets missed,
@@ -76,7 +85,7 @@ impl PageView {
 
     /// Whether a reader of another process has made the page its own.
     pub(crate) fn is_claimed(&self) -> bool {
-        self.layout().attached.0.load(Relaxed) == 1
+        self.layout().attached.0.load(Relaxed) == CLAIMED
     }
 
     #[inline]
@@ -101,5 +110,26 @@ impl ReaderPage for PageView {
     #[inline]
     fn waiting(&self) -> &AtomicU32 {
         &self.layout().waiting.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_claim_or_a_revocation_stands_whatever_comes_after_it() {
+        #[repr(align(64))]
+        struct Bytes([u8; PAGE_BYTES]);
+        for is_claimed in [true, false] {
+            let mut bytes = Bytes([0; PAGE_BYTES]);
+            // SAFETY: as many bytes, aligned to 64, which outlive the view and are touched by it
+            // alone.
+            let page = unsafe { PageView::over(NonNull::from(&mut bytes.0).cast()) };
+            assert!(!page.is_claimed());
+            assert!(if is_claimed { page.claim() } else { page.revoke() });
+            assert!(!page.claim() && !page.revoke());
+            assert_eq!(page.is_claimed(), is_claimed);
+        }
     }
 }

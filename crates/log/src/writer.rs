@@ -210,11 +210,6 @@ impl Writer {
         Appended::Whole
     }
 
-    /// Whether packets go past the caches now: see [`Handoff`](crate::Handoff).
-    pub fn is_far(&self) -> bool {
-        self.way.is_far()
-    }
-
     /// Room for a packet of `length` bytes to be filled in place, or `None` when the log is full.
     /// `length` must be in `[0, max_packet_bytes]`.
     #[inline]
@@ -236,7 +231,7 @@ impl Writer {
     /// Makes all that was appended visible to readers, and wakes those who sleep. To be called
     /// once after each receive poll: once a packet costs two thirds of the rate.
     ///
-    /// Cost: one store, one fence, one load per reader; a system call only if somebody sleeps.
+    /// Cost: one store, one load per reader; a system call only if somebody sleeps.
     #[inline]
     pub fn publish(&mut self) {
         if self.edge.high() != self.published_high {

@@ -37,6 +37,7 @@
 #![cfg_attr(miri, allow(dead_code))]
 
 pub mod bpf;
+mod end;
 mod error;
 mod frames;
 pub mod inject;
@@ -54,11 +55,12 @@ mod system;
 mod tests;
 mod umem;
 
+pub use end::QueueEnd;
 pub use error::XdpError;
 pub use interface::XdpInterface;
 pub use options::{Copying, SenderOptions, SocketOptions};
 pub use outgoing::SenderCounts;
-pub use passage::{Census, Fate, Passage, PassageOptions, Passed, QueueEnd};
+pub use passage::{Census, Fate, Passage, PassageOptions, Passed};
 pub use redirect::{QueueCounts, QueueSlot, Redirect, RedirectOptions};
 pub use sender::Sender;
 pub use socket::{Received, Socket, SocketStatistics};

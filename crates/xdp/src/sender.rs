@@ -21,8 +21,9 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
+use super::end::QueueEnd;
 use super::frames::{FrameMemory, FrameShape};
-use super::interface::{self, Questions, XdpInterface};
+use super::interface::XdpInterface;
 use super::outgoing::{Outgoing, SenderCounts};
 use super::setup::{Binding, RING_MIN, bind, is_shape};
 use super::system::RawSocket;
@@ -34,14 +35,11 @@ use burstline_sys::limits;
 pub struct Sender {
     // In this order: rings and socket are closed before the memory goes away.
     out: Outgoing,
-    socket: Arc<RawSocket>,
+    end: QueueEnd,
     memory: Arc<FrameMemory>,
     /// Newest last, and taken from there: those are in the cache.
     free: Vec<u32>,
     lent: Vec<u64>,
-    questions: Questions,
-    interface: XdpInterface,
-    queue: u32,
 }
 
 impl Sender {
@@ -55,14 +53,7 @@ impl Sender {
         if !is_shape(frames, frame_bytes, 0) {
             return Err(XdpError::BadShape { frames, frame_bytes, entries: frames });
         }
-        let fail = |call| XdpError::system(interface, call);
-        let socket = Arc::new(RawSocket::new().map_err(fail("socket(AF_XDP)"))?);
-        let questions = Questions::new().map_err(fail("socket(AF_UNIX)"))?;
-        let found = XdpInterface::find(&questions, interface)?;
-        if queue >= found.queues {
-            let (interface, queues) = (interface.to_owned(), found.queues);
-            return Err(XdpError::NoSuchQueue { interface, queue, queues });
-        }
+        let end = QueueEnd::new(interface, queue)?;
         let (pages, node) = (options.pages, options.node);
         let shape = FrameShape { frames, frame_bytes, tail_bytes: 0, pages, node };
         let memory = Arc::new(FrameMemory::create(interface, &shape)?);
@@ -71,36 +62,33 @@ impl Sender {
         // SAFETY: the fields of `Sender` are dropped in such an order that the memory goes last,
         // and on errors before there is one the kernel has no frame. Frames are touched only while
         // they are in `free` (S1).
-        unsafe { memory.register(&socket, interface) }?;
-        let mut out =
-            rings(&socket, frames, options.needs_wakeup).map_err(fail("setting up XDP rings"))?;
+        unsafe { memory.register(end.socket(), interface) }?;
+        let mut out = rings(end.socket(), frames, options.needs_wakeup)
+            .map_err(XdpError::system(interface, "setting up XDP rings"))?;
         let binding = Binding {
             copying: options.copying,
             needs_wakeup: options.needs_wakeup,
             is_multi_buffer: false,
         };
-        bind(&socket, &found, queue, &binding)?;
+        bind(&end, &binding)?;
         out.begin();
         Ok(Self {
             out,
-            socket,
+            end,
             memory,
             free: (0..frames).rev().collect(),
             lent: vec![0; (frames as usize).div_ceil(64)],
-            questions,
-            interface: found,
-            queue,
         })
     }
 
     /// The interface as it was when the socket was opened.
     pub fn interface(&self) -> &XdpInterface {
-        &self.interface
+        self.end.interface()
     }
 
     /// The queue.
     pub fn queue(&self) -> u32 {
-        self.queue
+        self.end.queue()
     }
 
     /// Whether the device reads the frames itself.
@@ -163,10 +151,7 @@ impl Sender {
             free.push(frame);
             true
         });
-        reclaimed.map_err(|address| {
-            let (interface, queue) = (self.interface.link.name.clone(), self.queue);
-            XdpError::BadDescriptor { interface, queue, address, length: 0 }
-        })
+        reclaimed.map_err(|address| self.end.bad_descriptor(address, 0))
     }
 
     /// What became of the packets so far, as of the last [`send`](Self::send) and
@@ -185,13 +170,13 @@ impl Sender {
     /// # Errors
     /// What the kernel says, other than that the interface is gone.
     pub fn link_state(&self) -> io::Result<LinkState> {
-        interface::link_state(&self.socket, &self.questions, self.interface.link.index)
+        self.end.link_state()
     }
 }
 
 impl AsFd for Sender {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+        self.end.as_fd()
     }
 }
 

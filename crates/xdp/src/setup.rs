@@ -4,8 +4,7 @@ use std::os::fd::BorrowedFd;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::interface::XdpInterface;
-use super::system::RawSocket;
+use super::end::QueueEnd;
 use super::{Copying, XdpError};
 
 /// A socket that was just closed gives its queue back some 80 ms later (seen), not at once.
@@ -37,13 +36,9 @@ pub(super) fn is_shape(frames: u32, frame_bytes: u32, tail_bytes: usize) -> bool
 
 /// Binds, waits for a queue that is taken, and does without several frames a packet where the
 /// kernel or the driver cannot: returns whether they can.
-pub(super) fn bind(
-    socket: &RawSocket,
-    interface: &XdpInterface,
-    queue: u32,
-    wanted: &Binding,
-) -> Result<bool, XdpError> {
-    let name = || interface.link.name.clone();
+pub(super) fn bind(end: &QueueEnd, wanted: &Binding) -> Result<bool, XdpError> {
+    let (link, queue) = (&end.interface().link, end.queue());
+    let name = || link.name.clone();
     let mut flags = match wanted.copying {
         Copying::Auto => 0,
         Copying::Copy => libc::XDP_COPY,
@@ -57,7 +52,7 @@ pub(super) fn bind(
     }
     let patience = Instant::now() + BUSY_PATIENCE;
     loop {
-        let Err(error) = socket.bind(interface.link.index, queue, flags, None) else {
+        let Err(error) = end.socket().bind(link.index, queue, flags, None) else {
             return Ok(flags & libc::XDP_USE_SG != 0);
         };
         match error.raw_os_error() {
@@ -69,25 +64,19 @@ pub(super) fn bind(
             Some(libc::EOPNOTSUPP | libc::EINVAL) if wanted.copying == Copying::Zero => {
                 return Err(XdpError::NoZeroCopy { interface: name() });
             }
-            _ => {
-                return Err(XdpError::system(&interface.link.name, "binding an XDP socket")(error));
-            }
+            _ => return Err(XdpError::system(&link.name, "binding an XDP socket")(error)),
         }
     }
 }
 
-/// Binds a socket to a queue over the frames of `owner`, which is bound, and in the same mode. A
-/// queue that is taken is waited for.
-pub(super) fn bind_shared(
-    socket: &RawSocket,
-    interface: &XdpInterface,
-    queue: u32,
-    owner: BorrowedFd<'_>,
-) -> Result<(), XdpError> {
-    let name = || interface.link.name.clone();
+/// Binds to a queue over the frames of `owner`, which is bound, and in the same mode. A queue that
+/// is taken is waited for.
+pub(super) fn bind_shared(end: &QueueEnd, owner: BorrowedFd<'_>) -> Result<(), XdpError> {
+    let (link, queue) = (&end.interface().link, end.queue());
+    let name = || link.name.clone();
     let patience = Instant::now() + BUSY_PATIENCE;
     loop {
-        let bound = socket.bind(interface.link.index, queue, libc::XDP_SHARED_UMEM, Some(owner));
+        let bound = end.socket().bind(link.index, queue, libc::XDP_SHARED_UMEM, Some(owner));
         let Err(error) = bound else { return Ok(()) };
         match error.raw_os_error() {
             Some(libc::EBUSY) if Instant::now() < patience => thread::sleep(BUSY_PAUSE),
@@ -95,7 +84,7 @@ pub(super) fn bind_shared(
             Some(libc::EOPNOTSUPP) => return Err(XdpError::NoZeroCopy { interface: name() }),
             _ => {
                 let call = "binding an XDP socket to shared frames (Linux 5.10)";
-                return Err(XdpError::system(&interface.link.name, call)(error));
+                return Err(XdpError::system(&link.name, call)(error));
             }
         }
     }

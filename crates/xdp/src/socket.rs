@@ -6,7 +6,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use burstline_log::{FrameSource, Frames};
 use libc::{c_int, xdp_desc};
 
-use super::interface::{self, Questions, XdpInterface};
+use super::end::QueueEnd;
+use super::interface::XdpInterface;
 use super::ring::Ring;
 use super::setup::{Binding, RING_MIN, bind, is_ring, is_shape};
 use super::system::RawSocket;
@@ -78,15 +79,11 @@ pub struct Socket {
     // Before the UMEM: the rings and the socket are closed before its memory goes away.
     fill: Ring<u64>,
     rx: Ring<xdp_desc>,
-    socket: RawSocket,
+    end: QueueEnd,
     umem: Umem,
     /// Frames that are held, to go back into the fill ring.
     taken: Vec<u32>,
     gathering: Gathering,
-    questions: Questions,
-    interface: XdpInterface,
-    queue: u32,
-    is_zero_copy: bool,
     is_multi_buffer: bool,
     /// Whether to wake the kernel at every turn, because it does not say when it needs that.
     is_always_told: bool,
@@ -144,8 +141,8 @@ impl Socket {
             needs_wakeup: options.needs_wakeup,
             is_multi_buffer: options.is_multi_buffer,
         };
-        this.is_multi_buffer = bind(&this.socket, &this.interface, queue, &binding)?;
-        this.is_zero_copy = this.socket.is_zero_copy().unwrap_or(false);
+        this.is_multi_buffer = bind(&this.end, &binding)?;
+        this.end.begin();
         this.prefer_busy_poll(options.busy_poll_packets)?;
         Ok(this)
     }
@@ -161,34 +158,24 @@ impl Socket {
 
     fn unbound(interface: &str, queue: u32, options: &SocketOptions) -> Result<Self, XdpError> {
         check_shape(options)?;
-        let fail = |call| XdpError::system(interface, call);
-        let socket = RawSocket::new().map_err(fail("socket(AF_XDP)"))?;
-        let questions = Questions::new().map_err(fail("socket(AF_UNIX)"))?;
-        let found = XdpInterface::find(&questions, interface)?;
-        if queue >= found.queues {
-            let (interface, queues) = (interface.to_owned(), found.queues);
-            return Err(XdpError::NoSuchQueue { interface, queue, queues });
-        }
+        let end = QueueEnd::new(interface, queue)?;
         let umem = Umem::create(interface, options)?;
         // Kernels before 5.11 count this way. What cannot be had shows when frames are registered.
         let _ = limits::allow_locked_memory(umem.extent() as u64);
         // SAFETY: the fields of `Socket` are dropped in such an order that the memory goes last,
         // and on errors before there is one the kernel has no frame. Frames are touched only
         // while held (X1).
-        unsafe { umem.memory().register(&socket, interface) }?;
-        set_rings(&socket, options).map_err(fail("setting up XDP rings"))?;
-        let (fill, rx) = map_rings(&socket, options).map_err(fail("mmap of XDP rings"))?;
+        unsafe { umem.memory().register(end.socket(), interface) }?;
+        let fail = |call| XdpError::system(interface, call);
+        set_rings(end.socket(), options).map_err(fail("setting up XDP rings"))?;
+        let (fill, rx) = map_rings(end.socket(), options).map_err(fail("mmap of XDP rings"))?;
         let mut this = Self {
             fill,
             rx,
-            socket,
+            end,
             umem,
             taken: Vec::with_capacity(options.frames as usize),
             gathering: Gathering::default(),
-            questions,
-            interface: found,
-            queue,
-            is_zero_copy: false,
             is_multi_buffer: false,
             is_always_told: !options.needs_wakeup || options.busy_poll_packets.is_some(),
         };
@@ -198,17 +185,17 @@ impl Socket {
 
     /// The interface as it was when the socket was opened.
     pub fn interface(&self) -> &XdpInterface {
-        &self.interface
+        self.end.interface()
     }
 
     /// The queue.
     pub fn queue(&self) -> u32 {
-        self.queue
+        self.end.queue()
     }
 
     /// Whether the device writes into the UMEM itself.
     pub fn is_zero_copy(&self) -> bool {
-        self.is_zero_copy
+        self.end.is_zero_copy()
     }
 
     /// Whether packets may take several frames: none is then lost for its length.
@@ -240,7 +227,7 @@ impl Socket {
             let desc = self.rx.pop();
             let frame = self.umem.frame_of(desc.addr, desc.len);
             let Some(frame) = frame.filter(|&frame| self.umem.hold(frame)) else {
-                return Err(self.bad_descriptor(&desc));
+                return Err(self.end.bad_descriptor(desc.addr, desc.len));
             };
             self.taken.push(frame);
             let (offset, length) = (desc.addr as u32, desc.len);
@@ -287,7 +274,7 @@ impl Socket {
     pub fn wake_kernel(&self) {
         if self.is_always_told || self.fill.needs_wakeup() {
             // What goes wrong shows in `link_state`.
-            let _ = self.socket.kick_receive();
+            let _ = self.end.socket().kick_receive();
         }
     }
 
@@ -303,7 +290,7 @@ impl Socket {
     /// # Errors
     /// What the kernel says.
     pub fn statistics(&self) -> io::Result<SocketStatistics> {
-        self.socket.statistics().map(SocketStatistics::from)
+        self.end.statistics()
     }
 
     /// How the interface is now. Cost: up to six system calls.
@@ -311,7 +298,7 @@ impl Socket {
     /// # Errors
     /// What the kernel says, other than that the interface is gone.
     pub fn link_state(&self) -> io::Result<LinkState> {
-        interface::link_state(&self.socket, &self.questions, self.interface.link.index)
+        self.end.link_state()
     }
 
     /// Puts all frames into the fill ring.
@@ -324,13 +311,13 @@ impl Socket {
 
     fn prefer_busy_poll(&self, packets: Option<u16>) -> Result<(), XdpError> {
         let Some(packets) = packets else { return Ok(()) };
-        let fail = || XdpError::system(&self.interface.link.name, "asking for busy polling");
+        let fail = || XdpError::system(&self.interface().link.name, "asking for busy polling");
         for (option, value) in [
             (SO_PREFER_BUSY_POLL, 1),
             (libc::SO_BUSY_POLL, BUSY_POLL_US),
             (SO_BUSY_POLL_BUDGET, c_int::from(packets)),
         ] {
-            self.socket.set_at(libc::SOL_SOCKET, option, &value).map_err(fail())?;
+            self.end.socket().set_at(libc::SOL_SOCKET, option, &value).map_err(fail())?;
         }
         Ok(())
     }
@@ -363,19 +350,12 @@ impl Socket {
         *now = Gathering { at, ..Gathering::default() };
         Some(packet)
     }
-
-    #[cold]
-    #[inline(never)]
-    fn bad_descriptor(&self, desc: &xdp_desc) -> XdpError {
-        let (interface, queue) = (self.interface.link.name.clone(), self.queue);
-        XdpError::BadDescriptor { interface, queue, address: desc.addr, length: desc.len }
-    }
 }
 
 impl AsFd for Socket {
     /// Readable when the rx ring has packets.
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+        self.end.as_fd()
     }
 }
 

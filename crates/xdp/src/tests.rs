@@ -13,6 +13,17 @@ use burstline_sys::namespace::enter_new_network;
 /// Long enough for a crowded machine; only a test that fails waits so long.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+pub(super) fn ip(command: &str) {
+    assert!(Command::new("ip").args(command.split(' ')).status().unwrap().success(), "{command}");
+}
+
+/// Makes a veth pair, `v0` and `v1`, in the namespace of this thread.
+pub(super) fn make_pair() {
+    ["link add v0 type veth peer name v1", "link set v0 up", "link set v1 up"]
+        .into_iter()
+        .for_each(ip);
+}
+
 /// Runs a test in a namespace with a veth pair, `v0` and `v1`; says aloud if it may not.
 pub(super) fn with_pair(test: &str, job: impl FnOnce() + Send + 'static) {
     let outcome = thread::spawn(move || {
@@ -21,9 +32,7 @@ pub(super) fn with_pair(test: &str, job: impl FnOnce() + Send + 'static) {
         for which in ["all", "default"] {
             let _ = fs::write(format!("/proc/sys/net/ipv6/conf/{which}/disable_ipv6"), "1");
         }
-        for command in ["link add v0 type veth peer name v1", "link set v0 up", "link set v1 up"] {
-            assert!(Command::new("ip").args(command.split(' ')).status().unwrap().success());
-        }
+        make_pair();
         Sender::open("v0", 0, &SenderOptions::default())?;
         job();
         Ok::<_, XdpError>(())
@@ -40,6 +49,15 @@ pub(super) fn with_pair(test: &str, job: impl FnOnce() + Send + 'static) {
 
 /// Takes what arrives that is ours, up to `count` packets.
 fn arrived(ring: &mut Ring, count: usize) -> Vec<Vec<u8>> {
+    arrived_where(ring, count, |frame| frame[12..14] == [0x88, 0xb5])
+}
+
+/// Takes what arrives and is wanted, up to `count` packets.
+pub(super) fn arrived_where(
+    ring: &mut Ring,
+    count: usize,
+    is_wanted: impl Fn(&[u8]) -> bool,
+) -> Vec<Vec<u8>> {
     let (mut all, start) = (Vec::new(), Instant::now());
     while all.len() < count {
         assert!(start.elapsed() < PATIENCE, "{} of {count}", all.len());
@@ -53,7 +71,7 @@ fn arrived(ring: &mut Ring, count: usize) -> Vec<Vec<u8>> {
         }
         let bytes = block.into_bytes();
         let frames = places.into_iter().map(|(at, length)| bytes[at..at + length].to_vec());
-        all.extend(frames.filter(|frame| frame[12..14] == [0x88, 0xb5]));
+        all.extend(frames.filter(|frame| is_wanted(frame)));
     }
     all
 }
@@ -100,9 +118,6 @@ fn what_is_sent_arrives_and_its_frames_come_back() {
 #[test]
 fn what_the_driver_drops_is_counted_and_what_waits_is_kept() {
     with_pair("what_the_driver_drops_is_counted_and_what_waits_is_kept", || {
-        let ip = |command: &str| {
-            assert!(Command::new("ip").args(command.split(' ')).status().unwrap().success());
-        };
         let mut sender = Sender::open("v0", 0, &SenderOptions::default()).unwrap();
         let send = |sender: &mut Sender, count| {
             (0..count).for_each(|number| assert!(sender.push(&frame(number, 60))));
@@ -135,8 +150,7 @@ fn what_the_driver_drops_is_counted_and_what_waits_is_kept() {
 #[test]
 fn an_address_with_a_label_is_its_interfaces() {
     with_pair("an_address_with_a_label_is_its_interfaces", || {
-        let command = "address add 10.9.9.9/24 dev v0 label v0:login";
-        assert!(Command::new("ip").args(command.split(' ')).status().unwrap().success());
+        ip("address add 10.9.9.9/24 dev v0 label v0:login");
         assert!(
             burstline_sys::interface::addresses()
                 .contains(&("v0".to_owned(), [10, 9, 9, 9].into()))

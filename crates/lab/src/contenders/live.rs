@@ -10,6 +10,8 @@
 //! The generator's core is the injector's. The kernel works there before a socket, or a part of the
 //! kernel, has a packet. So both cores count where packets are passed on or sent.
 
+mod measured;
+
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use std::{fs, thread};
@@ -17,19 +19,19 @@ use std::{fs, thread};
 use burstline_sys::affinity::CoreId;
 use burstline_testbed::{Amount, Target};
 
-use super::core::{Seen, Watch};
+use super::core::Watch;
 use super::seconds::{self, LostBySecond, Seconds, Whom};
 use super::{Adapter, Job, Sample, duplex, latency};
-use crate::conditions::cycles_per_second;
 use crate::contest::go_on;
 use crate::live::{Contender, Load, Need, ON_DISK, Road, STARTER, Store, missing_of};
-use crate::perf::counters::Event;
 use crate::programs::{Launch, Memory, READY_WITHIN, Words};
 use crate::record::Pages;
 use crate::rfc2544;
 use crate::scenario::machine::{Served, on_hosts};
 use crate::scenario::{Rate, Work};
 use crate::threads::Cores;
+use measured::Measured;
+pub(super) use measured::events;
 
 /// Bytes that a frame takes on the line beyond itself, FCS counted: preamble 8, gap 12.
 /// Source: IEEE 802.3, 3.1.1 and 4.4.2.
@@ -37,9 +39,6 @@ pub(crate) const LINE_BYTES: u32 = 20;
 
 /// The MTU of the cables, unless frames are longer.
 const MTU: u32 = 1500;
-
-/// What a stage by the contender's own account has in front of its name.
-const OWN: &str = "own ";
 
 /// From its first packet until it is measured.
 const WARM_UP: Duration = Duration::from_millis(300);
@@ -392,109 +391,4 @@ pub(super) fn wait_until_sent(
     }
     thread::sleep(WARM_UP);
     Ok(())
-}
-
-/// What counters say, for this many packets.
-pub(super) fn events(seen: &Seen, delivered: f64, sample: &mut Sample) {
-    let of = |event| {
-        let found = seen.events.iter().find(|(known, _)| *known == event);
-        found.map(|&(_, count)| count as f64)
-    };
-    for event in Event::SOFTWARE {
-        if let Some(count) = of(event) {
-            sample.set(event.name(), "per million packets", count * 1e6 / delivered.max(1.0));
-        }
-    }
-    for event in Event::HARDWARE {
-        if let Some(count) = of(event) {
-            sample.set(event.name(), "per packet", count / delivered.max(1.0));
-        }
-    }
-    if let (Some(instructions), Some(cycles)) = (of(Event::Instructions), of(Event::Cycles)) {
-        sample.set("ipc", "instructions per cycle", instructions / cycles.max(1.0));
-    }
-}
-
-/// What one turn gave.
-struct Measured {
-    /// From its start until it could be measured.
-    ready: Duration,
-    seconds: f64,
-    seen: Seen,
-    own: Own,
-}
-
-impl Measured {
-    /// The figures that every live work has.
-    fn sample(&self, job: &Job<'_>) -> Sample {
-        let mut sample = Sample::default();
-        let delivered = self.own.delivered as f64;
-        let pps = delivered / self.seconds;
-        let bits = |bytes: u32| pps * f64::from(bytes) * 8.0 / 1e9;
-        let (l2, line) = (bits(job.size_bytes - 4), bits(job.size_bytes + LINE_BYTES));
-        sample.set("ready_s", "s", self.ready.as_secs_f64());
-        sample.set("packets", "packets", delivered);
-        sample.set("mpps", "Mpps", pps / 1e6);
-        sample.set_on("l2_gbps", "Gbit/s", "l2", l2);
-        sample.set_on("line_gbps", "Gbit/s", "line", line);
-        sample.set_on("line_percent", "%", "line", 100.0 * line / job.link_gbps);
-        let percent = |seconds: f64| 100.0 * seconds / self.seconds;
-        let cpu_percent = percent(self.seen.time.busy());
-        sample.set("cpu_percent", "% of a core", cpu_percent);
-        let busy_s = self.seen.busy_of(&job.places.contender).max(f64::MIN_POSITIVE);
-        sample.set("mpps_per_busy_s", "M/busy s", delivered / busy_s / 1e6);
-        sample.set("cpu_ns", "ns per packet", self.seen.time.busy() * 1e9 / delivered.max(1.0));
-        sample.set_on("rho", "% per Gbit/s", "line", cpu_percent / line.max(f64::MIN_POSITIVE));
-        let millions = delivered.max(1.0) / 1e6;
-        sample.set("interrupts", "per million packets", self.seen.interrupts as f64 / millions);
-        sample.set("softirqs", "per million packets", self.seen.softirqs as f64 / millions);
-        events(&self.seen, delivered, &mut sample);
-        self.stages(&percent, (line, job.work.comes_out()), &mut sample);
-        sample.symbols.clone_from(&self.seen.symbols);
-        sample.losses.clone_from(&self.own.losses);
-        sample.pages = self.own.pages;
-        sample.lost_each_second.clone_from(&self.own.lost_each_second);
-        sample
-    }
-
-    /// By the kernel's account; by samples of what ran; and, where the contender says so, by its
-    /// own: those have `own` in front.
-    /// Where the time of the generator's core is in it (`is_of_both`), what is left is not idle.
-    fn stages(
-        &self,
-        percent: &impl Fn(f64) -> f64,
-        (line, is_of_both): (f64, bool),
-        sample: &mut Sample,
-    ) {
-        let time = self.seen.time;
-        for (name, seconds) in
-            [("user", time.user), ("system", time.system), ("interrupts", time.interrupts)]
-        {
-            sample.stages.push((name.to_owned(), percent(seconds)));
-        }
-        let mut idle = None;
-        if !self.own.busy.is_empty() {
-            let busy: f64 = self.own.busy.iter().map(|(_, seconds)| seconds).sum();
-            // Whoever else takes the core does so in polls of either kind.
-            idle = (!is_of_both).then(|| (1.0 - busy / time.busy().max(0.01)).clamp(0.0, 1.0));
-            let rho = percent(busy) / line.max(f64::MIN_POSITIVE);
-            sample.set_on("rho_busy", "% per Gbit/s", "line", rho);
-            let cycles = busy * cycles_per_second() / self.own.delivered.max(1) as f64;
-            sample.set("busy_cycles", "cycles of the time stamp counter per packet", cycles);
-        }
-        sample.stages.extend(self.seen.stages(idle));
-        let own = self.own.busy.iter().map(|(name, seconds)| (name, percent(*seconds)));
-        sample.stages.extend(own.map(|(name, share)| (format!("{OWN}{name}"), share)));
-    }
-
-    /// What is known where packets were injected.
-    fn offered(&self, offered: u64, sample: &mut Sample) {
-        let pps = offered as f64 / self.seconds;
-        sample.offered_pps = Some(pps);
-        sample.set("offered_mpps", "Mpps", pps / 1e6);
-        self.own.enter_losses(offered, sample);
-        if let Some(ns) = self.own.process_ns {
-            sample.set("process_ns", "ns per packet offered", ns as f64 / offered.max(1) as f64);
-        }
-    }
 }

@@ -1,28 +1,19 @@
 //! Whatever is pushed comes in, byte for byte.
 
-use std::process::Command;
 use std::thread;
-use std::time::{Duration, Instant};
 
 use super::*;
 use crate::bpf::BpfError;
+use crate::tests::{arrived_where, ip, make_pair};
 use burstline_afpacket::{Ring, RingOptions};
 use burstline_skip::skip;
 use burstline_sys::namespace::enter_new_network;
-
-const PATIENCE: Duration = Duration::from_secs(20);
-
-fn ip(command: &str) {
-    assert!(Command::new("ip").args(command.split(' ')).status().unwrap().success(), "{command}");
-}
 
 /// Runs a test in a namespace with a veth pair, `v0` and `v1`; says aloud if it may not.
 fn with_injector(test: &str, job: impl FnOnce(BurstInjector) + Send + 'static) {
     let work = move || {
         enter_new_network().map_err(InjectError::Parking)?;
-        ["link add v0 type veth peer name v1", "link set v0 up", "link set v1 up"]
-            .into_iter()
-            .for_each(ip);
+        make_pair();
         job(BurstInjector::open("v1", None)?);
         Ok(())
     };
@@ -40,23 +31,8 @@ fn with_injector(test: &str, job: impl FnOnce(BurstInjector) + Send + 'static) {
 
 /// Takes this many packets.
 fn arrived(ring: &mut Ring, count: usize) -> Vec<Vec<u8>> {
-    let (mut all, start) = (Vec::new(), Instant::now());
-    while all.len() < count {
-        assert!(start.elapsed() < PATIENCE, "{} of {count}", all.len());
-        let Some(mut block) = ring.next_block() else {
-            thread::yield_now();
-            continue;
-        };
-        let packets: Vec<_> = std::iter::from_fn(|| block.next_packet()).collect();
-        let bytes = block.into_bytes();
-        for packet in packets {
-            let at = packet.offset as usize;
-            let frame = bytes[at..at + packet.length as usize].to_vec();
-            // The interface itself sends IPv6 when it comes up.
-            all.extend((frame[12..14] != [0x86, 0xdd]).then_some(frame));
-        }
-    }
-    all
+    // The interface itself sends IPv6 when it comes up.
+    arrived_where(ring, count, |frame| frame[12..14] != [0x86, 0xdd])
 }
 
 #[test]

@@ -29,7 +29,6 @@
 //!
 //! Source: net/xdp/xsk.c and xsk_buff_pool.c of Linux 6.18: `xsk_bind`, `xp_assign_dev_shared`.
 
-mod end;
 mod open;
 mod owners;
 
@@ -39,12 +38,12 @@ use std::sync::Arc;
 
 use libc::xdp_desc;
 
+use super::end::QueueEnd;
 use super::frames::FrameMemory;
 use super::outgoing::{Outgoing, SenderCounts};
 use super::ring::Ring;
 use super::{SocketStatistics, XdpError};
 use burstline_sys::memory::Placement;
-pub use end::QueueEnd;
 pub use open::PassageOptions;
 use owners::{Owner, Owners};
 
@@ -166,7 +165,7 @@ impl Passage {
             let Some(frame) = self.frame_to(desc.addr, desc.len, Owner::Entry, Owner::Us) else {
                 passed.bad = 1;
                 self.rx.give_back();
-                return (passed, Err(self.bad_descriptor(&self.entry, desc.addr, desc.len)));
+                return (passed, Err(self.entry.bad_descriptor(desc.addr, desc.len)));
             };
             let fate = match room {
                 0 => {
@@ -225,7 +224,7 @@ impl Passage {
             self.fill.push(self.memory.address(frame));
         }
         self.fill.publish();
-        reclaimed.map_err(|address| self.bad_descriptor(&self.exit, address, 0))
+        reclaimed.map_err(|address| self.exit.bad_descriptor(address, 0))
     }
 
     /// To be called when there was nothing: tells the kernel, if it wants to be told, that it may
@@ -299,12 +298,6 @@ impl Passage {
     fn frame_to(&mut self, address: u64, length: u32, from: Owner, to: Owner) -> Option<u32> {
         let frame = self.memory.frame_of(address, length)?;
         self.owners.hand_over(frame, from, to).then_some(frame)
-    }
-
-    #[cold]
-    fn bad_descriptor(&self, end: &QueueEnd, address: u64, length: u32) -> XdpError {
-        let (interface, queue) = (end.interface().link.name.clone(), end.queue());
-        XdpError::BadDescriptor { interface, queue, address, length }
     }
 }
 

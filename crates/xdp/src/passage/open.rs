@@ -3,9 +3,9 @@
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use super::end::QueueEnd;
 use super::owners::Owners;
 use super::{Outgoing, Passage};
+use crate::end::QueueEnd;
 use crate::frames::{FrameMemory, FrameShape};
 use crate::ring::Ring;
 use crate::setup::{Binding, RING_MIN, bind, bind_shared, is_shape};
@@ -210,10 +210,9 @@ fn bind_all(ends: &mut [QueueEnd], options: &PassageOptions) -> Result<(), XdpEr
         is_multi_buffer: false,
     };
     let first = &ends[0];
-    bind(first.socket(), first.interface(), first.queue(), &binding)?;
+    bind(first, &binding)?;
     if let Some(second) = ends.get(1) {
-        let owner = first.socket().as_fd();
-        bind_shared(second.socket(), second.interface(), second.queue(), owner)?;
+        bind_shared(second, first.as_fd())?;
     }
     ends.iter_mut().for_each(QueueEnd::begin);
     Ok(())

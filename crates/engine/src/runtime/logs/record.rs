@@ -264,9 +264,8 @@ impl Recorded {
 
     /// What it did as a stage: in = out + lost, what was published to it included.
     pub(crate) fn stage(&self, name: &str, cost: &StageCost, elapsed_ns: u64) -> StageReport {
-        let (mut seen, missed) = (Tally::default(), self.missed.iter().sum::<u64>());
-        self.seen.iter().for_each(|tally| seen.add(tally));
-        let mut stage = cost.report(name, elapsed_ns, &seen);
+        let (seen, missed) = (&self.total_seen, self.missed.iter().sum::<u64>());
+        let mut stage = cost.report(name, elapsed_ns, seen);
         stage.packets_in = seen.packets + missed;
         stage.packets_out = self.total().packets;
         stage.lost = missed + self.losses().total();

@@ -1,4 +1,4 @@
-//! One queue of one interface, with the socket on it.
+//! One queue of one interface, with the socket on it: what all users of XDP sockets have.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -20,7 +20,8 @@ pub struct QueueEnd {
 }
 
 impl QueueEnd {
-    /// Makes a socket for a queue, which it does not take yet.
+    /// Makes a socket for a queue of an interface of the calling thread's network namespace. It
+    /// does not take the queue yet.
     pub(super) fn new(interface: &str, queue: u32) -> Result<Self, XdpError> {
         let fail = |call| XdpError::system(interface, call);
         let socket = Arc::new(RawSocket::new().map_err(fail("socket(AF_XDP)"))?);
@@ -71,6 +72,14 @@ impl QueueEnd {
     /// What the kernel says.
     pub fn statistics(&self) -> io::Result<SocketStatistics> {
         self.socket.statistics().map(SocketStatistics::from)
+    }
+
+    /// What the kernel's rings said here cannot be.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn bad_descriptor(&self, address: u64, length: u32) -> XdpError {
+        let (interface, queue) = (self.interface.link.name.clone(), self.queue);
+        XdpError::BadDescriptor { interface, queue, address, length }
     }
 }
 
