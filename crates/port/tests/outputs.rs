@@ -36,12 +36,14 @@ fn from_several<'a>(
     })
 }
 
-/// Sends until the output fails, and returns its error.
+/// Sends until the output fails, and returns its error. After `most` packets it is flushed, and
+/// fails then at the latest.
 fn pump_from_several(
     from: &mut dyn Source,
     to: &mut dyn Sink,
     given: &mut [Tally; INTERFACES],
     turn: &mut u64,
+    most: u64,
 ) -> PortError {
     let (mut scratch, mut choice) = (Scratch::new(), Scratch::new());
     loop {
@@ -51,16 +53,24 @@ fn pump_from_several(
         if let Err(error) = to.transmit(&burst) {
             return error;
         }
+        if *turn >= most {
+            return to.flush().unwrap_err();
+        }
     }
 }
 
 /// Sends until the output fails; returns the error. Checks the ledger and what can be read back.
 fn fill(path: &Path, format: &str) -> PortError {
+    fill_and_flush(path, format, u64::MAX)
+}
+
+/// As [`fill`], with a flush after `most` packets.
+fn fill_and_flush(path: &Path, format: &str, most: u64) -> PortError {
     let job = OpenOptions::default();
     let mut from = source("gen:?packets=100000&size=imix&start=1", &job).unwrap();
     let mut to = sink(&format!("file:{}?{format}", path.display()), &job).unwrap();
     let (mut given, mut turn) = ([Tally::default(); INTERFACES], 0);
-    let error = pump_from_several(&mut *from, &mut *to, &mut given, &mut turn);
+    let error = pump_from_several(&mut *from, &mut *to, &mut given, &mut turn, most);
     let PortError::OutputFailed { kept_packets, bytes, .. } = &error else { panic!("{error}") };
     let (kept_packets, bytes) = (*kept_packets, *bytes);
     // Later bursts are refused, and counted.
@@ -137,25 +147,50 @@ fn a_full_disk_leaves_a_whole_file_and_an_exact_count() {
 
 #[test]
 fn a_limit_on_file_sizes_is_a_full_disk() {
+    if !is_limited("a_limit_on_file_sizes_is_a_full_disk") {
+        return;
+    }
+    let folder = Folder::new();
+    for format in FORMATS {
+        fill(&folder.path("limited"), format);
+    }
+}
+
+#[test]
+fn every_segment_that_was_written_before_one_fails_is_kept() {
+    if !is_limited("every_segment_that_was_written_before_one_fails_is_kept") {
+        return;
+    }
+    let folder = Folder::new();
+    // Up to 64 segments of 64 KiB are under way. The limit is in segment 23, and by chance a burst
+    // or the flush finds that; five thousand packets are some thirty segments.
+    for round in 0..20 {
+        let path = folder.path(&format!("limited-{round}"));
+        let error = fill_and_flush(&path, "segment=64k", 5000);
+        let PortError::OutputFailed { bytes, .. } = error else { panic!("{error}") };
+        assert_eq!(bytes, 23 << 16, "round {round}");
+    }
+}
+
+/// Whether files may have 1500 KiB at most: in a child that runs the same test once more, and whose
+/// success is that of this one.
+fn is_limited(test: &str) -> bool {
     const INNER: &str = "BURSTLINE_TEST_LIMITED";
     if std::env::var_os(INNER).is_some() {
-        let folder = Folder::new();
-        for format in FORMATS {
-            fill(&folder.path("limited"), format);
-        }
-        return;
+        return true;
     }
     // The signal is ignored, as the program does, and the limit holds for the child alone.
     let script = "trap '' XFSZ; ulimit -f 1500; exec \"$0\" --exact \"$1\" --nocapture";
     let output = Command::new("bash")
         .args(["-c", script])
         .arg(std::env::current_exe().unwrap())
-        .arg("a_limit_on_file_sizes_is_a_full_disk")
+        .arg(test)
         .env(INNER, "1")
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"));
+    false
 }
 
 #[test]

@@ -14,13 +14,12 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 
 use burstline_engine::{EngineError, Watch};
-use burstline_port::{Address, CaptureReader, OpenedFiles, captures_of};
+use burstline_port::{CaptureReader, OpenedFiles, captures_of};
 use burstline_sys::privileges;
 
-use super::capture::check_no_interface;
-use crate::args::{FilesArgs, Format};
+use super::capture::output_address;
+use crate::args::FilesArgs;
 use crate::failure::{FAILED, Failure, complain};
-use crate::paths::address_of;
 use crate::view::archive::Bar;
 
 pub(crate) use check::check;
@@ -48,14 +47,14 @@ fn paths_of(args: &FilesArgs) -> Result<Vec<PathBuf>, Failure> {
 }
 
 /// Opens a file to be read as a whole.
-fn open(path: &Path, files: &OpenedFiles) -> Result<CaptureReader, Failure> {
+pub(super) fn open(path: &Path, files: &OpenedFiles) -> Result<CaptureReader, Failure> {
     let opened = CaptureReader::open(&path.to_string_lossy(), files);
     Ok(opened.map_err(EngineError::from)?)
 }
 
 /// Does something with files that are open, on a thread without capabilities: their content is not
 /// trusted.
-fn without_rights<T: Send>(
+pub(super) fn without_rights<T: Send>(
     work: impl FnOnce() -> Result<T, EngineError> + Send,
 ) -> Result<T, Failure> {
     let work = || match privileges::drop_all_capabilities() {
@@ -94,15 +93,6 @@ fn for_each<T>(
         }
     }
     Ok((done, is_whole))
-}
-
-/// The address of an output.
-fn output_address(path: &str, format: Option<Format>) -> Result<Address, Failure> {
-    if path.is_empty() {
-        return Err(Failure::usage("invalid value '' for '--write <FILE>': a path, or -"));
-    }
-    check_no_interface(path)?;
-    Ok(address_of(path, format)?)
 }
 
 fn code(is_success: bool) -> ExitCode {

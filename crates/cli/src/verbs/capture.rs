@@ -14,7 +14,7 @@ use burstline_sys::calendar::format_local;
 use burstline_sys::clock;
 
 use super::{flight, resume};
-use crate::args::{CaptureArgs, CommonArgs, OutputArgs};
+use crate::args::{CaptureArgs, CommonArgs, Format, OutputArgs};
 use crate::failure::Failure;
 use crate::paths::address_of;
 use crate::view::{Stream, View};
@@ -26,7 +26,10 @@ pub(crate) fn capture(args: &CaptureArgs) -> Result<ExitCode, Failure> {
     let stop = signals::stop_flag(common.quiet)?;
     let resumed = if args.resume { resume::plan(args)? } else { None };
     let path = resumed.as_ref().map_or(args.write(), |plan| &plan.path);
-    let sink = sink_address(args, path)?;
+    let sink = match &args.output {
+        Some(output) => output.clone(),
+        None => output_address(path, args.format)?,
+    };
     let shape = args.log.request();
     let log_bytes = shape.bytes();
     let recorder = Workers { count: 1, name: "record", log_bytes, ..Workers::default() };
@@ -65,16 +68,13 @@ pub(crate) fn capture(args: &CaptureArgs) -> Result<ExitCode, Failure> {
     })
 }
 
-/// The sink's address: `-o`, or `-w`, which takes a path as it is, whatever characters are in it.
-fn sink_address(args: &CaptureArgs, path: &str) -> Result<Address, Failure> {
-    if let Some(output) = &args.output {
-        return Ok(output.clone());
-    }
+/// The address of an output that is named by its path, as it is, whatever characters are in it.
+pub(super) fn output_address(path: &str, format: Option<Format>) -> Result<Address, Failure> {
     if path.is_empty() {
         return Err(Failure::usage("invalid value '' for '--write <FILE>': a path, or -"));
     }
     check_no_interface(path)?;
-    Ok(address_of(path, args.format)?)
+    Ok(address_of(path, format)?)
 }
 
 /// How files are written. Found wanting before anything is opened: a file that cannot be made must

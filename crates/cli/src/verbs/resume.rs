@@ -6,10 +6,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use burstline_engine::{EngineError, Scanned};
-use burstline_port::{CaptureReader, OpenedFiles, Resumed, numbered, striped_paths};
-use burstline_sys::privileges;
+use burstline_engine::Scanned;
+use burstline_port::{OpenedFiles, Resumed, numbered, striped_paths};
 
+use super::archive;
 use crate::args::CaptureArgs;
 use crate::failure::{Failure, complain};
 
@@ -76,11 +76,8 @@ fn look_at(path: &Path) -> Result<Resumed, Failure> {
         let comment = format!("resumes after {name}, which is empty");
         return Ok(Resumed { first_packet: 0, comment });
     }
-    let reader = CaptureReader::open(&name, &OpenedFiles::default()).map_err(EngineError::from)?;
-    let checked =
-        privileges::without_capabilities(|| burstline_engine::check(reader, &mut |_| true));
-    let checked =
-        checked.map_err(|error| Failure::new(format!("drop capabilities: {error}")))??;
+    let reader = archive::open(path, &OpenedFiles::default())?;
+    let checked = archive::without_rights(|| burstline_engine::check(reader, &mut |_| true))?;
     let first_packet = next_packet(&checked);
     let state = if checked.is_sound() { "is whole" } else { "was broken off" };
     let (packets, corrupt, missing) = (checked.packets, checked.lost.corrupt, checked.lost.missing);

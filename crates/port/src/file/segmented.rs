@@ -157,8 +157,9 @@ impl Segmented {
 
     /// Writes the open segment into its slot, as it is, when all before it are written.
     pub(super) fn flush(&mut self) -> io::Result<()> {
-        self.queue.wait_all(&mut self.output).map_err(source)?;
+        let waited = self.queue.wait_all(&mut self.output);
         self.settle();
+        waited.map_err(source)?;
         if !self.is_dirty {
             return Ok(());
         }

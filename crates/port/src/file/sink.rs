@@ -54,8 +54,7 @@ enum Body {
     Opened(Target),
     Segmented(Box<Segmented>),
     Plain(Box<Plain>),
-    /// An output that is closed, with its packets.
-    Closed(u64),
+    Closed,
     /// An output that takes no more.
     Failed(Failure),
 }
@@ -273,7 +272,7 @@ impl FileSink {
         };
         let (link, snapshot_bytes) = (interface.link, self.snapshot_bytes);
         // What stays there if anything fails below.
-        let begun = match std::mem::replace(&mut self.body, Body::Closed(0)) {
+        let begun = match std::mem::replace(&mut self.body, Body::Closed) {
             Body::Opened(Target::Segments(output)) => {
                 let bytes = self.layout.segment_bytes;
                 let (hash, first) = (self.hash, self.first_packet + self.accepted_before);
@@ -303,7 +302,6 @@ impl FileSink {
         Ok(())
     }
 
-    /// Packets surely in the file, and its bytes.
     /// Packets that the output is done with, written or under way.
     fn handed(&self) -> u64 {
         match &self.body {
@@ -312,13 +310,12 @@ impl FileSink {
         }
     }
 
+    /// Packets surely in the file, and its bytes.
     fn kept(&self) -> (u64, u64) {
         match &self.body {
-            Body::Unopened | Body::Opened(_) => (0, 0),
             Body::Segmented(body) => body.kept(),
             Body::Plain(body) => body.kept(),
-            Body::Closed(packets) => (*packets, 0),
-            Body::Failed(_) => (0, 0),
+            _ => (0, 0),
         }
     }
 

@@ -22,6 +22,8 @@
 //! # Invariants
 //! - Q1. The buffer in hand is not under way. A buffer under way is neither lent nor freed.
 //! - Q2. [`WriteQueue::written`] counts a write only when all before it are whole on the file.
+//! - Q3. The file is open under one number as long as a write of it is under way: the kernel looks
+//!   the number up when it begins a write, which may be long after the submit.
 
 mod ring;
 #[cfg(all(test, not(miri)))]
@@ -30,7 +32,7 @@ mod tests;
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 use ring::{Done, Ring};
 
@@ -84,6 +86,8 @@ pub struct WriteQueue {
     /// In the order of the submits.
     submitted: VecDeque<Submitted>,
     written: u64,
+    /// The queue's own descriptor of the file, from the first submit to the end of it (Q3).
+    file: Option<OwnedFd>,
     ring: Option<Ring>,
     mode: QueueMode,
 }
@@ -105,7 +109,8 @@ impl WriteQueue {
         let count = if ring.is_some() { writes + 1 } else { 1 };
         let buffers = (0..count).map(|_| AlignedBuffer::new(bytes)).collect::<Result<_, _>>()?;
         let (free, submitted) = ((1..count).rev().collect(), VecDeque::new());
-        let mut queue = Self { buffers, in_hand: 0, free, submitted, written: 0, ring, mode };
+        let (in_hand, written, file) = (0, 0, None);
+        let mut queue = Self { buffers, in_hand, free, submitted, written, file, ring, mode };
         if let (Some(ring), QueueMode::Ring { is_registered, .. }) =
             (&mut queue.ring, &mut queue.mode)
         {
@@ -137,7 +142,8 @@ impl WriteQueue {
     }
 
     /// Begins to write the buffer in hand at `offset` of the file. Another one is in hand then,
-    /// with any content. Waits where as many writes as there may be are under way.
+    /// with any content. Waits where as many writes as there may be are under way. The file is the
+    /// same until [`abandon`](Self::abandon).
     ///
     /// # Errors
     /// As for [`OutputFile::write_all_at`], of any write so far. Then nothing is under way, and no
@@ -153,12 +159,17 @@ impl WriteQueue {
         while self.free.is_empty() {
             self.settle(file, true)?;
         }
+        let own = match self.file.take() {
+            Some(own) => own,
+            None => file.as_fd().try_clone_to_owned().map_err(|error| file.fail("fcntl", error))?,
+        };
+        let own = self.file.insert(own);
         let Some(next) = self.free.pop() else { return Ok(()) };
         // Q1: another one is in hand from here on, whatever comes of the call.
         let buffer = std::mem::replace(&mut self.in_hand, next);
         self.submitted.push_back(Submitted { buffer, offset, is_whole: false });
         if let Some(ring) = &mut self.ring {
-            ring.submit(file.as_fd(), &self.buffers[buffer], buffer, offset)
+            ring.submit(own.as_fd(), &self.buffers[buffer], buffer, offset)
                 .map_err(|source| file.fail("io_uring_enter", source))?;
         }
         Ok(())
@@ -169,7 +180,7 @@ impl WriteQueue {
     /// # Errors
     /// As for [`submit`](Self::submit).
     pub fn wait_all(&mut self, file: &mut OutputFile) -> Result<(), WriteError> {
-        while self.ring.as_ref().is_some_and(|ring| ring.under_way() > 0) {
+        while self.under_way() > 0 {
             self.settle(file, true)?;
         }
         Ok(())
@@ -183,6 +194,14 @@ impl WriteQueue {
         }
         self.submitted.clear();
         self.written = 0;
+        if self.under_way() == 0 {
+            self.file = None;
+        }
+    }
+
+    /// Writes that the kernel has and that were not seen to be done.
+    fn under_way(&self) -> usize {
+        self.ring.as_ref().map_or(0, Ring::under_way)
     }
 
     /// Takes note of what is done. `waits`: until something is.
@@ -222,9 +241,9 @@ impl Drop for WriteQueue {
     /// The kernel reads buffers under way: they are waited for.
     fn drop(&mut self) {
         self.abandon();
-        if self.ring.as_ref().is_some_and(|ring| ring.under_way() > 0) {
-            // Q1: where that cannot be waited for, the memory stays with the kernel.
-            std::mem::forget(std::mem::take(&mut self.buffers));
+        if self.under_way() > 0 {
+            // Q1 and Q3: where that cannot be waited for, memory and file stay with the kernel.
+            std::mem::forget((std::mem::take(&mut self.buffers), self.file.take()));
         }
     }
 }

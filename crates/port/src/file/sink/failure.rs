@@ -71,7 +71,8 @@ impl FileSink {
         let is_open = path == self.files.path() && lost.is_empty();
         let written = self.written();
         let safe = if is_open { synced.clone() } else { self.files.sync(&written) };
-        if safe != written {
+        // What is still under way is lost, and must not get there afterwards.
+        if safe != written || !self.under_way.is_empty() {
             self.cut(safe.bytes);
         }
         self.break_off(Failure { path, error, safe: synced, is_synced: true }, &safe)
@@ -131,5 +132,47 @@ fn copy_of(error: &io::Error) -> io::Error {
     match error.raw_os_error() {
         Some(code) => io::Error::from_raw_os_error(code),
         None => io::Error::new(error.kind(), error.to_string()),
+    }
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use burstline_log::{Meta, Scratch};
+
+    use super::*;
+    use crate::{CaptureReader, Found, OpenOptions, OpenedFiles, OutputOptions, Sink, Tally};
+
+    #[test]
+    fn what_is_under_way_when_another_file_fails_is_not_in_this_one() {
+        let name = format!("burstline-failure-{}.pcapng", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let address = format!("file:{}?segment=64k", path.display()).parse().unwrap();
+        let output = OutputOptions { flush: None, ..OutputOptions::default() };
+        let options = OpenOptions { output, ..OpenOptions::default() };
+        let mut sink = FileSink::open(&address, &options).unwrap();
+        let (bytes, mut scratch) = ([0; 1000], Scratch::new());
+        for number in 0..400 {
+            scratch.push(0, 1000, &Meta::new(number, 1000, (number % 3) as u8));
+        }
+        assert_eq!(sink.transmit(&scratch.burst(&bytes, 0)).unwrap(), 400);
+        let lost = vec![PortTally { port: 0, tally: Tally::default() }];
+        let (error, synced) = (io::Error::other("a disk"), Mark::default());
+        sink.fail_sync(Unsafe { path: "closed".into(), error, synced, lost });
+        let lost = sink.lost();
+        drop(sink);
+        let mut reader =
+            CaptureReader::open(&path.to_string_lossy(), &OpenedFiles::default()).unwrap();
+        let mut kept = [0; 3];
+        loop {
+            match reader.read_next().unwrap() {
+                Found::Packet(record) => kept[record.interface as usize] += 1,
+                Found::End => break,
+                _ => {}
+            }
+        }
+        std::fs::remove_file(&path).unwrap();
+        for (port, given) in [(0, 134), (1, 133), (2, 133)] {
+            assert_eq!(kept[usize::from(port)], given - lost.tally_of(port).packets, "{port}");
+        }
     }
 }

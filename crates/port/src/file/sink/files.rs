@@ -331,7 +331,7 @@ impl FileSink {
     /// Hands on a file that is whole. `follows`: another one will be opened.
     fn hand_on(&mut self, follows: bool) {
         let written = self.written();
-        let next = if follows { Body::Unopened } else { Body::Closed(0) };
+        let next = if follows { Body::Unopened } else { Body::Closed };
         let output: Box<dyn Send> = match std::mem::replace(&mut self.body, next) {
             Body::Segmented(body) => {
                 let (output, queue) = body.into_parts();
@@ -367,7 +367,7 @@ impl FileSink {
     /// where it is safe, and that takes a file that is open.
     fn finish_last(&mut self) -> Result<(), PortError> {
         let is_over = match &self.body {
-            Body::Closed(_) | Body::Failed(_) => true,
+            Body::Closed | Body::Failed(_) => true,
             Body::Unopened => self.accepted_before > 0,
             _ => false,
         };

@@ -83,7 +83,7 @@ impl Ring {
         // In order: none begins before those submitted earlier are done.
         let entry = entry.user_data(number as u64).flags(self.order);
         // SAFETY: by Q1 of `WriteQueue` the buffer is neither written nor freed until its
-        // completion was seen; the file is open during this call, and then the kernel holds it.
+        // completion was seen; by Q3 the number is this file's until then.
         let pushed = unsafe { self.ring.submission().push(&entry) };
         pushed.map_err(|_| io::Error::other("the submission queue is full"))?;
         self.under_way += 1;

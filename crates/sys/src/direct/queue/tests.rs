@@ -86,16 +86,21 @@ fn a_write_that_fails_is_told_and_nothing_behind_it_is_counted() {
 
 #[test]
 fn a_queue_that_is_dropped_waits_for_its_writes() {
-    let (path, mut file) = file("drop");
-    let mut queue = WriteQueue::new(8, BYTES).unwrap();
-    for number in 0..8 {
-        queue.bytes_mut().fill(7);
-        queue.submit(&mut file, number * BYTES as u64).unwrap();
+    for is_closed_first in [false, true] {
+        let (path, mut file) = file("drop");
+        let mut queue = WriteQueue::new(8, BYTES).unwrap();
+        for number in 0..8 {
+            queue.bytes_mut().fill(7);
+            queue.submit(&mut file, number * BYTES as u64).unwrap();
+        }
+        if is_closed_first {
+            drop(file);
+        }
+        drop(queue);
+        let content = fs::read(&path).unwrap();
+        fs::remove_file(&path).unwrap();
+        assert!(content.len() == 8 * BYTES && content.iter().all(|&byte| byte == 7));
     }
-    drop(queue);
-    let content = fs::read(&path).unwrap();
-    fs::remove_file(&path).unwrap();
-    assert!(content.len() == 8 * BYTES && content.iter().all(|&byte| byte == 7));
 }
 
 #[test]
