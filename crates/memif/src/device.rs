@@ -100,9 +100,6 @@ impl<S: Session> Talk<S> {
             let arrived = match socket.receive(&mut room, &mut files) {
                 Ok(arrived) => arrived,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
-                Err(error) if error.kind() == ErrorKind::ConnectionReset => {
-                    return Err(Fault::Closed);
-                }
                 Err(error) => return Err(Fault::Io { what: "receive a message", error }),
             };
             if arrived.bytes == 0 {

@@ -75,9 +75,6 @@ impl Incoming {
             let arrived = match socket.receive(room, &mut self.files) {
                 Ok(arrived) => arrived,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
-                Err(error) if error.kind() == ErrorKind::ConnectionReset => {
-                    return Err(Fault::Closed);
-                }
                 Err(error) => return Err(Fault::Io { what: "receive a message", error }),
             };
             if arrived.is_cut {
