@@ -83,16 +83,9 @@ impl From<Message> for Answer {
     }
 }
 
-struct Talk<S> {
-    session: S,
-    has_told: bool,
-}
+struct Talk<S>(S);
 
 impl<S: Session> Talk<S> {
-    fn new(session: S) -> Self {
-        Self { session, has_told: false }
-    }
-
     fn hear_all(&mut self, socket: &Socket) -> Result<(), Fault> {
         loop {
             // A byte more, so that a longer one is seen.
@@ -106,7 +99,7 @@ impl<S: Session> Talk<S> {
                 return Err(Fault::Closed);
             }
             let message = Message::parse(&room[..arrived.bytes])?;
-            let answer = self.session.handle(message, files)?;
+            let answer = self.0.handle(message, files)?;
             if let Some(message) = &answer.message {
                 let file = answer.file.as_ref().map(AsFd::as_fd);
                 send(socket, message, file.as_slice())?;
@@ -124,7 +117,7 @@ impl<S: Session> Dialogue for Talk<S> {
     type Fault = Fault;
 
     fn begin(&mut self, socket: &Socket) -> Result<(), Fault> {
-        match self.session.greeting() {
+        match self.0.greeting() {
             Some(message) => send(socket, &message, &[]),
             None => Ok(()),
         }
@@ -141,10 +134,8 @@ impl<S: Session> Dialogue for Talk<S> {
         heard
     }
 
-    fn news(&mut self) -> Option<String> {
-        let agreed = self.session.agreed().filter(|_| !self.has_told);
-        self.has_told |= agreed.is_some();
-        agreed
+    fn agreed(&self) -> Option<String> {
+        self.0.agreed()
     }
 }
 
@@ -171,10 +162,10 @@ impl Port {
         let shared = Arc::clone(&device);
         let attendant = match is_client {
             true => Attendant::start(place, diary, move || {
-                Talk::new(ClientSession::new(Arc::clone(&shared)))
+                Talk(ClientSession::new(Arc::clone(&shared)))
             }),
             false => Attendant::start(place, diary, move || {
-                Talk::new(ServerSession::new(Arc::clone(&shared)))
+                Talk(ServerSession::new(Arc::clone(&shared)))
             }),
         };
         Ok(Self { device, _attendant: attendant? })

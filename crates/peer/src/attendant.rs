@@ -43,8 +43,8 @@ pub trait Dialogue {
     /// It has to end.
     fn hear(&mut self, socket: &Socket) -> Result<(), Self::Fault>;
 
-    /// What was agreed on, once, when it is.
-    fn news(&mut self) -> Option<String>;
+    /// What was agreed on, as soon as it is: told once a connection.
+    fn agreed(&self) -> Option<String>;
 }
 
 /// Where a peer is met.
@@ -183,6 +183,7 @@ impl<D: Dialogue, N: FnMut() -> D> Server<N> {
 
     fn talk(&self, socket: &Socket, mut dialogue: D) -> Result<(), D::Fault> {
         dialogue.begin(socket)?;
+        let mut has_told = false;
         loop {
             let listener = self.listener.iter().map(AsFd::as_fd);
             let others: Vec<_> = listener.chain([socket.as_fd()]).collect();
@@ -193,8 +194,9 @@ impl<D: Dialogue, N: FnMut() -> D> Server<N> {
                 self.tell("another one was turned away: a socket serves one peer");
             }
             dialogue.hear(socket)?;
-            if let Some(news) = dialogue.news() {
-                self.tell(&news);
+            if !has_told && let Some(agreed) = dialogue.agreed() {
+                self.tell(&agreed);
+                has_told = true;
             }
         }
     }
