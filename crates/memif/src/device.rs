@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 
-use burstline_peer::{AttendError, Attendant, Dialogue, Kind, Lanes, Place, Socket};
+use burstline_peer::{AttendError, Attendant, Bell, Dialogue, Kind, Lanes, Place, Socket};
 
 use crate::client::ClientSession;
 use crate::lane::{FromPeer, ToPeer};
@@ -46,8 +46,11 @@ impl Device {
         &self.lanes
     }
 
-    /// Takes all rings out.
-    pub(crate) fn clear(&self) {
+    /// Takes all rings out, of which packet threads waited for these bells.
+    pub(crate) fn clear(&self, waited_for: &[Bell]) {
+        for bell in waited_for {
+            self.lanes.bells().remove(bell);
+        }
         for queue in 0..self.lanes.queues() {
             self.lanes.lane(queue).from.change(|ring| *ring = None);
             self.lanes.lane(queue).to.change(|ring| *ring = None);
