@@ -75,12 +75,12 @@ impl ClientSession {
             match is_to_server {
                 true => {
                     one.bell = Some(bell);
-                    to.push(ToPeer::new(one, own, Role::Client));
+                    to.push(ToPeer::new(one, own));
                 }
                 false => {
                     self.device.lanes().bells().add(&bell).map_err(failed)?;
                     self.waited_for.push(bell);
-                    from.push(FromPeer::new(one, own, Role::Client));
+                    from.push(FromPeer::new(one, own));
                 }
             }
             let offset = offset as u32;
@@ -149,10 +149,7 @@ impl Session for ClientSession {
 
 impl Drop for ClientSession {
     fn drop(&mut self) {
-        for bell in &self.waited_for {
-            self.device.lanes().bells().remove(bell);
-        }
-        self.device.clear();
+        self.device.clear(&self.waited_for);
     }
 }
 

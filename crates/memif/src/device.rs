@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 
-use burstline_peer::{AttendError, Attendant, Dialogue, Kind, Lanes, Place, Socket};
+use burstline_peer::{AttendError, Attendant, Bell, Dialogue, Kind, Lanes, Place, Socket};
 
 use crate::client::ClientSession;
 use crate::lane::{FromPeer, ToPeer};
@@ -46,8 +46,11 @@ impl Device {
         &self.lanes
     }
 
-    /// Takes all rings out.
-    pub(crate) fn clear(&self) {
+    /// Takes all rings out, of which packet threads waited for these bells.
+    pub(crate) fn clear(&self, waited_for: &[Bell]) {
+        for bell in waited_for {
+            self.lanes.bells().remove(bell);
+        }
         for queue in 0..self.lanes.queues() {
             self.lanes.lane(queue).from.change(|ring| *ring = None);
             self.lanes.lane(queue).to.change(|ring| *ring = None);
@@ -83,16 +86,9 @@ impl From<Message> for Answer {
     }
 }
 
-struct Talk<S> {
-    session: S,
-    has_told: bool,
-}
+struct Talk<S>(S);
 
 impl<S: Session> Talk<S> {
-    fn new(session: S) -> Self {
-        Self { session, has_told: false }
-    }
-
     fn hear_all(&mut self, socket: &Socket) -> Result<(), Fault> {
         loop {
             // A byte more, so that a longer one is seen.
@@ -100,16 +96,13 @@ impl<S: Session> Talk<S> {
             let arrived = match socket.receive(&mut room, &mut files) {
                 Ok(arrived) => arrived,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
-                Err(error) if error.kind() == ErrorKind::ConnectionReset => {
-                    return Err(Fault::Closed);
-                }
                 Err(error) => return Err(Fault::Io { what: "receive a message", error }),
             };
             if arrived.bytes == 0 {
                 return Err(Fault::Closed);
             }
             let message = Message::parse(&room[..arrived.bytes])?;
-            let answer = self.session.handle(message, files)?;
+            let answer = self.0.handle(message, files)?;
             if let Some(message) = &answer.message {
                 let file = answer.file.as_ref().map(AsFd::as_fd);
                 send(socket, message, file.as_slice())?;
@@ -127,7 +120,7 @@ impl<S: Session> Dialogue for Talk<S> {
     type Fault = Fault;
 
     fn begin(&mut self, socket: &Socket) -> Result<(), Fault> {
-        match self.session.greeting() {
+        match self.0.greeting() {
             Some(message) => send(socket, &message, &[]),
             None => Ok(()),
         }
@@ -144,10 +137,8 @@ impl<S: Session> Dialogue for Talk<S> {
         heard
     }
 
-    fn news(&mut self) -> Option<String> {
-        let agreed = self.session.agreed().filter(|_| !self.has_told);
-        self.has_told |= agreed.is_some();
-        agreed
+    fn agreed(&self) -> Option<String> {
+        self.0.agreed()
     }
 }
 
@@ -174,10 +165,10 @@ impl Port {
         let shared = Arc::clone(&device);
         let attendant = match is_client {
             true => Attendant::start(place, diary, move || {
-                Talk::new(ClientSession::new(Arc::clone(&shared)))
+                Talk(ClientSession::new(Arc::clone(&shared)))
             }),
             false => Attendant::start(place, diary, move || {
-                Talk::new(ServerSession::new(Arc::clone(&shared)))
+                Talk(ServerSession::new(Arc::clone(&shared)))
             }),
         };
         Ok(Self { device, _attendant: attendant? })

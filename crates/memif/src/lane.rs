@@ -61,7 +61,6 @@ impl Buffers {
 pub struct FromPeer {
     pub(crate) ring: Ring,
     pub(crate) buffers: Buffers,
-    pub(crate) role: Role,
     /// Its index makes no sense: it does nothing any more.
     pub(crate) is_broken: bool,
     /// Slots of packets that are not their first, since the peer last saw our index.
@@ -73,13 +72,12 @@ pub struct FromPeer {
 pub struct ToPeer {
     pub(crate) ring: Ring,
     pub(crate) buffers: Buffers,
-    pub(crate) role: Role,
     pub(crate) is_broken: bool,
 }
 
 impl FromPeer {
-    pub(crate) fn new(ring: Ring, buffers: Buffers, role: Role) -> Self {
-        Self { ring, buffers, role, is_broken: false, continued: 0 }
+    pub(crate) fn new(ring: Ring, buffers: Buffers) -> Self {
+        Self { ring, buffers, is_broken: false, continued: 0 }
     }
 
     #[inline]
@@ -166,7 +164,7 @@ impl burstline_peer::FromPeer for FromPeer {
     #[inline]
     fn publish(&mut self) -> u16 {
         // A client offers its buffers anew: a whole ring of them is with the server.
-        let ahead = if self.role == Role::Client { self.ring.slots() } else { 0 };
+        let ahead = if self.ring.role() == Role::Client { self.ring.slots() } else { 0 };
         let slots = self.ring.publish(self.ring.next.wrapping_add(ahead));
         slots - std::mem::take(&mut self.continued)
     }
@@ -182,8 +180,8 @@ impl burstline_peer::FromPeer for FromPeer {
 }
 
 impl ToPeer {
-    pub(crate) fn new(ring: Ring, buffers: Buffers, role: Role) -> Self {
-        Self { ring, buffers, role, is_broken: false }
+    pub(crate) fn new(ring: Ring, buffers: Buffers) -> Self {
+        Self { ring, buffers, is_broken: false }
     }
 
     /// Slots that may be filled.
@@ -193,7 +191,7 @@ impl ToPeer {
             return 0;
         }
         let slots = self.ring.slots();
-        let room = match self.role {
+        let room = match self.ring.role() {
             // What the server has not taken is behind our head: its tail is at most a ring away.
             Role::Client => {
                 let from = self.ring.next.wrapping_sub(slots);
@@ -218,7 +216,7 @@ impl burstline_peer::ToPeer for ToPeer {
                 return Put::NoRoom;
             }
             let slot = self.ring.next.wrapping_add(used);
-            let before = match self.role {
+            let before = match self.ring.role() {
                 Role::Client => Desc::default(),
                 Role::Server => self.ring.desc(slot),
             };

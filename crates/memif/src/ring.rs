@@ -82,6 +82,11 @@ impl Ring {
         self.slots
     }
 
+    #[inline]
+    pub(crate) fn role(&self) -> Role {
+        self.role
+    }
+
     pub(crate) fn is_lost(&self) -> bool {
         self.window.is_lost()
     }

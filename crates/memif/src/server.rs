@@ -109,13 +109,13 @@ impl ServerSession {
             added.map_err(|error| Fault::Io { what: "wait for a ring's bell", error })?;
             self.waited_for.push(bell);
             let buffers = Buffers::Described(Arc::clone(&regions));
-            let ring = FromPeer::new(ring, buffers, Role::Server);
+            let ring = FromPeer::new(ring, buffers);
             lanes.lane(queue).from.change(|berth| *berth = Some(Box::new(ring)));
         }
         for (queue, (mut ring, bell)) in self.to_client.drain(..).enumerate() {
             ring.bell = Some(bell);
             let buffers = Buffers::Described(Arc::clone(&regions));
-            let ring = ToPeer::new(ring, buffers, Role::Server);
+            let ring = ToPeer::new(ring, buffers);
             lanes.lane(queue).to.change(|berth| *berth = Some(Box::new(ring)));
         }
         lanes.bells().raise();
@@ -175,9 +175,6 @@ impl Session for ServerSession {
 
 impl Drop for ServerSession {
     fn drop(&mut self) {
-        for bell in &self.waited_for {
-            self.device.lanes().bells().remove(bell);
-        }
-        self.device.clear();
+        self.device.clear(&self.waited_for);
     }
 }

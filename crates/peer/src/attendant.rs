@@ -15,13 +15,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use burstline_sys::privileges;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use burstline_sys::event::Event;
+use burstline_sys::{privileges, readiness};
 
-use crate::{Bell, Diary, Kind, ListenError, Listener, Socket};
+use crate::{Diary, Kind, ListenError, Listener, Socket};
 
-/// Between two tries to connect.
-const RETRY_MS: i64 = 100;
+/// Between two tries to connect, in ns.
+const RETRY_NS: u64 = 100_000_000;
+/// As long as it takes: 584 years.
+const FOREVER_NS: u64 = u64::MAX;
 const STACK_BYTES: usize = 256 << 10;
 
 /// What is said on one connection. Dropping it takes back what followed from it.
@@ -41,8 +43,8 @@ pub trait Dialogue {
     /// It has to end.
     fn hear(&mut self, socket: &Socket) -> Result<(), Self::Fault>;
 
-    /// What was agreed on, once, when it is.
-    fn news(&mut self) -> Option<String>;
+    /// What was agreed on, as soon as it is: told once a connection.
+    fn agreed(&self) -> Option<String>;
 }
 
 /// Where a peer is met.
@@ -59,7 +61,7 @@ pub struct Place {
 /// The thread. Dropping this ends it.
 #[derive(Debug)]
 pub struct Attendant {
-    stop: Arc<Bell>,
+    stop: Arc<Event>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -96,7 +98,7 @@ impl Attendant {
         };
         let path = place.path.clone();
         let fail = |error| AttendError::System { path: path.clone(), error };
-        let stop = Arc::new(Bell::new().map_err(fail)?);
+        let stop = Arc::new(Event::new().map_err(fail)?);
         let server = Server { place, listener, stop: Arc::clone(&stop), diary, dialogue };
         let thread = std::thread::Builder::new()
             .name("peer".to_owned())
@@ -109,7 +111,7 @@ impl Attendant {
 
 impl Drop for Attendant {
     fn drop(&mut self) {
-        self.stop.ring();
+        self.stop.raise();
         if let Some(thread) = self.thread.take() {
             // It has panicked if this fails, and has said so.
             let _ = thread.join();
@@ -120,7 +122,7 @@ impl Drop for Attendant {
 struct Server<N> {
     place: Place,
     listener: Option<Listener>,
-    stop: Arc<Bell>,
+    stop: Arc<Event>,
     diary: Arc<Diary>,
     dialogue: N,
 }
@@ -130,7 +132,7 @@ impl<D: Dialogue, N: FnMut() -> D> Server<N> {
         // With rights or without, it does the same.
         let _ = privileges::drop_all_capabilities();
         let mut last = String::new();
-        while !self.wait(&[], Some(0)) {
+        while !self.wait(&[], 0) {
             let Some(socket) = self.meet() else { continue };
             self.diary.come();
             let dialogue = (self.dialogue)();
@@ -145,20 +147,16 @@ impl<D: Dialogue, N: FnMut() -> D> Server<N> {
                 last = fault;
             }
             if self.place.is_client {
-                self.wait(&[], Some(RETRY_MS));
+                self.wait(&[], RETRY_NS);
             }
         }
     }
 
     /// Waits for the end and for others. Returns whether the end has come.
-    fn wait(&self, others: &[BorrowedFd<'_>], timeout_ms: Option<i64>) -> bool {
-        let mut wanted = vec![PollFd::new(&*self.stop, PollFlags::IN)];
-        wanted.extend(others.iter().map(|one| PollFd::from_borrowed_fd(*one, PollFlags::IN)));
-        let timeout =
-            timeout_ms.map(|ms| Timespec { tv_sec: ms / 1000, tv_nsec: ms % 1000 * 1_000_000 });
+    fn wait(&self, others: &[BorrowedFd<'_>], timeout_ns: u64) -> bool {
+        let all = [&[self.stop.as_fd()], others].concat();
         // Interrupted, it is called again.
-        let _ = poll(&mut wanted, timeout.as_ref());
-        !wanted[0].revents().is_empty()
+        readiness::wait_each(&all, timeout_ns).is_ok_and(|ready| ready[0])
     }
 
     fn tell(&self, what: &str) {
@@ -170,13 +168,13 @@ impl<D: Dialogue, N: FnMut() -> D> Server<N> {
     fn meet(&self) -> Option<Socket> {
         match &self.listener {
             Some(listener) => {
-                self.wait(&[listener.as_fd()], None);
+                self.wait(&[listener.as_fd()], FOREVER_NS);
                 listener.accept().ok()
             }
             None => match Socket::connect(&self.place.path, self.place.kind) {
                 Ok(socket) => Some(socket),
                 Err(_) => {
-                    self.wait(&[], Some(RETRY_MS));
+                    self.wait(&[], RETRY_NS);
                     None
                 }
             },
@@ -185,18 +183,20 @@ impl<D: Dialogue, N: FnMut() -> D> Server<N> {
 
     fn talk(&self, socket: &Socket, mut dialogue: D) -> Result<(), D::Fault> {
         dialogue.begin(socket)?;
+        let mut has_told = false;
         loop {
             let listener = self.listener.iter().map(AsFd::as_fd);
             let others: Vec<_> = listener.chain([socket.as_fd()]).collect();
-            if self.wait(&others, None) {
+            if self.wait(&others, FOREVER_NS) {
                 return Ok(());
             }
             if let Some(Ok(_)) = self.listener.as_ref().map(Listener::accept) {
                 self.tell("another one was turned away: a socket serves one peer");
             }
             dialogue.hear(socket)?;
-            if let Some(news) = dialogue.news() {
-                self.tell(&news);
+            if !has_told && let Some(agreed) = dialogue.agreed() {
+                self.tell(&agreed);
+                has_told = true;
             }
         }
     }

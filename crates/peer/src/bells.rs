@@ -19,6 +19,7 @@ use std::fs;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
+use burstline_sys::event::Event;
 use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
@@ -78,7 +79,7 @@ impl AsFd for Bell {
 #[derive(Debug)]
 pub struct Bells {
     poll: OwnedFd,
-    own: OwnedFd,
+    own: Event,
 }
 
 impl Bells {
@@ -88,8 +89,7 @@ impl Bells {
     /// What the kernel says.
     pub fn new() -> io::Result<Self> {
         let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let own = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let bells = Self { poll, own };
+        let bells = Self { poll, own: Event::new()? };
         bells.watch(bells.own.as_fd())?;
         Ok(bells)
     }
@@ -116,7 +116,7 @@ impl Bells {
 
     /// Wakes whoever waits.
     pub fn raise(&self) {
-        let _ = rustix::io::write(&self.own, &1u64.to_ne_bytes());
+        self.own.raise();
     }
 
     /// Forgets what has rung so far. Cost: a system call.

@@ -36,4 +36,4 @@ pub use lanes::{
     Diary, FromPeer, LONGEST, Lane, Lanes, OFFLOAD_BYTES, Put, Refusal, Taken, ToPeer,
 };
 pub use memory::{PeerMemory, PeerMemoryError, Window, store_then_load};
-pub use socket::{Arrived, Kind, ListenError, Listener, Socket};
+pub use socket::{Kind, ListenError, Listener, Received, Socket};

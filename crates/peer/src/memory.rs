@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64, fence};
 
+use burstline_sys::prefetch;
 use rustix::fs::{FileType, fstat};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
@@ -135,7 +136,7 @@ impl PeerMemory {
     #[inline]
     pub fn prefetch(&self, at: usize) {
         if let Some(place) = self.place(at, 1) {
-            prefetch(place);
+            prefetch::to_read(place);
         }
     }
 
@@ -237,7 +238,7 @@ impl Window {
     #[inline]
     pub fn prefetch(&self, at: usize) {
         if at < self.bytes {
-            prefetch(self.start.as_ptr().wrapping_add(at));
+            prefetch::to_read(self.start.as_ptr().wrapping_add(at));
         }
     }
 
@@ -252,18 +253,6 @@ impl Window {
 #[inline]
 pub fn store_then_load() {
     fence(SeqCst);
-}
-
-#[inline]
-fn prefetch(at: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch is a hint and faults at no address.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) };
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = at;
 }
 
 /// # Safety

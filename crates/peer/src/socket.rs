@@ -11,17 +11,16 @@
 //! Source: unix(7), `SCM_RIGHTS`.
 
 use std::fs;
-use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
+use std::io::{self, ErrorKind};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
+use burstline_sys::rights;
+pub use burstline_sys::rights::Received;
 use rustix::io::retry_on_intr;
-use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
-    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
-};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 /// The most descriptors of a message; more are closed by the kernel.
 const DESCRIPTORS_MAX: usize = 32;
@@ -79,22 +78,20 @@ pub struct Socket {
     socket: OwnedFd,
 }
 
-/// What has come in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Arrived {
-    /// Bytes; 0: the other end has closed.
-    pub bytes: usize,
-    /// There was too little room for a message or its descriptors.
-    pub is_cut: bool,
+/// How all sockets are: no call blocks, and no other program gets them.
+const FLAGS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
+
+impl Kind {
+    fn of_socket(self) -> SocketType {
+        match self {
+            Self::Stream => SocketType::STREAM,
+            Self::Messages => SocketType::SEQPACKET,
+        }
+    }
 }
 
-fn new(kind: Kind, flags: SocketFlags) -> io::Result<OwnedFd> {
-    let kind = match kind {
-        Kind::Stream => SocketType::STREAM,
-        Kind::Messages => SocketType::SEQPACKET,
-    };
-    let flags = flags | SocketFlags::CLOEXEC;
-    Ok(rustix::net::socket_with(AddressFamily::UNIX, kind, flags, None)?)
+fn new(kind: Kind) -> io::Result<OwnedFd> {
+    Ok(rustix::net::socket_with(AddressFamily::UNIX, kind.of_socket(), FLAGS, None)?)
 }
 
 impl Listener {
@@ -115,7 +112,7 @@ impl Listener {
                 _ => return Err(ListenError::InUse { path: path.to_owned() }),
             }
         }
-        let socket = new(kind, SocketFlags::NONBLOCK).map_err(fail)?;
+        let socket = new(kind).map_err(fail)?;
         let address = SocketAddrUnix::new(path).map_err(io::Error::from).map_err(fail)?;
         rustix::net::bind(&socket, &address).map_err(io::Error::from).map_err(fail)?;
         rustix::net::listen(&socket, 8).map_err(io::Error::from).map_err(fail)?;
@@ -128,8 +125,7 @@ impl Listener {
     /// # Errors
     /// What the kernel says.
     pub fn accept(&self) -> io::Result<Socket> {
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        Ok(Socket { socket: rustix::net::accept_with(&self.socket, flags)? })
+        Ok(Socket { socket: rustix::net::accept_with(&self.socket, FLAGS)? })
     }
 }
 
@@ -155,7 +151,7 @@ impl Socket {
     /// # Errors
     /// What the kernel says: `NotFound`, `ConnectionRefused`, `PermissionDenied`.
     pub fn connect(path: &Path, kind: Kind) -> io::Result<Self> {
-        let socket = new(kind, SocketFlags::NONBLOCK)?;
+        let socket = new(kind)?;
         let address = SocketAddrUnix::new(path)?;
         retry_on_intr(|| rustix::net::connect(&socket, &address))?;
         Ok(Self { socket })
@@ -166,12 +162,8 @@ impl Socket {
     /// # Errors
     /// What the kernel says.
     pub fn pair(kind: Kind) -> io::Result<[Self; 2]> {
-        let kind = match kind {
-            Kind::Stream => SocketType::STREAM,
-            Kind::Messages => SocketType::SEQPACKET,
-        };
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let (one, other) = rustix::net::socketpair(AddressFamily::UNIX, kind, flags, None)?;
+        let kind = kind.of_socket();
+        let (one, other) = rustix::net::socketpair(AddressFamily::UNIX, kind, FLAGS, None)?;
         Ok([Self { socket: one }, Self { socket: other }])
     }
 
@@ -181,35 +173,24 @@ impl Socket {
     /// `WouldBlock`: the other end does not read. Or what the kernel says.
     pub fn send(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
-        let mut control = SendAncillaryBuffer::new(&mut space);
-        if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
-            return Err(ErrorKind::InvalidInput.into());
-        }
-        let parts = [IoSlice::new(bytes)];
-        let flags = SendFlags::NOSIGNAL;
-        let sent =
-            retry_on_intr(|| rustix::net::sendmsg(&self.socket, &parts, &mut control, flags))?;
+        let sent = rights::send(&self.socket, bytes, descriptors, &mut space)?;
         if sent == bytes.len() { Ok(()) } else { Err(ErrorKind::WouldBlock.into()) }
     }
 
-    /// Receives up to `room`, and adds the descriptors that come with it.
+    /// Receives up to `room`, and adds the descriptors that come with it. No bytes: the other end
+    /// has closed.
     ///
     /// # Errors
     /// `WouldBlock`: nothing is there. Or what the kernel says.
-    pub fn receive(&self, room: &mut [u8], into: &mut Vec<OwnedFd>) -> io::Result<Arrived> {
+    pub fn receive(&self, room: &mut [u8], into: &mut Vec<OwnedFd>) -> io::Result<Received> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
-        let mut control = RecvAncillaryBuffer::new(&mut space);
-        let mut parts = [IoSliceMut::new(room)];
-        let flags = RecvFlags::CMSG_CLOEXEC;
-        let message =
-            retry_on_intr(|| rustix::net::recvmsg(&self.socket, &mut parts, &mut control, flags))?;
-        for part in control.drain() {
-            if let RecvAncillaryMessage::ScmRights(rights) = part {
-                into.extend(rights);
+        match rights::receive(&self.socket, room, &mut space, into) {
+            // It has closed, too, and has left something unread.
+            Err(error) if error.kind() == ErrorKind::ConnectionReset => {
+                Ok(Received { bytes: 0, is_cut: false })
             }
+            received => received,
         }
-        let is_cut = message.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC);
-        Ok(Arrived { bytes: message.bytes, is_cut })
     }
 }
 
@@ -256,7 +237,7 @@ mod tests {
         assert_eq!(nothing.kind(), ErrorKind::WouldBlock);
         far.send(b"abcd", &[near.as_fd(), far.as_fd()]).unwrap();
         let arrived = near.receive(&mut [0; 2], &mut files).unwrap();
-        assert_eq!((arrived, files.len()), (Arrived { bytes: 2, is_cut: false }, 2));
+        assert_eq!((arrived, files.len()), (Received { bytes: 2, is_cut: false }, 2));
         drop((far, files));
         let mut room = [0; 8];
         assert_eq!(near.receive(&mut room, &mut Vec::new()).unwrap().bytes, 2);

@@ -16,7 +16,8 @@
 //!   netlink    questions, and attributes           links      which interface lies on which
 //!   device     what an interface's driver can do   machine    what this process may do here
 //!   readiness  sleep until a descriptor has something    privileges  give up what is not needed
-//!   seqpacket  local sockets that pass descriptors, and who is at the other end
+//!   seqpacket  local sockets that keep messages apart, and who is at the other end
+//!   rights     descriptors that go with the bytes of a local socket
 //!   event      a flag to sleep on      claim      a file that one process has at a time
 //!   inode      a file that was found, whatever its name leads to later
 //!   foreign    what the kernel lost at sockets that a library has opened
@@ -74,6 +75,7 @@ pub mod pcap;
 pub mod prefetch;
 pub mod privileges;
 pub mod readiness;
+pub mod rights;
 pub mod scheduling;
 pub mod seqpacket;
 #[cfg(not(miri))]

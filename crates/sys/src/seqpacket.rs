@@ -10,19 +10,18 @@
 //!
 //! Source: unix(7), `SOCK_SEQPACKET`, `SCM_RIGHTS`, `SO_PEERCRED`; `SO_PEERPIDFD` is Linux 6.5.
 
-use std::io::{self, IoSlice, IoSliceMut};
+use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
 use crate::option::{SocketOption, check, read_option};
+use crate::rights;
+pub use crate::rights::Received;
 use rustix::io::retry_on_intr;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
-use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
-    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
-};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 /// The longest path that a socket can have, in bytes. Source: `struct sockaddr_un`, less the 0.
 pub const PATH_BYTES_MAX: usize = 107;
@@ -49,15 +48,6 @@ pub struct Credentials {
     pub uid: u32,
     /// Its effective group.
     pub gid: u32,
-}
-
-/// A message that came in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Received {
-    /// How much of the room it takes; 0 also where the other end has closed.
-    pub bytes: usize,
-    /// Whether there was too little room for the message or its descriptors.
-    pub is_cut: bool,
 }
 
 impl SeqPacket {
@@ -103,13 +93,7 @@ impl SeqPacket {
     pub fn send(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
         assert!(descriptors.len() <= DESCRIPTORS_MAX, "{} descriptors", descriptors.len());
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
-        let mut control = SendAncillaryBuffer::new(&mut space);
-        if !descriptors.is_empty() {
-            assert!(control.push(SendAncillaryMessage::ScmRights(descriptors)), "room for 4");
-        }
-        let parts = [IoSlice::new(bytes)];
-        let flags = SendFlags::NOSIGNAL;
-        retry_on_intr(|| rustix::net::sendmsg(&self.socket, &parts, &mut control, flags))?;
+        rights::send(&self.socket, bytes, descriptors, &mut space)?;
         Ok(())
     }
 
@@ -121,22 +105,10 @@ impl SeqPacket {
         descriptors: Option<&mut Vec<OwnedFd>>,
     ) -> io::Result<Received> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
-        let room_for_control = if descriptors.is_some() { space.len() } else { 0 };
-        let mut control = RecvAncillaryBuffer::new(&mut space[..room_for_control]);
-        let mut parts = [IoSliceMut::new(room)];
-        let flags = RecvFlags::CMSG_CLOEXEC;
-        // Sockets with a timeout are interrupted by SIGCONT, too. Source: signal(7).
-        let message =
-            retry_on_intr(|| rustix::net::recvmsg(&self.socket, &mut parts, &mut control, flags))?;
-        if let Some(descriptors) = descriptors {
-            for part in control.drain() {
-                if let RecvAncillaryMessage::ScmRights(rights) = part {
-                    descriptors.extend(rights);
-                }
-            }
+        match descriptors {
+            Some(into) => rights::receive(&self.socket, room, &mut space, into),
+            None => rights::receive(&self.socket, room, &mut [], &mut Vec::new()),
         }
-        let is_cut = message.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC);
-        Ok(Received { bytes: message.bytes, is_cut })
     }
 
     /// Who is at the other end.

@@ -14,7 +14,6 @@ use crate::session::Session;
 pub(crate) struct Talk {
     session: Session,
     incoming: Incoming,
-    has_told: bool,
 }
 
 #[derive(Default)]
@@ -25,7 +24,7 @@ struct Incoming {
 
 impl Talk {
     pub(crate) fn new(device: Arc<Device>) -> Self {
-        Self { session: Session::new(device), incoming: Incoming::default(), has_told: false }
+        Self { session: Session::new(device), incoming: Incoming::default() }
     }
 }
 
@@ -47,10 +46,8 @@ impl Dialogue for Talk {
         Ok(())
     }
 
-    fn news(&mut self) -> Option<String> {
-        let is_news = self.session.is_running() && !self.has_told;
-        self.has_told |= is_news;
-        is_news.then(|| self.session.agreed())
+    fn agreed(&self) -> Option<String> {
+        self.session.is_running().then(|| self.session.agreed())
     }
 }
 
@@ -75,9 +72,6 @@ impl Incoming {
             let arrived = match socket.receive(room, &mut self.files) {
                 Ok(arrived) => arrived,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
-                Err(error) if error.kind() == ErrorKind::ConnectionReset => {
-                    return Err(Fault::Closed);
-                }
                 Err(error) => return Err(Fault::Io { what: "receive a message", error }),
             };
             if arrived.is_cut {

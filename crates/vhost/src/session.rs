@@ -253,15 +253,11 @@ impl Session {
                     self.rings[index].is_running = false;
                 }
                 let memory = Arc::clone(&self.memory);
-                self.device.change(index, move |ring| match (tables, ring.is_some()) {
-                    (Ok(tables), true) => {
-                        if let Some(ring) = ring {
-                            ring.split.moved(tables);
-                            (ring.memory, ring.near) = (memory, 0);
-                        }
-                        true
-                    }
-                    _ => false,
+                self.device.change(index, |ring| {
+                    let Ok(tables) = tables else { return false };
+                    ring.split.moved(tables);
+                    (ring.memory, ring.near) = (memory, 0);
+                    true
                 });
             }
         }
@@ -306,9 +302,7 @@ impl Session {
         if ring.is_running && is_new {
             let tables = self.tables(index)?;
             self.device.change(index, |ring| {
-                if let Some(ring) = ring {
-                    ring.split.moved(tables);
-                }
+                ring.split.moved(tables);
                 true
             });
         }
@@ -371,11 +365,9 @@ impl Session {
             return;
         }
         self.device.change(index, |ring| {
-            if let Some(ring) = ring {
-                // What was done before had no bell to ring.
-                call.iter().for_each(Bell::ring);
-                ring.call = call;
-            }
+            // What was done before had no bell to ring.
+            call.iter().for_each(Bell::ring);
+            ring.call = call;
             true
         });
     }
@@ -383,9 +375,7 @@ impl Session {
     fn enable(&mut self, index: usize, is_enabled: bool) {
         self.rings[index].is_enabled = is_enabled;
         self.device.change(index, |ring| {
-            if let Some(ring) = ring {
-                ring.is_enabled = is_enabled;
-            }
+            ring.is_enabled = is_enabled;
             true
         });
     }
@@ -408,7 +398,7 @@ impl Session {
         }
         let mut base = None;
         self.device.change(index, |ring| {
-            base = ring.map(|ring| ring.split.base());
+            base = Some(ring.split.base());
             false
         });
         base
@@ -479,18 +469,14 @@ impl Device {
     }
 
     /// Changes a ring, if there is one; false takes it out.
-    fn change(&self, index: usize, change: impl FnOnce(Option<&mut Vring>) -> bool) {
+    fn change(&self, index: usize, change: impl FnOnce(&mut Vring) -> bool) {
         let lane = self.lanes().lane(index / 2);
         match Role::of(index) {
             Role::ToGuest => lane.to.change(|berth| {
-                if !change(berth.as_deref_mut().map(|ring| &mut ring.0)) {
-                    *berth = None;
-                }
+                berth.take_if(|ring| !change(&mut ring.0));
             }),
             Role::FromGuest => lane.from.change(|berth| {
-                if !change(berth.as_deref_mut().map(|ring| &mut ring.0)) {
-                    *berth = None;
-                }
+                berth.take_if(|ring| !change(&mut ring.0));
             }),
         }
         self.lanes().bells().raise();

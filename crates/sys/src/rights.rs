@@ -1,0 +1,70 @@
+//! Descriptors that go with the bytes of a local socket.
+//!
+//! All that are received are close-on-exec. Those for which there is no space are closed by the
+//! kernel.
+//!
+//! Source: unix(7), `SCM_RIGHTS`.
+
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::io::retry_on_intr;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags,
+};
+
+/// What has come in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// How much of the room it takes; 0 also where the other end has closed.
+    pub bytes: usize,
+    /// Whether there was too little room for a message or its descriptors.
+    pub is_cut: bool,
+}
+
+/// Sends bytes and descriptors. `space` is for the descriptors: `rustix::cmsg_space!`. Returns how
+/// many bytes were sent, which are all where the socket keeps messages apart.
+///
+/// # Errors
+/// `InvalidInput`: there is too little space. Or what the kernel says.
+pub fn send(
+    socket: impl AsFd,
+    bytes: &[u8],
+    descriptors: &[BorrowedFd<'_>],
+    space: &mut [MaybeUninit<u8>],
+) -> io::Result<usize> {
+    let mut control = SendAncillaryBuffer::new(space);
+    if !descriptors.is_empty() && !control.push(SendAncillaryMessage::ScmRights(descriptors)) {
+        return Err(ErrorKind::InvalidInput.into());
+    }
+    let parts = [IoSlice::new(bytes)];
+    let flags = SendFlags::NOSIGNAL;
+    Ok(retry_on_intr(|| rustix::net::sendmsg(&socket, &parts, &mut control, flags))?)
+}
+
+/// Receives into `room`, and adds the descriptors that come with it; `space` is for them, as in
+/// [`send`].
+///
+/// # Errors
+/// `WouldBlock`: nothing is there. Or what the kernel says.
+pub fn receive(
+    socket: impl AsFd,
+    room: &mut [u8],
+    space: &mut [MaybeUninit<u8>],
+    into: &mut Vec<OwnedFd>,
+) -> io::Result<Received> {
+    let mut control = RecvAncillaryBuffer::new(space);
+    let mut parts = [IoSliceMut::new(room)];
+    let flags = RecvFlags::CMSG_CLOEXEC;
+    // Sockets with a timeout are interrupted by SIGCONT, too. Source: signal(7).
+    let message = retry_on_intr(|| rustix::net::recvmsg(&socket, &mut parts, &mut control, flags))?;
+    for part in control.drain() {
+        if let RecvAncillaryMessage::ScmRights(rights) = part {
+            into.extend(rights);
+        }
+    }
+    let is_cut = message.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC);
+    Ok(Received { bytes: message.bytes, is_cut })
+}
