@@ -14,35 +14,31 @@ mod settings;
 use std::path::Path;
 
 use burstline_memif::{DeviceOptions, FromPeer, Port, ToPeer};
-use burstline_peer::Lanes;
+use burstline_peer::{AttendError, Lanes};
 
-use crate::halves::{Devices, Half, Role};
-use crate::live::LiveSource;
-use crate::peer::{self, Device, FromPeers};
+use crate::halves::Devices;
+use crate::peer::{self, Device};
 use crate::{Address, OpenOptions, PortError, Sink, Source};
 pub(crate) use settings::{KEYS, SINK_KEYS};
+
+static OPEN: Devices<Port, DeviceOptions> = Devices::new();
 
 impl Device for Port {
     type From = FromPeer;
     type To = ToPeer;
     type Options = DeviceOptions;
 
+    fn open(path: &Path, options: &DeviceOptions) -> Result<Self, AttendError> {
+        Self::open(path, options)
+    }
+
     fn lanes(&self) -> &Lanes<FromPeer, ToPeer> {
         self.lanes()
     }
-}
 
-static OPEN: Devices<Port, DeviceOptions> = Devices::new();
-
-fn take(
-    address: &Address,
-    options: DeviceOptions,
-    role: Role,
-) -> Result<Half<Port, DeviceOptions>, PortError> {
-    let path = address.target();
-    OPEN.take(address, path.to_owned(), options, role, |options| {
-        Ok(Port::open(Path::new(path), options)?)
-    })
+    fn passes_offloads(_options: &DeviceOptions) -> bool {
+        false
+    }
 }
 
 /// Opens a device to receive from.
@@ -50,9 +46,8 @@ pub(crate) fn open_source(
     address: &Address,
     options: &OpenOptions,
 ) -> Result<Box<dyn Source>, PortError> {
-    let half = take(address, settings::parse(&address.values(KEYS)?)?, Role::Source)?;
-    let intake = FromPeers::new(half, false);
-    Ok(Box::new(LiveSource::new(address, address.target(), options, intake)?))
+    let wanted = settings::parse(&address.values(KEYS)?)?;
+    peer::open_source(&OPEN, address, wanted, options)
 }
 
 /// Opens a device to send to.
@@ -61,8 +56,7 @@ pub(crate) fn open_sink(
     _options: &OpenOptions,
 ) -> Result<Box<dyn Sink>, PortError> {
     let values = address.values(SINK_KEYS)?;
-    let half = take(address, settings::parse(&values)?, Role::Sink)?;
-    peer::sink(&values, half, false)
+    peer::open_sink(&OPEN, &values, settings::parse(&values)?)
 }
 
 /// Reads an address, for the test of tables.

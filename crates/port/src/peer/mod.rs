@@ -17,17 +17,60 @@
 mod sink;
 mod source;
 
-use burstline_peer::{FromPeer, Lanes, ToPeer};
+use std::path::Path;
 
-pub(crate) use sink::sink;
-pub(crate) use source::FromPeers;
+use burstline_peer::{AttendError, FromPeer, Lanes, ToPeer};
+
+use crate::halves::{Devices, Half, Role};
+use crate::live::LiveSource;
+use crate::{Address, OpenOptions, PortError, Sink, Source, Values};
 
 /// A device with rings.
-pub(crate) trait Device: Send + Sync + 'static {
+pub(crate) trait Device: Sized + Send + Sync + 'static {
     type From: FromPeer;
     type To: ToPeer;
     /// How it was opened.
     type Options: PartialEq + Send + Sync;
 
+    /// Opens one at a socket.
+    fn open(path: &Path, options: &Self::Options) -> Result<Self, AttendError>;
+
     fn lanes(&self) -> &Lanes<Self::From, Self::To>;
+
+    /// Whether packets may be unfinished.
+    fn passes_offloads(options: &Self::Options) -> bool;
+}
+
+/// Opens a device to receive from; `open` are those of its kind that are open.
+pub(crate) fn open_source<D: Device>(
+    open: &Devices<D, D::Options>,
+    address: &Address,
+    wanted: D::Options,
+    options: &OpenOptions,
+) -> Result<Box<dyn Source>, PortError> {
+    let half = take(open, address, wanted, Role::Source)?;
+    let intake = source::FromPeers::new(half);
+    Ok(Box::new(LiveSource::new(address, address.target(), options, intake)?))
+}
+
+/// Opens a device to send to; `open` as for [`open_source`].
+pub(crate) fn open_sink<D: Device>(
+    open: &Devices<D, D::Options>,
+    values: &Values<'_>,
+    wanted: D::Options,
+) -> Result<Box<dyn Sink>, PortError> {
+    sink::sink(values, take(open, values.address(), wanted, Role::Sink)?)
+}
+
+/// Takes a role at the device of `address`, which is opened if it is not yet.
+fn take<D: Device>(
+    open: &Devices<D, D::Options>,
+    address: &Address,
+    wanted: D::Options,
+    role: Role,
+) -> Result<Half<D, D::Options>, PortError> {
+    let path = address.target();
+    open.take(address, path.to_owned(), wanted, role, |options| {
+        Ok(D::open(Path::new(path), options)?)
+    })
 }

@@ -8,7 +8,6 @@ use std::io;
 use burstline_log::Flags;
 use burstline_peer::{LONGEST, Lanes, OFFLOAD_BYTES, Put, ToPeer};
 use burstline_sys::interface::{Interface, LinkState};
-
 use burstline_wire::hash::{FlowHasher, HashKind};
 use burstline_wire::headers::LinkType;
 
@@ -37,10 +36,9 @@ struct ToPeers<D: Device> {
 }
 
 /// A sink that sends to the peers of a device.
-pub(crate) fn sink<D: Device>(
+pub(super) fn sink<D: Device>(
     values: &Values<'_>,
     half: Half<D, D::Options>,
-    passes_offloads: bool,
 ) -> Result<Box<dyn Sink>, PortError> {
     let interface = Interface {
         name: values.address().target().to_owned(),
@@ -50,6 +48,7 @@ pub(crate) fn sink<D: Device>(
         is_up: true,
     };
     let watch = Watch::new(&interface);
+    let passes_offloads = D::passes_offloads(half.options());
     let outlet = ToPeers {
         rings: (0..half.device().lanes().queues()).map(|_| None).collect(),
         half,
@@ -107,7 +106,7 @@ impl<D: Device> ToPeers<D> {
         true
     }
 
-    /// Shows the guest what was put, and puts the rings back.
+    /// Shows the peer what was put, and puts the rings back.
     fn give_back(&mut self) {
         for (queue, ring) in self.rings.iter_mut().enumerate() {
             if let Some(mut ring) = ring.take() {

@@ -15,7 +15,7 @@ use crate::live::{Got, Intake, IntakeCounts};
 const RING_MOST: u64 = 32_768;
 
 /// Rings that a peer fills, each of which is here for a burst and in its berth between.
-pub(crate) struct FromPeers<D: Device> {
+pub(super) struct FromPeers<D: Device> {
     half: Half<D, D::Options>,
     passes_offloads: bool,
     /// The queue that is asked now.
@@ -30,10 +30,10 @@ pub(crate) struct FromPeers<D: Device> {
 }
 
 impl<D: Device> FromPeers<D> {
-    pub(crate) fn new(half: Half<D, D::Options>, passes_offloads: bool) -> Self {
+    pub(super) fn new(half: Half<D, D::Options>) -> Self {
         Self {
+            passes_offloads: D::passes_offloads(half.options()),
             half,
-            passes_offloads,
             current: 0,
             ring: None,
             empty: 0,
