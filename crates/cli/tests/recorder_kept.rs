@@ -273,10 +273,12 @@ fn a_recording_that_was_broken_off_goes_on_in_a_next_file() {
     }
     // And a third time, with files that follow each other.
     assert!(job(10, &["--resume"]).stderr.contains("x-2.pcapng, which is whole: 1000 packets"));
-    let ring = directory.file("r.pcapng");
-    let rotate = ["capture", "gen:?packets=30", "-w", &ring, "-b", "packets:10", "--resume"];
-    assert!(!run(&rotate).stderr.contains("resumes after"));
-    assert!(run(&rotate).stderr.contains("r_00003_"), "the newest");
+    for (name, newest) in [("r.pcapng", "r_00003_"), ("z.pcapng.gz", "z_00003_")] {
+        let ring = directory.file(name);
+        let rotate = ["capture", "gen:?packets=30", "-w", &ring, "-b", "packets:10", "--resume"];
+        assert!(!run(&rotate).stderr.contains("resumes after"), "{name}");
+        assert!(run(&rotate).stderr.contains(newest), "{name}: the newest");
+    }
     let pipe = run(&["capture", "gen:?packets=1", "-w", "-", "--resume"]);
     assert!(pipe.code == Some(2) && pipe.stderr.contains("one regular file"), "{}", pipe.stderr);
 }

@@ -6,8 +6,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use burstline_engine::Scanned;
-use burstline_port::{OpenedFiles, Resumed, numbered, striped_paths};
+use burstline_engine::{EngineError, Scanned};
+use burstline_port::{OpenedFiles, Resumed, newest_numbered, numbered, striped_paths};
 
 use super::archive;
 use crate::args::CaptureArgs;
@@ -30,7 +30,10 @@ pub(super) fn plan(args: &CaptureArgs) -> Result<Option<Plan>, Failure> {
         ));
     }
     let (last, next) = match args.files.rotation() {
-        Some(_) => (newest(Path::new(path))?, path.to_owned()),
+        Some(_) => {
+            let newest = newest_numbered(Path::new(path)).map_err(EngineError::from)?;
+            (newest, path.to_owned())
+        }
         None => {
             let is_there = |number: &u32| fs::symlink_metadata(numbered(path, *number)).is_ok();
             let there = (1..).take_while(is_there).count() as u32;
@@ -44,29 +47,6 @@ pub(super) fn plan(args: &CaptureArgs) -> Result<Option<Plan>, Failure> {
         complain(&resumed.comment);
     }
     Ok(Some(Plan { path: next, resumed }))
-}
-
-/// The newest file of a rotation: `stem_NUMBER_TIME.ext` of the latest time and number.
-fn newest(path: &Path) -> Result<Option<PathBuf>, Failure> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let folder = folder.unwrap_or(Path::new("."));
-    let fail = |error| Failure::new(format!("{}: {error}", folder.display()));
-    let text =
-        |part: Option<&std::ffi::OsStr>| part.unwrap_or_default().to_string_lossy().into_owned();
-    let (stem, extension) = (text(path.file_stem()), text(path.extension()));
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder).map_err(fail)? {
-        let entry = entry.map_err(fail)?.path();
-        let name = text(entry.file_stem());
-        let Some(rest) = name.strip_prefix(&format!("{stem}_")) else { continue };
-        let Some((number, time)) = rest.split_once('_') else { continue };
-        let is_digits =
-            |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-        if is_digits(number) && is_digits(time) && text(entry.extension()) == extension {
-            found.push(((time.to_owned(), number.to_owned()), entry));
-        }
-    }
-    Ok(found.into_iter().max().map(|(_, entry)| entry))
 }
 
 /// What a file has, and what was lost in it.

@@ -39,7 +39,9 @@ use std::path::PathBuf;
 
 use crate::{Address, AddressError, OpenOptions, PortError, Sink, Source};
 pub(crate) use layout::KEYS as SINK_KEYS;
-pub use recording::{FileNaming, Flush, OutputOptions, Resumed, Rotation, numbered};
+pub use recording::{
+    FileNaming, Flush, OutputOptions, Resumed, Rotation, newest_numbered, numbered,
+};
 pub use several::stripes::striped_paths;
 pub use source::index::{Indexed, NotIndexed, index_path, is_index_stale, write_index};
 pub use source::interfaces::Interfaces;

@@ -1,10 +1,12 @@
 //! What files are called.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use burstline_sys::calendar::format_local;
 
 use super::{FileNaming, Rotation};
+use crate::PortError;
 
 /// Names for the files of a run, one after the other.
 #[derive(Debug)]
@@ -47,6 +49,33 @@ impl Names {
             },
         }
     }
+}
+
+/// The newest file of a rotation of [`FileNaming::Numbered`] names: of the latest time, and of those
+/// the last number. `None`: there is none.
+///
+/// # Errors
+/// [`PortError::Io`]: the folder cannot be read.
+pub fn newest_numbered(path: &Path) -> Result<Option<PathBuf>, PortError> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    let fail = |error| PortError::Io { action: "read", path: folder.to_owned(), error };
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let (stem, extension) = split(&name);
+    let place = |name: &str| {
+        let rest = name.strip_prefix(stem)?.strip_prefix('_')?.strip_suffix(extension)?;
+        let (number, time) = rest.split_once('_')?;
+        let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        let is_ours = is_digits(number) && is_digits(time) && !time.is_empty();
+        Some((time.to_owned(), number.parse::<u64>().ok()?)).filter(|_| is_ours)
+    };
+    let mut newest = None;
+    for entry in fs::read_dir(folder).map_err(fail)? {
+        let entry = entry.map_err(fail)?;
+        let found = place(&entry.file_name().to_string_lossy()).map(|place| (place, entry.path()));
+        newest = newest.max(found);
+    }
+    Ok(newest.map(|(_, path)| path))
 }
 
 /// The name of file number `number`, from 1: the number stands before the extension, and that of
