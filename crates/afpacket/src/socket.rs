@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use burstline_sys::filter::{FILTER_MAX, Instruction};
 use burstline_sys::interface::LinkState;
 use burstline_sys::option::{SocketOption, check, read_option, set_option};
+use burstline_sys::raw_socket::{raw_socket, take_error};
 use libc::{c_int, sockaddr_ll, socklen_t};
 
 use super::AfPacketError;
@@ -30,11 +31,7 @@ pub(super) struct Socket(OwnedFd);
 impl Socket {
     /// A socket that is bound to nothing and takes no packets yet.
     pub(super) fn new() -> io::Result<Self> {
-        let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-        // SAFETY: the call takes no pointer.
-        let fd = check(unsafe { libc::socket(libc::AF_PACKET, kind, 0) })?;
-        // SAFETY: the descriptor is new, and nobody else knows it.
-        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
+        raw_socket(libc::AF_PACKET).map(Self)
     }
 
     /// A copy of descriptor number `number`, which the parent process left open: a
@@ -132,18 +129,12 @@ impl Socket {
         Ok(value)
     }
 
-    /// The error that the kernel left at the socket, if any; reading it takes it away.
-    pub(super) fn take_error(&self) -> io::Result<Option<io::Error>> {
-        let error = self.option(libc::SOL_SOCKET, libc::SO_ERROR)?;
-        Ok((error != 0).then(|| io::Error::from_raw_os_error(error)))
-    }
-
     /// How its interface, of number `index`, is now. Takes the error away that the kernel leaves.
     ///
     /// # Errors
     /// What the kernel says, other than that the interface is down or gone.
     pub(super) fn link_state(&self, index: u32) -> io::Result<LinkState> {
-        if let Some(error) = self.take_error()? {
+        if let Some(error) = take_error(self)? {
             let code = error.raw_os_error();
             if !matches!(code, Some(libc::ENETDOWN | libc::ENODEV | libc::ENXIO)) {
                 return Err(error);
@@ -173,14 +164,6 @@ impl Socket {
     /// Lets all packets through again.
     pub(super) fn detach_filter(&self) -> io::Result<()> {
         self.set_at(libc::SOL_SOCKET, libc::SO_DETACH_FILTER, &0)
-    }
-
-    /// Has the kernel send what is in the tx ring, without waiting.
-    pub(super) fn kick_send(&self) -> io::Result<()> {
-        let (fd, nothing) = (self.0.as_raw_fd(), std::ptr::null());
-        // SAFETY: no bytes are passed, and no address.
-        let sent = unsafe { libc::sendto(fd, nothing, 0, libc::MSG_DONTWAIT, nothing.cast(), 0) };
-        if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
     /// Gives a fanout group the program that chooses.

@@ -33,6 +33,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use burstline_sys::interface::{Interface, LinkState};
+use burstline_sys::raw_socket::kick_send;
 use libc::{c_int, c_uint};
 
 use super::AfPacketError;
@@ -170,7 +171,7 @@ impl TxRing {
             if before == 0 {
                 return Ok(true);
             }
-            let sent = self.socket.kick_send();
+            let sent = kick_send(&self.socket);
             self.reclaim();
             let is_rejected = self.waiting() > 0 && self.status(self.taken) == REJECTED;
             let error = match sent {

@@ -12,6 +12,7 @@
 //!   stack      which node a thread's stack is on
 //!   interface  the interfaces and their addresses  namespace  a network of one's own
 //!   option     options of sockets                  filter     classic BPF for them
+//!   raw_socket what packet and XDP sockets do alike
 //!   pcap       filter expressions, compiled by libpcap if it is there
 //!   netlink    questions, and attributes           links      which interface lies on which
 //!   device     what an interface's driver can do   machine    what this process may do here
@@ -74,6 +75,7 @@ pub mod option;
 pub mod pcap;
 pub mod prefetch;
 pub mod privileges;
+pub mod raw_socket;
 pub mod readiness;
 pub mod rights;
 pub mod scheduling;

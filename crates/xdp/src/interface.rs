@@ -7,6 +7,7 @@ use std::os::unix::net::UnixDatagram;
 use burstline_sys::device::receive_queues;
 use burstline_sys::interface::{Interface, LinkState};
 use burstline_sys::limits;
+use burstline_sys::raw_socket::take_error;
 
 use super::XdpError;
 use super::system::RawSocket;
@@ -60,7 +61,7 @@ pub(super) fn link_state(
     questions: &Questions,
     index: u32,
 ) -> io::Result<LinkState> {
-    match socket.take_error()?.and_then(|error| error.raw_os_error()) {
+    match take_error(socket)?.and_then(|error| error.raw_os_error()) {
         // The kernel says so once, when the interface is deleted and the socket unbound.
         Some(libc::ENETDOWN) => Ok(LinkState::Gone),
         Some(code) => Err(io::Error::from_raw_os_error(code)),

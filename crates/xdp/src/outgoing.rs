@@ -7,6 +7,7 @@ use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
+use burstline_sys::raw_socket::kick_send;
 use libc::{c_int, xdp_desc};
 
 use super::ring::Ring;
@@ -109,7 +110,7 @@ impl Outgoing {
             if before == 0 || !(self.is_always_told || self.tx.needs_wakeup()) {
                 return Ok(before == 0);
             }
-            let code = match self.socket.kick_send() {
+            let code = match kick_send(&*self.socket) {
                 Ok(()) => return Ok(self.tx.unread() == 0),
                 Err(error) => error.raw_os_error(),
             };

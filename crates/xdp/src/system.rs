@@ -2,9 +2,10 @@
 
 use std::io;
 use std::mem::zeroed;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use burstline_sys::option::{SocketOption, check, read_option, set_option};
+use burstline_sys::raw_socket::raw_socket;
 use libc::{c_int, socklen_t};
 
 /// A socket of family `AF_XDP`.
@@ -16,11 +17,7 @@ const _: () = assert!(size_of::<libc::xdp_desc>() == 16);
 
 impl RawSocket {
     pub(super) fn new() -> io::Result<Self> {
-        let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-        // SAFETY: the call takes no pointer.
-        let fd = check(unsafe { libc::socket(libc::AF_XDP, kind, 0) })?;
-        // SAFETY: the descriptor is new, and nobody else knows it.
-        Ok(Self(unsafe { OwnedFd::from_raw_fd(fd) }))
+        raw_socket(libc::AF_XDP).map(Self)
     }
 
     /// Registers `bytes` bytes at `start` as frames.
@@ -59,7 +56,7 @@ impl RawSocket {
     pub(super) fn offsets(&self) -> io::Result<libc::xdp_mmap_offsets> {
         // SAFETY: a struct of integers may be all zeros.
         let mut value = unsafe { zeroed() };
-        self.get(libc::SOL_XDP, libc::XDP_MMAP_OFFSETS, &mut value)?;
+        self.get(libc::XDP_MMAP_OFFSETS, &mut value)?;
         Ok(value)
     }
 
@@ -67,28 +64,22 @@ impl RawSocket {
     pub(super) fn statistics(&self) -> io::Result<libc::xdp_statistics> {
         // SAFETY: a struct of integers may be all zeros.
         let mut value = unsafe { zeroed() };
-        self.get(libc::SOL_XDP, libc::XDP_STATISTICS, &mut value)?;
+        self.get(libc::XDP_STATISTICS, &mut value)?;
         Ok(value)
     }
 
     /// Whether the device writes into the UMEM itself. Known once it is bound.
     pub(super) fn is_zero_copy(&self) -> io::Result<bool> {
         let mut value = libc::xdp_options { flags: 0 };
-        self.get(libc::SOL_XDP, libc::XDP_OPTIONS, &mut value)?;
+        self.get(libc::XDP_OPTIONS, &mut value)?;
         Ok(value.flags & libc::XDP_OPTIONS_ZEROCOPY != 0)
     }
 
-    /// The error that the kernel left at the socket, if any; reading it takes it away.
-    pub(super) fn take_error(&self) -> io::Result<Option<io::Error>> {
-        let mut error: c_int = 0;
-        self.get(libc::SOL_SOCKET, libc::SO_ERROR, &mut error)?;
-        Ok((error != 0).then(|| io::Error::from_raw_os_error(error)))
-    }
-
-    /// Reads an option into a plain struct or an integer.
-    fn get<T>(&self, level: c_int, name: c_int, value: &mut T) -> io::Result<()> {
-        // SAFETY: the callers, all above, give integers and structs of integers.
-        unsafe { read_option(self.0.as_raw_fd(), SocketOption { level, name }, value) }
+    /// Reads an option of level `SOL_XDP` into a plain struct.
+    fn get<T>(&self, name: c_int, value: &mut T) -> io::Result<()> {
+        let option = SocketOption { level: libc::SOL_XDP, name };
+        // SAFETY: the callers, all above, give structs of integers.
+        unsafe { read_option(self.0.as_raw_fd(), option, value) }
     }
 
     /// Attaches it to a queue of an interface; with `XDP_SHARED_UMEM`, and then no other flag, over
@@ -111,14 +102,6 @@ impl RawSocket {
         // SAFETY: `address` is a live struct of `bytes` bytes, which the call reads.
         check(unsafe { libc::bind(self.0.as_raw_fd(), (&raw const address).cast(), bytes) })
             .map(drop)
-    }
-
-    /// Tells the kernel to look at the tx ring, and with busy polling to run the driver's loop.
-    pub(super) fn kick_send(&self) -> io::Result<()> {
-        let (fd, nothing) = (self.0.as_raw_fd(), std::ptr::null());
-        // SAFETY: no bytes are passed, and no address.
-        let sent = unsafe { libc::sendto(fd, nothing, 0, libc::MSG_DONTWAIT, nothing.cast(), 0) };
-        if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 
     /// Tells the kernel to look at the fill ring, and with busy polling to run the driver's loop.

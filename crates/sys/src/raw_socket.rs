@@ -1,0 +1,44 @@
+//! What packet sockets and XDP sockets do alike.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+
+use libc::c_int;
+
+use crate::option::{SocketOption, check, read_option};
+
+/// A raw socket of an address family that waits for nothing, and that no other program inherits.
+///
+/// # Errors
+/// What the kernel says.
+pub fn raw_socket(family: c_int) -> io::Result<OwnedFd> {
+    let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    // SAFETY: the call takes no pointer.
+    let fd = check(unsafe { libc::socket(family, kind, 0) })?;
+    // SAFETY: the descriptor is new, and nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// The error that the kernel left at the socket, if any; reading it takes it away.
+///
+/// # Errors
+/// What the kernel says of the question.
+pub fn take_error(socket: impl AsFd) -> io::Result<Option<io::Error>> {
+    let mut error: c_int = 0;
+    let option = SocketOption { level: libc::SOL_SOCKET, name: libc::SO_ERROR };
+    // SAFETY: an integer.
+    unsafe { read_option(socket.as_fd().as_raw_fd(), option, &mut error) }?;
+    Ok((error != 0).then(|| io::Error::from_raw_os_error(error)))
+}
+
+/// Has the kernel look at the socket's tx ring, without waiting for what is in it to be sent. With
+/// busy polling an XDP socket's driver runs its loop, too.
+///
+/// # Errors
+/// What the kernel says, which depends on what is in the ring.
+pub fn kick_send(socket: impl AsFd) -> io::Result<()> {
+    let (fd, nothing) = (socket.as_fd().as_raw_fd(), std::ptr::null());
+    // SAFETY: no bytes are passed, and no address.
+    let sent = unsafe { libc::sendto(fd, nothing, 0, libc::MSG_DONTWAIT, nothing.cast(), 0) };
+    if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
