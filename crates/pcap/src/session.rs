@@ -12,7 +12,8 @@
 
 use std::ffi::c_uchar;
 use std::sync::Arc;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use burstline_log::Packet;
 use burstline_share::{Follower, Held, Next, ShareError};
@@ -22,6 +23,9 @@ use crate::abi::{PacketHeader, Timeval};
 use crate::counts::Counts;
 
 const NS_PER_S: u64 = 1_000_000_000;
+
+/// How often a call at the end of a log looks whether it is interrupted.
+const AT_END: Duration = Duration::from_millis(5);
 
 /// What is fixed when a handle is activated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +90,8 @@ impl Session {
         self.has_ended
     }
 
-    /// Makes sure that there are packets, waiting for them at most `timeout`.
+    /// Makes sure that there are packets, waiting for them at most `timeout`. A log's end is said at
+    /// once the first time; later calls wait for it, because a program that asks again would spin.
     pub(crate) fn fetch(
         &mut self,
         timeout: Option<Duration>,
@@ -97,6 +102,13 @@ impl Session {
             return Ok(Fetched::Some);
         }
         self.held = None;
+        if self.has_ended {
+            let began = Instant::now();
+            while timeout.is_some_and(|time| began.elapsed() < time) && !is_interrupted() {
+                thread::sleep(AT_END);
+            }
+            return Ok(Fetched::End);
+        }
         let timeout_ns = timeout.map_or(u64::MAX, |time| time.as_nanos().min(1 << 62) as u64);
         let next = self.follower.next(timeout_ns, is_interrupted);
         counts.read(&self.follower.sums());

@@ -3,7 +3,7 @@
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
@@ -14,6 +14,9 @@ use burstline_share::{LosslessReaders, PublishConfig, Publisher};
 use burstline_sys::memory::PageChoice;
 
 use crate::traffic::Packet;
+
+/// What tests capture from.
+pub(crate) const DEVICE: &str = "burst:tap?lossless&start=oldest";
 
 /// A folder that goes with the test. Names are published in it.
 pub(crate) struct Folder(PathBuf);
@@ -63,8 +66,8 @@ impl Folder {
         let config =
             PublishConfig { lossless: LosslessReaders::Forever, ..PublishConfig::new(&name) };
         let publisher = Publisher::start(&config, vec![log]).unwrap();
-        let is_over = Arc::new(AtomicBool::new(false));
-        let theirs = Arc::clone(&is_over);
+        let [is_read, is_over] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+        let theirs = [Arc::clone(&is_read), Arc::clone(&is_over)];
         let thread = thread::spawn(move || {
             let claimed = || publisher.readers().iter().filter(|reader| reader.is_claimed).count();
             until("the readers have come", || claimed() >= readers);
@@ -79,19 +82,30 @@ impl Folder {
             }
             writer.publish();
             writer.finish(Ending::Final);
-            until("the test has ended", || theirs.load(Relaxed));
+            let [is_read, is_over] = theirs;
+            until("the test has ended", || {
+                let has_read = || publisher.readers().iter().all(|reader| reader.lag_packets == 0);
+                is_read.store(has_read(), Relaxed);
+                is_over.load(Relaxed)
+            });
         });
-        Publishing { is_over, thread }
+        Publishing { is_read, is_over, thread }
     }
 }
 
 /// A publisher at work.
 pub(crate) struct Publishing {
+    is_read: Arc<AtomicBool>,
     is_over: Arc<AtomicBool>,
     thread: JoinHandle<()>,
 }
 
 impl Publishing {
+    /// Waits until its readers have taken all packets.
+    pub(crate) fn wait_for_readers(&self) {
+        until("all packets are read", || self.is_read.load(Relaxed));
+    }
+
     /// Ends it, after its readers.
     pub(crate) fn end(self) {
         self.is_over.store(true, Relaxed);
@@ -126,6 +140,11 @@ pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 pub(crate) fn is_there(program: &str) -> bool {
     let folders = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&folders).any(|folder| Path::new(&folder).join(program).exists())
+}
+
+/// Ends a program as Ctrl-C does.
+pub(crate) fn interrupt(program: &Child) {
+    run(Command::new("kill").args(["-INT", &program.id().to_string()]), 0);
 }
 
 /// Runs a program, and returns what it printed; `code` is how it has to end.

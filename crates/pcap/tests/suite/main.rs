@@ -4,4 +4,5 @@ mod abi;
 mod calls;
 mod common;
 mod programs;
+mod suricata;
 mod traffic;

@@ -6,11 +6,10 @@ use std::path::Path;
 
 use burstline_skip::{skip, test_name};
 
-use crate::common::{Folder, is_there, run};
+use crate::common::{DEVICE, Folder, is_there, run};
 use crate::traffic::{mix, pcap_file};
 
 const PACKETS: usize = 3000;
-const DEVICE: &str = "burst:tap?lossless&start=oldest";
 
 /// Runs a program with ours on the log and with the real libpcap on the file, and returns what
 /// `outcome` makes of each.

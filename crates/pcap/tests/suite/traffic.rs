@@ -9,7 +9,7 @@ pub(crate) struct Packet {
 
 const FIRST_NS: u64 = 1_700_000_000_123_456_789;
 
-/// A mix of `count` packets, each conversation with its own addresses.
+/// A mix of `count` packets, each conversation with its own addresses. Tens of them are whole.
 pub(crate) fn mix(count: usize) -> Vec<Packet> {
     let frames = (0_u8..=255).cycle().enumerate().flat_map(|(number, host)| {
         let port = 20_000 + (number % 40_000) as u16;
@@ -35,9 +35,13 @@ fn ethernet(kind: u16, rest: &[u8]) -> Vec<u8> {
 }
 
 fn arp(host: u8) -> Vec<u8> {
-    let mut body = vec![0, 1, 8, 0, 6, 4, 0, 2, 2, 0, 0, 0, 1, host, 10, 1, 0, host];
-    body.extend([2, 0, 0, 0, 0, 1, 10, 1, 0, 1]);
-    ethernet(0x806, &body)
+    let sender = [2, 0, 0, 0, 1, host];
+    let mut body = vec![0, 1, 8, 0, 6, 4, 0, 2];
+    body.extend(sender);
+    body.extend([10, 1, 0, host, 2, 0, 0, 0, 0, 1, 10, 1, 0, 1]);
+    let mut frame = ethernet(0x806, &body);
+    frame[6..12].copy_from_slice(&sender);
+    frame
 }
 
 fn ip(protocol: u8, host: u8, is_answer: bool, body: &[u8]) -> Vec<u8> {
@@ -87,13 +91,14 @@ fn dns_query(id: u16) -> Vec<u8> {
     query
 }
 
-/// A handshake, a request and its answer.
+/// A handshake, a request and its answer, and how both ends take their leave.
 fn http(host: u8, port: u16) -> Vec<Vec<u8>> {
     let request = b"GET / HTTP/1.1\r\nHost: example.com\r\nUser-Agent: curl/7.88.1\r\n\r\n";
     let answer = b"HTTP/1.1 200 OK\r\nServer: nginx\r\nContent-Length: 2\r\n\r\nok";
     let options = [2, 4, 5, 0xb4, 1, 3, 3, 7]; // MSS, no-op, window scale
-    let (syn, ack, push) = (2, 16, 24);
+    let (fin, syn, ack, push) = (17, 2, 16, 24);
     let next = 1001 + request.len() as u32;
+    let last = 5001 + answer.len() as u32;
     let tcp = |is_answer, sequence, acknowledged, flags, options: &[u8], payload: &[u8]| {
         let (from, to) = if is_answer { (80, port) } else { (port, 80) };
         let mut body = [from.to_be_bytes(), to.to_be_bytes()].concat();
@@ -110,6 +115,9 @@ fn http(host: u8, port: u16) -> Vec<Vec<u8>> {
         tcp(false, 1001, 5001, ack, &[], b""),
         tcp(false, 1001, 5001, push, &[], request),
         tcp(true, 5001, next, push, &[], answer),
+        tcp(false, next, last, fin, &[], b""),
+        tcp(true, last, next + 1, fin, &[], b""),
+        tcp(false, next + 1, last + 1, ack, &[], b""),
     ]
 }
 
