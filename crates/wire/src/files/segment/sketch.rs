@@ -50,10 +50,12 @@ pub struct Sketch {
 
 impl Sketch {
     /// With as many bits as a segment of `segment_bytes` may need: a power of two from 4096 on.
+    ///
+    /// A packet takes 36 bytes and more, so at most a quarter of these bits is ever set. More of
+    /// them would cost more than they tell: all are read a few times for each segment.
     #[must_use]
     pub fn new(segment_bytes: usize) -> Self {
-        // A packet takes 36 bytes and more, so fewer than half of these bits are ever set.
-        Self { words: vec![0; segment_bytes / 32], is_open: false }
+        Self { words: vec![0; segment_bytes / 128], is_open: false }
     }
 
     /// Puts a hash in.
@@ -186,9 +188,9 @@ mod tests {
         // As far apart as hashes are.
         let hash = |flow: u32| (flow ^ flow >> 7).wrapping_mul(0x85EB_CA6B) ^ flow << 9;
         for flows in [1, 100, 10_000, 60_000, 300_000] {
-            let mut file = Sketch::new(256 << 10);
+            let mut file = Sketch::new(1 << 20);
             for segment in 0..10 {
-                let mut sketch = Sketch::new(256 << 10);
+                let mut sketch = Sketch::new(1 << 20);
                 let of_it = (0..flows).filter(|flow| flow % 10 == segment);
                 of_it.for_each(|flow| sketch.insert(hash(flow)));
                 file.add(&sketch);

@@ -13,7 +13,7 @@ use crate::PortError;
 use crate::opened::OpenedFiles;
 
 /// The sketch of a file that brings none is of 64 KiB at most: enough for 100,000 flows.
-const SKETCH_OF_SEGMENT_BYTES: usize = 256 << 10;
+const SKETCH_OF_SEGMENT_BYTES: usize = 1 << 20;
 
 /// Packets between two looks at whether to go on.
 const LOOK_PACKETS: u64 = 16 << 10;
