@@ -90,7 +90,9 @@ pub(super) struct FileSink {
     latest_ns: u64,
     /// How far the file is written, bytes aside.
     written: Mark,
-    /// How far it is once writes that are under way have come to their end, in this order.
+    /// How far it is once writes that are under way have come to their end, in this order: which
+    /// interfaces' packets are in them. Where these end in the file, the body knows; the two are
+    /// held together by the number of packets.
     under_way: VecDeque<Mark>,
     lost: LostPackets,
     account: PortAccount,

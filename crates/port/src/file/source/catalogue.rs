@@ -208,7 +208,9 @@ impl Catalogue {
                 false => Content::Foreign,
             },
             None => {
-                let (content, stamp) = survey(&path, watch)?;
+                let Some((content, stamp)) = survey(&path, watch) else {
+                    return Some(Capture::unknown(path));
+                };
                 if let Some(stamp) = stamp {
                     let entry = Entry { stamp, content: content.clone() };
                     self.entries.insert(name, entry);
@@ -228,7 +230,8 @@ impl Catalogue {
     fn store(&mut self) -> io::Result<()> {
         let (folder, before) = (&self.folder, self.entries.len());
         self.entries.retain(|name, _| folder.join(name).exists());
-        if !self.is_changed && self.entries.len() == before {
+        let is_same = !self.is_changed && self.entries.len() == before;
+        if is_same || self.entries.is_empty() {
             return Ok(());
         }
         let bytes = entry::to_bytes(&self.entries);

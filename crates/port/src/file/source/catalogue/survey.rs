@@ -21,6 +21,9 @@ const LOOK_PACKETS: u64 = 16 << 10;
 /// What a file holds, and which state of it that is; without the latter it is not to be entered.
 /// `None`: somebody wants to stop.
 pub(super) fn survey(path: &Path, watch: &mut Watch<'_>) -> Option<(Content, Option<Stamp>)> {
+    if !watch(path, 0) {
+        return None;
+    }
     let stamp = |reader: &CaptureReader| Some(Stamp::of(&reader.input().metadata()?));
     let mut reader = match CaptureReader::open(&path.to_string_lossy(), &OpenedFiles::default()) {
         Ok(reader) => reader,
