@@ -2,13 +2,14 @@
 //!
 //! ```text
 //!  hash --> four bits of 2^n        while packets come: as many bits as the segment may ever need
-//!  finish --> folded in halves as long as at most half of the bits are set, and written
+//!  finish --> folded in halves to what packets have room for, and on while a sixteenth is set
 //!  segments of a file --> or --> folded while at most an eighth is set, in the last segment
 //! ```
 //!
-//! A filter never says no of a hash that was put in. It says yes of one in sixteen others at most,
-//! where half of its bits are set, and of one in 4,096 where an eighth is: a file is opened for a
-//! flow that it does not have far more seldom than a segment is read. In a file a filter lies in
+//! A filter never says no of a hash that was put in. Where half of its bits are set, as where each
+//! packet of a segment has its own flow, it says yes of one in sixteen others; of one in 4,096 where
+//! an eighth is. A segment keeps two bytes a packet free for it, so a smaller one would save
+//! nothing; it is smaller only so that less has to be read. In a file a filter lies in
 //! front of the worklist: the CRC32C of its bits, then the bits, byte by byte from the lowest on;
 //! 2^n bytes of them.
 
@@ -30,15 +31,15 @@ pub(super) const SPARE_BYTES: usize = CHECKSUM_BYTES + LEAST_BYTES;
 /// How far a filter is folded.
 #[derive(Clone, Copy)]
 struct Fold {
-    /// Of this many bits one may be set.
+    /// Down to this many bytes in any case.
+    most_bytes: usize,
+    /// And on as long as one of this many bits is set.
     full: usize,
     least_bytes: usize,
 }
 
-const SEGMENT: Fold = Fold { full: 2, least_bytes: LEAST_BYTES };
-
 /// In fewer bytes a few flows have too many bits in common with others.
-const FILE: Fold = Fold { full: 8, least_bytes: 128 };
+const FILE: Fold = Fold { most_bytes: usize::MAX, full: 8, least_bytes: 128 };
 
 /// Flow hashes: those of the open segment, or of a whole file.
 #[derive(Clone, Debug)]
@@ -94,7 +95,11 @@ impl Sketch {
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         match self.is_open {
             true => Vec::new(),
-            false => written(self.folded(SEGMENT)),
+            false => {
+                let most_bytes = (SHARE_BYTES * self.inserted).max(LEAST_BYTES);
+                let fold = Fold { most_bytes, full: 16, least_bytes: LEAST_BYTES };
+                written(self.folded(fold))
+            }
         }
     }
 
@@ -110,6 +115,7 @@ impl Sketch {
         // So few bits can be set that no count is needed down to here.
         let most = self.inserted.saturating_mul(BITS as usize * fold.full);
         let bytes = most.div_ceil(8).max(fold.least_bytes).next_power_of_two();
+        let bytes = bytes.min(1 << fold.most_bytes.ilog2());
         let mut words = vec![0; (bytes / 8).min(self.words.len())];
         for part in self.words.chunks_exact(words.len()) {
             words.iter_mut().zip(part).for_each(|(word, part)| *word |= part);
@@ -189,7 +195,7 @@ mod tests {
             assert!((0..hashes).all(|number| may_hold(&bytes, hash(number))));
             let others = (hashes..hashes + 10_000).filter(|&other| may_hold(&bytes, hash(other)));
             let others = others.count();
-            assert!(others < 800, "{hashes}: {others} of 10000");
+            assert!(others < 300, "{hashes}: {others} of 10000");
         }
     }
 
