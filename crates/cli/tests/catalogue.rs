@@ -170,6 +170,27 @@ fn a_catalogue_that_others_may_write_is_not_believed() {
 }
 
 #[test]
+fn compressed_files_are_decompressed_for_a_catalogue_and_no_more_in_vain() {
+    let directory = Directory::new("catalogue-compressed");
+    let folder = directory.file("rec");
+    fs::create_dir(&folder).unwrap();
+    for (number, ending) in ["pcap.gz", "pcapng.zst", "pcapng.gz", "pcap.zst"].iter().enumerate() {
+        let source = directory.file("source.pcap");
+        fs::write(&source, pcap(number as u32 * 1000, 1000, number as u16)).unwrap();
+        let file = format!("{folder}/{number}.{ending}");
+        assert_closed(&run_json(&["capture", &source, "-w", &file], 0));
+        age(&file);
+    }
+    let flow = ["--flow", "10.0.0.1:3,10.0.1.1:53,udp"];
+    let first = ask(&folder, &flow);
+    assert_eq!((&first["delivered"], unopened(&first)), (&1000.into(), Some((3, 3000))));
+    ["0.pcap.gz", "1.pcapng.zst", "2.pcapng.gz"].map(|name| spoil(&Path::new(&folder).join(name)));
+    assert_eq!(ask(&folder, &flow)["delivered"], 1000);
+    let window = ask(&folder, &["--from", "+30ms", "--to", "+31ms"]);
+    assert_eq!((&window["delivered"], unopened(&window)), (&100.into(), Some((3, 3000))));
+}
+
+#[test]
 fn recordings_bring_their_flows_and_one_that_is_written_is_opened() {
     let directory = Directory::new("catalogue-recordings");
     let folder = directory.file("rec");
