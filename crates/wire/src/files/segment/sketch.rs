@@ -61,6 +61,12 @@ impl Sketch {
         Self { words: vec![0; segment_bytes / 128], inserted: 0, is_open: false }
     }
 
+    /// The most bytes that the sketch of a file has in segments of this size.
+    #[must_use]
+    pub const fn most_bytes(segment_bytes: u64) -> u64 {
+        segment_bytes / 16 + CHECKSUM_BYTES as u64
+    }
+
     /// Puts a hash in.
     #[inline]
     pub fn insert(&mut self, hash: u32) {
