@@ -184,7 +184,9 @@ fn compressed_files_are_decompressed_for_a_catalogue_and_no_more_in_vain() {
     let flow = ["--flow", "10.0.0.1:3,10.0.1.1:53,udp"];
     let first = ask(&folder, &flow);
     assert_eq!((&first["delivered"], unopened(&first)), (&1000.into(), Some((3, 3000))));
-    ["0.pcap.gz", "1.pcapng.zst", "2.pcapng.gz"].map(|name| spoil(&Path::new(&folder).join(name)));
+    for name in ["0.pcap.gz", "1.pcapng.zst", "2.pcapng.gz"] {
+        spoil(&Path::new(&folder).join(name));
+    }
     assert_eq!(ask(&folder, &flow)["delivered"], 1000);
     let window = ask(&folder, &["--from", "+30ms", "--to", "+31ms"]);
     assert_eq!((&window["delivered"], unopened(&window)), (&100.into(), Some((3, 3000))));

@@ -7,11 +7,10 @@
 //! ```
 //!
 //! A filter never says no of a hash that was put in. Where half of its bits are set, as where each
-//! packet of a segment has its own flow, it says yes of one in sixteen others; of one in 4,096 where
-//! an eighth is. A segment keeps two bytes a packet free for it, so a smaller one would save
-//! nothing; it is smaller only so that less has to be read. In a file a filter lies in
-//! front of the worklist: the CRC32C of its bits, then the bits, byte by byte from the lowest on;
-//! 2^n bytes of them.
+//! packet of a segment has its own flow, it says yes of one in sixteen others; where an eighth is,
+//! of one in 4,096. A segment keeps two bytes a packet free for it, so a smaller one would save
+//! nothing; it is smaller only so that less has to be read. In a file a filter lies in front of the
+//! worklist: the CRC32C of its bits, then the bits, byte by byte from the lowest on; 2^n bytes.
 
 use super::super::word;
 
