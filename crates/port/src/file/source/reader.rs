@@ -33,8 +33,8 @@ const LONGEST_HEADER_BYTES: usize = 24;
 /// A read that takes longer than this waits for a disk.
 const WAITED_NS: u64 = 50_000;
 
-/// How many segments' ends are then asked for at a time: a disk that can do many reads at once takes
-/// little longer for them than for one.
+/// How many segments' ends are then asked for at a time: a disk that can do many reads at once
+/// takes little longer for them than for one.
 const ASKED_SEGMENTS: u64 = 256;
 
 /// Bytes of such an end: trailer, worklist and sketch of ordinary packets.
