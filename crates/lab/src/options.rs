@@ -8,7 +8,8 @@ pub const USAGE: &str = "usage: bench [FIGURE-GLOB...] [--smoke] [--full] [--run
        bench --table DIR [--table DIR...] [--into FILE]
   FIGURE-GLOB  figures to measure, such as 'handoff*' (default: all)
   --smoke      tiny sizes: check that all sides run and agree; no figures
-  --full       long live runs: captures of 60 s, 100 starts after 10 s of silence
+  --full       long live runs: captures of 60 s, 100 starts after 10 s of silence, and
+               extract from 10 GB
   --runs N     measured runs a side, in [1, 1000] (default 9)
   --json       one JSON object a figure, a line each: its record (docs/records.md)
   --out DIR    writes the record of each figure to DIR/NAME.json, with all samples

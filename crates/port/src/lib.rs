@@ -69,9 +69,10 @@ pub use crossing::{Carried, Census, Crossing, Rewrite, Touch, Touched, Treatment
 pub use duplex::{Duplex, open_duplex};
 pub use error::PortError;
 pub use file::{
-    CaptureReader, FileNaming, Flush, Found, Indexed, Interfaces, NotIndexed, OutputOptions,
-    Resumed, Rotation, Selection, captures_of, index_path, is_index_stale, newest_numbered,
-    numbered, open_set, striped_paths, write_index,
+    Capture, CaptureReader, Captures, Chosen, FileNaming, Flush, Found, Indexed, Interfaces,
+    NotIndexed, OutputOptions, Resumed, Rotation, Selection, captures_of, catalogued, choose,
+    index_path, is_index_stale, newest_numbered, numbered, open_chosen, open_set, striped_paths,
+    write_index,
 };
 pub use filter::{Filter, FilterByLink, FilterProblem};
 pub use generator::GENERATOR_KEYS;

@@ -4,7 +4,7 @@ mod files_build;
 
 use burstline_wire::files::{
     Counters, Decoder, InterfaceDescription, PacketToWrite, SectionDescription, SegmentAhead,
-    SegmentEncoder, Step, Trailer, Trust,
+    SegmentEncoder, SegmentIndex, Sketch, Step, Trailer, Trust,
 };
 use burstline_wire::hash::HashKind;
 use burstline_wire::headers::LinkType;
@@ -33,7 +33,12 @@ fn recording(packets: u64) -> Vec<u8> {
             assert!(number == 0 || encoder.push(&mut segment, &packet).unwrap());
         }
     }
-    assert!(encoder.push_statistics(&mut segment, 0, 1, &Counters::default()).unwrap());
+    encoder.close();
+    while !encoder.push_statistics(&mut segment, 0, 1, &Counters::default()).unwrap() {
+        encoder.finish(&mut segment, &[0; 8]);
+        file.extend(&segment);
+        encoder.advance();
+    }
     encoder.finish(&mut segment, &[0; 8]);
     file.extend(&segment);
     file
@@ -88,6 +93,24 @@ fn segments_are_passed_by_their_times_and_hashes() {
     let (nobody, passed) =
         read(&file, |trailer, sketch| SegmentAhead::may_hold(trailer, sketch, 8));
     assert!(nobody.len() < 8 && nobody.len() as u64 + passed == 100, "{nobody:?}");
+}
+
+#[test]
+fn the_last_segment_has_the_flows_of_the_file_and_the_others_only_theirs() {
+    // However full the last one is, which decides whether there has to be one more.
+    for packets in 80..90 {
+        let file = recording(packets);
+        let mut segments: Vec<SegmentIndex<'_>> =
+            file.chunks(S).map(|segment| SegmentIndex::parse(segment).unwrap()).collect();
+        let last = segments.pop().unwrap().file_sketch().expect("a sketch of the file");
+        let hashes = (1..=packets as u32).filter(|number| number % 10 > 0);
+        for hash in hashes.map(|number| 1000 + number).chain([7]) {
+            assert!(Sketch::may_hold(last, hash), "{packets}: {hash}");
+        }
+        let others = (5000..15_000).filter(|&other| Sketch::may_hold(last, other)).count();
+        assert!(others < 50, "{packets}: {others} of 10000");
+        assert!(segments.iter().all(|segment| segment.file_sketch().is_none()), "{packets}");
+    }
 }
 
 #[test]

@@ -110,10 +110,10 @@ Without -w the packets are only counted.";
 /// Find packets in files by time, flow, filter and interface
 ///
 /// The files are one source, in order of time. Of a segmented recording only those segments are
-/// read that can hold an answer, by the times in their trailers and, if it was recorded with --hash
-/// five-tuple, by the sketches of their flow hashes; of other files those parts that an index
-/// (burstline index) names. Segments that are passed are not checked: that is for `check`. A
-/// recording may still be written meanwhile.
+/// read that can hold an answer, by the times in their trailers and by the sketches of their flows;
+/// of other files those parts that an index (burstline index) names. Of a folder only those files
+/// are opened that can hold one, by its catalogue, .burstline-catalogue, which extract keeps there.
+/// What is passed is not checked: that is for `check`. A recording may still be written meanwhile.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXTRACT)]
 pub(crate) struct ExtractArgs {

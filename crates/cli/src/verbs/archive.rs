@@ -30,20 +30,30 @@ pub(crate) use recover::recover;
 
 /// The files that are meant, each once.
 fn paths_of(args: &FilesArgs) -> Result<Vec<PathBuf>, Failure> {
-    let mut paths = Vec::new();
-    for target in &args.files {
-        let target = target.strip_prefix("set:").unwrap_or(target);
-        let (captures, skipped) = captures_of(target).map_err(EngineError::from)?;
-        if skipped > 0 && !args.quiet {
-            complain(&format!("{target}: {skipped} files are no captures"));
-        }
-        for path in captures {
-            if !paths.contains(&path) {
-                paths.push(path);
-            }
+    let all = find(args, |target| Ok(captures_of(target).map_err(EngineError::from)?))?;
+    let mut paths = Vec::with_capacity(all.len());
+    for path in all {
+        if !paths.contains(&path) {
+            paths.push(path);
         }
     }
     Ok(paths)
+}
+
+/// What `look` finds for each word, with its number of files that are no captures.
+fn find<T>(
+    args: &FilesArgs,
+    mut look: impl FnMut(&str) -> Result<(Vec<T>, usize), Failure>,
+) -> Result<Vec<T>, Failure> {
+    let mut all = Vec::new();
+    for target in &args.files {
+        let (captures, skipped) = look(target.strip_prefix("set:").unwrap_or(target))?;
+        if skipped > 0 && !args.quiet {
+            complain(&format!("{target}: {skipped} files are no captures"));
+        }
+        all.extend(captures);
+    }
+    Ok(all)
 }
 
 /// Opens a file to be read as a whole.

@@ -1,13 +1,10 @@
 //! A selection of files, in order of time, into a sink, or only counted.
 
-use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
 use burstline_log::{SCRATCH_PACKETS, Scratch};
-use burstline_port::{
-    CaptureReader, InterfaceTotals, OpenedFiles, PortAccount, PortState, PortTable, Sink, Source,
-};
+use burstline_port::{Capture, InterfaceTotals, PortAccount, PortState, PortTable, Sink, Source};
 
 use crate::EngineError;
 
@@ -41,12 +38,10 @@ impl Extracted {
 ///
 /// # Errors
 /// [`EngineError::Port`]: a file cannot be read.
-pub fn first_time_ns(paths: &[PathBuf]) -> Result<Option<u64>, EngineError> {
+pub fn first_time_ns(captures: &[Capture]) -> Result<Option<u64>, EngineError> {
     let mut earliest: Option<u64> = None;
-    for path in paths {
-        let mut reader = CaptureReader::open(&path.to_string_lossy(), &OpenedFiles::default())?;
-        let first = reader.read_first_time_ns()?;
-        earliest = earliest.into_iter().chain(first).min();
+    for capture in captures {
+        earliest = earliest.into_iter().chain(capture.first_time_ns()?).min();
     }
     Ok(earliest)
 }

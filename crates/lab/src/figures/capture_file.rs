@@ -5,7 +5,7 @@
 //! or UDP of a few thousand flows; payloads are zero.
 
 use std::fs::{self, File};
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
@@ -30,7 +30,8 @@ impl CaptureFile {
             std::env::temp_dir().join(format!("burstline-bench-{}.pcap", std::process::id()));
         // Made before it is written, so that a failure half-way deletes it too.
         let mut file = Self { path, bytes: 0 };
-        file.bytes = write(&file.path, packets, Random(seed | 1))
+        file.bytes = File::create(&file.path)
+            .and_then(|out| write(out, packets, seed, Flows::Steady))
             .map_err(|error| format!("{}: {error}", file.path.display()))?;
         Ok(file)
     }
@@ -78,8 +79,29 @@ impl Random {
     }
 }
 
-fn write(path: &Path, packets: u64, mut random: Random) -> std::io::Result<u64> {
-    let mut out = BufWriter::with_capacity(1 << 20, File::create(path)?);
+/// How long the flows of a file live; [`FLOWS`] do at a time.
+#[derive(Clone, Copy)]
+pub(super) enum Flows {
+    /// From the first packet to the last.
+    Steady,
+    /// After this many packets the oldest one ends and another one begins.
+    Turning(u64),
+}
+
+impl Flows {
+    /// The oldest flow that lives when this packet is written.
+    pub(super) fn oldest(self, number: u64) -> u64 {
+        match self {
+            Self::Steady => 0,
+            Self::Turning(packets) => number / packets,
+        }
+    }
+}
+
+/// Writes a capture of `packets` packets, and returns its bytes. The same `seed` makes the same.
+pub(super) fn write(out: impl Write, packets: u64, seed: u64, flows: Flows) -> io::Result<u64> {
+    let mut random = Random(seed | 1);
+    let mut out = BufWriter::with_capacity(1 << 20, out);
     let encoder = PcapNsEncoder::new(LinkType::ETHERNET, 65_535);
     let mut record = [0_u8; MAX_BYTES + 64];
     let header = encoder.header(&mut record);
@@ -87,11 +109,12 @@ fn write(path: &Path, packets: u64, mut random: Random) -> std::io::Result<u64> 
     let mut bytes = header as u64;
     let mut packet = [0_u8; MAX_BYTES];
     for number in 0..packets {
-        let (length, flow) = (random.length(), random.between(0, FLOWS));
+        let oldest = flows.oldest(number);
+        let (length, flow) = (random.length(), random.between(oldest, oldest + FLOWS));
         headers(&mut packet, length, flow, number as u16);
         let time_ns = 1_700_000_000_000_000_000 + number * 1000;
         let to_write = PacketToWrite::new(&packet[..length], time_ns);
-        let record_bytes = encoder.packet(&mut record, &to_write).map_err(std::io::Error::other)?;
+        let record_bytes = encoder.packet(&mut record, &to_write).map_err(io::Error::other)?;
         out.write_all(&record[..record_bytes])?;
         bytes += record_bytes as u64;
     }

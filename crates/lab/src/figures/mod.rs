@@ -75,7 +75,7 @@ impl Entry {
             "count-file-tcpdump" => count_file::against_tcpdump(context),
             "count-file-capinfos" => count_file::against_capinfos(context),
             "record-dd" => recording::against_dd(context),
-            "extract-flow-tshark" => recording::flow_against_tshark(context),
+            "extract-flow-tshark" | "extract-flow-tcpdump" => recording::flow(context, name),
             "extract-window" => recording::window(context),
             "file-overhead" => recording::overhead(context),
             "idle-cpu" => idle::measure(context),

@@ -2,13 +2,13 @@
 //! whole processes, from start to exit.
 
 use std::fs;
-use std::path::PathBuf;
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use burstline_sys::clock;
 
 use super::Context;
-use super::capture_file::{CaptureFile, FLOWS, flow_addresses};
+use super::capture_file::{self, FLOWS, Flows, flow_addresses};
 use super::count_file::{our_program, run};
 use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
@@ -92,46 +92,119 @@ pub(super) fn against_dd(context: &Context) -> Result<Outcome, String> {
 /// What is asked of both sides.
 struct Question {
     ours: Vec<String>,
-    /// As a display filter.
-    tshark: String,
+    peer: Peer,
+    /// As a filter of the peer's.
+    filter: String,
 }
 
-/// `extract-flow-tshark`: all packets of one flow.
-pub(super) fn flow_against_tshark(context: &Context) -> Result<Outcome, String> {
-    let (source, destination, source_port) = flow_addresses(FLOWS / 2 + 1);
-    let flow = format!("{source}:{source_port},{destination}:443,tcp");
-    let tshark =
-        format!("ip.addr == {source} && ip.addr == {destination} && tcp.port == {source_port}");
-    let ours = vec!["--flow".to_owned(), flow];
-    extract(context, Question { ours, tshark })
+/// Who answers as well.
+#[derive(Clone, Copy)]
+enum Peer {
+    Tshark,
+    Tcpdump,
+}
+
+impl Peer {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Tshark => "tshark",
+            Self::Tcpdump => "tcpdump",
+        }
+    }
+
+    /// Its words, and the quickest way to have it say how many packets it finds.
+    fn words<'a>(self, file: &'a str, filter: &'a str) -> Vec<&'a str> {
+        match self {
+            Self::Tshark => vec!["-r", file, "-Y", filter, "-T", "fields", "-e", "frame.number"],
+            Self::Tcpdump => vec!["-nn", "-r", file, "--count", filter],
+        }
+    }
+
+    fn count(self, said: &str) -> Option<u64> {
+        match self {
+            Self::Tshark => Some(said.lines().count() as u64),
+            Self::Tcpdump => said.split_whitespace().next()?.parse().ok(),
+        }
+    }
+}
+
+/// The recording that is asked: half a million packets in memory, or 10 GB on a disk.
+struct Load {
+    packets: u64,
+    flows: Flows,
+    what: &'static str,
+}
+
+impl Load {
+    fn of(context: &Context) -> Self {
+        match (context.smoke, context.full) {
+            (true, _) => Self { packets: 5000, flows: Flows::Steady, what: "tiny" },
+            (_, false) => {
+                Self { packets: 500_000, flows: Flows::Steady, what: "4,096 flows, in memory" }
+            }
+            // A flow lives for 200,000 packets: some 70 MB.
+            (_, true) => Self {
+                packets: 25_800_000,
+                flows: Flows::Turning(50),
+                what: "4,096 flows at a time, each for 204,800 packets; on a disk",
+            },
+        }
+    }
+
+    /// Makes the recording, without another copy of it on the disk.
+    fn record(&self, ours: &Path, file: &str) -> Result<(), String> {
+        let words = ["capture", "-", "-w", file, "-q", "--flush", "none"];
+        let mut recorder = Command::new(ours);
+        let recorder = recorder.args(words).stdin(Stdio::piped()).stdout(Stdio::null());
+        let mut recorder = recorder.spawn().map_err(|error| error.to_string())?;
+        let out = recorder.stdin.take().ok_or("no pipe to the recorder")?;
+        let written = capture_file::write(out, self.packets, SEED, self.flows);
+        let status = recorder.wait().map_err(|error| error.to_string())?;
+        written.map_err(|error| format!("to the recorder: {error}"))?;
+        if status.success() { Ok(()) } else { Err(format!("the recorder: {status}")) }
+    }
+}
+
+/// `extract-flow-tshark`, `extract-flow-tcpdump`: all packets of one flow.
+pub(super) fn flow(context: &Context, name: &str) -> Result<Outcome, String> {
+    let load = Load::of(context);
+    // One of TCP, in the middle of the file.
+    let flow = (load.flows.oldest(load.packets / 2) + FLOWS / 2) | 1;
+    let (source, destination, port) = flow_addresses(flow);
+    let ours = vec!["--flow".to_owned(), format!("{source}:{port},{destination}:443,tcp")];
+    let (peer, filter) = match name {
+        "extract-flow-tcpdump" => {
+            let filter = format!("tcp and host {source} and host {destination} and port {port}");
+            (Peer::Tcpdump, filter)
+        }
+        _ => {
+            let ends = format!("ip.addr == {source} && ip.addr == {destination}");
+            (Peer::Tshark, format!("{ends} && tcp.port == {port}"))
+        }
+    };
+    extract(context, &load, Question { ours, peer, filter })
 }
 
 /// `extract-window`: all packets of a hundredth of the time.
 pub(super) fn window(context: &Context) -> Result<Outcome, String> {
-    let packets = packets(context);
+    let load = Load::of(context);
     // A packet each microsecond.
     let time =
         |number: u64| format!("{}.{:06}", 1_700_000_000 + number / 1_000_000, number % 1_000_000);
-    let (from, to) = (time(packets / 2), time(packets / 2 + packets / 100));
-    let tshark = format!("frame.time_epoch >= {from} && frame.time_epoch < {to}");
+    let (from, to) = (time(load.packets / 2), time(load.packets / 2 + load.packets / 100));
+    let filter = format!("frame.time_epoch >= {from} && frame.time_epoch < {to}");
     let ours = ["--from", &from, "--to", &to].map(str::to_owned).to_vec();
-    extract(context, Question { ours, tshark })
+    extract(context, &load, Question { ours, peer: Peer::Tshark, filter })
 }
 
-fn packets(context: &Context) -> u64 {
-    if context.smoke { 5000 } else { 500_000 }
-}
-
-fn extract(context: &Context, question: Question) -> Result<Outcome, String> {
-    let ours = our_program()?;
-    if let Err(error) = run(Command::new("tshark").arg("--version")) {
-        return Ok(Outcome::NotHere(format!("{error}: sudo apt-get install tshark")));
+fn extract(context: &Context, load: &Load, question: Question) -> Result<Outcome, String> {
+    let (ours, Question { peer, filter, .. }) = (our_program()?, &question);
+    if let Err(error) = run(Command::new(peer.name()).arg("--version")) {
+        return Ok(Outcome::NotHere(format!("{error}: sudo apt-get install {}", peer.name())));
     }
-    let (folder, packets) = (Folder::create()?, packets(context));
+    let folder = Folder::create()?;
     let file = folder.file("x.pcapng");
-    let loaded = CaptureFile::create(packets, SEED)?;
-    let load = loaded.path().display().to_string();
-    run(Command::new(&ours).args(["capture", &load, "-w", &file, "-q", "--hash", "five-tuple"]))?;
+    load.record(&ours, &file)?;
     let conditions = Conditions::watch(context.cores);
     let found = std::cell::Cell::new(None);
     // Both sides find as many, always.
@@ -151,20 +224,19 @@ fn extract(context: &Context, question: Question) -> Result<Outcome, String> {
             same(seconds, json["delivered"].as_u64().unwrap_or(u64::MAX))
         },
         || {
-            let words = ["-r", &file, "-Y", &question.tshark, "-T", "fields", "-e", "frame.number"];
-            let (seconds, said) = timed(Command::new("tshark").args(words))?;
-            same(seconds, said.lines().count() as u64)
+            let mut command = Command::new(peer.name());
+            let (seconds, said) = timed(command.args(peer.words(&file, filter)))?;
+            same(seconds, peer.count(&said).ok_or_else(|| format!("{}: {said}", peer.name()))?)
         },
     )?;
     if context.smoke {
         return Ok(Outcome::Smoke);
     }
-    let bytes = bytes_of(&file)?;
     let mut details = vec![
-        format!("{packets} packets of {FLOWS} flows, {bytes} bytes, in the page cache"),
+        format!("{} packets, {} bytes; {}", load.packets, bytes_of(&file)?, load.what),
         format!("{} packets found by both", found.get().unwrap_or(0)),
         format!("ours: burstline extract FILE {}", question.ours.join(" ")),
-        format!("peer: tshark -r FILE -Y '{}' -T fields -e frame.number", question.tshark),
+        format!("peer: {} {}", peer.name(), peer.words("FILE", &format!("'{filter}'")).join(" ")),
     ];
     details.extend(conditions.report());
     Ok(Outcome::Measured(Compared::of("ms", Better::Lower, rounds, details)))
@@ -199,8 +271,6 @@ pub(super) fn overhead(context: &Context) -> Result<Outcome, String> {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
 
     #[test]

@@ -2,6 +2,8 @@
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, BufReader, Cursor, Read, Seek};
+use std::num::NonZeroU64;
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
@@ -9,6 +11,7 @@ use std::path::Path;
 use burstline_wire::files::FileKind;
 use flate2::bufread::MultiGzDecoder;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{Advice, fadvise};
 
 use super::zstd::ZstdReader;
 
@@ -156,6 +159,17 @@ impl Input {
     /// there, or cannot be reached.
     pub(super) fn read_at(&self, offset: u64, place: &mut [u8]) -> bool {
         self.plain_file().is_some_and(|file| file.read_exact_at(place, offset).is_ok())
+    }
+
+    /// Has the kernel read bytes into the page cache, without waiting for them.
+    pub(super) fn ask_for(&self, place: Range<u64>) {
+        let (Some(file), Some(bytes)) =
+            (self.plain_file(), NonZeroU64::new(place.end.saturating_sub(place.start)))
+        else {
+            return;
+        };
+        // It is advice: whoever reads there later gets the bytes in any case.
+        let _ = fadvise(file, place.start, Some(bytes), Advice::WillNeed);
     }
 
     /// Bytes of a regular file as it lies there.

@@ -43,12 +43,13 @@ pub use recording::{
     FileNaming, Flush, OutputOptions, Resumed, Rotation, newest_numbered, numbered,
 };
 pub use several::stripes::striped_paths;
+pub use source::catalogue::{Capture, Captures, Chosen, catalogued, choose};
 pub use source::index::{Indexed, NotIndexed, index_path, is_index_stale, write_index};
 pub use source::interfaces::Interfaces;
 pub use source::reader::{CaptureReader, Found};
 pub use source::selection::Selection;
 pub(crate) use source::set::{SET, open_source as open_set_address};
-pub use source::set::{captures_of, open_set};
+pub use source::set::{captures_of, open_chosen, open_set};
 pub(crate) use zstd::SOURCE_KEYS;
 
 /// Opens a file to receive from.

@@ -30,6 +30,9 @@ use super::layout::source;
 const UNDER_WAY_BYTES: usize = 4 << 20;
 const WRITES_LEAST: usize = 2;
 
+/// The hash that sketches are of, whatever hash the job has.
+pub(super) const SKETCHED: HashKind = HashKind::FiveTuple;
+
 /// The queue for segments of this size.
 pub(super) fn queue(segment_bytes: usize) -> io::Result<WriteQueue> {
     WriteQueue::new((UNDER_WAY_BYTES / segment_bytes).max(WRITES_LEAST), segment_bytes)
@@ -106,10 +109,9 @@ impl Segmented {
         segment_bytes: usize,
         link: LinkType,
         snapshot_bytes: u32,
-        hash: HashKind,
         first_packet: u64,
     ) -> SegmentEncoder {
-        SegmentEncoder::new(segment_bytes, link, snapshot_bytes, hash, first_packet)
+        SegmentEncoder::new(segment_bytes, link, snapshot_bytes, SKETCHED, first_packet)
     }
 
     pub(super) fn interface(
@@ -153,6 +155,14 @@ impl Segmented {
     pub(super) fn count_losses(&mut self, cause: LossCause, packets: u64) {
         self.losses[cause as usize] += packets;
         self.is_dirty |= packets > 0;
+    }
+
+    /// Only closing counts follow. The last segment gets the sketch of all flows, unless there is
+    /// but one.
+    pub(super) fn close(&mut self) {
+        if !self.is_compact || self.encoder.sequence() > 1 {
+            self.encoder.close();
+        }
     }
 
     /// Writes the open segment into its slot, as it is, when all before it are written.

@@ -12,13 +12,13 @@ use burstline_wire::files::{
     Direction, EncodeError, InterfaceDescription, LossCause, MAX_CAPTURED, PacketToWrite,
     PlainItem, SectionDescription,
 };
-use burstline_wire::hash::HashKind;
+use burstline_wire::hash::FlowHasher;
 use burstline_wire::headers::LinkType;
 
 use super::layout::{Format, Layout, Target};
 use super::plain::Plain;
 use super::recording::{Mark, Resumed};
-use super::segmented::{self, Segmented};
+use super::segmented::{self, SKETCHED, Segmented};
 use crate::{
     Address, Capabilities, InterfaceTotals, Loss, LostPackets, OpenOptions, Port, PortAccount,
     PortError, PortInfo, PortTable, Sink, TableEntry, Tally, TimestampSource,
@@ -68,7 +68,8 @@ pub(super) struct FileSink {
     /// Buffers for the next file, made while there may be a right to lock memory.
     queue: Option<WriteQueue>,
     link: LinkType,
-    hash: HashKind,
+    /// Makes the hashes for sketches, where packets do not bring them.
+    hasher: Option<FlowHasher>,
     snapshot_bytes: u32,
     table: PortTable,
     described: [Described; PortTable::MAX_ENTRIES],
@@ -89,7 +90,9 @@ pub(super) struct FileSink {
     latest_ns: u64,
     /// How far the file is written, bytes aside.
     written: Mark,
-    /// How far it is once writes that are under way have come to their end, in this order.
+    /// How far it is once writes that are under way have come to their end, in this order: which
+    /// interfaces' packets are in them. Where these end in the file, the body knows; the two are
+    /// held together by the number of packets.
     under_way: VecDeque<Mark>,
     lost: LostPackets,
     account: PortAccount,
@@ -116,7 +119,7 @@ impl FileSink {
             body,
             queue,
             link: LinkType::ETHERNET,
-            hash: options.hash,
+            hasher: (options.hash != SKETCHED).then(|| FlowHasher::new(SKETCHED)),
             snapshot_bytes: options.snapshot_bytes.unwrap_or(MAX_CAPTURED).min(MAX_CAPTURED),
             table: options.table.clone(),
             described: [Described::NotYet; PortTable::MAX_ENTRIES],
@@ -159,10 +162,14 @@ impl FileSink {
             desc.port() == port && is_whole && !desc.flags().contains(Flags::OUTGOING)
         };
         let plain = burst.plain_packets().take_while(is_plain);
+        let (hasher, link) = (&mut self.hasher, self.link);
         let item = |one: PlainPacket<'a>| PlainItem {
             bytes: one.bytes,
             time_ns: one.time_ns,
-            hash: one.desc.hash(),
+            hash: match hasher {
+                Some(hasher) => hasher.hash(link, one.bytes),
+                None => one.desc.hash(),
+            },
         };
         let run = body.plain_packets(interface, plain.map(item));
         self.latest_ns = self.latest_ns.max(run.latest_ns);
@@ -198,7 +205,10 @@ impl FileSink {
             direction: is_outgoing.then_some(Direction::Outbound),
             drops_before,
             queue: None,
-            hash: (self.hash != HashKind::None).then(|| desc.hash()),
+            hash: match (&self.body, &mut self.hasher) {
+                (Body::Segmented(_), Some(hasher)) => Some(hasher.hash(self.link, packet.bytes())),
+                _ => Some(desc.hash()),
+            },
         };
         let put = match &mut self.body {
             Body::Segmented(body) => body.packet(&to_write)?,
@@ -275,8 +285,8 @@ impl FileSink {
         let begun = match std::mem::replace(&mut self.body, Body::Closed) {
             Body::Opened(Target::Segments(output)) => {
                 let bytes = self.layout.segment_bytes;
-                let (hash, first) = (self.hash, self.first_packet + self.accepted_before);
-                let encoder = Segmented::encoder(bytes, link, snapshot_bytes, hash, first);
+                let first = self.first_packet + self.accepted_before;
+                let encoder = Segmented::encoder(bytes, link, snapshot_bytes, first);
                 let is_compact = !self.layout.keeps_segments;
                 let queue = match self.queue.take() {
                     Some(queue) => queue,

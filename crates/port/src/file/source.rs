@@ -1,6 +1,7 @@
 //! The source: reads, decodes, lends or appends.
 
 mod accounting;
+pub(super) mod catalogue;
 pub(super) mod index;
 pub(super) mod interfaces;
 pub(super) mod reader;

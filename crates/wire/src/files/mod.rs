@@ -65,7 +65,7 @@ pub use record::{Damage, DamageKind, Direction, LostPackets, PacketOptions, Reco
 pub use resolution::Resolution;
 pub use segment::{
     LOSS_CAUSES, LossCause, PlainItem, PlainRun, Recorded, SegmentEncoder, SegmentError,
-    SegmentIndex, Trailer, WorkEntry,
+    SegmentIndex, Sketch, Trailer, WorkEntry,
 };
 
 /// The longest captured length that is believed, in bytes.

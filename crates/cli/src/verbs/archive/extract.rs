@@ -1,6 +1,7 @@
 //! `burstline extract`.
 
-use std::path::PathBuf;
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::slice;
 use std::sync::Arc;
@@ -8,12 +9,16 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
 use burstline_engine::{EngineError, first_time_ns};
-use burstline_port::{OpenOptions, Selection, is_index_stale, open_set, open_sink, write_index};
+use burstline_port::{
+    Capture, OpenOptions, Selection, catalogued, choose, is_index_stale, open_chosen, open_sink,
+    write_index,
+};
 
-use super::{code, output_address, paths_of, without_rights};
-use crate::args::{ExtractArgs, Moment};
+use super::{code, find, output_address, without_rights};
+use crate::args::{ExtractArgs, FilesArgs, Moment};
 use crate::failure::{Failure, complain, complain_of_ledger};
 use crate::signals;
+use crate::view::archive::Bar;
 use crate::view::{Stream, archive};
 
 /// Finds packets in files.
@@ -23,19 +28,17 @@ pub(crate) fn extract(args: &ExtractArgs) -> Result<ExitCode, Failure> {
     let write = args.write.as_deref();
     let sink = write.map(|path| output_address(path, args.format)).transpose()?;
     let stream = sink.as_ref().map_or(Stream::Stdout, |sink| Stream::beside(slice::from_ref(sink)));
-    let paths = paths_of(files)?;
-    if let Some(path) = paths.iter().find(|path| !path.is_file()) {
-        let what = "no regular file; `capture --filter` reads pipes";
-        return Err(Failure::usage(format!("extract {}: {what}", path.display())));
-    }
-    refresh(&paths, &stop, files.quiet);
+    let captures = captures(files, &stop)?;
+    let selection = selection(args, &captures)?;
+    let chosen = choose(captures, &selection);
+    refresh(&chosen.paths, &stop, files.quiet);
     let options = OpenOptions {
-        selection: selection(args, &paths)?,
+        selection,
         filter: args.filter.clone().unwrap_or_default(),
         stop: Some(Arc::clone(&stop)),
         ..OpenOptions::default()
     };
-    let source = open_set("files", &paths, &options).map_err(EngineError::from)?;
+    let source = open_chosen("files", &chosen, &options).map_err(EngineError::from)?;
     let sink = sink.map(|sink| open_sink(&sink, &options)).transpose();
     let sink = sink.map_err(EngineError::from)?;
     let table = &options.table;
@@ -54,10 +57,42 @@ pub(crate) fn extract(args: &ExtractArgs) -> Result<ExitCode, Failure> {
     Ok(code(is_success && !extracted.is_stopped))
 }
 
-fn selection(args: &ExtractArgs, paths: &[PathBuf]) -> Result<Selection, Failure> {
+/// The captures that are meant, each once, as their folders' catalogues know them.
+fn captures(args: &FilesArgs, stop: &AtomicBool) -> Result<Vec<Capture>, Failure> {
+    let (mut bar, mut shown) = (None, PathBuf::new());
+    let mut watch = |path: &Path, bytes| {
+        if path != shown {
+            (bar, shown) = (Some(Bar::of(path, args.quiet)), path.to_owned());
+        }
+        bar.iter_mut().for_each(|bar| bar.show(bytes));
+        // It carries no memory.
+        !stop.load(Relaxed)
+    };
+    let found = find(args, |target| {
+        let found = catalogued(target, &mut watch).map_err(EngineError::from)?;
+        if !args.quiet {
+            found.notes.iter().for_each(|note| complain(note));
+        }
+        Ok((found.captures, found.skipped))
+    });
+    bar.iter_mut().for_each(Bar::clear);
+    let (mut captures, mut known) = (Vec::new(), HashSet::new());
+    for capture in found? {
+        if !capture.path.is_file() {
+            let what = "no regular file; `capture --filter` reads pipes";
+            return Err(Failure::usage(format!("extract {}: {what}", capture.path.display())));
+        }
+        if known.insert(capture.path.clone()) {
+            captures.push(capture);
+        }
+    }
+    Ok(captures)
+}
+
+fn selection(args: &ExtractArgs, captures: &[Capture]) -> Result<Selection, Failure> {
     let is_relative = |time: &Option<Moment>| matches!(time, Some(Moment::After(_)));
     let first_ns = match is_relative(&args.from) || is_relative(&args.to) {
-        true => first_time_ns(paths)?.unwrap_or(0),
+        true => first_time_ns(captures)?.unwrap_or(0),
         false => 0,
     };
     let (from_ns, to_ns) =

@@ -1,6 +1,7 @@
 //! When a file is full.
 
 use burstline_log::Burst;
+use burstline_wire::files::Sketch;
 
 use super::Rotation;
 
@@ -8,7 +9,8 @@ use super::Rotation;
 /// sketch.
 const AROUND_BYTES: u64 = 32 + 3 + 4;
 
-/// More bytes of a packet: options, and the closing block of a segment.
+/// More bytes of a packet: options, and the closing block of a segment. The sketch of a file, which
+/// its last segment has, comes besides.
 const SPARE_BYTES: u64 = 32 + 152;
 
 /// What is in the file so far.
@@ -64,7 +66,10 @@ impl Rules {
             if is_first {
                 self.set_times(packet.time_ns());
             }
-            let slack = if self.segment_bytes > 0 { longest + SPARE_BYTES } else { 0 };
+            let slack = match self.segment_bytes {
+                0 => 0,
+                segment => longest + SPARE_BYTES + Sketch::most_bytes(segment),
+            };
             let is_full = self.rotation.bytes.is_some_and(|most| bytes + slack > most);
             if !is_first && (is_full || is_timed && self.is_another_time(packet.time_ns())) {
                 break;

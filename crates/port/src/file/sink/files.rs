@@ -318,6 +318,9 @@ impl FileSink {
 
     /// Writes the closing counts and all that is left.
     fn end_body(&mut self) -> io::Result<()> {
+        if let Body::Segmented(body) = &mut self.body {
+            body.close();
+        }
         self.write_statistics()?;
         match &mut self.body {
             Body::Segmented(body) => body.end()?,

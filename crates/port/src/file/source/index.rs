@@ -39,7 +39,7 @@ const RUN_PACKETS: u32 = 1024;
 
 /// What a file is known by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stamp([u64; 5]);
+pub(super) struct Stamp(pub(super) [u64; 5]);
 
 impl Stamp {
     pub(super) fn of(metadata: &Metadata) -> Self {

@@ -12,7 +12,7 @@ use std::io::{self, Seek};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-use burstline_sys::privileges;
+use burstline_sys::{clock, privileges};
 use burstline_wire::files::{
     Damage, Decoder, FileKind, FormatError, Record, SegmentAhead, Step, Trailer,
 };
@@ -29,6 +29,16 @@ use crate::opened::{OpenedFiles, Use};
 /// A decoder that has seen so much of a file has refused it, or never will: the header of a classic
 /// file. Source: draft-ietf-opsawg-pcap, section 4.
 const LONGEST_HEADER_BYTES: usize = 24;
+
+/// A read that takes longer than this waits for a disk.
+const WAITED_NS: u64 = 50_000;
+
+/// How many segments' ends are then asked for at a time: a disk that can do many reads at once
+/// takes little longer for them than for one.
+const ASKED_SEGMENTS: u64 = 256;
+
+/// Bytes of such an end: trailer, worklist and sketch of ordinary packets.
+const ASKED_BYTES: u64 = 16 << 10;
 
 /// What comes next in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -282,11 +292,15 @@ impl CaptureReader {
         &mut self,
         mut is_wanted: impl FnMut(&Trailer, &dyn Fn() -> Option<Vec<u8>>) -> bool,
     ) -> Result<(u64, u64), PortError> {
-        let (mut segments, mut packets) = (0, 0);
+        let (mut segments, mut packets, mut asked) = (0, 0, 0);
         while let Some(ahead) = self.decoder.segment_ahead() {
             let mut tail = [0; SegmentAhead::TAIL_BYTES];
+            let began_ns = clock::monotonic_ns();
             if !self.input.read_at(ahead.tail_offset(), &mut tail) {
                 break;
+            }
+            if ahead.offset >= asked && clock::monotonic_ns() - began_ns > WAITED_NS {
+                asked = self.ask_for_ends(&ahead);
             }
             // What is last may have the closing counts behind its packets.
             let end = ahead.offset + ahead.bytes as u64;
@@ -308,6 +322,17 @@ impl CaptureReader {
             self.go_on()?;
         }
         Ok((segments, packets))
+    }
+
+    /// Asks for the ends of the segments that follow. Returns up to where.
+    #[cold]
+    fn ask_for_ends(&self, here: &SegmentAhead) -> u64 {
+        let segment_bytes = here.bytes as u64;
+        for number in 1..=ASKED_SEGMENTS {
+            let end = here.offset + (number + 1) * segment_bytes;
+            self.input.ask_for(end - ASKED_BYTES.min(segment_bytes)..end);
+        }
+        here.offset + (ASKED_SEGMENTS + 1) * segment_bytes
     }
 
     /// Goes on at another record of a plain file; false where that cannot be.

@@ -3,10 +3,12 @@
 //! A selection is applied first to what a segment says of itself: a segment without a packet that
 //! is wanted is not read.
 
-use burstline_wire::files::{SegmentAhead, Trailer};
+use burstline_wire::files::{SegmentAhead, Sketch, Trailer};
 use burstline_wire::flow::{FlowMatcher, FlowQuery};
 use burstline_wire::hash::HashKind;
 use burstline_wire::headers::LinkType;
+
+use super::catalogue::Summary;
 
 /// Which packets of files are wanted. The default wants all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -98,6 +100,14 @@ impl Selector {
             }
             None => true,
         }
+    }
+
+    /// Whether a file may hold one, by its folder's catalogue.
+    pub(super) fn wants_file(&self, file: &Summary) -> bool {
+        let [earliest_ns, latest_ns] = file.times_ns;
+        file.packets > 0
+            && self.selection.wants_times(earliest_ns, latest_ns)
+            && self.hash.is_none_or(|hash| Sketch::may_hold(&file.sketch, hash))
     }
 
     /// Whether a block of an index may hold one: its times, and its flows' hashes in order.

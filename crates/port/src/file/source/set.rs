@@ -22,12 +22,13 @@ use burstline_log::{Burst, Scratch, Writer};
 use burstline_sys::limits;
 
 use super::super::several::stripes::striped_paths;
+use super::catalogue::{Capture, Chosen};
 use super::interfaces::Interfaces;
 use super::reader::CaptureReader;
 use super::{FileSource, Head};
 use crate::{
-    Address, Capabilities, Copying, Lent, OpenOptions, OpenedFiles, Port, PortAccount, PortError,
-    PortInfo, PortState, Received, Source, TimestampSource,
+    Address, Capabilities, Copying, Lent, Loss, OpenOptions, OpenedFiles, Port, PortAccount,
+    PortError, PortInfo, PortState, Received, Source, TimestampSource,
 };
 
 /// The scheme of sets.
@@ -99,6 +100,26 @@ pub fn open_set(
     Ok(Box::new(SetSource::open(name.to_owned(), paths, options)?))
 }
 
+/// Opens those of several captures that may hold an answer as one port of this name. The packets of
+/// the others count as left out.
+///
+/// # Errors
+/// As for each of the files; [`PortError::SameFile`] also for one that is not opened.
+pub fn open_chosen(
+    name: &str,
+    chosen: &Chosen,
+    options: &OpenOptions,
+) -> Result<Box<dyn Source>, PortError> {
+    chosen.enter(options)?;
+    let mut set = SetSource::open(name.to_owned(), &chosen.paths, options)?;
+    if let Some((packets, note)) = chosen.passed() {
+        set.account.offered += packets;
+        set.account.lost.add(Loss::Filtered, packets);
+        set.account.note(|| note);
+    }
+    Ok(Box::new(set))
+}
+
 /// The captures that a path means: the file, or of a folder or a pattern those of its regular files
 /// that are captures, by name; and how many are none. A pattern has `*`, `?` and `[a-z]` in the
 /// last part of its path, and braces (`/disk{0..3}`) as the outputs that are written in turns.
@@ -107,11 +128,24 @@ pub fn open_set(
 /// # Errors
 /// [`PortError::Io`]: a file or folder cannot be read, or there is no such file.
 pub fn captures_of(target: &str) -> Result<(Vec<PathBuf>, usize), PortError> {
+    let mut those_that_are = |files: Vec<PathBuf>| {
+        let captures = files.into_iter().filter(|path| is_capture(path));
+        captures.map(Capture::unknown).collect()
+    };
+    let (captures, skipped) = find(target, &mut those_that_are)?;
+    Ok((captures.into_iter().map(|capture| capture.path).collect(), skipped))
+}
+
+/// As [`captures_of`]; `look` finds the captures among files of one folder.
+pub(super) fn find(
+    target: &str,
+    look: &mut dyn FnMut(Vec<PathBuf>) -> Vec<Capture>,
+) -> Result<(Vec<Capture>, usize), PortError> {
     let several = striped_paths(target).unwrap_or_default();
     if several.len() > 1 {
         let (mut captures, mut skipped) = (Vec::new(), 0);
         for target in &several {
-            let (more, others) = captures_of(target)?;
+            let (more, others) = find(target, look)?;
             captures.extend(more);
             skipped += others;
         }
@@ -119,11 +153,11 @@ pub fn captures_of(target: &str) -> Result<(Vec<PathBuf>, usize), PortError> {
     }
     let path = Path::new(target);
     let found = match target == "-" || (path.exists() && !path.is_dir()) {
-        true => return Ok((vec![path.to_owned()], 0)),
+        true => return Ok((vec![Capture::unknown(path.to_owned())], 0)),
         false => files_of(path)?,
     };
     let all = found.len();
-    let captures: Vec<PathBuf> = found.into_iter().filter(|path| is_capture(path)).collect();
+    let captures = look(found);
     let skipped = all - captures.len();
     match captures.is_empty() {
         true => Err(not_found(path)),
@@ -201,7 +235,7 @@ fn one_of(pattern: &[u8], byte: u8) -> Option<usize> {
     }
 }
 
-fn is_capture(path: &Path) -> bool {
+pub(super) fn is_capture(path: &Path) -> bool {
     let opened = CaptureReader::open(&path.to_string_lossy(), &OpenedFiles::default());
     !matches!(opened, Err(PortError::NotACapture { .. }))
 }

@@ -32,6 +32,10 @@ pub struct SegmentEncoder {
     last_block: usize,
     /// The flow hashes of the open segment, where packets have some.
     sketch: Option<Sketch>,
+    /// Those of the segments before, of the same size.
+    file_sketch: Option<Sketch>,
+    /// The sketch of the whole file, once no packet follows: it wants to be in the last segment.
+    last_sketch: Vec<u8>,
 }
 
 /// A packet with nothing special about it.
@@ -88,8 +92,17 @@ impl SegmentEncoder {
         let file = PcapngEncoder::new(link, snapshot_length);
         let has_hashes = hash_kind != HashKind::None;
         let sketch = has_hashes.then(|| Sketch::new(open.segment_bytes as usize));
-        let (summed, checksum, last_block) = (0, 0, 0);
-        SegmentEncoder { file, snapshot_length, open, summed, checksum, last_block, sketch }
+        SegmentEncoder {
+            file,
+            snapshot_length,
+            open,
+            summed: 0,
+            checksum: 0,
+            last_block: 0,
+            file_sketch: sketch.clone(),
+            sketch,
+            last_sketch: Vec::new(),
+        }
     }
 
     /// The most captured bytes that a packet may have, so that an empty segment takes it with all
@@ -198,7 +211,8 @@ impl SegmentEncoder {
         let capacity = self.capacity();
         let mut start = self.open.blocks_end as usize;
         // The head of the closing block and the entries must fit as well.
-        let mut end = segment.len() - TAIL_BYTES - 8 - self.tail_bytes(self.open.packets as usize);
+        let around = TAIL_BYTES + 8 + self.tail_bytes(self.open.packets as usize);
+        let mut end = segment.len().saturating_sub(around);
         let share = self.tail_share();
         let open = &mut self.open;
         for PlainItem { bytes, time_ns, hash } in packets {
@@ -268,6 +282,15 @@ impl SegmentEncoder {
         Ok(bytes > 0)
     }
 
+    /// No packet follows in this file, only closing counts: the last segment is to have the sketch
+    /// of all flows of the file, and keeps room for it.
+    pub fn close(&mut self) {
+        if let (Some(file), Some(sketch)) = (&mut self.file_sketch, &self.sketch) {
+            file.add(sketch);
+            self.last_sketch = file.to_file_bytes();
+        }
+    }
+
     /// Closes the segment as it is, so that it can be written. More may be pushed afterwards, and
     /// the segment finished again: it belongs into the same slot until it is advanced.
     ///
@@ -285,7 +308,10 @@ impl SegmentEncoder {
         let length = (size - start) as u32;
         let tail = size - TAIL_BYTES;
         let worklist = tail - list::list_bytes(Trailer::VERSION, self.open.packets);
+        let last = self.last_sketch.len();
+        self.open.sketch_is_of_file = last > 0 && start + 8 + last <= worklist;
         let sketch = match &self.sketch {
+            _ if self.open.sketch_is_of_file => self.last_sketch.clone(),
             Some(sketch) if self.open.packets > 0 => sketch.to_bytes(),
             _ => Vec::new(),
         };
@@ -313,7 +339,10 @@ impl SegmentEncoder {
     /// Goes on to the next segment, which is empty.
     pub fn advance(&mut self) {
         (self.summed, self.checksum, self.last_block) = (0, 0, 0);
-        self.sketch.iter_mut().for_each(Sketch::clear);
+        if let (Some(file), Some(sketch)) = (&mut self.file_sketch, &mut self.sketch) {
+            file.add(sketch);
+            sketch.clear();
+        }
         self.open = Trailer {
             hash_kind: self.open.hash_kind,
             segment_bytes: self.open.segment_bytes,
@@ -367,7 +396,7 @@ impl SegmentEncoder {
     /// The most bytes in front of the trailer for `packets` packets: worklist and sketch.
     #[inline]
     fn tail_bytes(&self, packets: usize) -> usize {
-        self.tail_share() * packets + TAIL_SPARE
+        self.tail_share() * packets + TAIL_SPARE + self.last_sketch.len()
     }
 
     /// What each packet has in [`tail_bytes`](Self::tail_bytes).

@@ -148,6 +148,11 @@ impl<'a> SegmentIndex<'a> {
         crc32c::crc32c_append(checksum, &self.segment[worklist..end])
     }
 
+    /// The sketch of the flow hashes of all packets of the file up to here, if it is here.
+    pub fn file_sketch(&self) -> Option<&'a [u8]> {
+        self.sketch().filter(|_| self.trailer.sketch_is_of_file)
+    }
+
     /// The sketch of flow hashes, if there is one and it can be where the trailer says.
     fn sketch(&self) -> Option<&'a [u8]> {
         let bytes = Some(self.trailer.sketch_bytes as usize).filter(|&bytes| bytes > 0)?;

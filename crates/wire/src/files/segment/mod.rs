@@ -26,6 +26,7 @@ pub use encoder::{PlainItem, PlainRun, SegmentEncoder};
 pub use index::{SegmentError, SegmentIndex, WorkEntry};
 pub(super) use index::{may_hold, used_bytes};
 pub(super) use list::list_bytes;
+pub use sketch::Sketch;
 pub use trailer::{LOSS_CAUSES, LossCause, Recorded, Trailer};
 
 /// Bytes of a worklist entry in version 1.

@@ -1,13 +1,16 @@
-//! Which flows a segment may hold: a Bloom filter of their hashes.
+//! Which flows a segment or a file may hold: a Bloom filter of their hashes.
 //!
 //! ```text
 //!  hash --> four bits of 2^n        while packets come: as many bits as the segment may ever need
-//!  finish --> folded in halves as long as at most half of the bits are set, and written
+//!  finish --> folded in halves to what packets have room for, and on while a sixteenth is set
+//!  segments of a file --> or --> folded while at most an eighth is set, in the last segment
 //! ```
 //!
-//! A filter never says no of a hash that was put in. It says yes of one in sixteen others at most,
-//! where half of its bits are set. In a file it lies in front of the worklist: the CRC32C of its
-//! bits, then the bits, byte by byte from the lowest on; 2^n bytes of them.
+//! A filter never says no of a hash that was put in. Where half of its bits are set, as where each
+//! packet of a segment has its own flow, it says yes of one in sixteen others; where an eighth is,
+//! of one in 4,096. A segment keeps two bytes a packet free for it, so a smaller one would save
+//! nothing; it is smaller only so that less has to be read. In a file a filter lies in front of the
+//! worklist: the CRC32C of its bits, then the bits, byte by byte from the lowest on; 2^n bytes.
 
 use super::super::word;
 
@@ -24,24 +27,50 @@ const CHECKSUM_BYTES: usize = 4;
 pub(super) const SHARE_BYTES: usize = 2;
 pub(super) const SPARE_BYTES: usize = CHECKSUM_BYTES + LEAST_BYTES;
 
-/// The flow hashes of the open segment.
+/// How far a filter is folded.
+#[derive(Clone, Copy)]
+struct Fold {
+    /// Down to this many bytes in any case.
+    most_bytes: usize,
+    /// And on as long as one of this many bits is set.
+    full: usize,
+    least_bytes: usize,
+}
+
+/// In fewer bytes a few flows have too many bits in common with others.
+const FILE: Fold = Fold { most_bytes: usize::MAX, full: 8, least_bytes: 128 };
+
+/// Flow hashes: those of the open segment, or of a whole file.
 #[derive(Clone, Debug)]
-pub(super) struct Sketch {
+pub struct Sketch {
     words: Vec<u64>,
+    /// Hashes put in, repeated ones included: each sets [`BITS`] bits at most.
+    inserted: usize,
     /// Whether a packet has no hash: then nothing can be said.
     is_open: bool,
 }
 
 impl Sketch {
-    /// For a segment of `segment_bytes`, a power of two from 4096 on.
-    pub(super) fn new(segment_bytes: usize) -> Self {
-        // A packet takes 36 bytes and more, so fewer than half of these bits are ever set.
-        Self { words: vec![0; segment_bytes / 32], is_open: false }
+    /// With as many bits as a segment of `segment_bytes` may need: a power of two from 4096 on.
+    ///
+    /// A packet takes 36 bytes and more, so at most a quarter of these bits is ever set. More of
+    /// them would cost more than they tell: all are read a few times for each segment.
+    #[must_use]
+    pub fn new(segment_bytes: usize) -> Self {
+        Self { words: vec![0; segment_bytes / 128], inserted: 0, is_open: false }
     }
 
+    /// The most bytes that the sketch of a file has in segments of this size.
+    #[must_use]
+    pub const fn most_bytes(segment_bytes: u64) -> u64 {
+        segment_bytes / 16 + CHECKSUM_BYTES as u64
+    }
+
+    /// Puts a hash in.
     #[inline]
-    pub(super) fn insert(&mut self, hash: u32) {
+    pub fn insert(&mut self, hash: u32) {
         let mask = self.words.len() * 64 - 1;
+        self.inserted += 1;
         for bit in bits(hash) {
             let bit = bit as usize & mask;
             self.words[bit / 64] |= 1 << (bit % 64);
@@ -55,32 +84,76 @@ impl Sketch {
 
     pub(super) fn clear(&mut self) {
         self.words.fill(0);
-        self.is_open = false;
+        (self.inserted, self.is_open) = (0, false);
     }
 
-    /// The bytes for the file; none where nothing can be said.
+    /// Puts in what another of the same size has.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.words.iter_mut().zip(&other.words).for_each(|(word, other)| *word |= other);
+        self.inserted = self.inserted.saturating_add(other.inserted);
+        self.is_open |= other.is_open;
+    }
+
+    /// The bytes for a segment; none where nothing can be said.
     ///
-    /// Cost: two passes over the bits, some microseconds for a segment of 1 MiB.
+    /// Cost: a pass over the bits, a few microseconds for a segment of 1 MiB.
     pub(super) fn to_bytes(&self) -> Vec<u8> {
-        if self.is_open {
-            return Vec::new();
+        match self.is_open {
+            true => Vec::new(),
+            false => {
+                let most_bytes = (SHARE_BYTES * self.inserted).max(LEAST_BYTES);
+                let fold = Fold { most_bytes, full: 16, least_bytes: LEAST_BYTES };
+                written(self.folded(fold))
+            }
         }
-        let mut words = self.words.clone();
-        while words.len() > LEAST_BYTES / 8 {
+    }
+
+    /// The bytes for a whole file; none where nothing can be said, or more than half of the bits
+    /// are set.
+    #[must_use]
+    pub fn to_file_bytes(&self) -> Vec<u8> {
+        let is_full = ones(&self.words) > self.words.len() * 32;
+        if self.is_open || is_full { Vec::new() } else { written(self.folded(FILE)) }
+    }
+
+    fn folded(&self, fold: Fold) -> Vec<u64> {
+        // So few bits can be set that no count is needed down to here.
+        let most = self.inserted.saturating_mul(BITS as usize * fold.full);
+        let bytes = most.div_ceil(8).max(fold.least_bytes).next_power_of_two();
+        let bytes = bytes.min(1 << fold.most_bytes.ilog2());
+        let mut words = vec![0; (bytes / 8).min(self.words.len())];
+        for part in self.words.chunks_exact(words.len()) {
+            words.iter_mut().zip(part).for_each(|(word, part)| *word |= part);
+        }
+        while words.len() > fold.least_bytes / 8 {
             let (low, high) = words.split_at(words.len() / 2);
             let half: Vec<u64> = low.iter().zip(high).map(|(low, high)| low | high).collect();
-            let set: usize = half.iter().map(|word| word.count_ones() as usize).sum();
-            if set > half.len() * 32 {
+            if ones(&half) > half.len() * 64 / fold.full {
                 break;
             }
             words = half;
         }
-        let mut bytes = vec![0; CHECKSUM_BYTES];
-        words.iter().for_each(|word| bytes.extend(word.to_le_bytes()));
-        let checksum = crc32c::crc32c(&bytes[CHECKSUM_BYTES..]);
-        bytes[..CHECKSUM_BYTES].copy_from_slice(&checksum.to_le_bytes());
-        bytes
+        words
     }
+
+    /// Whether a filter, as it lies in a file, may have this hash; yes if it is damaged.
+    #[must_use]
+    pub fn may_hold(bytes: &[u8], hash: u32) -> bool {
+        may_hold(bytes, hash)
+    }
+}
+
+fn ones(words: &[u64]) -> usize {
+    words.iter().map(|word| word.count_ones() as usize).sum()
+}
+
+/// A filter as it lies in a file.
+fn written(words: Vec<u64>) -> Vec<u8> {
+    let mut bytes = vec![0; CHECKSUM_BYTES];
+    words.iter().for_each(|word| bytes.extend(word.to_le_bytes()));
+    let checksum = crc32c::crc32c(&bytes[CHECKSUM_BYTES..]);
+    bytes[..CHECKSUM_BYTES].copy_from_slice(&checksum.to_le_bytes());
+    bytes
 }
 
 /// Whether a filter, as it lies in a file, is whole.
@@ -127,8 +200,35 @@ mod tests {
             assert!((0..hashes).all(|number| may_hold(&bytes, hash(number))));
             let others = (hashes..hashes + 10_000).filter(|&other| may_hold(&bytes, hash(other)));
             let others = others.count();
-            assert!(others < 800, "{hashes}: {others} of 10000");
+            assert!(others < 300, "{hashes}: {others} of 10000");
         }
+    }
+
+    #[test]
+    fn a_file_has_what_its_segments_have_and_hardly_anything_else() {
+        // As far apart as hashes are.
+        let hash = |flow: u32| (flow ^ flow >> 7).wrapping_mul(0x85EB_CA6B) ^ flow << 9;
+        for flows in [1, 100, 10_000, 60_000, 300_000] {
+            let mut file = Sketch::new(1 << 20);
+            for segment in 0..10 {
+                let mut sketch = Sketch::new(1 << 20);
+                let of_it = (0..flows).filter(|flow| flow % 10 == segment);
+                of_it.for_each(|flow| sketch.insert(hash(flow)));
+                file.add(&sketch);
+            }
+            let bytes = file.to_file_bytes();
+            assert_eq!(bytes.is_empty(), flows == 300_000, "{flows}");
+            assert!((0..flows).all(|flow| may_hold(&bytes, hash(flow))), "{flows}");
+            let others =
+                (0..100_000).filter(|&other| may_hold(&bytes, hash(other + 1_000_000))).count();
+            let most = if flows < 15_000 { 150 } else { 6_250 };
+            assert!(bytes.is_empty() || others < most, "{flows}: {others} of 100000");
+        }
+        let mut open = Sketch::new(4096);
+        open.open();
+        let mut file = Sketch::new(4096);
+        file.add(&open);
+        assert!(file.to_file_bytes().is_empty());
     }
 
     #[test]

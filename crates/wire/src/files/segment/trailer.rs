@@ -65,6 +65,8 @@ pub struct Trailer {
     pub losses: [u64; LOSS_CAUSES],
     /// Bytes of the sketch of flow hashes in front of the worklist; 0: there is none.
     pub sketch_bytes: u32,
+    /// Whether the sketch is of all packets of the file up to here, not of this segment alone.
+    pub sketch_is_of_file: bool,
     /// Interfaces described up to the end of this segment.
     pub interfaces: u32,
     /// CRC32C of the segment up to this field.
@@ -85,6 +87,8 @@ impl Trailer {
     const OWN_BYTES: usize = Self::BYTES - 8;
     /// Where the sketch's bytes stand; in version 1 an eighth count of losses, which has no name.
     const SKETCH_AT: usize = 120;
+    /// Where it says whether the sketch is of the file: 1, or else 0.
+    const SKETCH_KIND_AT: usize = 124;
 
     /// Reads a trailer; `None` when magic or version are not ours, or its own checksum does not
     /// hold, which version 1 has not. The segment's checksum is not looked at.
@@ -121,6 +125,7 @@ impl Trailer {
             latest_ns: long(56),
             losses,
             sketch_bytes: if has_sketch { read(Self::SKETCH_AT) } else { 0 },
+            sketch_is_of_file: has_sketch && read(Self::SKETCH_KIND_AT) == 1,
             interfaces: read(128),
             checksum: read(136),
         })
@@ -144,7 +149,8 @@ impl Trailer {
         for (cause, lost) in self.losses.iter().enumerate() {
             put(64 + 8 * cause, &lost.to_le_bytes());
         }
-        put(Self::SKETCH_AT, &u64::from(self.sketch_bytes).to_le_bytes());
+        put(Self::SKETCH_AT, &self.sketch_bytes.to_le_bytes());
+        put(Self::SKETCH_KIND_AT, &u32::from(self.sketch_is_of_file).to_le_bytes());
         put(128, &self.interfaces.to_le_bytes());
         let own = crc32c::crc32c(&bytes[..Self::OWN_BYTES]);
         let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);

@@ -1,0 +1,116 @@
+//! Entries of a catalogue, as they lie in it.
+//!
+//! An entry: the stamp of its file (five numbers), packets, time of the first, earliest, latest (8
+//! bytes each), words of 4 bytes that the sketch has (2 bytes), bytes of the name (2), kind (4),
+//! name, sketch, and the CRC32C of all that (4).
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+
+use super::super::index::Stamp;
+use super::Summary;
+
+const MAGIC: &[u8; 8] = b"BurstCat";
+const VERSION: u32 = 1;
+const HEADER_BYTES: usize = 12;
+const ENTRY_BYTES: usize = 80;
+
+/// The longest sketch that an entry has, in bytes.
+pub(super) const MOST_SKETCH_BYTES: usize = 4 * u16::MAX as usize;
+
+/// What a file is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Content {
+    /// It is no capture.
+    Foreign,
+    /// It is damaged, or not closed.
+    Doubtful,
+    Sound(Summary),
+}
+
+/// What a folder's catalogue says of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) stamp: Stamp,
+    pub(super) content: Content,
+}
+
+/// The sound entries at the start of a catalogue, and whether they are all of it. Its bytes may
+/// come from anywhere.
+pub(super) fn parse(bytes: &[u8]) -> (BTreeMap<OsString, Entry>, bool) {
+    let mut entries = BTreeMap::new();
+    let Some((header, mut rest)) = bytes.split_at_checked(HEADER_BYTES) else {
+        return (entries, false);
+    };
+    if !header.starts_with(MAGIC) || header[8..] != VERSION.to_le_bytes() {
+        return (entries, false);
+    }
+    while let Some((name, entry, behind)) = take(rest) {
+        entries.insert(name, entry);
+        rest = behind;
+    }
+    (entries, rest.is_empty())
+}
+
+/// A whole catalogue.
+pub(super) fn to_bytes(entries: &BTreeMap<OsString, Entry>) -> Vec<u8> {
+    let mut bytes = [&MAGIC[..], &VERSION.to_le_bytes()].concat();
+    entries.iter().for_each(|(name, entry)| put(&mut bytes, name, entry));
+    bytes
+}
+
+/// Takes an entry off the front.
+fn take(bytes: &[u8]) -> Option<(OsString, Entry, &[u8])> {
+    let head = bytes.get(..ENTRY_BYTES)?;
+    let eight = |at: usize| {
+        let word = head.as_chunks::<8>().0.get(at).copied();
+        u64::from_le_bytes(word.unwrap_or_default())
+    };
+    let lengths = eight(9);
+    let (words, name_bytes) = (lengths as u16, (lengths >> 16) as u16);
+    let (sketch_bytes, name_bytes) = (usize::from(words) * 4, usize::from(name_bytes));
+    let end = ENTRY_BYTES + name_bytes + sketch_bytes;
+    let (entry, behind) = bytes.split_at_checked(end)?;
+    let (stored, behind) = behind.split_first_chunk::<4>()?;
+    let name = OsString::from_vec(entry[ENTRY_BYTES..][..name_bytes].to_vec());
+    if crc32c::crc32c(entry) != u32::from_le_bytes(*stored) {
+        return None;
+    }
+    let content = match lengths >> 32 {
+        0 => Content::Foreign,
+        1 => Content::Doubtful,
+        2 => Content::Sound(Summary {
+            packets: eight(5),
+            first_ns: eight(6),
+            times_ns: [eight(7), eight(8)],
+            sketch: entry[ENTRY_BYTES + name_bytes..].to_vec(),
+        }),
+        _ => return None,
+    };
+    let stamp = Stamp([0, 1, 2, 3, 4].map(eight));
+    Some((name, Entry { stamp, content }, behind))
+}
+
+/// Puts an entry behind the others.
+fn put(bytes: &mut Vec<u8>, name: &OsStr, entry: &Entry) {
+    let start = bytes.len();
+    let nothing = Summary::default();
+    let (kind, summary) = match &entry.content {
+        Content::Foreign => (0, &nothing),
+        Content::Doubtful => (1, &nothing),
+        Content::Sound(summary) => (2, summary),
+    };
+    let [earliest_ns, latest_ns] = summary.times_ns;
+    let numbers = [summary.packets, summary.first_ns, earliest_ns, latest_ns];
+    for number in entry.stamp.0.iter().chain(&numbers) {
+        bytes.extend(number.to_le_bytes());
+    }
+    bytes.extend(((summary.sketch.len() / 4) as u16).to_le_bytes());
+    bytes.extend((name.len() as u16).to_le_bytes());
+    bytes.extend(u32::to_le_bytes(kind));
+    bytes.extend(name.as_bytes());
+    bytes.extend(&summary.sketch);
+    let checksum = crc32c::crc32c(&bytes[start..]);
+    bytes.extend(checksum.to_le_bytes());
+}
