@@ -13,7 +13,8 @@ use crate::error::DpdkError;
 use crate::ffi;
 use crate::kernel::KernelLosses;
 use crate::log_text::{self, reason};
-use crate::offloads::{Asked, Offloads, Rss};
+use crate::offloads::{Asked, Offloads};
+use crate::options::DeviceOptions;
 use crate::pool::{self, HEADROOM, Pool};
 use crate::statistics::{Apart, Statistics};
 
@@ -34,29 +35,6 @@ const LOSES_WITHOUT_MBUF: [&str; 5] = ["net_pcap", "net_tap", "net_netvsc", "net
 
 /// Memory from wherever there is some. Source: `SOCKET_ID_ANY`, rte_memory.h.
 const ANY_NODE: i32 = -1;
-
-/// How a device is to be opened.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DeviceOptions {
-    /// Its name and arguments, as EAL's `--vdev` or `--allow` take them.
-    pub devargs: String,
-    /// Receive queues, and as many to send by as the device has.
-    pub queues: u16,
-    /// Descriptors of each queue; the device may adjust it.
-    pub ring: u16,
-    /// Bytes behind an Ethernet header. `None`: as the device has it.
-    pub mtu: Option<u16>,
-    /// Mbufs to receive into. `None`: enough for the rings, and for what is lent.
-    pub mbufs: Option<u32>,
-    /// Whether the device looks at checksums, at those that it can.
-    pub checksums: bool,
-    /// Whether packets are spread over the queues by a hash.
-    pub rss: Rss,
-    /// Whether the device says when each packet came.
-    pub times: bool,
-    /// The NUMA node of its pools. `None`: the device's own.
-    pub node: Option<u32>,
-}
 
 /// What a device is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -491,6 +469,7 @@ fn driver_name(raw: &ffi::Device) -> String {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::Rss;
 
     /// Held by a test for which no other may have a device open.
     pub(crate) static TURN: Mutex<()> = Mutex::new(());

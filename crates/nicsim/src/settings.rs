@@ -3,7 +3,6 @@
 use std::fmt;
 use std::ops::Range;
 
-use crate::driver::Scattered;
 use crate::pcie::Bus;
 
 /// How the device brings packets to memory.
@@ -113,11 +112,6 @@ impl Settings {
     /// Buffers of a pool.
     pub(crate) fn spare(&self) -> u32 {
         self.spare.unwrap_or(self.ring)
-    }
-
-    /// Bytes of memory for a queue's buffers.
-    pub(crate) fn area_bytes(&self) -> u64 {
-        Scattered::area_bytes(self.ring, self.spare(), self.buffer)
     }
 
     /// Whether packets are hashed.

@@ -7,7 +7,7 @@ use burstline_engine::{Counts, Snapshot};
 use burstline_port::Loss;
 
 use super::Mark;
-use super::words::{bytes_text, count_text, rate_text};
+use crate::words::{bytes_text, count_text, rate_text};
 
 /// Bytes that a packet takes on the line beyond its own. Source: IEEE 802.3, 3.1.1 and 4.4.2.
 pub(super) const LINE_BYTES: u64 = 24;

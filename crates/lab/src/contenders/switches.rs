@@ -7,8 +7,8 @@ use burstline_testbed::{Program, Target};
 
 use super::Job;
 use super::live::{Live, Own, Running};
-use crate::live::{Need, PAGES, Road, pages_of};
-use crate::pages::Reservation;
+use crate::live::{Need, Road, pages_of};
+use crate::pages::{PAGES_OF_A_START, Reservation};
 use crate::programs::{Datapath, Memory, bridge, first_line};
 use crate::scenario::Work;
 
@@ -96,7 +96,7 @@ impl Live for OpenVSwitch {
         let folder = road.file("");
         let cores = (job.places.generator, &job.places.contender[..]);
         // As for every contender: they are there until its memory is made.
-        let _pages = Reservation::take(PAGES);
+        let _pages = Reservation::take(PAGES_OF_A_START);
         let (folder, memory) = (folder.trim_end_matches('/'), Memory::now());
         let programs = self.0.start(&road.bed().far, folder, memory, cores)?;
         Ok(Box::new(Passing { programs }))

@@ -25,7 +25,7 @@ mod pages;
 mod store;
 mod turns;
 
-pub use contender::{Contender, PAGES, with_all};
+pub use contender::{Contender, with_all};
 pub use core_time::CoreTime;
 pub use flows::FLOWS;
 pub(crate) use flows::frame as udp_frame;

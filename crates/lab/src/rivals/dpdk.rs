@@ -27,8 +27,7 @@ use super::staged::cpu_ns;
 use super::{BURST, Run};
 use crate::arena::Arena;
 use crate::lines::{self, LINES, Line};
-use crate::live::PAGES;
-use crate::pages::Reservation;
+use crate::pages::{PAGES_OF_A_START, Reservation};
 use crate::threads::{Cores, run_together};
 use crate::traffic::Traffic;
 
@@ -170,7 +169,7 @@ unsafe extern "C" {
 /// As a sentence.
 pub fn start() -> Result<(), String> {
     // What EAL takes when it starts it keeps, as long as this process lives.
-    let _pages = Reservation::take(PAGES);
+    let _pages = Reservation::take(PAGES_OF_A_START);
     let options = EalOptions { memory_mib: Some(MEMORY_MIB), ..EalOptions::default() };
     start_eal(&options).map_err(|error| error.to_string())
 }

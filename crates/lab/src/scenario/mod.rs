@@ -22,6 +22,7 @@ pub mod doubts;
 mod fields;
 mod file;
 pub mod machine;
+mod options;
 mod placement;
 mod points;
 pub mod run;

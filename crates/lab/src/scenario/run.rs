@@ -2,7 +2,6 @@
 
 mod distance;
 mod limit;
-mod options;
 mod rows;
 
 use std::sync::atomic::Ordering::Relaxed;
@@ -10,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use distance::Look;
 use limit::Limit;
-pub use options::{Options, adjusted, check};
 
+pub use super::options::{Options, adjusted, check};
 use super::points::{Point, words};
 use super::{Begun, Places, Scenario, Work, doubts, machine, simulate};
 use crate::contenders::{self, Adapter, Job, Sample};

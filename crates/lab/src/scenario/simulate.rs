@@ -11,7 +11,7 @@ use super::{Scenario, Work};
 use crate::contest::go_on;
 use crate::instructions::{self, Level, Simulated};
 use crate::record::{Metric, Record, Row, Status};
-use crate::scenario::run::Options;
+use crate::scenario::options::Options;
 
 /// Packets of both runs: the second has so many that the start of the program is nothing beside.
 const FEW: u64 = 1 << 14;

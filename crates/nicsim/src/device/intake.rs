@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use burstline_log::Burst;
 
-use super::Frame;
 use super::queue::ReceiveQueue;
+use crate::fifo::Frame;
 use crate::meter::Meter;
 use crate::rss::Spreader;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use super::super::{Rate, Scenario};
+use super::{Rate, Scenario};
 use crate::contenders::{self, Adapter};
 use crate::rfc2544;
 
