@@ -84,7 +84,7 @@ pub(crate) struct View {
     interval: Duration,
     begun: Instant,
     shown: Mark,
-    /// Of what was asked for by a signal: a series of its own.
+    /// Of what was asked for by a signal: its own series.
     answered: Mark,
     findings: Findings,
 }
@@ -235,7 +235,7 @@ impl View {
         let moment = line::Moment::next(self.command, self.begun, now, &mut self.answered);
         match self.is_json {
             true => {
-                // Whoever has closed it does not want to know.
+                // A user who has closed it does not want to know.
                 let _ = writeln!(io::stderr().lock(), "{}", json::interval(&moment));
             }
             false => complain(moment.text().trim_start()),

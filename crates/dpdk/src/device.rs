@@ -278,7 +278,7 @@ impl Device {
     pub fn extended_statistics(&self) -> String {
         let mut text = vec![0; 4096];
         let _one_call = lock(&self.control);
-        // SAFETY: the shim writes at most as many bytes as it is told there is room for.
+        // SAFETY: the shim writes at most as many bytes as the length that it gets.
         let length = unsafe { ffi::shim_xstats(self.raw.port, text.as_mut_ptr(), text.len()) };
         text.truncate(length);
         String::from_utf8_lossy(&text).into_owned()
@@ -502,7 +502,7 @@ pub(crate) mod tests {
         assert!(!open(82, options(83, Some(1023))).0);
         assert!(!open(84, DeviceOptions { mtu: Some(3000), ..options(85, None) }).0);
         assert!(!open(86, DeviceOptions { queues: 2, ..options(87, None) }).0);
-        // Whoever goes first, the pool stays as long as one of them is open.
+        // In whichever order they go, the pool stays as long as one of them is open.
         let (is_one, [first, second]) = open(88, options(89, None));
         drop(first);
         let mut receiver = crate::Receiver::new(&second, 0, 32).unwrap();

@@ -16,9 +16,9 @@
 //! that drivers do not tell about.
 //!
 //! **EAL**, DPDK's environment, exists once a process and pins the thread that starts it. So it
-//! has a thread of its own, which starts devices and ends them; the threads that move packets are
+//! has its own thread, which starts devices and ends them; the threads that move packets are
 //! the caller's, pinned by nobody but the caller, and known to EAL only for the pools' caches.
-//! It is told to leave no files, to take no signals, and to say what it has to say to us: the
+//! It leaves no files and takes no signals, and what it has to say it says to us: the
 //! last errors it logged become the text of ours.
 //!
 //! Who owns an mbuf: the pool, until a device fills it; a `Receiver`, from the burst that

@@ -295,7 +295,7 @@ impl Assembly {
         let seen = Arc::clone(&control);
         let live = move || {
             let run = || privileges::drop_all_capabilities().map(|()| device.run());
-            // What a panic has left half done is given up: nothing but counts is looked at again.
+            // What a panic has left half done is given up: only counts are looked at again.
             if !matches!(catch_unwind(AssertUnwindSafe(run)), Ok(Ok(()))) {
                 let _ = catch_unwind(AssertUnwindSafe(|| device.give_up()));
                 raise(&seen.is_dead);

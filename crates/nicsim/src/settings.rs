@@ -58,7 +58,7 @@ pub struct Settings {
     /// Bytes of a buffer: a power of two in `[256, 16384]`.
     pub buffer: u32,
     /// Buffers of a queue's pool beside those of its ring, up to 1048576; as many as those if
-    /// `None`. So many packets can be kept.
+    /// `None`. This many packets can be kept.
     pub spare: Option<u32>,
     /// Segments that a driver can hold at once in contiguous mode, in `[1, 8]`.
     pub window: usize,

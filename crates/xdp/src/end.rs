@@ -86,7 +86,7 @@ impl QueueEnd {
     /// How the interface is now. Cost: up to six system calls.
     ///
     /// # Errors
-    /// What the kernel says, other than that the interface is gone.
+    /// What the kernel says, unless the interface is gone.
     pub fn link_state(&self) -> io::Result<LinkState> {
         interface::link_state(&self.socket, &self.questions, self.interface.link.index)
     }

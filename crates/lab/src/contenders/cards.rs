@@ -3,7 +3,7 @@
 //! ```text
 //!   dma    driver alone: device, driver, device, ... in turns on one core     host_ns, bus bytes
 //!          two cards that run: 2 devices, 2 drivers, a thread each             run_mpps
-//!   keep   driver and application, which keeps 1 packet in so many             ns, pinned bytes
+//!   keep   driver and application, which keeps 1 packet in N                   ns, pinned bytes
 //! ```
 //!
 //! Of forwarding, `link_mpps`, `bus_mpps` and `host_mpps` are what two lines, the slot and two
@@ -38,8 +38,7 @@ const FRAMES: u64 = 4096;
 /// Batches between two looks at the clock.
 const STEPS: usize = 64;
 
-/// The longest frame that the cards take, without FCS, as a card has it that is asked for nothing
-/// else; and the FCS.
+/// The longest frame that the cards take, without FCS, as a card has it by default; and the FCS.
 const LONGEST: usize = 1514;
 const FCS_BYTES: usize = 4;
 

@@ -131,7 +131,7 @@ pub(super) fn start_process<'a, L: Live + ?Sized>(
 
 /// A contender that is ready.
 pub trait Running {
-    /// Its processes, where it has some of its own.
+    /// Its own processes, if there are any.
     fn processes(&self) -> Vec<u32> {
         Vec::new()
     }
@@ -146,7 +146,7 @@ pub trait Running {
         String::new()
     }
 
-    /// Ends it. What it counted, if the frames that it was given were so many.
+    /// Ends it. What it counted, if it was given this many frames.
     ///
     /// # Errors
     /// It fails, or does not say.

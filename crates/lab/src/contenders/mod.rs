@@ -149,7 +149,7 @@ impl Job<'_> {
         cores.join(",")
     }
 
-    /// Whether a turn in memory goes on that has done so many packets, in this many ns.
+    /// Whether a turn in memory goes on that has done this many packets, in this many ns.
     pub fn goes_on(&self, packets: usize, spent_ns: u64) -> bool {
         match self.packets {
             Some(most) => (packets as u64) < most,
@@ -347,7 +347,7 @@ pub fn can_do(adapter: &dyn Adapter, work: Work) -> Result<(), String> {
     adapter.can_run()
 }
 
-/// Has a contender do a job, on a thread of its own: it may pin that, and mount memory.
+/// Has a contender do a job, on its own thread: it may pin that, and mount memory.
 ///
 /// # Errors
 /// The contender's; that it panicked.

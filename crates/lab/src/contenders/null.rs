@@ -115,7 +115,7 @@ fn seconds(job: &Job<'_>) -> usize {
     job.time.as_secs().max(1) as usize
 }
 
-/// Our program, without how long it runs. net_null's packets have 64 bytes unless it is told.
+/// Our program, without how long it runs. net_null's packets have 64 bytes by default.
 fn ours(job: &Job<'_>) -> String {
     let size = format!("size={}", job.size_bytes);
     let devices = match job.case {

@@ -21,7 +21,7 @@ const WARM_UP: Duration = Duration::from_millis(200);
 /// Within this time every contender has ended after SIGINT, or it does not want to.
 const ENDS_WITHIN: Duration = Duration::from_secs(20);
 
-/// Has a command, and all that it starts, in a process namespace of its own. See [`with_all`].
+/// Has a command, and all that it starts, in its own process namespace. See [`with_all`].
 const WITH_ALL: &str = "unshare --pid --fork --kill-child timeout -s INT 3600";
 
 /// How often it is looked whether it is ready.

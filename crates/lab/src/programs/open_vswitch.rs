@@ -1,6 +1,6 @@
 //! Open vSwitch with its datapath in user space, by packet sockets and by DPDK.
 //!
-//! Each turn has a database and a switch of its own, in a folder that goes with it; none of the
+//! Each turn has its own database and switch, in a folder that goes with it; none of the
 //! machine's is touched.
 
 use std::time::{Duration, Instant};

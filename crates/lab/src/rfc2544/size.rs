@@ -52,7 +52,7 @@ pub struct Found {
 pub struct Asked<'a> {
     /// What is tested, and how.
     pub plan: &'a Plan,
-    /// Is told of each trial when it begins, and the rest of the line when it ends.
+    /// Gets the line of each trial when it begins, and the rest of it when it ends.
     pub tell: fn(&str),
 }
 

@@ -28,7 +28,7 @@ const DESC_BYTES: usize = 16;
 
 type Piece = [u64; 2];
 
-/// A number on lines of its own.
+/// A number on its own lines.
 #[repr(align(128))]
 #[derive(Default)]
 struct Mark(AtomicU64);

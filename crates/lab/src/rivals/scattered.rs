@@ -9,8 +9,8 @@
 //! resets both lines (`rte_pktmbuf_reset`), giving it back looks at the references in the first and
 //! the chain in the second (`rte_pktmbuf_prefree_seg`). [`super::lean`] does without all that.
 //!
-//! Who owns what when: an object belongs to whoever took it from the pool or pulled its pointer,
-//! until it is pushed or given back. The rings order the two sides' accesses.
+//! Who owns what when: an object belongs to the thread that took it from the pool or pulled its
+//! pointer, until it is pushed or given back. The rings order the two sides' accesses.
 
 use std::hint::spin_loop;
 

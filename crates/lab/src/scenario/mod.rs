@@ -92,7 +92,7 @@ pub struct Scenario {
 pub enum Rate {
     /// As fast as the generator makes them.
     Max,
-    /// So many a second.
+    /// This many a second.
     PerSecond(u64),
 }
 

@@ -35,7 +35,7 @@ use reader::Account;
 /// The option that makes this program a reader.
 pub const READER_OPTION: &str = "--as-reader";
 
-/// A log with its writer, published in a directory of its own.
+/// A log with its writer, published in its own directory.
 pub struct Shared {
     readers: Vec<OtherReader>,
     writer: Writer,

@@ -31,7 +31,7 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// So many packets a second, in `burst`s of at least 1.
+    /// This many packets a second, in `burst`s of at least 1.
     pub(crate) fn of(packets_per_s: f64, burst: u64) -> Self {
         let rate_milli = (packets_per_s * 1e3).clamp(1.0, RATE_MILLI_MOST).round() as u64;
         Self { rate_milli, burst, is_rated: true, is_paced: true }

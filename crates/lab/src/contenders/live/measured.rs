@@ -92,7 +92,7 @@ impl Measured {
         let mut idle = None;
         if !self.own.busy.is_empty() {
             let busy: f64 = self.own.busy.iter().map(|(_, seconds)| seconds).sum();
-            // Whoever else takes the core does so in polls of either kind.
+            // Anything else that takes the core does so in polls of either kind.
             idle = (!is_of_both).then(|| (1.0 - busy / time.busy().max(0.01)).clamp(0.0, 1.0));
             let rho = percent(busy) / line.max(f64::MIN_POSITIVE);
             sample.set_on("rho_busy", "% per Gbit/s", "line", rho);

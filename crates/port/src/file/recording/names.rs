@@ -51,8 +51,8 @@ impl Names {
     }
 }
 
-/// The newest file of a rotation of [`FileNaming::Numbered`] names: of the latest time, and of those
-/// the last number. `None`: there is none.
+/// The newest file of a rotation of [`FileNaming::Numbered`] names: of the latest time, and of
+/// those the last number. `None`: there is none.
 ///
 /// # Errors
 /// [`PortError::Io`]: the folder cannot be read.
