@@ -55,6 +55,15 @@ pub struct DeviceFacts {
     pub offloads: Offloads,
 }
 
+/// A device to be opened, and how EAL is started for it.
+#[derive(Clone, Copy, Debug)]
+pub struct DeviceRequest<'a> {
+    /// The device.
+    pub options: &'a DeviceOptions,
+    /// EAL, unless it runs.
+    pub eal: &'a EalOptions,
+}
+
 /// Another device, which is to receive into the same pool if it is like this one.
 enum Mate {
     None,
@@ -134,11 +143,11 @@ impl Device {
     /// # Errors
     /// As `open`.
     pub fn open_both(
-        first: (&DeviceOptions, &EalOptions),
-        second: (&DeviceOptions, &EalOptions),
+        first: &DeviceRequest<'_>,
+        second: &DeviceRequest<'_>,
     ) -> Result<[Arc<Self>; 2], DpdkError> {
-        let one = Self::open_with(first.0, first.1, Mate::Expected)?;
-        let other = Self::open_with(second.0, second.1, Mate::Is(Arc::clone(&one)))?;
+        let one = Self::open_with(first.options, first.eal, Mate::Expected)?;
+        let other = Self::open_with(second.options, second.eal, Mate::Is(Arc::clone(&one)))?;
         Ok([one, other])
     }
 
@@ -493,7 +502,10 @@ pub(crate) mod tests {
         let _turn = lock(&TURN);
         let eal = EalOptions { huge: Some(false), memory_mib: Some(128), ..EalOptions::default() };
         let open = |number: u32, other: DeviceOptions| {
-            let devices = Device::open_both((&options(number, None), &eal), (&other, &eal));
+            let one = options(number, None);
+            let first = DeviceRequest { options: &one, eal: &eal };
+            let second = DeviceRequest { options: &other, eal: &eal };
+            let devices = Device::open_both(&first, &second);
             let devices = devices.unwrap();
             let [one, other] = devices.each_ref().map(|device| device.home().pool);
             (one == other, devices)

@@ -51,7 +51,7 @@ mod sender;
 mod statistics;
 mod thread;
 
-pub use device::{Device, DeviceFacts};
+pub use device::{Device, DeviceFacts, DeviceRequest};
 pub use drivers::{PciDriver, pci_drivers, version};
 pub use eal::{EalOptions, start_eal};
 pub use error::DpdkError;

@@ -9,7 +9,7 @@ use super::Job;
 use super::live::{Live, Own, Running};
 use crate::live::{Need, Road, pages_of};
 use crate::pages::{PAGES_OF_A_START, Reservation};
-use crate::programs::{Datapath, Memory, bridge, first_line};
+use crate::programs::{Datapath, Memory, SwitchCores, bridge, first_line};
 use crate::scenario::Work;
 
 /// After the last packet, so long.
@@ -88,13 +88,13 @@ impl Live for OpenVSwitch {
     }
 
     fn command(&self, job: &Job<'_>) -> String {
-        let cores = (job.places.generator, &job.places.contender[..]);
+        let cores = SwitchCores { main: job.places.generator, packets: &job.places.contender };
         self.0.commands("FOLDER", Memory::of_a_start(), cores).to_string()
     }
 
     fn start<'a>(&'a self, job: &Job<'_>, road: &'a Road) -> Result<Box<dyn Running + 'a>, String> {
         let folder = road.file("");
-        let cores = (job.places.generator, &job.places.contender[..]);
+        let cores = SwitchCores { main: job.places.generator, packets: &job.places.contender };
         // As for every contender: they are there until its memory is made.
         let _pages = Reservation::take(PAGES_OF_A_START);
         let (folder, memory) = (folder.trim_end_matches('/'), Memory::now());

@@ -26,7 +26,7 @@ use std::time::Duration;
 pub use captures::{Capture, DUMPCAP, NETSNIFF, TCPDUMP};
 pub use generators::{Generator, TCPREPLAY, TRAFGEN};
 pub use memory::Memory;
-pub use open_vswitch::{Datapath, SwitchCommands};
+pub use open_vswitch::{Datapath, SwitchCommands, SwitchCores};
 pub use ours::{Ours, Report};
 pub use ready::{READY_WITHIN, Ready};
 pub use testpmd::{Device, Mode, Testpmd, Totals};

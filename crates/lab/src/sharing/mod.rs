@@ -95,7 +95,8 @@ impl Shared {
     pub fn run(
         &mut self,
         cores: Cores,
-        (traffic, received): (&Traffic, Option<&Frames>),
+        traffic: &Traffic,
+        received: Option<&Frames>,
         packets: u64,
         listening: usize,
     ) -> Result<SharedRun, String> {

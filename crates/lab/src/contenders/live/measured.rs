@@ -66,7 +66,7 @@ impl Measured {
         sample.set("interrupts", "per million packets", self.seen.interrupts as f64 / millions);
         sample.set("softirqs", "per million packets", self.seen.softirqs as f64 / millions);
         events(&self.seen, delivered, &mut sample);
-        self.stages(&percent, (line, job.work.comes_out()), &mut sample);
+        self.stages(&percent, line, job.work.comes_out(), &mut sample);
         sample.symbols.clone_from(&self.seen.symbols);
         sample.losses.clone_from(&self.own.losses);
         sample.pages = self.own.pages;
@@ -80,7 +80,8 @@ impl Measured {
     fn stages(
         &self,
         percent: &impl Fn(f64) -> f64,
-        (line, is_of_both): (f64, bool),
+        line: f64,
+        is_of_both: bool,
         sample: &mut Sample,
     ) {
         let time = self.seen.time;
