@@ -61,7 +61,6 @@ use crate::scenario::{Places, Rate, Work};
 pub(crate) use core::Watch;
 pub use dpdk_balance::{WORDS as DPDK_BALANCE, run_balance};
 pub(crate) use latency::enter as enter_latency;
-pub(crate) use live::LINE_BYTES;
 pub use live::{Live, OnRoad, Own, Running};
 pub(crate) use null::about_programs;
 pub(crate) use shapes::tried;

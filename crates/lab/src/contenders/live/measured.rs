@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use burstline_wire::ethernet::GAP_BYTES;
+
 use super::super::core::Seen;
 use super::super::{Job, Sample};
-use super::{LINE_BYTES, Own};
+use super::Own;
 use crate::conditions::cycles_per_second;
 use crate::perf::counters::Event;
 
@@ -48,7 +50,7 @@ impl Measured {
         let delivered = self.own.delivered as f64;
         let pps = delivered / self.seconds;
         let bits = |bytes: u32| pps * f64::from(bytes) * 8.0 / 1e9;
-        let (l2, line) = (bits(job.size_bytes - 4), bits(job.size_bytes + LINE_BYTES));
+        let (l2, line) = (bits(job.size_bytes - 4), bits(job.size_bytes + GAP_BYTES));
         sample.set("ready_s", "s", self.ready.as_secs_f64());
         sample.set("packets", "packets", delivered);
         sample.set("mpps", "Mpps", pps / 1e6);
