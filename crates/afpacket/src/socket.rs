@@ -132,7 +132,7 @@ impl Socket {
     /// How its interface, of number `index`, is now. Takes the error away that the kernel leaves.
     ///
     /// # Errors
-    /// What the kernel says, other than that the interface is down or gone.
+    /// What the kernel says, unless the interface is down or gone.
     pub(super) fn link_state(&self, index: u32) -> io::Result<LinkState> {
         if let Some(error) = take_error(self)? {
             let code = error.raw_os_error();

@@ -222,7 +222,7 @@ impl TxRing {
     /// How the interface is now. Cost: up to seven system calls.
     ///
     /// # Errors
-    /// What the kernel says, other than that the interface is down or gone.
+    /// What the kernel says, unless the interface is down or gone.
     pub fn link_state(&self) -> io::Result<LinkState> {
         self.socket.link_state(self.interface.index)
     }

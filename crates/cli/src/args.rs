@@ -35,7 +35,7 @@ use clap::{
 
 use crate::failure::Failure;
 pub(crate) use archive::{CheckArgs, ExtractArgs, FilesArgs, IndexArgs, InfoArgs, RecoverArgs};
-pub(crate) use balance::{BalanceArgs, Groups, ModeArg};
+pub(crate) use balance::{BalanceArgs, ModeArg};
 pub(crate) use bounce::BounceArgs;
 pub(crate) use capture::{CaptureArgs, Format, NOTHING, Trigger};
 pub(crate) use common::{CommonArgs, JobArgs, LIST, SourceArgs};
@@ -50,7 +50,7 @@ pub(crate) use lab::{Lab, LabArgs, Rfc2544Args};
 pub(crate) use lab_report::{DocumentsArgs, ReportArgs};
 pub(crate) use lab_run::{CompareArgs, ListArgs, RunOptions};
 pub(crate) use log::LogArgs;
-pub(crate) use merge::{MergeArgs, Offset};
+pub(crate) use merge::MergeArgs;
 pub(crate) use moment::Moment;
 pub(crate) use output::OutputArgs;
 pub(crate) use ports::{PortsArgs, details};

@@ -9,7 +9,7 @@ use burstline_port::{AddressError, PortError, did_you_mean};
 use burstline_share::ShareError;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use crate::view;
+use crate::foreign::one_line;
 
 /// The job failed, its input was damaged, or its ledger does not close.
 pub(crate) const FAILED: u8 = 1;
@@ -93,7 +93,7 @@ impl From<std::io::Error> for Failure {
 /// Prints one line on standard error. If even that is closed, nobody wants to know.
 pub(crate) fn complain(message: &str) {
     let line = message.split('\n').map(str::trim).collect::<Vec<_>>().join(" ");
-    let line = view::one_line(&line);
+    let line = one_line(&line);
     let _ = writeln!(std::io::stderr().lock(), "burstline: {line}");
 }
 

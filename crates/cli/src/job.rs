@@ -23,7 +23,8 @@ use crate::args::{CommonArgs, JobArgs, SourceArgs};
 use crate::failure::{Failure, complain};
 use crate::outcome::{Demands, Outcome};
 use crate::signals;
-use crate::view::{View, announce, count_text, link_text, size_text};
+use crate::view::{View, announce};
+use crate::words::{count_text, link_text, size_text};
 
 impl CommonArgs {
     /// What the ports of this job are opened with.

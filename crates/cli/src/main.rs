@@ -15,12 +15,14 @@
 
 mod args;
 mod failure;
+mod foreign;
 mod job;
 mod outcome;
 mod paths;
 mod signals;
 mod verbs;
 mod view;
+mod words;
 
 use std::process::ExitCode;
 

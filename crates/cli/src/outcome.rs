@@ -7,7 +7,7 @@ use burstline_port::Loss;
 use serde_json::{Value, json};
 
 use crate::failure::{FAILED, complain, complain_of_ledger};
-use crate::view::{count_text, packets_text};
+use crate::words::{count_text, packets_text};
 
 /// What is asked of a job beyond that it runs and accounts for every packet.
 #[derive(Clone, Copy, Debug, Default)]

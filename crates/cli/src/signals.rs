@@ -10,7 +10,7 @@
 //! ```
 //!
 //! SIGHUP is left alone where nohup(1) has it ignored. Handlers look at flags and set them: so it
-//! counts when a signal came, not when somebody had time for it. A thread of its own, which has no
+//! counts when a signal came, not when somebody had time for it. A separate thread, which has no
 //! capabilities and reads no packets, does what takes longer.
 //!
 //! Invariant I1: that thread never writes to standard error itself, where it might wait for a

@@ -12,6 +12,7 @@ mod flight;
 mod generate;
 mod lab;
 mod merge;
+mod output;
 mod ports;
 mod replay;
 mod resume;

@@ -4,7 +4,6 @@ pub(crate) mod archive;
 mod balance;
 mod bounce;
 pub(crate) mod doctor;
-mod foreign;
 mod json;
 mod ledger;
 mod line;
@@ -15,24 +14,20 @@ pub(crate) mod scenario;
 mod summary;
 pub(crate) mod switch;
 mod test;
-mod words;
+mod values;
 
-use std::collections::BTreeMap;
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use burstline_engine::{Bounced, Generated, Report, Snapshot, SwitchStatus, Verdict};
 use burstline_port::Address;
-use burstline_sys::memory::NodeId;
-use serde_json::Value;
 
 use crate::args::{JobArgs, NOTHING};
 use crate::failure::complain;
+use crate::foreign::{harmless, one_line};
 use crate::outcome::Outcome;
-pub(crate) use foreign::{harmless, one_line};
+use crate::words::time_text;
 use summary::Summary;
-use words::time_text;
-pub(crate) use words::{count_text, link_text, packets_text, size_text};
 
 /// Where text goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,7 +84,7 @@ pub(crate) struct View {
     interval: Duration,
     begun: Instant,
     shown: Mark,
-    /// Of what was asked for by a signal: a series of its own.
+    /// Of what was asked for by a signal: its own series.
     answered: Mark,
     findings: Findings,
 }
@@ -240,7 +235,7 @@ impl View {
         let moment = line::Moment::next(self.command, self.begun, now, &mut self.answered);
         match self.is_json {
             true => {
-                // Whoever has closed it does not want to know.
+                // A user who has closed it does not want to know.
                 let _ = writeln!(io::stderr().lock(), "{}", json::interval(&moment));
             }
             false => complain(moment.text().trim_start()),
@@ -302,12 +297,6 @@ pub(crate) fn announce(what: &str) {
 
 /// Where the milliseconds of a date and time end.
 const MILLISECONDS_END: usize = "2026-11-21 21:44:01.123".len();
-
-/// Pages by node: `{"0": 3}`.
-pub(crate) fn pages_json(pages: &BTreeMap<NodeId, usize>) -> Value {
-    let nodes = pages.iter().map(|(node, &pages)| (node.to_string(), pages.into()));
-    Value::Object(nodes.collect())
-}
 
 /// Prints on standard output at once.
 pub(crate) fn print(text: &str) -> io::Result<()> {

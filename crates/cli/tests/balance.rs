@@ -188,7 +188,7 @@ fn more_workers_than_cores_share_them_unless_cores_are_named() {
     assert!(named.stderr.contains("17 threads for 1 cores"), "{}", named.stderr);
     let placement = format!("A_{}", "A".repeat(60));
     let forced = run(&["balance", gen_, "--workers", "60", "--placement", &placement]);
-    // (A machine with so many cores has room for them.)
+    // (A machine with that many cores has room for them.)
     let is_told = forced.stderr.contains("leave them to the kernel: without --placement");
     assert!(is_told || forced.code == Some(0), "{}", forced.stderr);
 }

@@ -162,7 +162,7 @@ impl Sensor {
         Self { program, path }
     }
 
-    /// What it has seen, once that is so many frames.
+    /// What it has seen, once that is this many frames.
     fn end(self, frames: u64) -> Vec<Vec<u8>> {
         // A header of 24 bytes, and one of 16 for each packet. Source: draft-ietf-opsawg-pcap.
         let bytes = 24 + frames * (16 + FRAME_BYTES as u64);

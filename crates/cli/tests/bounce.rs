@@ -76,7 +76,7 @@ fn assert_frames(report: &Value, directions: usize) {
     }
 }
 
-/// Waits until a job's last interval says that so many packets were delivered.
+/// Waits until a job's last interval says that this many packets were delivered.
 fn wait_for(live: &Live, packets: u64) {
     let delivered = format!("\"delivered\":{packets},");
     wait_until(&delivered, || live.text().contains(&delivered));

@@ -1,4 +1,4 @@
-//! `doctor ports` says what opening then finds, whoever asks and wherever.
+//! `doctor ports` says what opening then finds, for every user and everywhere.
 
 mod support;
 

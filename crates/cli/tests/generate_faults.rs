@@ -98,7 +98,7 @@ fn a_link_that_is_down_for_seconds_costs_packets_by_name_and_it_goes_on() {
         let sender = Sender::start(&bed, &directory, &format!("-o {sink}:{NEAR} --rate 20k"));
         sender.sends();
         bed.near.command("ip", &["link", "set", NEAR, "down"]).unwrap();
-        wait_until("losses are told", || sender.text().contains("\"link_down\":"));
+        wait_until("losses are printed", || sender.text().contains("\"link_down\":"));
         bed.near.command("ip", &["link", "set", NEAR, "up"]).unwrap();
         let before = bed.far.counts(FAR).received;
         wait_until("it sends again", || bed.far.counts(FAR).received > before + 1000);

@@ -250,7 +250,7 @@ fn a_contender_receives_while_it_sends() {
     assert!(doubts.iter().any(|doubt| doubt["name"] == "empty-chart"), "{doubts:?}");
 }
 
-/// By the packet's 30th byte, of many flows: all are counted by a worker, whoever spreads them.
+/// By the packet's 30th byte, of many flows: all are counted by a worker, whatever spreads them.
 #[test]
 fn packets_are_spread_over_workers_by_us_and_by_dpdk() {
     let test = "packets_are_spread_over_workers_by_us_and_by_dpdk";

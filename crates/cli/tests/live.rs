@@ -241,7 +241,8 @@ fn readable_program(directory: &Directory) -> String {
 
 #[test]
 fn an_ordinary_user_counts_in_a_network_of_his_own() {
-    // Whoever runs the tests, this is user 65534, who has no rights but in his own namespaces.
+    // Whatever user runs the tests, this is user 65534, who has no rights but in his own
+    // namespaces.
     let wrapper = ["--reuid=65534", "--regid=65534", "--clear-groups", "unshare", "-Urn", "--"];
     let mut probe = Command::new("setpriv");
     probe.args(wrapper).arg("true");

@@ -58,7 +58,7 @@ fn feed(arguments: &[&str]) -> u64 {
         .spawn()
         .unwrap();
     let mut pipe = child.stdin.take().unwrap();
-    // Each is a section of its own: pcapng files may be joined.
+    // Each is its own section: pcapng files may be joined.
     for _ in 0..10 {
         pipe.write_all(&blob.stdout).unwrap();
     }

@@ -192,7 +192,7 @@ fn each_interface_goes_where_it_is_mapped() {
     assert_eq!(report["total"]["delivered"], REAL_PACKETS, "{report}");
     assert_eq!(report["total"]["lost"]["unmapped"], 300, "{report}");
     assert_eq!(report["notes"].as_array().map(Vec::len), Some(0), "{report}");
-    // A name that is not there sends nothing anywhere, and that is told.
+    // A name that is not there sends nothing anywhere, and a note says so.
     let (map, number) = (format!("wan={b}"), format!("7={a}"));
     let report = replay(&[&two, "--map", &map, "--map", &number, "--top-speed"], 0);
     assert_eq!(report["total"]["lost"]["unmapped"], 300 + REAL_PACKETS, "{report}");
@@ -232,7 +232,7 @@ fn a_damaged_file_is_an_error_and_the_ledger_is_exact() {
     assert_eq!(total["offered"], 10_000);
     assert_eq!(report["damaged"], true);
     let notes = report["notes"].as_array().unwrap();
-    assert!(!notes.is_empty() && notes.len() < 5, "the same damage is told once: {report}");
+    assert!(!notes.is_empty() && notes.len() < 5, "the same damage is printed once: {report}");
 }
 
 #[test]

@@ -25,7 +25,7 @@ fn every_verb_reads_what_is_published() {
     let count = names.start(&["count", "log:tap"]);
     let untrusting = names.start(&["count", "log:tap?lossless&untrusted"]);
     let capture = names.start(&["capture", "log:tap?lossless", "-w", &file]);
-    // With a log of its own.
+    // With its own log.
     let second = names.0.file("second.pcapng");
     let log = ["--segment", "256k", "--pages", "4k", "--buffer", "4m", "--packets", &packets];
     let copy = names.start(&[&["capture", "log:tap?lossless", "-w", &second][..], &log].concat());

@@ -13,7 +13,7 @@ use serde_json::Value;
 use support::endless::{end, signal, start};
 use support::{Directory, assert_closed, command, judged_packets, last_object, other};
 
-/// Whether whoever started this has it ignored, which a program then keeps to.
+/// Whether the starter of this has it ignored, which a program then keeps to.
 /// Source: proc(5), /proc/pid/status: `SigIgn`, a mask of signals from 1 on.
 fn is_hangup_ignored() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap();

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   guest 0 -- t0 --.
-//!   guest 1 -- t1 --+-- burstline switch, in the namespace of its own
+//!   guest 1 -- t1 --+-- burstline switch, in its own namespace
 //!   guest 2 -- g2 ==== c2 --'
 //! ```
 //!

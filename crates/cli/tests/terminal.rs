@@ -1,4 +1,4 @@
-//! At the terminal: what happens is told when it happens, the report is short, and words that
+//! At the terminal: what happens is printed when it happens, the report is short, and words that
 //! tcpdump takes are taken.
 
 mod support;

@@ -13,7 +13,8 @@ use crate::error::DpdkError;
 use crate::ffi;
 use crate::kernel::KernelLosses;
 use crate::log_text::{self, reason};
-use crate::offloads::{Asked, Offloads, Rss};
+use crate::offloads::{Asked, Offloads};
+use crate::options::DeviceOptions;
 use crate::pool::{self, HEADROOM, Pool};
 use crate::statistics::{Apart, Statistics};
 
@@ -35,29 +36,6 @@ const LOSES_WITHOUT_MBUF: [&str; 5] = ["net_pcap", "net_tap", "net_netvsc", "net
 /// Memory from wherever there is some. Source: `SOCKET_ID_ANY`, rte_memory.h.
 const ANY_NODE: i32 = -1;
 
-/// How a device is to be opened.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DeviceOptions {
-    /// Its name and arguments, as EAL's `--vdev` or `--allow` take them.
-    pub devargs: String,
-    /// Receive queues, and as many to send by as the device has.
-    pub queues: u16,
-    /// Descriptors of each queue; the device may adjust it.
-    pub ring: u16,
-    /// Bytes behind an Ethernet header. `None`: as the device has it.
-    pub mtu: Option<u16>,
-    /// Mbufs to receive into. `None`: enough for the rings, and for what is lent.
-    pub mbufs: Option<u32>,
-    /// Whether the device looks at checksums, at those that it can.
-    pub checksums: bool,
-    /// Whether packets are spread over the queues by a hash.
-    pub rss: Rss,
-    /// Whether the device says when each packet came.
-    pub times: bool,
-    /// The NUMA node of its pools. `None`: the device's own.
-    pub node: Option<u32>,
-}
-
 /// What a device is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceFacts {
@@ -75,6 +53,15 @@ pub struct DeviceFacts {
     pub loses_without_mbuf: bool,
     /// What work it does for us.
     pub offloads: Offloads,
+}
+
+/// A device to be opened, and how EAL is started for it.
+#[derive(Clone, Copy, Debug)]
+pub struct DeviceRequest<'a> {
+    /// The device.
+    pub options: &'a DeviceOptions,
+    /// EAL, unless it runs.
+    pub eal: &'a EalOptions,
 }
 
 /// Another device, which is to receive into the same pool if it is like this one.
@@ -156,11 +143,11 @@ impl Device {
     /// # Errors
     /// As `open`.
     pub fn open_both(
-        first: (&DeviceOptions, &EalOptions),
-        second: (&DeviceOptions, &EalOptions),
+        first: &DeviceRequest<'_>,
+        second: &DeviceRequest<'_>,
     ) -> Result<[Arc<Self>; 2], DpdkError> {
-        let one = Self::open_with(first.0, first.1, Mate::Expected)?;
-        let other = Self::open_with(second.0, second.1, Mate::Is(Arc::clone(&one)))?;
+        let one = Self::open_with(first.options, first.eal, Mate::Expected)?;
+        let other = Self::open_with(second.options, second.eal, Mate::Is(Arc::clone(&one)))?;
         Ok([one, other])
     }
 
@@ -300,7 +287,7 @@ impl Device {
     pub fn extended_statistics(&self) -> String {
         let mut text = vec![0; 4096];
         let _one_call = lock(&self.control);
-        // SAFETY: the shim writes at most as many bytes as it is told there is room for.
+        // SAFETY: the shim writes at most as many bytes as the length that it gets.
         let length = unsafe { ffi::shim_xstats(self.raw.port, text.as_mut_ptr(), text.len()) };
         text.truncate(length);
         String::from_utf8_lossy(&text).into_owned()
@@ -491,6 +478,7 @@ fn driver_name(raw: &ffi::Device) -> String {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::Rss;
 
     /// Held by a test for which no other may have a device open.
     pub(crate) static TURN: Mutex<()> = Mutex::new(());
@@ -514,7 +502,10 @@ pub(crate) mod tests {
         let _turn = lock(&TURN);
         let eal = EalOptions { huge: Some(false), memory_mib: Some(128), ..EalOptions::default() };
         let open = |number: u32, other: DeviceOptions| {
-            let devices = Device::open_both((&options(number, None), &eal), (&other, &eal));
+            let one = options(number, None);
+            let first = DeviceRequest { options: &one, eal: &eal };
+            let second = DeviceRequest { options: &other, eal: &eal };
+            let devices = Device::open_both(&first, &second);
             let devices = devices.unwrap();
             let [one, other] = devices.each_ref().map(|device| device.home().pool);
             (one == other, devices)
@@ -523,7 +514,7 @@ pub(crate) mod tests {
         assert!(!open(82, options(83, Some(1023))).0);
         assert!(!open(84, DeviceOptions { mtu: Some(3000), ..options(85, None) }).0);
         assert!(!open(86, DeviceOptions { queues: 2, ..options(87, None) }).0);
-        // Whoever goes first, the pool stays as long as one of them is open.
+        // In whichever order they go, the pool stays as long as one of them is open.
         let (is_one, [first, second]) = open(88, options(89, None));
         drop(first);
         let mut receiver = crate::Receiver::new(&second, 0, 32).unwrap();

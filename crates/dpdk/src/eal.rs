@@ -158,7 +158,7 @@ fn begin(arguments: &[String]) -> Result<Sender<Call>, DpdkError> {
     let live = move || {
         let done = initialise(strings);
         let is_up = done.is_ok();
-        // Whoever began this waits for it.
+        // The thread that began this waits for it.
         let _ = started.send(done);
         if is_up {
             to_do.iter().for_each(|call| call());
@@ -174,7 +174,7 @@ fn initialise(strings: Vec<CString>) -> Result<(), String> {
     // EAL moves its arguments about and keeps some: they stay as long as the process.
     let arguments: Vec<*mut c_char> = strings.into_iter().map(CString::into_raw).collect();
     let count = arguments.len() as i32;
-    // SAFETY: it installs a stream of its own.
+    // SAFETY: it installs its own stream.
     unsafe { ffi::shim_log_start() };
     log_text::forget();
     // SAFETY: `count` strings that live as long as the process; this thread is EAL's alone.
@@ -196,7 +196,7 @@ fn mend(arguments: &[String], reason: &str) -> &'static str {
     }
 }
 
-/// What EAL is told. It shares nothing with other processes and leaves nothing behind, so any
+/// The arguments of EAL. It shares nothing with other processes and leaves nothing behind, so any
 /// number of them can run; its main lcore may run wherever this process may.
 fn arguments_of(options: &EalOptions, machine: Machine) -> Vec<String> {
     let cores = affinity::allowed_cores().unwrap_or_default();
@@ -228,7 +228,7 @@ fn arguments_of(options: &EalOptions, machine: Machine) -> Vec<String> {
 
 /// Whether a device is behind one of the kernel's uio drivers, which lets it reach any memory and
 /// translates nothing. EAL finds that out by itself only for devices that are there when it
-/// starts, and it is told of none; where there is an IOMMU it would go by virtual addresses.
+/// starts, and it gets none; where there is an IOMMU it would go by virtual addresses.
 fn takes_physical(device: &str) -> bool {
     let address = device.split(',').next().unwrap_or(device);
     let address = address.strip_prefix("pci:").unwrap_or(address);

@@ -16,9 +16,9 @@
 //! that drivers do not tell about.
 //!
 //! **EAL**, DPDK's environment, exists once a process and pins the thread that starts it. So it
-//! has a thread of its own, which starts devices and ends them; the threads that move packets are
+//! has its own thread, which starts devices and ends them; the threads that move packets are
 //! the caller's, pinned by nobody but the caller, and known to EAL only for the pools' caches.
-//! It is told to leave no files, to take no signals, and to say what it has to say to us: the
+//! It leaves no files and takes no signals, and what it has to say it says to us: the
 //! last errors it logged become the text of ours.
 //!
 //! Who owns an mbuf: the pool, until a device fills it; a `Receiver`, from the burst that
@@ -44,18 +44,20 @@ mod kernel;
 mod log_text;
 mod marks;
 mod offloads;
+mod options;
 mod pool;
 mod receiver;
 mod sender;
 mod statistics;
 mod thread;
 
-pub use device::{Device, DeviceFacts, DeviceOptions};
+pub use device::{Device, DeviceFacts, DeviceRequest};
 pub use drivers::{PciDriver, pci_drivers, version};
 pub use eal::{EalOptions, start_eal};
 pub use error::DpdkError;
 pub use marks::Marks;
-pub use offloads::{Offloads, RSS_KEY_BYTES, Rss, Spreading};
+pub use offloads::{Offloads, Spreading};
+pub use options::{DeviceOptions, RSS_KEY_BYTES, Rss};
 pub use pool::leaked_mbufs;
 pub use receiver::{BURST_MOST, Plain, Receiver};
 pub use sender::{Exit, SENT_AT_ONCE, Sender};

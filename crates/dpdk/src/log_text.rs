@@ -22,7 +22,7 @@ pub(crate) fn reason(code: i32) -> String {
 
 fn taken() -> String {
     let mut text = vec![0; 8192];
-    // SAFETY: the shim writes at most as many bytes as it is told there is room for.
+    // SAFETY: the shim writes at most as many bytes as the length that it gets.
     let length = unsafe { ffi::shim_log_take(text.as_mut_ptr(), text.len()) };
     text.truncate(length);
     String::from_utf8_lossy(&text).into_owned()

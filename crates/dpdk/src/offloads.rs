@@ -16,30 +16,14 @@
 
 use std::fmt;
 
-use crate::device::DeviceOptions;
 use crate::error::DpdkError;
 use crate::ffi;
 use crate::log_text::reason;
-
-/// Bytes of a key of ours; cards that take longer ones do not use the rest for IPv4, IPv6, TCP and
-/// UDP. Source: Microsoft, "RSS Hashing Functions": 36 bytes of input, a window of 32 bits.
-pub const RSS_KEY_BYTES: usize = 40;
+use crate::options::{DeviceOptions, RSS_KEY_BYTES, Rss};
 
 /// Drivers whose packets have a time in units that are known: ns of a unit, since 1970.
 /// Source: `eth_pcap_rx`, drivers/net/pcap/pcap_ethdev.c of DPDK 22.11.
 const CLOCKS: [(&str, u64); 1] = [("net_pcap", 1_000)];
-
-/// Whether packets are spread over queues by a hash.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Rss {
-    /// With several queues, where the device can do that, and with the driver's own key.
-    #[default]
-    AsItCan,
-    /// Never.
-    Off,
-    /// With this key, by one queue too; a device that cannot is refused.
-    Keyed([u8; RSS_KEY_BYTES]),
-}
 
 /// How a device spreads packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,7 +15,7 @@
 //!
 //! A lent burst is a base address and offsets of 32 bits. The base is the lowest packet of the
 //! device's burst, wherever that lies. Packets of a pool are close enough; where a burst spans
-//! more than 4 GiB, or a packet lies in several mbufs, that packet is a burst of its own, and in
+//! more than 4 GiB, or a packet lies in several mbufs, that packet is its own burst, and in
 //! the second case it is put together in memory of ours: the one copy that lending can cost.
 
 mod copy;
@@ -175,8 +175,8 @@ impl Receiver {
 
     /// Lends up to `most` of the packets that the device has handed over already, as far as they
     /// make one burst. `pick` says of each how many of its bytes are wanted and what is true of
-    /// it, or that it is not wanted. With `plain`, nothing but this is true of any packet that
-    /// nothing is marked of, and all of it is wanted: a whole burst of such is not picked from.
+    /// it, or that it is not wanted. `plain` is what is true of any packet without a mark,
+    /// which is wanted whole: a burst of only such packets is lent without asking `pick`.
     ///
     /// Cost: some 20 instructions a packet of a plain burst, else some 60.
     #[inline]

@@ -86,7 +86,7 @@ impl Drop for Exit {
     }
 }
 
-/// Copies packets into mbufs of its own pool and sends them.
+/// Copies packets into mbufs from its own pool and sends them.
 ///
 /// ```text
 /// mbufs   | sent | filled | fresh |
@@ -200,7 +200,7 @@ impl Fresh {
         thread::enter();
         (self.sent, self.filled, self.fresh) = (0, 0, 0);
         let (mbufs, most) = (self.mbufs.as_mut_ptr(), SENT_AT_ONCE as u32);
-        // SAFETY: the pool lives as long as the device, and there is room for so many.
+        // SAFETY: the pool lives as long as the device, and there is room for this many.
         if unsafe { ffi::shim_allocate(self.pool, mbufs, most) } {
             self.fresh = SENT_AT_ONCE;
         }

@@ -129,7 +129,7 @@ mod tests {
         // Read while packets came in: more altogether, then more apart.
         assert_eq!(counts(apart, 15, [3, 8]).received_by(1, 2), Some(8));
         assert_eq!(counts(apart, 15, [9, 9]).received_by(0, 2), Some(9));
-        // There are no counters for all of so many, and nothing was learnt of what is sent.
+        // There are fewer counters than queues, and nothing was learnt of what is sent.
         let last = Statistics { sent: 5, ..counts(apart, 15, [9, 9]) };
         assert_eq!((last.received_by(0, 17), last.received_by(0, 1)), (None, Some(15)));
         assert_eq!(last.sent_by(0, 2), None);

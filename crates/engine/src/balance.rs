@@ -12,7 +12,7 @@
 //! equal parts, so a flow stays with one worker, in order. With several receive threads each has a
 //! log for each worker, and a worker reads one of each.
 //!
-//! A worker is a thread that counts, or one that records into a sink of its own; or it is another
+//! A worker is a thread that counts, or one that records into its own sink; or it is another
 //! program, which reads the published log. Groups of workers are applications side by side: each
 //! group gets every packet once.
 //!
@@ -21,7 +21,7 @@
 //! lapped knows what of the missed packets was its own. A part is published as a log would be.
 //!
 //! Who owns what when: the logs of a worker are that worker's queue. One that stalls is lapped and
-//! loses packets of its own, exactly counted (`reader_overrun`); one whose sink breaks loses what
+//! loses its own packets, exactly counted (`reader_overrun`); one whose sink breaks loses what
 //! comes after. Neither holds anybody up, unless the job is lossless.
 //!
 //! Invariants:
@@ -167,7 +167,7 @@ pub fn balance(
     let publication = Publication::of(job_options, &ends.offered)?;
     let mut sinks: Vec<_> = (0..crew).map(open_sink).collect::<Result<_, _>>()?;
     let job = Job::start(&job_options.threads, run);
-    // Each has a clock of its own, so that a broken sink stops nobody else.
+    // Each has its own clock, so that a broken sink stops nobody else.
     let own: Vec<_> = sinks.iter().map(|_| job.beside(run)).collect();
     run.progress.start((job_options.log.bytes * ends.logs.len()) as u64);
     let logs = ends.logs.clone();

@@ -7,7 +7,7 @@
 //!                                log 1
 //! ```
 //!
-//! Most captures have one receive thread. Where there are several, each has a log of its own: a
+//! Most captures have one receive thread. Where there are several, each has its own log: a
 //! log has one writer. Source i goes to thread i modulo their number. Packets of different logs
 //! are not merged by time.
 //!
@@ -141,7 +141,7 @@ fn capture_by(
     let receivers = way.logs();
     options.threads.check(way.threads())?;
     let policy = match way.is_one_thread() {
-        // Whoever reads what it has written itself is held up by nobody.
+        // A process that reads what it has written itself is held up by nobody.
         true => Policy::Lossless,
         false => options.policy.unwrap_or_else(|| policy_for(&sources)),
     };

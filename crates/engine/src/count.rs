@@ -19,7 +19,7 @@ use burstline_port::{Losses, Received};
 use crate::runtime::{self, Crew, Job, Next, Pause, Polled, Post, Round, Span, Step, Tally, tally};
 use crate::{EngineError, Inlet, PortReport, Report, Run, Threads, Verifier};
 
-/// Counts the packets of all sources, each on a thread of its own, until they end, a limit is
+/// Counts the packets of all sources, each on its own thread, until they end, a limit is
 /// reached or `stop` is set.
 ///
 /// # Errors
@@ -48,7 +48,7 @@ pub fn count_verified(
 
 /// Receives, works and lets go, on one core for each source: `work_for` makes the closure that
 /// sees every burst of a source, given the source's number, where the port has the packets. What it
-/// wants to keep it copies; what it wants to send it gives to a sink of its own.
+/// wants to keep it copies; what it wants to send it gives to its own sink.
 ///
 /// # Errors
 /// As [`count`].

@@ -1,12 +1,9 @@
 //! The ledger: offered = delivered + every named loss + in flight, and what does not add up.
 
 use burstline_port::{Losses, PortAccount};
+use burstline_wire::ethernet::{FCS_BYTES, GAP_BYTES};
 
 use crate::runtime::Tally;
-
-/// Bytes that a packet takes on the line beyond its own: FCS 4, preamble 8, gap 12.
-/// Source: IEEE 802.3, 3.1.1 and 4.4.2.
-const LINE_BYTES: u64 = 4 + 8 + 12;
 
 /// One source's row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -122,7 +119,7 @@ impl Total {
 
 /// Bits that packets took on the line.
 pub(crate) fn line_bits(packets: u64, wire_bytes: u64) -> f64 {
-    (wire_bytes as f64 + packets as f64 * LINE_BYTES as f64) * 8.0
+    (wire_bytes as f64 + packets as f64 * f64::from(FCS_BYTES + GAP_BYTES)) * 8.0
 }
 
 /// offered - delivered - lost - in flight, which may be negative when something is counted twice.

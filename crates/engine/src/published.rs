@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! before the sources are polled   names of interfaces told, socket made, with the job's rights
-//! while the job runs              the publisher's own thread; each new interface is told before
+//! while the job runs              the publisher's own thread; each new interface is named before
 //!                                 a packet of it can be in a log
 //! after the writers have ended    a moment for the readers to come to the end; then it is over
 //! ```

@@ -113,7 +113,7 @@ fn delivered(report: &Report) -> Vec<u64> {
     report.ports.iter().map(|row| row.delivered).collect()
 }
 
-/// The times of all packets of a file: generated packets are told apart by them.
+/// The times of all packets of a file: they tell generated packets apart.
 fn times_in(path: &str) -> Vec<u64> {
     let mut port = open_source(&path.parse().unwrap(), &OpenOptions::default()).unwrap();
     let (mut scratch, mut times) = (Scratch::new(), Vec::new());

@@ -58,7 +58,7 @@ fn several_receive_cores_are_one_name() {
             let progress = Progress::new(sources.len());
             count(sources, &threads, &Run::new(&stop, &progress)).unwrap()
         });
-        // One thread for both, which copies them into a log of its own.
+        // One thread for both, which copies them into its own log.
         let recorder = scope.spawn(|| {
             let ports = OpenOptions::default();
             let sources = open(&name, &ports);

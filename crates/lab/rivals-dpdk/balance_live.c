@@ -1,5 +1,5 @@
 /*
- * The pipeline of the NUMA document as a program of its own, on a driver's packets.
+ * The pipeline of the NUMA document as its own program, on a driver's packets.
  *
  *   receive lcore: rx burst of 32 -> 30th byte -> its worker's pointers -> ring, when 32 wait
  *   worker lcores: up to 32 of the own ring -> count -> free bulk

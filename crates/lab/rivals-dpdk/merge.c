@@ -385,7 +385,7 @@ static uint64_t seen(const struct rival_merge *merge)
     return bytes == merge->read * merge->packets.bytes ? merge->read : 0;
 }
 
-/* Each manner is a loop of its own. Returns how many packets were read. */
+/* Each manner is its own loop. Returns how many packets were read. */
 static inline __attribute__((always_inline)) uint64_t
 in_manner(struct rival_merge *merge, const struct rival_manner *manner, uint64_t *violations,
           bool is_alone)

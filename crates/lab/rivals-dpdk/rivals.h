@@ -48,7 +48,7 @@ struct rival;
 struct rival_merge;
 
 struct rte_mempool *rival_pool(const struct rival_shape *shape, bool *is_huge);
-/* With room for so many bytes of packet in each mbuf. */
+/* With room for this many bytes of packet in each mbuf. */
 struct rte_mempool *rival_pool_of(const struct rival_shape *shape, uint32_t data_room,
                                   bool *is_huge);
 struct rte_ring *rival_ring(const struct rival_shape *shape);
@@ -84,10 +84,10 @@ void rival_receive(struct rival *rival, uint64_t packets);
 /* Receives, hands over, reads and gives back, in turns on one thread, until `is_over` is not 0 and
  * nothing comes. Returns how many packets that were. */
 uint64_t rival_live(struct rival *rival, const uint32_t *is_over, uint64_t *sum);
-/* The same until so many packets came, of a device that always has some. Returns the sum. */
+/* The same until this many packets came, of a device that always has some. Returns the sum. */
 uint64_t rival_driver_turns(struct rival *rival, uint64_t packets);
 
-/* A program of its own, on a driver's packets: EAL's arguments, `--`, its own. */
+/* A program by itself, on a driver's packets: EAL's arguments, `--`, its own. */
 int rival_balance_main(int count, char **arguments);
 int rival_balance_receive(void *nothing);
 int rival_balance_worker(void *worker);

@@ -7,7 +7,7 @@
 //!                                                 or behind it
 //! ```
 //!
-//! Buckets are as wide as whoever counted made them, and those without a value are left out. What
+//! Buckets are as wide as they were counted, and those without a value are left out. What
 //! is said of a distribution is as exact as they are narrow.
 
 use std::collections::BTreeMap;

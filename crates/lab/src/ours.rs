@@ -94,7 +94,7 @@ pub(crate) fn produce(writer: &mut Writer, traffic: &Traffic, packets: Range<u32
     produce_in_bursts(writer, traffic, packets, BURST);
 }
 
-/// As [`produce`], in bursts of so many.
+/// As [`produce`], in bursts of this many.
 #[inline(always)]
 fn produce_in_bursts(writer: &mut Writer, traffic: &Traffic, packets: Range<u32>, burst: usize) {
     produce_by(writer, traffic.length(), packets, burst, |at, counter| {

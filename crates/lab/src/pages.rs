@@ -7,6 +7,10 @@ pub use burstline_sys::memory::Reservation;
 
 const PAGE_BYTES: usize = 2 << 20;
 
+/// Huge pages of 2 MiB that are reserved while a contender starts, enough for the frames of either
+/// side: testpmd takes 512 MiB.
+pub(crate) const PAGES_OF_A_START: u64 = 320;
+
 /// Calls `make` with the best kind of page that it succeeds with. `bytes` is what it needs of
 /// reserved pages at most.
 ///

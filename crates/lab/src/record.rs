@@ -104,7 +104,7 @@ pub struct ContenderInfo {
     /// What it does in place of the work, where it does less than others: [`BOUNCE`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
-    /// Pages that its processes had at the end of its first turn; `None` if it has none of its own.
+    /// Pages that its processes had at the end of its first turn; `None` if it has no process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pages: Option<Pages>,
 }

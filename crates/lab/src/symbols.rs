@@ -27,7 +27,7 @@ use crate::perf::sampling::Sampled;
 /// The name of this process in place of its file's.
 const LAB: &str = "lab";
 
-/// Whoever is not of the lab's family, and the kernel on its behalf.
+/// Processes that are not of the lab's family, and the kernel on their behalf.
 pub const OTHER_PROGRAMS: &str = "other programs";
 
 /// What kernel functions that wait for something to do have in their names.

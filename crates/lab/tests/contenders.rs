@@ -88,7 +88,7 @@ fn who_ignores_an_interrupt_is_killed_and_it_is_said() {
     wait_for_sleepers(&seconds, 0);
 }
 
-/// The lab of the next test, in a process of its own.
+/// The lab of the next test, in its own process.
 #[test]
 #[ignore = "another test runs it"]
 fn the_lab() {

@@ -1,16 +1,12 @@
-//! A device: its rings, its options, and the thread for its messages.
+//! A device: its rings and its options, and what either role says and hears.
 
-use std::io::{self, ErrorKind};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::Path;
-use std::sync::Arc;
+use std::io;
+use std::os::fd::OwnedFd;
 
-use burstline_peer::{AttendError, Attendant, Bell, Dialogue, Kind, Lanes, Place, Socket};
+use burstline_peer::{Bell, Lanes};
 
-use crate::client::ClientSession;
 use crate::lane::{FromPeer, ToPeer};
-use crate::message::{Fault, MESSAGE_BYTES, Message};
-use crate::server::ServerSession;
+use crate::message::{Fault, Message};
 
 /// How a device is opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +29,7 @@ pub struct Device {
 }
 
 impl Device {
-    /// One without a socket: for [`ServerSession`] alone.
+    /// One without a socket: for [`ServerSession`](crate::ServerSession) alone.
     ///
     /// # Errors
     /// What the kernel says.
@@ -83,99 +79,5 @@ pub struct Answer {
 impl From<Message> for Answer {
     fn from(message: Message) -> Self {
         Self { message: Some(message), file: None }
-    }
-}
-
-struct Talk<S>(S);
-
-impl<S: Session> Talk<S> {
-    fn hear_all(&mut self, socket: &Socket) -> Result<(), Fault> {
-        loop {
-            // A byte more, so that a longer one is seen.
-            let (mut room, mut files) = ([0; MESSAGE_BYTES + 1], Vec::new());
-            let arrived = match socket.receive(&mut room, &mut files) {
-                Ok(arrived) => arrived,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
-                Err(error) => return Err(Fault::Io { what: "receive a message", error }),
-            };
-            if arrived.bytes == 0 {
-                return Err(Fault::Closed);
-            }
-            let message = Message::parse(&room[..arrived.bytes])?;
-            let answer = self.0.handle(message, files)?;
-            if let Some(message) = &answer.message {
-                let file = answer.file.as_ref().map(AsFd::as_fd);
-                send(socket, message, file.as_slice())?;
-            }
-        }
-    }
-}
-
-fn send(socket: &Socket, message: &Message, files: &[BorrowedFd<'_>]) -> Result<(), Fault> {
-    let sent = socket.send(&message.bytes(), files);
-    sent.map_err(|error| Fault::Io { what: "send a message", error })
-}
-
-impl<S: Session> Dialogue for Talk<S> {
-    type Fault = Fault;
-
-    fn begin(&mut self, socket: &Socket) -> Result<(), Fault> {
-        match self.0.greeting() {
-            Some(message) => send(socket, &message, &[]),
-            None => Ok(()),
-        }
-    }
-
-    fn hear(&mut self, socket: &Socket) -> Result<(), Fault> {
-        let heard = self.hear_all(socket);
-        if let Err(fault) = &heard
-            && !matches!(fault, Fault::Closed | Fault::Left(_))
-        {
-            // One that has gone does not hear it.
-            let _ = send(socket, &Message::Disconnect { reason: fault.to_string() }, &[]);
-        }
-        heard
-    }
-
-    fn agreed(&self) -> Option<String> {
-        self.0.agreed()
-    }
-}
-
-/// A device with its socket and the thread that serves it. Ends when dropped.
-#[derive(Debug)]
-pub struct Port {
-    device: Arc<Device>,
-    _attendant: Attendant,
-}
-
-impl Port {
-    /// Listens at `path` as a server, or connects to it as a client and goes on trying.
-    ///
-    /// # Errors
-    /// [`AttendError`], each variant as it says.
-    pub fn open(path: &Path, options: &DeviceOptions) -> Result<Self, AttendError> {
-        let is_client = options.is_client;
-        let place = Place { path: path.to_owned(), kind: Kind::Messages, is_client };
-        let device = Device::new(options.clone());
-        let device =
-            device.map_err(|error| AttendError::System { path: path.to_owned(), error })?;
-        let device = Arc::new(device);
-        let diary = Arc::clone(device.lanes.diary());
-        let shared = Arc::clone(&device);
-        let attendant = match is_client {
-            true => Attendant::start(place, diary, move || {
-                Talk(ClientSession::new(Arc::clone(&shared)))
-            }),
-            false => Attendant::start(place, diary, move || {
-                Talk(ServerSession::new(Arc::clone(&shared)))
-            }),
-        };
-        Ok(Self { device, _attendant: attendant? })
-    }
-
-    /// Its rings.
-    pub fn lanes(&self) -> &Lanes<FromPeer, ToPeer> {
-        &self.device.lanes
     }
 }

@@ -28,12 +28,14 @@ mod client;
 mod device;
 mod lane;
 mod message;
+mod port;
 mod ring;
 mod server;
 
-pub use device::{Device, DeviceOptions, Port};
+pub use device::{Device, DeviceOptions};
 pub use lane::{FromPeer, ToPeer};
 pub use message::{Fault, MESSAGE_BYTES, Message};
+pub use port::Port;
 pub use server::ServerSession;
 
 /// The most pairs of queues.

@@ -161,7 +161,7 @@ impl Room {
             room.logs = logs.collect::<Result<_, _>>()?;
             return Ok(room);
         }
-        let receiving = settings.area_bytes() * queues as u64;
+        let receiving = area_bytes(settings) * queues as u64;
         let sending = u64::from(settings.ring) * u64::from(settings.buffer);
         let bytes = receiving + if copies_to_send { sending } else { 0 };
         let most = u64::from(u32::MAX);
@@ -187,6 +187,11 @@ impl Room {
     pub fn reader(&self) -> Option<Result<Reader, AttachError>> {
         self.logs.first().map(|ends| ends.log.attach(every_packet(1)))
     }
+}
+
+/// Bytes of memory for a queue's buffers.
+fn area_bytes(settings: &Settings) -> u64 {
+    Scattered::area_bytes(settings.ring, settings.spare(), settings.buffer)
 }
 
 fn log(settings: &Settings, number: usize) -> Result<LogEnds, CardError> {
@@ -290,7 +295,7 @@ impl Assembly {
         let seen = Arc::clone(&control);
         let live = move || {
             let run = || privileges::drop_all_capabilities().map(|()| device.run());
-            // What a panic has left half done is given up: nothing but counts is looked at again.
+            // What a panic has left half done is given up: only counts are looked at again.
             if !matches!(catch_unwind(AssertUnwindSafe(run)), Ok(Ok(()))) {
                 let _ = catch_unwind(AssertUnwindSafe(|| device.give_up()));
                 raise(&seen.is_dead);
@@ -321,7 +326,7 @@ impl Parts<'_> {
     fn rings(&self, memory: &Arc<HostMemory>, number: usize, port: u8) -> (ReceiveQueue, Receiver) {
         let Settings { mode, ring, buffer, longest, .. } = *self.settings;
         let trace = self.trace.filter(|_| number == 0).cloned();
-        let start = (self.settings.area_bytes() * number as u64) as u32;
+        let start = (area_bytes(self.settings) * number as u64) as u32;
         let ring = Arc::new(Ring::new(ring));
         let rings = Rings::new(mode, Arc::clone(&ring), Arc::clone(memory), buffer);
         let way = DeviceWay::Rings(Box::new(rings));

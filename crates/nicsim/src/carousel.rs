@@ -49,7 +49,7 @@ impl Carousel {
 }
 
 impl Wire for Carousel {
-    /// All frames have the time 0: whoever wants another has to read a clock.
+    /// All frames have the time 0: a caller that wants another has to read a clock.
     fn arrive(&mut self, budget: u64) -> Arrived<'_> {
         if self.next == self.rounds[self.round].len() {
             (self.round, self.next) = ((self.round + 1) % self.rounds.len(), 0);

@@ -1,6 +1,6 @@
 //! What a queue of the device has counted, so that somebody else reads it all at one moment.
 //!
-//! A sequence lock: the device makes the version odd, stores, makes it even. Whoever reads tries
+//! A sequence lock: the device makes the version odd, stores, makes it even. A reader tries
 //! again while it is odd or has changed. Source: Boehm, "Can seqlocks get along with programming
 //! language memory models?", MSPC 2012, section 4.
 
@@ -57,7 +57,7 @@ impl Shown {
     pub(crate) fn show(&self, counts: &ReceiveCounts) {
         let version = self.version.load(Relaxed); // nobody else writes it
         self.version.store(version + 1, Relaxed);
-        fence(Release); // odd before the words, for whoever has seen one of them
+        fence(Release); // odd before the words, for a reader that has seen one of them
         for (place, word) in self.words.iter().zip(counts.words()) {
             place.store(word, Relaxed);
         }

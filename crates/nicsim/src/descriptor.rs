@@ -13,7 +13,7 @@
 //!
 //! Source: Intel 82599 10 GbE Controller Datasheet, 7.1.6 (receive) and 7.2.3.2.4 (transmit); the
 //! paper's tables 1 and 2 are the first two. The device has no RSC and splits no headers: RSCCNT,
-//! HDR_LEN and SPH are 0. A tag stays in the packet, and is told of besides.
+//! HDR_LEN and SPH are 0. A tag stays in the packet, and is reported besides.
 
 use burstline_wire::headers::{Headers, Network, Outcome, protocol};
 

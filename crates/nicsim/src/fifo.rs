@@ -8,10 +8,17 @@
 use std::collections::VecDeque;
 
 use crate::descriptor::Metadata;
-use crate::device::Frame;
 
 /// What a frame takes beside its bytes.
 const OVERHEAD_BYTES: usize = 16;
+
+/// A frame on its way in.
+pub(crate) struct Frame<'a> {
+    pub(crate) bytes: &'a [u8],
+    /// What the device knows of it, but its length; nothing where that goes nowhere.
+    pub(crate) metadata: Metadata,
+    pub(crate) time_ns: u64,
+}
 
 /// A frame that waits.
 struct Waiting {

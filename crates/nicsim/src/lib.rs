@@ -20,7 +20,7 @@
 //! and its users argue by those edges. `tests/loom.rs` models them.
 //!
 //! What is not as in a card: positions count up for ever (so a ring of one descriptor works); a
-//! VLAN tag stays in the packet and is told of besides; there are no interrupts; time on the wire
+//! VLAN tag stays in the packet and is reported besides; there are no interrupts; time on the wire
 //! stands still while the device's thread is not on a core for long; frames of a line come in
 //! batches of up to 2 us, and what is written is shown some packets at a time.
 //!

@@ -14,7 +14,7 @@ const SHORTEST: u64 = 60;
 const CATCH_UP_NS: u64 = 250_000;
 
 /// How long a frame that could begin waits for others, in ns: looking at each by itself would cost
-/// more than the frames do, and whoever receives them would wait for each one's cache line. It
+/// more than the frames do, and a receiver would wait for each one's cache line. It
 /// begins late for that, and the line is no slower.
 const GATHERED_NS: u64 = 2000;
 
@@ -55,8 +55,8 @@ impl Line {
         if ahead_ns >= GATHERED_NS || due == most { due } else { 0 }
     }
 
-    /// So many frames begin, one after the other, of this many bytes together: as many as were due
-    /// at most.
+    /// This many frames begin, one after the other, of this many bytes together: as many as were
+    /// due at most.
     #[inline]
     pub(crate) fn advance(&mut self, frames: u64, bytes: u64) {
         // No overflow: where a byte takes long, one frame is due.

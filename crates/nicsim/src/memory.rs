@@ -20,7 +20,7 @@
 //! - D4. The two words in front of a packet in inline mode are accessed as atomics while the
 //!   buffer is the device's.
 //! - D5. Rings are private to one device and one driver, and addresses come into a receive ring
-//!   from that driver only: starts of buffers of its own area, multiples of 256 inside of the
+//!   from that driver only: starts of buffers in its own area, multiples of 256 inside of the
 //!   memory.
 //! - D6. In contiguous mode the memory is a log's. Of the segment that the log's writer has handed
 //!   out, the device writes `[low, top)` but for the descs of its packets; what lies below the
@@ -69,7 +69,7 @@ unsafe impl Send for HostMemory {}
 unsafe impl Sync for HostMemory {}
 
 impl HostMemory {
-    /// So many bytes, below 4 GiB, zeroed.
+    /// This many bytes, below 4 GiB, zeroed.
     ///
     /// # Errors
     /// As [`Region::create`].

@@ -65,7 +65,7 @@ impl Meter {
         Self { bus, rules, account: BusAccount::default(), like: None, alike: 0 }
     }
 
-    /// A packet that went up, in a way of its own. Those like the one before are only counted.
+    /// A packet that went up, in its own way. Those like the one before are only counted.
     #[inline]
     pub(crate) fn packet_up(&mut self, mode: Mode, length: usize, descriptors: u64) {
         let like = (mode, length as u64, descriptors);
@@ -96,7 +96,7 @@ impl Meter {
         }
     }
 
-    /// Packets that went up back to back: so many, in this many bytes with their metadata.
+    /// Packets that went up back to back: this many, in this many bytes with their metadata.
     pub(crate) fn run_up(&mut self, packets: u64, bytes: u64) {
         let account = &mut self.account;
         account.received += packets;

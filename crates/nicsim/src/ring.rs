@@ -38,7 +38,7 @@ impl Slot {
         self.0[1].store(words[1], Release); // E2; to the device, the tail's release is what counts
     }
 
-    /// Both words, to be looked at by whoever knows whose turn it is.
+    /// Both words, for callers that know whose turn it is.
     #[inline(always)]
     #[cfg(not(loom))]
     pub fn atoms(&self) -> &[AtomicU64; 2] {
@@ -64,7 +64,7 @@ impl Slot {
     }
 }
 
-/// A register with a cache line of its own, two with the neighbour that is fetched with it.
+/// A register with its own cache line, two with the neighbour that is fetched with it.
 #[repr(align(128))]
 #[derive(Default)]
 pub struct Register(AtomicU32);

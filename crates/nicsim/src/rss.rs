@@ -43,7 +43,7 @@ impl Spreader {
         let headers = parse(LinkType::ETHERNET, packet);
         let hash = self.hash(&headers, packet);
         let known = if has_metadata { Metadata::of(&headers) } else { Metadata::default() };
-        // A type of hash is told of a packet that has one.
+        // A packet that has a hash has a type of hash.
         let rss_type = if hash == 0 { 0 } else { known.rss_type };
         Metadata { hash, rss_type, ..known }
     }
@@ -69,7 +69,7 @@ pub(crate) fn unhashed(packet: &[u8]) -> Metadata {
         return Metadata::default();
     }
     let headers = parse(LinkType::ETHERNET, packet);
-    // A type of hash is told of a packet that has one.
+    // A packet that has a hash has a type of hash.
     Metadata { rss_type: 0, ..Metadata::of(&headers) }
 }
 

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::ops::Range;
 
-use crate::driver::Scattered;
 use crate::pcie::Bus;
 
 /// How the device brings packets to memory.
@@ -59,7 +58,7 @@ pub struct Settings {
     /// Bytes of a buffer: a power of two in `[256, 16384]`.
     pub buffer: u32,
     /// Buffers of a queue's pool beside those of its ring, up to 1048576; as many as those if
-    /// `None`. So many packets can be kept.
+    /// `None`. This many packets can be kept.
     pub spare: Option<u32>,
     /// Segments that a driver can hold at once in contiguous mode, in `[1, 8]`.
     pub window: usize,
@@ -113,11 +112,6 @@ impl Settings {
     /// Buffers of a pool.
     pub(crate) fn spare(&self) -> u32 {
         self.spare.unwrap_or(self.ring)
-    }
-
-    /// Bytes of memory for a queue's buffers.
-    pub(crate) fn area_bytes(&self) -> u64 {
-        Scattered::area_bytes(self.ring, self.spare(), self.buffer)
     }
 
     /// Whether packets are hashed.

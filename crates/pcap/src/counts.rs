@@ -41,8 +41,8 @@ impl Counts {
         self.other_link.fetch_add(1, Relaxed);
     }
 
-    /// As libpcap has them: `received` includes those that were lost because there was no room. Numbers
-    /// wrap where 32 bits end, as libpcap's do.
+    /// As libpcap counts: `received` includes packets that were lost because there was no room.
+    /// Numbers wrap where 32 bits end, as libpcap's do.
     pub(crate) fn stat(&self) -> Stat {
         let [passed, before, missed, other] =
             [&self.passed, &self.lost_before, &self.missed, &self.other_link]

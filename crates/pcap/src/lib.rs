@@ -7,8 +7,8 @@
 //!     callback(header, bytes) <-- filter, snaplen -------------'
 //! ```
 //!
-//! It is preloaded, or stands in its own folder as `libpcap.so.0.8` and `libpcap.so.1`: it has every
-//! function that libpcap has. A device of another name, a file, a filter's compiler and the
+//! It is preloaded, or stands in its own folder as `libpcap.so.0.8` and `libpcap.so.1`: it has
+//! every function that libpcap has. A device of another name, a file, a filter's compiler and the
 //! tables of names are the real library's.
 //!
 //! A call is for a burst and not for a packet wherever libpcap's interface lets it be: a loop of

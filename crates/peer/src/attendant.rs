@@ -6,7 +6,7 @@
 //! ```
 //!
 //! It reads no packets, so it may wait as long as it likes, in poll(2) only. It has no capability:
-//! what it opens is its user's. Whoever connects while a peer is there is turned away.
+//! what it opens is its user's. A peer that connects while another is there is turned away.
 
 use std::fmt::Display;
 use std::io;

@@ -75,7 +75,7 @@ impl AsFd for Bell {
     }
 }
 
-/// Bells that one thread waits for, and one of its own.
+/// Bells that one thread waits for, and its own one.
 #[derive(Debug)]
 pub struct Bells {
     poll: OwnedFd,
@@ -114,7 +114,7 @@ impl Bells {
         let _ = epoll::delete(&self.poll, bell.as_fd());
     }
 
-    /// Wakes whoever waits.
+    /// Wakes the waiting thread.
     pub fn raise(&self) {
         self.own.raise();
     }

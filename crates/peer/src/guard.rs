@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   load --> SIGBUS --> is the address in a range of the table?  yes: map zeros there, mark, retry
-//!                                                                no: whoever handled it before
+//!                                                                no: the earlier handler
 //! ```
 //!
 //! The table has a fixed size and only atomics, because a handler may take no lock.
@@ -113,7 +113,7 @@ extern "C" fn handle(signal: c_int, info: *mut siginfo_t, context: *mut c_void) 
     pass_on(signal, info, context);
 }
 
-/// Whoever handled it before does now; if nobody did, the process ends as it would have.
+/// The earlier handler does now; if there was none, the process ends as it would have.
 fn pass_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
     if let Some(before) = BEFORE.get()
         && before.sa_flags & libc::SA_SIGINFO != 0

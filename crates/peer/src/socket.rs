@@ -146,7 +146,7 @@ impl AsFd for Listener {
 }
 
 impl Socket {
-    /// Connects to whoever listens at `path`.
+    /// Connects to the process that listens at `path`.
     ///
     /// # Errors
     /// What the kernel says: `NotFound`, `ConnectionRefused`, `PermissionDenied`.

@@ -32,7 +32,7 @@ const SNAPSHOT_BYTES: u32 = 1 << 20;
 
 /// Which packets are wanted.
 ///
-/// As text it is a program if it consists of nothing but numbers, commas and braces, as `tcpdump
+/// As text it is a program if it consists only of numbers, commas and braces, as `tcpdump
 /// -ddd` and others print one, and else an expression of pcap-filter(7). Blank text wants all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Filter {

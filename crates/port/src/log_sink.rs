@@ -9,8 +9,8 @@
 //! verbs that have none.
 //!
 //! Invariants:
-//! - K1: offered = published + `log_full`: what was published is handed on, whoever reads it, and
-//!   what a lossy reader missed is that reader's.
+//! - K1: offered = published + `log_full`: what was published is handed on, whether it is read or
+//!   not, and what a lossy reader missed is that reader's.
 //! - K2: no call waits longer than `wait_ms` for readers; a reader that stands still for so long
 //!   costs packets, by name, until it moves.
 //! - K3: readers know an interface's name before they see a packet of it.

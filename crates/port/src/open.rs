@@ -365,7 +365,7 @@ impl Address {
     }
 
     /// The name of the interface by whose link packets come and go, and its queues as far as they
-    /// are named by the address: `None` where a port has none of its own.
+    /// are named by the address: `None` where a port has none itself.
     pub fn interface(&self) -> Option<(&str, Option<Queues<'_>>)> {
         let target = self.target();
         match self.known_scheme().ok()?.interface? {

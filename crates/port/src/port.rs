@@ -9,7 +9,7 @@ use crate::{LostPackets, PortAccount, PortError};
 /// Whose clock the packets' times are from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimestampSource {
-    /// The times in a file, whoever wrote them.
+    /// The times in a file, whatever program wrote them.
     File,
     /// The network card.
     Hardware,
@@ -127,7 +127,7 @@ pub struct Lent<'a> {
     pub state: PortState,
 }
 
-/// How a source is paced that makes packets at times of its own.
+/// How a source is paced that makes packets at its own times.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pacing {
     /// Packets a second, as asked for.
@@ -226,7 +226,7 @@ pub trait Source: Port {
 pub trait Sink: Port {
     /// Sends the packets of a burst. Returns how many were taken; the others were lost and are
     /// named in [`account`](Port::account). Packets stay in order; a sink that has no room for
-    /// more takes the first so many. An error is one that no later burst can get past; the
+    /// more takes the first of them. An error is one that no later burst can get past; the
     /// account is exact then, too.
     ///
     /// What was taken may be in flight until the next [`flush`](Self::flush), and lost then.

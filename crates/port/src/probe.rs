@@ -126,7 +126,7 @@ impl Probe {
         (self.why_not, self.mend) = (Some(why_not), mend);
     }
 
-    /// Says no for want of rights. `needed` are the capabilities that opening takes.
+    /// Says no where rights are missing. `needed` are the capabilities that opening takes.
     pub(crate) fn refuse_for_rights(&mut self, needed: &[Capability]) {
         let (why_not, mend) = rights_wanted(needed, Rights::read(), &program());
         self.refuse_with(why_not, Some(mend));

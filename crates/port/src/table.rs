@@ -26,7 +26,7 @@ pub struct TableEntry {
 #[derive(Clone, Default)]
 pub struct PortTable(Arc<Mutex<Entries>>);
 
-/// Who is told of interfaces.
+/// Who hears of interfaces.
 type Watcher = Box<dyn Fn(u8, &TableEntry) + Send>;
 
 #[derive(Default)]
@@ -58,7 +58,7 @@ impl PortTable {
     }
 
     /// Has `tell` called for each interface that there is and for each that will be, before anybody
-    /// can have a packet of it: by whoever adds it. It must not ask the table.
+    /// can have a packet of it: by the thread that adds it. It must not ask the table.
     pub fn watch(&self, tell: impl Fn(u8, &TableEntry) + Send + 'static) {
         let mut entries = self.lock();
         (0..=u8::MAX).zip(&entries.list).for_each(|(number, (entry, _))| tell(number, entry));
@@ -96,8 +96,9 @@ impl PortTable {
     }
 
     /// Those of the entries `range` that the calling thread has added. A port adds its interfaces
-    /// while it is opened or polled, on the thread that does so; so whoever polls several ports,
-    /// one after the other, learns here whose they are, whatever other threads add meanwhile.
+    /// while it is opened or polled, on the thread that does so; so a thread that polls several
+    /// ports, one after the other, learns here whose they are, whatever other threads add
+    /// meanwhile.
     pub fn added_here(&self, range: Range<usize>) -> Vec<u8> {
         let entries = &self.lock().list;
         let here = thread::current().id();

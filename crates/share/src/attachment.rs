@@ -16,7 +16,8 @@ use crate::error::ShareError;
 use crate::feed::Feed;
 use crate::link::{Call, WriterLink};
 use crate::message::{AttachRequest, Reply, Request, Welcome};
-use crate::status::{LOGS_MAX, query};
+use crate::query::query;
+use crate::status::LOGS_MAX;
 use crate::trust::Trust;
 
 /// What a reader asks for.

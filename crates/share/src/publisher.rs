@@ -10,25 +10,10 @@ use burstline_sys::event::Event;
 
 use crate::error::ShareError;
 use crate::places;
-use crate::roster::Roster;
+use crate::roster::{LosslessReaders, Roster};
 use crate::server::Server;
 use crate::socket_file::{Permissions, SocketFile};
 use crate::status::{LOGS_MAX, ReaderStatus, Visits};
-
-/// Whether readers of other processes may hold the writer up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum LosslessReaders {
-    /// They may not.
-    #[default]
-    Refused,
-    /// Each may, for so long at a time, in ns; then it is demoted to lossy.
-    For {
-        /// From the moment that the writer had no segment to go on with.
-        deadline_ns: u64,
-    },
-    /// Each may, without end.
-    Forever,
-}
 
 /// How to publish.
 #[derive(Clone, Debug, PartialEq, Eq)]

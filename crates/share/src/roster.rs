@@ -9,7 +9,6 @@ use burstline_sys::seqpacket::Credentials;
 use burstline_sys::users;
 
 use crate::message::{AttachRequest, READERS_A_MESSAGE, Reply, Welcome};
-use crate::publisher::LosslessReaders;
 use crate::quotas::{Quotas, Seats};
 use crate::refusal::Refusal;
 use crate::status::{self, LogStatus, ReaderStatus, Visits};
@@ -18,6 +17,21 @@ use crate::status::{self, LogStatus, ReaderStatus, Visits};
 const GONE_MAX: usize = 1024;
 /// How long a reader may take to claim its seat: one that runs takes microseconds.
 const CLAIM_NS: u64 = 5_000_000_000;
+
+/// Whether readers of other processes may hold the writer up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum LosslessReaders {
+    /// They may not.
+    #[default]
+    Refused,
+    /// Each may, for so long at a time, in ns; then it is demoted to lossy.
+    For {
+        /// From the moment that the writer had no segment to go on with.
+        deadline_ns: u64,
+    },
+    /// Each may, without end.
+    Forever,
+}
 
 /// The logs of a name, and their readers. Shared by the publisher's thread, which gives out and
 /// frees seats, and by callers that ask for the readers' status.

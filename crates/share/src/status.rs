@@ -1,18 +1,13 @@
 //! What a publisher reports about itself and its readers on request: `doctor logs`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use burstline_log::Policy;
-
-use crate::error::ShareError;
-use crate::link::Call;
-use crate::message::{Reply, Request};
-use crate::places;
 
 /// The most logs that one name can stand for.
 pub(crate) const LOGS_MAX: usize = 64;
 /// The most readers that an answer can list.
-const READERS_MAX: usize = LOGS_MAX * burstline_log::MAX_READERS;
+pub(crate) const READERS_MAX: usize = LOGS_MAX * burstline_log::MAX_READERS;
 
 /// A published name.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,53 +94,6 @@ pub struct Visits {
     pub gone_omitted: u64,
     /// The seats of those that are there, at the same moment: nobody is in both, or in neither.
     pub there: Vec<ReaderStatus>,
-}
-
-/// Asks the publisher of `name` how it is. Takes up to 5 s where that does not answer.
-///
-/// # Errors
-/// As for [`Attachment::open`](crate::Attachment::open).
-pub fn query(name: &str) -> Result<PublisherStatus, ShareError> {
-    let call = Call::connect(name)?;
-    call.send(&Request::Query)?;
-    let path: &Path = &call.path;
-    let (mut epoch, mut pid, mut up_s) = (0, 0, 0);
-    let (mut logs, mut readers) = (Vec::new(), Vec::new());
-    loop {
-        match call.receive(None)? {
-            Reply::Publisher { epoch: theirs, pid: process, up_s: up, .. } => {
-                (epoch, pid, up_s) = (theirs, process, up)
-            }
-            Reply::Log(log) if logs.len() < LOGS_MAX => logs.push(log),
-            Reply::Readers(more) if readers.len() < READERS_MAX => readers.extend(more),
-            Reply::Refused(refusal) => {
-                return Err(ShareError::Refused { path: path.to_owned(), refusal });
-            }
-            Reply::End => break,
-            _ => return Err(call.broken("its answer is not one to a query")),
-        }
-    }
-    let uid = call.peer.uid;
-    Ok(PublisherStatus { path: path.to_owned(), epoch, pid, uid, up_s, logs, readers })
-}
-
-/// A name that somebody publishes now.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Published {
-    /// The name: that of its socket's file.
-    pub name: String,
-    /// What its publisher says.
-    pub status: PublisherStatus,
-}
-
-/// The names in the directories that a reader looks in whose publishers answer, sorted by path.
-/// Takes up to 5 s for one that does not.
-pub fn published() -> Vec<Published> {
-    let answered = places::published_sockets().into_iter().filter_map(|path| {
-        let name = path.file_name()?.to_str()?.to_owned();
-        Some(Published { name, status: query(path.to_str()?).ok()? })
-    });
-    answered.collect()
 }
 
 /// Text up to the first 0, with nothing in it that could move a terminal's cursor.

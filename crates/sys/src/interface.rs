@@ -155,7 +155,7 @@ impl LinkState {
     /// Cost: five system calls.
     ///
     /// # Errors
-    /// What the kernel says, other than that the interface is gone.
+    /// What the kernel says, unless the interface is gone.
     pub fn of(socket: impl AsFd, index: u32) -> io::Result<Self> {
         match Interface::by_index(socket, index) {
             Ok(interface) => Ok(Self::Present(interface)),

@@ -7,7 +7,7 @@
 //!   ROOT/kernel/mm/hugepages/hugepages-2048kB/                          those of all nodes
 //! ```
 //!
-//! ROOT is `/sys`; tests put a directory of their own in its place, since a machine with several
+//! ROOT is `/sys`; tests put their own directory in its place, since a machine with several
 //! nodes is seldom at hand. A kernel without NUMA has no node directory: it is shown as node 0 with
 //! every core. Plain data is read once and never refreshed; which core a plan uses is decided
 //! elsewhere.

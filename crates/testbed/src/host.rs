@@ -1,4 +1,4 @@
-//! A host: a thread in a network namespace of its own.
+//! A host: a thread in its own network namespace.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::mpsc;
@@ -11,7 +11,7 @@ use crate::{BedError, Program, program};
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// A thread in a network namespace of its own, which does one job after the other.
+/// A thread in its own network namespace, which does one job after the other.
 ///
 /// It ends, and its programs with it, when this is dropped.
 pub struct Host {
@@ -34,7 +34,7 @@ pub struct InterfaceCounts {
 }
 
 impl Host {
-    /// Makes a host with nothing but a loopback interface, which is up.
+    /// Makes a host with only a loopback interface, which is up.
     ///
     /// # Errors
     /// - [`BedError::NotPermitted`]: neither root nor in a user namespace.

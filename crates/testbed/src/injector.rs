@@ -77,7 +77,7 @@ impl InjectorOptions {
 /// How much to inject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Amount {
-    /// So many frames, exactly.
+    /// This many frames, exactly.
     Frames(u64),
     /// For so long.
     Time(Duration),

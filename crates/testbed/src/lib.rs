@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Host near                                 Host far
-//!   thread in a namespace of its own          thread in another one
+//!   thread in its own namespace          thread in another one
 //!   v0 10.77.0.1/24  <------- veth -------->  v1 10.77.0.2/24
 //!   ping, curl, a sender of frames            the port under test, a server
 //! ```

@@ -82,7 +82,7 @@ fn programs_die_with_their_host() {
     drop(sleeper);
 }
 
-/// Not a test of its own: what the next one runs in another process.
+/// Not a test by itself: what the next one runs in another process.
 #[test]
 #[ignore = "another test runs it"]
 fn the_child() {

@@ -32,15 +32,17 @@ mod features;
 mod from_guest;
 mod memory;
 mod message;
+mod port;
 mod server;
 mod session;
 mod split;
 mod to_guest;
 mod vring;
 
-pub use device::{Device, DeviceOptions, Port};
+pub use device::{Device, DeviceOptions};
 pub use from_guest::FromGuest;
 pub use message::{BODY_BYTES_MAX, Fault, HEADER_BYTES, Header, Message};
+pub use port::Port;
 pub use session::Session;
 pub use split::RingFault;
 pub use to_guest::ToGuest;

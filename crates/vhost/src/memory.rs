@@ -1,6 +1,6 @@
 //! The memory of a guest: regions of its addresses, each a part of a mapped file.
 //!
-//! The front-end has addresses of its own for the same bytes, in which it says where rings are.
+//! The front-end has its own addresses for the same bytes, in which it says where rings are.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;

@@ -10,7 +10,7 @@
 //!
 //! Sizes take upper case and lower, and `B` or `iB` behind the unit; rates `bit/s`, `bps`, `pps`.
 //! No sign, no exponent, no blank. [`Bounds`] say what a place takes, and its error what it would
-//! have taken; whoever shows the error names the place and the text.
+//! have taken; the code that shows the error names the place and the text.
 
 use std::fmt;
 use std::ops::RangeInclusive;

@@ -29,6 +29,7 @@
 #![forbid(unsafe_code)]
 
 pub mod checksum;
+pub mod ethernet;
 pub mod files;
 pub mod filter;
 pub mod flow;

@@ -24,7 +24,7 @@ fn kinds() -> Vec<(HashKind, &'static str, &'static str)> {
     HashKind::NAMED.into_iter().chain([(byte, "byte:30", "")]).collect()
 }
 
-/// Frames of one length, each in a slot of its own, back to back as in a segment.
+/// Frames of one length, each in its own slot, back to back as in a segment.
 struct Set {
     name: &'static str,
     bytes: Vec<u8>,

@@ -136,7 +136,7 @@ fn an_inner_packet_is_bounded_by_what_is_around_it() {
         let length = frame.len();
         frame.resize(length + 200, 0x5a);
         let found = first(&frame).1.unwrap();
-        // A label stack has no length of its own.
+        // A label stack has no length field.
         let is_bounded = !matches!(carrier, Carrier::Mpls(..) | Carrier::Pseudowire(..));
         let expected = if is_bounded { length } else { length + 100 };
         assert_eq!(found.headers.end as usize, expected, "{carrier:?}");

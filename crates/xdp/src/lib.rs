@@ -55,7 +55,7 @@ mod system;
 mod tests;
 mod umem;
 
-pub use end::QueueEnd;
+pub use end::{QueueEnd, SocketStatistics};
 pub use error::XdpError;
 pub use interface::XdpInterface;
 pub use options::{Copying, SenderOptions, SocketOptions};
@@ -63,5 +63,5 @@ pub use outgoing::SenderCounts;
 pub use passage::{Census, Fate, Passage, PassageOptions, Passed};
 pub use redirect::{QueueCounts, QueueSlot, Redirect, RedirectOptions};
 pub use sender::Sender;
-pub use socket::{Received, Socket, SocketStatistics};
+pub use socket::{Received, Socket};
 pub use umem::{GATHER_BYTES, Umem};

@@ -168,7 +168,7 @@ impl Sender {
     /// How the interface is now. Cost: up to six system calls.
     ///
     /// # Errors
-    /// What the kernel says, other than that the interface is gone.
+    /// What the kernel says, unless the interface is gone.
     pub fn link_state(&self) -> io::Result<LinkState> {
         self.end.link_state()
     }

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use burstline_log::{FrameSource, Frames};
 use libc::{c_int, xdp_desc};
 
-use super::end::QueueEnd;
+use super::end::{QueueEnd, SocketStatistics};
 use super::interface::XdpInterface;
 use super::ring::Ring;
 use super::setup::{Binding, RING_MIN, bind, is_ring, is_shape};
@@ -34,32 +34,6 @@ pub struct Received {
     pub original_length: u32,
     /// Whether it came in several frames and was copied to be in one piece.
     pub is_gathered: bool,
-}
-
-/// What the kernel has counted for a socket since it was opened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SocketStatistics {
-    /// Packets redirected to the socket and dropped there: no frame, or too long for one.
-    pub dropped: u64,
-    /// Packets that the rx ring had no room for.
-    pub ring_full: u64,
-    /// Times that the fill ring was empty: of `dropped`, each packet that would have fitted into
-    /// one frame. Those that need several are not counted here. In zero-copy mode this is no number
-    /// of packets, and what the device dropped is in its own counters.
-    pub fill_empty: u64,
-    /// Addresses in our rings that the kernel refused: a fault of this module.
-    pub invalid: u64,
-}
-
-impl From<libc::xdp_statistics> for SocketStatistics {
-    fn from(kernel: libc::xdp_statistics) -> Self {
-        Self {
-            dropped: kernel.rx_dropped,
-            ring_full: kernel.rx_ring_full,
-            fill_empty: kernel.rx_fill_ring_empty_descs,
-            invalid: kernel.rx_invalid_descs + kernel.tx_invalid_descs,
-        }
-    }
 }
 
 /// Room in front of a gathered packet for what the XDP program wrote; a multiple of 16.
@@ -296,7 +270,7 @@ impl Socket {
     /// How the interface is now. Cost: up to six system calls.
     ///
     /// # Errors
-    /// What the kernel says, other than that the interface is gone.
+    /// What the kernel says, unless the interface is gone.
     pub fn link_state(&self) -> io::Result<LinkState> {
         self.end.link_state()
     }

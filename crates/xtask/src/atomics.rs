@@ -1,7 +1,7 @@
 //! Atomics stay where their orderings are argued and modelled.
 //!
 //! An atomic is half of an edge between two threads. Edges live in `log` (under loom) and `sys`;
-//! elsewhere a thread is told to stop, and nothing more.
+//! elsewhere an atomic only tells a thread to stop.
 
 use crate::finding::Finding;
 use crate::rust;

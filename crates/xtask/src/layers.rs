@@ -1,7 +1,7 @@
 //! Dependencies between our crates point down, so that each can be read without those above it.
 //!
 //! Each crate has a level. A crate uses only crates of lower levels; its tests may also use crates
-//! of its own level. `xtask` stands apart: none uses it, and it uses none of them, except that its
+//! of the same level. `xtask` stands apart: none uses it, and it uses none of them, except that its
 //! tests use the crate that counts skipped ones.
 
 use crate::finding::Finding;
@@ -71,7 +71,7 @@ fn fault(package: &Package, to: &str, is_dev: bool) -> Option<String> {
     if from == APART || to == APART {
         return Some(format!("{from} depends on {to} (xtask stands apart)"));
     }
-    // A crate without a level has a finding of its own.
+    // A crate without a level has its own finding.
     let (above, below) = (level(from)?, level(to)?);
     let is_down = below < above || (is_dev && below == above);
     (!is_down).then(|| format!("{from} (level {above}) depends on {to} (level {below})"))

@@ -230,7 +230,7 @@ fn one_thread_reads_and_any_thread_releases_or_closes() {
     let is_reading = AtomicBool::new(false);
     thread::scope(|scope| {
         let sleeper = scope.spawn(|| {
-            is_reading.store(true, Relaxed); // whoever sees it waits for the rest, below
+            is_reading.store(true, Relaxed); // a thread that sees it waits for the rest, below
             loop {
                 // The other thread's look whether this one is in the call may be in the way.
                 match reader.next(FOREVER).unwrap_err() {

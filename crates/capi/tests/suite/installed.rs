@@ -29,7 +29,7 @@ pub(crate) fn library() -> &'static Installed {
 /// As users install it, but for one more function, which makes it panic.
 pub(crate) fn panicking_library() -> &'static Installed {
     static LIBRARY: OnceLock<Installed> = OnceLock::new();
-    // A target folder of its own: the two libraries have one name.
+    // Its own target folder: the two libraries have one name.
     let target = target().join("capi-panicking");
     LIBRARY.get_or_init(|| Installed::make("capi-panicking", "deliberate-panic", &target))
 }

@@ -13,7 +13,8 @@ fn wait() -> bool {
     io::stdin().lock().read_line(&mut String::new()).is_ok_and(|bytes| bytes > 0)
 }
 
-/// Publishes so many logs, waits for a reader, writes so many packets to each, and ends as told.
+/// Publishes this many logs, waits for a reader, writes this many packets to each, and ends as
+/// told.
 #[test]
 #[ignore = "another process of the tests"]
 fn publisher() {

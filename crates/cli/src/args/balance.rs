@@ -1,6 +1,6 @@
 //! `burstline balance`.
 
-use burstline_engine::Distribution;
+use burstline_engine::{Distribution, WORKERS_MAX};
 use burstline_port::Filter;
 use clap::{Args, ValueEnum};
 
@@ -45,7 +45,7 @@ pub(crate) struct BalanceArgs {
     pub(crate) source: SourceArgs,
 
     /// How many workers; several numbers (2,1) are groups, each of which gets every packet once
-    #[arg(long, value_name = "N[,N...]", value_parser = values::groups)]
+    #[arg(long, value_name = "N[,N...]", value_parser = groups)]
     pub(crate) workers: Groups,
 
     /// What workers read
@@ -97,4 +97,18 @@ impl Groups {
     pub(crate) fn workers(&self) -> usize {
         self.0.iter().sum()
     }
+}
+
+/// Workers of each group: `4`, `2,1`.
+fn groups(text: &str) -> Result<Groups, String> {
+    let numbers = text.split(',').map(|number| number.parse().ok().filter(|&number| number > 0));
+    let groups: Option<Vec<usize>> = numbers.collect();
+    let known = groups.filter(|groups| {
+        let sum = groups.iter().try_fold(0_usize, |sum, group| sum.checked_add(*group));
+        sum.is_some_and(|sum| sum <= WORKERS_MAX)
+    });
+    let wanted = || {
+        format!("must be numbers from 1, together at most {WORKERS_MAX}, e.g. 4, or 2,1 for groups")
+    };
+    known.map(Groups).ok_or_else(wanted)
 }

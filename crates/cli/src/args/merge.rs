@@ -1,6 +1,7 @@
 //! `burstline merge`.
 
 use burstline_port::Address;
+use burstline_wire::grammar::{Bounds, Quantity};
 use clap::Args;
 
 use super::{CommonArgs, Format, LogArgs, OutputArgs, values};
@@ -51,7 +52,7 @@ pub(crate) struct MergeArgs {
 
     /// Add TIME, with a sign and also in ns, to the times of SOURCE, named as it is among the
     /// sources: --offset eth0=-250ns. For several, several times
-    #[arg(long, value_name = "SOURCE=TIME", value_parser = values::offset)]
+    #[arg(long, value_name = "SOURCE=TIME", value_parser = offset)]
     #[arg(allow_hyphen_values = true)]
     pub(crate) offset: Vec<Offset>,
 
@@ -65,4 +66,40 @@ pub(crate) struct MergeArgs {
 pub(crate) struct Offset {
     pub(crate) source: Address,
     pub(crate) ns: i64,
+}
+
+/// `SOURCE=TIME`, a time with a sign or not, also in ns.
+fn offset(text: &str) -> Result<Offset, String> {
+    let wanted = || "expected SOURCE=TIME, e.g. eth0=-250us".to_owned();
+    // In an address there may be others.
+    let (source, time) = text.rsplit_once('=').ok_or_else(wanted)?;
+    let (is_back, span) = match time.strip_prefix('-') {
+        Some(span) => (true, span),
+        None => (false, time.strip_prefix('+').unwrap_or(time)),
+    };
+    let ns: i64 = Bounds::new(Quantity::Time, 0..=i64::MAX as u64)
+        .read(span)
+        .map_err(|error| format!("{error}; {}", wanted()))?;
+    let source = values::source(source).map_err(|error| error.to_string())?;
+    Ok(Offset { source, ns: if is_back { -ns } else { ns } })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offsets_of_clocks() {
+        let ns = |text: &str| offset(&format!("eth0={text}")).map(|offset| offset.ns);
+        let cases = [("-250us", -250_000), ("+7ns", 7), ("0ns", 0), ("3s", 3_000_000_000)];
+        for (text, wanted) in cases {
+            assert_eq!(ns(text), Ok(wanted), "{text}");
+        }
+        assert_eq!(ns("-9223372036854775807ns"), Ok(-i64::MAX));
+        for wrong in ["", "5", "--5ns", "+-5ns", "-+5ns", "ns", "1.5s", "9223372036854775808ns"] {
+            assert!(ns(wrong).is_err(), "{wrong}");
+        }
+        // The number of no clock, of which the opposite is none.
+        assert!(ns("--9223372036854775808ns").is_err());
+    }
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::ops::RangeInclusive;
 
-use burstline_engine::{Distribution, PollMode, WORKERS_MAX};
+use burstline_engine::{Distribution, PollMode};
 use burstline_log::{Handoff, MAX_PACKET_BYTES};
 use burstline_port::{Address, AddressError, Filter, Rewrite, Role};
 use burstline_share::{LosslessReaders, PublishConfig};
@@ -18,8 +18,6 @@ use burstline_wire::grammar::{Bounds, GrammarError, Quantity};
 use burstline_wire::hash::{HashKind, HashKindError};
 use burstline_wire::link_address;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-
-use super::{Groups, Offset};
 
 /// Where packets come from: an address, or a word that is an interface or a file.
 pub(crate) fn source(text: &str) -> Result<Address, AddressError> {
@@ -80,22 +78,6 @@ pub(crate) fn number<T: TryFrom<u64>>(
 /// A time, above 0, in ns: `250ms`, `10s`, `5m`, `1h`.
 pub(crate) fn span_ns(text: &str) -> Result<u64, GrammarError> {
     Bounds::new(Quantity::Time, 1..=u64::MAX).read(text)
-}
-
-/// `SOURCE=TIME`, a time with a sign or not, also in ns.
-pub(crate) fn offset(text: &str) -> Result<Offset, String> {
-    let wanted = || "expected SOURCE=TIME, e.g. eth0=-250us".to_owned();
-    // In an address there may be others.
-    let (source, time) = text.rsplit_once('=').ok_or_else(wanted)?;
-    let (is_back, span) = match time.strip_prefix('-') {
-        Some(span) => (true, span),
-        None => (false, time.strip_prefix('+').unwrap_or(time)),
-    };
-    let ns: i64 = Bounds::new(Quantity::Time, 0..=i64::MAX as u64)
-        .read(span)
-        .map_err(|error| format!("{error}; {}", wanted()))?;
-    let source = self::source(source).map_err(|error| error.to_string())?;
-    Ok(Offset { source, ns: if is_back { -ns } else { ns } })
 }
 
 /// A size in bytes, above 0: `4096`, `256k`, `64m`, `1g`, also `64MiB`; powers of 1024.
@@ -279,20 +261,6 @@ pub(crate) fn distribution_help() -> String {
     )
 }
 
-/// Workers of each group: `4`, `2,1`.
-pub(crate) fn groups(text: &str) -> Result<Groups, String> {
-    let numbers = text.split(',').map(|number| number.parse().ok().filter(|&number| number > 0));
-    let groups: Option<Vec<usize>> = numbers.collect();
-    let known = groups.filter(|groups| {
-        let sum = groups.iter().try_fold(0_usize, |sum, group| sum.checked_add(*group));
-        sum.is_some_and(|sum| sum <= WORKERS_MAX)
-    });
-    let wanted = || {
-        format!("must be numbers from 1, together at most {WORKERS_MAX}, e.g. 4, or 2,1 for groups")
-    };
-    known.map(Groups).ok_or_else(wanted)
-}
-
 /// One of the ways to wait.
 pub(crate) fn poll_mode() -> impl TypedValueParser<Value = PollMode> {
     let modes = [PollMode::Busy, PollMode::Adaptive, PollMode::Interrupt];
@@ -336,21 +304,6 @@ mod tests {
         assert_eq!((snaplen("0"), snaplen("512k").is_err()), (Ok(262_144), true));
         assert_eq!(account("root").map(|root| root.user), Ok(0));
         assert!(account("no such user").is_err() && account("0").is_err());
-    }
-
-    #[test]
-    fn offsets_of_clocks() {
-        let ns = |text: &str| offset(&format!("eth0={text}")).map(|offset| offset.ns);
-        let cases = [("-250us", -250_000), ("+7ns", 7), ("0ns", 0), ("3s", 3_000_000_000)];
-        for (text, wanted) in cases {
-            assert_eq!(ns(text), Ok(wanted), "{text}");
-        }
-        assert_eq!(ns("-9223372036854775807ns"), Ok(-i64::MAX));
-        for wrong in ["", "5", "--5ns", "+-5ns", "-+5ns", "ns", "1.5s", "9223372036854775808ns"] {
-            assert!(ns(wrong).is_err(), "{wrong}");
-        }
-        // The number of no clock, of which the opposite is none.
-        assert!(ns("--9223372036854775808ns").is_err());
     }
 
     #[test]

@@ -17,7 +17,7 @@ use burstline_engine::{EngineError, Watch};
 use burstline_port::{CaptureReader, OpenedFiles, captures_of};
 use burstline_sys::privileges;
 
-use super::capture::output_address;
+use super::output::output_address;
 use crate::args::FilesArgs;
 use crate::failure::{FAILED, Failure, complain};
 use crate::view::archive::Bar;

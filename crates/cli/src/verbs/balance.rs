@@ -85,7 +85,7 @@ pub(crate) fn balance(args: &BalanceArgs) -> Result<ExitCode, Failure> {
     })
 }
 
-/// What workers read. What cannot be shared is told.
+/// What workers read. A note names what cannot be shared.
 fn mode(args: &BalanceArgs) -> Result<Mode, Failure> {
     if args.mode == ModeArg::Copy {
         return Ok(Mode::Copy);

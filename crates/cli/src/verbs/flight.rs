@@ -116,7 +116,7 @@ impl Names {
             }
             Ok(())
         };
-        // On a thread of its own, with which the loss of rights ends.
+        // On its own thread, with which the loss of rights ends.
         let outcome = std::thread::scope(|scope| scope.spawn(attempt).join());
         let outcome: Result<(), PortError> =
             outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use burstline_engine::{CaptureOptions, Inlet, MergeOptions, Policy, Progress, Workers};
 use burstline_port::{Address, OpenOptions, PortTable, open_sink};
 
-use super::capture::{check_no_interface, output_options};
+use super::output::{check_no_interface, output_options};
 use crate::args::{MergeArgs, NOTHING};
 use crate::failure::Failure;
 use crate::paths::address_of;

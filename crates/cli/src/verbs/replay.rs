@@ -30,7 +30,7 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     let threads = common.place_at(&sinks[..1], &nobody)?.threads;
     let ports =
         OpenOptions { filter: args.filter.clone().unwrap_or_default(), ..OpenOptions::default() };
-    // A word that is nothing at all is told of when it is opened.
+    // A word that is nothing at all is reported when it is opened.
     let is_other = |address: &&Address| !address.is_file() && !address.is_bare();
     if let Some(other) = args.files.iter().find(is_other) {
         let what = format!(

@@ -12,9 +12,9 @@ use burstline_port::{Indexed, Losses};
 use burstline_wire::files::FileKind;
 use serde_json::{Value, json};
 
-use super::foreign::path_text;
-use super::json::losses;
-use super::words::{bytes_text, count_text, size_text, time_text};
+use super::values::losses;
+use crate::foreign::path_text;
+use crate::words::{bytes_text, count_text, size_text, time_text};
 
 /// How often a bar moves.
 const STEP: Duration = Duration::from_millis(100);

@@ -5,9 +5,9 @@ use std::fmt::Write;
 use burstline_engine::{BalanceReport, Distribution, Elephant, GroupReport, Mode, WorkerReport};
 use serde_json::{Value, json};
 
-use super::json::losses;
-use super::words::{bytes_text, count_text, packets_text};
+use super::values::losses;
 use crate::args::values::ROUND_ROBIN;
+use crate::words::{bytes_text, count_text, packets_text};
 
 fn distribution(distribution: Distribution) -> String {
     match distribution {

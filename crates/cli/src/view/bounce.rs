@@ -7,7 +7,7 @@ use burstline_port::{Rewrite, Touch};
 use burstline_wire::link_address;
 use serde_json::{Value, json};
 
-use super::words::{count_text, packets_text};
+use crate::words::{count_text, packets_text};
 
 /// As text; if `is_whole`, with where all frames are, also if none is missing.
 pub(super) fn text(text: &mut String, bounced: &Bounced, is_whole: bool) {

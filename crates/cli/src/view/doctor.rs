@@ -13,7 +13,7 @@ use burstline_port::Probe;
 use burstline_sys::machine::{Capability, Machine, capability};
 use burstline_topo::KERNEL_NEEDS;
 
-use super::words::size_text;
+use crate::words::size_text;
 pub(crate) use json::json;
 pub(crate) use machine::{commands, findings_json, findings_text, plan_defects_text};
 pub(crate) use placement::{plan_json, plan_text, rehearsal_json, rehearsal_text};

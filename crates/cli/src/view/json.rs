@@ -3,12 +3,12 @@
 use burstline_engine::{
     FlightFile, FlightReport, PortReport, PublishedReport, Report, StageReport, ThreadPlace,
 };
-use burstline_port::Losses;
 use burstline_sys::affinity::format_cores;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::line::Moment;
 use super::logs::reader_json;
+use super::values::{losses, pages_json};
 use crate::outcome::Outcome;
 
 /// The object at the end of a job.
@@ -156,11 +156,6 @@ fn published(published: &PublishedReport) -> Value {
     })
 }
 
-pub(super) fn losses(lost: &Losses) -> Value {
-    let causes = lost.iter().map(|(cause, packets)| (cause.name().to_owned(), packets.into()));
-    Value::Object(causes.collect::<Map<_, _>>())
-}
-
 fn stage(stage: &StageReport) -> Value {
     json!({
         "name": stage.name,
@@ -184,7 +179,7 @@ fn thread(place: &ThreadPlace) -> Value {
         "node": place.node.map(|node| node.0),
         "class": place.class.to_string(),
         "stack_node": place.stack_node.map(|node| node.0),
-        "stack_pages": super::pages_json(&place.stack),
+        "stack_pages": pages_json(&place.stack),
     })
 }
 

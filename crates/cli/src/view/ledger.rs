@@ -6,9 +6,9 @@ use burstline_engine::{FlightReport, HandoffReport, PortReport, PublishedReport,
 use burstline_log::Handoff;
 use burstline_port::Losses;
 
-use super::foreign::one_line;
 use super::logs::policy;
-use super::words::{
+use crate::foreign::one_line;
+use crate::words::{
     bytes_text, count_text, counted_text, packets_text, rate_text, size_text, time_text,
 };
 

@@ -5,12 +5,10 @@ use std::time::{Duration, Instant};
 
 use burstline_engine::{Counts, Snapshot};
 use burstline_port::Loss;
+use burstline_wire::ethernet::{FCS_BYTES, GAP_BYTES};
 
 use super::Mark;
-use super::words::{bytes_text, count_text, rate_text};
-
-/// Bytes that a packet takes on the line beyond its own. Source: IEEE 802.3, 3.1.1 and 4.4.2.
-pub(super) const LINE_BYTES: u64 = 24;
+use crate::words::{bytes_text, count_text, rate_text};
 
 /// A job at the end of an interval.
 pub(super) struct Moment<'a> {
@@ -65,7 +63,7 @@ impl Moment<'_> {
         let bytes = now.wire_bytes.saturating_sub(last.wire_bytes);
         let seconds = self.interval.as_secs_f64().max(1e-9);
         let l2 = bytes as f64 * 8.0 / seconds;
-        let line = (bytes + packets * LINE_BYTES) as f64 * 8.0 / seconds;
+        let line = (bytes + packets * u64::from(FCS_BYTES + GAP_BYTES)) as f64 * 8.0 / seconds;
         (packets as f64 / seconds, l2, line)
     }
 

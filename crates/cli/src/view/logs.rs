@@ -7,8 +7,8 @@ use burstline_log::Policy;
 use burstline_share::{PublisherStatus, ReaderStatus, ShareError};
 use serde_json::{Value, json};
 
-use super::foreign::{one_line, path_text};
-use super::words::{count_text, size_text};
+use crate::foreign::{one_line, path_text};
+use crate::words::{count_text, size_text};
 
 /// A socket, and what its publisher says.
 pub(crate) struct Published {

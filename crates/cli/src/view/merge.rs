@@ -5,7 +5,7 @@ use std::fmt::Write;
 use burstline_engine::{MergeReport, MergedPort};
 use serde_json::{Value, json};
 
-use super::words::{count_text, rate_text};
+use crate::words::{count_text, rate_text};
 
 /// The lines in the report for people.
 pub(super) fn text(merge: &MergeReport) -> String {

@@ -9,8 +9,8 @@ use burstline_lab::scenario::Scenario;
 use burstline_lab::scenario::run::FAILED;
 use serde_json::{Value, json};
 
-use super::words::{count_text, rate_text};
 use crate::args::Rfc2544Args;
+use crate::words::{count_text, rate_text};
 
 /// A device under test, and what a record has of it.
 pub(crate) struct Device<'a> {

@@ -5,10 +5,10 @@ use std::fmt::Write;
 
 use burstline_engine::Report;
 
-use super::foreign::one_line;
 use super::ledger::{self, lower_first};
-use super::words::{bytes_text, count_text, packets_text, rate_text};
 use super::{Findings, test};
+use crate::foreign::one_line;
+use crate::words::{bytes_text, count_text, packets_text, rate_text};
 
 /// A job, for people in a hurry.
 pub(super) struct Summary<'a> {

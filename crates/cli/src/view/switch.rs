@@ -8,7 +8,7 @@ use burstline_switch::{MacEntry, PortConfig, Quota, VlanMode, VlanSet};
 use burstline_wire::link_address;
 use serde_json::{Map, Value, json};
 
-use super::words::count_text;
+use crate::words::count_text;
 
 /// A switch at some moment.
 pub(crate) fn json(status: &SwitchStatus) -> Value {

@@ -6,8 +6,8 @@ use burstline_engine::{FlowVerdict, Generated, Latency, Limit, Verdict, WINDOW};
 use burstline_lab::distribution::latency_json;
 use serde_json::{Value, json};
 
-use super::words::{count_text, counted_text, rate_text};
 use super::{Findings, bounce, switch};
+use crate::words::{count_text, counted_text, rate_text};
 
 /// The most flows that have a line each in text.
 const FLOWS_SHOWN: usize = 16;

@@ -1,4 +1,4 @@
-//! What the tests of the program share: running it, a directory of their own, other programs.
+//! What the tests of the program share: running it, their own directory, other programs.
 #![allow(dead_code)] // each test file uses a part
 
 pub(crate) mod conversations;

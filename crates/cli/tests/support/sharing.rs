@@ -43,7 +43,7 @@ impl Names {
         (run.code == Some(0)).then(|| last_object(&run.stdout)["names"][0].clone())
     }
 
-    /// Waits until the name is there and has so many readers, and returns what is said of it.
+    /// Waits until the name is there and has this many readers, and returns what is said of it.
     pub(crate) fn wait_for_readers(&self, name: &str, count: usize) -> Value {
         let readers = |found: &Value| found["readers"].as_array().map(Vec::len);
         self.wait_for(name, "its readers", |found| readers(found) == Some(count))
@@ -57,7 +57,7 @@ impl Names {
         self.look(name).unwrap()
     }
 
-    /// Waits until so many packets are in the logs of a name.
+    /// Waits until this many packets are in the logs of a name.
     pub(crate) fn wait_until_published(&self, name: &str, packets: u64) {
         let of = |log: &Value| log["packets"].as_u64().unwrap();
         self.wait_for(name, "all is published", |found| {

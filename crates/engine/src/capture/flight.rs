@@ -57,7 +57,7 @@ pub struct FlightOptions<'a> {
 
 /// Receives from all sources into logs that keep their past until the sources end, a limit is
 /// reached, `stop` is set or a file breaks. Whenever the trigger is set, or a source has lost
-/// something, what is kept and what follows goes into a file of its own, by
+/// something, what is kept and what follows goes into its own file, by
 /// `open_file`, which is called for each and says its name, too.
 ///
 /// # Errors

@@ -75,7 +75,7 @@ impl Summary {
     }
 
     /// What is known of each interface. What its source lost, and what a lapped recorder missed of
-    /// it, belongs to the source; it is told of an interface only where the source has just one.
+    /// it, belongs to the source; it is given to an interface only where the source has just one.
     pub(super) fn totals(&self, sources: &[Inlet]) -> Vec<InterfaceTotals> {
         let recorded = &self.recorded.outcome;
         let owners = &self.owners[..self.interfaces];

@@ -29,7 +29,7 @@ impl LossWatch {
         is_due
     }
 
-    /// So many were `lost` by now.
+    /// This many were `lost` by now.
     pub(super) fn saw(&mut self, lost: u64, now_ns: u64) {
         if self.first_second.is_none() && now_ns - self.start_ns >= SECOND_NS {
             self.first_second = Some(lost);

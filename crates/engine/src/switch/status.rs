@@ -35,7 +35,7 @@ pub struct SwitchStatus {
     pub mirrors: Vec<(String, String)>,
     /// How rules were looked up.
     pub look_ups: LookUps,
-    /// Seconds in which so many addresses moved that it looks like a loop.
+    /// Seconds in which enough addresses moved to look like a loop.
     pub loops: u64,
     /// Ports that failed and were removed.
     pub failed: Vec<String>,

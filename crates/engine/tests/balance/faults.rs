@@ -1,4 +1,4 @@
-//! What goes wrong has a name of its own, and what does not add up is said.
+//! What goes wrong has its own name, and what does not add up is said.
 
 use super::*;
 

@@ -74,7 +74,7 @@ fn measure(options: &Options, command: &str) -> ExitCode {
     let context = Context { smoke, full, runs, cores: Cores::allowed(), stop };
     let mut all = Vec::new();
     for figure in wanted {
-        // On a thread of its own: a figure may pin the one that it runs on.
+        // On its own thread: a figure may pin the one that it runs on.
         let mut done = thread::scope(|scope| {
             let work = scope.spawn(|| figures::run(figure, &context, command));
             work.join().expect("a figure that cannot be measured says why")

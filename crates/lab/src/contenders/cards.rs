@@ -3,7 +3,7 @@
 //! ```text
 //!   dma    driver alone: device, driver, device, ... in turns on one core     host_ns, bus bytes
 //!          two cards that run: 2 devices, 2 drivers, a thread each             run_mpps
-//!   keep   driver and application, which keeps 1 packet in so many             ns, pinned bytes
+//!   keep   driver and application, which keeps 1 packet in N                   ns, pinned bytes
 //! ```
 //!
 //! Of forwarding, `link_mpps`, `bus_mpps` and `host_mpps` are what two lines, the slot and two
@@ -17,8 +17,9 @@ use burstline_log::Scratch;
 use burstline_nicsim::experiment::{Forwarding, Keeping, Lane, Pair, Passed, Retention};
 use burstline_nicsim::pcie::{Bus, Direction};
 use burstline_nicsim::{Mode, Settings};
+use burstline_wire::ethernet::{FCS_BYTES, GAP_BYTES};
 
-use super::{Adapter, Job, Sample, live, timed};
+use super::{Adapter, Job, Sample, timed};
 use crate::contest::go_on;
 use crate::scenario::Work;
 
@@ -29,19 +30,14 @@ const SLOT: (&str, u64, u64) = ("2.0x8", 256, 512);
 /// Ports of the paper's card, and so directions, each with a core.
 const PORTS: f64 = 2.0;
 
-/// Bytes that a frame without FCS takes on the line beside its own.
-const LINE_BYTES: f64 = (live::LINE_BYTES as usize + FCS_BYTES) as f64;
-
 /// Frames that go round and round.
 const FRAMES: u64 = 4096;
 
 /// Batches between two looks at the clock.
 const STEPS: usize = 64;
 
-/// The longest frame that the cards take, without FCS, as a card has it that is asked for nothing
-/// else; and the FCS.
+/// The longest frame that the cards take, without FCS, as a card has it by default.
 const LONGEST: usize = 1514;
-const FCS_BYTES: usize = 4;
 
 /// A kept packet is let go when this many more have come.
 const SPAN: u64 = 16_384;
@@ -69,8 +65,8 @@ fn frames(size: &str) -> Result<Vec<Vec<u8>>, String> {
     match frames.iter().map(Vec::len).max() {
         Some(longest) if longest > LONGEST => Err(format!(
             "size {size} has frames of {} bytes, and the cards here take {} at most",
-            longest + FCS_BYTES,
-            LONGEST + FCS_BYTES
+            longest + FCS_BYTES as usize,
+            LONGEST + FCS_BYTES as usize
         )),
         _ => Ok(frames),
     }
@@ -102,7 +98,7 @@ pub(super) fn forward(job: &Job<'_>, mode: Mode) -> Result<Sample, String> {
     let each = |bytes: u64| bytes as f64 / account.received as f64;
     let (up, down) = (each(account.bytes(Direction::Up)), each(account.bytes(Direction::Down)));
     let bytes: usize = frames.iter().map(Vec::len).sum();
-    let line_bits = (bytes as f64 / frames.len() as f64 + LINE_BYTES) * 8.0;
+    let line_bits = (bytes as f64 / frames.len() as f64 + f64::from(FCS_BYTES + GAP_BYTES)) * 8.0;
     let link_mpps = PORTS * job.link_gbps * 1e3 / line_bits;
     let bus_mpps = settings.bus.bytes_per_s() / up.max(down) / 1e6;
     let host_mpps = PORTS * 1e3 / host_ns;

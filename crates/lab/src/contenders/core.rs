@@ -68,7 +68,7 @@ impl Watch {
         Ok(Self { cores: cores.to_vec(), counters, samplers, start })
     }
 
-    /// What happened since. Whoever ran has to be alive, for names.
+    /// What happened since. Processes that ran have to be alive, for their names.
     pub(crate) fn seen(&self) -> Result<Seen, String> {
         let now = Counts::read(&self.cores)?;
         let mut events: Vec<(Event, u64)> = Vec::new();

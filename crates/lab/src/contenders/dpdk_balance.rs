@@ -1,7 +1,7 @@
 //! The NUMA document's pipeline on DPDK: a receive thread, a ring of pointers for each worker.
 //!
 //! testpmd has no such mode, so this is a program of ours in C, `rivals-dpdk/balance_live.c`. It is
-//! part of this program, and runs as a process of its own.
+//! part of this program, and runs as its own process.
 
 use burstline_testbed::Target;
 

@@ -11,8 +11,10 @@
 use std::thread;
 use std::time::Instant;
 
+use burstline_wire::ethernet::GAP_BYTES;
+
 use super::core::{Seen, Watch};
-use super::live::{LINE_BYTES, Live, Own, load, wait_until_sent};
+use super::live::{Live, Own, load, wait_until_sent};
 use super::{Job, Sample};
 use crate::contest::go_on;
 use crate::live::Road;
@@ -91,7 +93,7 @@ fn sample(
 ) -> Sample {
     let mut sample = Sample { pages: own.pages, ..Sample::default() };
     let mpps = way_in.mpps() + way_out.mpps();
-    let line = mpps * f64::from(job.size_bytes + LINE_BYTES) * 8.0 / 1e3;
+    let line = mpps * f64::from(job.size_bytes + GAP_BYTES) * 8.0 / 1e3;
     let cpu_percent = 100.0 * seen.time.busy() / way_in.seconds;
     sample.set("mpps", "Mpps", mpps);
     sample.set("received_mpps", "Mpps", way_in.mpps());

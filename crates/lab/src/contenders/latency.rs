@@ -8,7 +8,7 @@
 //!
 //! Packets carry the time when they were due, so that a late sender does not flatter anybody. The
 //! tester is that of [`rfc2544`](crate::rfc2544), in one trial; both of its threads are on the
-//! generator's core, whoever the contender is.
+//! generator's core, for every contender.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

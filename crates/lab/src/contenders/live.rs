@@ -18,6 +18,7 @@ use std::{fs, thread};
 
 use burstline_sys::affinity::CoreId;
 use burstline_testbed::{Amount, Target};
+use burstline_wire::ethernet::GAP_BYTES;
 
 use super::core::Watch;
 use super::seconds::{self, LostBySecond, Seconds, Whom};
@@ -32,10 +33,6 @@ use crate::scenario::{Rate, Work};
 use crate::threads::Cores;
 use measured::Measured;
 pub(super) use measured::events;
-
-/// Bytes that a frame takes on the line beyond itself, FCS counted: preamble 8, gap 12.
-/// Source: IEEE 802.3, 3.1.1 and 4.4.2.
-pub(crate) const LINE_BYTES: u32 = 20;
 
 /// The MTU of the cables, unless frames are longer.
 const MTU: u32 = 1500;
@@ -131,7 +128,7 @@ pub(super) fn start_process<'a, L: Live + ?Sized>(
 
 /// A contender that is ready.
 pub trait Running {
-    /// Its processes, where it has some of its own.
+    /// Its own processes, if there are any.
     fn processes(&self) -> Vec<u32> {
         Vec::new()
     }
@@ -146,7 +143,7 @@ pub trait Running {
         String::new()
     }
 
-    /// Ends it. What it counted, if the frames that it was given were so many.
+    /// Ends it. What it counted, if it was given this many frames.
     ///
     /// # Errors
     /// It fails, or does not say.
@@ -262,7 +259,7 @@ impl<L: Live> Adapter for OnRoad<L> {
 /// Bytes of the largest file that a job's packets make, and some.
 fn file_bytes(job: &Job<'_>) -> u64 {
     const BESIDE_BYTES: u32 = 64;
-    let line_pps = job.link_gbps * 1e9 / 8.0 / f64::from(job.size_bytes + LINE_BYTES);
+    let line_pps = job.link_gbps * 1e9 / 8.0 / f64::from(job.size_bytes + GAP_BYTES);
     let pps = match job.rate {
         Rate::Max => line_pps,
         Rate::PerSecond(packets) => packets as f64,

@@ -61,7 +61,6 @@ use crate::scenario::{Places, Rate, Work};
 pub(crate) use core::Watch;
 pub use dpdk_balance::{WORDS as DPDK_BALANCE, run_balance};
 pub(crate) use latency::enter as enter_latency;
-pub(crate) use live::LINE_BYTES;
 pub use live::{Live, OnRoad, Own, Running};
 pub(crate) use null::about_programs;
 pub(crate) use shapes::tried;
@@ -149,7 +148,7 @@ impl Job<'_> {
         cores.join(",")
     }
 
-    /// Whether a turn in memory goes on that has done so many packets, in this many ns.
+    /// Whether a turn in memory goes on that has done this many packets, in this many ns.
     pub fn goes_on(&self, packets: usize, spent_ns: u64) -> bool {
         match self.packets {
             Some(most) => (packets as u64) < most,
@@ -347,7 +346,7 @@ pub fn can_do(adapter: &dyn Adapter, work: Work) -> Result<(), String> {
     adapter.can_run()
 }
 
-/// Has a contender do a job, on a thread of its own: it may pin that, and mount memory.
+/// Has a contender do a job, on its own thread: it may pin that, and mount memory.
 ///
 /// # Errors
 /// The contender's; that it panicked.

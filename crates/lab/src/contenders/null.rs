@@ -13,8 +13,8 @@ use std::process::Command;
 use super::dpdk::is_built;
 use super::shapes::{best_of, key};
 use super::{Adapter, Job, Sample, timed};
-use crate::live::{PAGES, missing};
-use crate::pages::Reservation;
+use crate::live::missing;
+use crate::pages::{PAGES_OF_A_START, Reservation};
 use crate::programs::{self, Device, Memory, Mode, Report};
 use crate::scenario::Work;
 
@@ -95,7 +95,7 @@ impl Adapter for Testpmd {
             if is_making { ("Tx-pps:", &SETTINGS[..]) } else { ("Rx-pps:", &SETTINGS[1..]) };
         let rate = |setting| {
             // Over net_null both are without huge pages.
-            let _pages = is_making.then(|| Reservation::take(PAGES));
+            let _pages = is_making.then(|| Reservation::take(PAGES_OF_A_START));
             let memory = if is_making { Memory::now() } else { Memory::Small };
             let rate = testpmd(job, setting).rate_after(seconds(job), memory, mode)?;
             Ok(rate / 1e6)
@@ -115,7 +115,7 @@ fn seconds(job: &Job<'_>) -> usize {
     job.time.as_secs().max(1) as usize
 }
 
-/// Our program, without how long it runs. net_null's packets have 64 bytes unless it is told.
+/// Our program, without how long it runs. net_null's packets have 64 bytes by default.
 fn ours(job: &Job<'_>) -> String {
     let size = format!("size={}", job.size_bytes);
     let devices = match job.case {

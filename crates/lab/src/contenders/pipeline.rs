@@ -5,8 +5,9 @@
 //!            -- pool of buffers, ring of pointers -->             scattered, or DPDK's own
 //! ```
 //!
-//! Both threads spin, so that all of two cores is in the time of a packet, whoever waits for whom.
-//! By a driver, what is handed over is what DPDK's net_null brings: ours copies it into the log.
+//! Both threads spin, so that all of two cores is in the time of a packet, whichever waits for the
+//! other. By a driver, what is handed over is what DPDK's net_null brings: ours copies it into the
+//! log.
 //!
 //! What has sizes (our log, a pool and its caches, a number of buffers) has the best ones that were
 //! found before the first turn at a point.

@@ -40,7 +40,7 @@ const CACHES: [u32; 2] = [256, 512];
 /// The longest frame, FCS included.
 const LONGEST: u32 = 1518;
 
-/// Packets of a turn where instructions are counted: so many that most of a worker's pointers go 32
+/// Packets of a turn where instructions are counted: enough that most of a worker's pointers go 32
 /// at a time, as they do on two cores.
 const TURN_PACKETS: usize = 512;
 

@@ -7,9 +7,9 @@ use burstline_testbed::{Program, Target};
 
 use super::Job;
 use super::live::{Live, Own, Running};
-use crate::live::{Need, PAGES, Road, pages_of};
-use crate::pages::Reservation;
-use crate::programs::{Datapath, Memory, bridge, first_line};
+use crate::live::{Need, Road, pages_of};
+use crate::pages::{PAGES_OF_A_START, Reservation};
+use crate::programs::{Datapath, Memory, SwitchCores, bridge, first_line};
 use crate::scenario::Work;
 
 /// After the last packet, so long.
@@ -88,15 +88,15 @@ impl Live for OpenVSwitch {
     }
 
     fn command(&self, job: &Job<'_>) -> String {
-        let cores = (job.places.generator, &job.places.contender[..]);
+        let cores = SwitchCores { main: job.places.generator, packets: &job.places.contender };
         self.0.commands("FOLDER", Memory::of_a_start(), cores).to_string()
     }
 
     fn start<'a>(&'a self, job: &Job<'_>, road: &'a Road) -> Result<Box<dyn Running + 'a>, String> {
         let folder = road.file("");
-        let cores = (job.places.generator, &job.places.contender[..]);
+        let cores = SwitchCores { main: job.places.generator, packets: &job.places.contender };
         // As for every contender: they are there until its memory is made.
-        let _pages = Reservation::take(PAGES);
+        let _pages = Reservation::take(PAGES_OF_A_START);
         let (folder, memory) = (folder.trim_end_matches('/'), Memory::now());
         let programs = self.0.start(&road.bed().far, folder, memory, cores)?;
         Ok(Box::new(Passing { programs }))
@@ -116,7 +116,7 @@ impl Running for Passing {
     fn end(self: Box<Self>, _: u64) -> Result<Own, String> {
         thread::sleep(DRAIN);
         let processes = self.processes();
-        // A part of the kernel has no memory of its own.
+        // A part of the kernel has no memory that can be told apart.
         let pages = (!processes.is_empty()).then(|| pages_of(&processes));
         drop(self.programs);
         Ok(Own { pages, ..Own::default() })

@@ -1,8 +1,8 @@
 //! Work in memory, on the contender's core, for as long as a job says.
 
 use burstline_sys::{affinity, clock};
+use burstline_wire::ethernet::GAP_BYTES;
 
-use super::live::LINE_BYTES;
 use super::{Job, Sample};
 use crate::contest::go_on;
 use crate::live::Turn;
@@ -19,7 +19,7 @@ pub(super) fn pin(job: &Job<'_>) -> Result<(), String> {
 /// What was done.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Timed {
-    /// So many packets, copies or touches.
+    /// This many packets, copies or touches.
     pub(super) pieces: usize,
     spent_ns: u64,
 }
@@ -47,9 +47,10 @@ pub(super) fn run(job: &Job<'_>, pieces: usize, mut work: impl FnMut()) -> Resul
     Ok(done)
 }
 
-/// The figures of frames of a size, FCS included, at so many millions a second on this many cores.
+/// The figures of frames of a size, FCS included, at this many millions a second on this many
+/// cores.
 pub(super) fn spinning(mpps: f64, cores: f64, size_bytes: u32) -> Sample {
-    let line_gbps = mpps * f64::from(size_bytes + LINE_BYTES) * 8.0 / 1e3;
+    let line_gbps = mpps * f64::from(size_bytes + GAP_BYTES) * 8.0 / 1e3;
     let mut sample = Sample::default();
     sample.set("mpps", "Mpps", mpps);
     sample.set_on("line_gbps", "Gbit/s", "line", line_gbps);

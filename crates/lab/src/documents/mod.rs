@@ -13,7 +13,7 @@
 //! nobody sets out to reach a misprint.
 //!
 //! Invariants:
-//! - T1: each claim has a name of its own and a status; one that is not `not run` has a command and
+//! - T1: each claim has its own name and a status; one that is not `not run` has a command and
 //!   a place where ours stands.
 //! - T3: `run` is what a committed record has; `shown` is what a command prints or a test asserts.
 //! - T2: figures, scenarios, make targets, paths and verbs that are named exist; a test fails

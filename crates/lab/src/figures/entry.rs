@@ -21,7 +21,7 @@ pub struct Entry {
     pub(super) rival: String,
     /// What that is, in a few words.
     pub(super) about: String,
-    /// Whose point it is. `None`: the figure has code of its own.
+    /// Whose point it is. `None`: the figure has its own code.
     pub(super) scenario: Option<String>,
     /// Of a frame, FCS included.
     #[serde(default)]

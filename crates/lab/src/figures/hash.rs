@@ -67,9 +67,9 @@ fn compare(context: &Context, name: &str, kind: HashKind, logs: usize) -> Result
         &context.stop,
         || {
             let mut choose = |frame: &Packet| choose(&mut hasher, frame, logs);
-            ns_a_packet(&mut writers.borrow_mut(), &frames, (packets, expected), &mut choose)
+            ns_a_packet(&mut writers.borrow_mut(), &frames, packets, expected, &mut choose)
         },
-        || ns_a_packet(&mut writers.borrow_mut()[..1], &frames, (packets, 0), &mut |_| (0, 0)),
+        || ns_a_packet(&mut writers.borrow_mut()[..1], &frames, packets, 0, &mut |_| (0, 0)),
     )?;
     if context.smoke {
         return Ok(Outcome::Smoke);
@@ -132,9 +132,9 @@ pub(super) fn do_rounds(is_ours: bool, rounds: u64) -> Result<(), String> {
         true => {
             let expected = a_round(&mut hasher, &frames) * rounds;
             let mut choose = |frame: &Packet| choose(&mut hasher, frame, logs);
-            ns_a_packet(&mut writers, &frames, (packets, expected), &mut choose)
+            ns_a_packet(&mut writers, &frames, packets, expected, &mut choose)
         }
-        false => ns_a_packet(&mut writers, &frames, (packets, 0), &mut |_| (0, 0)),
+        false => ns_a_packet(&mut writers, &frames, packets, 0, &mut |_| (0, 0)),
     }
     .map(|_| ())
 }
@@ -156,7 +156,8 @@ fn a_round(hasher: &mut FlowHasher, frames: &[Packet]) -> u64 {
 fn ns_a_packet(
     writers: &mut [Writer],
     frames: &[Packet],
-    (packets, expected): (u64, u64),
+    packets: u64,
+    expected: u64,
     choose: &mut impl FnMut(&Packet) -> (u32, usize),
 ) -> Result<f64, String> {
     let stored = |writers: &[Writer]| -> u64 {

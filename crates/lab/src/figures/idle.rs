@@ -1,5 +1,5 @@
-//! What waiting costs: processor time while nothing comes, throughput, and how long after it was
-//! sent a frame is had that ends a silence.
+//! What waiting costs: processor time while nothing comes, throughput, and the time from sending a
+//! frame that ends a silence until it is received.
 //!
 //! The latency is taken in this process, by the engine's own loop: a port around the port notes
 //! when a burst was lent. Frames are sent one by one through a packet socket on the cable's other

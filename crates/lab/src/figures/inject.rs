@@ -1,7 +1,7 @@
 //! Injecting: `burstline generate -o inject:` into an interface, against sending to it from the
 //! other end of its cable by AF_XDP.
 //!
-//! Both make the same packets, each with a number of its own. What receives them is an XDP program
+//! Both make the same packets, each with its own number. What receives them is an XDP program
 //! that counts and drops, so that what is measured is the way there.
 
 use std::thread;

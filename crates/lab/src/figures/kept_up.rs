@@ -3,7 +3,7 @@
 //! The cores of a machine that is shared are not always one's own. While the driver's is away, its
 //! card loses what ring and FIFO have no room for, as any card would; while the device's is away,
 //! its line stands still. So the second is looked at a few ms at a time, and what was not kept up
-//! with is told beside how long the driver was away.
+//! with is printed beside how long the driver was away.
 
 use std::time::Duration;
 

@@ -27,7 +27,7 @@ use crate::threads::Cores;
 pub use entry::{Entry, all, sources_of};
 pub use run::{Done, run, table};
 
-/// What every figure is told.
+/// What every figure gets.
 pub struct Context {
     /// Tiny sizes, no figures.
     pub smoke: bool,

@@ -15,6 +15,7 @@ use burstline_nicsim::{
     Assembly, Card, CardError, Carousel, Mode, ReceiveCounts, Receiver, Room, Sending, Settings,
 };
 use burstline_sys::affinity;
+use burstline_wire::ethernet::{FCS_BYTES, GAP_BYTES};
 
 use super::Context;
 use super::kept_up::{KeptUp, lost};
@@ -25,7 +26,7 @@ use crate::contest::alternate;
 /// A 64-byte frame without its FCS.
 const PACKET_BYTES: usize = 60;
 /// What it takes on the line: FCS, preamble and gap, too.
-const LINE_BYTES: usize = PACKET_BYTES + 24;
+const ON_LINE_BYTES: usize = PACKET_BYTES + (FCS_BYTES + GAP_BYTES) as usize;
 /// Packets of a step of the device.
 const BATCH: u64 = 256;
 /// For how long a line is kept up with, and how often.
@@ -155,7 +156,7 @@ fn sustained(context: &Context, mode: Mode, line: f64, forwards: bool) -> Result
         true => (1, Duration::from_millis(10)),
         false => (TRIES, SUSTAINED),
     };
-    let due = line / (LINE_BYTES * 8) as f64 / 1e6;
+    let due = line / (ON_LINE_BYTES * 8) as f64 / 1e6;
     let mut said = Vec::new();
     for number in 1..=tries {
         let settings = settings(mode, Some(line))?;
@@ -187,7 +188,7 @@ fn keep_up(
     let start = Instant::now();
     let before = cards.counts();
     let line = settings.line_bits_per_s.unwrap_or(0.0);
-    let mut kept_up = KeptUp::new(line / (LINE_BYTES * 8) as f64, before);
+    let mut kept_up = KeptUp::new(line / (ON_LINE_BYTES * 8) as f64, before);
     while start.elapsed() < time {
         (0..16).for_each(|_| cards.step());
         kept_up.look(start.elapsed(), || cards.counts());

@@ -7,7 +7,7 @@
 //!   bare   .|        .|        .----gap--|||       .|        or by what took the core away
 //! ```
 //!
-//! The peer is the floor: a thread on the same core that does nothing but read the clock until a
+//! The peer is the floor: a thread on the same core that only reads the clock until a
 //! packet is due. What it is late, the machine is late with any program: interrupts, other threads,
 //! a hypervisor that runs somebody else. Runs alternate, so both see the same machine; beside them
 //! the gaps of such a loop say how often, and for how long, the core was away.
@@ -166,7 +166,7 @@ fn on_core<T: Send>(
     })
 }
 
-/// How late a loop is that does nothing but look at the clock.
+/// How late a loop is that only looks at the clock.
 fn bare(core: CoreId, run: Duration, class: SchedulingClass) -> Result<Late, String> {
     let step_ns = 1_000_000_000 / RATE;
     let packets = run.as_nanos() as u64 / step_ns;

@@ -51,8 +51,8 @@ impl<'c> Bench<'c> {
     /// of a reader that missed nothing must have the right sum.
     fn run(&self, shared: &mut Shared, listening: usize) -> Result<SharedRun, String> {
         let packets = self.packets;
-        let packets_from = (&self.traffic, self.received.as_ref());
-        let run = shared.run(self.context.cores, packets_from, packets, listening)?;
+        let (traffic, received) = (&self.traffic, self.received.as_ref());
+        let run = shared.run(self.context.cores, traffic, received, packets, listening)?;
         for account in &run.accounts {
             if account.delivered + account.missed != packets {
                 return Err(format!("{account:?} does not account for {packets} packets"));

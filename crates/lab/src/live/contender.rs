@@ -11,7 +11,7 @@ use burstline_sys::usage::{self, CpuUsage};
 use burstline_testbed::{Program, signal};
 
 use super::Road;
-use crate::pages::Reservation;
+use crate::pages::{PAGES_OF_A_START, Reservation};
 use crate::programs::{self, FILE, Launch, Memory, READY_WITHIN};
 use crate::record::Pages;
 
@@ -21,15 +21,11 @@ const WARM_UP: Duration = Duration::from_millis(200);
 /// Within this time every contender has ended after SIGINT, or it does not want to.
 const ENDS_WITHIN: Duration = Duration::from_secs(20);
 
-/// Has a command, and all that it starts, in a process namespace of its own. See [`with_all`].
+/// Has a command, and all that it starts, in its own process namespace. See [`with_all`].
 const WITH_ALL: &str = "unshare --pid --fork --kill-child timeout -s INT 3600";
 
 /// How often it is looked whether it is ready.
 const LOOK_AT_START: Duration = Duration::from_millis(10);
-
-/// Huge pages of 2 MiB that are reserved while a contender starts, enough for either side's frames:
-/// testpmd is told to take 512 MiB.
-pub const PAGES: u64 = 320;
 
 /// A running contender. Dropping it kills it.
 pub struct Contender<'a> {
@@ -63,7 +59,7 @@ impl<'a> Contender<'a> {
         stop: &AtomicBool,
     ) -> Result<Self, String> {
         static OUTPUTS: AtomicU32 = AtomicU32::new(0);
-        let (_pages, host) = (Reservation::take(PAGES), &road.bed.far);
+        let (_pages, host) = (Reservation::take(PAGES_OF_A_START), &road.bed.far);
         let number = OUTPUTS.fetch_add(1, Relaxed); // only to differ
         let output = road.file(&format!("output-{number}"));
         let command = launch.command(Memory::now()).replace(FILE, &road.data_file());

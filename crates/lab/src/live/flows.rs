@@ -7,7 +7,7 @@
 //!
 //! The 30th byte of a frame, by which the NUMA document's balancer goes, is the last one of the
 //! source address. The frames are for a host that is not here: the kernel's stack drops them at
-//! once, whoever else has them.
+//! once, whatever other flows they share packets with.
 
 use burstline_testbed::{Flows, InjectorOptions, Target};
 use burstline_wire::checksum;

@@ -1,17 +1,17 @@
 //! A network interface that frames come in by, and the programs that compete for them.
 //!
 //! ```text
-//!   this process                               a process of its own, as for every contender
+//!   this process                               its own process, as for every contender
 //!   far host's thread, core 0                  core 1
 //!   injector --> v1: XDP program or socket --> ring --> contender --> its count, a file
 //! ```
 //!
 //! Everything up to the contender's ring happens on the injector's core, so what the contender's
-//! core does is the contender's own work. Each run has a [`Road`] of its own: whatever a contender
+//! core does is the contender's own work. Each run has its own [`Road`]: whatever a contender
 //! leaves on its interface (a program, a queue that is taken for 80 ms more) is gone with it.
 //!
 //! Invariants:
-//! - L1: a contender is ready by facts of its own before the first frame, and has taken or counted
+//! - L1: a contender is ready by its own facts before the first frame, and has taken or counted
 //!   the last one before it is asked for its counts.
 //! - L2: a contender and its files go with the [`Contender`] and the [`Road`], its huge pages with
 //!   its process: the reservation is taken back as soon as it is ready.
@@ -25,7 +25,7 @@ mod pages;
 mod store;
 mod turns;
 
-pub use contender::{Contender, PAGES, with_all};
+pub use contender::{Contender, with_all};
 pub use core_time::CoreTime;
 pub use flows::FLOWS;
 pub(crate) use flows::frame as udp_frame;
@@ -126,7 +126,7 @@ pub(crate) fn missing_of<'a>(mut needs: impl Iterator<Item = &'a Need>) -> Optio
 /// # Errors
 /// What it said on either stream.
 pub(crate) fn shell(host: &Host, script: &str) -> Result<(), String> {
-    // What it says is told where it fails, and that is what is on standard error.
+    // What it says is shown where it fails, and that is what is on standard error.
     let script = format!("({script}) >&2");
     host.command("sh", &["-c", &script]).map(drop).map_err(|error| error.to_string())
 }
@@ -184,7 +184,7 @@ impl Road {
         let folder = folder.map_err(|error| format!("{}: {error}", place.display()))?;
         let interfaces = interfaces(ports);
         for name in &interfaces[1..] {
-            // Both ends may have one name: each is on a host of its own.
+            // Both ends may have one name: each is on its own host.
             bed.connect(name, name, mtu).map_err(|error| error.to_string())?;
         }
         Ok(Self { bed, interfaces, cores, folder, has_flows: false })

@@ -2,16 +2,16 @@
 //!
 //! ```text
 //!  a large page    | kept     | free     |     2 MiB of which half is free: the kernel does not
-//!                  | 1 MiB    | 1 MiB    |     give it to the host, but to whoever writes next
+//!                  | 1 MiB    | 1 MiB    |     give it to the host, but to the next writer
 //! ```
 //!
 //! A virtual machine may give memory that was free for a second back to its host, in large pages
 //! that are free as a whole. A page that has to be fetched from there costs more than all else that
-//! is measured here, and whoever writes first, or more, pays for it. So of each large page one half
-//! is kept in use, and the other one stays where it is when it is free. The kernel serves requests
-//! from the smallest piece that will do, so from these.
+//! is measured here, and a contender that writes first, or more, pays for it. So of each large
+//! page one half is kept in use, and the other one stays where it is when it is free. The kernel
+//! serves requests from the smallest piece that will do, so from these.
 //!
-//! The files are in a file system of their own, mounted with `huge=within_size`: tmpfs takes a page
+//! The files are in their own file system, mounted with `huge=within_size`: tmpfs takes a page
 //! as large as each write then, for either side. It is in a mount namespace of this thread and
 //! what it starts, so nothing is left of it. The thread ends with the turn.
 //!

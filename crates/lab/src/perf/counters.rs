@@ -1,4 +1,4 @@
-//! Events that the kernel and the processor count on a core, whoever runs there.
+//! Events that the kernel and the processor count on a core, whatever runs there.
 //!
 //! Counters of the kernel's own (context switches) work everywhere; those of the processor need one
 //! that lets itself be asked, which most virtual machines do not.
@@ -95,7 +95,7 @@ impl Event {
 pub(crate) struct Counter(Mutex<perf_event::Counter>);
 
 impl Counter {
-    /// Counts on a core from now on, whoever runs there. Needs `CAP_PERFMON`, or
+    /// Counts on a core from now on, whatever runs there. Needs `CAP_PERFMON`, or
     /// `kernel.perf_event_paranoid` below 1.
     ///
     /// # Errors

@@ -33,7 +33,7 @@ pub(crate) struct Sampled {
     pub(crate) is_kernel: bool,
 }
 
-/// Takes samples of a core, whoever runs there, from creation to drop.
+/// Takes samples of a core, whatever runs there, from creation to drop.
 pub(crate) struct Sampler(Mutex<Taken>);
 
 /// The ring, and what was taken from it.
@@ -127,7 +127,7 @@ mod tests {
         spin(core, 100_000_000);
         // Nothing more comes while they are taken out.
         sampler.0.lock().unwrap().ring.disable().unwrap();
-        // Of 1,000. A page has room for so many.
+        // Of 1,000. A page has room for this many.
         let most = 4096 / SAMPLE_BYTES;
         let count = sampler.samples().len();
         assert!((most / 2..=most).contains(&count), "{count}");

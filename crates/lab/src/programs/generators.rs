@@ -18,7 +18,7 @@ pub struct Generator {
     file: fn(&[u8]) -> Vec<u8>,
 }
 
-/// `trafgen` of the netsniff-ng tools. It takes the first core, whatever it is told.
+/// `trafgen` of the netsniff-ng tools. It takes the first core, whatever its arguments say.
 pub const TRAFGEN: Generator = Generator {
     program: "trafgen",
     needs: &[Need { program: "trafgen", package: "netsniff-ng" }, UNSHARE],

@@ -2,8 +2,7 @@
 
 use std::{fmt, fs};
 
-use crate::live::PAGES;
-use crate::pages::Reservation;
+use crate::pages::{PAGES_OF_A_START, Reservation};
 
 /// Where the kernel says how many reserved pages of 2 MiB are free, and how many DPDK takes.
 const FREE_PAGES: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages";
@@ -28,7 +27,7 @@ impl Memory {
 
     /// What who starts as a contender does gets: pages are reserved for its start.
     pub(crate) fn of_a_start() -> Self {
-        let _pages = Reservation::take(PAGES);
+        let _pages = Reservation::take(PAGES_OF_A_START);
         Self::now()
     }
 

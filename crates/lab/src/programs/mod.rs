@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Invariants:
-//! - P1: a program is ready by a fact of its own: the last line of its start, and what it has
-//!   opened by then. What it prints by a clock of its own does not count.
+//! - P1: a program is ready by its own fact: the last line of its start, and what it has
+//!   opened by then. What it prints by its own clock does not count.
 //! - P2: who takes memory of DPDK's gets reserved huge pages where they can be had, and small ones
 //!   elsewhere; all alike.
 
@@ -26,7 +26,7 @@ use std::time::Duration;
 pub use captures::{Capture, DUMPCAP, NETSNIFF, TCPDUMP};
 pub use generators::{Generator, TCPREPLAY, TRAFGEN};
 pub use memory::Memory;
-pub use open_vswitch::{Datapath, SwitchCommands};
+pub use open_vswitch::{Datapath, SwitchCommands, SwitchCores};
 pub use ours::{Ours, Report};
 pub use ready::{READY_WITHIN, Ready};
 pub use testpmd::{Device, Mode, Testpmd, Totals};

@@ -1,6 +1,6 @@
 //! Open vSwitch with its datapath in user space, by packet sockets and by DPDK.
 //!
-//! Each turn has a database and a switch of its own, in a folder that goes with it; none of the
+//! Each turn has its own database and switch, in a folder that goes with it; none of the
 //! machine's is touched.
 
 use std::time::{Duration, Instant};
@@ -38,6 +38,15 @@ pub enum Datapath {
     Dpdk,
 }
 
+/// The cores of a switch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SwitchCores<'a> {
+    /// What does not carry packets is here, where that can be told apart.
+    pub main: CoreId,
+    /// What carries packets is here; at least one.
+    pub packets: &'a [CoreId],
+}
+
 /// What has an Open vSwitch of our own pass on between v1 and w1: commands of the shell's.
 #[derive(Clone, Debug)]
 pub struct SwitchCommands {
@@ -65,13 +74,12 @@ impl Datapath {
         }
     }
 
-    /// With all files in `folder`, and the switch on `cores`, which are not none; what of it does
-    /// not carry packets is on `main`, where that can be told apart.
+    /// With all files in `folder`, and the switch on these cores.
     pub fn commands(
         self,
         folder: &str,
         memory: Memory,
-        (main, cores): (CoreId, &[CoreId]),
+        SwitchCores { main, packets }: SwitchCores<'_>,
     ) -> SwitchCommands {
         let homes = ["OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR", "OVS_SYSCONFDIR"];
         // DPDK puts its sockets and locks into this one.
@@ -83,14 +91,14 @@ impl Datapath {
         let limit_s = READY_WITHIN.as_secs();
         let control = format!("{homes} ovs-vsctl --retry --timeout={limit_s} --db=unix:{socket}");
         let main = Some(main).filter(|_| self == Self::Dpdk);
-        let words: Vec<_> = main.iter().chain(cores).map(CoreId::to_string).collect();
+        let words: Vec<_> = main.iter().chain(packets).map(CoreId::to_string).collect();
         let (program, words) = (self.program().program, words.join(","));
         let [first, second] = PORTS.map(|interface| self.port(interface));
         let errors = "get interface v1 error -- get interface w1 error";
         SwitchCommands {
             create: format!("{homes} ovsdb-tool create {database} {schema}"),
             server: format!("env {homes} ovsdb-server {database} --remote=punix:{socket}"),
-            settings: format!("{control} --no-wait init{}", self.settings(memory, main, cores)),
+            settings: format!("{control} --no-wait init{}", self.settings(memory, main, packets)),
             switch: format!("env {homes} taskset -c {words} {program} unix:{socket}"),
             ports: format!(
                 "{control} add-br br0 -- set bridge br0 datapath_type=netdev{first}{second} && \
@@ -159,7 +167,7 @@ impl Datapath {
         host: &Host,
         folder: &str,
         memory: Memory,
-        cores: (CoreId, &[CoreId]),
+        cores: SwitchCores<'_>,
     ) -> Result<Vec<Program>, String> {
         let commands = self.commands(folder, memory, cores);
         let output = format!("{folder}/ovs-output");
@@ -223,7 +231,7 @@ mod tests {
     #[test]
     fn memory_is_in_the_pages_that_are_asked_for() {
         let of = |memory| {
-            let cores = (CoreId(0), &[CoreId(1)][..]);
+            let cores = SwitchCores { main: CoreId(0), packets: &[CoreId(1)] };
             Datapath::Dpdk.commands("FOLDER", memory, cores).settings
         };
         assert!(of(Memory::Huge).contains("-m 512") && !of(Memory::Huge).contains("--no-huge"));

@@ -1,4 +1,4 @@
-//! What says that a program is ready: facts of its own, none of a clock.
+//! What says that a program is ready: its own facts, none of a clock.
 
 use std::fs;
 use std::time::Duration;

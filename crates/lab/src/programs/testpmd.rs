@@ -112,7 +112,7 @@ impl Testpmd {
     /// it takes to start, and ends it. The last of them, behind a key: `Rx-pps:` or `Tx-pps:`.
     ///
     /// # Errors
-    /// It cannot be started, or ended before it had shown so many: what it printed.
+    /// It cannot be started, or ended before it had shown this many seconds: what it printed.
     pub fn rate_after(&self, seconds: usize, memory: Memory, key: &str) -> Result<f64, String> {
         let command = self.command(memory);
         let script =

@@ -2,7 +2,7 @@
 //!
 //! A file has what it needs to be read alone: title, names, units, and below it where and when it
 //! was measured and whether something speaks against it. It is drawn as narrow as a phone, so that
-//! it is not shrunk there and two stand beside each other on a desk; and on a ground of its own,
+//! it is not shrunk there and two stand beside each other on a desk; and on its own ground,
 //! because a page may be dark where its reader's system is not.
 
 use super::canvas::Width;

@@ -225,7 +225,7 @@ fn list(page: &mut String, lines: &[String]) {
     page.push_str("</ul>\n");
 }
 
-/// The pictures of the record, and a word where there is none of its own chart.
+/// The pictures of the record, and a word where its own chart has none.
 fn charts(page: &mut String, number: usize, record: &Record) {
     let sets = drawn::sets(record);
     if !sets.iter().any(|set| set.suffix.is_empty()) {

@@ -67,7 +67,7 @@ pub fn csv(collection: &Collection) -> String {
     csv::table(collection)
 }
 
-/// Each chart as a file of its own.
+/// Each chart as its own file.
 pub fn charts(collection: &Collection) -> Vec<ChartFile> {
     files::all(collection)
 }

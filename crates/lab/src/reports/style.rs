@@ -2,7 +2,7 @@
 //!
 //! The colours are those of Okabe and Ito, which people with any of the common kinds of colour
 //! blindness tell apart; the ones that are too faint on white come last, and on black they are
-//! lightened. Since a printer may know only black, each series has a sign and dashes of its own.
+//! lightened. Since a printer may know only black, each series has its own sign and dashes.
 
 /// How many series differ in colour, sign and dashes before they repeat.
 const LOOKS: usize = 8;
@@ -62,7 +62,7 @@ pub(super) fn page() -> String {
     [PALETTE, PAGE, PICTURE, FITTING].concat()
 }
 
-/// The style sheet of a picture that is a file of its own.
+/// The style sheet of a picture that is its own file.
 pub(super) fn picture() -> String {
     [
         PALETTE,

@@ -39,7 +39,7 @@ pub(super) struct Picture {
 }
 
 impl Picture {
-    /// A file of its own, with a style sheet in it.
+    /// A file by itself, with a style sheet in it.
     pub(super) fn alone(&self, style: &str) -> String {
         let Self { width, height, body, .. } = self;
         let [title, description] = [&self.title, &self.description].map(|text| escape::html(text));

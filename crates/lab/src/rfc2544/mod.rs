@@ -25,6 +25,7 @@ use std::fmt::Display;
 use std::fs;
 
 use burstline_sys::affinity::{CoreId, allowed_cores};
+use burstline_wire::ethernet::GAP_BYTES;
 
 pub use plan::{Plan, RFC_TRIAL, Test};
 pub use search::{Burst, Limited, Step, Throughput};
@@ -32,7 +33,7 @@ pub use size::{Asked, Found};
 pub use tester::Trial;
 pub(crate) use tester::{Ends, TrialLoad};
 
-use crate::contenders::{Adapter, Job, LINE_BYTES, Live, Sample};
+use crate::contenders::{Adapter, Job, Live, Sample};
 use crate::live::Road;
 use crate::scenario::{Scenario, Work};
 use size::Task;
@@ -74,7 +75,7 @@ pub(crate) fn check(scenario: &Scenario) -> Result<(), String> {
 
 /// Frames of this many bytes, FCS included, that fill a link in a second.
 fn line_pps(link_gbps: f64, size: u32) -> f64 {
-    link_gbps * 1e9 / f64::from((size + LINE_BYTES) * 8)
+    link_gbps * 1e9 / f64::from((size + GAP_BYTES) * 8)
 }
 
 /// Has a contender tested between the two cables of a road.

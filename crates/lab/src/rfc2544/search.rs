@@ -100,7 +100,7 @@ pub(super) fn throughput(
 ) -> Result<Throughput, String> {
     let mut found = Throughput::default();
     let (mut whole_pps, mut lossy_pps) = (0.0, line_pps);
-    // What the lowest trial with losses lost of its own, and how it was.
+    // Whether the receiver lost packets in the lowest trial with losses.
     let mut is_receivers_fault = false;
     let mut next_pps = line_pps;
     let mut stride = 2.0 * resolution;
@@ -190,7 +190,7 @@ pub(super) fn back_to_back(
 mod tests {
     use super::*;
 
-    /// A device that passes this many frames a second, and a generator that makes so many.
+    /// A device that passes this many frames a second, and a generator that makes as many.
     fn device(passes_pps: f64, makes_pps: f64) -> impl FnMut(f64) -> Result<Trial, String> {
         move |asked_pps: f64| {
             let offered_pps = asked_pps.min(makes_pps);

@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use burstline_engine::{Integrity, Threads};
 use burstline_sys::affinity::CoreId;
+use burstline_wire::ethernet::GAP_BYTES;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::search::{self, Burst, Limited, Step, Throughput};
 use super::tester::{Ends, Tester, Trial, TrialLoad};
 use super::{Plan, Test, line_pps};
-use crate::contenders::{Job, LINE_BYTES, Sample, enter_latency};
+use crate::contenders::{Job, Sample, enter_latency};
 use crate::contest::go_on;
 use crate::distribution::latency_json;
 use crate::reports::numbers::value;
@@ -52,7 +53,7 @@ pub struct Found {
 pub struct Asked<'a> {
     /// What is tested, and how.
     pub plan: &'a Plan,
-    /// Is told of each trial when it begins, and the rest of the line when it ends.
+    /// Gets the line of each trial when it begins, and the rest of it when it ends.
     pub tell: fn(&str),
 }
 
@@ -108,7 +109,7 @@ impl Task {
             let pps = highest.pps;
             highest_pps = highest.offered_most_pps.min(line_pps);
             highest.line_percent = pps * 100.0 / line_pps;
-            highest.line_bits_per_s = pps * f64::from((self.size + LINE_BYTES) * 8);
+            highest.line_bits_per_s = pps * f64::from((self.size + GAP_BYTES) * 8);
             found.throughput = Some(highest);
             if plan.wants(Test::Latency) && pps > 0.0 {
                 let timed = trial(Test::Latency, at(pps))?;

@@ -70,7 +70,7 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// So many frames, sent at a rate, and those of them that came.
+    /// This many frames, sent at a rate, and those of them that came.
     pub(crate) fn new(offered_pps: f64, sent: u64, received: u64) -> Self {
         let lost = sent - received;
         let lost_percent = lost as f64 * 100.0 / sent.max(1) as f64;
@@ -205,7 +205,8 @@ impl Tester<'_> {
         let (lost_before, received_before) = (self.receiver.lost(), self.receiver.received());
         let mut sent = self.send(load)?;
         for _ in 0..AGAIN {
-            // Whoever had no core all along says nothing of the device. The flag carries no memory.
+            // A generator that had no core all along says nothing of the device. The flag carries
+            // no memory.
             if sent.report.total.offered > 0 || self.stop.load(Relaxed) {
                 break;
             }

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Objects are those of [`super::scattered`]. A worker's pointers wait until there are 32, which
-//! costs time to whoever waits and is the cheapest for both cores; what is left goes at the end.
+//! costs time to the waiting side and is the cheapest for both cores; what is left goes at the end.
 //! The workers have their turns on one core: several threads there would only fight over it.
 
 use std::hint::spin_loop;

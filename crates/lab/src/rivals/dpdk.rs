@@ -3,7 +3,7 @@
 //! ```text
 //! ../../rivals-dpdk/pipeline.c   producer -> ring -> consumer
 //! ../../rivals-dpdk/balance.c    a pointer ring for each worker
-//! ../../rivals-dpdk/balance_live.c  the same on a driver's packets, a program of its own
+//! ../../rivals-dpdk/balance_live.c  the same on a driver's packets, its own program
 //! ../../rivals-dpdk/merge.c      four ports -> merger -> memcpy into one memory
 //! ../../rivals-dpdk/device.c     what a driver brings, for pipeline and merge
 //! ```
@@ -27,8 +27,7 @@ use super::staged::cpu_ns;
 use super::{BURST, Run};
 use crate::arena::Arena;
 use crate::lines::{self, LINES, Line};
-use crate::live::PAGES;
-use crate::pages::Reservation;
+use crate::pages::{PAGES_OF_A_START, Reservation};
 use crate::threads::{Cores, run_together};
 use crate::traffic::Traffic;
 
@@ -37,7 +36,7 @@ pub const SLOTS: u32 = 1024;
 
 /// The largest burst of a [`Pipeline`]. Source: BURST_MOST of rivals.h.
 const BURST_MOST: u32 = 256;
-/// Of EAL's memory, as testpmd is told to take.
+/// Of EAL's memory, as testpmd takes by its arguments.
 const MEMORY_MIB: u32 = 512;
 
 /// Bytes of the memory that packets are merged into: as large as our log.
@@ -170,7 +169,7 @@ unsafe extern "C" {
 /// As a sentence.
 pub fn start() -> Result<(), String> {
     // What EAL takes when it starts it keeps, as long as this process lives.
-    let _pages = Reservation::take(PAGES);
+    let _pages = Reservation::take(PAGES_OF_A_START);
     let options = EalOptions { memory_mib: Some(MEMORY_MIB), ..EalOptions::default() };
     start_eal(&options).map_err(|error| error.to_string())
 }

@@ -39,7 +39,7 @@ pub struct Run {
     pub sum: u64,
 }
 
-/// An index of a ring on a cache line of its own. (128 bytes: the prefetcher fetches pairs.)
+/// An index of a ring on its own cache line. (128 bytes: the prefetcher fetches pairs.)
 #[repr(align(128))]
 #[derive(Debug, Default)]
 pub(crate) struct Index(pub(crate) AtomicU32);

@@ -19,16 +19,17 @@ use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
+use burstline_sys::prefetch::LINE_BYTES;
+
 use super::{BURST, Run};
 use crate::arena::Arena;
 use crate::threads::{Cores, run_together};
 
-const LINE_BYTES: usize = 64;
 const DESC_BYTES: usize = 16;
 
 type Piece = [u64; 2];
 
-/// A number on lines of its own.
+/// A number on its own lines.
 #[repr(align(128))]
 #[derive(Default)]
 struct Mark(AtomicU64);

@@ -9,8 +9,8 @@
 //! resets both lines (`rte_pktmbuf_reset`), giving it back looks at the references in the first and
 //! the chain in the second (`rte_pktmbuf_prefree_seg`). [`super::lean`] does without all that.
 //!
-//! Who owns what when: an object belongs to whoever took it from the pool or pulled its pointer,
-//! until it is pushed or given back. The rings order the two sides' accesses.
+//! Who owns what when: an object belongs to the thread that took it from the pool or pulled its
+//! pointer, until it is pushed or given back. The rings order the two sides' accesses.
 
 use std::hint::spin_loop;
 
@@ -82,7 +82,7 @@ pub(crate) unsafe fn unchain(object: Address) {
 #[inline]
 pub(crate) unsafe fn fill(object: Address, header_bytes: usize, traffic: &Traffic, counter: u32) {
     // SAFETY: the caller's promise.
-    unsafe { fill_flow(object, header_bytes, traffic, (counter, traffic::hash_of(counter))) };
+    unsafe { fill_flow(object, header_bytes, traffic, counter, traffic::hash_of(counter)) };
 }
 
 /// Takes one object into use and fills it with packet `counter`, whose flow's hash is `hash`.
@@ -94,7 +94,7 @@ pub(crate) unsafe fn receive(object: Address, traffic: &Traffic, counter: u32, h
     // SAFETY: the caller's promise.
     unsafe { reset(object) };
     // SAFETY: the caller's promise.
-    unsafe { fill_flow(object, HEADER_BYTES, traffic, (counter, hash)) };
+    unsafe { fill_flow(object, HEADER_BYTES, traffic, counter, hash) };
 }
 
 /// As [`fill`], with a hash.
@@ -106,7 +106,8 @@ unsafe fn fill_flow(
     object: Address,
     header_bytes: usize,
     traffic: &Traffic,
-    (counter, hash): (u32, u32),
+    counter: u32,
+    hash: u32,
 ) {
     // SAFETY: the data follow the header within the object.
     let data = unsafe { object.0.add(header_bytes) };
@@ -162,8 +163,10 @@ pub fn hand_off<P, C>(
     cores: Cores,
     traffic: &Traffic,
     packets: u64,
-    (pool, caches): (&Pool<'_>, &mut Caches),
-    (mut push, mut pull): (P, C),
+    pool: &Pool<'_>,
+    caches: &mut Caches,
+    mut push: P,
+    mut pull: C,
 ) -> Run
 where
     P: Push<Address> + Send,

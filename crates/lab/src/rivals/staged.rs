@@ -46,7 +46,7 @@ pub struct Entry {
 
 /// What the copying stage has written.
 pub struct Output<'a> {
-    /// The first byte of so many, which are this output's alone.
+    /// The first byte of a run of them, which is this output's alone.
     bytes: Address,
     arena: PhantomData<&'a ()>,
     /// Of a packet, and of the room that it has here.

@@ -22,6 +22,7 @@ pub mod doubts;
 mod fields;
 mod file;
 pub mod machine;
+mod options;
 mod placement;
 mod points;
 pub mod run;
@@ -91,7 +92,7 @@ pub struct Scenario {
 pub enum Rate {
     /// As fast as the generator makes them.
     Max,
-    /// So many a second.
+    /// This many a second.
     PerSecond(u64),
 }
 

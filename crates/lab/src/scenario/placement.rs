@@ -58,7 +58,7 @@ impl Placement {
     /// Finds the cores on this machine.
     ///
     /// # Errors
-    /// There are not so many: the rest of a sentence after "because".
+    /// There are not as many: the rest of a sentence after "because".
     pub fn find(&self, workers: usize) -> Result<Places, String> {
         let allowed = allowed_cores().map_err(|error| error.to_string())?;
         let nodes = Topology::read().map(|topology| topology.nodes).unwrap_or_default();

@@ -2,7 +2,6 @@
 
 mod distance;
 mod limit;
-mod options;
 mod rows;
 
 use std::sync::atomic::Ordering::Relaxed;
@@ -10,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use distance::Look;
 use limit::Limit;
-pub use options::{Options, adjusted, check};
 
+pub use super::options::{Options, adjusted, check};
 use super::points::{Point, words};
 use super::{Begun, Places, Scenario, Work, doubts, machine, simulate};
 use crate::contenders::{self, Adapter, Job, Sample};
@@ -26,7 +25,7 @@ pub const FAILED: &str = "it failed: ";
 pub struct Progress {
     /// Turns that are done.
     pub done: usize,
-    /// Of so many.
+    /// Of this many.
     pub total: usize,
     /// By the time that turns took so far.
     pub left: Option<Duration>,
@@ -283,7 +282,7 @@ impl<'a> Run<'a> {
         found.next().cloned().unwrap_or_default()
     }
 
-    /// Those of a contender in its first turn, where it has processes of its own.
+    /// Those of a contender in its first turn, where it has processes.
     fn pages(&self, contender: &str) -> Option<Pages> {
         let number =
             self.entrants.iter().position(|entrant| entrant.adapter.name() == contender)?;

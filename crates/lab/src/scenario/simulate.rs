@@ -1,7 +1,7 @@
 //! Instructions and misses of caches and TLB of contenders in memory, where no counter of the
 //! processor's can be had: each once more under cachegrind.
 //!
-//! A row's point becomes a scenario of its own, which this program runs under valgrind for a few
+//! A row's point becomes its own scenario, which this program runs under valgrind for a few
 //! packets and for more. The difference is the work of the packets between.
 
 use std::fs;
@@ -11,9 +11,9 @@ use super::{Scenario, Work};
 use crate::contest::go_on;
 use crate::instructions::{self, Level, Simulated};
 use crate::record::{Metric, Record, Row, Status};
-use crate::scenario::run::Options;
+use crate::scenario::options::Options;
 
-/// Packets of both runs: the second has so many that the start of the program is nothing beside.
+/// Packets of both runs: the second has enough to make the program's start negligible.
 const FEW: u64 = 1 << 14;
 const MORE: u64 = FEW + (1 << 16);
 

@@ -35,7 +35,7 @@ use reader::Account;
 /// The option that makes this program a reader.
 pub const READER_OPTION: &str = "--as-reader";
 
-/// A log with its writer, published in a directory of its own.
+/// A log with its writer, published in its own directory.
 pub struct Shared {
     readers: Vec<OtherReader>,
     writer: Writer,
@@ -95,7 +95,8 @@ impl Shared {
     pub fn run(
         &mut self,
         cores: Cores,
-        (traffic, received): (&Traffic, Option<&Frames>),
+        traffic: &Traffic,
+        received: Option<&Frames>,
         packets: u64,
         listening: usize,
     ) -> Result<SharedRun, String> {

@@ -1,4 +1,4 @@
-//! The other process: reads as it is told, and says what it read.
+//! The other process: reads as its arguments say, and prints what it read.
 
 use std::hint::spin_loop;
 use std::io::{self, BufRead, Write};

@@ -53,7 +53,7 @@ fn is_installed() -> bool {
     version.is_ok_and(|status| status.success())
 }
 
-/// Runs Chromium on a file, with a profile of its own, offline.
+/// Runs Chromium on a file, with its own profile, offline.
 fn chromium(folder: &Folder, page: &Path, flags: &[&str]) -> String {
     let profile = folder.path().join("profile");
     let output = Command::new("timeout")

@@ -89,7 +89,7 @@ fn the_documents_figures_stand_beside_ours_even_where_nothing_ran() {
     let zc = figures.lines().find(|line| line.contains(">pf_ring-zc<")).unwrap();
     assert!(zc.contains("<td>not run</td><td class=\"said\">14.03</td>"), "{zc}");
     let why = "pf_ring-zc: not run because PF_RING ZC needs the kernel module";
-    assert_eq!(page.matches(why).count(), 1, "each reason is told once");
+    assert_eq!(page.matches(why).count(), 1, "each reason is printed once");
     assert!(page.contains("testpmd in D0: 11.62"), "and are in the chart");
 }
 

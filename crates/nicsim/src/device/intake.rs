@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use burstline_log::Burst;
 
-use super::Frame;
 use super::queue::ReceiveQueue;
+use crate::fifo::Frame;
 use crate::meter::Meter;
 use crate::rss::Spreader;
 
@@ -15,7 +15,7 @@ pub(super) struct Arrivals<'a> {
     pub(super) queues: &'a mut [ReceiveQueue],
     pub(super) spreader: &'a mut Spreader,
     pub(super) meter: &'a mut Meter,
-    /// Whether frames are hashed, and whether more than that is told of them.
+    /// Whether frames are hashed, and whether more than that is reported.
     pub(super) wishes: (bool, bool),
     pub(super) longest: usize,
     /// Numbers of frames for which the link is down; empty if none of these is among them.

@@ -14,8 +14,8 @@ use std::sync::Arc;
 
 use burstline_log::{Burst, FACTS_BYTES, HEAD_BYTES, Head};
 
-use super::Frame;
 use crate::descriptor::buffer_of;
+use crate::fifo::Frame;
 use crate::memory::{HostMemory, LINE_BYTES};
 use crate::meter::Meter;
 use crate::ring::Ring;

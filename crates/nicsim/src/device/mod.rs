@@ -30,7 +30,6 @@ use std::sync::{Mutex, PoisonError};
 
 use burstline_sys::clock;
 
-use crate::descriptor::Metadata;
 use crate::line::Line;
 use crate::meter::{BusAccount, Meter};
 use crate::rss::Spreader;
@@ -45,14 +44,6 @@ const BATCH: u64 = 256;
 
 /// Steps after which the bus account is shown, however busy the device is.
 const SHOWN_EVERY: u32 = 1024;
-
-/// A frame on its way in.
-pub(crate) struct Frame<'a> {
-    pub(crate) bytes: &'a [u8],
-    /// What the device knows of it, but its length; nothing where that goes nowhere.
-    pub(crate) metadata: Metadata,
-    pub(crate) time_ns: u64,
-}
 
 /// What others tell the device, and see of it.
 #[derive(Default)]

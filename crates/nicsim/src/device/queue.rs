@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use burstline_log::Burst;
 
-use super::Frame;
 use super::logs::Logs;
 use super::rings::Rings;
 use crate::counters::{ReceiveCounts, Shown};
 use crate::fifo::Fifo;
+use crate::fifo::Frame;
 use crate::meter::Meter;
 use crate::trace::Trace;
 

@@ -19,9 +19,9 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 use burstline_log::Burst;
 use burstline_sys::prefetch;
 
-use super::Frame;
 use crate::Mode;
 use crate::descriptor::{Metadata, Words, buffer_of};
+use crate::fifo::Frame;
 use crate::memory::HostMemory;
 use crate::meter::Meter;
 use crate::pcie::DESCRIPTOR_BYTES;

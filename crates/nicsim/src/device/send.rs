@@ -146,7 +146,7 @@ impl SendRing {
     fn take(&mut self, piece: &Outgoing, wire: &mut dyn Wire, line: &mut Line, meter: &mut Meter) {
         let length = usize::from(piece.length);
         meter.piece_down(length);
-        // SAFETY: the driver leaves a buffer alone from the doorbell until it is told that the
+        // SAFETY: the driver leaves a buffer alone from the doorbell until it learns that the
         // device has passed its descriptor (D1).
         let bytes = unsafe { self.memory.bytes(piece.address, length) };
         if !piece.is_last {

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The driver polls the pointer. Of each head below it, it makes a desc; it publishes these as
-//! any writer of a log does, and lends them by a reader of its own. So others can read along, and a
+//! any writer of a log does, and lends them by its own reader. So others can read along, and a
 //! second card can send from the same segment.
 //!
 //! Invariants:

@@ -1,7 +1,7 @@
 //! Buffers that are out of a driver's hands: each is one value, which cannot be copied, so that
 //! what it stands for has one owner.
 
-/// One buffer's part of a packet, handed on. Whoever has it has the buffer; one that is dropped is
+/// One buffer's part of a packet, handed on. Its holder has the buffer; one that is dropped is
 /// lost to its ring.
 #[derive(Debug)]
 #[must_use = "its buffer is lost if it is not returned"]

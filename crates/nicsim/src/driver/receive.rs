@@ -147,7 +147,7 @@ impl Receiver {
         }
     }
 
-    /// So many packets were taken by [`scattered`](Self::scattered).
+    /// This many packets were taken by [`scattered`](Self::scattered).
     pub fn count(&mut self, packets: u64) {
         self.taken += packets;
     }

@@ -25,7 +25,7 @@ pub struct Transmitter {
     ring: Arc<Ring>,
     memory: Arc<HostMemory>,
     control: Arc<Control>,
-    /// Buffers of its own, one a descriptor; `None` where packets lie elsewhere.
+    /// Its own buffers, one for each descriptor; `None` where packets lie elsewhere.
     own: Option<OwnBuffers>,
     /// Parts that lie elsewhere, oldest first, and how many of their descriptors came back.
     parts: VecDeque<Waiting>,
@@ -164,7 +164,7 @@ impl Transmitter {
     /// Copies a packet and writes its descriptors.
     ///
     /// # Panics
-    /// If there is no [room](Self::room) for them, or it has no buffers of its own.
+    /// If there is no [room](Self::room) for them, or it has no buffers itself.
     pub fn copy(&mut self, packet: &[u8]) {
         let wanted = self.descriptors(packet.len()).unwrap_or(u32::MAX);
         assert!(self.room(wanted) >= wanted, "no room for {} bytes", packet.len());

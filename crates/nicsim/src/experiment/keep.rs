@@ -59,7 +59,7 @@ impl Keeping {
 /// What is kept.
 #[derive(Clone, Copy, Debug)]
 pub struct Retention<'a> {
-    /// One packet in so many, at least 1.
+    /// One packet in this many, at least 1.
     pub every: u64,
     /// Until this many packets have come after it.
     pub span: u64,

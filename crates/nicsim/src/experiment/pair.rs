@@ -1,4 +1,4 @@
-//! Two cards that run: each device has a thread of its own, and what comes in by one card leaves by
+//! Two cards that run: each device has its own thread, and what comes in by one card leaves by
 //! the other, from where it was received.
 //!
 //! ```text

@@ -52,7 +52,7 @@ impl Cost {
         self.payload + self.padding + self.header + self.framing
     }
 
-    /// So many of the same.
+    /// This many of the same.
     #[must_use]
     pub fn times(self, count: u64) -> Self {
         Self {

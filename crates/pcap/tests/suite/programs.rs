@@ -104,7 +104,7 @@ fn ngrep_finds_the_same() {
 fn ndpi_detects_the_same() {
     let live = ["-v", "1", "-i", DEVICE];
     let from_file = ["-v", "1", "-i", "file.pcap"];
-    // From the protocols on it speaks of packets; before, of its own times.
+    // From the protocols on it speaks of packets; before, of its times.
     let protocols = |_: &Folder, said: String| {
         let (_, found) = said.split_once("Detected protocols:").expect("a summary");
         let found = found.split("\n\n").next().unwrap_or_default();

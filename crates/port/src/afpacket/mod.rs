@@ -9,7 +9,7 @@
 //!
 //! To send by, see `sink`.
 //!
-//! `fd=N` is for a process without rights: whoever starts it leaves it an open descriptor of
+//! `fd=N` is for a process without rights: its starter leaves it an open descriptor of
 //! `socket(AF_PACKET, SOCK_RAW, 0)`, and nothing else needs any.
 //!
 //! The ring is the port's queue: while the log is full, packets stay in it, and what it has no

@@ -5,7 +5,7 @@
 //! over. What the kernel finds wrong is `tx_rejected`.
 //!
 //! `bypass=off` sends them through the queueing discipline. Then "sent" means that it took them:
-//! what it drops later, for instance for want of a carrier, is in its counters alone, and a note
+//! what it drops later, for instance without a carrier, is in its counters alone, and a note
 //! says so.
 
 use std::io;

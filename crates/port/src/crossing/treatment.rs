@@ -133,7 +133,7 @@ impl Treatment {
     }
 }
 
-/// The sum of all bytes, in words of eight where there are so many.
+/// The sum of all bytes, in words of eight where there are that many.
 fn sum(packet: &[u8]) -> u64 {
     let sum = |bytes: &[u8]| bytes.iter().map(|&byte| u64::from(byte)).sum::<u64>();
     // Lanes that do not carry into each other let the compiler take many bytes at a time.

@@ -8,7 +8,7 @@
 //! Devices that are alike receive into one pool, unless `pool=` says how large one's own is to be:
 //! of two bursts that follow each other the second gets the mbufs of the first, from the cache.
 //!
-//! Queue i of A goes to queue i of B; each pair is a crossing of its own, to be run by one thread.
+//! Queue i of A goes to queue i of B; each pair is its own crossing, to be run by one thread.
 //! While B has no room nothing is taken from A, whose device then counts what it misses; when B
 //! has stood still for `wait_ms` of its address, what waits is lost to it.
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use burstline_dpdk::Device;
+use burstline_dpdk::{Device, DeviceRequest};
 
 use super::settings::{self, Settings};
 use super::sink::DpdkSink;
@@ -37,7 +37,8 @@ fn open(address: &Address) -> Result<(Settings, Arc<Device>), PortError> {
 /// Both ends of a bounce, which receive into one pool if they are alike.
 pub(super) fn open_both(ends: [&Address; 2]) -> Result<[(Settings, Arc<Device>); 2], PortError> {
     let [first, second] = [settings::parse(ends[0])?, settings::parse(ends[1])?];
-    let options = [&first, &second].map(|end| (&end.device, &end.eal));
-    let [device, beside] = Device::open_both(options[0], options[1])?;
+    let one = DeviceRequest { options: &first.device, eal: &first.eal };
+    let other = DeviceRequest { options: &second.device, eal: &second.eal };
+    let [device, beside] = Device::open_both(&one, &other)?;
     Ok([(first, device), (second, beside)])
 }

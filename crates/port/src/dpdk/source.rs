@@ -319,7 +319,7 @@ impl Source for DpdkSource {
     }
 
     /// As `receive`; the packets stay in their mbufs, and a burst is one of the device. One that
-    /// lies in several mbufs is a burst of its own, and put together. Cost: one look at the clock
+    /// lies in several mbufs is its own burst, and put together. Cost: one look at the clock
     /// a burst, or, where times may be shared, four.
     fn lend<'a>(
         &'a mut self,

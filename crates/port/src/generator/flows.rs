@@ -13,8 +13,8 @@ use super::flow::{Flow, Moment, Numbered, Place};
 use super::headers::{Shape, complete, headers};
 use super::line::Line;
 use super::recipe::{Content, Pattern, Recipe};
-use super::sizes::FCS_BYTES;
 use crate::{OpenOptions, PortError, PortState, file};
+use burstline_wire::ethernet::FCS_BYTES;
 
 /// What is true of all packets of a call: time, in ns since 1970, and interface.
 #[derive(Clone, Copy)]

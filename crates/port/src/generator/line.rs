@@ -12,14 +12,12 @@
 //! and the time are added: no pass over bytes, no branch but for room.
 
 use burstline_log::{PACKET_ALIGNMENT, Slot};
+use burstline_sys::prefetch::LINE_BYTES;
 use burstline_wire::checksum::fold;
 use burstline_wire::mark;
 
 use super::flow::{Flow, Moment, NUMBER_AT};
 use super::headers::transport_checksum;
-
-/// Bytes that a packet has with what is behind it in a log.
-const LINE_BYTES: usize = 64;
 
 /// Lengths of packets that fill a line.
 const LENGTHS: std::ops::RangeInclusive<u32> =

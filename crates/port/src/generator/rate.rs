@@ -1,12 +1,9 @@
 //! How fast: what was asked for, in packets a second.
 
+use burstline_wire::ethernet::GAP_BYTES;
 use burstline_wire::grammar::{GrammarError, Rate};
 
 use crate::{AddressError, Values};
-
-/// Bytes that a frame takes on the line beyond itself: preamble 8, gap 12.
-/// Source: IEEE 802.3, 3.1.1 and 4.4.2.
-pub(crate) const LINE_BYTES: f64 = 20.0;
 
 /// Thousandths of packets a second of the times of packets, where no rate says otherwise.
 const DEFAULT_RATE_MILLI: u64 = 1_000_000_000;
@@ -31,7 +28,7 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// So many packets a second, in `burst`s of at least 1.
+    /// This many packets a second, in `burst`s of at least 1.
     pub(crate) fn of(packets_per_s: f64, burst: u64) -> Self {
         let rate_milli = (packets_per_s * 1e3).clamp(1.0, RATE_MILLI_MOST).round() as u64;
         Self { rate_milli, burst, is_rated: true, is_paced: true }
@@ -48,7 +45,7 @@ impl Pace {
             }
         };
         let link = parse_link(values)?;
-        let line_bits = (mean_bytes + LINE_BYTES) * 8.0;
+        let line_bits = (mean_bytes + f64::from(GAP_BYTES)) * 8.0;
         let packets_per_s = match (typed, link) {
             (None, _) => None,
             (Some(Rate::Packets(rate)), _) => Some(rate),
@@ -92,7 +89,7 @@ fn check(
     if !(1.0..=RATE_MILLI_MOST).contains(&(rate * 1e3).round()) {
         let reason = format!(
             "that is {rate:.6} packets/s of {:.0} bytes; a rate is from 0.001 to 1G packets/s",
-            line_bits / 8.0 - LINE_BYTES
+            line_bits / 8.0 - f64::from(GAP_BYTES)
         );
         return Err(wrong_rate(values, reason));
     }
@@ -103,7 +100,7 @@ fn check(
             let reason = format!(
                 "that is {gigabits:.3} Gbit/s of line rate, with frames of {:.0} bytes; the link \
                  has {:.3}",
-                line_bits / 8.0 - LINE_BYTES,
+                line_bits / 8.0 - f64::from(GAP_BYTES),
                 link / 1e9
             );
             Err(wrong_rate(values, reason))

@@ -1,14 +1,12 @@
 //! How long frames are.
 
+use burstline_wire::ethernet::FCS_BYTES;
 use burstline_wire::grammar::{Bounds, Quantity};
 
 use crate::{AddressError, Values};
 
 /// The shortest and the longest frame, FCS included.
 const SIZES: std::ops::RangeInclusive<u32> = 64..=65_535;
-
-/// Bytes of the frame check sequence, which sizes include and packets do not.
-pub(super) const FCS_BYTES: u32 = 4;
 
 /// Simple IMIX: 7 frames of 64, 4 of 594, 1 of 1518 bytes.
 /// Source: RFC 6985, section 2 and the "Simple IMIX" in common use.

@@ -10,13 +10,13 @@ use super::keys::GENERATOR_KEYS;
 use super::rate::Pace;
 use super::recipe::Recipe;
 use super::schedule::Schedule;
-use super::sizes::FCS_BYTES;
 use crate::filter::UNWANTED_MOST;
 use crate::judge::Judge;
 use crate::{
     Address, Capabilities, Lent, Loss, OpenOptions, Pacing, Port, PortAccount, PortError, PortInfo,
     PortState, Received, Source, TimestampSource,
 };
+use burstline_wire::ethernet::FCS_BYTES;
 
 /// Room for one lent burst: it should stay in the second cache level.
 const LENT_BYTES: usize = 256 << 10;

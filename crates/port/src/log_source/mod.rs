@@ -12,9 +12,9 @@
 //! all attached at one moment. A log says how it ended. One whose sources had no more, or that had
 //! reached a limit, is *final*: so is the port. One that was stopped, or whose writer was killed,
 //! is read to its end, and then the port waits for the next writer of that name and goes on with
-//! what that has published from its start, as far as it still has it; how much it has not is told.
-//! What passed between the two is nobody's: it is told as the number of times, `writer_down`, and
-//! not guessed in packets.
+//! what that has published from its start, as far as it still has it; a note says how much it has
+//! not. What passed between the two is nobody's: it is reported as the number of times,
+//! `writer_down`, and not guessed in packets.
 //!
 //! Invariants:
 //! - L1: offered = published by the writer's count in control memory - where this reader started,

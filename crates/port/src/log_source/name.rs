@@ -3,10 +3,10 @@
 //! A restarted writer makes new logs. Whichever port looks first attaches to all of them, so that
 //! all start at one moment, and the others find their readers here, of every writer in turn: a port
 //! that is slow passes over none. Logs for which there is no port are let go at once, since a
-//! lossless reader that never reads would hold their writer up; and that is told.
+//! lossless reader that never reads would hold their writer up; and a note says so.
 //!
-//! A writer that was stopped just as it was found answers nobody, and whoever asks it waits for
-//! seconds: so the next one is looked for by a thread of its own.
+//! A writer that was stopped just as it was found answers nobody, and a caller that asks it waits
+//! for seconds: so the next one is looked for by a separate thread.
 
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicBool;
@@ -66,8 +66,8 @@ struct Now {
 }
 
 impl Name {
-    /// Attaches to every log that is asked for; waits for the publisher as long as it is told to,
-    /// and `stop` is not set.
+    /// Attaches to every log that is asked for; waits for the publisher as long as its address
+    /// says, and `stop` is not set.
     pub(super) fn open(
         settings: &Settings,
         stop: Option<&AtomicBool>,
@@ -140,7 +140,7 @@ impl Now {
             let look = thread::Builder::new().name("next writer".to_owned());
             // Where no thread is to be had, the next time.
             let look = look.spawn(move || {
-                // Whoever spins on our core at a priority of its own would not let us look.
+                // A thread that spins on our core at its own priority would not let us look.
                 let _ = scheduling::set_class(SchedulingClass::Normal);
                 let _ = affinity::allow(&cores);
                 Attachment::open_next(&link, &config)

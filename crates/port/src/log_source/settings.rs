@@ -68,8 +68,9 @@ impl Settings {
 /// program.
 #[expect(unsafe_code, reason = "a person's word is all that there can be: Decision 0023")]
 fn trust(values: &Values<'_>) -> Result<Trust, AddressError> {
-    // SAFETY: whoever wrote `trust=own` or `trust=anyone` has promised that the publisher keeps to
-    // the log's protocol; that this is what the words mean is said wherever they are explained.
+    // SAFETY: the user who wrote `trust=own` or `trust=anyone` has promised that the publisher
+    // keeps to the log's protocol; that this is what the words mean is said wherever they are
+    // explained.
     let (own_user, anyone) = unsafe { (Trust::own_user(), Trust::anyone()) };
     values.word("trust", [Trust::PROGRAM, Trust::NOBODY, own_user, anyone])
 }

@@ -6,7 +6,7 @@
 //!
 //! How cards send, and how packets go from one to another, is the lab's: `lab run dma`.
 //!
-//! The device has a thread of its own. `offered` is what its MAC has counted, by that thread; what
+//! The device has its own thread. `offered` is what its MAC has counted, by that thread; what
 //! it loses it names. A port is a receive queue, and all queues of a card share its device.
 //!
 //! Invariants:

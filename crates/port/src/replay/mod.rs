@@ -11,7 +11,7 @@
 //! the first packet of each is due with the last of the one before.
 //!
 //! Which sink a packet goes to is decided where its interface appears: [`Routes`] tells it by the
-//! packet's port number to whoever has the sinks.
+//! packet's port number to the owner of the sinks.
 //!
 //! Invariants:
 //! - P1: offered = lent + lost + in flight, where offered is the files' own count of what was

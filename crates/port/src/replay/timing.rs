@@ -1,11 +1,10 @@
 //! When packets of a file are due.
 
-use crate::Rate;
-use crate::generator::rate::{LINE_BYTES, Pace};
-use crate::generator::schedule::Schedule;
+use burstline_wire::ethernet::{FCS_BYTES, GAP_BYTES};
 
-/// Bytes of the frame check sequence, which files do not have.
-const FCS_BYTES: f64 = 4.0;
+use crate::Rate;
+use crate::generator::rate::Pace;
+use crate::generator::schedule::Schedule;
 
 /// What decides when packets are due.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -91,7 +90,7 @@ impl Spacing {
                     *due_ns = (*bits * 1e9 / *bits_per_s) as u64;
                 }
                 *packets += 1;
-                *bits += (f64::from(length) + FCS_BYTES + LINE_BYTES) * 8.0;
+                *bits += (f64::from(length) + f64::from(FCS_BYTES + GAP_BYTES)) * 8.0;
                 *due_ns
             }
         }

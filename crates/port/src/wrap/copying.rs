@@ -15,7 +15,7 @@ impl Held {
         Self { bytes: bytes.to_vec(), meta }
     }
 
-    /// Lends it as a burst of its own.
+    /// Lends it as its own burst.
     pub(super) fn lend<'a>(&'a self, scratch: &'a mut Scratch, first_packet: u64) -> Lent<'a> {
         scratch.clear();
         scratch.push(0, self.bytes.len() as u32, &self.meta);

@@ -77,7 +77,7 @@ impl<P: Port + ?Sized> FaultInjector<P> {
         }
     }
 
-    /// What to return at once, if this call has a fault of its own.
+    /// What to return at once, if this call has its own fault.
     fn fault_of_call(&mut self) -> Result<Option<PortState>, PortError> {
         if self.has_failed {
             return Ok(Some(PortState::Ended));

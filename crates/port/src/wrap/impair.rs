@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  port inside --lend--> each packet: at most one defect --> ready, in the order of delivery
-//!                            '-- held, until so many of its flow have passed --^
+//!                            '-- held, until as many of its flow have passed --^
 //! ```
 //!
 //! Invariant: a packet has at most one defect, so that who looks for defects can be held to the
@@ -52,7 +52,7 @@ pub struct ImpairmentCounts {
     pub corrupted: u64,
 }
 
-/// The book, for whoever wants to look into it later. Clones share it.
+/// The book, for a look into it later. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct ImpairmentTally(Arc<Mutex<ImpairmentCounts>>);
 

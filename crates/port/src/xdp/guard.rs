@@ -63,7 +63,7 @@ fn ipv4_default_routes(table: &str) -> Vec<String> {
 }
 
 /// Source: net/ipv6/route.c, rt6_info_route: destination, its length, ..., name in column 10. The
-/// kernel keeps a default route of its own, which rejects, on the loopback.
+/// kernel keeps its own default route, which rejects, on the loopback.
 fn ipv6_default_routes(table: &str) -> Vec<String> {
     let rows = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
     rows.filter(|row| row.get(1) == Some(&"00") && row.get(9).is_some_and(|&name| name != "lo"))

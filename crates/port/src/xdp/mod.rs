@@ -12,7 +12,7 @@
 //! match and leaves the others where they were.
 //!
 //! Without `@QUEUE` an address opens a port for each receive queue, all behind one program. A
-//! queue is a port of its own, `xdp:eth0@3`, with its own socket, frames and counts.
+//! queue is its own port, `xdp:eth0@3`, with its own socket, frames and counts.
 //!
 //! To send by, see `sink`.
 //!
@@ -62,7 +62,7 @@ pub(crate) fn open_sources(
     address: &Address,
     options: &OpenOptions,
 ) -> Result<Vec<Box<dyn Source>>, PortError> {
-    // A time of its own can cost a packet as much as its reception. Decision 0018.
+    // A time for each packet can cost as much as its reception. Decision 0018.
     let clock = match options.may_share_times {
         true => TimestampSource::Poll,
         false => TimestampSource::Program,

@@ -1,4 +1,4 @@
-//! The sink: a tx ring, frames of its own, and no XDP program.
+//! The sink: a tx ring, its own frames, and no XDP program.
 //!
 //! It sends by queue 0 unless told otherwise, and takes nothing from the host: without a program
 //! no packet is redirected here. In zero-copy mode the device gives the queue to the socket, in

@@ -16,7 +16,7 @@ fn start_child(bed: &Bed, wrapper: &[&str], address: &str) -> Result<Program, Be
     bed.far.start(all[0], &all[1..], &[(CHILD, address)])
 }
 
-/// Not a test of its own: what others run in another process.
+/// Not a test by itself: what others run in another process.
 #[test]
 #[ignore = "others run it"]
 fn the_child() {

@@ -71,7 +71,7 @@ fn fed(from: &str, to: &str) -> Fed {
     Fed::new(from, to)
 }
 
-/// As `fed`, in a network with a cable of their own, if they need one: net_af_xdp's queue is taken
+/// As `fed`, in a network with their own cable, if they need one: net_af_xdp's queue is taken
 /// for some time after it was closed.
 fn fed_over_interface(host: &Host, [from, to]: [&str; 2], has_cable: bool) -> Fed {
     let number = number().to_string();

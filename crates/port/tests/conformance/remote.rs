@@ -6,7 +6,7 @@
 //!            ◄────── what it took ─────
 //! ```
 //!
-//! A request is a letter, a length and so many bytes; an answer three numbers. The other process
+//! A request is a letter, a length and as many bytes; an answer three numbers. The other process
 //! lives as long as one who asks it, opens a sink at a time, and ends when its socket does.
 
 use std::env;

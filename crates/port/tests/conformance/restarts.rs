@@ -12,7 +12,7 @@ use burstline_wire::headers::LinkType;
 use crate::backends::options;
 use crate::common::Folder;
 
-/// A name with so many logs.
+/// A name with this many logs.
 fn publish(name: &str, logs: usize) -> (Publisher, Vec<Writer>) {
     let create = || {
         Log::create(LogConfig {

@@ -15,7 +15,7 @@ use crate::testpmd::Testpmd;
 /// Fewer than the smallest ring has room for.
 const PACKETS: u64 = 100;
 
-/// Sends so many, all of which the device has room for.
+/// Sends this many, all of which the device has room for.
 fn send(to: &mut dyn Sink, packets: u64) {
     let mut scratch = Scratch::new();
     let mut load = source("gen:?packets=1000&start=5", &OpenOptions::default()).unwrap();

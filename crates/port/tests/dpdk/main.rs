@@ -1,6 +1,6 @@
-//! `dpdk:` over the drivers that need no card: what goes in comes out, whoever is at the other end.
+//! `dpdk:` over the drivers that need no card: what goes in comes out, whatever the other end is.
 //!
-//! EAL is one for all tests of this program, so each test has device names of its own; and one test
+//! EAL is one for all tests of this program, so each test has its own device names; and one test
 //! runs at a time, for when no device is open all mbufs must be in their pools.
 #![cfg(feature = "dpdk")]
 

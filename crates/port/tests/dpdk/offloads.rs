@@ -18,7 +18,7 @@ fn noted(address: &str) -> Vec<String> {
 fn how_packets_are_spread_is_what_was_asked_for_and_what_the_driver_says() {
     let _alone = alone();
     for (address, said) in [
-        // This driver starts with Microsoft's key, and takes another when it is told so later.
+        // This driver starts with Microsoft's key, and takes another when it is asked to later.
         ("dpdk:net_null60?rss=on", &["rss of ip tcp udp by our key"][..]),
         ("dpdk:net_null61?queues=2&rss=symmetric", &["rss of ip tcp udp by our key", ""]),
         ("dpdk:net_null62?queues=2", &["rss of ip tcp udp by the driver's key", ""]),

@@ -21,7 +21,7 @@ fn start_child(bed: &Bed, wrapper: &[&str], address: &str) -> Program {
     bed.far.start(all[0], &all[1..], &[(CHILD, address)]).unwrap()
 }
 
-/// Not a test of its own: what others run in another process.
+/// Not a test by itself: what others run in another process.
 #[test]
 #[ignore = "others run it"]
 fn the_child() {

@@ -14,7 +14,7 @@ use crate::help::{
     open_all, wait_for,
 };
 
-/// So many flows that each of four queues gets some.
+/// Enough flows that each of four queues gets some.
 const FLOWS: u16 = 100;
 
 /// Datagrams of each flow.

@@ -73,7 +73,7 @@ fn lossless_only_where_it_is_allowed_and_only_for_so_long() {
     let lossless = LosslessReaders::For { deadline_ns: 1_000_000 };
     let allowing = PublishConfig { lossless, ..PublishConfig::new(&name) };
     let (publisher, log, mut writer) = publish(&allowing);
-    // The log has no deadline of its own: this one, which keeps up, is never demoted.
+    // The log itself has no deadline: this one, which keeps up, is never demoted.
     let own = log.attach(burstline_log::ReaderConfig {
         policy: Policy::Lossless,
         ..burstline_log::ReaderConfig::default()
@@ -114,7 +114,7 @@ fn another_version_is_told_both_numbers() {
     }
 }
 
-/// A generator of its own, so that a failure can be run again: xorshift64.
+/// A separate generator, so that a failure can be run again: xorshift64.
 struct Random(u64);
 
 impl Random {
@@ -207,7 +207,7 @@ fn a_good_one_gets_in_past_200_who_say_nothing() {
     let mut attachment = Attachment::open(&name, &AttachConfig::default()).unwrap();
     append(&mut writer, 0, 50);
     assert_eq!(read(&mut attachment.readers[0]), 50);
-    // All of them are told, whether a newcomer took their place or their second was over.
+    // All of them learn it, whether a newcomer took their place or their second was over.
     for socket in &silent {
         let (code, _, waiting) = hear(socket).unwrap().refusal();
         assert!(code == 11 && waiting <= 64, "{code} {waiting}");
@@ -228,7 +228,7 @@ fn a_user_who_connects_without_end_pushes_nobody_else_out() {
     until("it is heard within its second", || {
         let patient = connect(&name);
         let flood = as_nobody(&[], || (0..200).map(|_| connect(&name)).collect::<Vec<_>>());
-        // The first of them are told that they made room, so all of them were looked at.
+        // The first of them learn that they made room, so all of them were looked at.
         let (code, _, waiting) = hear(&flood[0]).unwrap().refusal();
         assert!(code == 11 && waiting <= 64, "{code} {waiting}");
         // Where it has gone, that must be for its second.

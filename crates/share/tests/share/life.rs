@@ -48,7 +48,7 @@ fn several_logs_are_one_name() {
     assert!(error.ends_with("it has 2 logs, and number 2 was asked for: they are counted from 0"));
 }
 
-/// Attaches to whoever publishes now where a link's publisher was.
+/// Attaches to the one that publishes now where a link's publisher was.
 fn reopen(link: &WriterLink) -> Result<Attachment, ShareError> {
     Attachment::open(&link.path().to_string_lossy(), &AttachConfig::default())
 }

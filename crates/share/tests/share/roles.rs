@@ -28,7 +28,7 @@ fn number(text: &str) -> u64 {
     text.parse().unwrap()
 }
 
-/// Publishes a log with so many packets, and ends it as told.
+/// Publishes a log with this many packets, and ends it as told.
 #[test]
 #[ignore = "another process of the tests"]
 fn publisher() {
@@ -108,7 +108,7 @@ fn starting_publisher() {
     child.wait().unwrap();
 }
 
-/// Publishes, and may open just so many descriptors more.
+/// Publishes, and may open only this many more descriptors.
 #[test]
 #[ignore = "another process of the tests"]
 fn poor_publisher() {

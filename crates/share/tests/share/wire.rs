@@ -39,7 +39,7 @@ pub(crate) fn attach(version: u16) -> Vec<u8> {
     bytes
 }
 
-/// Log 0 of `count`, epoch 1, seat 0, and so many segments.
+/// Log 0 of `count`, epoch 1, seat 0, and this many segments.
 pub(crate) fn welcome(index: u32, count: u32, window: u32) -> Vec<u8> {
     let mut bytes = header(VERSION, WELCOME);
     bytes.extend(1u64.to_le_bytes());

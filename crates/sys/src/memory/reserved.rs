@@ -11,8 +11,9 @@
 //!  number  +4    +4                                            -8
 //! ```
 //!
-//! The kernel lowers its number by free pages first, whoever waits to use them. So the machine's
-//! reservations are counted, and only the last one lowers the number, by what all have raised it.
+//! The kernel lowers its number by free pages first, even if a process waits to use them. So the
+//! machine's reservations are counted, and only the last one lowers the number, by what all have
+//! raised it.
 //!
 //! Invariants:
 //! - G1: while a reservation lives, no other one lowers the number. Each holds a shared lock on a

@@ -311,7 +311,7 @@ fn a_mapping_outlives_its_region() {
     assert_eq!((read(&attached, 5), read(&within, 5)), (5, 5));
 }
 
-/// Not a test of its own: the process that the next test kills.
+/// Not a test by itself: the process that the next test kills.
 #[test]
 fn hold_huge_pages_until_killed() {
     if std::env::var_os("BURSTLINE_HOLD_HUGE_PAGES").is_none() {

@@ -196,7 +196,7 @@ impl Tap {
     /// anybody can see. Cost: up to six system calls.
     ///
     /// # Errors
-    /// What the kernel says, other than that it is gone.
+    /// What the kernel says, unless it is gone.
     pub fn link_state(&self) -> io::Result<LinkState> {
         match requests::is_attached(&self.queues[0]) {
             Ok(true) => {}

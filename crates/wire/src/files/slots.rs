@@ -3,9 +3,9 @@
 //! ```text
 //!  section's start + k * S            judge: checksum, sequence, first packet
 //!  | slot k                           |
-//!    sound     its packets are Checked; a gap in the numbers before it is told
+//!    sound     its packets are Checked; a gap in the numbers before it is reported
 //!    torn      what an earlier write of the slot left whole is Checked, the rest is passed
-//!    broken    packets that its worklist names are Doubtful; how many are missing is told later
+//!    broken    packets that its worklist names are Doubtful; how many are missing comes later
 //!    cut       the file ends here: packets are Unchecked
 //! ```
 //!

@@ -32,6 +32,7 @@ pub mod protocol;
 mod fast;
 mod ip;
 mod link;
+mod link_type;
 mod transport;
 mod walk;
 
@@ -39,7 +40,8 @@ mod walk;
 mod tests;
 
 pub use ip::EXTENSIONS_MAX;
-pub use link::{LinkType, TAGS_MAX};
+pub use link::TAGS_MAX;
+pub use link_type::LinkType;
 
 use walk::Walk;
 

@@ -6,7 +6,7 @@
 
 use std::io;
 
-use super::{Attached, XdpMode};
+use super::mode::{Attached, XdpMode};
 use burstline_sys::netlink::{self, find, malformed, word};
 
 const LINK_BYTES: usize = 16;

@@ -306,8 +306,7 @@ fn a_link_holds_its_program_and_no_other_until_it_is_dropped() {
             assert_eq!(program_id, id);
         }
         drop(link);
-        // A child that another test starts just now has the descriptor, too, until it is a program
-        // of its own.
+        // A child that another test starts just now has the descriptor, too, until it execs.
         let start = Instant::now();
         while attached_program(LOOPBACK).unwrap().is_some() {
             assert!(start.elapsed() < Duration::from_secs(20), "the link still holds it");

@@ -55,7 +55,7 @@ impl BurstInjector {
     /// How the interface is now. Cost: five system calls.
     ///
     /// # Errors
-    /// What the kernel says, other than that the interface is gone.
+    /// What the kernel says, unless the interface is gone.
     pub fn link_state(&self) -> io::Result<LinkState> {
         LinkState::of(&self.questions, self.interface.index)
     }

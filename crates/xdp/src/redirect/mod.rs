@@ -164,7 +164,7 @@ impl Redirect {
 
     /// A queue's packets go to the host from now on. The last queue takes the program off.
     pub fn leave(&self, queue: u32) {
-        // It fails where there is nothing to empty, or, before Linux 5.19, for want of privilege:
+        // It fails where there is nothing to empty, or, before Linux 5.19, without the privilege:
         // then packets come until the program is off.
         let _ = self.sockets.delete(&queue.to_ne_bytes());
         let mut link = self.link.lock().unwrap_or_else(PoisonError::into_inner);

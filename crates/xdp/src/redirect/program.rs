@@ -4,8 +4,8 @@
 //! R6 context    R9 this core's counters of the queue: seen, redirected, passed
 //! ```
 //!
-//! Counters are plain words: a program runs to its end on its core, and each core has a cache line
-//! of its own for each queue. They lie in one value of one array map, so that an address is an
+//! Counters are plain words: a program runs to its end on its core, and each core has its
+//! own cache line for each queue. They lie in one value of one array map, so that an address is an
 //! addition, and this process reads them as memory.
 
 use burstline_sys::filter::Instruction as ClassicInstruction;
@@ -19,7 +19,7 @@ use crate::bpf::{
 pub(super) const WORDS: u32 = 8;
 /// Packets that the program was run for.
 pub(super) const SEEN: usize = 0;
-/// Packets sent on their way to a socket: seen - passed by a count of its own, for who looks into
+/// Packets sent on their way to a socket: seen - passed by its own count, for who looks into
 /// the map (`bpftool map dump name bl_counters`).
 const REDIRECTED: usize = 1;
 /// Packets left to the host.

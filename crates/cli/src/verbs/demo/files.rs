@@ -1,4 +1,4 @@
-//! The demonstration's files: in a directory of their own, which goes with them.
+//! The demonstration's files: in their own directory, which goes with them.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
@@ -63,7 +63,7 @@ impl DemoFiles {
 impl Drop for DemoFiles {
     fn drop(&mut self) {
         if !self.is_kept {
-            // Whoever cleans the temporary directory finds what could not be removed.
+            // Cleaning the temporary directory finds what could not be removed.
             let _ = fs::remove_dir_all(&self.directory);
         }
     }

@@ -9,7 +9,7 @@ use burstline_wire::hash::HashKind;
 use burstline_wire::headers::{self, LinkType};
 
 use crate::failure::Failure;
-use crate::view::count_text;
+use crate::words::count_text;
 
 /// Rows shown.
 const ROWS: usize = 14;

@@ -210,7 +210,7 @@ pub(super) fn typed() -> String {
 struct Line<'a> {
     title: &'a str,
     is_quiet: bool,
-    /// Otherwise each text has a line of its own.
+    /// Otherwise each text has its own line.
     is_over_and_over: bool,
     shown: usize,
 }

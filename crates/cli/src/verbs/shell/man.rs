@@ -72,7 +72,7 @@ fn write_all(program: &Command, folder: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Each verb by its whole name: one that has verbs of its own is followed by them.
+/// Each verb by its whole name: one that has verbs itself is followed by them.
 fn verbs(command: &Command) -> Vec<(String, &Command)> {
     let mut all = Vec::new();
     for verb in command.get_subcommands().filter(|verb| !verb.is_hide_set()) {

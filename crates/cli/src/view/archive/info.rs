@@ -7,8 +7,8 @@ use burstline_wire::files::Interface;
 use serde_json::{Map, Value, json};
 
 use super::{fault_lines, file_object, format_text, line};
-use crate::view::foreign::{one_line, path_text};
-use crate::view::words::{bytes_text, count_text, rate_text, time_text};
+use crate::foreign::{one_line, path_text};
+use crate::words::{bytes_text, count_text, rate_text, time_text};
 
 /// Columns of the picture of the rate.
 const COLUMNS: usize = 60;

@@ -8,7 +8,7 @@ use burstline_sys::memory::NodeId;
 use burstline_topo::{Plan, PlannedThread, Role};
 use serde_json::{Value, json};
 
-use crate::view::pages_json;
+use crate::view::values::pages_json;
 
 /// As text for people.
 pub(crate) fn plan_text(plan: &Plan) -> String {

@@ -39,7 +39,7 @@ impl Origin {
 /// What one sink knows of losses.
 pub(crate) struct Gaps {
     origins: Vec<Origin>,
-    /// By source: what was told of its own losses.
+    /// By source: what is known of its own losses.
     told: Vec<u64>,
     /// By log: what was told of what its reader missed.
     told_of_logs: Vec<u64>,

@@ -87,7 +87,7 @@ impl<'a> Lanes<'a> {
         packet: &Packet<'_>,
         append: impl Fn(&mut Writer) -> Appended,
     ) -> Given {
-        // Whoever reads it has to see what there is, in order to let go of it.
+        // A reader has to see what there is, in order to let go of it.
         self.publish();
         while self.is_waiting && self.has_patience(number) {
             std::thread::sleep(LOOK_EVERY);

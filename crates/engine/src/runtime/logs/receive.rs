@@ -1,4 +1,4 @@
-//! A receive thread: each of its sources in turn, one publish a poll, into a log of its own.
+//! A receive thread: each of its sources in turn, one publish a poll, into its own log.
 
 use std::thread::Thread;
 

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use burstline_wire::ethernet::GAP_BYTES;
+
 use super::super::core::Seen;
 use super::super::{Job, Sample};
-use super::{LINE_BYTES, Own};
+use super::Own;
 use crate::conditions::cycles_per_second;
 use crate::perf::counters::Event;
 
@@ -48,7 +50,7 @@ impl Measured {
         let delivered = self.own.delivered as f64;
         let pps = delivered / self.seconds;
         let bits = |bytes: u32| pps * f64::from(bytes) * 8.0 / 1e9;
-        let (l2, line) = (bits(job.size_bytes - 4), bits(job.size_bytes + LINE_BYTES));
+        let (l2, line) = (bits(job.size_bytes - 4), bits(job.size_bytes + GAP_BYTES));
         sample.set("ready_s", "s", self.ready.as_secs_f64());
         sample.set("packets", "packets", delivered);
         sample.set("mpps", "Mpps", pps / 1e6);
@@ -66,7 +68,7 @@ impl Measured {
         sample.set("interrupts", "per million packets", self.seen.interrupts as f64 / millions);
         sample.set("softirqs", "per million packets", self.seen.softirqs as f64 / millions);
         events(&self.seen, delivered, &mut sample);
-        self.stages(&percent, (line, job.work.comes_out()), &mut sample);
+        self.stages(&percent, line, job.work.comes_out(), &mut sample);
         sample.symbols.clone_from(&self.seen.symbols);
         sample.losses.clone_from(&self.own.losses);
         sample.pages = self.own.pages;
@@ -80,7 +82,8 @@ impl Measured {
     fn stages(
         &self,
         percent: &impl Fn(f64) -> f64,
-        (line, is_of_both): (f64, bool),
+        line: f64,
+        is_of_both: bool,
         sample: &mut Sample,
     ) {
         let time = self.seen.time;
@@ -92,7 +95,7 @@ impl Measured {
         let mut idle = None;
         if !self.own.busy.is_empty() {
             let busy: f64 = self.own.busy.iter().map(|(_, seconds)| seconds).sum();
-            // Whoever else takes the core does so in polls of either kind.
+            // Anything else that takes the core does so in polls of either kind.
             idle = (!is_of_both).then(|| (1.0 - busy / time.busy().max(0.01)).clamp(0.0, 1.0));
             let rho = percent(busy) / line.max(f64::MIN_POSITIVE);
             sample.set_on("rho_busy", "% per Gbit/s", "line", rho);

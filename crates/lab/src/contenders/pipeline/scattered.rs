@@ -59,12 +59,13 @@ fn with_pool<R>(
     if shape.is_single {
         let mut ring = Spsc::<Address>::new(arena, POINTERS);
         work(&mut |packets| {
-            scattered::hand_off(cores, traffic, packets, (&pool, &mut caches), ring.split())
+            let (push, pull) = ring.split();
+            scattered::hand_off(cores, traffic, packets, &pool, &mut caches, push, pull)
         })
     } else {
         let ring = Ring::<Address>::new(arena, POINTERS);
         work(&mut |packets| {
-            scattered::hand_off(cores, traffic, packets, (&pool, &mut caches), (&ring, &ring))
+            scattered::hand_off(cores, traffic, packets, &pool, &mut caches, &ring, &ring)
         })
     }
 }

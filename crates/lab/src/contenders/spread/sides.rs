@@ -1,6 +1,6 @@
 //! Ours and the scattered balancer, for any size of packet and a few numbers of workers.
 //!
-//! One core spreads, the other one is all workers in turn. Both sides are told a packet's hash, as
+//! One core spreads, the other one is all workers in turn. Both sides get a packet's hash, as
 //! by a network card, and make it in place. Both cores spin, so the processor time of a run is
 //! twice its length.
 

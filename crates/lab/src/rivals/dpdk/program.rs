@@ -1,4 +1,4 @@
-//! The program of `../../../rivals-dpdk/balance_live.c`: a process of its own, as for every live
+//! The program of `../../../rivals-dpdk/balance_live.c`: its own process, as for every live
 //! contender.
 
 use std::ffi::{CString, c_char, c_int};

@@ -67,7 +67,7 @@ pub(crate) fn on_hosts(bed: &Bed, before: &Served) -> Vec<Interface> {
     [of(&bed.far, "contender"), of(&bed.near, "generator")].concat()
 }
 
-/// On a thread of its own, which is in the network namespace of its starter.
+/// On its own thread, which is in the network namespace of its starter.
 fn look(host: &'static str, served: &str) -> Vec<Interface> {
     let looked = thread::spawn(|| {
         mounts::enter_new_mounts()?;

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! `xdp:A[@QUEUE]` to `xdp:B[@QUEUE]`: without queues, queue i of A goes to queue i of B. Each pair
-//! of queues has a memory, two sockets and one program an interface; each direction is a
-//! [`Crossing`] of its own, to be run by one thread.
+//! of queues has a memory, two sockets and one program an interface; each direction is
+//! its own [`Crossing`], to be run by one thread.
 //!
 //! What B takes late waits in A's rx ring, up to a quarter of the frames; beyond that it is lost to
 //! what holds B up, so that A goes on receiving.

@@ -181,7 +181,7 @@ fn an_open_sink_needs_no_rights() {
         let packets = numbered(300, &[60, 700]);
         let sent = packets.clone();
         rig.with(move |sink| {
-            // A thread of its own: there is no way back.
+            // On its own thread: there is no way back.
             std::thread::scope(|scope| {
                 let work = scope.spawn(|| {
                     burstline_sys::privileges::drop_all_capabilities().unwrap();

@@ -52,7 +52,7 @@ fn open_descriptors() -> usize {
     fs::read_dir("/proc/self/fd").unwrap().count() - 1 // the one that looks
 }
 
-/// Writes from when it is told to until it is told again, and says how everything ended.
+/// Writes from one command until the next, and says how everything ended.
 #[test]
 #[ignore = "another process of the tests"]
 fn loaded_publisher() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use super::super::{Rate, Scenario};
+use super::{Rate, Scenario};
 use crate::contenders::{self, Adapter};
 use crate::rfc2544;
 
@@ -30,7 +30,7 @@ pub struct Options {
     pub program: PathBuf,
     /// What was typed.
     pub command: String,
-    /// Is told of each trial of RFC 2544: see [`Asked::tell`](rfc2544::Asked::tell).
+    /// Gets the lines of each trial of RFC 2544: see [`Asked::tell`](rfc2544::Asked::tell).
     pub tell_trial: fn(&str),
     /// Whether instructions and misses of caches are to be simulated, too.
     pub is_simulated: bool,

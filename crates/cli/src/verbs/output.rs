@@ -1,0 +1,70 @@
+//! What verbs that write files do alike: the address of an output, and how its files are written.
+
+use std::fs;
+
+use burstline_port::{Address, FileNaming, OutputOptions, is_interface, striped_paths};
+use burstline_sys::calendar::format_local;
+use burstline_sys::clock;
+
+use super::flight;
+use crate::args::{CommonArgs, Format, OutputArgs};
+use crate::failure::Failure;
+use crate::paths::address_of;
+
+/// The address of an output that is named by its path, as it is, whatever characters are in it.
+pub(super) fn output_address(path: &str, format: Option<Format>) -> Result<Address, Failure> {
+    if path.is_empty() {
+        return Err(Failure::usage("invalid value '' for '--write <FILE>': a path, or -"));
+    }
+    check_no_interface(path)?;
+    Ok(address_of(path, format)?)
+}
+
+/// How files are written. Found wanting before anything is opened: a file that cannot be made must
+/// not be a surprise when it is needed.
+pub(super) fn output_options(
+    files: &OutputArgs,
+    path: &str,
+    common: &CommonArgs,
+) -> Result<OutputOptions, Failure> {
+    files.check().map_err(Failure::usage)?;
+    let keeps_privileges = common.keep_privileges;
+    let mut options = files.options(keeps_privileges);
+    let Some(rotation) = &options.rotation else {
+        // It is made before the rights go. Files of a rotation are made by that user.
+        if let Some(successor) = &common.successor {
+            let creation = &mut options.creation;
+            creation.user.get_or_insert(successor.user);
+            creation.group.get_or_insert(successor.group);
+        }
+        return Ok(options);
+    };
+    let is_given = options.creation.user.is_some() || options.creation.group.is_some();
+    if is_given && !keeps_privileges {
+        let what = "--owner with several files needs --keep-privileges: later files are made \
+                    without root's rights";
+        return Err(Failure::usage(what));
+    }
+    let timed = match rotation.naming {
+        FileNaming::Timed => format_local(clock::realtime_ns() / 1_000_000_000, path),
+        _ => None,
+    };
+    let path = timed.as_deref().unwrap_or(path);
+    for path in striped_paths(path).map_err(Failure::usage)? {
+        if path != "-" && fs::metadata(&path).map_or(true, |found| found.is_file()) {
+            flight::Names::new(&path).rehearse(keeps_privileges)?;
+        }
+    }
+    Ok(options)
+}
+
+/// Fails where the path of a file is the name of an interface: who writes that may mean either.
+pub(super) fn check_no_interface(path: &str) -> Result<(), Failure> {
+    match is_interface(path) {
+        true => Err(Failure::usage(format!(
+            "invalid value '{path}' for '--write <FILE>': that is a network interface; for a file \
+             of this name write ./{path}"
+        ))),
+        false => Ok(()),
+    }
+}

@@ -1,0 +1,19 @@
+//! Values that several objects of `--json` have.
+
+use std::collections::BTreeMap;
+
+use burstline_port::Losses;
+use burstline_sys::memory::NodeId;
+use serde_json::{Map, Value};
+
+/// Lost packets by cause.
+pub(super) fn losses(lost: &Losses) -> Value {
+    let causes = lost.iter().map(|(cause, packets)| (cause.name().to_owned(), packets.into()));
+    Value::Object(causes.collect::<Map<_, _>>())
+}
+
+/// Pages by node: `{"0": 3}`.
+pub(super) fn pages_json(pages: &BTreeMap<NodeId, usize>) -> Value {
+    let nodes = pages.iter().map(|(node, &pages)| (node.to_string(), pages.into()));
+    Value::Object(nodes.collect())
+}

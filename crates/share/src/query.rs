@@ -1,0 +1,56 @@
+//! Asking publishers how they are.
+
+use std::path::Path;
+
+use crate::error::ShareError;
+use crate::link::Call;
+use crate::message::{Reply, Request};
+use crate::places;
+use crate::status::{LOGS_MAX, PublisherStatus, READERS_MAX};
+
+/// Asks the publisher of `name` how it is. Takes up to 5 s where that does not answer.
+///
+/// # Errors
+/// As for [`Attachment::open`](crate::Attachment::open).
+pub fn query(name: &str) -> Result<PublisherStatus, ShareError> {
+    let call = Call::connect(name)?;
+    call.send(&Request::Query)?;
+    let path: &Path = &call.path;
+    let (mut epoch, mut pid, mut up_s) = (0, 0, 0);
+    let (mut logs, mut readers) = (Vec::new(), Vec::new());
+    loop {
+        match call.receive(None)? {
+            Reply::Publisher { epoch: theirs, pid: process, up_s: up, .. } => {
+                (epoch, pid, up_s) = (theirs, process, up)
+            }
+            Reply::Log(log) if logs.len() < LOGS_MAX => logs.push(log),
+            Reply::Readers(more) if readers.len() < READERS_MAX => readers.extend(more),
+            Reply::Refused(refusal) => {
+                return Err(ShareError::Refused { path: path.to_owned(), refusal });
+            }
+            Reply::End => break,
+            _ => return Err(call.broken("its answer is not one to a query")),
+        }
+    }
+    let uid = call.peer.uid;
+    Ok(PublisherStatus { path: path.to_owned(), epoch, pid, uid, up_s, logs, readers })
+}
+
+/// A name that somebody publishes now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Published {
+    /// The name: that of its socket's file.
+    pub name: String,
+    /// What its publisher says.
+    pub status: PublisherStatus,
+}
+
+/// The names in the directories that a reader looks in whose publishers answer, sorted by path.
+/// Takes up to 5 s for one that does not.
+pub fn published() -> Vec<Published> {
+    let answered = places::published_sockets().into_iter().filter_map(|path| {
+        let name = path.file_name()?.to_str()?.to_owned();
+        Some(Published { name, status: query(path.to_str()?).ok()? })
+    });
+    answered.collect()
+}

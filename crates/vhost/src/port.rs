@@ -1,0 +1,50 @@
+//! A device with its socket, and the thread for its messages.
+//!
+//! ```text
+//!   Port --- owns ---> Attendant: Session --- puts rings into ---> Device { Lanes }
+//!    |                                                               ^
+//!    '--- lends to packet threads, which take rings -----------------'
+//! ```
+
+use std::path::Path;
+use std::sync::Arc;
+
+use burstline_peer::{AttendError, Attendant, Kind, Lanes, Place};
+
+use crate::device::{Device, DeviceOptions};
+use crate::from_guest::FromGuest;
+use crate::server::Talk;
+use crate::to_guest::ToGuest;
+
+/// A device with its socket and the thread that serves it. Ends when dropped.
+#[derive(Debug)]
+pub struct Port {
+    device: Arc<Device>,
+    _attendant: Attendant,
+}
+
+impl Port {
+    /// Listens at `path`, or connects to it and goes on trying.
+    ///
+    /// # Errors
+    /// [`AttendError`], each variant as it says.
+    pub fn open(path: &Path, options: &DeviceOptions) -> Result<Self, AttendError> {
+        let place =
+            Place { path: path.to_owned(), kind: Kind::Stream, is_client: options.is_client };
+        let device = Device::new(options.clone());
+        let device =
+            device.map_err(|error| AttendError::System { path: path.to_owned(), error })?;
+        let device = Arc::new(device);
+        let diary = Arc::clone(device.lanes().diary());
+        let dialogue = {
+            let device = Arc::clone(&device);
+            move || Talk::new(Arc::clone(&device))
+        };
+        Ok(Self { device, _attendant: Attendant::start(place, diary, dialogue)? })
+    }
+
+    /// Its rings.
+    pub fn lanes(&self) -> &Lanes<FromGuest, ToGuest> {
+        self.device.lanes()
+    }
+}
