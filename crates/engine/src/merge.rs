@@ -2,13 +2,14 @@
 //!
 //! ```text
 //!  source 0 --lend--> burst | times |--\
-//!  source 1 --lend--> burst | times |---> loser tree -> order --copy--> log --> sink, readers
+//!  source 1 --lend--> burst | times |---> order --copy--> log --> sink, readers
 //!  source 2 --lend--> burst | times |--/      one thread does all of this
 //! ```
 //!
 //! A source's burst stays where it is until the last of its packets is in the log; what is looked
 //! at to find the order is an array of times for each input, and what is copied is copied once.
-//! Sources that take turns cost a comparison for each level of the tree (`tree`, `order`).
+//! Where sources take turns, what comes of one before the next is found by one comparison and
+//! copied as a whole (`order`).
 //!
 //! **An idle source never stalls the others.** The next packet can go when it is known that no
 //! source will bring an older one. A source that has packets in hand has said so; one that has
@@ -27,7 +28,6 @@
 //! - M4: no packet waits for an input that has nothing longer than the lateness.
 
 pub(crate) mod order;
-pub(crate) mod tree;
 
 use burstline_port::TimestampSource;
 

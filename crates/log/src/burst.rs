@@ -69,10 +69,15 @@ impl<'a> Place<'a> {
     /// # Safety
     /// Those are inside of the place.
     #[inline(always)]
-    unsafe fn inside(&self, desc: Desc) -> &'a [u8] {
+    pub(crate) unsafe fn inside(&self, desc: Desc) -> &'a [u8] {
         let (offset, length) = (desc.offset() as usize, desc.length() as usize);
         // SAFETY: inside of the mapping, by the caller's word; by L1 nobody writes there.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr().add(offset), length) }
+    }
+
+    /// What offsets count from.
+    pub(crate) fn start(&self) -> *const u8 {
+        self.start.as_ptr()
     }
 
     /// Asks for the first line of a packet.
@@ -156,6 +161,11 @@ impl<'a> Burst<'a> {
     /// Whether its packets lie in frames, of which some are held and others are written.
     pub(crate) fn is_in_frames(&self) -> bool {
         matches!(self.facts, FactsAt::Aside { is_in_frames: true, .. })
+    }
+
+    /// Where its packets lie.
+    pub(crate) fn place(&self) -> Place<'a> {
+        self.place
     }
 
     /// A burst over the same memory, of `worklist`.
@@ -242,20 +252,24 @@ impl<'a> Burst<'a> {
         Some(PlainPacket { desc, bytes, time_ns })
     }
 
-    /// What its packets add up to, if there are some and none has [`Facts`]. Cost: some five
-    /// instructions a packet where all have the same time, else ten.
+    /// What its packets add up to, if there are some and none has [`Facts`]. Cost: some six
+    /// instructions a packet where all have the same time, else eleven.
     pub fn plain_sum(&self) -> Option<PlainSum> {
-        let (mut any, mut bytes, mut late) = (0, 0, 0);
+        let &first = self.worklist.first()?;
+        let (mut any, mut differ, mut bytes, mut late) = (0, 0, 0, 0);
         for desc in self.worklist {
             let [place, flow] = desc.words();
             any |= place;
+            differ |= place ^ first.words()[0];
             late |= flow;
             bytes += u64::from(desc.length());
         }
         let has_facts = Desc::from_words([any, 0]).flags().contains(Flags::FACTS);
-        if has_facts || self.is_empty() {
+        if has_facts {
             return None;
         }
+        let is_one = Desc::from_words([differ, 0]).port() == 0;
+        let port = is_one.then(|| first.port());
         let (mut first, mut last) = (0, 0);
         if Desc::from_words([0, late]).time_delta_ns() != 0 {
             let deltas = self.worklist.iter().map(Desc::time_delta_ns);
@@ -263,7 +277,7 @@ impl<'a> Burst<'a> {
                 .fold((u32::MAX, 0), |(first, last), delta| (first.min(delta), last.max(delta)));
         }
         let at = |delta: u32| self.base_time_ns.wrapping_add(delta.into());
-        Some(PlainSum { bytes, first_ns: at(first), last_ns: at(last) })
+        Some(PlainSum { bytes, port, first_ns: at(first), last_ns: at(last) })
     }
 
     /// Splits into the first `count` packets, in `[0, len]`, and the rest.
@@ -317,6 +331,8 @@ fn facts_aside(list: &[(u32, Facts)], wanted: u32) -> Option<Facts> {
 pub struct PlainSum {
     /// Bytes of all of them, which are those on the wire, without FCS.
     pub bytes: u64,
+    /// The port of all of them; `None`: they differ.
+    pub port: Option<u8>,
     /// The earliest time, in ns since 1970.
     pub first_ns: u64,
     /// The latest time.

@@ -80,5 +80,6 @@ pub use scratch::{SCRATCH_PACKETS, Scratch};
 pub use seat::Policy;
 pub use untrusted::{HeldCopy, UntrustedReader};
 pub use writer::{
-    Adopted, Appended, Batch, BatchSlot, HandedOut, Meta, Room, Slot, Writer, WriterStatistics,
+    Adopted, Appended, Batch, BatchSlot, HandedOut, Meta, Room, Slot, Strand, Writer,
+    WriterStatistics,
 };

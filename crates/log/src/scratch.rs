@@ -350,7 +350,10 @@ mod tests {
         assert!(scratch.describe(3, 7, fill));
         let burst = scratch.burst(&bytes, 0);
         assert_eq!((firsts(&burst), burst.packet(2).time_ns()), (vec![0, 1, 2], 7));
-        assert_eq!(burst.plain_sum(), Some(PlainSum { bytes: 30, first_ns: 7, last_ns: 7 }));
+        assert_eq!(
+            burst.plain_sum(),
+            Some(PlainSum { bytes: 30, port: Some(0), first_ns: 7, last_ns: 7 })
+        );
     }
 
     #[test]

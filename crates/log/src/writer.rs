@@ -38,12 +38,14 @@ use crate::watermark::Watermark;
 mod adopt;
 mod batch;
 mod edge;
+mod gather;
 mod slot;
 mod stage;
 
 pub use adopt::{Adopted, HandedOut};
 pub use batch::{Batch, BatchSlot};
 use edge::{Edge, LONGEST};
+pub use gather::Strand;
 pub use slot::{Room, Slot};
 use stage::Stage;
 

@@ -10,27 +10,22 @@ mod copy;
 mod input;
 mod own;
 
-use burstline_log::{Burst, Reader, Scratch, Writer};
+use burstline_log::{Reader, Scratch, Strand, Writer};
 use burstline_port::{PortState, PortTable, Sink};
 
 use super::{Captured, only};
 use crate::EngineError;
-use crate::merge::order::{self, Lane, Pick, Stop, interleave};
-use crate::merge::tree::{Key, LoserTree};
+use crate::merge::order::{Lane, Order, Stop};
 use crate::merge::{MergeOptions, MergedPort};
 use crate::runtime::logs::record::Recorded;
 use crate::runtime::{self, logs::receive::Took};
 use crate::runtime::{Crew, Done, Inlet, Job, Next, Owners, Pause, Polled, tally_of_log};
-use copy::{Counts, Sequence};
+use copy::{Counts, Goods, Part, Sequence};
 use input::Input;
 use own::OwnRecorder;
 
 /// The name of the stage.
 pub(super) const STAGE: &str = "merge";
-
-/// Packets put in order before they are copied: their times, and what is copied of them, stay in
-/// the first cache level. All are published at once.
-const CHUNK: usize = 512;
 
 /// What a merging thread tells besides what every receive thread does.
 pub(super) struct Merged {
@@ -67,11 +62,10 @@ pub(super) struct Merger<'a> {
     inputs: Vec<Input<'a>>,
     /// One for each input.
     lanes: Vec<Lane>,
-    heads: Vec<Key>,
-    tree: LoserTree,
-    order: Vec<Pick>,
-    /// Room for the inputs' bursts, empty between two chunks.
-    views: Vec<Option<Burst<'static>>>,
+    order: Order,
+    /// Room for the inputs' bursts, and for what is copied of them, empty between two chunks.
+    views: Vec<Option<Part<'static>>>,
+    strands: Vec<Strand<'static>>,
     sequence: Sequence,
     /// One for each input.
     counts: Vec<Counts>,
@@ -122,19 +116,16 @@ impl<'a> Merger<'a> {
         let inputs: Vec<_> =
             inputs.into_iter().map(|(index, source)| Input::new(source, offset(index))).collect();
         let lanes = vec![Lane::new(); inputs.len()];
-        let mut heads = Vec::new();
-        order::keys(&lanes, &mut heads);
         Self {
             job,
             lateness_ns: merging.lateness_ns,
-            tree: LoserTree::new(&heads),
-            order: Vec::with_capacity(CHUNK),
+            order: Order::default(),
             views: Vec::with_capacity(inputs.len()),
+            strands: Vec::with_capacity(inputs.len()),
             sequence: Sequence::default(),
-            counts: vec![Counts::default(); inputs.len()],
+            counts: (0..inputs.len()).map(|index| Counts::new(offset(index))).collect(),
             inputs,
             lanes,
-            heads,
             writer,
             recorder: None,
             owners: Owners::new(table),
@@ -177,26 +168,33 @@ impl<'a> Merger<'a> {
     /// Puts a chunk in order and copies it. `None` in place of why the order ended: the log was
     /// full before that.
     fn merge(&mut self) -> (usize, Option<Stop>) {
-        let most = self.room().min(CHUNK as u64) as usize;
-        let base = order::keys(&self.lanes, &mut self.heads);
-        self.tree.play(&self.heads);
-        let stop = interleave(base, &mut self.tree, &mut self.lanes, &mut self.order, most);
-        if self.order.is_empty() {
+        let most = usize::try_from(self.room()).unwrap_or(usize::MAX);
+        let stop = self.order.find(&self.lanes, most);
+        if self.order.len() == 0 {
             return (0, Some(stop));
         }
-        let mut views = recycle(std::mem::take(&mut self.views));
-        views.extend(self.inputs.iter_mut().map(Input::view));
-        let (order, lanes, counts) = (&self.order[..], &self.lanes[..], &mut self.counts[..]);
-        let copied = self.sequence.copy(order, lanes, &views, counts, &mut self.writer);
-        self.views = recycle(views);
-        for pick in &self.order[copied..] {
-            self.lanes[pick.input()].put_back(pick.index());
-        }
+        let copied = self.copy();
         self.writer.publish();
         if let Some(recorder) = &mut self.recorder {
             recorder.catch_up(&self.job.clock);
         }
         (copied, (copied == self.order.len()).then_some(stop))
+    }
+
+    /// Copies what is in order, and returns how many packets that is.
+    fn copy(&mut self) -> usize {
+        let mut views = recycle(std::mem::take(&mut self.views), || None);
+        let mut strands = recycle(std::mem::take(&mut self.strands), Strand::empty);
+        let inputs = self.inputs.iter_mut().zip(&self.lanes).enumerate();
+        views.extend(inputs.map(|(index, (input, lane))| {
+            let (from, count) = (lane.next(), self.order.part(index));
+            (count > 0).then(|| input.view()).flatten().map(|burst| Part { burst, from, count })
+        }));
+        let goods = Goods { order: &self.order, lanes: &mut self.lanes, counts: &mut self.counts };
+        let copied = self.sequence.copy(goods, &views, &mut strands, &mut self.writer);
+        self.views = recycle(views, || None);
+        self.strands = recycle(strands, Strand::empty);
+        copied
     }
 
     /// Asks one source for packets. Returns whether it had any.
@@ -348,9 +346,9 @@ impl runtime::Step for Merger<'_> {
     }
 }
 
-/// The same room for bursts of another lifetime: collecting what came out of a vector uses its
+/// The same room for what has another lifetime: collecting what came out of a vector uses its
 /// memory again.
-fn recycle<'b>(mut views: Vec<Option<Burst<'_>>>) -> Vec<Option<Burst<'b>>> {
-    views.clear();
-    views.into_iter().map(|_| None).collect()
+fn recycle<T, U>(mut room: Vec<T>, empty: impl Fn() -> U) -> Vec<U> {
+    room.clear();
+    room.into_iter().map(|_| empty()).collect()
 }

@@ -44,7 +44,7 @@ impl Span {
 /// the same time.
 pub(crate) fn tally(burst: &Burst<'_>, span: &mut Span) -> Tally {
     let packets = burst.len() as u64;
-    if let Some(PlainSum { bytes, first_ns, last_ns }) = burst.plain_sum() {
+    if let Some(PlainSum { bytes, first_ns, last_ns, .. }) = burst.plain_sum() {
         span.see(first_ns);
         span.see(last_ns);
         return Tally { packets, bytes, wire_bytes: bytes };

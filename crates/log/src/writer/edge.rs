@@ -146,6 +146,15 @@ impl Edge {
         Self { base: self.base, at, descs, ..other }
     }
 
+    /// `low` bytes of packets and `count` descs were written, of packets of `bytes` bytes. There was
+    /// room for them.
+    pub(super) fn taken(&mut self, low: usize, count: usize, bytes: usize) {
+        self.at = self.at.wrapping_add(low);
+        self.descs = self.descs.wrapping_sub(count);
+        self.room -= low + count * DESC_BYTES;
+        self.bytes += bytes as u64;
+    }
+
     /// Makes the room as large as it can be.
     pub(super) fn measure(&mut self) {
         self.set(self.low(), self.high());
@@ -254,7 +263,7 @@ impl Edge {
 /// Asks for as many lines ahead of `at` and `descs` as a packet of `length` bytes has just used up:
 /// one instruction a line.
 #[inline(always)]
-fn ask_ahead(at: *const u8, descs: *const Desc, length: usize) {
+pub(super) fn ask_ahead(at: *const u8, descs: *const Desc, length: usize) {
     prefetch::to_write_ahead::<{ -PREFETCH_DESC_BYTES }>(descs.cast());
     prefetch::to_write_ahead::<PREFETCH_BYTES>(at);
     // `step_by` would cost a dozen instructions a packet, most of which have one line.

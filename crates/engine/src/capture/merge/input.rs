@@ -40,10 +40,9 @@ impl<'a> Input<'a> {
     /// Has the source lend its next burst; the one before is done with.
     pub(super) fn poll(&mut self, lane: &mut Lane, now_ns: u64) -> Result<PortState, EngineError> {
         let lent = self.source.port.lend(&mut self.scratch, SCRATCH_PACKETS as u64)?;
-        let (burst, state, offset_ns) = (lent.burst, lent.state, self.offset_ns);
-        let times_ns = times_ns(&burst).map(|time_ns| time_ns.saturating_add_signed(offset_ns));
+        let (burst, state) = (lent.burst, lent.state);
         // Until it is asked again: its packets come in order.
-        lane.refill(times_ns, self.last_ns);
+        refill(lane, &burst, self.offset_ns, self.last_ns);
         if let Some(last_ns) = lane.last_ns() {
             (self.last_ns, self.lent_ns) = (last_ns, now_ns);
             lane.promise(last_ns);
@@ -115,12 +114,20 @@ impl<'a> Input<'a> {
     }
 }
 
-/// The times of a burst's packets. Cost: an addition each.
-fn times_ns<'a>(burst: &'a Burst<'_>) -> impl Iterator<Item = u64> + use<'a> {
-    let base_ns = burst.base_time_ns();
-    let descs = burst.worklist().iter().rev().enumerate();
-    descs.map(move |(index, desc)| match desc.flags().contains(Flags::FACTS) {
-        true => burst.packet(index).time_ns(),
-        false => base_ns.wrapping_add(desc.time_delta_ns().into()),
-    })
+/// Begins a burst: what it promises then is `low_ns`. Cost: some four instructions a packet for its
+/// time, where none has facts.
+fn refill(lane: &mut Lane, burst: &Burst<'_>, offset_ns: i64, low_ns: u64) {
+    let descs = burst.worklist();
+    let has_facts = descs.iter().fold(false, |any, desc| any | desc.flags().contains(Flags::FACTS));
+    let base_ns = burst.base_time_ns().checked_add_signed(offset_ns);
+    match base_ns.filter(|base_ns| !has_facts && *base_ns <= NEVER_NS >> 1) {
+        Some(base_ns) => {
+            let times_ns = descs.iter().rev().map(|desc| base_ns + u64::from(desc.time_delta_ns()));
+            lane.refill(times_ns, low_ns);
+        }
+        None => {
+            let times_ns = burst.packets().map(|packet| packet.time_ns());
+            lane.refill(times_ns.map(|time_ns| time_ns.saturating_add_signed(offset_ns)), low_ns);
+        }
+    }
 }

@@ -17,7 +17,7 @@ use std::ops::DerefMut;
 use std::thread;
 use std::time::Duration;
 
-use burstline_log::{Burst, Packet, Reader};
+use burstline_log::{Burst, Desc, Packet, PlainSum, Reader};
 use burstline_port::{Loss, Losses, LostPackets, PortError, PortTable, Sink};
 
 use super::gaps::{Gaps, Origin};
@@ -38,6 +38,11 @@ const TURN_NS: u64 = 1_000_000;
 
 /// What a source may bring meanwhile: 40 Gbit/s.
 const BYTES_PER_NS: u64 = 5;
+
+/// Packets that are counted by interface in one word: their number is above their bytes, of which
+/// each has fewer than 2^19.
+const DEALT_MOST: usize = 4096;
+const DEALT_ONE: u64 = 1 << 40;
 
 /// What a recorder tells at its end, by interface where it is a list.
 pub(crate) struct Recorded {
@@ -311,35 +316,46 @@ impl Recorded {
 
     /// Counts a burst as seen. Returns its bytes.
     fn note(&mut self, burst: &Burst<'_>) -> u64 {
-        let (mut bytes, mut rest) = (0, *burst);
-        while !rest.is_empty() {
-            let run = self.note_plain(&rest);
-            bytes += run.bytes;
-            rest = rest.split_at(run.packets as usize).1;
-            if let Some(packet) = rest.packets().next() {
-                bytes += packet.length() as u64;
-                self.note_one(&packet);
-                rest = rest.split_at(1).1;
-            }
+        if let Some(sum) = burst.plain_sum() {
+            return self.note_plain(burst, &sum);
+        }
+        let mut bytes = 0;
+        for packet in burst.packets() {
+            bytes += packet.length() as u64;
+            self.note_one(&packet);
         }
         bytes
     }
 
-    /// Counts the plain packets at the start of a burst that are of one interface.
-    fn note_plain(&mut self, burst: &Burst<'_>) -> Tally {
-        let (mut run, mut span) = (Tally::default(), self.span);
-        let Some(first) = burst.plain_packets().next() else { return run };
-        let port = first.desc.port();
-        for packet in burst.plain_packets().take_while(|packet| packet.desc.port() == port) {
-            let length = packet.desc.length() as usize;
-            run.packets += 1;
-            run.bytes += length as u64;
-            span.see(packet.time_ns);
+    /// Counts a burst of plain packets. Cost: some ten instructions a packet; where they are of
+    /// several interfaces, some six more.
+    fn note_plain(&mut self, burst: &Burst<'_>, sum: &PlainSum) -> u64 {
+        self.span.see(sum.first_ns);
+        self.span.see(sum.last_ns);
+        let packets = burst.len() as u64;
+        match sum.port {
+            Some(port) => self.seen[usize::from(port)].add(&whole(packets, sum.bytes)),
+            None => self.deal(burst.worklist()),
         }
-        run.wire_bytes = run.bytes;
-        self.span = span;
-        self.put_down(port, &run);
-        run
+        self.total_seen.add(&whole(packets, sum.bytes));
+        sum.bytes
+    }
+
+    /// Counts whole packets of several interfaces, by interface: number and bytes in one word each,
+    /// so that a packet is one addition.
+    fn deal(&mut self, worklist: &[Desc]) {
+        for part in worklist.chunks(DEALT_MOST) {
+            let mut sums = [0_u64; PortTable::MAX_ENTRIES];
+            let mut highest = 0;
+            for desc in part {
+                sums[usize::from(desc.port())] += DEALT_ONE | u64::from(desc.length());
+                highest |= desc.port();
+            }
+            let (sums, _) = sums.split_at(usize::from(highest) + 1);
+            for (seen, sum) in self.seen.iter_mut().zip(sums) {
+                seen.add(&whole(sum / DEALT_ONE, sum % DEALT_ONE));
+            }
+        }
     }
 
     fn note_one(&mut self, packet: &Packet<'_>) {
@@ -369,4 +385,9 @@ impl Recorded {
         self.cause = Some(error.loss());
         self.error.get_or_insert(error.into());
     }
+}
+
+/// Whole packets.
+fn whole(packets: u64, bytes: u64) -> Tally {
+    Tally { packets, bytes, wire_bytes: bytes }
 }

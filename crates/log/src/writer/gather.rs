@@ -1,0 +1,297 @@
+//! Packets of several bursts, taken in an order that is known, as a merge wants it.
+//!
+//! ```text
+//! strand 0   | a | b | c |        order  0 1 0 0 1          segment  | a | x | b | c | y |
+//! strand 1   | x | y |                                               what is free | y c b x a |
+//! ```
+//!
+//! A packet that moves from one worklist to another keeps its length, flags, port and hash. Its
+//! offset becomes another one, and its time counts from another base: the same number is added to
+//! the times of all packets of a strand. So what is checked is checked once for all of them: that
+//! each is plain and inside of its burst when a strand is made, that their times fit before a part
+//! of a segment is begun, that the longest of them fits as often as packets are taken.
+//!
+//! Packets of one strand that follow each other and lie back to back are moved as one block.
+//!
+//! Invariant S1: each desc of a strand has no facts, and points into its place.
+
+use std::ptr;
+
+use super::{Appended, DESC_BYTES, Edge, Meta, Writer, edge::ask_ahead};
+use crate::burst::{Burst, Place};
+use crate::copy::copy_packet;
+use crate::desc::{Desc, Flags, align_up};
+
+/// Consecutive plain packets of a burst, of which some may be taken already.
+#[derive(Clone, Copy, Debug)]
+pub struct Strand<'a> {
+    place: Place<'a>,
+    /// Those that are left, the next one's last.
+    left: &'a [Desc],
+    /// What their times count from, in ns.
+    base_time_ns: u64,
+    /// What is added to a desc's second word, so that its time counts from the segment's base.
+    later: u64,
+    /// Bytes of the longest.
+    longest: usize,
+    /// Nobody writes between its packets either.
+    is_whole: bool,
+}
+
+impl<'a> Strand<'a> {
+    /// Of no packets.
+    pub fn empty() -> Self {
+        let (place, left) = (Place::whole(&[]), &[]);
+        Self { place, left, base_time_ns: 0, later: 0, longest: 0, is_whole: false }
+    }
+
+    /// Packets `[from, from + count)` of a burst, with `offset_ns` added to their times. `None`
+    /// where one has facts, points outside of its burst, or has a time that can't be expressed.
+    /// Their times ascend: if not, those of packets in between may come out wrong.
+    ///
+    /// Cost: some six instructions a packet.
+    pub fn new(burst: &Burst<'a>, from: usize, count: usize, offset_ns: i64) -> Option<Self> {
+        let end = burst.len().checked_sub(from)?;
+        let left = &burst.worklist()[end.checked_sub(count)?..end];
+        let (mut any, mut most, mut farthest) = (0, 0, 0);
+        for desc in left {
+            let [place, _] = desc.words();
+            any |= place;
+            // The length is in its highest bits.
+            most = place.max(most);
+            farthest = desc.offset().max(farthest);
+        }
+        let has_facts = Desc::from_words([any, 0]).flags().contains(Flags::FACTS);
+        let longest = Desc::from_words([most, 0]).length() as usize;
+        let base_time_ns = burst.base_time_ns().checked_add_signed(offset_ns)?;
+        let is_inside = match farthest as usize + longest <= burst.extent() {
+            true => true,
+            // The longest is not the farthest one, perhaps.
+            false => left.iter().all(|desc| end_of(*desc) <= burst.extent()),
+        };
+        let (place, is_whole) = (burst.place(), !burst.is_in_frames());
+        let strand = Self { place, left, base_time_ns, later: 0, longest, is_whole };
+        (!has_facts && is_inside && base_time_ns <= u64::MAX >> 1).then_some(strand)
+    }
+
+    /// Packets that were not taken yet.
+    pub fn left(&self) -> usize {
+        self.left.len()
+    }
+
+    /// Bytes of the longest packet; 0 where there is none.
+    pub fn longest(&self) -> usize {
+        self.longest
+    }
+
+    /// Whether all times can be expressed by `base_ns`, the segment's, from now on.
+    fn count_from(&mut self, base_ns: u64) -> bool {
+        let [last, .., next] = self.left else {
+            let [only] = self.left else { return true };
+            return self.count_ends(base_ns, *only, *only);
+        };
+        self.count_ends(base_ns, *next, *last)
+    }
+
+    fn count_ends(&mut self, base_ns: u64, next: Desc, last: Desc) -> bool {
+        let later_ns = self.base_time_ns.wrapping_sub(base_ns);
+        self.later = later_ns << 32;
+        let delta = |desc: Desc| later_ns.wrapping_add(desc.time_delta_ns().into());
+        delta(next).max(delta(last)) <= u64::from(u32::MAX)
+    }
+
+    /// The next packet, by itself, which is taken.
+    fn next(&mut self) -> Option<(&'a [u8], Meta)> {
+        let (&desc, left) = self.left.split_last()?;
+        self.left = left;
+        let time_ns = self.base_time_ns + u64::from(desc.time_delta_ns());
+        let mut meta = Meta::new(time_ns, desc.length(), desc.port());
+        (meta.hash, meta.flags) = (desc.hash(), desc.flags());
+        // SAFETY: S1.
+        Some((unsafe { self.place.inside(desc) }, meta))
+    }
+
+    /// The desc of the next packets as it will be `by` bytes later, for its segment.
+    #[inline(always)]
+    fn moved(&self, desc: Desc, by: u64) -> Desc {
+        let [place, flow] = desc.words();
+        Desc::from_words([place.wrapping_add(by), flow.wrapping_add(self.later)])
+    }
+
+    /// How many of the next `most` packets lie back to back, as they would in a segment.
+    fn run(&self, most: usize) -> usize {
+        if !self.is_whole {
+            return most.min(1);
+        }
+        let next = &self.left[self.left.len() - most..];
+        let follow = |pair: &&[Desc]| pair[0].offset() as usize == align_up(end_of(pair[1]));
+        let starts_well = next.last().is_some_and(|desc| desc.offset().is_multiple_of(16));
+        match starts_well {
+            true => 1 + next.windows(2).rev().take_while(|pair| follow(pair)).count(),
+            false => most.min(1),
+        }
+    }
+}
+
+/// Where the packet's bytes end, from the burst's base.
+#[inline(always)]
+fn end_of(desc: Desc) -> usize {
+    desc.offset() as usize + desc.length() as usize
+}
+
+impl Writer {
+    /// Appends packets of `strands` in an order: the number of a packet's strand is in the low 16
+    /// bits of its key, and nothing else of a key is looked at. Returns how many there are now:
+    /// fewer than keys where the log is full, or a strand has no more.
+    ///
+    /// Cost: some 40 instructions for a packet of up to 64 bytes.
+    pub fn gather(&mut self, strands: &mut [Strand<'_>], order: &[u64]) -> usize {
+        let longest = strands.iter().map(|strand| strand.longest).max().unwrap_or(0);
+        let mut done = 0;
+        while let Some(rest @ [next, ..]) = order.get(done..) {
+            let fits = self.gather_most(strands, longest, rest.len());
+            let taken = match fits {
+                0 => {
+                    let strand = strands.get_mut(usize::from(*next as u16));
+                    strand.map_or(0, |strand| usize::from(self.append_next(strand)))
+                }
+                _ => self.by_way(longest, fits, |edge, most| edge.gather(strands, &rest[..most])),
+            };
+            if taken == 0 {
+                break;
+            }
+            done += taken;
+        }
+        done
+    }
+
+    /// Appends the next `count` packets of a strand. Returns how many, as [`gather`](Self::gather).
+    ///
+    /// Cost: some ten instructions a packet, and a copy of all, where they lie back to back.
+    pub fn gather_run(&mut self, strand: &mut Strand<'_>, count: usize) -> usize {
+        let (longest, count) = (strand.longest, count.min(strand.left()));
+        let mut done = 0;
+        while done < count {
+            let fits = self.gather_most(std::slice::from_mut(strand), longest, count - done);
+            let taken = match fits {
+                0 => usize::from(self.append_next(strand)),
+                _ => self.by_way(longest, fits, |edge, most| edge.gather_run(strand, most)),
+            };
+            if taken == 0 {
+                break;
+            }
+            done += taken;
+        }
+        done
+    }
+
+    /// How many of `most` packets there is room for, none longer than `longest`; 0: the next one
+    /// goes by itself.
+    fn gather_most(&mut self, strands: &mut [Strand<'_>], longest: usize, most: usize) -> usize {
+        if self.way.is_far() {
+            self.edge.measure();
+        }
+        let base_ns = self.edge.base_time_ns;
+        let mut strands = strands.iter_mut();
+        // Of a segment without packets this is no time.
+        match self.count() > 0 && strands.all(|strand| strand.count_from(base_ns)) {
+            true => self.edge.fits(longest, most),
+            false => 0,
+        }
+    }
+
+    /// Has `take` append up to `most` packets, through the caches or past them.
+    fn by_way(
+        &mut self,
+        longest: usize,
+        most: usize,
+        take: impl FnOnce(&mut Edge, usize) -> usize,
+    ) -> usize {
+        let at_once = self.staged_most(longest, most);
+        if at_once == 0 {
+            return take(&mut self.edge, most);
+        }
+        let (staged, mut edge) = self.enter_stage(self.edge);
+        let taken = take(&mut edge, at_once);
+        self.edge = self.leave_stage(staged, edge, 0);
+        taken
+    }
+
+    /// Appends a strand's next packet, if there is one, and room for it.
+    #[cold]
+    fn append_next(&mut self, strand: &mut Strand<'_>) -> bool {
+        let before = *strand;
+        let Some((packet, meta)) = strand.next() else { return false };
+        let is_in = self.append(packet, &meta) != Appended::Full;
+        if !is_in {
+            *strand = before;
+        }
+        is_in
+    }
+}
+
+impl Edge {
+    /// Packets in order, until a strand has no more. There is room for as many of the longest.
+    fn gather(&mut self, strands: &mut [Strand<'_>], order: &[u64]) -> usize {
+        let (mut at, mut descs, mut bytes) = (self.at(), self.descs(), 0);
+        for key in order {
+            let Some(strand) = strands.get_mut(usize::from(*key as u16)) else { break };
+            let Some((&desc, left)) = strand.left.split_last() else { break };
+            strand.left = left;
+            // SAFETY: S1 for what is read. W2 for what is written: there is room for the longest
+            // as often as there are keys, and nobody has a slice of unpublished bytes.
+            unsafe { copy_packet(strand.place.inside(desc), at) };
+            let low = (at.addr() - self.base().addr()) as u64;
+            let desc = strand.moved(desc, low.wrapping_sub(desc.offset().into()));
+            descs = descs.wrapping_sub(1);
+            // SAFETY: W2, these 16 bytes are in that room; the segment's base and `descs` are
+            // aligned to 16.
+            unsafe { descs.write(desc) };
+            let length = desc.length() as usize;
+            at = at.wrapping_add(align_up(length));
+            bytes += length;
+            ask_ahead(at, descs, length);
+        }
+        self.advance(at, descs, bytes)
+    }
+
+    /// The next packets of a strand, as many as lie back to back, `most` at most. There is room
+    /// for as many of the longest.
+    fn gather_run(&mut self, strand: &mut Strand<'_>, most: usize) -> usize {
+        let count = strand.run(most);
+        let (left, run) = strand.left.split_at(strand.left.len() - count);
+        let [last, ..] = run else { return 0 };
+        let first = run[count - 1].offset() as usize;
+        let length = end_of(*last) - first;
+        // SAFETY: from the first packet to the last one's end is in the place, as both are (S1),
+        // and nobody writes there, as it is whole or this is one packet. W2 for what is written:
+        // each packet has its length rounded up, as in a segment, and there is room for as many.
+        unsafe {
+            let packets = strand.place.start().add(first);
+            ptr::copy_nonoverlapping(packets, self.at(), length);
+        }
+        let by = (self.low() as u64).wrapping_sub(first as u64);
+        let descs = self.descs().wrapping_sub(count);
+        let mut bytes = 0;
+        for (index, desc) in run.iter().enumerate() {
+            bytes += desc.length() as usize;
+            // SAFETY: W2, these 16 bytes are in that room; the segment's base and `descs` are
+            // aligned to 16.
+            unsafe { descs.add(index).write(strand.moved(*desc, by)) };
+        }
+        let at = self.at().wrapping_add(align_up(length));
+        strand.left = left;
+        self.advance(at, descs, bytes)
+    }
+
+    /// Packets of this many `bytes` are there, up to `at` and `descs`. Returns how many.
+    fn advance(&mut self, at: *mut u8, descs: *mut Desc, bytes: usize) -> usize {
+        let (low, count) = (at.addr() - self.at().addr(), self.descs().addr() - descs.addr());
+        let count = count / DESC_BYTES;
+        self.taken(low, count, bytes);
+        count
+    }
+}
+
+#[cfg(test)]
+mod tests;
