@@ -90,8 +90,8 @@ impl Session {
         self.has_ended
     }
 
-    /// Makes sure that there are packets, waiting for them at most `timeout`. A log's end is said at
-    /// once the first time; later calls wait for it, because a program that asks again would spin.
+    /// Makes sure that there are packets, waiting for them at most `timeout`. A log's end is said
+    /// at once the first time. Later calls wait first: a program that asks again would spin.
     pub(crate) fn fetch(
         &mut self,
         timeout: Option<Duration>,

@@ -17,8 +17,8 @@ const PACKETS: usize = 3000;
 const RULES: &str = r#"
 alert http any any -> any any (msg:"a request"; http.method; content:"GET"; sid:1; rev:1;)
 alert dns any any -> any any (msg:"a question"; dns.query; content:"example"; sid:2; rev:1;)
-alert tcp any any -> any any (msg:"a server"; flow:established,to_client; content:"nginx"; sid:3; rev:1;)
-alert http any any -> any any (msg:"an agent"; http.user_agent; pcre:"/curl\/7\.\d+/"; sid:4; rev:1;)
+alert tcp any any -> any any (msg:"a server"; flow:to_client; content:"nginx"; sid:3; rev:1;)
+alert http any any -> any any (msg:"an agent"; http.user_agent; pcre:"/curl\/7/"; sid:4; rev:1;)
 "#;
 
 /// The target folder of cargo, in which `scripts/setup sensors` puts Suricata.

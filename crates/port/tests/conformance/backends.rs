@@ -2,10 +2,13 @@
 
 use std::io::Write;
 use std::rc::Rc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use burstline_afpacket::Sender;
-use burstline_port::{FaultInjector, FaultPlan, OpenOptions, PortTable, Source, Tracer};
+use burstline_port::{FaultInjector, FaultPlan, OpenOptions, PortError, PortTable, Source, Tracer};
 use burstline_skip::{test_name, without};
+use burstline_sys::tap::TapError;
 use burstline_testbed::{Bed, Frames};
 use burstline_wire::files::{
     Direction, InterfaceDescription, PacketToWrite, PcapngEncoder, SectionDescription,
@@ -22,6 +25,9 @@ use crate::logs::logs;
 
 /// Packets that each backend has.
 pub(crate) const PACKETS: u64 = 3000;
+
+/// How long a device may be in use by a program that is starting.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A source that can be opened again and again, with the same packets each time.
 pub(crate) struct Backend {
@@ -195,6 +201,20 @@ fn live() -> Vec<Backend> {
     live.chain(taps(&bed)).collect()
 }
 
+/// Opens a TAP device, which may be in use for a moment: a program that another test starts has a
+/// copy of each descriptor until it runs.
+fn open_tap(bed: &Bed, address: &str) -> Box<dyn Source> {
+    let began = Instant::now();
+    loop {
+        match try_open(&bed.far, address, options()) {
+            Err(PortError::Tap(TapError::Busy { .. })) if began.elapsed() < PATIENCE => {
+                thread::sleep(Duration::from_millis(1));
+            }
+            opened => return opened.unwrap(),
+        }
+    }
+}
+
 /// TAP devices to which their host has sent all packets. A packet is counted as offered when it is
 /// taken, and it is there when the call that sends it returns.
 fn taps(bed: &Rc<Bed>) -> Vec<Backend> {
@@ -202,7 +222,7 @@ fn taps(bed: &Rc<Bed>) -> Vec<Backend> {
     let taps = addresses.into_iter().map(|address| {
         let bed = Rc::clone(bed);
         let open = move || {
-            let mut port = try_open(&bed.far, address, options()).unwrap();
+            let mut port = open_tap(&bed, address);
             bed.far.run(|| {
                 let mut sender = Sender::open("t1", true).unwrap();
                 assert_eq!(Frames::new(PACKETS, 200).send(&mut sender).unwrap(), PACKETS);
