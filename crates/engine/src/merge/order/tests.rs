@@ -59,13 +59,13 @@ fn by_heads(inputs: &[Vec<u64>], low_ns: &[u64]) -> Vec<(usize, usize)> {
 /// Times of an input: in steps that are small or not, in runs that are long or not.
 fn times(steps: &[(u8, u16)], unit: u64) -> Vec<u64> {
     let mut time_ns = 0;
-    let mut next = |&(pause, count): &(u8, u16)| {
+    let next = |&(pause, count): &(u8, u16)| {
         time_ns += u64::from(pause) * unit;
         let first_ns = time_ns;
         time_ns += u64::from(count % 200);
         first_ns..time_ns
     };
-    steps.iter().flat_map(|step| next(step)).take(1024).collect()
+    steps.iter().flat_map(next).take(1024).collect()
 }
 
 proptest! {
