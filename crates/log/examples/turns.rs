@@ -3,6 +3,8 @@
 //! ```text
 //! place    each packet is made where it will lie        writer, then reader, a burst each
 //! copy     each packet is copied from where it was received
+//! gather   packets of two bursts are moved into the log in turns, one of each
+//! run      the same, a burst of 32 of each
 //! bare     the same packets made and read in one buffer, without a log
 //! ```
 //!
@@ -13,7 +15,8 @@ use std::env;
 use std::process::ExitCode;
 
 use burstline_log::{
-    Appended, Log, LogConfig, Meta, PlainPacket, Policy, Reader, ReaderConfig, Start, Writer,
+    Appended, Handoff, Log, LogConfig, Meta, PlainPacket, Policy, Reader, ReaderConfig, Scratch,
+    Start, Strand, Writer,
 };
 
 const BURST: usize = 64;
@@ -75,6 +78,54 @@ fn copy(writer: &mut Writer, received: &Received, first: u32) {
     writer.publish();
 }
 
+/// Two sources' packets, back to back, and what is known of them.
+struct Sources {
+    bytes: Vec<u8>,
+    scratch: [Scratch; 2],
+    order: Vec<u64>,
+}
+
+impl Sources {
+    /// Whether each has half of the packets in a row, or every second one.
+    fn new(are_runs: bool) -> Self {
+        let mut scratch = [Scratch::new(), Scratch::new()];
+        for (counter, number) in (0..).zip(0..BURST) {
+            let meta = meta_of(counter, LENGTH);
+            let (source, at) = match are_runs {
+                true => (number / (BURST / 2), number % (BURST / 2)),
+                false => (number % 2, number / 2),
+            };
+            scratch[source].push((at * 64) as u32, LENGTH as u32, &meta);
+        }
+        let order = (0..BURST as u64).map(|number| number % 2).collect();
+        Self { bytes: vec![7; BURST / 2 * 64], scratch, order }
+    }
+
+    /// As they come when `first` packets have come before.
+    fn strands(&self, first: u32) -> [Strand<'_>; 2] {
+        self.scratch.each_ref().map(|scratch| {
+            let burst = scratch.burst(&self.bytes, 0);
+            Strand::new(&burst, 0, BURST / 2, first.into()).expect("all are plain")
+        })
+    }
+}
+
+#[inline(never)]
+fn gather(writer: &mut Writer, sources: &Sources, first: u32) {
+    let gathered = writer.gather(&mut sources.strands(first), &sources.order);
+    assert!(gathered == BURST, "the reader keeps up");
+    writer.publish();
+}
+
+#[inline(never)]
+fn gather_runs(writer: &mut Writer, sources: &Sources, first: u32) {
+    for mut strand in sources.strands(first) {
+        let gathered = writer.gather_run(&mut strand, BURST / 2);
+        assert!(gathered == BURST / 2, "the reader keeps up");
+    }
+    writer.publish();
+}
+
 #[inline(never)]
 fn read(reader: &mut Reader) -> u64 {
     let (mut sum, mut seen) = (0_u64, 0);
@@ -107,16 +158,17 @@ fn look(buffer: &[Line; BURST], first: u32) -> u64 {
 fn main() -> ExitCode {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let [work, packets] = &arguments[..] else {
-        eprintln!("turns place|copy|bare PACKETS");
+        eprintln!("turns place|copy|gather|run|bare PACKETS");
         return ExitCode::from(2);
     };
     let packets: u32 = packets.parse().expect("a number of packets");
-    let config = LogConfig { bytes: 2 << 20, ..LogConfig::default() };
+    let config = LogConfig { bytes: 2 << 20, handoff: Handoff::Near, ..LogConfig::default() };
     let (log, mut writer) = Log::create(config).expect("a log of 2 MiB");
     let seat = ReaderConfig { policy: Policy::Lossless, window: 1, start: Start::Now };
     let mut reader = log.attach(seat).expect("a seat");
     let template = Line([7; 64]);
     let (mut buffer, received) = ([template; BURST], [(template, LENGTH); BURST]);
+    let sources = Sources::new(work == "run");
     let mut sum = 0_u64;
     for first in (0..packets).step_by(BURST) {
         let read = match work.as_str() {
@@ -126,6 +178,14 @@ fn main() -> ExitCode {
             }
             "copy" => {
                 copy(&mut writer, &received, first);
+                read(&mut reader)
+            }
+            "gather" => {
+                gather(&mut writer, &sources, first);
+                read(&mut reader)
+            }
+            "run" => {
+                gather_runs(&mut writer, &sources, first);
                 read(&mut reader)
             }
             _ => {

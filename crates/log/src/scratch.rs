@@ -352,8 +352,26 @@ mod tests {
         assert_eq!((firsts(&burst), burst.packet(2).time_ns()), (vec![0, 1, 2], 7));
         assert_eq!(
             burst.plain_sum(),
-            Some(PlainSum { bytes: 30, port: Some(0), first_ns: 7, last_ns: 7 })
+            Some(PlainSum { bytes: 30, port: Some(1), first_ns: 7, last_ns: 7 })
         );
+    }
+
+    #[test]
+    fn a_sum_of_several_ports_has_none() {
+        let mut scratch = Scratch::new();
+        for (number, port) in (0..).zip([6, 7, 6]) {
+            scratch.push(0, 10, &Meta::new(5 - number, 10, port));
+        }
+        let expected = PlainSum { bytes: 30, port: None, first_ns: 5, last_ns: 5 };
+        // Times before the first one's are facts.
+        assert_eq!(scratch.burst(&[0; 10], 0).plain_sum(), None);
+        let (first, _) = scratch.burst(&[0; 10], 0).split_at(1);
+        assert_eq!(first.plain_sum().map(|sum| (sum.port, sum.bytes)), Some((Some(6), 10)));
+        scratch.clear();
+        for port in [6, 7, 6] {
+            scratch.push(0, 10, &Meta::new(5, 10, port));
+        }
+        assert_eq!(scratch.burst(&[0; 10], 0).plain_sum(), Some(expected));
     }
 
     #[test]

@@ -367,7 +367,7 @@ fn next_run(lanes: &[Lane], parts: &[Range<usize>]) -> Option<Run> {
     Some(Run { input, count })
 }
 
-/// How many times at the start are before `end_ns`: at least the first. Cost: its logarithm.
+/// How many times at the start are before `end_ns`: at least one. Cost: its logarithm.
 fn gallop(times_ns: &[u64], end_ns: u64) -> usize {
     let mut step = 1;
     while step < times_ns.len() && times_ns[step] < end_ns {

@@ -146,8 +146,8 @@ impl Edge {
         Self { base: self.base, at, descs, ..other }
     }
 
-    /// `low` bytes of packets and `count` descs were written, of packets of `bytes` bytes. There
-    /// was room for them.
+    /// `low` bytes of packets and `count` descs were written, of `bytes` bytes in all. There was
+    /// room for them.
     pub(super) fn taken(&mut self, low: usize, count: usize, bytes: usize) {
         self.at = self.at.wrapping_add(low);
         self.descs = self.descs.wrapping_sub(count);

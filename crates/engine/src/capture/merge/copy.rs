@@ -85,7 +85,7 @@ impl Sequence {
         Some(())
     }
 
-    /// Cost: a copy and some forty instructions a packet; where they come in runs, a quarter.
+    /// Cost: some sixty instructions a packet; where they come in runs, some thirty.
     fn gather(
         &mut self,
         goods: Goods<'_>,

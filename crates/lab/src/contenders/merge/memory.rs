@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use burstline_log::{Burst, Meta, SCRATCH_PACKETS, Scratch, Writer};
+use burstline_log::{Burst, Desc, Flags, SCRATCH_PACKETS, Scratch, Writer};
 use burstline_port::{
     Capabilities, Copying, Lent, LostPackets, Port, PortAccount, PortError, PortInfo, PortState,
     Received, Sink, Source, TimestampSource,
@@ -64,21 +64,30 @@ impl Source for MemoryPort {
         scratch: &'a mut Scratch,
         budget: u64,
     ) -> Result<Lent<'a>, PortError> {
-        scratch.clear();
         let Some(line) = &self.line else {
             // Counts only: nobody reads memory by them.
             let is_over = self.lent.load(Relaxed) == self.all;
             let state = if is_over { PortState::Ended } else { PortState::Idle };
+            scratch.clear();
             return Ok(Lent { burst: scratch.burst(&[], 0), state });
         };
         let count = budget.min(SCRATCH_PACKETS as u64).min(self.most - self.next);
-        let (mut newest_ns, bytes) = (0, line.shape().bytes);
-        for number in self.next..self.next + count {
-            let (place, time_ns) = line.place(number);
-            let meta = Meta::new(time_ns, bytes, self.number);
-            scratch.push(place as u32, bytes, &meta);
-            newest_ns = time_ns;
-        }
+        let bytes = line.shape().bytes;
+        let (first, port) = (self.next, self.number);
+        let base_ns = line.place(first).1;
+        let fill = |descs: &mut [Desc]| {
+            for (number, desc) in (first..).zip(descs.iter_mut().rev()) {
+                let (place, time_ns) = line.place(number);
+                let delta_ns = (time_ns - base_ns) as u32; // of some thousand packets
+                *desc = Desc::new(place as u32, bytes, port, Flags::NONE).with(0, delta_ns);
+            }
+            true
+        };
+        let newest_ns = match count {
+            0 => 0,
+            _ => line.place(first + count - 1).1,
+        };
+        scratch.describe(count as usize, base_ns, fill);
         self.next += count;
         self.lent.fetch_add(count, Relaxed); // as above
         self.now_ns.fetch_max(newest_ns, Relaxed);
