@@ -439,13 +439,19 @@ fn a_set_is_one_port_in_order_of_time() {
     assert_closed(&counted);
     assert_eq!(counted["total"]["delivered"], 3000);
     assert_eq!(counted["ports"].as_array().unwrap().len(), 1);
-    assert!(counted["notes"].to_string().contains("1 files are no captures"), "{counted}");
+    assert!(counted["notes"].to_string().contains("no captures: 1"), "{counted}");
     let copy = directory.file("copy.pcapng");
     assert_closed(&run_json(&["capture", &set, "-w", &copy], 0));
     assert_same(&copy, &whole);
     let merged = directory.file("merged.pcapng");
     assert_closed(&run_json(&["merge", &set, "-w", &merged], 0));
     assert_same(&merged, &whole);
+    let nothing = directory.file("nothing");
+    fs::create_dir(&nothing).unwrap();
+    for words in [["count", &format!("set:{nothing}")], ["extract", &nothing]] {
+        let said = run(&words).stderr;
+        assert!(said.contains(&format!("{nothing}: there is no capture")), "{said}");
+    }
     let some = run_json(&["count", &format!("set:{folder}/[ab].pcap"), "--packets", "1500"], 0);
     assert_eq!(some["total"]["delivered"], 1500);
     assert_closed(&some);

@@ -49,7 +49,7 @@ fn find<T>(
     for target in &args.files {
         let (captures, skipped) = look(target.strip_prefix("set:").unwrap_or(target))?;
         if skipped > 0 && !args.quiet {
-            complain(&format!("{target}: {skipped} files are no captures"));
+            complain(&format!("{target}: left out files that are no captures: {skipped}"));
         }
         all.extend(captures);
     }

@@ -83,7 +83,7 @@ pub(crate) fn open_source(
     let (paths, skipped) = captures_of(address.target())?;
     let mut set = SetSource::open(address.to_string(), &paths, options)?;
     if skipped > 0 {
-        set.account.note(|| format!("{address}: {skipped} files are no captures"));
+        set.account.note(|| format!("{address}: left out files that are no captures: {skipped}"));
     }
     Ok(Box::new(set))
 }
@@ -166,7 +166,7 @@ pub(super) fn find(
 }
 
 fn not_found(path: &Path) -> PortError {
-    let error = std::io::ErrorKind::NotFound.into();
+    let error = std::io::Error::new(std::io::ErrorKind::NotFound, "there is no capture");
     PortError::Io { action: "open", path: path.to_owned(), error }
 }
 
