@@ -123,7 +123,7 @@ impl<'a> Merger<'a> {
             views: Vec::with_capacity(inputs.len()),
             strands: Vec::with_capacity(inputs.len()),
             sequence: Sequence::default(),
-            counts: (0..inputs.len()).map(|index| Counts::new(offset(index))).collect(),
+            counts: vec![Counts::default(); inputs.len()],
             inputs,
             lanes,
             writer,
@@ -188,7 +188,7 @@ impl<'a> Merger<'a> {
         let inputs = self.inputs.iter_mut().zip(&self.lanes).enumerate();
         views.extend(inputs.map(|(index, (input, lane))| {
             let (from, count) = (lane.next(), self.order.part(index));
-            (count > 0).then(|| input.view()).flatten().map(|burst| Part { burst, from, count })
+            (count > 0).then(|| input.part(from, count)).flatten()
         }));
         let goods = Goods { order: &self.order, lanes: &mut self.lanes, counts: &mut self.counts };
         let copied = self.sequence.copy(goods, &views, &mut strands, &mut self.writer);

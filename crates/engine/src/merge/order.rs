@@ -166,12 +166,13 @@ impl Lane {
     fn end(&self, input: usize, most: usize) -> Option<Horizon> {
         let left = &self.times_ns[self.next..];
         let end = |time_ns, stop| Some(Horizon { time_ns, input, stop });
-        match left.last() {
-            _ if left.len() > most => end(left[most - 1], Stop::Long),
-            None if self.low_ns == NEVER_NS => None,
-            None => end(self.low_ns, Stop::Empty(input)),
-            Some(_) if self.low_ns == NEVER_NS => None,
-            Some(&last_ns) => end(last_ns.max(self.low_ns), Stop::Empty(input)),
+        if left.len() > most {
+            return end(left[most - 1], Stop::Long);
+        }
+        let last_ns = left.last().copied().unwrap_or_default();
+        match self.low_ns {
+            NEVER_NS => None,
+            low_ns => end(low_ns.max(last_ns), Stop::Empty(input)),
         }
     }
 

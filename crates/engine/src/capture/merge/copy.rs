@@ -16,8 +16,6 @@ pub(super) struct Counts {
     pub(super) cut: u64,
     pub(super) late: u64,
     pub(super) late_most_ns: u64,
-    /// What is added to the input's times, in ns.
-    pub(super) offset_ns: i64,
 }
 
 /// All that has gone.
@@ -34,6 +32,8 @@ pub(super) struct Part<'a> {
     pub(super) burst: Burst<'a>,
     pub(super) from: usize,
     pub(super) count: usize,
+    /// What is added to their times, in ns.
+    pub(super) offset_ns: i64,
 }
 
 /// What is copied by, and what changes by that; one of each for each input.
@@ -70,13 +70,13 @@ impl Sequence {
         strands: &mut Vec<Strand<'a>>,
         longest: usize,
     ) -> Option<()> {
-        for ((part, lane), counts) in parts.iter().zip(&*goods.lanes).zip(&*goods.counts) {
+        for (part, lane) in parts.iter().zip(&*goods.lanes) {
             let Some(part) = part else {
                 strands.push(Strand::empty());
                 continue;
             };
             let is_in_time = lane.is_in_order() && lane.head_ns() >= self.newest_ns;
-            let strand = Strand::new(&part.burst, part.from, part.count, counts.offset_ns)?;
+            let strand = Strand::new(&part.burst, part.from, part.count, part.offset_ns)?;
             if !is_in_time || strand.longest() > longest {
                 return None;
             }
@@ -165,10 +165,6 @@ impl Sequence {
 }
 
 impl Counts {
-    pub(super) fn new(offset_ns: i64) -> Self {
-        Self { offset_ns, ..Self::default() }
-    }
-
     #[cold]
     fn note_late(&mut self, by_ns: u64) {
         self.late += 1;

@@ -3,7 +3,7 @@
 use burstline_log::{Burst, Flags, SCRATCH_PACKETS, Scratch};
 use burstline_port::PortState;
 
-use super::copy::Counts;
+use super::copy::{Counts, Part};
 use crate::merge::MergedPort;
 use crate::merge::order::{Lane, NEVER_NS};
 use crate::{EngineError, Inlet};
@@ -50,9 +50,10 @@ impl<'a> Input<'a> {
         Ok(state)
     }
 
-    /// The burst that it has lent last.
-    pub(super) fn view(&mut self) -> Option<Burst<'_>> {
-        self.source.port.lent(&mut self.scratch)
+    /// Packets `[from, from + count)` of the burst that it has lent last.
+    pub(super) fn part(&mut self, from: usize, count: usize) -> Option<Part<'_>> {
+        let burst = self.source.port.lent(&mut self.scratch)?;
+        Some(Part { burst, from, count, offset_ns: self.offset_ns })
     }
 
     /// It was found idle, or `Busy` with nothing: says what it promises, not less than
