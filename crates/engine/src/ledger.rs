@@ -137,8 +137,7 @@ mod tests {
     fn row(offered: u64, delivered: u64, injected: u64) -> PortReport {
         let mut account = PortAccount { offered, in_flight: 1, ..PortAccount::default() };
         account.lost.add(Loss::Injected, injected);
-        let bytes = delivered * 60;
-        let tally = Tally { packets: delivered, bytes, wire_bytes: bytes };
+        let tally = Tally::whole(delivered, delivered * 60);
         PortReport::new("gen:", &account, &tally, &Losses::default())
     }
 

@@ -36,6 +36,12 @@ impl Tally {
         Self { packets: 1, bytes, wire_bytes }
     }
 
+    /// Packets that are here as they were on the wire.
+    #[inline]
+    pub fn whole(packets: u64, bytes: u64) -> Self {
+        Self { packets, bytes, wire_bytes: bytes }
+    }
+
     /// Adds others.
     pub fn add(&mut self, other: &Self) {
         self.packets += other.packets;

@@ -167,7 +167,7 @@ fn worker(number: usize, sink: Option<&dyn Sink>, done: &Balanced) -> WorkerRepo
     let (mut written, mut refused) = (Tally::default(), 0);
     for spread in &done.spread {
         let (packets, bytes) = spread.given[number];
-        written.add(&Tally { packets, bytes, wire_bytes: bytes });
+        written.add(&Tally::whole(packets, bytes));
         refused += spread.refused[number];
     }
     add(Loss::LogFull, refused);

@@ -22,8 +22,7 @@ impl CrossingState {
     /// What it has carried so far.
     pub(super) fn carried(&self) -> Tally {
         let carried = self.crossing.carried();
-        let (packets, bytes) = (carried.packets, carried.bytes);
-        Tally { packets, bytes, wire_bytes: bytes }
+        Tally::whole(carried.packets, carried.bytes)
     }
 
     fn fail(&mut self, error: impl Into<EngineError>) {

@@ -47,7 +47,7 @@ pub(crate) fn tally(burst: &Burst<'_>, span: &mut Span) -> Tally {
     if let Some(PlainSum { bytes, first_ns, last_ns, .. }) = burst.plain_sum() {
         span.see(first_ns);
         span.see(last_ns);
-        return Tally { packets, bytes, wire_bytes: bytes };
+        return Tally::whole(packets, bytes);
     }
     let mut sum = Tally { packets, ..Tally::default() };
     let mut rest = *burst;

@@ -50,8 +50,7 @@ pub(super) fn losses_of(counters: &Counters) -> Losses {
 
 /// What a switch has passed on of an end's frames.
 pub(super) fn tally_of(counters: &Counters) -> Tally {
-    let bytes = counters.bytes_switched;
-    Tally { packets: counters.switched(), bytes, wire_bytes: bytes }
+    Tally::whole(counters.switched(), counters.bytes_switched)
 }
 
 /// What all sources of a port say, as one.

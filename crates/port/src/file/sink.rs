@@ -174,8 +174,8 @@ impl FileSink {
         let run = body.plain_packets(interface, plain.map(item));
         self.latest_ns = self.latest_ns.max(run.latest_ns);
         self.accepted += run.packets as u64;
-        let (packets, bytes) = (run.packets as u64, run.bytes);
-        self.interfaces[interface as usize].tally.add(&Tally { packets, bytes, wire_bytes: bytes });
+        let tally = Tally::whole(run.packets as u64, run.bytes);
+        self.interfaces[interface as usize].tally.add(&tally);
         self.account.bytes_copied += run.bytes;
         run.packets
     }

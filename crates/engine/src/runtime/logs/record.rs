@@ -334,10 +334,10 @@ impl Recorded {
         self.span.see(sum.last_ns);
         let packets = burst.len() as u64;
         match sum.port {
-            Some(port) => self.seen[usize::from(port)].add(&whole(packets, sum.bytes)),
+            Some(port) => self.seen[usize::from(port)].add(&Tally::whole(packets, sum.bytes)),
             None => self.deal(burst.worklist()),
         }
-        self.total_seen.add(&whole(packets, sum.bytes));
+        self.total_seen.add(&Tally::whole(packets, sum.bytes));
         sum.bytes
     }
 
@@ -353,7 +353,7 @@ impl Recorded {
             }
             let (sums, _) = sums.split_at(usize::from(highest) + 1);
             for (seen, sum) in self.seen.iter_mut().zip(sums) {
-                seen.add(&whole(sum / DEALT_ONE, sum % DEALT_ONE));
+                seen.add(&Tally::whole(sum / DEALT_ONE, sum % DEALT_ONE));
             }
         }
     }
@@ -385,9 +385,4 @@ impl Recorded {
         self.cause = Some(error.loss());
         self.error.get_or_insert(error.into());
     }
-}
-
-/// Whole packets.
-fn whole(packets: u64, bytes: u64) -> Tally {
-    Tally { packets, bytes, wire_bytes: bytes }
 }
