@@ -26,6 +26,7 @@ mod layout;
 mod naming;
 mod output;
 mod pieces;
+mod place;
 mod plain;
 mod recording;
 mod segmented;

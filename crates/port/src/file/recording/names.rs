@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use burstline_sys::calendar::format_local;
 
+use super::super::place::folder_of;
 use super::{FileNaming, Rotation};
 use crate::PortError;
 
@@ -57,8 +58,7 @@ impl Names {
 /// # Errors
 /// [`PortError::Io`]: the folder cannot be read.
 pub fn newest_numbered(path: &Path) -> Result<Option<PathBuf>, PortError> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let folder = folder.unwrap_or(Path::new("."));
+    let folder = folder_of(path);
     let fail = |error| PortError::Io { action: "read", path: folder.to_owned(), error };
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let (stem, extension) = split(&name);

@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 
 use burstline_sys::privileges;
 
+use super::super::place::folder_of;
 use super::chores::{Chore, Chores, Made};
 use super::{Flush, OutputOptions};
 use crate::Tally;
@@ -142,8 +143,7 @@ impl Safe {
 
     /// A file begins.
     pub(in super::super) fn open(&self, file: File, path: &Path) {
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        let folder = folder.unwrap_or(Path::new("."));
+        let folder = folder_of(path);
         let opened = File::open(folder);
         let mut state = self.shared.lock();
         if let (Err(error), Some(_)) = (&opened, self.shared.flush) {

@@ -28,7 +28,7 @@ mod survey;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File, Metadata};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -37,6 +37,7 @@ use burstline_sys::privileges;
 use burstline_sys::users::effective_user;
 
 use super::super::input::O_NONBLOCK;
+use super::super::place::{self, folder_of};
 use super::index::Stamp;
 use super::reader::CaptureReader;
 use super::selection::Selector;
@@ -131,8 +132,8 @@ impl Capture {
 pub fn catalogued(target: &str, watch: &mut Watch<'_>) -> Result<Captures, PortError> {
     let mut notes = Vec::new();
     let mut look = |files: Vec<PathBuf>| {
-        let Some(folder) = files.first().and_then(|file| file.parent()) else { return Vec::new() };
-        let folder = if folder == Path::new("") { Path::new(".") } else { folder }.to_owned();
+        let Some(first) = files.first() else { return Vec::new() };
+        let folder = folder_of(first).to_owned();
         let mut catalogue = Catalogue::load(&folder);
         let captures = files.into_iter().filter_map(|path| catalogue.look_up(path, watch));
         let captures = captures.collect();
@@ -234,14 +235,7 @@ impl Catalogue {
         if is_same || self.entries.is_empty() {
             return Ok(());
         }
-        let bytes = entry::to_bytes(&self.entries);
-        let beside = folder.join(format!("{NAME}.{}", std::process::id()));
-        let created = File::options().write(true).create_new(true).mode(0o600).open(&beside);
-        let written = created.and_then(|mut file| file.write_all(&bytes));
-        written.and_then(|()| fs::rename(&beside, folder.join(NAME))).inspect_err(|_| {
-            // Half a catalogue is of no use.
-            let _ = fs::remove_file(&beside);
-        })
+        place::replace(&folder.join(NAME), &entry::to_bytes(&self.entries))
     }
 }
 

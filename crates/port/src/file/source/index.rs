@@ -16,14 +16,15 @@
 //! steady), then 4 for each hash, of kind five-tuple, ascending.
 
 use std::fs::{self, File, Metadata};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use burstline_sys::privileges;
 use burstline_wire::files::{Landmark, Record};
 use burstline_wire::hash::{FlowHasher, HashKind};
 
+use super::super::place;
 use super::reader::{CaptureReader, Found};
 use crate::PortError;
 use crate::opened::OpenedFiles;
@@ -175,8 +176,7 @@ fn build(
     Ok(Ok(builder))
 }
 
-/// Writes an index beside its place and moves it there, so that no reader sees half of it. A file
-/// there that is no index stays.
+/// Puts an index in its place. A file there that is no index stays.
 fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     if let Ok(metadata) = fs::symlink_metadata(path) {
         let mut magic = [0; MAGIC.len()];
@@ -187,16 +187,7 @@ fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
             return Err(io::Error::other("it is there and no index: move it away"));
         }
     }
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(format!(".{}", std::process::id()));
-    let beside = PathBuf::from(beside);
-    let created = File::options().write(true).create_new(true).mode(0o600).open(&beside);
-    let written = created.and_then(|mut file| file.write_all(bytes));
-    let moved = written.and_then(|()| fs::rename(&beside, path));
-    moved.inspect_err(|_| {
-        // Half an index is of no use.
-        let _ = fs::remove_file(&beside);
-    })
+    place::replace(path, bytes)
 }
 
 /// Gathers runs.

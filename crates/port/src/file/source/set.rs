@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 use burstline_log::{Burst, Scratch, Writer};
 use burstline_sys::limits;
 
+use super::super::place::{folder_of, or_here};
 use super::super::several::stripes::striped_paths;
 use super::catalogue::{Capture, Chosen};
 use super::interfaces::Interfaces;
@@ -174,10 +175,9 @@ fn not_found(path: &Path) -> PortError {
 fn files_of(path: &Path) -> Result<Vec<PathBuf>, PortError> {
     let fail = |error| PortError::Io { action: "open", path: path.to_owned(), error };
     let (folder, pattern) = match (path.is_dir(), path.file_name()) {
-        (false, Some(pattern)) => (path.parent().unwrap_or(Path::new("")), pattern.as_bytes()),
-        _ => (path, &b"*"[..]),
+        (false, Some(pattern)) => (folder_of(path), pattern.as_bytes()),
+        _ => (or_here(path), &b"*"[..]),
     };
-    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).map_err(fail)? {
         let entry = entry.map_err(fail)?;
