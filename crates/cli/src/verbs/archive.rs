@@ -6,6 +6,7 @@ mod index;
 mod info;
 mod recover;
 
+use std::collections::HashSet;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -30,28 +31,23 @@ pub(crate) use recover::recover;
 
 /// The files that are meant, each once.
 fn paths_of(args: &FilesArgs) -> Result<Vec<PathBuf>, Failure> {
-    let all = find(args, |target| Ok(captures_of(target).map_err(EngineError::from)?))?;
-    let mut paths = Vec::with_capacity(all.len());
-    for path in all {
-        if !paths.contains(&path) {
-            paths.push(path);
-        }
-    }
-    Ok(paths)
+    let look = |target: &str| Ok(captures_of(target).map_err(EngineError::from)?);
+    find(args, PathBuf::as_path, look)
 }
 
-/// What `look` finds for each word, with its number of files that are no captures.
+/// What `look` finds for each word, each path once, with its number of files that are no captures.
 fn find<T>(
     args: &FilesArgs,
+    path_of: impl Fn(&T) -> &Path,
     mut look: impl FnMut(&str) -> Result<(Vec<T>, usize), Failure>,
 ) -> Result<Vec<T>, Failure> {
-    let mut all = Vec::new();
+    let (mut all, mut known) = (Vec::new(), HashSet::new());
     for target in &args.files {
         let (captures, skipped) = look(target.strip_prefix("set:").unwrap_or(target))?;
         if skipped > 0 && !args.quiet {
             complain(&format!("{target}: left out files that are no captures: {skipped}"));
         }
-        all.extend(captures);
+        all.extend(captures.into_iter().filter(|one| known.insert(path_of(one).to_owned())));
     }
     Ok(all)
 }

@@ -1,6 +1,5 @@
 //! `burstline extract`.
 
-use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::slice;
@@ -68,23 +67,22 @@ fn captures(args: &FilesArgs, stop: &AtomicBool) -> Result<Vec<Capture>, Failure
         // It carries no memory.
         !stop.load(Relaxed)
     };
-    let found = find(args, |target| {
-        let found = catalogued(target, &mut watch).map_err(EngineError::from)?;
-        if !args.quiet {
-            found.notes.iter().for_each(|note| complain(note));
-        }
-        Ok((found.captures, found.skipped))
-    });
+    let captures = find(
+        args,
+        |capture: &Capture| &capture.path,
+        |target| {
+            let found = catalogued(target, &mut watch).map_err(EngineError::from)?;
+            if !args.quiet {
+                found.notes.iter().for_each(|note| complain(note));
+            }
+            Ok((found.captures, found.skipped))
+        },
+    );
     bar.iter_mut().for_each(Bar::clear);
-    let (mut captures, mut known) = (Vec::new(), HashSet::new());
-    for capture in found? {
-        if !capture.path.is_file() {
-            let what = "no regular file; `capture --filter` reads pipes";
-            return Err(Failure::usage(format!("extract {}: {what}", capture.path.display())));
-        }
-        if known.insert(capture.path.clone()) {
-            captures.push(capture);
-        }
+    let captures = captures?;
+    if let Some(capture) = captures.iter().find(|capture| !capture.path.is_file()) {
+        let what = "no regular file; `capture --filter` reads pipes";
+        return Err(Failure::usage(format!("extract {}: {what}", capture.path.display())));
     }
     Ok(captures)
 }
