@@ -6,7 +6,7 @@ use super::super::block_type::ENHANCED_PACKET;
 use super::super::{CLOSING_BLOCK, word};
 use super::encoder::sum_zeros;
 use super::list::{BEFORE_PACKET, Starts, list_bytes};
-use super::{HASHED, OLD_ENTRY_BYTES, TAIL_BYTES, Trailer, sketch};
+use super::{HASHED, OLD_ENTRY_BYTES, Sketch, TAIL_BYTES, Trailer, sketch};
 
 /// A segment whose trailer, checksum and bounds have been found right.
 #[derive(Clone, Copy, Debug)]
@@ -255,7 +255,7 @@ pub(in super::super) fn used_bytes(trailer: &Trailer) -> u64 {
 /// in version 1 the worklist.
 pub(in super::super) fn may_hold(trailer: &Trailer, summary: &[u8], hash: u32) -> bool {
     if trailer.version > 1 {
-        return sketch::may_hold(summary, hash);
+        return Sketch::may_hold(summary, hash);
     }
     let mut entries = summary.as_chunks::<OLD_ENTRY_BYTES>().0.iter();
     entries.any(|entry| entry[3] & HASHED == 0 || word(entry, 8, false) == hash)

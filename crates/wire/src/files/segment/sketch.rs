@@ -139,7 +139,15 @@ impl Sketch {
     /// Whether a filter, as it lies in a file, may have this hash; yes if it is damaged.
     #[must_use]
     pub fn may_hold(bytes: &[u8], hash: u32) -> bool {
-        may_hold(bytes, hash)
+        if !is_sound(bytes) {
+            return true;
+        }
+        let filter = &bytes[CHECKSUM_BYTES..];
+        let mask = filter.len() * 8 - 1;
+        bits(hash).all(|bit| {
+            let bit = bit as usize & mask;
+            filter[bit / 8] >> (bit % 8) & 1 == 1
+        })
     }
 }
 
@@ -160,19 +168,6 @@ fn written(words: Vec<u64>) -> Vec<u8> {
 pub(super) fn is_sound(bytes: &[u8]) -> bool {
     let Some(bits) = bytes.get(CHECKSUM_BYTES..) else { return false };
     bits.len().is_power_of_two() && crc32c::crc32c(bits) == word(bytes, 0, false)
-}
-
-/// Whether a filter, as it lies in a file, may have this hash; yes if it is damaged.
-pub(super) fn may_hold(bytes: &[u8], hash: u32) -> bool {
-    if !is_sound(bytes) {
-        return true;
-    }
-    let filter = &bytes[CHECKSUM_BYTES..];
-    let mask = filter.len() * 8 - 1;
-    bits(hash).all(|bit| {
-        let bit = bit as usize & mask;
-        filter[bit / 8] >> (bit % 8) & 1 == 1
-    })
 }
 
 /// The numbers of a hash's bits. Their low bits are those in a smaller filter.
@@ -197,8 +192,9 @@ mod tests {
             let bytes = sketch.to_bytes();
             let most = SHARE_BYTES * hashes as usize + SPARE_BYTES;
             assert!(bytes.len() <= most, "{hashes}: {}", bytes.len());
-            assert!((0..hashes).all(|number| may_hold(&bytes, hash(number))));
-            let others = (hashes..hashes + 10_000).filter(|&other| may_hold(&bytes, hash(other)));
+            assert!((0..hashes).all(|number| Sketch::may_hold(&bytes, hash(number))));
+            let others =
+                (hashes..hashes + 10_000).filter(|&other| Sketch::may_hold(&bytes, hash(other)));
             let others = others.count();
             assert!(others < 300, "{hashes}: {others} of 10000");
         }
@@ -218,9 +214,10 @@ mod tests {
             }
             let bytes = file.to_file_bytes();
             assert_eq!(bytes.is_empty(), flows == 300_000, "{flows}");
-            assert!((0..flows).all(|flow| may_hold(&bytes, hash(flow))), "{flows}");
-            let others =
-                (0..100_000).filter(|&other| may_hold(&bytes, hash(other + 1_000_000))).count();
+            assert!((0..flows).all(|flow| Sketch::may_hold(&bytes, hash(flow))), "{flows}");
+            let others = (0..100_000)
+                .filter(|&other| Sketch::may_hold(&bytes, hash(other + 1_000_000)))
+                .count();
             let most = if flows < 15_000 { 150 } else { 6_250 };
             assert!(bytes.is_empty() || others < most, "{flows}: {others} of 100000");
         }
@@ -236,13 +233,13 @@ mod tests {
         let mut sketch = Sketch::new(4096);
         sketch.insert(7);
         let bytes = sketch.to_bytes();
-        assert!(!may_hold(&bytes, 8));
+        assert!(!Sketch::may_hold(&bytes, 8));
         for bit in 0..bytes.len() * 8 {
             let mut damaged = bytes.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
-            assert!(may_hold(&damaged, 8), "{bit}");
+            assert!(Sketch::may_hold(&damaged, 8), "{bit}");
         }
-        assert!(may_hold(&[], 8) && may_hold(&bytes[..7], 8));
+        assert!(Sketch::may_hold(&[], 8) && Sketch::may_hold(&bytes[..7], 8));
         sketch.open();
         assert!(sketch.to_bytes().is_empty());
     }
