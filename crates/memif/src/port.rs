@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::sync::Arc;
 
-use burstline_peer::{AttendError, Attendant, Dialogue, Kind, Lanes, Place, Socket};
+use burstline_peer::{AttendError, Attended, Dialogue, Kind, Lanes, Place, Socket};
 
 use crate::client::ClientSession;
 use crate::device::{Device, DeviceOptions, Session};
@@ -72,10 +72,7 @@ impl<S: Session> Dialogue for Talk<S> {
 
 /// A device with its socket and the thread that serves it. Ends when dropped.
 #[derive(Debug)]
-pub struct Port {
-    device: Arc<Device>,
-    _attendant: Attendant,
-}
+pub struct Port(Attended<Device>);
 
 impl Port {
     /// Listens at `path` as a server, or connects to it as a client and goes on trying.
@@ -86,24 +83,20 @@ impl Port {
         let is_client = options.is_client;
         let place = Place { path: path.to_owned(), kind: Kind::Messages, is_client };
         let device = Device::new(options.clone());
-        let device =
-            device.map_err(|error| AttendError::System { path: path.to_owned(), error })?;
-        let device = Arc::new(device);
-        let diary = Arc::clone(device.lanes().diary());
-        let shared = Arc::clone(&device);
-        let attendant = match is_client {
-            true => Attendant::start(place, diary, move || {
-                Talk(ClientSession::new(Arc::clone(&shared)))
-            }),
-            false => Attendant::start(place, diary, move || {
-                Talk(ServerSession::new(Arc::clone(&shared)))
-            }),
+        let diary = |device: &Device| Arc::clone(device.lanes().diary());
+        let attended = match is_client {
+            true => {
+                Attended::start(place, device, diary, |device| Talk(ClientSession::new(device)))
+            }
+            false => {
+                Attended::start(place, device, diary, |device| Talk(ServerSession::new(device)))
+            }
         };
-        Ok(Self { device, _attendant: attendant? })
+        Ok(Self(attended?))
     }
 
     /// Its rings.
     pub fn lanes(&self) -> &Lanes<FromPeer, ToPeer> {
-        self.device.lanes()
+        self.0.device().lanes()
     }
 }

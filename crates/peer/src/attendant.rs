@@ -109,6 +109,38 @@ impl Attendant {
     }
 }
 
+/// A device, and the thread that serves it at its socket. Dropping this ends the thread.
+#[derive(Debug)]
+pub struct Attended<D> {
+    device: Arc<D>,
+    _attendant: Attendant,
+}
+
+impl<D: Send + Sync + 'static> Attended<D> {
+    /// Serves a device, unless it could not be made, as [`Attendant::start`] does. What is to be
+    /// known of the peers goes into its `diary`; `dialogue` begins one about it.
+    ///
+    /// # Errors
+    /// [`AttendError`], each variant as it says.
+    pub fn start<T: Dialogue>(
+        place: Place,
+        device: io::Result<D>,
+        diary: impl FnOnce(&D) -> Arc<Diary>,
+        mut dialogue: impl FnMut(Arc<D>) -> T + Send + 'static,
+    ) -> Result<Self, AttendError> {
+        let fail = |error| AttendError::System { path: place.path.clone(), error };
+        let device = Arc::new(device.map_err(fail)?);
+        let (diary, shared) = (diary(&device), Arc::clone(&device));
+        let attendant = Attendant::start(place, diary, move || dialogue(Arc::clone(&shared)))?;
+        Ok(Self { device, _attendant: attendant })
+    }
+
+    /// The device.
+    pub fn device(&self) -> &D {
+        &self.device
+    }
+}
+
 impl Drop for Attendant {
     fn drop(&mut self) {
         self.stop.raise();

@@ -29,7 +29,7 @@ mod lanes;
 mod memory;
 mod socket;
 
-pub use attendant::{AttendError, Attendant, Dialogue, Place};
+pub use attendant::{AttendError, Attendant, Attended, Dialogue, Place};
 pub use bells::{Bell, Bells};
 pub use berth::Berth;
 pub use lanes::{

@@ -9,7 +9,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use burstline_peer::{AttendError, Attendant, Kind, Lanes, Place};
+use burstline_peer::{AttendError, Attended, Kind, Lanes, Place};
 
 use crate::device::{Device, DeviceOptions};
 use crate::from_guest::FromGuest;
@@ -18,10 +18,7 @@ use crate::to_guest::ToGuest;
 
 /// A device with its socket and the thread that serves it. Ends when dropped.
 #[derive(Debug)]
-pub struct Port {
-    device: Arc<Device>,
-    _attendant: Attendant,
-}
+pub struct Port(Attended<Device>);
 
 impl Port {
     /// Listens at `path`, or connects to it and goes on trying.
@@ -32,19 +29,12 @@ impl Port {
         let place =
             Place { path: path.to_owned(), kind: Kind::Stream, is_client: options.is_client };
         let device = Device::new(options.clone());
-        let device =
-            device.map_err(|error| AttendError::System { path: path.to_owned(), error })?;
-        let device = Arc::new(device);
-        let diary = Arc::clone(device.lanes().diary());
-        let dialogue = {
-            let device = Arc::clone(&device);
-            move || Talk::new(Arc::clone(&device))
-        };
-        Ok(Self { device, _attendant: Attendant::start(place, diary, dialogue)? })
+        let diary = |device: &Device| Arc::clone(device.lanes().diary());
+        Ok(Self(Attended::start(place, device, diary, Talk::new)?))
     }
 
     /// Its rings.
     pub fn lanes(&self) -> &Lanes<FromGuest, ToGuest> {
-        self.device.lanes()
+        self.0.device().lanes()
     }
 }
