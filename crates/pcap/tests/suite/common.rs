@@ -127,6 +127,16 @@ pub(crate) fn library() -> PathBuf {
     library
 }
 
+/// Cargo's target folder.
+pub(crate) fn target() -> &'static Path {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("cargo's folder is in it")
+}
+
+/// The folder of the repository.
+pub(crate) fn repository() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("this is crates/pcap")
+}
+
 /// Waits for something that must come.
 pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let began = Instant::now();

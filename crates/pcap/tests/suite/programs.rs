@@ -2,11 +2,10 @@
 //! by ours. What they say has to be the same.
 
 use std::fs;
-use std::path::Path;
 
 use burstline_skip::{skip, test_name};
 
-use crate::common::{DEVICE, Folder, is_there, run};
+use crate::common::{DEVICE, Folder, is_there, repository, run, target};
 use crate::traffic::{mix, pcap_file};
 
 const PACKETS: usize = 3000;
@@ -150,12 +149,10 @@ fn it_is_installed_in_place_of_libpcap() {
         return skip(test_name(), format!("{missing} is not installed: scripts/setup test"));
     }
     let folder = Folder::new();
-    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
     let mut install = folder.command("make");
     let prefix = format!("PREFIX={}", folder.at("usr").display());
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
-    install.current_dir(repository).args(["install-pcap", &prefix]);
-    run(install.env("CARGO_TARGET_DIR", target).env_remove("MAKEFLAGS"), 0);
+    install.current_dir(repository()).args(["install-pcap", &prefix]);
+    run(install.env("CARGO_TARGET_DIR", target()).env_remove("MAKEFLAGS"), 0);
     let starter = folder.at("usr/bin/burstline-run");
     let starter = starter.to_str().unwrap();
     assert!(run(folder.command(starter).arg("--help"), 0).contains("burst:tap@2"));

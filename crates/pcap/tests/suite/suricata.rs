@@ -1,14 +1,14 @@
 //! Suricata 7: what it says of packets in a log, by ours, and in a file, by the real libpcap.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use burstline_skip::{skip, test_name};
 use serde_json::Value;
 
-use crate::common::{DEVICE, Folder, interrupt, run};
+use crate::common::{DEVICE, Folder, interrupt, repository, run, target};
 use crate::traffic::{Packet, mix, pcap_file};
 
 const PACKETS: usize = 3000;
@@ -20,11 +20,6 @@ alert dns any any -> any any (msg:"a question"; dns.query; content:"example"; si
 alert tcp any any -> any any (msg:"a server"; flow:to_client; content:"nginx"; sid:3; rev:1;)
 alert http any any -> any any (msg:"an agent"; http.user_agent; pcre:"/curl\/7/"; sid:4; rev:1;)
 "#;
-
-/// The target folder of cargo, in which `scripts/setup sensors` puts Suricata.
-fn target() -> &'static Path {
-    Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("cargo's folder is in it")
-}
 
 /// Makes a command a Suricata that writes into folder `log`.
 fn as_suricata(mut command: Command, log: &str, source: &[&str]) -> Command {
@@ -71,10 +66,11 @@ fn flows(log: &Path) -> Vec<String> {
 
 #[test]
 fn suricata_alerts_the_same() {
+    // There `scripts/setup sensors` puts it.
     if !target().join("suricata/usr/bin/suricata").exists() {
         return skip(test_name(), "Suricata is not installed: scripts/setup sensors");
     }
-    let starter: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/suricata");
+    let starter = repository().join("scripts/suricata");
     let starter = starter.to_str().unwrap();
     let (folder, packets) = (Folder::new(), packets());
     fs::write(folder.at("file.pcap"), pcap_file(&packets)).unwrap();
