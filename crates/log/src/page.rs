@@ -63,7 +63,7 @@ impl PageView {
         self.decide(REVOKED)
     }
 
-    /// Whoever comes first decides whose the page is, for good.
+    /// The first call decides whose the page is, for good.
     fn decide(&self, word: u32) -> bool {
         // One word decides, it carries no memory.
         self.layout().attached.0.compare_exchange(0, word, Relaxed, Relaxed).is_ok()

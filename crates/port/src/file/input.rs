@@ -168,7 +168,7 @@ impl Input {
         else {
             return;
         };
-        // It is advice: whoever reads there later gets the bytes in any case.
+        // It is advice: a later read gets the bytes in any case.
         let _ = fadvise(file, place.start, Some(bytes), Advice::WillNeed);
     }
 

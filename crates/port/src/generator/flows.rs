@@ -5,6 +5,7 @@ use std::path::Path;
 
 use burstline_log::{Meta, SCRATCH_PACKETS, Scratch, Writer};
 use burstline_wire::checksum;
+use burstline_wire::ethernet::FCS_BYTES;
 use burstline_wire::hash::FlowHasher;
 use burstline_wire::headers::{Headers, LinkType, Outcome, parse, protocol};
 use burstline_wire::mark::Stream;
@@ -14,7 +15,6 @@ use super::headers::{Shape, complete, headers};
 use super::line::Line;
 use super::recipe::{Content, Pattern, Recipe};
 use crate::{OpenOptions, PortError, PortState, file};
-use burstline_wire::ethernet::FCS_BYTES;
 
 /// What is true of all packets of a call: time, in ns since 1970, and interface.
 #[derive(Clone, Copy)]

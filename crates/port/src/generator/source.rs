@@ -3,6 +3,7 @@
 use burstline_log::{Burst, Meta, SCRATCH_PACKETS, Scratch, Writer};
 use burstline_sys::clock;
 use burstline_sys::direct::AlignedBuffer;
+use burstline_wire::ethernet::FCS_BYTES;
 use burstline_wire::headers::LinkType;
 
 use super::flows::{Flows, Stamp};
@@ -16,7 +17,6 @@ use crate::{
     Address, Capabilities, Lent, Loss, OpenOptions, Pacing, Port, PortAccount, PortError, PortInfo,
     PortState, Received, Source, TimestampSource,
 };
-use burstline_wire::ethernet::FCS_BYTES;
 
 /// Room for one lent burst: it should stay in the second cache level.
 const LENT_BYTES: usize = 256 << 10;

@@ -105,7 +105,7 @@ proptest! {
     }
 
     #[test]
-    fn it_ends_before_whoever_may_bring_the_next(
+    fn it_ends_before_an_input_that_may_bring_the_next(
         inputs in prop::collection::vec(prop::collection::vec(0..50_u64, 0..40), 1..9),
         low_ns in prop::collection::vec(prop::sample::select(vec![0, 10, 49, NEVER_NS]), 8),
         is_sorted: bool,

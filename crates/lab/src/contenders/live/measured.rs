@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use burstline_wire::ethernet::GAP_BYTES;
+use burstline_wire::ethernet::{FCS_BYTES, GAP_BYTES};
 
 use super::super::core::Seen;
 use super::super::{Job, Sample};
@@ -50,7 +50,7 @@ impl Measured {
         let delivered = self.own.delivered as f64;
         let pps = delivered / self.seconds;
         let bits = |bytes: u32| pps * f64::from(bytes) * 8.0 / 1e9;
-        let (l2, line) = (bits(job.size_bytes - 4), bits(job.size_bytes + GAP_BYTES));
+        let (l2, line) = (bits(job.size_bytes - FCS_BYTES), bits(job.size_bytes + GAP_BYTES));
         sample.set("ready_s", "s", self.ready.as_secs_f64());
         sample.set("packets", "packets", delivered);
         sample.set("mpps", "Mpps", pps / 1e6);

@@ -9,7 +9,7 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 use super::super::AlignedBuffer;
 use super::*;
 
-/// Its own directory for one test, on disk, removed at the end.
+/// A directory for one test, on disk, removed at the end.
 struct Scratch(PathBuf);
 
 impl Scratch {

@@ -31,7 +31,7 @@ pub(super) fn survey(path: &Path, watch: &mut Watch<'_>) -> Option<(Content, Opt
             let stamp = path.metadata().ok().map(|metadata| Stamp::of(&metadata));
             return Some((Content::Foreign, stamp));
         }
-        // Whoever opens it will say why.
+        // An error at its opening will say why.
         Err(_) => return Some((Content::Doubtful, None)),
     };
     let before = stamp(&reader);
