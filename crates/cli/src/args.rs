@@ -10,6 +10,7 @@ mod count;
 mod demo;
 mod doctor;
 mod extcap;
+mod format;
 mod generate;
 mod lab;
 mod lab_report;
@@ -37,7 +38,7 @@ use crate::failure::Failure;
 pub(crate) use archive::{CheckArgs, ExtractArgs, FilesArgs, IndexArgs, InfoArgs, RecoverArgs};
 pub(crate) use balance::{BalanceArgs, ModeArg};
 pub(crate) use bounce::BounceArgs;
-pub(crate) use capture::{CaptureArgs, Format, NOTHING, Trigger};
+pub(crate) use capture::{CaptureArgs, NOTHING, Trigger};
 pub(crate) use common::{CommonArgs, JobArgs, LIST, SourceArgs};
 pub(crate) use count::{CountArgs, Verify};
 pub(crate) use demo::DemoArgs;
@@ -45,6 +46,7 @@ pub(crate) use doctor::{
     Doctor, DoctorArgs, DoctorLogsArgs, DoctorPlanArgs, DoctorPortsArgs, Mode,
 };
 pub(crate) use extcap::ExtcapArgs;
+pub(crate) use format::FormatArgs;
 pub(crate) use generate::GenerateArgs;
 pub(crate) use lab::{Lab, LabArgs, Rfc2544Args};
 pub(crate) use lab_report::{DocumentsArgs, ReportArgs};

@@ -1,8 +1,9 @@
 //! From the path of a file to an address.
 
 use burstline_port::{Address, AddressError};
+use clap::ValueEnum;
 
-use crate::args::{Format, NOTHING};
+use crate::args::{FormatArgs, NOTHING};
 
 /// The address of a file, whatever characters are in its path.
 pub(crate) fn file_address(path: &str) -> String {
@@ -18,19 +19,21 @@ pub(crate) fn file_address(path: &str) -> String {
 }
 
 /// The address of the file at `path`.
-pub(crate) fn address_of(path: &str, format: Option<Format>) -> Result<Address, AddressError> {
+pub(crate) fn address_of(path: &str, format: FormatArgs) -> Result<Address, AddressError> {
     if path == NOTHING {
         return path.parse();
     }
-    let mut address = file_address(path);
-    if let Some(format) = format {
-        let name = match format {
-            Format::Segmented => "segmented",
-            Format::Pcapng => "pcapng",
-            Format::PcapNs => "pcap-ns",
-            Format::Pcap => "pcap",
-        };
-        address += &format!("?format={name}");
-    }
+    let (name, way) = (format.format.as_ref(), format.compress.as_ref());
+    let keys = [("format", name.map(word)), ("compress", way.map(word))];
+    let keys = keys.into_iter().filter_map(|(key, word)| Some(format!("{key}={}", word?)));
+    let address = match keys.collect::<Vec<_>>().join("&") {
+        keys if keys.is_empty() => file_address(path),
+        keys => format!("{}?{keys}", file_address(path)),
+    };
     address.parse()
+}
+
+/// A value as it is typed.
+fn word(value: &impl ValueEnum) -> String {
+    value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }

@@ -4,7 +4,7 @@ use burstline_port::Filter;
 use burstline_wire::flow::FlowQuery;
 use clap::Args;
 
-use super::Format;
+use super::FormatArgs;
 use super::moment::{Moment, moment};
 use super::values;
 
@@ -73,9 +73,8 @@ pub(crate) struct RecoverArgs {
     #[arg(long, short, value_name = "FILE")]
     pub(crate) write: String,
 
-    /// The file's format [default: as its name ends, as for capture]
-    #[arg(long, value_name = "FORMAT")]
-    pub(crate) format: Option<Format>,
+    #[command(flatten)]
+    pub(crate) format: FormatArgs,
 }
 
 const INFO: &str = "\
@@ -146,9 +145,8 @@ pub(crate) struct ExtractArgs {
     #[arg(long, short, value_name = "FILE")]
     pub(crate) write: Option<String>,
 
-    /// The file's format [default: as its name ends, as for capture]
-    #[arg(long, value_name = "FORMAT", requires = "write")]
-    pub(crate) format: Option<Format>,
+    #[command(flatten)]
+    pub(crate) format: FormatArgs,
 }
 
 const INDEX: &str = "\

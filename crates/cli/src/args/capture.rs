@@ -4,7 +4,7 @@ use burstline_port::Address;
 use clap::{Args, ValueEnum};
 
 use super::values;
-use super::{CommonArgs, LogArgs, OutputArgs, PORT_HINT};
+use super::{CommonArgs, FormatArgs, LogArgs, OutputArgs, PORT_HINT};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -14,6 +14,7 @@ Examples:
   burstline capture eth0 --filter 'tcp port 443' -w https.pcapng
                                                              filtered in the kernel
   burstline capture trace.pcapng --format pcap -w old.pcap    for programs that know only pcap
+  burstline capture eth0 -w x.pcapng.zst                      compressed, and still indexed
   burstline capture a.pcap -o xdp:eth1                        sends the packets at full speed
   burstline capture a.pcap -w b.pcapng --buffer 1g --pages 1g --cores 2,3
   burstline capture eth0 eth1 eth2 -w x.pcapng --cores 2,4,6
@@ -26,7 +27,7 @@ Examples:
   burstline capture eth0 -w '/disk{0..3}/x.pcapng'
                                   four files that take turns; `count 'set:/disk{0..3}/x.pcapng'`
                                   reads them as one
-  burstline capture eth0 -w x-%H%M.pcapng -G 60 --on-close 'zstd --rm {}'
+  burstline capture eth0 -w x-%H%M.pcapng -G 60 --on-close 'sha256sum {}'
   burstline capture eth0 --keep 30s --buffer 4g -w incident.pcapng
                                   nothing is written until `kill -USR1 PID`; then the 30 s before
                                   and the 10 s after, and at the next signal incident-2.pcapng
@@ -59,15 +60,12 @@ pub(crate) struct CaptureArgs {
 
     /// A sink to send to, in place of a file: a port like xdp:eth1, afpacket:veth0, inject:veth1,
     /// file:x.pcapng?format=pcap
-    #[arg(long, short, value_name = "SINK", conflicts_with_all = ["write", "format", "keep"])]
+    #[arg(long, short, value_name = "SINK", conflicts_with_all = ["write", "keep"])]
     #[arg(value_parser = values::sink, value_hint = PORT_HINT)]
     pub(crate) output: Option<Address>,
 
-    /// The file's format [default: as its name ends: .pcap, and .zst or .gz behind it, which
-    /// compress; else segmented, or pcapng if one segment is enough; pcapng into pipes and
-    /// devices]
-    #[arg(long, value_name = "FORMAT")]
-    pub(crate) format: Option<Format>,
+    #[command(flatten)]
+    pub(crate) format: FormatArgs,
 
     #[command(flatten)]
     pub(crate) files: OutputArgs,
@@ -124,17 +122,4 @@ pub(crate) enum Trigger {
     Drop,
     /// Either
     Both,
-}
-
-/// What a file is written as.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
-    /// pcapng in aligned segments with an index in each
-    Segmented,
-    /// pcapng
-    Pcapng,
-    /// pcap with nanosecond times
-    PcapNs,
-    /// pcap with microsecond times
-    Pcap,
 }

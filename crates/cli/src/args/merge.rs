@@ -4,7 +4,7 @@ use burstline_port::Address;
 use burstline_wire::grammar::{Bounds, Quantity};
 use clap::Args;
 
-use super::{CommonArgs, Format, LogArgs, OutputArgs, values};
+use super::{CommonArgs, FormatArgs, LogArgs, OutputArgs, values};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -34,11 +34,8 @@ pub(crate) struct MergeArgs {
     #[arg(long, short, value_name = "FILE")]
     pub(crate) write: Option<String>,
 
-    /// The file's format [default: as its name ends: .pcap, and .zst or .gz behind it, which
-    /// compress; else segmented, or pcapng if one segment is enough; pcapng into pipes and
-    /// devices]
-    #[arg(long, value_name = "FORMAT", requires = "write")]
-    pub(crate) format: Option<Format>,
+    #[command(flatten)]
+    pub(crate) format: FormatArgs,
 
     #[command(flatten)]
     pub(crate) files: OutputArgs,

@@ -9,7 +9,7 @@ use burstline_engine::{CaptureOptions, EngineError, FlightOptions, Inlet, Report
 use burstline_port::{OpenOptions, PortError, Sink, numbered, open_sink, striped_paths};
 use burstline_sys::privileges;
 
-use crate::args::{CaptureArgs, Format, NOTHING, Trigger};
+use crate::args::{CaptureArgs, FormatArgs, NOTHING, Trigger};
 use crate::failure::Failure;
 use crate::paths::address_of;
 use crate::signals;
@@ -20,7 +20,7 @@ pub(super) struct Plan {
     triggers_on_loss: bool,
     trigger: Arc<AtomicBool>,
     names: Names,
-    format: Option<Format>,
+    format: FormatArgs,
 }
 
 /// What `--keep` asks for, if it is there. Found wanting before anything is opened: a file that

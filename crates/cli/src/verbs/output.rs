@@ -7,12 +7,12 @@ use burstline_sys::calendar::format_local;
 use burstline_sys::clock;
 
 use super::flight;
-use crate::args::{CommonArgs, Format, OutputArgs};
+use crate::args::{CommonArgs, FormatArgs, OutputArgs};
 use crate::failure::Failure;
 use crate::paths::address_of;
 
 /// The address of an output that is named by its path, as it is, whatever characters are in it.
-pub(super) fn output_address(path: &str, format: Option<Format>) -> Result<Address, Failure> {
+pub(super) fn output_address(path: &str, format: FormatArgs) -> Result<Address, Failure> {
     if path.is_empty() {
         return Err(Failure::usage("invalid value '' for '--write <FILE>': a path, or -"));
     }

@@ -151,3 +151,26 @@ pub(crate) fn two_cores_or_skip() -> Option<String> {
     }
     Some(format_cores(&cores[..2]))
 }
+
+/// A pcap in ns of UDP packets of `length` bytes, one each 10 us, by turns of 40 flows.
+pub(crate) fn regular(directory: &Directory, name: &str, packets: u32, length: u32) -> String {
+    let mut pcap = [0xA1B2_3C4D_u32, 0x0004_0002, 0, 0, 262_144, 1].map(u32::to_le_bytes).concat();
+    for number in 0..packets {
+        let (second, ns) = (number / 100_000, number % 100_000 * 10_000);
+        let words = [1_700_000_000 + second, ns, length, length];
+        pcap.extend(words.map(u32::to_le_bytes).concat());
+        let mut packet = vec![2; 12];
+        let total = (length as u16 - 14).to_be_bytes();
+        packet.extend([8, 0, 0x45, 0, total[0], total[1]]);
+        // The number is in the identification, so that each packet is another one.
+        packet.extend((number as u16).to_be_bytes());
+        packet.extend([0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 1, (number % 40) as u8]);
+        packet.extend([0, 53, 3, 231]);
+        packet.extend((length as u16 - 34).to_be_bytes());
+        packet.resize(length as usize, 0);
+        pcap.extend(packet);
+    }
+    let file = directory.file(name);
+    fs::write(&file, pcap).unwrap();
+    file
+}

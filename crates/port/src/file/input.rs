@@ -13,6 +13,7 @@ use flate2::bufread::MultiGzDecoder;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Advice, fadvise};
 
+use super::packed::{Packed, Table};
 use super::zstd::ZstdReader;
 
 /// `O_NONBLOCK`: opening a FIFO then does not wait for its writer. Source: open(2), fifo(7);
@@ -45,6 +46,7 @@ enum Stream {
     Plain(Raw),
     Gzip(Box<MultiGzDecoder<Compressed>>),
     Zstd(Box<ZstdReader<Compressed>>),
+    Packed(Box<Packed<Raw>>),
     /// Between two of the others.
     Closed,
 }
@@ -95,6 +97,11 @@ impl Input {
         let Stream::Plain(raw) = std::mem::replace(&mut self.stream, Stream::Closed) else {
             return;
         };
+        let is_zstd_file = kind == FileKind::Zstd && !raw.is_pipe;
+        if let Some(table) = is_zstd_file.then(|| Table::load(&raw.file)).flatten() {
+            self.stream = Stream::Packed(Box::new(Packed::new(table, raw, self.window_bytes)));
+            return;
+        }
         let chained = Cursor::new(first.to_vec()).chain(raw);
         let buffered = BufReader::with_capacity(COMPRESSED_BYTES, chained);
         self.stream = match kind {
@@ -110,6 +117,7 @@ impl Input {
                 Stream::Plain(raw) => raw.read(place),
                 Stream::Gzip(decoder) => decoder.read(place),
                 Stream::Zstd(decoder) => decoder.read(place),
+                Stream::Packed(packed) => packed.read(place),
                 Stream::Closed => Ok(0),
             };
             return match read {
@@ -132,6 +140,7 @@ impl Input {
             Stream::Plain(raw) => Some(raw),
             Stream::Gzip(decoder) => Some(decoder.get_ref().get_ref().get_ref().1),
             Stream::Zstd(decoder) => Some(decoder.get_ref().get_ref().get_ref().1),
+            Stream::Packed(packed) => Some(&packed.file),
             Stream::Closed => None,
         }
     }
@@ -150,15 +159,30 @@ impl Input {
     }
 
     /// Goes on reading at `offset`.
-    pub(super) fn seek(&self, offset: u64) -> io::Result<()> {
+    pub(super) fn seek(&mut self, offset: u64) -> io::Result<()> {
+        if let Stream::Packed(packed) = &mut self.stream {
+            packed.position = offset;
+            return Ok(());
+        }
         let Some(mut file) = self.plain_file() else { return Err(io::ErrorKind::Other.into()) };
         file.seek(io::SeekFrom::Start(offset)).map(drop)
     }
 
-    /// Reads `place.len()` bytes at `offset`, beside what is read in order. False: they are not
-    /// there, or cannot be reached.
+    /// Reads `place.len()` bytes at `offset`, beside what is read in order; in a compressed file
+    /// those of a segment's end. False: they are not there, or cannot be reached.
     pub(super) fn read_at(&self, offset: u64, place: &mut [u8]) -> bool {
-        self.plain_file().is_some_and(|file| file.read_exact_at(place, offset).is_ok())
+        match &self.stream {
+            Stream::Packed(packed) => packed.read_at(offset, place),
+            _ => self.plain_file().is_some_and(|file| file.read_exact_at(place, offset).is_ok()),
+        }
+    }
+
+    /// Bytes of the capture, where any of them can be reached at once.
+    pub(super) fn capture_bytes(&self) -> Option<u64> {
+        match &self.stream {
+            Stream::Packed(packed) => Some(packed.capture_bytes()),
+            _ => self.plain_file()?.metadata().ok().map(|metadata| metadata.len()),
+        }
     }
 
     /// Has the kernel read bytes into the page cache, without waiting for them.
@@ -184,7 +208,10 @@ impl Input {
 
     /// Bytes read from the file in order.
     pub(super) fn bytes_read(&self) -> u64 {
-        self.raw().map_or(0, |raw| raw.bytes_read)
+        match &self.stream {
+            Stream::Packed(packed) => packed.bytes_read(),
+            _ => self.raw().map_or(0, |raw| raw.bytes_read),
+        }
     }
 }
 
@@ -193,6 +220,12 @@ struct Raw {
     file: File,
     is_pipe: bool,
     bytes_read: u64,
+}
+
+impl AsRef<File> for Raw {
+    fn as_ref(&self) -> &File {
+        &self.file
+    }
 }
 
 impl Read for Raw {

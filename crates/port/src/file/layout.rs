@@ -22,6 +22,7 @@ pub(crate) const KEYS: &[Key] = &[
     ),
     // By default the smallest that takes the largest packet with room to spare.
     Key::size("segment", 4096..=16 << 20, "Bytes of a segment").powers_of_two().or("1m"),
+    Key::words("compress", "zstd|gzip|none", "How the file is compressed [default: by its name]"),
 ];
 
 /// What can be written.
@@ -48,6 +49,7 @@ pub(super) struct Layout {
     pub(super) path: PathBuf,
     /// Whether segments were asked for, so that a small file has them, too.
     pub(super) keeps_segments: bool,
+    /// Segments in Zstandard lie one behind the other.
     compression: Option<Compression>,
 }
 
@@ -66,6 +68,8 @@ impl Layout {
         let name = if is_standard { Ok(Naming::default()) } else { Naming::of(&path) };
         let Naming { format: named, compression } =
             name.map_err(|reason| AddressError::BadName { address: address.to_string(), reason })?;
+        let compressions = [Some(Compression::Zstd), Some(Compression::Gzip), None];
+        let compression = values.typed_word("compress", compressions)?.unwrap_or(compression);
         // Whoever says how long segments are wants some.
         let is_implied = values.is_typed("segment") && !is_stream;
         let pcap = |nanoseconds| Format::Classic { nanoseconds };
@@ -73,13 +77,15 @@ impl Layout {
         let implied = is_implied.then_some(Format::Segmented);
         let format = match values.typed_word("format", formats)?.or(implied) {
             None if let Some(format) = named => format,
-            None if is_stream || most_bytes.is_some_and(|most| most < SEGMENTED_FROM) => {
+            None if is_stream
+                || compression == Some(Compression::Gzip)
+                || most_bytes.is_some_and(|most| most < SEGMENTED_FROM) =>
+            {
                 Format::Pcapng
             }
             None => Format::Segmented,
-            Some(Format::Segmented) if let Some(compression) = compression => {
-                let extension = compression.extension();
-                let reason = format!("segments are not compressed; for .{extension} use pcapng");
+            Some(Format::Segmented) if compression == Some(Compression::Gzip) => {
+                let reason = "segments are compressed by zstd only; for gzip use pcapng";
                 return Err(address.bad_value("format", "segmented", reason));
             }
             Some(Format::Segmented) if is_stream => {
@@ -91,6 +97,11 @@ impl Layout {
         let keeps_segments = is_implied || values.is_typed("format");
         let segment_bytes = values.integer("segment")?;
         Ok(Self { format, segment_bytes, path, keeps_segments, compression })
+    }
+
+    /// Whether the file has segments, each in its place.
+    pub(super) fn has_places(&self) -> bool {
+        self.format == Format::Segmented && self.compression.is_none()
     }
 
     /// Opens standard output.
@@ -136,11 +147,9 @@ impl Layout {
             let file = Output::open_pipe(path, creation.follows_links, stop)?;
             return Ok(Target::Stream(Output::new(file.into(), self.compression, stop.clone())));
         }
-        Ok(match self.format {
-            Format::Segmented => {
-                Target::Segments(OutputFile::create(path, creation).map_err(source)?)
-            }
-            _ => {
+        Ok(match self.has_places() {
+            true => Target::Segments(OutputFile::create(path, creation).map_err(source)?),
+            false => {
                 let file = claim(path, creation)?;
                 Target::Stream(Output::new(file, self.compression, stop.clone()))
             }

@@ -38,23 +38,10 @@ impl Naming {
             Some(_) => path.file_stem().and_then(|stem| extension(Path::new(stem))),
             None => last,
         };
-        let format = match (inner.as_deref(), compression) {
-            // Times keep their nanoseconds, which every reader of today takes.
-            (Some("pcap"), _) => Some(Format::Classic { nanoseconds: true }),
-            (_, Some(_)) => Some(Format::Pcapng),
-            _ => None,
-        };
+        // Times keep their nanoseconds, which every reader of today takes.
+        let format =
+            (inner.as_deref() == Some("pcap")).then_some(Format::Classic { nanoseconds: true });
         Ok(Self { format, compression })
-    }
-}
-
-impl Compression {
-    /// The extension of such files.
-    pub(super) fn extension(self) -> &'static str {
-        match self {
-            Self::Gzip => "gz",
-            Self::Zstd => "zst",
-        }
     }
 }
 
@@ -73,8 +60,8 @@ mod tests {
             ("x.pcap", pcap, None),
             ("X.PCAP", pcap, None),
             ("x.pcap.zst", pcap, zstd),
-            ("x.pcapng.gz", Some(Format::Pcapng), gzip),
-            ("x.zst", Some(Format::Pcapng), zstd),
+            ("x.pcapng.gz", None, gzip),
+            ("x.zst", None, zstd),
             (".pcap", None, None),
         ] {
             let expected = Naming { format, compression };

@@ -78,7 +78,18 @@ impl Output {
     pub(super) fn write(&mut self, blocks: &[u8]) -> io::Result<()> {
         let Some(pieces) = &mut self.pieces else { return self.write_as_is(blocks) };
         let piece = pieces.next(blocks)?;
-        self.write_as_is(&piece).inspect_err(|_| {
+        self.write_piece(&piece)
+    }
+
+    /// As [`write`](Self::write), with what starts at `tail_at` not compressed.
+    pub(super) fn write_with_tail(&mut self, blocks: &[u8], tail_at: usize) -> io::Result<()> {
+        let Some(pieces) = &mut self.pieces else { return self.write_as_is(blocks) };
+        let piece = pieces.next_with_tail(blocks, tail_at)?;
+        self.write_piece(&piece)
+    }
+
+    fn write_piece(&mut self, piece: &[u8]) -> io::Result<()> {
+        self.write_as_is(piece).inspect_err(|_| {
             // As well as it goes, as in `take_back`.
             let _ = self.end();
         })

@@ -3,6 +3,8 @@
 //! ```text
 //!  gzip   | member | member | member |          each whole in itself
 //!  zstd   | header | blocks | blocks | blocks | an empty last block |
+//!                           /        \
+//!                           | compressed | as is |   where the end of a piece is to be read alone
 //! ```
 //!
 //! A piece is what [`Output`](super::output::Output) is given at a time: whole blocks of the
@@ -20,7 +22,7 @@ use super::naming::Compression;
 
 /// Bytes of the header that `ruzstd` writes: magic number, descriptor, window.
 /// Source: RFC 8878, 3.1.1.1.
-const HEADER_BYTES: usize = 6;
+pub(super) const HEADER_BYTES: usize = 6;
 
 /// Where the descriptor is in it, and its flag that a checksum ends the frame.
 const DESCRIPTOR_AT: usize = 4;
@@ -28,10 +30,17 @@ const HAS_CHECKSUM: u8 = 1 << 2;
 
 /// A block of no bytes, which is the last one: little-endian bits 0 last, 1 and 2 type (raw), then
 /// the size. Source: RFC 8878, 3.1.1.2.
-const LAST_BLOCK: [u8; 3] = [1, 0, 0];
+pub(super) const LAST_BLOCK: [u8; BLOCK_HEAD] = [1, 0, 0];
+pub(super) const BLOCK_HEAD: usize = 3;
+
+/// The type of block that has its content as it is.
+const RAW: u32 = 0;
 
 /// The type of block whose size is that of its content, which is one byte that is repeated.
 const REPEATED: u32 = 1;
+
+/// The longest block, where the window is that of `ruzstd`. Source: RFC 8878, 3.1.1.2.4.
+const BLOCK_BYTES: usize = 128 << 10;
 
 /// Compresses the pieces of one output.
 pub(super) struct Pieces {
@@ -61,6 +70,25 @@ impl Pieces {
         }
     }
 
+    /// As [`next`](Self::next) for Zstandard, with what starts at `tail_at` stored as it is:
+    /// [`stored_at`] says where.
+    pub(super) fn next_with_tail(&mut self, bytes: &[u8], tail_at: usize) -> io::Result<Vec<u8>> {
+        let (front, tail) = bytes.split_at(tail_at);
+        // `ruzstd` makes some 6 KiB of 128 KiB of zeros.
+        let zeros = front.iter().rev().take_while(|byte| **byte == 0).count();
+        let (front, zeros) = front.split_at(front.len() - zeros);
+        let mut piece = self.next(front)?;
+        for block in zeros.chunks(BLOCK_BYTES) {
+            piece.extend_from_slice(&block_head(REPEATED, block.len()));
+            piece.push(0);
+        }
+        for block in tail.rchunks(BLOCK_BYTES).rev() {
+            piece.extend_from_slice(&block_head(RAW, block.len()));
+            piece.extend_from_slice(block);
+        }
+        Ok(piece)
+    }
+
     /// What ends the output. Nothing may follow.
     pub(super) fn end(&mut self) -> &'static [u8] {
         match std::mem::replace(&mut self.is_begun, false) {
@@ -68,6 +96,21 @@ impl Pieces {
             false => &[],
         }
     }
+}
+
+/// The header of a block that is not the last one.
+fn block_head(kind: u32, bytes: usize) -> [u8; BLOCK_HEAD] {
+    let [first, second, third, _] = (kind << 1 | (bytes as u32) << 3).to_le_bytes();
+    [first, second, third]
+}
+
+/// How far in front of its piece's end a byte of the tail is stored that has `behind` bytes of the
+/// piece from itself on, and how many of these lie there one behind the other. `None`: there is no
+/// such byte.
+pub(super) fn stored_at(behind: u64) -> Option<(u64, usize)> {
+    let blocks = behind.checked_sub(1)? / BLOCK_BYTES as u64;
+    let contiguous = behind - blocks * BLOCK_BYTES as u64;
+    Some((behind + blocks * BLOCK_HEAD as u64, contiguous as usize))
 }
 
 /// A frame as a part of a longer one: with its header only if it is the first, and without its end.
@@ -79,11 +122,11 @@ fn part_of_a_frame(mut frame: Vec<u8>, is_first: bool) -> Option<Vec<u8>> {
     *descriptor &= !HAS_CHECKSUM;
     let mut at = HEADER_BYTES;
     loop {
-        let head = frame.get_mut(at..at + LAST_BLOCK.len())?;
+        let head = frame.get_mut(at..at + BLOCK_HEAD)?;
         let word = u32::from_le_bytes([head[0], head[1], head[2], 0]);
         head[0] &= !1;
         let (kind, size) = (word >> 1 & 3, (word >> 3) as usize);
-        at += LAST_BLOCK.len() + if kind == REPEATED { 1 } else { size };
+        at += BLOCK_HEAD + if kind == REPEATED { 1 } else { size };
         if word & 1 == 1 {
             break;
         }
@@ -142,6 +185,29 @@ mod tests {
             }
             assert_eq!(pieces.end().is_empty(), compression == Compression::Gzip);
             assert!(stream.len() < whole.len());
+        }
+    }
+
+    #[test]
+    fn the_tail_of_a_piece_is_stored_as_it_is() {
+        let noise = |at: u32| (at.wrapping_mul(at) >> 7) as u8;
+        let mut piece: Vec<u8> = (0..400_000).map(noise).collect();
+        piece[120_000..260_000].fill(0);
+        for tail_at in [0, 1, 128 << 10, 260_000, 399_999, 400_000] {
+            let mut pieces = Pieces::new(Compression::Zstd);
+            let packed = pieces.next_with_tail(&piece, tail_at).unwrap();
+            let mut whole = Vec::new();
+            ZstdReader::new(&[&packed, pieces.end()].concat()[..], 8 << 20)
+                .read_to_end(&mut whole)
+                .unwrap();
+            assert!(whole == piece, "{tail_at}");
+            let mut at = tail_at;
+            while at < piece.len() {
+                let (before_end, bytes) = stored_at((piece.len() - at) as u64).unwrap();
+                let stored = &packed[packed.len() - before_end as usize..][..bytes];
+                assert!(stored == &piece[at..at + bytes], "{tail_at}: {at}");
+                at += bytes;
+            }
         }
     }
 }

@@ -10,13 +10,16 @@
 //! later. When a write fails, the file is cut behind the last block that an earlier write brought,
 //! with all before it: blocks of a slot never change, so a torn second write spoils none.
 //!
+//! In a compressed file segments lie one behind the other ([`Slots`]). There a flush closes the
+//! open segment as it is, and the next packet begins another one.
+//!
 //! The header is written with the first segment. A recording that ends in its first segment needs
 //! none of them: it becomes plain pcapng, unless segments were asked for ([`Segmented::end`]).
 
 use std::collections::VecDeque;
 use std::io;
 
-use burstline_sys::direct::{AlignedBuffer, OutputFile, WriteQueue};
+use burstline_sys::direct::{AlignedBuffer, WriteQueue};
 use burstline_wire::files::{
     Counters, EncodeError, InterfaceDescription, LOSS_CAUSES, LossCause, PacketToWrite, PlainItem,
     PlainRun, SectionDescription, SegmentEncoder, SegmentIndex,
@@ -24,19 +27,10 @@ use burstline_wire::files::{
 use burstline_wire::hash::HashKind;
 use burstline_wire::headers::LinkType;
 
-use super::layout::source;
-
-/// Bytes under way at a time, and how many writes that are at least.
-const UNDER_WAY_BYTES: usize = 4 << 20;
-const WRITES_LEAST: usize = 2;
+use super::slots::Slots;
 
 /// The hash that sketches are of, whatever hash the job has.
 pub(super) const SKETCHED: HashKind = HashKind::FiveTuple;
-
-/// The queue for segments of this size.
-pub(super) fn queue(segment_bytes: usize) -> io::Result<WriteQueue> {
-    WriteQueue::new((UNDER_WAY_BYTES / segment_bytes).max(WRITES_LEAST), segment_bytes)
-}
 
 /// The first part of a file, or of a segment: its packets, and where it ends.
 #[derive(Clone, Copy, Debug, Default)]
@@ -47,9 +41,8 @@ struct Part {
 
 /// Gathers segments and writes each into its slot.
 pub(super) struct Segmented {
-    output: OutputFile,
+    slots: Slots,
     encoder: SegmentEncoder,
-    queue: WriteQueue,
     /// The header segment, until it is written.
     header: Option<AlignedBuffer>,
     /// Its blocks.
@@ -74,8 +67,7 @@ pub(super) struct Segmented {
 impl Segmented {
     /// Begins a file with the description of its first interface. Nothing is written yet.
     pub(super) fn start(
-        output: OutputFile,
-        queue: WriteQueue,
+        slots: Slots,
         mut encoder: SegmentEncoder,
         section: &SectionDescription<'_>,
         interface: &InterfaceDescription<'_>,
@@ -88,9 +80,8 @@ impl Segmented {
         let descriptions = header[..encoder.blocks_end()].to_vec();
         encoder.advance();
         Ok(Self {
-            output,
+            slots,
             encoder,
-            queue,
             header: Some(header),
             descriptions,
             is_compact,
@@ -137,7 +128,7 @@ impl Segmented {
         interface: u32,
         packets: impl Iterator<Item = PlainItem<'a>>,
     ) -> PlainRun {
-        let run = self.encoder.push_plain(self.queue.bytes_mut(), interface, packets);
+        let run = self.encoder.push_plain(self.slots.bytes_mut(), interface, packets);
         self.is_dirty |= run.packets > 0;
         run
     }
@@ -167,18 +158,20 @@ impl Segmented {
 
     /// Writes the open segment into its slot, as it is, when all before it are written.
     pub(super) fn flush(&mut self) -> io::Result<()> {
-        let waited = self.queue.wait_all(&mut self.output);
+        let waited = self.slots.wait_all();
         self.settle();
-        waited.map_err(source)?;
+        waited?;
         if !self.is_dirty {
             return Ok(());
         }
-        self.encoder.finish(self.queue.bytes_mut(), &self.losses);
+        if !self.slots.can_rewrite() {
+            return self.seal();
+        }
+        self.encoder.finish(self.slots.bytes_mut(), &self.losses);
         self.write_header()?;
-        let offset = self.encoder.file_offset();
-        self.output.write_all_at(self.queue.bytes(), offset).map_err(source)?;
+        self.slots.rewrite(self.encoder.file_offset())?;
         self.is_dirty = false;
-        let index = SegmentIndex::parse(self.queue.bytes()).map_err(io::Error::other)?;
+        let index = SegmentIndex::parse(self.slots.bytes()).map_err(io::Error::other)?;
         let end = u64::from(index.trailer().blocks_end);
         self.flushed = Part { packets: self.encoder.packets().into(), end };
         Ok(())
@@ -187,24 +180,20 @@ impl Segmented {
     /// Writes what is left and ends the file: as plain pcapng where there is one segment.
     pub(super) fn end(&mut self) -> io::Result<()> {
         if !self.is_compact || self.encoder.sequence() > 1 {
-            return self.flush();
+            self.flush()?;
+            return self.slots.end();
         }
-        let blocks = &self.queue.bytes()[..self.encoder.blocks_end()];
+        let blocks = &self.slots.bytes()[..self.encoder.blocks_end()];
         let plain = [&self.descriptions[..], blocks].concat();
-        // Where segments are there already, the same packets lie behind this until it is cut.
-        self.output.leave_direct().map_err(source)?;
-        self.output.write_all_at(&plain, 0).map_err(source)?;
-        self.output.set_len(plain.len() as u64).map_err(source)?;
+        self.plain_bytes = Some(self.slots.become_plain(&plain)?);
         self.header = None;
         self.flushed = Part { packets: self.encoder.packets().into(), end: 0 };
-        self.plain_bytes = Some(plain.len() as u64);
         Ok(())
     }
 
     /// The file, and the queue for the next one. Nothing is under way any more.
-    pub(super) fn into_parts(mut self) -> (OutputFile, WriteQueue) {
-        self.queue.abandon();
-        (self.output, self.queue)
+    pub(super) fn into_parts(self) -> (Box<dyn Send>, Option<WriteQueue>) {
+        self.slots.into_parts()
     }
 
     /// Packets that are written or under way: those of whole segments, and of the open one what a
@@ -216,12 +205,12 @@ impl Segmented {
     /// Packets surely written, and the bytes up to the last of them.
     pub(super) fn kept(&self) -> (u64, u64) {
         if let Some(first) = self.under_way.front() {
-            return (first.packets, first.end);
+            return (first.packets, self.slots.file_bytes(first.end));
         }
         let bytes = match (self.plain_bytes, &self.header) {
             (Some(bytes), _) => bytes,
             (None, Some(_)) => 0,
-            (None, None) => self.encoder.file_offset() + self.flushed.end,
+            (None, None) => self.slots.file_bytes(self.encoder.file_offset() + self.flushed.end),
         };
         (self.sealed + self.flushed.packets, bytes)
     }
@@ -230,7 +219,9 @@ impl Segmented {
     pub(super) fn bytes(&self) -> u64 {
         match self.is_compact && self.encoder.sequence() == 1 {
             true => (self.descriptions.len() + self.encoder.used_bytes()) as u64,
-            false => self.encoder.file_offset() + self.encoder.used_bytes() as u64,
+            false => {
+                self.slots.file_bytes(self.encoder.file_offset()) + self.encoder.used_bytes() as u64
+            }
         }
     }
 
@@ -241,23 +232,20 @@ impl Segmented {
 
     /// Cuts the file to `bytes`, after an error.
     pub(super) fn cut(&mut self, bytes: u64) {
-        self.queue.abandon();
-        // As well as it goes: the error before is the one to tell. Plain pcapng is shorter than
-        // the segments that were synced before.
-        let bytes = self.plain_bytes.map_or(bytes, |plain| bytes.min(plain));
-        let _ = self.output.set_len(bytes);
+        // Plain pcapng is shorter than the segments that were synced before.
+        self.slots.cut(self.plain_bytes.map_or(bytes, |plain| bytes.min(plain)));
     }
 
     fn seal(&mut self) -> io::Result<()> {
-        self.encoder.finish(self.queue.bytes_mut(), &self.losses);
+        self.encoder.finish(self.slots.bytes_mut(), &self.losses);
         self.write_header()?;
         let offset = self.encoder.file_offset();
         let packets = u64::from(self.encoder.packets());
         let Part { packets: flushed, end } = self.flushed;
         self.under_way.push_back(Part { packets: self.sealed + flushed, end: offset + end });
-        let submitted = self.queue.submit(&mut self.output, offset);
+        let submitted = self.slots.submit(offset);
         self.settle();
-        submitted.map_err(source)?;
+        submitted?;
         self.sealed += packets;
         self.encoder.advance();
         self.losses = [0; LOSS_CAUSES];
@@ -268,7 +256,7 @@ impl Segmented {
 
     /// Takes note of segments that are written.
     fn settle(&mut self) {
-        while self.settled < self.queue.written() {
+        while self.settled < self.slots.written() {
             self.settled += 1;
             self.under_way.pop_front();
         }
@@ -276,7 +264,7 @@ impl Segmented {
 
     fn write_header(&mut self) -> io::Result<()> {
         if let Some(header) = &self.header {
-            self.output.write_all_at(header, 0).map_err(source)?;
+            self.slots.write_header(header)?;
             self.header = None;
         }
         Ok(())
@@ -288,7 +276,7 @@ impl Segmented {
         mut push: impl FnMut(&mut SegmentEncoder, &mut [u8]) -> Result<bool, EncodeError>,
     ) -> io::Result<Result<(), EncodeError>> {
         loop {
-            match push(&mut self.encoder, self.queue.bytes_mut()) {
+            match push(&mut self.encoder, self.slots.bytes_mut()) {
                 Ok(true) => {
                     self.is_dirty = true;
                     return Ok(Ok(()));

@@ -16,9 +16,11 @@ use burstline_wire::hash::FlowHasher;
 use burstline_wire::headers::LinkType;
 
 use super::layout::{Format, Layout, Target};
+use super::packed::Packer;
 use super::plain::Plain;
 use super::recording::{Mark, Resumed};
-use super::segmented::{self, SKETCHED, Segmented};
+use super::segmented::{SKETCHED, Segmented};
+use super::slots::{self, Slots};
 use crate::{
     Address, Capabilities, InterfaceTotals, Loss, LostPackets, OpenOptions, Port, PortAccount,
     PortError, PortInfo, PortTable, Sink, TableEntry, Tally, TimestampSource,
@@ -104,9 +106,11 @@ impl FileSink {
         let layout = Layout::parse(address, rotation.and_then(|rotation| rotation.bytes))?;
         let (files, body) = Files::open(address.target(), &layout, options)?;
         let takes_segments = matches!(body, Body::Unopened | Body::Opened(Target::Segments(_)));
-        let queue = match takes_segments && layout.format == Format::Segmented {
-            true => Some(segmented::queue(layout.segment_bytes).map_err(|error| {
-                PortError::Io { action: "allocate buffers for", path: layout.path.clone(), error }
+        let queue = match takes_segments && layout.has_places() {
+            true => Some(slots::queue(layout.segment_bytes).map_err(|error| PortError::Io {
+                action: "allocate buffers for",
+                path: layout.path.clone(),
+                error,
             })?),
             false => None,
         };
@@ -282,19 +286,14 @@ impl FileSink {
         };
         let (link, snapshot_bytes) = (interface.link, self.snapshot_bytes);
         // What stays there if anything fails below.
+        let bytes = self.layout.segment_bytes;
         let begun = match std::mem::replace(&mut self.body, Body::Closed) {
             Body::Opened(Target::Segments(output)) => {
-                let bytes = self.layout.segment_bytes;
-                let first = self.first_packet + self.accepted_before;
-                let encoder = Segmented::encoder(bytes, link, snapshot_bytes, first);
-                let is_compact = !self.layout.keeps_segments;
-                let queue = match self.queue.take() {
-                    Some(queue) => queue,
-                    None => segmented::queue(bytes)?,
-                };
-                let body =
-                    Segmented::start(output, queue, encoder, &section, interface, is_compact)?;
-                Body::Segmented(Box::new(body))
+                let queue = self.queue.take().map_or_else(|| slots::queue(bytes), Ok)?;
+                self.segmented(Slots::Placed { output, queue }, &section, interface)?
+            }
+            Body::Opened(Target::Stream(output)) if self.layout.format == Format::Segmented => {
+                self.segmented(Slots::Packed(Packer::new(output, bytes)), &section, interface)?
             }
             Body::Opened(Target::Stream(output)) => {
                 let classic = match self.layout.format {
@@ -310,6 +309,21 @@ impl FileSink {
         };
         (self.body, self.link) = (begun, link);
         Ok(())
+    }
+
+    /// A body of segments, which go there.
+    fn segmented(
+        &self,
+        slots: Slots,
+        section: &SectionDescription<'_>,
+        interface: &InterfaceDescription<'_>,
+    ) -> io::Result<Body> {
+        let first = self.first_packet + self.accepted_before;
+        let bytes = self.layout.segment_bytes;
+        let encoder = Segmented::encoder(bytes, interface.link, self.snapshot_bytes, first);
+        let is_compact = !self.layout.keeps_segments;
+        let body = Segmented::start(slots, encoder, section, interface, is_compact)?;
+        Ok(Body::Segmented(Box::new(body)))
     }
 
     /// Packets that the output is done with, written or under way.

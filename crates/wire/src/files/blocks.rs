@@ -10,7 +10,7 @@ use super::options::{Malformed, packet_options};
 use super::record::{Damage, DamageKind, PacketOptions, Record, Step};
 use super::{
     BYTE_ORDER_MAGIC, CLOSING_BLOCK, Decoder, MAX_BLOCK, MAX_CAPTURED, MAX_CONTIGUOUS,
-    MAX_INTERFACES, half, word,
+    MAX_INTERFACES, TABLE_BLOCK, half, word,
 };
 
 /// Shortest block: type and two lengths.
@@ -33,7 +33,12 @@ pub(super) fn is_known(block_type: u32) -> bool {
     is_read_whole(block_type)
         || matches!(
             block_type,
-            NAME_RESOLUTION | DECRYPTION_SECRETS | CUSTOM | CUSTOM_NO_COPY | CLOSING_BLOCK
+            NAME_RESOLUTION
+                | DECRYPTION_SECRETS
+                | CUSTOM
+                | CUSTOM_NO_COPY
+                | CLOSING_BLOCK
+                | TABLE_BLOCK
         )
 }
 

@@ -102,6 +102,10 @@ pub const MAX_NAME_BYTES: usize = 256;
 /// Type of the block that closes a segment: in the local-use range, which other readers skip.
 pub(crate) const CLOSING_BLOCK: u32 = 0x8000_0001;
 
+/// Type of the block behind the last segment of a compressed recording, for local use as well. What
+/// is in it is its writer's; here it is passed. It has at most [`MAX_NEED`] bytes.
+pub const TABLE_BLOCK: u32 = 0x8000_0002;
+
 /// Block types. Source: draft-ietf-opsawg-pcapng, section 11.1.
 pub(crate) mod block_type {
     pub(crate) const SECTION: u32 = 0x0A0D_0D0A;

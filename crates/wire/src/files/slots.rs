@@ -23,7 +23,7 @@ use super::decoder::{Mode, Turn};
 use super::layout::Layout;
 use super::record::{Damage, DamageKind, Step, Trust};
 use super::segment::{SegmentIndex, Trailer};
-use super::{BYTE_ORDER_MAGIC, Decoder, Interface, Resolution, word};
+use super::{BYTE_ORDER_MAGIC, Decoder, Interface, MAX_NEED, Resolution, TABLE_BLOCK, word};
 use crate::headers::LinkType;
 
 /// Gaps that are remembered, to know a segment that comes late from one that comes twice.
@@ -302,7 +302,15 @@ impl Decoder {
             self.mode = if is_section { Mode::Blocks } else { Mode::Ended };
             return Turn::pass(0);
         }
-        let bytes = slots.segment_bytes;
+        let (bytes, table) = (slots.segment_bytes, word(here, 4, false));
+        let is_table = word(here, 0, false) == TABLE_BLOCK
+            && (MIN_BLOCK..=MAX_NEED as u32).contains(&table)
+            && table.is_multiple_of(4);
+        if is_table {
+            slots.end = self.offset + u64::from(table);
+            (slots.state, self.mode) = (State::Cut, Mode::Careful);
+            return Turn::pass(0);
+        }
         if here.len() < bytes && !at_end {
             return Turn::need(bytes);
         }

@@ -16,7 +16,7 @@ use super::super::output::{Stop, end_job};
 use super::super::recording::{
     Closed, Filled, Made, Mark, Names, OutputOptions, Rotation, Rules, Safe, Unsafe, numbered,
 };
-use super::{Body, Described, FileSink, Format, InFile};
+use super::{Body, Described, FileSink, InFile};
 use crate::opened::OpenedFiles;
 use crate::{InterfaceTotals, Loss, OpenOptions, PortError, PortTable};
 
@@ -106,8 +106,7 @@ impl Files {
             let what = "only regular files follow each other, and this is none";
             return Err(self.failed("rotate", io::Error::other(what)));
         }
-        let is_segmented = layout.format == Format::Segmented;
-        let segment_bytes = is_segmented.then_some(layout.segment_bytes as u64);
+        let segment_bytes = layout.has_places().then_some(layout.segment_bytes as u64);
         let rules = Rules::new(&rotation, segment_bytes);
         let names = Names::new(Path::new(target), &rotation);
         Ok(Rotating { rotation, rules, names, made: VecDeque::new(), begun: 0 })
@@ -338,8 +337,8 @@ impl FileSink {
         let output: Box<dyn Send> = match std::mem::replace(&mut self.body, next) {
             Body::Segmented(body) => {
                 let (output, queue) = body.into_parts();
-                self.queue = Some(queue);
-                Box::new(output)
+                self.queue = queue;
+                output
             }
             body => Box::new(body),
         };

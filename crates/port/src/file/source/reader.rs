@@ -304,7 +304,7 @@ impl CaptureReader {
             }
             // What is last may have the closing counts behind its packets.
             let end = ahead.offset + ahead.bytes as u64;
-            let is_last = self.file_bytes().is_none_or(|bytes| end >= bytes);
+            let is_last = self.input.capture_bytes().is_none_or(|bytes| end >= bytes);
             let trailer = self.decoder.trailer_ahead(&tail).filter(|_| !is_last);
             let Some(trailer) = trailer else { break };
             let summary = || {

@@ -1,0 +1,41 @@
+//! What a file is written as.
+
+use clap::{Args, ValueEnum};
+
+/// What a file is written as.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub(crate) struct FormatArgs {
+    /// The file's format [default: pcap for a name with .pcap; else segmented, or pcapng if one
+    /// segment is enough; pcapng for gzip, and into pipes and devices]
+    #[arg(long, value_name = "FORMAT", requires = "write")]
+    pub(crate) format: Option<Format>,
+
+    /// How the file is compressed [default: as its name ends: .zst, .gz]. Segments are compressed
+    /// by zstd one by one, so that `extract` reads only those that may have an answer
+    #[arg(long, value_name = "WAY", requires = "write")]
+    pub(crate) compress: Option<Compress>,
+}
+
+/// The formats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// pcapng in aligned segments with an index in each
+    Segmented,
+    /// pcapng
+    Pcapng,
+    /// pcap with nanosecond times
+    PcapNs,
+    /// pcap with microsecond times
+    Pcap,
+}
+
+/// The ways to compress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Compress {
+    /// Zstandard
+    Zstd,
+    /// gzip
+    Gzip,
+    /// not at all, whatever the file's name is
+    None,
+}

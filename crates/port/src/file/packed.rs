@@ -1,0 +1,230 @@
+//! Segments in one Zstandard frame, and a table of where each of them ends.
+//!
+//! ```text
+//!  | header | segment 0 | segment 1         | ... | block: end 0 | end 1 | ... | foot | end |
+//!                       /                   \      \________ stored as it is ________/
+//!                       | compressed  | sketch, worklist, trailer as they are |
+//! ```
+//!
+//! Blocks of a segment need nothing from blocks before them, so a reader may begin at any segment.
+//! Sketch and trailer are read without decompressing anything. The table comes last: a file that
+//! was not closed has none, and is read in order. To other programs it is a block of a type that
+//! they do not know. (A frame behind the first one, as others have their tables, is no way:
+//! Wireshark 4.0 loses its place there.)
+//!
+//! All numbers are little-endian. An end is 8 bytes: the file offset behind the segment's blocks.
+//! The foot: bytes of a segment (4), segments (4), CRC32C of the ends (4), magic `BurstZst`.
+//!
+//! A table is a hint. Ends that do not ascend, or a checksum that does not hold, make it none; what
+//! it leads to is checked as segments always are.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::FileExt;
+
+use burstline_wire::files::{MAX_NEED, SegmentAhead, SegmentIndex, TABLE_BLOCK};
+
+use super::output::Output;
+use super::pieces::{BLOCK_HEAD, HEADER_BYTES, LAST_BLOCK, stored_at};
+use super::zstd::ZstdReader;
+
+const MAGIC: &[u8; 8] = b"BurstZst";
+const FOOT_BYTES: usize = 20;
+
+/// Bytes of the block besides the ends: type, length, foot, length.
+const AROUND_BYTES: usize = 8 + FOOT_BYTES + 4;
+
+/// A file of more segments has no table: readers want such a block whole. It would be of 2 TiB,
+/// where a segment has 1 MiB.
+const MOST_SEGMENTS: usize = (MAX_NEED - AROUND_BYTES) / 8;
+
+/// Writes segments one behind the other, compressed.
+pub(super) struct Packer {
+    pub(super) output: Output,
+    /// The segment in hand.
+    pub(super) segment: Vec<u8>,
+    /// Where each segment's blocks end in the file.
+    ends: Vec<u64>,
+}
+
+impl Packer {
+    pub(super) fn new(output: Output, segment_bytes: usize) -> Self {
+        Self { output, segment: vec![0; segment_bytes], ends: Vec::new() }
+    }
+
+    /// Writes a segment that its encoder has finished.
+    pub(super) fn write(&mut self, segment: &[u8]) -> io::Result<()> {
+        let index = SegmentIndex::parse(segment).map_err(io::Error::other)?;
+        let place = SegmentAhead { offset: 0, bytes: segment.len() };
+        let tail_at = place.summary(index.trailer()).start as usize;
+        self.output.write_with_tail(segment, tail_at)?;
+        self.ends.push(self.output.bytes);
+        Ok(())
+    }
+
+    /// Writes the segment in hand.
+    pub(super) fn write_in_hand(&mut self) -> io::Result<()> {
+        let segment = std::mem::take(&mut self.segment);
+        let written = self.write(&segment);
+        self.segment = segment;
+        written
+    }
+
+    /// Segments that are written, without that of the descriptions.
+    pub(super) fn written(&self) -> u64 {
+        (self.ends.len() as u64).saturating_sub(1)
+    }
+
+    /// Writes the table, and ends the frame.
+    pub(super) fn end(&mut self) -> io::Result<()> {
+        if self.ends.len() <= MOST_SEGMENTS {
+            self.output.write_with_tail(&table(&self.ends, self.segment.len()), 0)?;
+        }
+        self.output.end()
+    }
+}
+
+/// The block with the table, in numbers of 4 bytes.
+fn table(ends: &[u64], segment_bytes: usize) -> Vec<u8> {
+    let length = (AROUND_BYTES + 8 * ends.len()) as u32;
+    let list: Vec<u8> = ends.iter().flat_map(|end| end.to_le_bytes()).collect();
+    let foot = [segment_bytes as u32, ends.len() as u32, crc32c::crc32c(&list)];
+    let numbers = |numbers: &[u32]| -> Vec<u8> {
+        numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
+    };
+    let (head, foot, tail) = (numbers(&[TABLE_BLOCK, length]), numbers(&foot), numbers(&[length]));
+    [&head, &list, &foot, &MAGIC[..], &tail].concat()
+}
+
+/// Where the segments of a file are.
+pub(super) struct Table {
+    /// The header of the frame.
+    header: [u8; HEADER_BYTES],
+    segment_bytes: u64,
+    ends: Vec<u64>,
+}
+
+impl Table {
+    /// The table of a regular file; `None`: it has none that can be used.
+    pub(super) fn load(file: &File) -> Option<Self> {
+        let end = file.metadata().ok()?.len().checked_sub(BLOCK_HEAD as u64)?;
+        let mut foot = [0; FOOT_BYTES];
+        file.read_exact_at(&mut foot, end.checked_sub(FOOT_BYTES as u64 + 4)?).ok()?;
+        let number = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|byte| foot[at + byte]));
+        let (segment_bytes, segments, checksum) = (number(0), number(4) as usize, number(8));
+        let is_usual = (1..=MOST_SEGMENTS).contains(&segments)
+            && segment_bytes.is_power_of_two()
+            && segment_bytes as usize <= MAX_NEED;
+        if foot[12..] != *MAGIC || !is_usual {
+            return None;
+        }
+        let mut list = vec![0; 8 * segments];
+        let behind = (list.len() + FOOT_BYTES + 4) as u64;
+        read_stored(file, end, behind, &mut list)?;
+        let ends = list.as_chunks().0.iter().map(|end| u64::from_le_bytes(*end));
+        let ends: Vec<u64> = ends.collect();
+        let mut header = [0; HEADER_BYTES];
+        file.read_exact_at(&mut header, 0).ok()?;
+        let is_sound = crc32c::crc32c(&list) == checksum
+            && ends.is_sorted()
+            && ends[0] >= HEADER_BYTES as u64
+            && ends[segments - 1] <= end - behind;
+        is_sound.then_some(Self { header, segment_bytes: segment_bytes.into(), ends })
+    }
+}
+
+/// A file that has a table, read segment by segment: damage of one costs no other. What cannot be
+/// decompressed comes out as zeros, which no checksum holds for.
+pub(super) struct Packed<F> {
+    pub(super) file: F,
+    table: Table,
+    window_bytes: u64,
+    /// Where in the capture to read on.
+    pub(super) position: u64,
+    /// The number of the segment in hand, and its bytes.
+    number: Option<u64>,
+    segment: Vec<u8>,
+}
+
+impl<F: AsRef<File>> Packed<F> {
+    /// From the start. `window_bytes`: as for [`ZstdReader::new`].
+    pub(super) fn new(table: Table, file: F, window_bytes: u64) -> Self {
+        Self { file, table, window_bytes, position: 0, number: None, segment: Vec::new() }
+    }
+
+    /// Bytes of the capture.
+    pub(super) fn capture_bytes(&self) -> u64 {
+        self.table.segment_bytes * self.table.ends.len() as u64
+    }
+
+    /// Up to where the file was read.
+    pub(super) fn bytes_read(&self) -> u64 {
+        self.number.and_then(|number| self.end_of(number)).unwrap_or(0)
+    }
+
+    /// Reads bytes of the end of a segment that are stored as they are. False: they are not there.
+    /// What lies further in front comes out wrong; who asks checks what comes.
+    pub(super) fn read_at(&self, offset: u64, place: &mut [u8]) -> bool {
+        let behind = self.table.segment_bytes - offset % self.table.segment_bytes;
+        let end = self.end_of(offset / self.table.segment_bytes);
+        end.is_some_and(|end| read_stored(self.file.as_ref(), end, behind, place).is_some())
+    }
+
+    /// Where the blocks of a segment end.
+    fn end_of(&self, number: u64) -> Option<u64> {
+        self.table.ends.get(usize::try_from(number).ok()?).copied()
+    }
+
+    /// Decompresses a segment, as far as that can be done.
+    fn load(&mut self, number: u64) -> io::Result<()> {
+        let bytes = self.table.segment_bytes as usize;
+        let start = match number.checked_sub(1) {
+            Some(before) => self.end_of(before),
+            None => Some(HEADER_BYTES as u64),
+        };
+        let (start, end) = (start.unwrap_or(0), self.end_of(number).unwrap_or(0));
+        self.segment.clear();
+        self.number = None;
+        // What does not get smaller is stored as it is.
+        if end - start <= 2 * bytes as u64 {
+            let mut frame = self.table.header.to_vec();
+            frame.resize(HEADER_BYTES + (end - start) as usize, 0);
+            self.file.as_ref().read_exact_at(&mut frame[HEADER_BYTES..], start)?;
+            frame.extend(LAST_BLOCK);
+            let unpacked = ZstdReader::new(&frame[..], self.window_bytes);
+            // What came before an error is in the segment.
+            let _ = unpacked.take(bytes as u64).read_to_end(&mut self.segment);
+        }
+        self.segment.resize(bytes, 0);
+        self.number = Some(number);
+        Ok(())
+    }
+}
+
+impl<F: AsRef<File>> Read for Packed<F> {
+    fn read(&mut self, place: &mut [u8]) -> io::Result<usize> {
+        if self.position >= self.capture_bytes() {
+            return Ok(0);
+        }
+        let number = self.position / self.table.segment_bytes;
+        if self.number != Some(number) {
+            self.load(number)?;
+        }
+        let mut rest = &self.segment[(self.position % self.table.segment_bytes) as usize..];
+        let bytes = rest.read(place)?;
+        self.position += bytes as u64;
+        Ok(bytes)
+    }
+}
+
+/// Reads bytes of what is stored as it is in front of `end`; `behind` is how many there are from
+/// the first of them on. `None`: they are not there.
+fn read_stored(file: &File, end: u64, mut behind: u64, mut place: &mut [u8]) -> Option<()> {
+    while !place.is_empty() {
+        let (before_end, contiguous) = stored_at(behind)?;
+        let (here, rest) = place.split_at_mut(contiguous.min(place.len()));
+        file.read_exact_at(here, end.checked_sub(before_end)?).ok()?;
+        (behind, place) = (behind - here.len() as u64, rest);
+    }
+    Some(())
+}

@@ -1,0 +1,150 @@
+//! Where segments go: each into its place in a file, or one behind the other, compressed.
+
+use std::io;
+
+use burstline_sys::direct::{OutputFile, WriteQueue};
+
+use super::layout::source;
+use super::packed::Packer;
+
+/// Bytes under way at a time, and how many writes that are at least.
+const UNDER_WAY_BYTES: usize = 4 << 20;
+const WRITES_LEAST: usize = 2;
+
+/// The queue for segments of this size.
+pub(super) fn queue(segment_bytes: usize) -> io::Result<WriteQueue> {
+    WriteQueue::new((UNDER_WAY_BYTES / segment_bytes).max(WRITES_LEAST), segment_bytes)
+}
+
+/// Where segments go. One is in hand, and is filled.
+#[expect(clippy::large_enum_variant, reason = "a file has one of them")]
+pub(super) enum Slots {
+    /// Several writes are under way at a time.
+    Placed { output: OutputFile, queue: WriteQueue },
+    /// A segment is written once, whole.
+    Packed(Packer),
+}
+
+impl Slots {
+    /// The segment in hand.
+    #[inline]
+    pub(super) fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Placed { queue, .. } => queue.bytes(),
+            Self::Packed(packer) => &packer.segment,
+        }
+    }
+
+    #[inline]
+    pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
+        match self {
+            Self::Placed { queue, .. } => queue.bytes_mut(),
+            Self::Packed(packer) => &mut packer.segment,
+        }
+    }
+
+    /// Whether a segment that is not full can be written, and again later.
+    pub(super) fn can_rewrite(&self) -> bool {
+        matches!(self, Self::Placed { .. })
+    }
+
+    /// Hands the segment in hand over, which belongs at `offset`.
+    pub(super) fn submit(&mut self, offset: u64) -> io::Result<()> {
+        match self {
+            Self::Placed { output, queue } => queue.submit(output, offset).map_err(source),
+            Self::Packed(packer) => packer.write_in_hand(),
+        }
+    }
+
+    /// Writes the segment in hand, and keeps it.
+    pub(super) fn rewrite(&mut self, offset: u64) -> io::Result<()> {
+        match self {
+            Self::Placed { output, queue } => {
+                output.write_all_at(queue.bytes(), offset).map_err(source)
+            }
+            Self::Packed(packer) => packer.write_in_hand(),
+        }
+    }
+
+    /// Writes the segment of the descriptions, the first.
+    pub(super) fn write_header(&mut self, header: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Placed { output, .. } => output.write_all_at(header, 0).map_err(source),
+            Self::Packed(packer) => packer.write(header),
+        }
+    }
+
+    /// Waits for what is under way.
+    pub(super) fn wait_all(&mut self) -> io::Result<()> {
+        match self {
+            Self::Placed { output, queue } => queue.wait_all(output).map_err(source),
+            Self::Packed(_) => Ok(()),
+        }
+    }
+
+    /// Segments that were handed over and are written.
+    pub(super) fn written(&self) -> u64 {
+        match self {
+            Self::Placed { queue, .. } => queue.written(),
+            Self::Packed(packer) => packer.written(),
+        }
+    }
+
+    /// Ends a file of segments.
+    pub(super) fn end(&mut self) -> io::Result<()> {
+        match self {
+            Self::Placed { .. } => Ok(()),
+            Self::Packed(packer) => packer.end(),
+        }
+    }
+
+    /// Makes the file plain pcapng of these blocks. Returns its bytes.
+    pub(super) fn become_plain(&mut self, blocks: &[u8]) -> io::Result<u64> {
+        match self {
+            Self::Placed { output, .. } => {
+                // Where segments are there already, the same packets lie behind this until it is
+                // cut.
+                let bytes = blocks.len() as u64;
+                output.leave_direct().map_err(source)?;
+                output.write_all_at(blocks, 0).map_err(source)?;
+                output.set_len(bytes).map_err(source)?;
+                Ok(bytes)
+            }
+            Self::Packed(packer) => {
+                packer.output.write(blocks)?;
+                packer.output.end()?;
+                Ok(packer.output.bytes)
+            }
+        }
+    }
+
+    /// Bytes of the file that has what is in front of `offset` of the capture.
+    pub(super) fn file_bytes(&self, offset: u64) -> u64 {
+        match self {
+            Self::Placed { .. } => offset,
+            Self::Packed(packer) => packer.output.bytes,
+        }
+    }
+
+    /// Cuts the file to `bytes`, after an error. As well as it goes: that one is to be told.
+    pub(super) fn cut(&mut self, bytes: u64) {
+        match self {
+            Self::Placed { output, queue } => {
+                queue.abandon();
+                let _ = output.set_len(bytes);
+            }
+            Self::Packed(packer) => packer.output.cut(bytes),
+        }
+    }
+
+    /// The file, and the queue for the next one. Nothing is under way any more.
+    pub(super) fn into_parts(self) -> (Box<dyn Send>, Option<WriteQueue>) {
+        match self {
+            Self::Placed { output, mut queue } => {
+                queue.abandon();
+                (Box::new(output), Some(queue))
+            }
+            Self::Packed(packer) => (Box::new(packer.output), None),
+        }
+    }
+}
