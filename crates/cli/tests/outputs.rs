@@ -4,6 +4,7 @@ mod support;
 
 use std::fs::{self, File};
 use std::io::Read;
+use std::os::unix::fs::MetadataExt;
 use std::process::Stdio;
 
 use burstline_skip::{skip, test_name};
@@ -122,8 +123,13 @@ fn a_file_has_one_writer() {
         let job = ["generate", "-o", &output, "--rate", "1k", "-q"];
         let mut first = command(&job).spawn().unwrap();
         let process = format!(" {} ", first.id());
+        // It may lock other files before.
         wait_until("the first one has its file", || {
-            fs::read_to_string("/proc/locks").unwrap().contains(&process)
+            let Ok(inode) = fs::metadata(&file).map(|found| format!(":{} ", found.ino())) else {
+                return false;
+            };
+            let locks = fs::read_to_string("/proc/locks").unwrap();
+            locks.lines().any(|lock| lock.contains(&process) && lock.contains(&inode))
         });
         let run = run(&job);
         let whose = format!("process {} is writing it", first.id());
