@@ -39,6 +39,9 @@ const SKIPPABLE: u32 = 0x184d_2a50;
 /// Header of a block. Source: RFC 8878, 3.1.1.2.
 const BLOCK_HEADER: usize = 3;
 
+/// A last block of no bytes, and a checksum that nobody looks at.
+const END_OF_FRAME: [u8; BLOCK_HEADER + 4] = [1, 0, 0, 0, 0, 0, 0];
+
 /// Where the stream is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum At {
@@ -48,6 +51,8 @@ enum At {
     Skipping(u64),
     /// In a frame; whether a checksum ends it.
     Inside { has_checksum: bool },
+    /// In one that is cut: what the decoder has kept of it comes out before that is an error.
+    Cut,
 }
 
 /// Decompresses all frames of a stream; skippable frames are skipped.
@@ -86,6 +91,14 @@ impl<R: BufRead> ZstdReader<R> {
             self.source.consume(taken);
         }
         Ok(true)
+    }
+
+    /// As [`gather`](Self::gather); `false` also where the stream ends among them.
+    fn gather_whole(&mut self, bytes: usize) -> io::Result<bool> {
+        self.gather(bytes).or_else(|error| match error.kind() {
+            io::ErrorKind::UnexpectedEof => Ok(false),
+            _ => Err(error),
+        })
     }
 
     /// Goes to the next frame; `false` at the end of the stream.
@@ -131,18 +144,20 @@ impl<R: BufRead> ZstdReader<R> {
 
     /// Decompresses the next block.
     fn block(&mut self, has_checksum: bool) -> io::Result<()> {
-        let is_there = self.gather(BLOCK_HEADER)?;
-        let mut bytes = BLOCK_HEADER;
-        if is_there {
+        let mut is_whole = self.gather_whole(BLOCK_HEADER)?;
+        if is_whole {
+            let mut bytes = BLOCK_HEADER;
             let word = [0, 1, 2].map(|at| u32::from(self.gathered[at]));
             let word = word[0] | word[1] << 8 | word[2] << 16;
             let is_last = word & 1 == 1;
             // A block of one byte that is repeated has that byte, whatever its size.
             bytes += if word >> 1 & 3 == 1 { 1 } else { (word >> 3) as usize };
             bytes += if is_last && has_checksum { 4 } else { 0 };
+            is_whole = self.gather_whole(bytes)?;
         }
-        if !is_there || !self.gather(bytes)? {
-            return Err(io::ErrorKind::UnexpectedEof.into());
+        if !is_whole {
+            self.gathered = END_OF_FRAME.to_vec();
+            self.at = At::Cut;
         }
         let one_block = BlockDecodingStrategy::UptoBlocks(1);
         let decoded = self.decoder.decode_blocks(&self.gathered[..], one_block);
@@ -177,12 +192,14 @@ impl<R: BufRead> Read for ZstdReader<R> {
                     continue;
                 }
                 At::Inside { has_checksum } => has_checksum,
+                At::Cut => false,
             };
             let bytes = self.decoder.read(place)?;
             if bytes > 0 || place.is_empty() {
                 return Ok(bytes);
             }
             match self.decoder.is_finished() {
+                true if self.at == At::Cut => return Err(io::ErrorKind::UnexpectedEof.into()),
                 true => self.close_frame()?,
                 false => self.block(has_checksum)?,
             }
