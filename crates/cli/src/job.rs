@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,13 +14,14 @@ use burstline_log::MAX_PACKET_BYTES;
 use burstline_port::{
     Address, Losses, OpenOptions, PortAccount, PortError, PortTable, Sink, open_set,
 };
-use burstline_sys::privileges;
 use burstline_sys::users::{self, Account};
+use burstline_sys::{clock, privileges};
 use burstline_wire::hash::HashKind;
 
 use crate::args::values::{Cores, Node};
 use crate::args::{CommonArgs, JobArgs, SourceArgs};
 use crate::failure::{Failure, complain};
+use crate::metrics::{self, Listener};
 use crate::outcome::{Demands, Outcome};
 use crate::signals;
 use crate::view::{View, announce};
@@ -212,6 +213,11 @@ pub(crate) fn name_successor(account: &Account) -> Result<(), Failure> {
     })
 }
 
+/// What sources are called.
+pub(crate) fn names(sources: &[Inlet]) -> Vec<String> {
+    sources.iter().map(|source| source.port().info().name.clone()).collect()
+}
+
 /// Runs a job, shows it while it runs, prints what came of it.
 ///
 /// `demands`: what is asked of it, besides that it closes its ledger.
@@ -234,8 +240,19 @@ pub(crate) fn watch(
     run: &Run<'_>,
     keeps_privileges: bool,
     work: impl FnOnce() -> Result<Report, EngineError> + Send,
-) -> Result<Report, EngineError> {
+) -> Result<Report, Failure> {
+    let listener = view.metrics().map(Listener::bind).transpose()?;
+    if let Some(address) = listener.as_ref().and_then(|listener| listener.address().ok()) {
+        view.announce(&format!("metrics at http://{address}/metrics"));
+    }
+    let (command, begun_s) = (view.command(), clock::realtime_ns() as f64 / 1e9);
+    let is_over = AtomicBool::new(false);
     thread::scope(|scope| {
+        let _over = Over(&is_over);
+        if let Some(listener) = &listener {
+            let (progress, is_over) = (run.progress, &is_over);
+            scope.spawn(move || metrics::serve(listener, command, begun_s, progress, is_over));
+        }
         // Room for one request beside the result: those that come faster than they are answered
         // are one.
         let (send, receive) = mpsc::sync_channel(2);
@@ -250,47 +267,61 @@ pub(crate) fn watch(
         // The job's thread has begun with our rights, which it needs to open the output. Where
         // giving up is refused, the job's own threads fail for the same reason and say so.
         let _ = keeps_privileges || privileges::drop_all_capabilities().is_ok();
-        let mut due = Instant::now();
-        let mut is_started = false;
-        let mut losing = Losing::default();
-        loop {
-            let interval = view.interval().unwrap_or(Duration::from_secs(3600));
-            // Until the job has begun there is nothing to show.
-            let left = due.saturating_duration_since(Instant::now());
-            let patience = if is_started { left.min(LOOK) } else { STARTING };
-            match receive.recv_timeout(patience) {
-                Ok(Event::Done(result)) => {
-                    // Of losses the report tells.
-                    run.progress.take_news().iter().for_each(|news| view.announce(news));
-                    view.clear_live();
-                    return *result;
+        Ok(show(view, run, &receive)?)
+    })
+}
+
+/// Shows a job until it has come to its end.
+fn show(view: &mut View, run: &Run<'_>, receive: &Receiver<Event>) -> Result<Report, EngineError> {
+    let mut due = Instant::now();
+    let mut is_started = false;
+    let mut losing = Losing::default();
+    loop {
+        let interval = view.interval().unwrap_or(Duration::from_secs(3600));
+        // Until the job has begun there is nothing to show.
+        let left = due.saturating_duration_since(Instant::now());
+        let patience = if is_started { left.min(LOOK) } else { STARTING };
+        match receive.recv_timeout(patience) {
+            Ok(Event::Done(result)) => {
+                // Of losses the report tells.
+                run.progress.take_news().iter().for_each(|news| view.announce(news));
+                view.clear_live();
+                return *result;
+            }
+            Ok(Event::Asked) => {
+                losing.tell(view, run.progress);
+                view.answer(&run.progress.snapshot());
+            }
+            Err(RecvTimeoutError::Disconnected) => unreachable!("the job sends its result"),
+            Err(RecvTimeoutError::Timeout) if !is_started => {
+                is_started = run.progress.snapshot().is_started;
+                due = Instant::now() + interval;
+                view.begin();
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                losing.tell(view, run.progress);
+                if Instant::now() < due {
+                    continue;
                 }
-                Ok(Event::Asked) => {
-                    losing.tell(view, run.progress);
-                    view.answer(&run.progress.snapshot());
-                }
-                Err(RecvTimeoutError::Disconnected) => unreachable!("the job sends its result"),
-                Err(RecvTimeoutError::Timeout) if !is_started => {
-                    is_started = run.progress.snapshot().is_started;
-                    due = Instant::now() + interval;
-                    view.begin();
-                }
-                Err(RecvTimeoutError::Timeout) => {
-                    losing.tell(view, run.progress);
-                    if Instant::now() < due {
-                        continue;
-                    }
-                    // Late lines are not made up for: two at once would say nothing.
-                    due = (due + interval).max(Instant::now() + interval / 2);
-                    if view.show(&run.progress.snapshot()).is_err() {
-                        // Nobody reads our lines any more: the job has lost its purpose. The flag
-                        // carries no memory.
-                        run.stop.store(true, Relaxed);
-                    }
+                // Late lines are not made up for: two at once would say nothing.
+                due = (due + interval).max(Instant::now() + interval / 2);
+                if view.show(&run.progress.snapshot()).is_err() {
+                    // Nobody reads our lines any more: the job has lost its purpose. The flag
+                    // carries no memory.
+                    run.stop.store(true, Relaxed);
                 }
             }
         }
-    })
+    }
+}
+
+/// Ends the thread that answers scrapers with the job.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed); // a wish, carries no memory
+    }
 }
 
 /// What the thread that shows a job waits for.

@@ -17,6 +17,7 @@ mod args;
 mod failure;
 mod foreign;
 mod job;
+mod metrics;
 mod outcome;
 mod paths;
 mod signals;

@@ -17,6 +17,7 @@ mod test;
 mod values;
 
 use std::io::{self, IsTerminal, Write};
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use burstline_engine::{Bounced, Generated, Report, Snapshot, SwitchStatus, Verdict};
@@ -82,6 +83,7 @@ pub(crate) struct View {
     /// Where the packets go, for the report.
     sink: Option<String>,
     interval: Duration,
+    metrics: Option<SocketAddr>,
     begun: Instant,
     shown: Mark,
     /// Of what was asked for by a signal: its own series.
@@ -132,6 +134,7 @@ impl View {
             is_json: args.json,
             is_quiet: args.quiet,
             is_verbose: args.verbose,
+            metrics: args.metrics,
             ..Self::with(command, stream, style, interval)
         }
     }
@@ -158,6 +161,7 @@ impl View {
             is_verbose: false,
             sink: None,
             interval,
+            metrics: None,
             begun: now,
             shown: Mark::new(now),
             answered: Mark::new(now),
@@ -198,6 +202,15 @@ impl View {
     pub(crate) fn with_verdict(mut self, verdict: Option<Verdict>) -> Self {
         self.findings.verdict = verdict;
         self
+    }
+
+    /// Where scrapers are answered.
+    pub(crate) fn metrics(&self) -> Option<SocketAddr> {
+        self.metrics
+    }
+
+    pub(crate) fn command(&self) -> &'static str {
+        self.command
     }
 
     /// How often `show` is wanted.

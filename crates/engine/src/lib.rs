@@ -100,7 +100,7 @@ pub use report::{
     StageReport, ThreadPlace, TimestampReport,
 };
 pub use runtime::logs::CaptureOptions;
-pub use runtime::{Counts, Inlet, Limits, PollMode, Progress, Run, Snapshot, Threads};
+pub use runtime::{Counts, Inlet, Limits, Place, PollMode, Progress, Run, Snapshot, Threads};
 pub use switch::{
     Fabric, OpenedPort, OpenedTarget, PortStatus, SWITCH_KEYS, SwitchHandle, SwitchOrders,
     SwitchPort, SwitchStatus, Switched, switch,

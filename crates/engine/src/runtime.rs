@@ -48,7 +48,7 @@ mod waiting;
 pub(crate) use crew::{Crew, Done, Post, run, run_alone};
 pub(crate) use job::Job;
 pub(crate) use meter::{StageCost, Usage};
-pub use progress::{Counts, Progress, Snapshot};
+pub use progress::{Counts, Place, Progress, Snapshot};
 pub(crate) use round::Round;
 pub use run::{Limits, Run};
 pub use source::Inlet;

@@ -1,5 +1,6 @@
 //! The flags that every job has.
 
+use std::net::SocketAddr;
 use std::ops::{Deref, DerefMut};
 
 use burstline_engine::PollMode;
@@ -71,6 +72,12 @@ pub(crate) struct JobArgs {
     /// Print counts this often (default on a terminal: 1s)
     #[arg(long, value_name = "INTERVAL", value_parser = values::span_ns)]
     pub(crate) stats: Option<u64>,
+
+    /// Answer GET /metrics at this address with the job's counters, as OpenMetrics text for
+    /// Prometheus: 127.0.0.1:9100, [::1]:9100, or a port of 127.0.0.1. It shows traffic to all who
+    /// can connect
+    #[arg(long, value_name = "ADDRESS", value_parser = values::socket_address)]
+    pub(crate) metrics: Option<SocketAddr>,
 
     /// Exit with code 1 if any packet is lost. Packets that a filter rejects, or another choice of
     /// yours, are not counted as a loss. Losing packets and delivering none always fails

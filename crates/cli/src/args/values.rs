@@ -1,6 +1,7 @@
 //! Reading flag values. Each error names what is allowed; clap adds the flag and the value.
 
 use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
 
 use burstline_engine::{Distribution, PollMode};
@@ -164,6 +165,16 @@ pub(crate) fn priority(text: &str) -> Result<SchedulingClass, String> {
 pub(crate) fn snaplen(text: &str) -> Result<u32, GrammarError> {
     let bytes = Bounds::new(Quantity::Size, 0..=MAX_PACKET_BYTES as u64).read(text)?;
     Ok(if bytes == 0 { MAX_CAPTURED } else { bytes })
+}
+
+/// An address to listen at; a port alone is one of this machine's own.
+pub(crate) fn socket_address(text: &str) -> Result<SocketAddr, String> {
+    if let Ok(port) = text.parse() {
+        return Ok((Ipv4Addr::LOCALHOST, port).into());
+    }
+    text.parse().map_err(|_| {
+        "expected ADDRESS:PORT, e.g. 127.0.0.1:9100, or a port; 0.0.0.0 is all interfaces".into()
+    })
 }
 
 /// A user that has an account.

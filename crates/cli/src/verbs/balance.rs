@@ -75,7 +75,7 @@ pub(crate) fn balance(args: &BalanceArgs) -> Result<ExitCode, Failure> {
         cutoff_bytes: args.cutoff.map(|bytes| bytes as u64),
         shed: args.shed.clone(),
     };
-    let progress = Progress::with_workers(sources.len(), workers);
+    let progress = Progress::with_workers(sources.len(), workers).named(job::names(&sources));
     let mut view = View::new("balance", common, Stream::beside(&sinks));
     let open = |number: usize| common.open_sink(&sinks[number], &ports);
     let demands = common.demands_with(args.lossless);

@@ -39,7 +39,7 @@ pub(crate) fn count(args: &CountArgs) -> Result<ExitCode, Failure> {
     let sources = common.open_sources(&ports)?;
     placed.fit(sources.len());
     let threads = placed.threads;
-    let progress = Progress::new(sources.len());
+    let progress = Progress::new(sources.len()).named(job::names(&sources));
     let mut view = View::new("count", common, Stream::Stdout);
     let run = common.run(&stop, &progress);
     let verifier = args.verify.map(|verify| Mutex::new(Verifier::new(integrity(verify))));
@@ -92,7 +92,7 @@ fn publish(args: &CountArgs, stop: &Arc<AtomicBool>) -> Result<ExitCode, Failure
     };
     let sink: Address = NOTHING.parse()?;
     let sources = common.open_sources(&ports)?;
-    let progress = Progress::new(sources.len());
+    let progress = Progress::new(sources.len()).named(job::names(&sources));
     let mut view = View::new("count", common, Stream::Stdout);
     let run = common.run(stop, &progress);
     let report = job::watch(&mut view, &run, common.keep_privileges, || {

@@ -45,7 +45,7 @@ pub(crate) fn merge(args: &MergeArgs) -> Result<ExitCode, Failure> {
     let offsets_ns = offsets_ns(args, &opened);
     let merging = MergeOptions { lateness_ns: args.lateness, offsets_ns, is_one_thread };
     let sources: Vec<Inlet> = opened.into_iter().flatten().collect();
-    let progress = Progress::new(sources.len());
+    let progress = Progress::new(sources.len()).named(job::names(&sources));
     let mut view =
         View::new("merge", common, Stream::beside(slice::from_ref(&sink))).with_sink(&sink);
     let demands = common.demands_with(args.lossless);

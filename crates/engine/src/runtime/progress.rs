@@ -70,6 +70,23 @@ pub struct Progress {
     losses: Mutex<Vec<Losses>>,
     /// What has happened, to be said at once.
     news: Mutex<News>,
+    /// Of the sources.
+    names: Vec<String>,
+}
+
+/// A source, or a worker that reads what the sources bring, and what it has counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// What a source is called; workers have their number.
+    pub name: String,
+    /// Among the sources, or among the workers.
+    pub number: usize,
+    /// Whether it is a source.
+    pub is_source: bool,
+    /// What it has delivered.
+    pub counts: Counts,
+    /// What was lost there, by cause.
+    pub lost: Losses,
 }
 
 /// What has happened and was not fetched yet.
@@ -162,7 +179,35 @@ impl Progress {
             is_started: AtomicBool::new(false),
             losses: Mutex::new(vec![Losses::default(); sources + workers]),
             news: Mutex::default(),
+            names: (0..sources).map(|number| number.to_string()).collect(),
         }
+    }
+
+    /// With the names of the sources, in order; those that none is left for have their number.
+    #[must_use]
+    pub fn named(mut self, names: impl IntoIterator<Item = String>) -> Self {
+        self.names.iter_mut().zip(names).for_each(|(known, name)| *known = name);
+        self
+    }
+
+    /// Each source and then each worker as it is now. Cost: as for [`snapshot`](Self::snapshot),
+    /// and a few small allocations.
+    pub fn places(&self) -> Vec<Place> {
+        let losses = self.losses.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let sources = self.received.iter().zip(&self.names).enumerate();
+        let sources =
+            sources.map(|(number, (counter, name))| (number, counter, name.clone(), true));
+        let workers = self.recorded.iter().enumerate();
+        let workers = workers.map(|(number, counter)| (number, counter, number.to_string(), false));
+        let places = sources.chain(workers).zip(losses);
+        let place = |((number, counter, name, is_source), lost): ((_, &Counter, _, _), _)| Place {
+            name,
+            number,
+            is_source,
+            counts: counter.load(),
+            lost,
+        };
+        places.map(place).collect()
     }
 
     /// The counters now. Cost: a load each and an uncontended lock.

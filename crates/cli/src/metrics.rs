@@ -1,0 +1,236 @@
+//! What `--metrics` answers: a running job's counters as OpenMetrics text.
+//!
+//! ```text
+//!   job's threads ──store──► Progress ◄──load── text(): families, one line a label set
+//!                                                 ▲
+//!                        Prometheus ──GET /metrics┘ by [`server`]
+//! ```
+//!
+//! A job's threads do not know of it: they store the counters that `--stats` shows, whoever looks.
+//! Causes of losses and their words come from the one table of losses. Every cause of every place
+//! has its line from the start, so that a rate can be asked for before the first loss.
+//!
+//! Source of the format: OpenMetrics 1.0, <https://openmetrics.io>.
+
+mod server;
+
+use std::fmt;
+
+use burstline_engine::{Counts, Place, Progress, Snapshot};
+use burstline_port::{Loss, LossKind};
+use burstline_sys::usage;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{
+    DescriptorEncoder, EncodeCounterValue, MetricEncoder, NoLabelSet,
+};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::Registry;
+
+pub(crate) use server::{Listener, serve};
+
+/// What is known of a job at some moment.
+#[derive(Debug)]
+struct Moment {
+    command: &'static str,
+    /// Since 1970.
+    begun_s: f64,
+    places: Vec<Place>,
+    whole: Snapshot,
+}
+
+/// The answer: all families, and the mark that ends them.
+fn text(command: &'static str, begun_s: f64, progress: &Progress) -> String {
+    let (places, whole) = (progress.places(), progress.snapshot());
+    let mut registry = Registry::with_prefix("burstline");
+    registry.register_collector(Box::new(Moment { command, begun_s, places, whole }));
+    let mut text = String::new();
+    // It fails where writing to the string does: never.
+    let _ = encode(&mut text, &registry);
+    text
+}
+
+/// The word for a kind of loss.
+fn kind_name(kind: LossKind) -> &'static str {
+    match kind {
+        LossKind::Miss => "miss",
+        LossKind::Drop => "drop",
+        LossKind::Overrun => "overrun",
+        LossKind::Full => "full",
+        LossKind::Choice => "choice",
+    }
+}
+
+/// A family of counters of places.
+struct Family {
+    name: &'static str,
+    help: &'static str,
+    of: fn(&Counts) -> u64,
+}
+
+const RECEIVED: [Family; 3] = [
+    Family {
+        name: "received_packets",
+        help: "Packets that a source has delivered",
+        of: |counts| counts.packets,
+    },
+    Family {
+        name: "received_bytes",
+        help: "Their bytes as far as they were kept, without FCS",
+        of: |counts| counts.bytes,
+    },
+    Family {
+        name: "received_wire_bytes",
+        help: "Their bytes as they were on the wire, without FCS",
+        of: |counts| counts.wire_bytes,
+    },
+];
+
+const DELIVERED: [Family; 2] = [
+    Family {
+        name: "delivered_packets",
+        help: "Packets that a worker has handed to its sink",
+        of: |counts| counts.packets,
+    },
+    Family {
+        name: "delivered_bytes",
+        help: "Their bytes as far as they were kept, without FCS",
+        of: |counts| counts.bytes,
+    },
+];
+
+impl Collector for Moment {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        self.build(&mut encoder)?;
+        for family in &RECEIVED {
+            self.places(&mut encoder, family, true)?;
+        }
+        for family in &DELIVERED {
+            self.places(&mut encoder, family, false)?;
+        }
+        self.losses(&mut encoder)?;
+        self.log(&mut encoder)?;
+        self.process(&mut encoder)
+    }
+}
+
+impl Moment {
+    fn build(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let help = "The program, and the verb that it runs";
+        let labels = [("version", env!("CARGO_PKG_VERSION")), ("verb", self.command)];
+        encoder.encode_descriptor("build", help, None, MetricType::Info)?.encode_info(&labels)?;
+        let help = "When the job began, in seconds since 1970";
+        gauge(encoder, "start_time_seconds", help, self.begun_s)?;
+        let help = "Whether the job's threads run: 0 while ports are opened and memory is laid";
+        gauge(encoder, "started", help, f64::from(u8::from(self.whole.is_started)))
+    }
+
+    /// A family of the sources, or of the workers.
+    fn places(
+        &self,
+        encoder: &mut DescriptorEncoder<'_>,
+        family: &Family,
+        of_sources: bool,
+    ) -> fmt::Result {
+        let mut lines = counters(encoder, family.name, family.help)?;
+        for place in self.places.iter().filter(|place| place.is_source == of_sources) {
+            let [who, number] = labels(place);
+            lines.encode_family(&[who, number])?.count(&(family.of)(&place.counts))?;
+        }
+        Ok(())
+    }
+
+    fn losses(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let help = "Packets not delivered, by cause; nobody asked for those of kind choice";
+        let mut lines = counters(encoder, "lost_packets", help)?;
+        for place in &self.places {
+            for cause in Loss::ALL {
+                let [who, number] = labels(place);
+                let named = ("cause", cause.name().to_owned());
+                let kind = ("kind", kind_name(cause.kind()).to_owned());
+                lines.encode_family(&[who, number, named, kind])?.count(&place.lost.of(*cause))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn log(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let whole = &self.whole;
+        gauge(encoder, "log_bytes", "Packet memory of the job's logs", whole.log_bytes as f64)?;
+        counters(encoder, "log_segments", "Segments of logs begun")?.count(&whole.segments)?;
+        if let Some(kept_ns) = whole.kept_ns {
+            let help = "How far back the log goes that keeps its past";
+            gauge(encoder, "kept_seconds", help, kept_ns as f64 / 1e9)?;
+            let help = "Files that triggers began";
+            counters(encoder, "triggered_files", help)?.count(&whole.files)?;
+        }
+        Ok(())
+    }
+
+    fn process(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let used = usage::process();
+        let seconds = (used.user_ns + used.system_ns) as f64 / 1e9;
+        counters(encoder, "cpu_seconds", "Processor time of all threads")?.count(&seconds)?;
+        // A kernel that does not tell has no line.
+        let Ok(memory) = usage::resident() else { return Ok(()) };
+        let help = "Memory of the program that is in RAM";
+        gauge(encoder, "resident_bytes", help, memory.total_bytes() as f64)
+    }
+}
+
+/// Which place a line is of. Queues of one interface have one name.
+fn labels(place: &Place) -> [(&'static str, String); 2] {
+    let role = if place.is_source { "source" } else { "worker" };
+    [(role, place.name.clone()), ("number", place.number.to_string())]
+}
+
+fn counters<'e>(
+    encoder: &'e mut DescriptorEncoder<'_>,
+    name: &'e str,
+    help: &str,
+) -> Result<MetricEncoder<'e>, fmt::Error> {
+    encoder.encode_descriptor(name, help, None, MetricType::Counter)
+}
+
+fn gauge(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: f64) -> fmt::Result {
+    encoder.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&value)
+}
+
+/// A counter without an exemplar.
+trait Count {
+    fn count(&mut self, value: &impl EncodeCounterValue) -> fmt::Result;
+}
+
+impl Count for MetricEncoder<'_> {
+    fn count(&mut self, value: &impl EncodeCounterValue) -> fmt::Result {
+        self.encode_counter::<NoLabelSet, _, f64>(value, None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_cause_of_each_place_has_a_line_and_names_are_escaped() {
+        let progress = Progress::new(2).named(["a\"b\n".to_owned(), "lo".to_owned()]);
+        let text = text("count", 1.5, &progress);
+        assert!(text.ends_with("# EOF\n"), "{text}");
+        let lost = text.lines().filter(|line| line.starts_with("burstline_lost_packets_total{"));
+        assert_eq!(lost.count(), 3 * Loss::ALL.len());
+        for line in [
+            "burstline_build_info{version=\"0.1.0\",verb=\"count\"} 1",
+            "burstline_start_time_seconds 1.5",
+            "burstline_received_packets_total{source=\"a\\\"b\\n\",number=\"0\"} 0",
+            "burstline_lost_packets_total{source=\"lo\",number=\"1\",cause=\"log_full\",\
+             kind=\"miss\"} 0",
+        ] {
+            assert!(text.lines().any(|other| other == line), "{line}\n{text}");
+        }
+        for line in text.lines().filter(|line| !line.starts_with('#')) {
+            let name = line.split(['{', ' ']).next().unwrap();
+            let family = name.trim_end_matches("_total").trim_end_matches("_info");
+            assert!(text.contains(&format!("# TYPE {family} ")), "{line}");
+        }
+    }
+}

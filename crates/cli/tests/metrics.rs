@@ -1,0 +1,248 @@
+//! `--metrics`: what a scraper gets while a job runs, and what rude ones cost.
+
+mod support;
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use burstline_skip::{skip, test_name};
+use support::live::wait_until;
+use support::{Directory, command, last_object, run};
+
+/// A job that answers scrapers.
+struct Job {
+    child: Child,
+    address: String,
+}
+
+impl Job {
+    fn start(words: &[&str]) -> Self {
+        let more = ["--metrics", "127.0.0.1:0", "--json"];
+        let mut job = command(&[words, &more].concat());
+        let mut child = job.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut said = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        while !line.contains("metrics at http://") {
+            line.clear();
+            assert!(said.read_line(&mut line).unwrap() > 0, "it has ended");
+        }
+        let address = line.split("http://").nth(1).unwrap().split('/').next().unwrap();
+        Self { child, address: address.to_owned() }
+    }
+
+    /// The answer to a request; its head and body.
+    fn ask(&self, request: &str) -> (String, String) {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        (head.to_owned(), body.to_owned())
+    }
+
+    fn scrape(&self) -> String {
+        let (head, body) = self.ask("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+        assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
+        assert!(head.contains("application/openmetrics-text; version=1.0.0"), "{head}");
+        assert!(body.ends_with("# EOF\n"), "{body}");
+        body
+    }
+
+    /// Ends it, and returns its report.
+    fn end(self) -> serde_json::Value {
+        burstline_testbed::signal(self.child.id(), "-INT").unwrap();
+        let output = self.child.wait_with_output().unwrap();
+        assert!(output.status.success());
+        last_object(&String::from_utf8_lossy(&output.stdout))
+    }
+}
+
+/// The value of a line.
+fn value(text: &str, line: &str) -> u64 {
+    let found = text.lines().find_map(|other| other.strip_prefix(line)?.trim().parse().ok());
+    found.unwrap_or_else(|| panic!("no {line}\n{text}"))
+}
+
+const SOURCE: &str = "gen:?rate=20k&pace=yes&flows=4";
+
+#[test]
+fn a_scraper_gets_the_counters_of_the_ledger() {
+    let job = Job::start(&["capture", SOURCE, "-w", "/dev/null", "--filter", "udp port 9"]);
+    let received = format!("burstline_received_packets_total{{source=\"{SOURCE}\",number=\"0\"}} ");
+    let filtered = format!(
+        "burstline_lost_packets_total{{source=\"{SOURCE}\",number=\"0\",cause=\"filtered\",\
+         kind=\"choice\"}} "
+    );
+    let begun = Instant::now();
+    let mut text = job.scrape();
+    while value(&text, &filtered) < 1000 {
+        assert!(begun.elapsed() < Duration::from_secs(30), "{text}");
+        text = job.scrape();
+    }
+    assert!(text.contains("\nburstline_started 1.0\n"), "{text}");
+    assert!(text.contains("verb=\"capture\""), "{text}");
+    let report = job.end();
+    assert_eq!(report["total"]["unaccounted"], 0);
+    assert!(report["total"]["lost"]["filtered"].as_u64() >= Some(value(&text, &filtered)));
+    assert_eq!(value(&text, &received), 0, "the filter takes all");
+}
+
+#[test]
+fn rude_clients_hold_up_nobody() {
+    let job = Job::start(&["count", SOURCE]);
+    // Some say nothing, some stop in the middle, some never stop.
+    let mut rude: Vec<TcpStream> = Vec::new();
+    for number in 0..100 {
+        let mut stream = TcpStream::connect(&job.address).unwrap();
+        stream.set_nonblocking(true).unwrap();
+        let bytes: &[u8] = match number % 3 {
+            0 => b"",
+            1 => b"GET /metrics HTTP/1.1\r\nHost:",
+            _ => &[b'x'; 16 << 10],
+        };
+        // It may be refused already.
+        let _ = stream.write(bytes);
+        rude.push(stream);
+    }
+    let begun = Instant::now();
+    job.scrape();
+    assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
+    for (request, status) in [
+        ("GET / HTTP/1.1\r\n\r\n", "404"),
+        ("POST /metrics HTTP/1.1\r\n\r\n", "405"),
+        ("\r\n\r\n", "400"),
+    ] {
+        let (head, _) = job.ask(request);
+        assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{request}: {head}");
+    }
+    drop(rude);
+    let report = job.end();
+    assert_eq!(report["total"]["unaccounted"], 0);
+}
+
+#[test]
+fn an_address_that_cannot_be_had_is_one_line() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let refused = run(&["count", "gen:?packets=10", "--metrics", &address]);
+    assert_eq!((refused.code, refused.stderr.lines().count()), (Some(1), 1), "{}", refused.stderr);
+    assert!(refused.stderr.contains(&format!("--metrics {address}: ")), "{}", refused.stderr);
+    let wrong = run(&["count", "gen:?packets=10", "--metrics", "localhost"]);
+    assert!(wrong.code == Some(2) && wrong.stderr.contains("ADDRESS:PORT"), "{}", wrong.stderr);
+}
+
+const ALERTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/alerts.yml");
+
+/// Prometheus, which scrapes a job five times a second.
+struct Prometheus {
+    child: Child,
+    address: String,
+}
+
+impl Prometheus {
+    /// `None`: it is not installed.
+    fn start(directory: &Directory, target: &str) -> Option<Self> {
+        let (config, data) = (directory.file("prometheus.yml"), directory.file("data"));
+        let text = format!(
+            "global: {{scrape_interval: 200ms, evaluation_interval: 200ms}}\n\
+             rule_files: ['{ALERTS}']\n\
+             scrape_configs: [{{job_name: x, static_configs: [{{targets: ['{target}']}}]}}]\n"
+        );
+        std::fs::write(&config, text).unwrap();
+        // A port that is free now.
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = free.local_addr().unwrap().to_string();
+        drop(free);
+        let child = Command::new("prometheus")
+            .arg(format!("--config.file={config}"))
+            .arg(format!("--storage.tsdb.path={data}"))
+            .arg(format!("--web.listen-address={address}"))
+            .stderr(Stdio::null())
+            .spawn()
+            .ok()?;
+        Some(Self { child, address })
+    }
+
+    /// What it answers, once it answers.
+    fn get(&self, path: &str) -> Option<serde_json::Value> {
+        let mut stream = TcpStream::connect(&self.address).ok()?;
+        write!(stream, "GET {path} HTTP/1.0\r\nHost: x\r\n\r\n").ok()?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).ok()?;
+        serde_json::from_str(answer.split_once("\r\n\r\n")?.1).ok()
+    }
+
+    /// The first result of a query.
+    fn value(&self, query: &str) -> Option<f64> {
+        let answer = self.get(&format!("/api/v1/query?query={query}"))?;
+        answer["data"]["result"][0]["value"][1].as_str()?.parse().ok()
+    }
+}
+
+impl Drop for Prometheus {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn prometheus_scrapes_it_and_takes_the_alert_rules() {
+    let directory = Directory::new("prometheus");
+    let job = Job::start(&["count", SOURCE]);
+    let Some(prometheus) = Prometheus::start(&directory, &job.address) else {
+        job.end();
+        return skip(test_name(), "prometheus is not installed: scripts/setup metrics");
+    };
+    let counter = "burstline_received_packets_total";
+    let first = || prometheus.value(counter).filter(|packets| *packets > 0.0);
+    wait_until("it has scraped", || first().is_some());
+    let packets = first().unwrap();
+    wait_until("it has scraped again", || first().is_some_and(|later| later > packets));
+    assert_eq!(prometheus.value("up"), Some(1.0));
+    let rules = prometheus.get("/api/v1/rules").unwrap();
+    let rules = rules["data"]["groups"][0]["rules"].as_array().unwrap().clone();
+    assert!(rules.len() >= 4, "{rules:?}");
+    wait_until("it has looked at its rules", || {
+        let now = prometheus.get("/api/v1/rules").unwrap();
+        let now = now["data"]["groups"][0]["rules"].as_array().unwrap().clone();
+        now.iter().all(|rule| rule["health"] == "ok")
+    });
+    job.end();
+}
+
+#[test]
+fn the_page_has_each_family() {
+    let job = Job::start(&["capture", SOURCE, "-w", "/dev/null"]);
+    let text = job.scrape();
+    job.end();
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let name = line.split(['{', ' ']).next().unwrap();
+        // Those of one thing are in one row, which has the first name in full.
+        let whole = page.contains(&format!("`{name}`"));
+        let ending = ["_bytes_total", "_wire_bytes_total"].iter().find(|end| name.ends_with(*end));
+        let in_row = ending.is_some_and(|ending| page.contains(&format!("`{ending}`")));
+        assert!(whole || in_row, "docs/metrics.md has no {name}");
+    }
+}
+
+#[test]
+fn alert_rules_ask_for_counters_that_there_are() {
+    let job = Job::start(&["count", SOURCE]);
+    let text = job.scrape();
+    job.end();
+    let rules = std::fs::read_to_string(ALERTS).unwrap();
+    let word = |character: char| character.is_ascii_alphanumeric() || character == '_';
+    let names = rules.split(|character| !word(character));
+    let names: Vec<_> = names.filter(|name| name.starts_with("burstline_")).collect();
+    assert!(names.len() >= 4);
+    for name in names {
+        assert!(text.lines().any(|line| line.starts_with(name)), "{name}");
+    }
+}
