@@ -9,6 +9,7 @@ mod common;
 mod count;
 mod demo;
 mod doctor;
+mod explain;
 mod extcap;
 mod format;
 mod generate;
@@ -45,6 +46,7 @@ pub(crate) use demo::DemoArgs;
 pub(crate) use doctor::{
     Doctor, DoctorArgs, DoctorLogsArgs, DoctorPlanArgs, DoctorPortsArgs, Mode,
 };
+pub(crate) use explain::ExplainArgs;
 pub(crate) use extcap::ExtcapArgs;
 pub(crate) use format::FormatArgs;
 pub(crate) use generate::GenerateArgs;
@@ -238,6 +240,7 @@ pub(crate) enum Verb {
     Demo(DemoArgs),
     Doctor(DoctorArgs),
     Ports(PortsArgs),
+    Explain(ExplainArgs),
     Extcap(Box<ExtcapArgs>),
     /// Print a completion script for a shell
     ///

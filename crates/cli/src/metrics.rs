@@ -51,7 +51,7 @@ fn text(command: &'static str, begun_s: f64, progress: &Progress) -> String {
 }
 
 /// The word for a kind of loss.
-fn kind_name(kind: LossKind) -> &'static str {
+pub(crate) fn kind_name(kind: LossKind) -> &'static str {
     match kind {
         LossKind::Miss => "miss",
         LossKind::Drop => "drop",

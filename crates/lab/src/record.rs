@@ -27,6 +27,7 @@ use serde_json::{Map, Value};
 
 use crate::distribution::Distribution;
 use crate::rfc2544::Found;
+use crate::scenario::doubts::KNOWN;
 use crate::statistics::Quartiles;
 pub use comparison::{Comparison, Distance};
 pub use machine::{Build, Cache, Interface, Machine, Pages};
@@ -201,10 +202,7 @@ pub struct Stage {
 /// A reason to doubt the figures.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Doubt {
-    /// `noisy-neighbour`, `steal-time`, `frequency-change`, `too-few-samples`, `wide-spread`,
-    /// `ratio-spread`, `unknown-stages`, `generator-limited`, `receiver-limited`, `short-trials`,
-    /// `missing-counters`, `above-line-rate`, `few-cores`, `distance-changed`, `interrupted`,
-    /// `cut-short`, `failed`; of a figure also `conditions`.
+    /// One of [`KNOWN`](crate::scenario::doubts::KNOWN).
     pub name: String,
     /// A sentence with the numbers.
     pub text: String,
@@ -281,6 +279,7 @@ impl Metric {
 impl Doubt {
     /// A doubt.
     pub fn new(name: &str, text: impl Into<String>) -> Self {
+        debug_assert!(KNOWN.iter().any(|known| known.name == name), "{name} is not in the list");
         Self { name: name.to_owned(), text: text.into() }
     }
 }

@@ -1,5 +1,7 @@
 //! The ledger's words: every loss has one name, one kind and one sentence, all from here.
 
+mod remedy;
+
 use std::fmt;
 
 use burstline_log::{Appended, Meta, Writer};

@@ -30,6 +30,75 @@ const UNKNOWN_PERCENT: f64 = 30.0;
 /// Functions of no known stage that are named.
 const UNKNOWN_NAMES: usize = 3;
 
+/// A doubt that there may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Known {
+    /// Its name in records.
+    pub name: &'static str,
+    /// When it is said.
+    pub when: &'static str,
+}
+
+/// All doubts: those of scenarios, and those of figures.
+pub const KNOWN: &[Known] = &[
+    Known { name: "noisy-neighbour", when: "other programs took 0.1 cores or more" },
+    Known { name: "steal-time", when: "the host took 1 % of the cores' time or more" },
+    Known {
+        name: "frequency-change",
+        when: "a core's frequency at the end is more than 5 % from that at the start",
+    },
+    Known { name: "too-few-samples", when: "a row has fewer than 3" },
+    Known { name: "wide-spread", when: "samples of a row lie more than 5 % of their median apart" },
+    Known {
+        name: "ratio-spread",
+        when: "of two contenders at a point, turn by turn, the ratio of one to the other has \
+               quartiles more than 5 % of its median apart: repeating the scenario may give \
+               another ratio",
+    },
+    Known { name: "empty-chart", when: "no row has the metric that [chart] asks for" },
+    Known {
+        name: "unknown-stages",
+        when: "more than 30 % of what samples saw was in functions of unknown stages: the \
+               row's other, without other programs",
+    },
+    Known {
+        name: "generator-limited",
+        when: "nothing was lost and the generator was at its limit: the contender may be \
+               better",
+    },
+    Known {
+        name: "receiver-limited",
+        when: "of rfc2544: the tester's receiver lost packets itself, so the device may be \
+               better",
+    },
+    Known { name: "short-trials", when: "of rfc2544: trials last less than the RFC's 60 s" },
+    Known {
+        name: "above-line-rate",
+        when: "more than link_gbps: nothing between two ends of a veth pair says no",
+    },
+    Known { name: "missing-counters", when: "the processor's counters are not available" },
+    Known { name: "few-cores", when: "threads share cores that should have one each" },
+    Known {
+        name: "distance-changed",
+        when: "the two cores of a point came to lie at another distance while contenders took \
+               turns: a cache line took less than 120 ns on one side of the turns and more on \
+               the other, or twice as long. It names the rows; distance_ns of each row has the \
+               times",
+    },
+    Known { name: "interrupted", when: "the user ended it: turns that were done are there" },
+    Known {
+        name: "cut-short",
+        when: "there was no time for some turns: --quick takes nine minutes at most for all \
+               scenarios together, each by its size, and each contender has a turn at each \
+               point before any has a second one",
+    },
+    Known {
+        name: "failed",
+        when: "a contender failed after some turns; it has no more at that point",
+    },
+    Known { name: "conditions", when: "of a figure: cores were shared, or other programs ran" },
+];
+
 /// Watches the machine while contenders run.
 #[derive(Clone, Debug)]
 pub struct Watch {

@@ -160,3 +160,14 @@ fn functions_of_no_known_stage_are_a_doubt_when_they_are_many() {
     let text = of_other(31.0).unwrap();
     assert!(text.ends_with("31 % of it in functions of unknown stages: new_program"), "{text}");
 }
+
+#[test]
+fn the_page_has_every_doubt_and_no_other() {
+    let page = include_str!("../../../../../docs/scenarios.md");
+    let table = page.split("| doubt | when |").nth(1).unwrap().split("\n\n").next().unwrap();
+    let rows = table.lines().filter_map(|row| row.strip_prefix("| `")?.split_once("` | "));
+    let rows: Vec<_> = rows.map(|(name, when)| (name, when.trim_end_matches(" |"))).collect();
+    let known = KNOWN.iter().map(|known| (known.name, known.when));
+    let plain: Vec<_> = rows.iter().map(|(name, when)| (*name, when.replace('`', ""))).collect();
+    assert_eq!(known.map(|(name, when)| (name, when.to_owned())).collect::<Vec<_>>(), plain);
+}

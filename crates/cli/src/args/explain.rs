@@ -1,0 +1,24 @@
+//! `burstline explain`.
+
+use clap::Args;
+
+const EXAMPLES: &str = "\
+Examples:
+  burstline explain rx_ring_full        why packets were lost, and what helps
+  burstline explain distance-changed    a doubt of a record of the lab
+  burstline explain                     all of them, a line each";
+
+/// Say what a loss or a doubt means, and what to do
+///
+/// A loss is a name in the ledger, in --json and in --metrics; a doubt is one of a record of the
+/// lab.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct ExplainArgs {
+    /// The name of a loss or a doubt [default: all, a line each]
+    pub(crate) code: Option<String>,
+
+    /// Print JSON: an object, or an array of all
+    #[arg(long)]
+    pub(crate) json: bool,
+}
