@@ -15,7 +15,6 @@ use burstline_port::{
     Address, Losses, OpenOptions, PortAccount, PortError, PortTable, Sink, open_set,
 };
 use burstline_sys::privileges;
-use burstline_sys::users::{self, Account};
 use burstline_wire::hash::HashKind;
 
 use crate::args::values::{Cores, Node};
@@ -196,22 +195,6 @@ impl JobArgs {
     }
 }
 
-/// Names whom threads become when they give up their rights. What fails then is known now: a thread
-/// tries it, and ends.
-pub(crate) fn name_successor(account: &Account) -> Result<(), Failure> {
-    privileges::name_successor(account.clone());
-    let tried = thread::scope(|scope| scope.spawn(privileges::drop_all_capabilities).join());
-    tried.unwrap_or_else(|panic| std::panic::resume_unwind(panic)).map_err(|error| {
-        Failure::new(format!(
-            "-Z {}: this process, of user {}, cannot become user {}: {error}; run it as root, or \
-             without -Z",
-            account.name,
-            users::effective_user(),
-            account.user
-        ))
-    })
-}
-
 /// Runs a job, shows it while it runs, prints what came of it.
 ///
 /// `demands`: what is asked of it, besides that it closes its ledger.
@@ -249,7 +232,7 @@ pub(crate) fn watch(
         });
         // The job's thread has begun with our rights, which it needs to open the output. Where
         // giving up is refused, the job's own threads fail for the same reason and say so.
-        let _ = keeps_privileges || privileges::drop_all_capabilities().is_ok();
+        let _ = keeps_privileges || privileges::give_up().is_ok();
         let mut due = Instant::now();
         let mut is_started = false;
         let mut losing = Losing::default();
