@@ -56,7 +56,7 @@ pub(crate) use lab_run::{CompareArgs, ListArgs, RunOptions};
 pub(crate) use log::LogArgs;
 pub(crate) use merge::MergeArgs;
 pub(crate) use moment::Moment;
-pub(crate) use output::OutputArgs;
+pub(crate) use output::{LinkTypes, OutputArgs};
 pub(crate) use ports::{PortsArgs, details};
 pub(crate) use replay::ReplayArgs;
 pub(crate) use sources::ANY;
@@ -188,6 +188,39 @@ impl Verb {
     /// Whom threads become when they give up their rights, if somebody else.
     pub(crate) fn successor(&self) -> Option<&Account> {
         self.job()?.successor.as_ref()
+    }
+
+    /// Whether packets are chosen by an expression, so that libpcap has to be there.
+    pub(crate) fn has_filter(&self) -> bool {
+        let of_sources = |args: &SourceArgs| args.filter.is_some() || args.only.is_some();
+        match self {
+            Self::Count(args) => of_sources(&args.common),
+            Self::Capture(args) => of_sources(&args.common),
+            Self::Merge(args) => of_sources(&args.common),
+            Self::Balance(args) => of_sources(&args.source) || args.shed.is_some(),
+            Self::Bounce(args) => args.only.is_some(),
+            Self::Replay(args) => args.filter.is_some(),
+            Self::Extract(args) => args.filter.is_some(),
+            Self::Switch(args) => args.only.is_some(),
+            _ => false,
+        }
+    }
+
+    /// Whether nothing is to be printed but errors.
+    pub(crate) fn is_quiet(&self) -> bool {
+        match self {
+            Self::Check(args) => args.files.quiet,
+            Self::Recover(args) => args.files.quiet,
+            Self::Info(args) => args.files.quiet,
+            Self::Extract(args) => args.files.quiet,
+            Self::Index(args) => args.files.quiet,
+            _ => self.job().is_some_and(|job| job.quiet),
+        }
+    }
+
+    /// Whether threads keep their rights, because the user says so.
+    pub(crate) fn keeps_privileges(&self) -> bool {
+        self.job().is_some_and(|job| job.keep_privileges)
     }
 
     /// Finds sources and filter in the words that were typed.

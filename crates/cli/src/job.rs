@@ -14,7 +14,6 @@ use burstline_log::MAX_PACKET_BYTES;
 use burstline_port::{
     Address, Losses, OpenOptions, PortAccount, PortError, PortTable, Sink, open_set,
 };
-use burstline_sys::users::{self, Account};
 use burstline_sys::{clock, privileges};
 use burstline_wire::hash::HashKind;
 
@@ -197,22 +196,6 @@ impl JobArgs {
     }
 }
 
-/// Names whom threads become when they give up their rights. What fails then is known now: a thread
-/// tries it, and ends.
-pub(crate) fn name_successor(account: &Account) -> Result<(), Failure> {
-    privileges::name_successor(account.clone());
-    let tried = thread::scope(|scope| scope.spawn(privileges::drop_all_capabilities).join());
-    tried.unwrap_or_else(|panic| std::panic::resume_unwind(panic)).map_err(|error| {
-        Failure::new(format!(
-            "-Z {}: this process, of user {}, cannot become user {}: {error}; run it as root, or \
-             without -Z",
-            account.name,
-            users::effective_user(),
-            account.user
-        ))
-    })
-}
-
 /// What sources are called.
 pub(crate) fn names(sources: &[Inlet]) -> Vec<String> {
     sources.iter().map(|source| source.port().info().name.clone()).collect()
@@ -266,7 +249,7 @@ pub(crate) fn watch(
         });
         // The job's thread has begun with our rights, which it needs to open the output. Where
         // giving up is refused, the job's own threads fail for the same reason and say so.
-        let _ = keeps_privileges || privileges::drop_all_capabilities().is_ok();
+        let _ = keeps_privileges || privileges::give_up().is_ok();
         Ok(show(view, run, &receive)?)
     })
 }

@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod confinement;
 mod failure;
 mod foreign;
 mod job;
@@ -46,7 +47,7 @@ fn main() -> ExitCode {
 fn run(typed: Typed) -> Result<ExitCode, Failure> {
     let Typed::Verb(mut verb) = typed else { return verbs::interfaces() };
     verb.settle()?;
-    verb.successor().map_or(Ok(()), job::name_successor)?;
+    confinement::name(&verb)?;
     match verb {
         Verb::Count(args) => verbs::count(&args),
         Verb::Capture(args) => verbs::capture(&args),

@@ -58,7 +58,7 @@ pub(crate) fn stop_flag(is_quiet: bool) -> Result<Arc<AtomicBool>, Failure> {
     let listener = thread::Builder::new().name("signals".to_owned()).spawn(move || {
         // Giving up is always allowed, but to a filter of system calls: then the job's own
         // threads fail for the same reason and say so.
-        let _ = privileges::drop_all_capabilities();
+        let _ = privileges::give_up();
         drop(ready);
         listen(heard, &is_armed, is_quiet);
     });

@@ -159,7 +159,7 @@ fn nobody_notices_that_it_looks() {
 fn without_capabilities_it_says_which() {
     let Some(bed) = Bed::or_skip("without_capabilities_it_says_which") else { return };
     // What is started from this thread has none either.
-    bed.far.run(|| privileges::drop_all_capabilities().unwrap());
+    bed.far.run(|| privileges::give_up().unwrap());
     let report = doctor(&bed.far, &[]);
     assert_true(&bed.far, &report);
     for (port, capability) in [("afpacket:v1", "CAP_NET_RAW"), ("xdp:v1", "CAP_BPF")] {

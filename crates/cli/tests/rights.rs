@@ -1,17 +1,20 @@
-//! `-Z USER`: from the moment that everything is open, no thread is root's.
+//! What threads may do once everything is open: nothing that packets do not take. `-Z USER`: no
+//! thread is root's.
 
 mod support;
 
+use std::collections::HashSet;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, chown};
 use std::os::unix::process::CommandExt;
 
 use burstline_skip::{skip, test_name};
+use burstline_sys::privileges::Held;
 use burstline_sys::users::{Account, account};
 
 use support::endless::{end, start};
 use support::live::wait_until;
-use support::{Directory, REAL, assert_closed, command, is_root, run, run_json};
+use support::{Directory, PROGRAM, REAL, assert_closed, command, is_root, other, run, run_json};
 
 /// Somebody who is not root, and may do nothing.
 fn nobody() -> Option<Account> {
@@ -101,4 +104,133 @@ fn a_snapshot_length_of_0_is_the_whole_packet() {
     let all = run_json(&["count", REAL], 0);
     assert_eq!(whole["total"]["bytes"], all["total"]["bytes"]);
     assert_ne!(short["total"]["bytes"], all["total"]["bytes"]);
+}
+
+/// What the kernel says of each thread, once all say that they have given up their rights.
+fn rights(process: u32) -> Vec<Held> {
+    let has_given_up = |held: &Held| held.is_filtered && held.has_no_new_privileges;
+    wait_until("no rights", || held(process).iter().all(has_given_up));
+    held(process)
+}
+
+fn held(process: u32) -> Vec<Held> {
+    let threads = fs::read_dir(format!("/proc/{process}/task")).unwrap().flatten();
+    let status = threads.filter_map(|thread| fs::read_to_string(thread.path().join("status")).ok());
+    status.map(|status| Held::of(&status)).collect()
+}
+
+/// The jobs of which each thread is nobody's: their sources and outputs are open by then.
+#[test]
+fn root_becomes_nobody_before_packets_come() {
+    let Some(nobody) = nobody() else { return };
+    let directory = Directory::new("rights-nobody");
+    let file = directory.file("x.pcapng");
+    for job in [
+        &["count", "gen:?rate=1000"][..],
+        &["capture", "gen:?rate=1000", "-w", &file],
+        &["merge", "gen:?rate=1000", "gen:?rate=1000", "-w", &file],
+        &["bounce", "gen:?rate=1000", "null:"],
+        &["generate", "-o", "null:", "--rate", "1000"],
+    ] {
+        let running = start(job);
+        let process = running.0.id();
+        for thread in rights(process) {
+            let said = (thread.user, thread.capabilities, thread.bounding);
+            assert_eq!(said, (nobody.user, 0, 0), "{job:?}: {thread:?}");
+        }
+        // Not dumpable: what is beneath /proc/PID is root's.
+        let owner = fs::metadata(format!("/proc/{process}/mem")).unwrap().uid();
+        assert_eq!(owner, 0, "{job:?}");
+        assert_closed(&end(running, "-INT"));
+    }
+    // The file was root's when it was opened, and is.
+    assert_eq!(fs::metadata(&file).unwrap().uid(), 0);
+}
+
+/// Jobs that make or remove files later, or have a name, stay root without any of its rights, and
+/// may open what is in these folders only.
+#[test]
+fn root_stays_for_files_that_are_made_later_and_nothing_else() {
+    if nobody().is_none() {
+        return;
+    }
+    let directory = Directory::new("rights-later");
+    let file = directory.file("x.pcapng");
+    let name = directory.file("tap");
+    for job in [
+        &["capture", "gen:?rate=10000", "-w", &file, "-b", "packets:1000", "-b", "files:2"][..],
+        &["capture", "gen:?rate=1000", "--publish", &name],
+        &["capture", "gen:?rate=1000", "-w", &file, "--on-close", "true {}"],
+    ] {
+        let running = start(job);
+        let process = running.0.id();
+        let runs_commands = job.contains(&"--on-close");
+        wait_until("no rights", || {
+            let held = held(process);
+            let free = held.iter().filter(|held| !held.is_filtered).count();
+            free == usize::from(runs_commands) && held.iter().all(|held| held.capabilities == 0)
+        });
+        for thread in held(process) {
+            assert_eq!((thread.user, thread.bounding), (0, 0), "{job:?}: {thread:?}");
+        }
+        assert_closed(&end(running, "-INT"));
+    }
+    assert!(!std::path::Path::new(&name).exists(), "the name is gone with its job");
+}
+
+/// The first byte of a file is read by a thread that has given up its rights, by each verb that
+/// reads files: strace says in which order.
+#[test]
+fn the_first_byte_is_read_without_rights() {
+    if nobody().is_none() || other("strace", &["-V"]).is_none() {
+        return;
+    }
+    let directory = Directory::new("rights-order");
+    let (input, trace) = (directory.file("in.pcap"), directory.file("trace"));
+    fs::copy(REAL, &input).unwrap();
+    let output = directory.file("out.pcapng");
+    for verb in [
+        &["count", &input][..],
+        &["capture", &input, "-w", &output],
+        &["merge", &input, "-w", &output],
+        &["info", &input],
+        &["check", &input],
+        &["recover", &input, "-w", &directory.file("recovered.pcapng")],
+        &["extract", &input, "-w", &directory.file("extracted.pcapng")],
+        &["index", &input],
+        &["replay", &input, "-o", "null:", "--top-speed"],
+    ] {
+        let calls = "trace=read,pread64,preadv,readv,preadv2,mmap,seccomp,clone";
+        let strace = ["-f", "-y", "-o", &trace, "-e", calls, PROGRAM];
+        let traced = other("strace", &[&strace[..], verb].concat()).unwrap();
+        assert_eq!(traced.code, Some(0), "{verb:?}: {}", traced.stderr);
+        let lines = fs::read_to_string(&trace).unwrap();
+        let reads = reads_without_rights(&lines, "/in.pcap>");
+        assert!(reads.is_ok_and(|reads| reads > 0), "{verb:?}: {reads:?}\n{lines}");
+    }
+}
+
+/// How often strace's lines have a thread read this file, or the first line of one that had not
+/// entered its filter. Threads of a thread that has begin with it.
+fn reads_without_rights<'a>(lines: &'a str, file: &str) -> Result<usize, &'a str> {
+    let (mut filtered, mut reads) = (HashSet::new(), 0);
+    for line in lines.lines() {
+        let thread = line.split_whitespace().next().unwrap_or_default();
+        if line.contains(" seccomp(SECCOMP_SET_MODE_FILTER") {
+            filtered.insert(thread.to_owned());
+        }
+        if let Some((_, child)) = line.rsplit_once(" = ")
+            && line.contains(" clone")
+            && filtered.contains(thread)
+        {
+            filtered.insert(child.trim().to_owned());
+        }
+        if line.contains(file) {
+            reads += 1;
+            if !filtered.contains(thread) {
+                return Err(line);
+            }
+        }
+    }
+    Ok(reads)
 }

@@ -6,6 +6,7 @@ use burstline_log::{Handoff, Log};
 use burstline_port::Port;
 use burstline_sys::affinity::{self, CoreId};
 use burstline_sys::memory::NodeId;
+use burstline_sys::privileges::Held;
 use burstline_sys::scheduling::SchedulingClass;
 use burstline_sys::stack;
 use burstline_sys::usage::{self, CpuUsage, ResidentMemory};
@@ -102,13 +103,16 @@ pub struct ThreadPlace {
     /// Pages of its stack by node, as the kernel told when it had done its work; empty if the
     /// kernel does not tell.
     pub stack: BTreeMap<NodeId, usize>,
+    /// What it might still do when it had done its work.
+    pub rights: Held,
 }
 
 impl ThreadPlace {
-    /// Asks where the stack of the calling thread, whose place this is, is now. Cost: a system
-    /// call for some hundred pages.
+    /// Asks where the stack of the calling thread, whose place this is, is now, and what it may
+    /// do. Cost: a system call for some hundred pages, and a text of the kernel's.
     pub(crate) fn look(&mut self) {
         self.stack = stack::nodes().unwrap_or_default();
+        self.rights = Held::read();
     }
 
     /// Pages of the stack that are not where they were planned to be.

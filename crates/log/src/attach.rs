@@ -10,7 +10,7 @@
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use burstline_sys::memory::Mapping;
+use burstline_sys::memory::{Mapping, MemoryError};
 
 use crate::buckets::Buckets;
 use crate::control::{ControlView, MAX_READERS, MAX_WINDOW};
@@ -79,10 +79,17 @@ impl Reader {
         // SAFETY: the mapping is that large, page-aligned, and kept in `Memory` below.
         let view = unsafe { ControlView::attach(control.as_ptr(), control.bytes())? };
         let geometry = *view.geometry();
-        let packets = Mapping::attach_read_only(files.packets, None)?;
-        if packets.bytes() / geometry.segment_bytes < geometry.segment_count as usize {
-            return Err(AttachError::NotALog { reason: "its packet memory is too small" });
+        // What is beyond it would cost us the mapping, and hold nothing.
+        if control.bytes() > geometry.control_bytes().next_multiple_of(PAGE_BYTES) {
+            return Err(AttachError::NotALog { reason: "its control memory is too large" });
         }
+        let packets = Mapping::attach_region(files.packets, geometry.packet_bytes());
+        let packets = packets.map_err(|error| match error {
+            MemoryError::WrongSize { .. } => AttachError::NotALog {
+                reason: "its packet memory has not the size of its segments",
+            },
+            error => error.into(),
+        })?;
         if files.part.is_some() && !geometry.has_buckets {
             return Err(AttachError::NotALog {
                 reason: "the log has no parts, but a part was requested",

@@ -14,6 +14,7 @@
 //! as an index without a check.
 
 use std::hint::spin_loop;
+use std::ops::RangeInclusive;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{self, Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64, fence};
@@ -133,6 +134,12 @@ impl Geometry {
     pub(crate) fn control_bytes(&self) -> usize {
         let buckets = if self.has_buckets { size_of::<BucketLine>() } else { 0 };
         self.buckets_at() + (self.segment_count as usize + 1) * buckets
+    }
+
+    /// Bytes of packet memory that the shape may have: its segments, and less than one more.
+    pub(crate) fn packet_bytes(&self) -> RangeInclusive<usize> {
+        let least = self.segment_bytes.saturating_mul(self.segment_count as usize);
+        least..=least.saturating_add(self.segment_bytes - 1)
     }
 
     /// Bytes of a segment's column of buckets.

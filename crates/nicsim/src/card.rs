@@ -294,7 +294,7 @@ impl Assembly {
         let builder = thread::Builder::new().name(name);
         let seen = Arc::clone(&control);
         let live = move || {
-            let run = || privileges::drop_all_capabilities().map(|()| device.run());
+            let run = || privileges::give_up().map(|()| device.run());
             // What a panic has left half done is given up: only counts are looked at again.
             if !matches!(catch_unwind(AssertUnwindSafe(run)), Ok(Ok(()))) {
                 let _ = catch_unwind(AssertUnwindSafe(|| device.give_up()));

@@ -162,7 +162,7 @@ struct Server<N> {
 impl<D: Dialogue, N: FnMut() -> D> Server<N> {
     fn run(mut self) {
         // With rights or without, it does the same.
-        let _ = privileges::drop_all_capabilities();
+        let _ = privileges::give_up();
         let mut last = String::new();
         while !self.wait(&[], 0) {
             let Some(socket) = self.meet() else { continue };

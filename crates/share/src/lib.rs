@@ -60,7 +60,10 @@ pub use feed::{Feed, Held};
 pub use follower::{Follower, Next};
 pub use link::WriterLink;
 pub use message::{MESSAGE_BYTES_MAX, PROTOCOL_VERSION};
-pub use places::{NAME_BYTES_MAX, published_sockets, switch_socket, switch_sockets_to_look};
+pub use places::{
+    NAME_BYTES_MAX, folder_to_publish, folders_of_names, published_sockets, switch_socket,
+    switch_sockets_to_look,
+};
 pub use publisher::{PublishConfig, Publisher};
 pub use query::{Published, published, query};
 pub use refusal::Refusal;

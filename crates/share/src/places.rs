@@ -81,6 +81,21 @@ fn switch_file(name: &str) -> String {
     format!("{}{SWITCH_SUFFIX}", name.rsplit('/').next().unwrap_or(name))
 }
 
+/// The directories in which this process makes names, or looks for them.
+pub fn folders_of_names() -> Vec<PathBuf> {
+    directories_to_look()
+}
+
+/// The directory in which this process publishes names; makes it.
+///
+/// # Errors
+/// The directory cannot be made, or is somebody else's.
+pub fn folder_to_publish() -> Result<PathBuf, ShareError> {
+    let directory = own_directory();
+    directory.make()?;
+    Ok(directory.path)
+}
+
 /// The sockets in the directories that a reader looks in, sorted; some may be of killed
 /// publishers.
 pub fn published_sockets() -> Vec<PathBuf> {

@@ -111,7 +111,7 @@ impl Server {
     /// Runs until `stop` is raised.
     pub(crate) fn run(mut self) {
         // Only a filter of system calls can refuse this, and what it does needs no right.
-        let _ = privileges::drop_all_capabilities();
+        let _ = privileges::give_up();
         loop {
             let found = self.wait();
             if found.is_stopped {

@@ -58,13 +58,20 @@ pub(crate) struct JobArgs {
     pub(crate) poll: PollMode,
 
     /// Keep root's rights while packets are read; otherwise every thread drops its capabilities
-    /// once sockets and files are open
+    /// once sockets and files are open, makes only calls that its job takes, and opens only its
+    /// job's files
     #[arg(long, hide_short_help = true)]
     pub(crate) keep_privileges: bool,
 
     /// Become USER, with USER's groups, once ports and files are open, as tcpdump does. The output
-    /// file belongs to USER. Needs root. A --publish socket stays behind; the next run replaces it
-    #[arg(short = 'Z', long = "relinquish-privileges", value_name = "USER")]
+    /// file belongs to USER. Needs root, who otherwise becomes nobody, unless files are made later
+    /// or there is a --publish socket, which here stays behind; the next run replaces it
+    #[arg(
+        short = 'Z',
+        long = "relinquish-privileges",
+        visible_alias = "user",
+        value_name = "USER"
+    )]
     #[arg(value_parser = values::account)]
     #[arg(hide_short_help = true, conflicts_with = "keep_privileges")]
     pub(crate) successor: Option<Account>,

@@ -79,7 +79,7 @@ pub(crate) fn serve(
     is_over: &AtomicBool,
 ) {
     // Where that is refused, the job's own threads say so.
-    let _ = privileges::drop_all_capabilities();
+    let _ = privileges::give_up();
     let mut clients: Vec<Client> = Vec::new();
     // A wish, carries no memory.
     while !is_over.load(Relaxed) {

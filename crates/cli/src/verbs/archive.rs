@@ -63,7 +63,7 @@ pub(super) fn open(path: &Path, files: &OpenedFiles) -> Result<CaptureReader, Fa
 pub(super) fn without_rights<T: Send>(
     work: impl FnOnce() -> Result<T, EngineError> + Send,
 ) -> Result<T, Failure> {
-    let work = || match privileges::drop_all_capabilities() {
+    let work = || match privileges::give_up() {
         Ok(()) => Ok(work()?),
         Err(error) => Err(Failure::new(format!("drop capabilities: {error}"))),
     };

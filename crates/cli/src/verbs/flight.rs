@@ -105,7 +105,7 @@ impl Names {
         let mut names = Self::new(&self.path);
         let attempt = || {
             // Where giving up is refused, the job says so.
-            let _ = keeps_privileges || privileges::drop_all_capabilities().is_ok();
+            let _ = keeps_privileges || privileges::give_up().is_ok();
             let path = names.take()?;
             if path != NOTHING {
                 fs::remove_file(&path).map_err(|error| PortError::Io {

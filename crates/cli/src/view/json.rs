@@ -180,6 +180,14 @@ fn thread(place: &ThreadPlace) -> Value {
         "class": place.class.to_string(),
         "stack_node": place.stack_node.map(|node| node.0),
         "stack_pages": pages_json(&place.stack),
+        "rights": {
+            "user": place.rights.user,
+            "capabilities": place.rights.capabilities.count_ones(),
+            "bounding": place.rights.bounding.count_ones(),
+            "no_new_privileges": place.rights.has_no_new_privileges,
+            "filtered": place.rights.is_filtered,
+            "landlock": place.rights.landlock,
+        },
     })
 }
 

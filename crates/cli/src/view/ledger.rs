@@ -1,5 +1,6 @@
 //! The ledger as text: what entered, where it went, what it cost.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use burstline_engine::{FlightReport, HandoffReport, PortReport, PublishedReport, Report, Total};
@@ -307,6 +308,13 @@ fn places(text: &mut String, report: &Report) {
     }
     if !parts.is_empty() {
         let _ = writeln!(text, "places   {}", parts.join("; "));
+    }
+    let mut by_rights: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for place in &report.placement.threads {
+        by_rights.entry(place.rights.to_string()).or_default().push(&place.name);
+    }
+    for (rights, threads) in by_rights {
+        let _ = writeln!(text, "rights   {}: {rights}", threads.join(", "));
     }
     for note in &report.placement.notes {
         let _ = writeln!(text, "         {note}");

@@ -5,7 +5,7 @@ use std::thread::{self, ScopedJoinHandle};
 
 use burstline_sys::affinity::{self, CoreId};
 use burstline_sys::memory::NodeId;
-use burstline_sys::privileges;
+use burstline_sys::privileges::{self, Held};
 use burstline_sys::scheduling::{self, SchedulingClass};
 use burstline_sys::stack;
 use burstline_sys::topology::Topology;
@@ -83,7 +83,8 @@ impl Threads {
         let node = Topology::read().ok().and_then(|topology| topology.node_of(runs_on));
         let stack_node = self.settle_stack(index, core.and(node))?;
         let (name, class, stack) = (name.to_owned(), self.class, BTreeMap::new());
-        Ok(ThreadPlace { name, pinned_to: core, node, class, stack_node, stack })
+        let rights = Held::default();
+        Ok(ThreadPlace { name, pinned_to: core, node, class, stack_node, stack, rights })
     }
 
     /// Takes the calling thread's stack where it was planned to be, or else near its core. Returns
@@ -105,7 +106,7 @@ impl Threads {
     pub(crate) fn drop_privileges(&self) -> Result<(), EngineError> {
         match self.keeps_privileges {
             true => Ok(()),
-            false => privileges::drop_all_capabilities().map_err(EngineError::Privileges),
+            false => privileges::give_up().map_err(EngineError::Privileges),
         }
     }
 }

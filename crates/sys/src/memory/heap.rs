@@ -7,6 +7,7 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 
+use super::mapping::WantedBytes;
 use super::{MemoryError, PageKind, Placement, RegionRequest};
 
 /// Zeroed heap memory, 4 KiB aligned, freed on drop. `start` is valid for `layout.size()` bytes.
@@ -72,7 +73,7 @@ pub(super) fn create_shared(name: &str, bytes: usize) -> Result<(View, Placement
 
 pub(super) fn attach(
     _file: OwnedFd,
-    _expected_bytes: Option<usize>,
+    _wanted: WantedBytes,
     _writable: bool,
 ) -> Result<View, MemoryError> {
     let error = io::Error::from(io::ErrorKind::Unsupported);

@@ -5,10 +5,11 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat};
-use rustix::fs::{ftruncate, memfd_create};
+use rustix::fs::{MemfdFlags, SealFlags, SeekFrom, Stat, fcntl_add_seals, fcntl_get_seals};
+use rustix::fs::{fstat, ftruncate, memfd_create, seek};
 use rustix::mm::Advice;
 
+use super::mapping::WantedBytes;
 use super::{MemoryError, NodeId, PageChoice, PageKind, Placement, RegionRequest, placement};
 use crate::topology::{self, HugePages};
 
@@ -52,7 +53,7 @@ pub(super) fn create_shared(name: &str, bytes: usize) -> Result<(View, Placement
 /// Maps memory that another party made, if its seals promise that it stays.
 pub(super) fn attach(
     file: OwnedFd,
-    expected_bytes: Option<usize>,
+    wanted: WantedBytes,
     writable: bool,
 ) -> Result<View, MemoryError> {
     let present = fcntl_get_seals(&file).map_err(MemoryError::system("F_GET_SEALS"))?;
@@ -67,19 +68,20 @@ pub(super) fn attach(
     // The size is read after the seals are seen, so it can change no more.
     let status = fstat(&file).map_err(MemoryError::system("fstat"))?;
     let found = u64::try_from(status.st_size).unwrap_or(0);
-    let expected = expected_bytes.map_or(found, |bytes| bytes as u64);
-    if found == 0 || found != expected || found >= 1 << 62 {
-        return Err(MemoryError::WrongSize { expected, found });
+    // A hugetlbfs file must be mapped at a multiple of its page size, which is its block size.
+    let page_bytes = usize::try_from(status.st_blksize).unwrap_or(0);
+    let wanted = wanted.range(found, page_bytes);
+    if !wanted.contains(&found) || found == 0 || found >= 1 << 62 {
+        return Err(MemoryError::WrongSize { expected: *wanted.start(), found });
     }
     // A hole would be filled at this process's expense, or fault where there is nothing to fill it
     // with. The seals keep what is there from being punched out. (A shared page may be hollow: see
-    // I2 of the module.) Source: stat(2), st_blocks counts units of 512 bytes.
-    let present = u64::try_from(status.st_blocks).unwrap_or(0).saturating_mul(512);
+    // I2 of the module.)
+    let allocated = allocated_bytes(&status);
+    let present = first_hole(&file).map_err(MemoryError::system("lseek"))?.min(allocated);
     if !writable && present < found {
         return Err(MemoryError::Hollow { bytes: found, present });
     }
-    // A hugetlbfs file must be mapped at a multiple of its page size, which is its block size.
-    let page_bytes = usize::try_from(status.st_blksize).unwrap_or(0);
     let view = View::map(file.as_fd(), found as usize, page_bytes, writable)
         .map_err(MemoryError::system("mmap of shared memory"))?;
     // Pages that this process never touched are mapped now, so that no look at them faults.
@@ -88,7 +90,25 @@ pub(super) fn attach(
         false => Advice::LinuxPopulateRead,
     };
     view.advise(populate).map_err(MemoryError::system("MADV_POPULATE of shared memory"))?;
+    // hugetlbfs does not say where its holes are, and counts what lies beyond the end. It has more
+    // now if there were any.
+    let now = allocated_bytes(&fstat(&file).map_err(MemoryError::system("fstat"))?);
+    if !writable && now > allocated {
+        let present = found.saturating_sub(now - allocated);
+        return Err(MemoryError::Hollow { bytes: found, present });
+    }
     Ok(view)
+}
+
+/// Source: stat(2), `st_blocks` counts units of 512 bytes.
+fn allocated_bytes(status: &Stat) -> u64 {
+    u64::try_from(status.st_blocks).unwrap_or(0).saturating_mul(512)
+}
+
+/// Where the first hole of a file begins; its end, if it has none. What was allocated and never
+/// written is a hole, too. Source: lseek(2).
+fn first_hole(file: &OwnedFd) -> rustix::io::Result<u64> {
+    seek(file, SeekFrom::Hole(0))
 }
 
 /// The largest pages not above the region's size, with a note for each size that failed.

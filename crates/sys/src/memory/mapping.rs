@@ -1,11 +1,12 @@
 //! The mapping: a region seen through its file, or through the same addresses.
 
+use std::ops::RangeInclusive;
 use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
 use super::backing::{self, View};
-use super::{MemoryError, Region};
+use super::{MemoryError, PageKind, Region};
 
 /// Memory that another party made, attached here.
 ///
@@ -20,6 +21,31 @@ pub struct Mapping {
 enum Memory {
     Attached(View),
     Shared(Arc<Region>),
+}
+
+/// How large shared memory may be.
+#[derive(Clone, Debug)]
+pub(super) enum WantedBytes {
+    Any,
+    Exactly(usize),
+    /// This many, and what is left of the last page.
+    InPages(RangeInclusive<usize>),
+}
+
+impl WantedBytes {
+    /// The least and the most, where the file has `found` bytes in blocks of `page_bytes`.
+    pub(super) fn range(&self, found: u64, page_bytes: usize) -> RangeInclusive<u64> {
+        // Transparent huge pages are no block size.
+        let page_bytes = (page_bytes as u64).max(PageKind::Transparent.bytes() as u64);
+        match self {
+            Self::Any => found..=found,
+            Self::Exactly(bytes) => *bytes as u64..=*bytes as u64,
+            Self::InPages(bytes) => {
+                let most = (*bytes.end() as u64).checked_next_multiple_of(page_bytes);
+                *bytes.start() as u64..=most.unwrap_or(u64::MAX)
+            }
+        }
+    }
 }
 
 impl Mapping {
@@ -38,7 +64,18 @@ impl Mapping {
         file: OwnedFd,
         expected_bytes: Option<usize>,
     ) -> Result<Self, MemoryError> {
-        let view = backing::attach(file, expected_bytes, false)?;
+        let wanted = expected_bytes.map_or(WantedBytes::Any, WantedBytes::Exactly);
+        let view = backing::attach(file, wanted, false)?;
+        Ok(Self { memory: Memory::Attached(view), writable: false })
+    }
+
+    /// As [`attach_read_only`](Self::attach_read_only), a region that [`Region::create`] was asked
+    /// to make for `bytes` bytes: it is larger only as far as its pages are.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn attach_region(file: OwnedFd, bytes: RangeInclusive<usize>) -> Result<Self, MemoryError> {
+        let view = backing::attach(file, WantedBytes::InPages(bytes), false)?;
         Ok(Self { memory: Memory::Attached(view), writable: false })
     }
 
@@ -51,7 +88,8 @@ impl Mapping {
         file: OwnedFd,
         expected_bytes: Option<usize>,
     ) -> Result<Self, MemoryError> {
-        let view = backing::attach(file, expected_bytes, true)?;
+        let wanted = expected_bytes.map_or(WantedBytes::Any, WantedBytes::Exactly);
+        let view = backing::attach(file, wanted, true)?;
         Ok(Self { memory: Memory::Attached(view), writable: true })
     }
 

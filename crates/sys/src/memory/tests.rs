@@ -270,6 +270,10 @@ fn pages_that_the_owner_never_had_are_found_wanting_on_attach() {
             created => created.unwrap(),
         };
         ftruncate(&hollow, bytes).unwrap();
+        // Blocks beyond the end are none of the file's.
+        if kind != huge {
+            fallocate(&hollow, FallocateFlags::KEEP_SIZE, bytes, 1 << 20).unwrap();
+        }
         let seals = SealFlags::SHRINK | SealFlags::GROW | SealFlags::FUTURE_WRITE | SealFlags::SEAL;
         fcntl_add_seals(&hollow, seals).unwrap();
         let refused = Mapping::attach_read_only(hollow, None).err().expect("it is hollow");

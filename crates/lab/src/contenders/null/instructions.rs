@@ -17,7 +17,8 @@ const LOG_BYTES: usize = 2 << 20;
 
 /// Instructions of each packet, of both programs.
 fn of_a_packet(job: &Job<'_>) -> String {
-    let valgrind = format!("valgrind {}", CALLGRIND.join(" "));
+    // Its own calls are made by the program's threads.
+    let valgrind = format!("env BURSTLINE_CONFINE=off valgrind {}", CALLGRIND.join(" "));
     let ours = ours(job);
     let ours = slope([2_000_000, 10_000_000].map(|packets| {
         let said = run(&format!("{valgrind} {ours} --packets {packets}")).ok()?;

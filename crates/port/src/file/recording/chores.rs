@@ -50,7 +50,11 @@ impl Chores {
         let (command, keeps) = (options.on_close.clone(), options.keeps_privileges);
         let thread = thread::Builder::new().name("files".to_owned()).spawn(move || {
             // Where giving up is refused, the job says so.
-            let _ = keeps || privileges::drop_all_capabilities().is_ok();
+            let gives_up = match command.is_empty() {
+                true => privileges::give_up,
+                false => privileges::give_up_but_programs,
+            };
+            let _ = keeps || gives_up().is_ok();
             for chore in chores {
                 let outcome = match &chore {
                     Chore::Closed(path) => run(&command, path),

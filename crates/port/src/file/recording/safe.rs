@@ -135,7 +135,7 @@ impl Safe {
         let own = Arc::clone(&shared);
         let thread = thread::Builder::new().name("sync".to_owned()).spawn(move || {
             // Where giving up is refused, the job says so.
-            let _ = privileges::drop_all_capabilities();
+            let _ = privileges::give_up();
             own.run(chores.as_ref());
         })?;
         Ok(Self { shared, thread: Some(thread) })

@@ -192,7 +192,7 @@ impl Catalogue {
     /// What is there, as far as it is sound.
     fn load(folder: &Path) -> Self {
         let bytes = read(folder).unwrap_or_default();
-        let parsed = privileges::without_capabilities(|| entry::parse(&bytes));
+        let parsed = privileges::without_rights(|| entry::parse(&bytes));
         let (entries, is_whole) = parsed.unwrap_or_default();
         Self { folder: folder.to_owned(), entries, is_changed: !is_whole }
     }

@@ -262,7 +262,7 @@ impl Index {
     /// The index of a file that is as `stamp` says; `None`: there is none that can be used.
     pub(super) fn load(file: &Path, stamp: Stamp) -> Option<Self> {
         let bytes = fs::read(index_path(file)).ok()?;
-        let index = privileges::without_capabilities(|| Self::parse(&bytes)).ok()??;
+        let index = privileges::without_rights(|| Self::parse(&bytes)).ok()??;
         (index.stamp == stamp).then_some(index)
     }
 

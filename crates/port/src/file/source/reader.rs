@@ -130,7 +130,7 @@ impl CaptureReader {
         work: impl FnOnce(&mut Self) -> Result<T, PortError> + Send,
     ) -> Result<T, PortError> {
         let path = self.path.clone();
-        let done = privileges::without_capabilities(|| work(self));
+        let done = privileges::without_rights(|| work(self));
         done.map_err(|error| PortError::Io { action: "give up rights for", path, error })?
     }
 

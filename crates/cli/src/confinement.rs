@@ -1,0 +1,309 @@
+//! What the threads of a verb keep when they give up their rights.
+//!
+//! ```text
+//!   verb ──► ports, files, names ──► what it still opens, calls and owns ──► Confinement
+//! ```
+//!
+//! A job of root's becomes nobody, unless it has something to do later that takes root's number:
+//! it makes or removes files, has a name that others find it by, or calls on one. It then stays
+//! root without capabilities, and opens only what is beneath the folders of these files and names
+//! (decision 0041). `--user` names somebody else; `--keep-privileges` leaves everything as it is.
+//!
+//! `BURSTLINE_CONFINE` is for tests and for tools that write files by the program's threads:
+//! `log` makes what is not in the list of calls and notes it in the kernel's log, `off` gives up
+//! capabilities only.
+
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use burstline_port::{Address, striped_paths};
+use burstline_share::{folder_to_publish, folders_of_names};
+use burstline_sys::pcap;
+use burstline_sys::privileges::{self, Access, CallFilter, Confinement, Need, Refusal, Ruleset};
+use burstline_sys::users::{self, Account};
+
+use crate::args::{CaptureArgs, LinkTypes, LogArgs, NOTHING, OutputArgs, Verb};
+use crate::failure::{Failure, complain};
+
+/// The variable that says how strict the list of calls is.
+const VARIABLE: &str = "BURSTLINE_CONFINE";
+
+/// What every job may read: what the kernel says, libraries, names, the time zone.
+const READ: [&str; 15] = [
+    "/proc",
+    "/sys",
+    "/usr/lib",
+    "/usr/share/zoneinfo",
+    "/lib",
+    "/etc/passwd",
+    "/etc/group",
+    "/etc/localtime",
+    "/etc/nsswitch.conf",
+    // Names in filter expressions.
+    "/etc/services",
+    "/etc/protocols",
+    "/etc/hosts",
+    "/etc/host.conf",
+    "/etc/resolv.conf",
+    "/etc/ethers",
+];
+
+/// What a job does once it has begun.
+#[derive(Debug, Default)]
+struct Wants {
+    /// Files and folders that are opened later.
+    paths: Vec<(PathBuf, Access)>,
+    calls: Vec<Need>,
+    /// Whether it takes the number of the user who started it.
+    takes_user: bool,
+    /// Whether it opens what is not known yet, or what a library does.
+    opens_anything: bool,
+    /// Whether a library, or a program, makes calls of its own.
+    calls_anything: bool,
+}
+
+/// Names what the verb's threads keep. What fails then is known now.
+pub(crate) fn name(verb: &Verb) -> Result<(), Failure> {
+    let Some(refusal) = refusal()? else { return name_successor(verb.successor()) };
+    if verb.keeps_privileges() {
+        return Ok(());
+    }
+    let Some(wants) = Wants::of(verb) else { return name_successor(verb.successor()) };
+    if verb.has_filter() {
+        // Code cannot be mapped later. Where there is no libpcap, who needs it says so.
+        let _ = pcap::version();
+    }
+    let user = match verb.successor() {
+        Some(named) => Some(named.clone()),
+        None => nobody().filter(|_| !wants.takes_user),
+    };
+    let files = match wants.opens_anything {
+        true => None,
+        false => rules(&wants.paths).map_err(|error| failed(&error))?,
+    };
+    let is_filtered = !wants.calls_anything && CallFilter::is_supported();
+    let calls = is_filtered.then(|| CallFilter::new(&wants.calls, refusal));
+    if !verb.is_quiet() {
+        tell_what_is_not_there(&wants, files.is_some(), is_filtered);
+    }
+    privileges::name_confinement(Confinement { user, files, calls });
+    try_successor(verb.successor())
+}
+
+/// Says once what this kernel cannot keep a thread from.
+fn tell_what_is_not_there(wants: &Wants, has_files: bool, has_calls: bool) {
+    if !has_files && !wants.opens_anything {
+        complain("note: this kernel has no Landlock: the job may open whatever its user may");
+    }
+    if !has_calls && !wants.calls_anything {
+        complain("note: this kernel has no seccomp filters: the job may make any system call");
+    }
+}
+
+/// How strict the list of calls is; `None`: there is none.
+fn refusal() -> Result<Option<Refusal>, Failure> {
+    let Some(value) = std::env::var_os(VARIABLE) else { return Ok(Some(Refusal::Kill)) };
+    match value.to_str() {
+        Some("kill") => Ok(Some(Refusal::Kill)),
+        Some("log") => Ok(Some(Refusal::Log)),
+        Some("off") => Ok(None),
+        _ => {
+            let value = value.to_string_lossy();
+            Err(Failure::usage(format!("{VARIABLE}={value:?}: one of kill, log, off")))
+        }
+    }
+}
+
+fn rules(paths: &[(PathBuf, Access)]) -> std::io::Result<Option<Ruleset>> {
+    let Some(rules) = Ruleset::new()? else { return Ok(None) };
+    for path in READ {
+        rules.allow(Path::new(path), Access::Read)?;
+    }
+    rules.allow(Path::new("/dev/null"), Access::Write)?;
+    for (path, access) in paths {
+        rules.allow(path, *access)?;
+    }
+    Ok(Some(rules))
+}
+
+fn failed(error: &std::io::Error) -> Failure {
+    Failure::new(format!("give up rights: {error}; --keep-privileges keeps them"))
+}
+
+/// Whom root becomes, where this process may.
+fn nobody() -> Option<Account> {
+    if users::effective_user() != 0 {
+        return None;
+    }
+    // Source: include/linux/highuid.h, the number of who is not known.
+    let unknown = || Account { name: "nobody".into(), user: 65534, group: 65534, groups: vec![] };
+    let account = users::account("nobody").unwrap_or_else(unknown);
+    // A user namespace may have no such number.
+    privileges::can_become(&account).then_some(account)
+}
+
+fn name_successor(named: Option<&Account>) -> Result<(), Failure> {
+    let user = named.cloned();
+    privileges::name_confinement(Confinement { user, ..Confinement::default() });
+    try_successor(named)
+}
+
+/// A thread becomes who was named, and ends.
+fn try_successor(named: Option<&Account>) -> Result<(), Failure> {
+    let Some(account) = named else { return Ok(()) };
+    let tried = thread::scope(|scope| scope.spawn(privileges::give_up).join());
+    tried.unwrap_or_else(|panic| std::panic::resume_unwind(panic)).map_err(|error| {
+        Failure::new(format!(
+            "-Z {}: this process, of user {}, cannot become user {}: {error}; run it as root, or \
+             without -Z",
+            account.name,
+            users::effective_user(),
+            account.user
+        ))
+    })
+}
+
+impl Wants {
+    /// `None`: the verb is no job, or starts programs.
+    fn of(verb: &Verb) -> Option<Self> {
+        let mut wants = Self::default();
+        match verb {
+            Verb::Count(args) => {
+                wants.read(&args.common.sources);
+                wants.have_log(&args.log);
+            }
+            Verb::Capture(args) => wants.capture(args),
+            Verb::Merge(args) => {
+                wants.read(&args.common.sources);
+                wants.write(args.write.as_deref(), &args.files);
+                wants.have_log(&args.log);
+            }
+            Verb::Balance(args) => {
+                wants.read(&args.source.sources);
+                wants.have_log(&args.log);
+                // Its workers come and go by their names.
+                wants.publish();
+            }
+            Verb::Bounce(args) => wants.use_ports([&args.from, &args.to]),
+            Verb::Generate(args) => wants.use_ports([&args.output]),
+            Verb::Replay(args) => {
+                wants.read(&args.files);
+                // Files are opened anew for each turn.
+                wants.takes_user |= args.loops != 1;
+                let mapped = args.map.iter().map(|(_, sink)| sink);
+                wants.use_ports(args.output.iter().chain(mapped));
+            }
+            // Ports are added while it runs.
+            Verb::Switch(_) => {
+                wants.opens_anything = true;
+                wants.takes_user = true;
+                wants.calls.push(Need::Maps);
+            }
+            Verb::Info(_)
+            | Verb::Check(_)
+            | Verb::Recover(_)
+            | Verb::Extract(_)
+            | Verb::Index(_) => {}
+            _ => return None,
+        }
+        Some(wants)
+    }
+
+    fn capture(&mut self, args: &CaptureArgs) {
+        self.read(&args.common.sources);
+        self.use_ports(&args.output);
+        self.write(args.write.as_deref(), &args.files);
+        self.have_log(&args.log);
+        if args.keep.is_some() {
+            self.make_files(args.write());
+            // The thread that runs the command is started by one that has given up its rights.
+            self.calls_anything |= args.files.on_close.is_some();
+            self.opens_anything |= args.files.on_close.is_some();
+        }
+    }
+
+    fn read(&mut self, sources: &[Address]) {
+        for source in sources.iter().filter(|source| source.is_file() && !source.is_standard()) {
+            self.paths.push((source.target().into(), Access::Read));
+        }
+        self.use_ports(sources);
+    }
+
+    fn use_ports<'a>(&mut self, ports: impl IntoIterator<Item = &'a Address>) {
+        for port in ports {
+            match port.scheme() {
+                "log" => {
+                    self.have_names();
+                    self.have_path(port.target());
+                }
+                "xdp" | "inject" => self.calls.push(Need::Maps),
+                // The control thread serves one peer after the other at this path, and removes it.
+                "vhost" | "memif" => {
+                    self.takes_user = true;
+                    self.have_path(port.target());
+                }
+                // DPDK's own threads open devices and huge pages, and load drivers.
+                "dpdk" => {
+                    self.takes_user = true;
+                    self.opens_anything = true;
+                    self.calls_anything = true;
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn write(&mut self, path: Option<&str>, files: &OutputArgs) {
+        let Some(path) = path else { return };
+        let splits = files.link_types == LinkTypes::Split;
+        if files.rotation().is_some() || files.on_close.is_some() || splits {
+            self.make_files(path);
+        }
+    }
+
+    /// Files of this name are made, or removed, while packets come.
+    fn make_files(&mut self, path: &str) {
+        if path == NOTHING || path == "-" {
+            return;
+        }
+        self.takes_user = true;
+        // What cannot be understood is refused where it is used.
+        for path in striped_paths(path).unwrap_or_default() {
+            self.paths.push((folder_of(Path::new(&path)).to_owned(), Access::Write));
+        }
+    }
+
+    fn have_log(&mut self, log: &LogArgs) {
+        if let Some(publish) = &log.publish {
+            self.publish();
+            self.have_path(&publish.name);
+        }
+    }
+
+    fn publish(&mut self) {
+        // Where it cannot be made, who publishes says so.
+        let _ = folder_to_publish();
+        self.have_names();
+    }
+
+    /// Names are made and removed, and others looked for.
+    fn have_names(&mut self) {
+        self.takes_user = true;
+        let folders = folders_of_names();
+        self.paths.extend(folders.into_iter().map(|folder| (folder, Access::Write)));
+    }
+
+    /// A name may be a path.
+    fn have_path(&mut self, name: &str) {
+        if name.contains('/') {
+            self.paths.push((folder_of(Path::new(name)).to_owned(), Access::Write));
+        }
+    }
+}
+
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}

@@ -1,0 +1,223 @@
+//! System calls that a thread may still make: a seccomp filter.
+//!
+//! The filter is a list of what is allowed, made once and entered by each thread. All else ends
+//! the process, so a hole in a decoder does not become a program of somebody else's. glibc's calls
+//! and musl's are both in the list. Most rows look at the number alone: the kernel knows those
+//! without running the filter (its cache of constant actions, since Linux 5.11).
+//!
+//! Rows that look at an argument too: threads may be started, processes and namespaces may not;
+//! memory that is mapped cannot be run; a terminal cannot be typed into; signals go to ourselves.
+//!
+//! Source: seccomp(2), Documentation/userspace-api/seccomp_filter.rst of Linux 6.18.
+
+mod list;
+
+use std::io;
+
+pub use list::Need;
+use list::{LIST, Row, Rule};
+
+/// What becomes of a call that is not in the list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Refusal {
+    /// The kernel ends the process (SIGSYS).
+    #[default]
+    Kill,
+    /// It is made, and the kernel's log has a line of it: for tests.
+    Log,
+}
+
+/// The name of the calling thread's filter, asked for by [`is_entered`]: `prctl` with this number
+/// has no meaning for the kernel.
+const PROBE: u32 = 0x6275_7273;
+/// What it answers.
+const PROBED: u32 = libc::EUCLEAN as u32;
+
+#[cfg(target_arch = "x86_64")]
+const ARCHITECTURE: u32 = 0xc000_003e;
+#[cfg(target_arch = "aarch64")]
+const ARCHITECTURE: u32 = 0xc000_00b7;
+
+/// Offsets in `struct seccomp_data`.
+const NUMBER: u32 = 0;
+const ARCHITECTURE_AT: u32 = 4;
+const ARGUMENTS: u32 = 16;
+
+/// A filter, ready to be entered.
+#[derive(Debug)]
+pub struct CallFilter(Vec<libc::sock_filter>);
+
+impl CallFilter {
+    /// Whether this kernel has filters that can end a process.
+    pub fn is_supported() -> bool {
+        let (operation, action) = (libc::SECCOMP_GET_ACTION_AVAIL, libc::SECCOMP_RET_KILL_PROCESS);
+        // SAFETY: the kernel reads the 4 bytes of `action`, and writes none.
+        unsafe { libc::syscall(libc::SYS_seccomp, operation, 0_u32, &raw const action) == 0 }
+    }
+
+    /// What every job needs, and what this one does besides.
+    pub fn new(needs: &[Need], refusal: Refusal) -> Self {
+        let refused = match refusal {
+            Refusal::Kill => libc::SECCOMP_RET_KILL_PROCESS,
+            Refusal::Log => libc::SECCOMP_RET_LOG,
+        };
+        let mut code = vec![load(ARCHITECTURE_AT), jump(ARCHITECTURE, 1, 0), answer(refused)];
+        code.push(load(NUMBER));
+        let process = std::process::id();
+        let rows = LIST.iter().filter(|row| row.need.is_none_or(|need| needs.contains(&need)));
+        code.extend(tree(&spans(rows, process, refused), refused));
+        Self(code)
+    }
+
+    /// The calling thread, and those it starts, make only these calls from now on. It has
+    /// `no_new_privs` by then.
+    pub(super) fn enter(&self) -> io::Result<()> {
+        let program =
+            libc::sock_fprog { len: self.0.len() as u16, filter: self.0.as_ptr().cast_mut() };
+        // Speculation is not what this filter is for, and to forbid it makes each call slower.
+        let flags = libc::SECCOMP_FILTER_FLAG_SPEC_ALLOW;
+        let (mode, at) = (libc::SECCOMP_SET_MODE_FILTER, &raw const program);
+        // SAFETY: the program is `len` instructions, which live until the call returns; the kernel
+        // copies them and writes none.
+        let entered = unsafe { libc::syscall(libc::SYS_seccomp, mode, flags, at) };
+        if entered < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+}
+
+/// Whether the calling thread has such a filter, be it from the thread that started it.
+pub(super) fn is_entered() -> bool {
+    // SAFETY: the kernel knows no such option, and reads nothing.
+    let answered = unsafe { libc::prctl(PROBE as i32, 0, 0, 0, 0) };
+    answered < 0 && io::Error::last_os_error().raw_os_error() == Some(libc::EUCLEAN)
+}
+
+/// Neighbouring calls with one rule.
+struct Span {
+    first: u32,
+    last: u32,
+    code: Vec<libc::sock_filter>,
+}
+
+/// The rows in order of their numbers. Calls that are always allowed are one span where they are
+/// neighbours.
+fn spans<'a>(rows: impl Iterator<Item = &'a Row>, process: u32, refused: u32) -> Vec<Span> {
+    let mut rows: Vec<_> = rows.collect();
+    rows.sort_by_key(|row| row.number as u32);
+    let mut spans: Vec<Span> = Vec::new();
+    let mut was_allowed = false;
+    for row in rows {
+        let (number, is_allowed) = (row.number as u32, matches!(row.rule, Rule::Allowed));
+        match spans.last_mut() {
+            Some(span) if was_allowed && is_allowed && span.last + 1 == number => {
+                span.last = number;
+            }
+            _ => {
+                let code = code_of(row.rule, process, refused);
+                spans.push(Span { first: number, last: number, code });
+            }
+        }
+        was_allowed = is_allowed;
+    }
+    spans
+}
+
+/// Finds the span of a number, halving what is left at each step: the kernel tries every number
+/// when a thread enters the filter, so a list from the first row to the last would take it 1 ms.
+fn tree(spans: &[Span], refused: u32) -> Vec<libc::sock_filter> {
+    match spans {
+        [] => vec![answer(refused)],
+        [span] => {
+            let length = span.code.len() as u8;
+            let within = [compare(libc::BPF_JGE, span.first, 0, length + 1)];
+            let within = within.into_iter().chain([compare(libc::BPF_JGT, span.last, length, 0)]);
+            within.chain(span.code.iter().copied()).chain([answer(refused)]).collect()
+        }
+        _ => {
+            let (low, high) = spans.split_at(spans.len() / 2);
+            let (first, low, high) = (high[0].first, tree(low, refused), tree(high, refused));
+            let mut code = vec![compare(libc::BPF_JGE, first, 1, 0), skip(high.len())];
+            code.extend(high);
+            code.extend(low);
+            code
+        }
+    }
+}
+
+/// The instructions of a rule: each way through them ends with an answer.
+fn code_of(rule: Rule, process: u32, refused: u32) -> Vec<libc::sock_filter> {
+    let allowed = answer(libc::SECCOMP_RET_ALLOW);
+    let error = |number: i32| answer(libc::SECCOMP_RET_ERRNO | number as u32);
+    match rule {
+        Rule::Allowed => vec![allowed],
+        Rule::Fails(number) => vec![error(number)],
+        Rule::OneOf { argument, values } => one_of(argument, values, &[], answer(refused)),
+        Rule::Known { argument, values } => {
+            one_of(argument, values, &[(PROBE, error(PROBED as i32))], error(libc::EINVAL))
+        }
+        Rule::Except { argument, values } => {
+            let except: Vec<_> = values.iter().map(|&value| (value, error(libc::EPERM))).collect();
+            one_of(argument, &[], &except, allowed)
+        }
+        Rule::WithoutBits { argument, bits } => {
+            vec![load_argument(argument), any_bit(bits, 0, 1), error(libc::EPERM), allowed]
+        }
+        Rule::Thread { with, without } => vec![
+            load_argument(0),
+            any_bit(without, 2, 0),
+            any_bit(with, 0, 1),
+            allowed,
+            answer(refused),
+        ],
+        Rule::Own => one_of(0, &[process], &[], answer(refused)),
+        Rule::OwnLimits => one_of(0, &[0, process], &[], answer(refused)),
+    }
+}
+
+/// Allows the values, answers others as they say, and all else by `last`.
+fn one_of(
+    argument: u32,
+    values: &[u32],
+    others: &[(u32, libc::sock_filter)],
+    last: libc::sock_filter,
+) -> Vec<libc::sock_filter> {
+    let mut code = vec![load_argument(argument)];
+    let allowed = values.iter().map(|&value| (value, answer(libc::SECCOMP_RET_ALLOW)));
+    for (value, answer) in allowed.chain(others.iter().copied()) {
+        code.extend([jump(value, 0, 1), answer]);
+    }
+    code.push(last);
+    code
+}
+
+fn load(at: u32) -> libc::sock_filter {
+    let code = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
+    libc::sock_filter { code, jt: 0, jf: 0, k: at }
+}
+
+/// Loads the low half of an argument, which is all that the kernel reads of the ones looked at.
+fn load_argument(argument: u32) -> libc::sock_filter {
+    let low = if cfg!(target_endian = "big") { 4 } else { 0 };
+    load(ARGUMENTS + 8 * argument + low)
+}
+
+fn jump(equal_to: u32, if_so: u8, if_not: u8) -> libc::sock_filter {
+    compare(libc::BPF_JEQ, equal_to, if_so, if_not)
+}
+
+fn any_bit(bits: u32, if_so: u8, if_not: u8) -> libc::sock_filter {
+    compare(libc::BPF_JSET, bits, if_so, if_not)
+}
+
+fn compare(how: u32, with: u32, if_so: u8, if_not: u8) -> libc::sock_filter {
+    let code = (libc::BPF_JMP | how | libc::BPF_K) as u16;
+    libc::sock_filter { code, jt: if_so, jf: if_not, k: with }
+}
+
+fn skip(instructions: usize) -> libc::sock_filter {
+    let code = (libc::BPF_JMP | libc::BPF_JA) as u16;
+    libc::sock_filter { code, jt: 0, jf: 0, k: instructions as u32 }
+}
+
+fn answer(value: u32) -> libc::sock_filter {
+    libc::sock_filter { code: (libc::BPF_RET | libc::BPF_K) as u16, jt: 0, jf: 0, k: value }
+}

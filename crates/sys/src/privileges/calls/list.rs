@@ -1,0 +1,284 @@
+//! The list: each call that a thread may make once it has given up its rights.
+
+use libc::c_long;
+
+/// What some jobs do and others do not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// Maps of XDP programs are read and filled.
+    Maps,
+}
+
+/// A row.
+pub(super) struct Row {
+    pub(super) number: c_long,
+    pub(super) rule: Rule,
+    /// `None`: every job needs it.
+    pub(super) need: Option<Need>,
+}
+
+/// When a call is allowed. Arguments count from 0.
+#[derive(Clone, Copy)]
+pub(super) enum Rule {
+    Allowed,
+    /// Never, and it fails with this error: libc tries another call.
+    Fails(i32),
+    /// With one of these values.
+    OneOf {
+        argument: u32,
+        values: &'static [u32],
+    },
+    /// The same; with others it fails with EINVAL.
+    Known {
+        argument: u32,
+        values: &'static [u32],
+    },
+    /// With all values but these, for which it fails with EPERM.
+    Except {
+        argument: u32,
+        values: &'static [u32],
+    },
+    /// Without any of these bits; with one it fails with EPERM.
+    WithoutBits {
+        argument: u32,
+        bits: u32,
+    },
+    /// With the flags of a thread and without those of a namespace.
+    Thread {
+        with: u32,
+        without: u32,
+    },
+    /// For this process.
+    Own,
+    /// For this process, which may also be called 0.
+    OwnLimits,
+}
+
+/// `CLONE_NEWNS`, `CGROUP`, `UTS`, `IPC`, `USER`, `PID` and `NET`.
+const NAMESPACES: u32 = 0x7e02_0000;
+/// `TIOCSTI` and `TIOCLINUX`: what is typed, and pasted, for the terminal's next reader.
+const TYPES: &[u32] = &[0x5412, 0x541c];
+/// `AF_UNIX`, `AF_INET` (questions about interfaces), `AF_NETLINK`, `AF_PACKET`, `AF_XDP`.
+const FAMILIES: &[u32] = &[1, 2, 16, 17, 44];
+/// Look up, update, delete, next key, take out, information.
+const OF_MAPS: &[u32] = &[1, 2, 3, 4, 15, 21];
+/// Names, dumpable, seccomp's mode, timer slack, `no_new_privs`, ambient set, names of mappings.
+const OPTIONS: &[u32] = &[3, 4, 15, 16, 21, 23, 29, 30, 38, 39, 47, 0x5356_4d41];
+
+const fn allowed(number: c_long) -> Row {
+    with(number, Rule::Allowed)
+}
+
+const fn with(number: c_long, rule: Rule) -> Row {
+    Row { number, rule, need: None }
+}
+
+const fn without_programs(number: c_long) -> Row {
+    with(number, Rule::WithoutBits { argument: 2, bits: libc::PROT_EXEC as u32 })
+}
+
+pub(super) const LIST: &[Row] = &[
+    with(libc::SYS_ioctl, Rule::Except { argument: 1, values: TYPES }),
+    without_programs(libc::SYS_mmap),
+    without_programs(libc::SYS_mprotect),
+    without_programs(libc::SYS_pkey_mprotect),
+    with(libc::SYS_prctl, Rule::Known { argument: 0, values: OPTIONS }),
+    with(libc::SYS_clone, Rule::Thread { with: libc::CLONE_THREAD as u32, without: NAMESPACES }),
+    // Its flags lie in memory, where a filter does not see them: libc then calls clone.
+    with(libc::SYS_clone3, Rule::Fails(libc::ENOSYS)),
+    with(libc::SYS_socket, Rule::Known { argument: 0, values: FAMILIES }),
+    with(libc::SYS_kill, Rule::Own),
+    with(libc::SYS_tgkill, Rule::Own),
+    with(libc::SYS_prlimit64, Rule::OwnLimits),
+    Row {
+        number: libc::SYS_bpf,
+        rule: Rule::OneOf { argument: 0, values: OF_MAPS },
+        need: Some(Need::Maps),
+    },
+    // No call: where a debugger has taken one out, the kernel makes none.
+    allowed(-1),
+    // Bytes.
+    allowed(libc::SYS_read),
+    allowed(libc::SYS_write),
+    allowed(libc::SYS_readv),
+    allowed(libc::SYS_writev),
+    allowed(libc::SYS_pread64),
+    allowed(libc::SYS_pwrite64),
+    allowed(libc::SYS_preadv),
+    allowed(libc::SYS_pwritev),
+    allowed(libc::SYS_preadv2),
+    allowed(libc::SYS_pwritev2),
+    allowed(libc::SYS_lseek),
+    allowed(libc::SYS_copy_file_range),
+    allowed(libc::SYS_sendfile),
+    allowed(libc::SYS_splice),
+    allowed(libc::SYS_io_uring_setup),
+    allowed(libc::SYS_io_uring_enter),
+    allowed(libc::SYS_io_uring_register),
+    // Descriptors and files: which ones, Landlock says.
+    allowed(libc::SYS_openat),
+    allowed(libc::SYS_close),
+    allowed(libc::SYS_close_range),
+    allowed(libc::SYS_dup),
+    allowed(libc::SYS_dup3),
+    allowed(libc::SYS_fcntl),
+    allowed(libc::SYS_flock),
+    allowed(libc::SYS_fstat),
+    allowed(libc::SYS_newfstatat),
+    allowed(libc::SYS_statx),
+    allowed(libc::SYS_fstatfs),
+    allowed(libc::SYS_statfs),
+    allowed(libc::SYS_faccessat),
+    allowed(libc::SYS_faccessat2),
+    allowed(libc::SYS_readlinkat),
+    allowed(libc::SYS_getdents64),
+    allowed(libc::SYS_getcwd),
+    allowed(libc::SYS_ftruncate),
+    allowed(libc::SYS_fallocate),
+    allowed(libc::SYS_fadvise64),
+    allowed(libc::SYS_fsync),
+    allowed(libc::SYS_fdatasync),
+    allowed(libc::SYS_sync_file_range),
+    allowed(libc::SYS_fchmod),
+    allowed(libc::SYS_fchmodat),
+    allowed(libc::SYS_fchown),
+    allowed(libc::SYS_fchownat),
+    allowed(libc::SYS_linkat),
+    allowed(libc::SYS_renameat),
+    allowed(libc::SYS_renameat2),
+    allowed(libc::SYS_unlinkat),
+    allowed(libc::SYS_pipe2),
+    allowed(libc::SYS_memfd_create),
+    // Memory.
+    allowed(libc::SYS_brk),
+    allowed(libc::SYS_munmap),
+    allowed(libc::SYS_mremap),
+    allowed(libc::SYS_madvise),
+    allowed(libc::SYS_mincore),
+    allowed(libc::SYS_msync),
+    allowed(libc::SYS_mlock),
+    allowed(libc::SYS_mlock2),
+    allowed(libc::SYS_munlock),
+    allowed(libc::SYS_mbind),
+    allowed(libc::SYS_get_mempolicy),
+    allowed(libc::SYS_set_mempolicy),
+    allowed(libc::SYS_move_pages),
+    allowed(libc::SYS_membarrier),
+    // Threads.
+    allowed(libc::SYS_futex),
+    allowed(libc::SYS_exit),
+    allowed(libc::SYS_exit_group),
+    allowed(libc::SYS_set_robust_list),
+    allowed(libc::SYS_get_robust_list),
+    allowed(libc::SYS_set_tid_address),
+    allowed(libc::SYS_rseq),
+    allowed(libc::SYS_gettid),
+    allowed(libc::SYS_getpid),
+    allowed(libc::SYS_getppid),
+    allowed(libc::SYS_getcpu),
+    allowed(libc::SYS_sched_yield),
+    allowed(libc::SYS_sched_getaffinity),
+    allowed(libc::SYS_sched_setaffinity),
+    allowed(libc::SYS_sched_getparam),
+    allowed(libc::SYS_sched_getscheduler),
+    allowed(libc::SYS_sched_setscheduler),
+    allowed(libc::SYS_sched_getattr),
+    allowed(libc::SYS_getpriority),
+    allowed(libc::SYS_setpriority),
+    allowed(libc::SYS_getrusage),
+    allowed(libc::SYS_sysinfo),
+    allowed(libc::SYS_uname),
+    allowed(libc::SYS_restart_syscall),
+    // Who we are; what has been given up may be given up again.
+    allowed(libc::SYS_getuid),
+    allowed(libc::SYS_geteuid),
+    allowed(libc::SYS_getgid),
+    allowed(libc::SYS_getegid),
+    allowed(libc::SYS_getgroups),
+    allowed(libc::SYS_getresuid),
+    allowed(libc::SYS_getresgid),
+    allowed(libc::SYS_capget),
+    allowed(libc::SYS_capset),
+    // Time and events.
+    allowed(libc::SYS_clock_gettime),
+    allowed(libc::SYS_clock_getres),
+    allowed(libc::SYS_clock_nanosleep),
+    allowed(libc::SYS_nanosleep),
+    allowed(libc::SYS_gettimeofday),
+    allowed(libc::SYS_times),
+    allowed(libc::SYS_timerfd_create),
+    allowed(libc::SYS_timerfd_settime),
+    allowed(libc::SYS_timerfd_gettime),
+    allowed(libc::SYS_ppoll),
+    allowed(libc::SYS_pselect6),
+    allowed(libc::SYS_epoll_create1),
+    allowed(libc::SYS_epoll_ctl),
+    allowed(libc::SYS_epoll_pwait),
+    allowed(libc::SYS_epoll_pwait2),
+    allowed(libc::SYS_eventfd2),
+    allowed(libc::SYS_getrandom),
+    allowed(libc::SYS_rt_sigaction),
+    allowed(libc::SYS_rt_sigprocmask),
+    allowed(libc::SYS_rt_sigreturn),
+    allowed(libc::SYS_rt_sigtimedwait),
+    allowed(libc::SYS_rt_sigpending),
+    allowed(libc::SYS_rt_sigsuspend),
+    allowed(libc::SYS_sigaltstack),
+    allowed(libc::SYS_pidfd_open),
+    // Sockets.
+    allowed(libc::SYS_socketpair),
+    allowed(libc::SYS_bind),
+    allowed(libc::SYS_connect),
+    allowed(libc::SYS_listen),
+    allowed(libc::SYS_accept),
+    allowed(libc::SYS_accept4),
+    allowed(libc::SYS_getsockname),
+    allowed(libc::SYS_getpeername),
+    allowed(libc::SYS_getsockopt),
+    allowed(libc::SYS_setsockopt),
+    allowed(libc::SYS_sendto),
+    allowed(libc::SYS_recvfrom),
+    allowed(libc::SYS_sendmsg),
+    allowed(libc::SYS_recvmsg),
+    allowed(libc::SYS_sendmmsg),
+    allowed(libc::SYS_recvmmsg),
+    allowed(libc::SYS_shutdown),
+    #[cfg(target_arch = "x86_64")]
+    allowed(libc::SYS_open),
+    #[cfg(target_arch = "x86_64")]
+    allowed(libc::SYS_stat),
+    #[cfg(target_arch = "x86_64")]
+    allowed(libc::SYS_lstat),
+    #[cfg(target_arch = "x86_64")]
+    allowed(libc::SYS_access),
+    #[cfg(target_arch = "x86_64")]
+    allowed(libc::SYS_readlink),
+    #[cfg(target_arch = "x86_64")]
+    allowed(libc::SYS_unlink),
+    #[cfg(target_arch = "x86_64")]
+    allowed(libc::SYS_rename),
+    #[cfg(target_arch = "x86_64")]
+    allowed(libc::SYS_chmod),
+    #[cfg(target_arch = "x86_64")]
+    allowed(libc::SYS_chown),
+    #[cfg(target_arch = "x86_64")]
+    allowed(libc::SYS_link),
+    #[cfg(target_arch = "x86_64")]
+    allowed(libc::SYS_dup2),
+    #[cfg(target_arch = "x86_64")]
+    allowed(libc::SYS_pipe),
+    #[cfg(target_arch = "x86_64")]
+    allowed(libc::SYS_poll),
+    #[cfg(target_arch = "x86_64")]
+    allowed(libc::SYS_select),
+    #[cfg(target_arch = "x86_64")]
+    allowed(libc::SYS_epoll_wait),
+    #[cfg(target_arch = "x86_64")]
+    allowed(libc::SYS_eventfd),
+    #[cfg(target_arch = "x86_64")]
+    allowed(libc::SYS_pause),
+    #[cfg(target_arch = "x86_64")]
+    allowed(libc::SYS_time),
+    #[cfg(target_arch = "x86_64")]
+    allowed(libc::SYS_arch_prctl),
+];

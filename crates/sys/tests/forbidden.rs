@@ -1,0 +1,163 @@
+//! What a thread that has given up its rights is refused: 30 system calls, and files of others.
+//!
+//! Each try is a process: this program, started again with the number of the try.
+
+use std::fs;
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+
+use burstline_sys::privileges::{self, Access, CallFilter, Confinement, Refusal, Ruleset};
+use burstline_sys::users::Account;
+
+/// Which try a process is.
+const TRY: &str = "BURSTLINE_TEST_TRY";
+/// The folder that a process may write.
+const FOLDER: &str = "BURSTLINE_TEST_FOLDER";
+
+/// Calls, with first arguments that the kernel would look at.
+const FORBIDDEN: [(&str, libc::c_long, libc::c_long); 30] = [
+    ("execve", libc::SYS_execve, 0),
+    ("execveat", libc::SYS_execveat, -100),
+    ("ptrace", libc::SYS_ptrace, libc::PTRACE_TRACEME as libc::c_long),
+    ("process_vm_readv", libc::SYS_process_vm_readv, 1),
+    ("process_vm_writev", libc::SYS_process_vm_writev, 1),
+    ("pidfd_getfd", libc::SYS_pidfd_getfd, 0),
+    ("mount", libc::SYS_mount, 0),
+    ("umount2", libc::SYS_umount2, 0),
+    ("pivot_root", libc::SYS_pivot_root, 0),
+    ("chroot", libc::SYS_chroot, 0),
+    ("unshare", libc::SYS_unshare, libc::CLONE_NEWUSER as libc::c_long),
+    ("setns", libc::SYS_setns, 0),
+    ("clone of a namespace", libc::SYS_clone, libc::CLONE_NEWUSER as libc::c_long),
+    ("clone of a process", libc::SYS_clone, libc::SIGCHLD as libc::c_long),
+    ("setuid", libc::SYS_setuid, 0),
+    ("setresuid", libc::SYS_setresuid, 0),
+    ("setgroups", libc::SYS_setgroups, 0),
+    ("bpf", libc::SYS_bpf, 5),
+    ("perf_event_open", libc::SYS_perf_event_open, 0),
+    ("init_module", libc::SYS_init_module, 0),
+    ("finit_module", libc::SYS_finit_module, 0),
+    ("kexec_load", libc::SYS_kexec_load, 0),
+    ("reboot", libc::SYS_reboot, 0),
+    ("keyctl", libc::SYS_keyctl, 0),
+    ("add_key", libc::SYS_add_key, 0),
+    ("userfaultfd", libc::SYS_userfaultfd, 0),
+    ("open_by_handle_at", libc::SYS_open_by_handle_at, 0),
+    ("kill of another process", libc::SYS_kill, 1),
+    ("mknodat", libc::SYS_mknodat, -100),
+    ("settimeofday", libc::SYS_settimeofday, 0),
+];
+
+/// Calls that fail instead: (what, number, arguments, error).
+fn failing() -> [(&'static str, libc::c_long, [libc::c_long; 3], i32); 4] {
+    let run = libc::c_long::from(libc::PROT_EXEC | libc::PROT_READ);
+    [
+        ("mprotect of code", libc::SYS_mprotect, [4096, 4096, run], libc::EPERM),
+        ("typing into the terminal", libc::SYS_ioctl, [0, 0x5412, 0], libc::EPERM),
+        ("a socket of IPv6", libc::SYS_socket, [10, 2, 0], libc::EINVAL),
+        ("an unknown option", libc::SYS_prctl, [22, 2, 0], libc::EINVAL),
+    ]
+}
+
+fn call(number: libc::c_long, arguments: [libc::c_long; 3]) -> io::Result<libc::c_long> {
+    let [a, b, c] = arguments;
+    // SAFETY: no pointer among the arguments leads to memory of ours: each is 0, a small number,
+    // or a page that is never mapped.
+    let answer = unsafe { libc::syscall(number, a, b, c, 0, 0, 0) };
+    if answer < 0 { Err(io::Error::last_os_error()) } else { Ok(answer) }
+}
+
+fn give_up(folder: &Path) {
+    let files = Ruleset::new().unwrap();
+    if let Some(files) = &files {
+        files.allow(Path::new("/proc"), Access::Read).unwrap();
+        files.allow(folder, Access::Write).unwrap();
+    }
+    let user = None::<Account>;
+    let calls = Some(CallFilter::new(&[], Refusal::Kill));
+    assert!(privileges::name_confinement(Confinement { user, files, calls }));
+    privileges::give_up().unwrap();
+}
+
+/// What a process does that is a try. It goes on if it was refused nothing.
+fn attempt(which: usize) {
+    let folder = PathBuf::from(std::env::var_os(FOLDER).unwrap());
+    give_up(&folder);
+    // A thread of it has no more.
+    let tried = std::thread::spawn(move || match FORBIDDEN.get(which) {
+        Some(&(_, number, first)) => call(number, [first, 0, 0]).map(drop),
+        None => Ok(()),
+    });
+    let _ = tried.join();
+}
+
+fn start(which: usize, folder: &Path) -> ExitStatus {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "thirty_calls_end_the_process", "--nocapture"]);
+    command.env(TRY, which.to_string()).env(FOLDER, folder);
+    command.output().unwrap().status
+}
+
+fn folder() -> PathBuf {
+    let folder = std::env::temp_dir().join(format!("burstline-forbidden-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+#[test]
+fn thirty_calls_end_the_process() {
+    if let Some(which) = std::env::var(TRY).ok().and_then(|which| which.parse().ok()) {
+        return attempt(which);
+    }
+    let folder = folder();
+    assert_eq!(start(FORBIDDEN.len(), &folder).code(), Some(0), "nothing is tried");
+    for (which, (name, ..)) in FORBIDDEN.iter().enumerate() {
+        let status = start(which, &folder);
+        assert_eq!(status.signal(), Some(libc::SIGSYS), "{name}: {status}");
+    }
+    fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn files_of_others_stay_closed_and_some_calls_fail() {
+    let test = "files_of_others_stay_closed_and_some_calls_fail";
+    let Some(folder) = std::env::var_os(FOLDER) else {
+        let folder = folder().join("of-files");
+        fs::create_dir_all(&folder).unwrap();
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", test, "--nocapture"]).env(FOLDER, &folder);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        return;
+    };
+    let folder = PathBuf::from(folder);
+    // On a thread of its own: the test's harness still has to end the process.
+    std::thread::spawn(move || {
+        let has_landlock = privileges::landlock_version() > 0;
+        give_up(&folder);
+        fs::write(folder.join("ours"), "x").unwrap();
+        fs::rename(folder.join("ours"), folder.join("renamed")).unwrap();
+        fs::remove_file(folder.join("renamed")).unwrap();
+        if !has_landlock {
+            return;
+        }
+        for path in ["/etc/passwd", "/tmp", "/dev/mem", "/root"] {
+            let denied = fs::File::open(path).map(drop).unwrap_err();
+            let kind = denied.kind();
+            let is_refused =
+                matches!(kind, io::ErrorKind::PermissionDenied | io::ErrorKind::NotFound);
+            assert!(is_refused, "{path}: {denied}");
+        }
+        let outside = folder.parent().unwrap().join("outside");
+        let denied = fs::write(&outside, "x").unwrap_err();
+        assert_eq!(denied.kind(), io::ErrorKind::PermissionDenied, "{}", outside.display());
+        for (what, number, arguments, error) in failing() {
+            let refused = call(number, arguments).unwrap_err();
+            assert_eq!(refused.raw_os_error(), Some(error), "{what}");
+        }
+    })
+    .join()
+    .unwrap();
+}
