@@ -105,8 +105,9 @@ pub struct Options {
     /// Which log of the name, from 0, or BURSTLINE_ALL_LOGS. A publisher that receives on several
     /// cores has a log for each.
     pub log: u32,
-    /// 0.
-    pub reserved: u32,
+    /// Whether the reader gives verdicts, to a publisher that waits for them (burstline bounce
+    /// --inline): 0, or BURSTLINE_VERDICTS. One reader of a log can.
+    pub verdicts: u32,
 }
 
 /// One packet's entry in the worklist: two words, read by the functions burstline_desc_*().

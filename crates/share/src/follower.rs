@@ -21,7 +21,7 @@ use crate::error::ShareError;
 use crate::feed::{Feed, Held};
 use crate::link::WriterLink;
 use crate::sums::Sums;
-use burstline_log::{Ending, Start};
+use burstline_log::{Ending, Start, VerdictGiver};
 
 /// Between two looks whether the writer still lives.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
@@ -67,6 +67,8 @@ pub struct Follower {
     attach: AttachConfig,
     is_following: bool,
     feeds: Vec<Feed>,
+    /// By feed, where verdicts are given.
+    verdicts: Vec<Arc<VerdictGiver>>,
     link: Arc<WriterLink>,
     phase: Phase,
     /// The reader whose turn it is.
@@ -85,13 +87,14 @@ impl Follower {
     /// # Errors
     /// As for [`Attachment::open`].
     pub fn open(name: &str, attach: &AttachConfig, is_following: bool) -> Result<Self, ShareError> {
-        let Attachment { readers: feeds, link } = Attachment::open(name, attach)?;
+        let Attachment { readers: feeds, verdicts, link } = Attachment::open(name, attach)?;
         // What the next writer has written before it was found is wanted, too.
         let attach = AttachConfig { start: Start::Oldest, ..*attach };
         Ok(Self {
             attach,
             is_following,
             feeds,
+            verdicts,
             link,
             phase: Phase::Reading,
             turn: 0,
@@ -156,6 +159,12 @@ impl Follower {
     /// Readers of the writer's logs, the first one of log [`first_log`](Self::first_log).
     pub fn feeds(&self) -> &[Feed] {
         &self.feeds
+    }
+
+    /// Where verdicts on the packets of log `log` go, for bursts of this writer: a burst of the one
+    /// before has another. `None` where none are given, or there is no such log.
+    pub fn verdicts(&self, log: u32) -> Option<&Arc<VerdictGiver>> {
+        self.verdicts.get(log.checked_sub(self.first_log())? as usize)
     }
 
     /// The connection to the writer that is read, or was read last.
@@ -251,9 +260,9 @@ impl Follower {
         }
         self.looked = Instant::now();
         if let Some(next) = Attachment::open_next(&self.link, &self.attach)? {
-            let Attachment { readers: feeds, link } = next;
+            let Attachment { readers: feeds, verdicts, link } = next;
             self.past = self.sums();
-            (self.feeds, self.link) = (feeds, link);
+            (self.feeds, self.verdicts, self.link) = (feeds, verdicts, link);
             (self.turn, self.is_gone, self.phase) = (0, false, Phase::Reading);
         }
         Ok(())
