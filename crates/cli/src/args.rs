@@ -11,6 +11,7 @@ mod demo;
 mod doctor;
 mod extcap;
 mod generate;
+mod inline;
 mod lab;
 mod lab_report;
 mod lab_run;
