@@ -37,6 +37,18 @@ pub const FOLLOW: u32 = 0;
 /// burstline_options.restarts: the log is over with its writer.
 pub const NO_FOLLOW: u32 = 1;
 
+/// burstline_options.verdicts: the reader gives verdicts, and packets wait for them.
+pub const VERDICTS: u32 = 1;
+
+/// burstline_verdict(): the packet goes on as it is.
+pub const VERDICT_PASS: u32 = 1;
+/// burstline_verdict(): the packet ends here.
+pub const VERDICT_DROP: u32 = 2;
+/// burstline_verdict(): the packet ends here, and its sender is told.
+pub const VERDICT_REJECT: u32 = 4;
+/// burstline_verdict(): the packet goes on, and so do all later ones of its flow, unseen.
+pub const VERDICT_PASS_FLOW: u32 = 5;
+
 /// burstline_options.log: all logs of the name, in turn.
 pub const ALL_LOGS: u32 = u32::MAX;
 

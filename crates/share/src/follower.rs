@@ -31,6 +31,8 @@ const WAIT_EVERY: Duration = Duration::from_millis(50);
 const SLEEP_NS: u64 = 50_000_000;
 /// The longest sleep on one of several logs: the others do not wake.
 const SLEEP_IN_TURN_NS: u64 = 1_000_000;
+/// As above, where packets wait for verdicts.
+const SLEEP_BEFORE_VERDICTS_NS: u64 = 100_000;
 
 /// Where the reader stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -272,7 +274,13 @@ impl Follower {
     pub fn wait(&self, left_ns: u64) {
         match (self.phase, self.feeds.as_slice()) {
             (Phase::Reading, [feed]) => feed.wait(left_ns.min(SLEEP_NS)),
-            (Phase::Reading, feeds) => feeds[self.turn].wait(left_ns.min(SLEEP_IN_TURN_NS)),
+            (Phase::Reading, feeds) => {
+                let turn_ns = match self.attach.gives_verdicts {
+                    true => SLEEP_BEFORE_VERDICTS_NS,
+                    false => SLEEP_IN_TURN_NS,
+                };
+                feeds[self.turn].wait(left_ns.min(turn_ns));
+            }
             _ => thread::sleep(WAIT_EVERY.min(Duration::from_nanos(left_ns))),
         }
     }
