@@ -147,7 +147,7 @@ fn other_bytes_go_on_in_a_packets_place() {
     bounce.feed(0, 10);
     let (code, report) = bounce.end();
     assert_eq!((code, sum(&report, "replaced")), (Some(0), PACKETS), "{report}");
-    workers.map(Worker::end);
+    let _given = workers.map(Worker::end);
     verified(&bounce.out, PACKETS);
 }
 

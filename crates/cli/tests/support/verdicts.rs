@@ -75,7 +75,8 @@ impl Drop for Worker {
     }
 }
 
-/// What a started reader does: `pass`, `flow`, `reject`, `late`, `mad`, `drop:K` (each packet whose
+/// What a started reader does: `pass`, `pass-on` (also those of the next bounce), `flow`, `reject`
+/// (IPv4 packets), `late`, `mad`, `drop:K` (each packet whose
 /// number is a multiple of K), `replace:SUFFIX`, `stall:N` (after N verdicts it gives none).
 pub(crate) fn run() {
     let text = env::var(WORKER).expect("started by a test");
@@ -86,7 +87,7 @@ pub(crate) fn run() {
     if what == "mad" {
         return scribble(name, &config);
     }
-    let mut follower = Follower::open(name, &config, false).unwrap();
+    let mut follower = Follower::open(name, &config, what == "pass-on").unwrap();
     println!("say ready");
     let mut given = 0;
     loop {
@@ -108,9 +109,10 @@ fn decide(verdicts: &VerdictGiver, number: u64, packet: &[u8], what: &str, given
     let (word, argument) = what.split_once(':').unwrap_or((what, ""));
     let count = || argument.parse::<u64>().unwrap();
     let verdict = match word {
-        "pass" => Verdict::Pass,
+        "pass" | "pass-on" => Verdict::Pass,
         "flow" => Verdict::PassFlow,
-        "reject" => Verdict::Reject,
+        "reject" if packet.get(12..14) == Some(&[8, 0]) => Verdict::Reject,
+        "reject" => Verdict::Pass,
         "drop" if number.is_multiple_of(count()) => Verdict::Drop,
         "drop" => Verdict::Pass,
         "late" => {
