@@ -85,6 +85,31 @@
 #define BURSTLINE_NO_FOLLOW 1
 
 /**
+ * burstline_options.verdicts: the reader gives verdicts, and packets wait for them.
+ */
+#define BURSTLINE_VERDICTS 1
+
+/**
+ * burstline_verdict(): the packet goes on as it is.
+ */
+#define BURSTLINE_VERDICT_PASS 1
+
+/**
+ * burstline_verdict(): the packet ends here.
+ */
+#define BURSTLINE_VERDICT_DROP 2
+
+/**
+ * burstline_verdict(): the packet ends here, and its sender is told.
+ */
+#define BURSTLINE_VERDICT_REJECT 4
+
+/**
+ * burstline_verdict(): the packet goes on, and so do all later ones of its flow, unseen.
+ */
+#define BURSTLINE_VERDICT_PASS_FLOW 5
+
+/**
  * burstline_options.log: all logs of the name, in turn.
  */
 #define BURSTLINE_ALL_LOGS UINT32_MAX
@@ -225,9 +250,10 @@ struct burstline_options {
      */
     uint32_t log;
     /**
-     * 0.
+     * Whether the reader gives verdicts, to a publisher that waits for them (burstline bounce
+     * --inline): 0, or BURSTLINE_VERDICTS. One reader of a log can.
      */
-    uint32_t reserved;
+    uint32_t verdicts;
 };
 
 /**
@@ -443,6 +469,34 @@ burstline_status burstline_next(struct burstline_reader *reader,
  */
 burstline_status burstline_release(struct burstline_reader *reader,
                                    struct burstline_burst *burst);
+
+/**
+ * Gives packets [from, from + count) of a burst that is held a verdict: BURSTLINE_VERDICT_PASS, _DROP,
+ * _REJECT or _PASS_FLOW; packet 0 is the oldest. Other bytes for a packet are given by
+ * burstline_replace(). The reader was opened with BURSTLINE_VERDICTS.
+ *
+ * A packet that gets no verdict within the publisher's deadline goes on, or is lost, as the
+ * publisher was told. A verdict that comes later, or a second one, changes nothing. Any thread may
+ * do it at any time. Costs no system call; one call for many packets is the cheapest.
+ */
+burstline_status burstline_verdict(struct burstline_reader *reader,
+                                   const struct burstline_burst *burst,
+                                   uint32_t from,
+                                   uint32_t count,
+                                   uint32_t verdict);
+
+/**
+ * Has length bytes, from the link header on, go on in place of a packet of a burst that is held:
+ * the packet at index, where 0 is the oldest. length is in [14, 65535]. The bytes are copied.
+ *
+ * BURSTLINE_STATUS_NONE: replacements of older packets fill the room for them; nothing was given,
+ * and it may be tried again when those packets have left. The rest is as of burstline_verdict().
+ */
+burstline_status burstline_replace(struct burstline_reader *reader,
+                                   const struct burstline_burst *burst,
+                                   uint32_t index,
+                                   const uint8_t *bytes,
+                                   uint64_t length);
 
 /**
  * Says in *statistics what the reader has seen so far. statistics->size must be

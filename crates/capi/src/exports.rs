@@ -9,14 +9,21 @@
 use std::ffi::{CStr, c_char};
 use std::mem::size_of;
 use std::ptr;
+use std::slice;
 
+use burstline_log::{
+    REPLACEMENT_BYTES_MAX, REPLACEMENT_BYTES_MIN, Verdict, VerdictError, VerdictGiver,
+};
 use burstline_share::Next;
 
 use crate::border::{self, Fault, STOPS_PANICS, border};
 use crate::handles;
 use crate::options::{self, Wishes};
 use crate::reading::Reading;
-use crate::types::{ABI_VERSION, BurstView, Options, PortName, Reader, Statistics, Status};
+use crate::types::{
+    ABI_VERSION, BurstView, Options, PortName, Reader, Statistics, Status, VERDICT_DROP,
+    VERDICT_PASS, VERDICT_PASS_FLOW, VERDICT_REJECT,
+};
 
 /// The library's version, such as "0.1.0".
 #[unsafe(no_mangle)]
@@ -93,7 +100,7 @@ pub unsafe extern "C" fn burstline_next(
                 Next::Interrupted => return Err(Fault::closed()),
                 Next::WindowFull => return Err(reading.window_full()),
             };
-            let view = handle.lend(held, log, reading.epoch())?;
+            let view = handle.lend(held, log, reading.epoch(), reading.verdicts(log))?;
             // SAFETY: `burst` was checked and filled above, and is still C's to lend.
             unsafe { fill(burst, "burst", view)? };
             Ok(Status::Ok)
@@ -108,12 +115,79 @@ pub unsafe extern "C" fn burstline_release(reader: *mut Reader, burst: *mut Burs
     border(Status::ErrorPanic, || {
         handles::with(reader, |handle| {
             check(burst, "burst")?;
-            // SAFETY: what C owes us, and the check; any bits are such a struct.
-            let ticket = unsafe { ptr::addr_of!((*burst).ticket).read() };
+            // SAFETY: what C owes us, and the check.
+            let ticket = unsafe { ticket_of(burst)? };
             handle.release(ticket)?;
             // SAFETY: `burst` was checked above, and is C's to lend during the call.
             unsafe { fill(burst, "burst", BurstView::NONE)? };
             Ok(Status::Ok)
+        })
+    })
+}
+
+/// Gives packets [from, from + count) of a burst that is held a verdict: BURSTLINE_VERDICT_PASS, _DROP,
+/// _REJECT or _PASS_FLOW; packet 0 is the oldest. Other bytes for a packet are given by
+/// burstline_replace(). The reader was opened with BURSTLINE_VERDICTS.
+///
+/// A packet that gets no verdict within the publisher's deadline goes on, or is lost, as the
+/// publisher was told. A verdict that comes later, or a second one, changes nothing. Any thread may
+/// do it at any time. Costs no system call; one call for many packets is the cheapest.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn burstline_verdict(
+    reader: *mut Reader,
+    burst: *const BurstView,
+    from: u32,
+    count: u32,
+    verdict: u32,
+) -> Status {
+    border(Status::ErrorPanic, || {
+        handles::with(reader, |handle| {
+            // SAFETY: what C owes us; NULL and misalignment are checked.
+            let ticket = unsafe { ticket_of(burst)? };
+            let verdict = match verdict {
+                VERDICT_PASS => Verdict::Pass,
+                VERDICT_DROP => Verdict::Drop,
+                VERDICT_REJECT => Verdict::Reject,
+                VERDICT_PASS_FLOW => Verdict::PassFlow,
+                _ => {
+                    let text = format!("verdict is {verdict}, which is not one of its constants");
+                    return Err(Fault::argument(text));
+                }
+            };
+            handle.give(ticket, from, count, |verdicts, number| given(verdicts, number, verdict))
+        })
+    })
+}
+
+/// Has length bytes, from the link header on, go on in place of a packet of a burst that is held:
+/// the packet at index, where 0 is the oldest. length is in [14, 65535]. The bytes are copied.
+///
+/// BURSTLINE_STATUS_NONE: replacements of older packets fill the room for them; nothing was given,
+/// and it may be tried again when those packets have left. The rest is as of burstline_verdict().
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn burstline_replace(
+    reader: *mut Reader,
+    burst: *const BurstView,
+    index: u32,
+    bytes: *const u8,
+    length: u64,
+) -> Status {
+    border(Status::ErrorPanic, || {
+        handles::with(reader, |handle| {
+            check(bytes, "bytes")?;
+            // SAFETY: what C owes us; NULL and misalignment are checked.
+            let ticket = unsafe { ticket_of(burst)? };
+            let most = REPLACEMENT_BYTES_MAX as u64;
+            if !(REPLACEMENT_BYTES_MIN as u64..=most).contains(&length) {
+                let text = format!("length is {length}: it must be from 14 to {most}");
+                return Err(Fault::argument(text));
+            }
+            // SAFETY: C lends as many bytes as it says, which were checked to be few, during the
+            // call; NULL is checked.
+            let bytes = unsafe { slice::from_raw_parts(bytes, length as usize) };
+            handle.give(ticket, index, 1, |verdicts, number| {
+                given(verdicts, number, Verdict::Replace(bytes))
+            })
         })
     })
 }
@@ -230,6 +304,24 @@ impl BurstView {
         epoch: 0,
         ticket: 0,
     };
+}
+
+/// The ticket of a burst of C's.
+///
+/// # Safety
+/// `burst` is null, or misaligned, or may be read.
+unsafe fn ticket_of(burst: *const BurstView) -> Result<u64, Fault> {
+    check(burst, "burst")?;
+    // SAFETY: neither null nor misaligned, so it may be read; any bits are such a number.
+    Ok(unsafe { ptr::addr_of!((*burst).ticket).read() })
+}
+
+fn given(verdicts: &VerdictGiver, number: u64, verdict: Verdict<'_>) -> Result<Status, Fault> {
+    match verdicts.give(number, verdict) {
+        Ok(()) => Ok(Status::Ok),
+        Err(VerdictError::NoRoom { .. }) => Ok(Status::None),
+        Err(error) => Err(Fault::argument(error.to_string())),
+    }
 }
 
 fn check<T>(at: *const T, name: &str) -> Result<(), Fault> {

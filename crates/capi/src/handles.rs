@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
 
+use burstline_log::VerdictGiver;
 use burstline_share::Held;
 
 use crate::border::{self, Fault};
@@ -30,13 +31,24 @@ pub(crate) struct Handle {
 #[derive(Default)]
 struct Lent {
     /// By ticket, ascending.
-    bursts: VecDeque<(u64, Held)>,
+    bursts: VecDeque<(u64, LentBurst)>,
     is_closed: bool,
+}
+
+/// A burst that C holds, and where verdicts on it go.
+struct LentBurst {
+    held: Held,
+    verdicts: Option<Arc<VerdictGiver>>,
 }
 
 /// Locks, also after a panic: every change leaves the value whole.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn not_held() -> Fault {
+    let text = "this burst is not held: it was released, or comes from another reader";
+    Fault::new(Status::ErrorNotHeld, text)
 }
 
 /// A number that nobody has.
@@ -118,7 +130,13 @@ impl Handle {
     }
 
     /// Keeps a burst until it is released, and describes it.
-    pub(crate) fn lend(&self, held: Held, log: u32, epoch: u64) -> Result<BurstView, Fault> {
+    pub(crate) fn lend(
+        &self,
+        held: Held,
+        log: u32,
+        epoch: u64,
+        verdicts: Option<Arc<VerdictGiver>>,
+    ) -> Result<BurstView, Fault> {
         let mut lent = lock(&self.lent);
         if lent.is_closed {
             // Another thread has closed the reader meanwhile, and would not take this one back.
@@ -138,7 +156,7 @@ impl Handle {
             epoch,
             ticket,
         };
-        lent.bursts.push_back((ticket, held));
+        lent.bursts.push_back((ticket, LentBurst { held, verdicts }));
         Ok(view)
     }
 
@@ -148,8 +166,39 @@ impl Handle {
         let found = lent.bursts.binary_search_by_key(&ticket, |&(ticket, _)| ticket);
         let burst = found.ok().and_then(|index| lent.bursts.remove(index));
         drop(lent); // before the burst, which may be the last one of its writer's memory
-        let text = "this burst is not held: it was released, or comes from another reader";
-        burst.map(drop).ok_or_else(|| Fault::new(Status::ErrorNotHeld, text))
+        burst.map(drop).ok_or_else(not_held)
+    }
+
+    /// Gives verdicts on packets `[from, from + count)` of a burst that C holds.
+    pub(crate) fn give(
+        &self,
+        ticket: u64,
+        from: u32,
+        count: u32,
+        mut give: impl FnMut(&VerdictGiver, u64) -> Result<Status, Fault>,
+    ) -> Result<Status, Fault> {
+        let lent = lock(&self.lent);
+        let found = lent.bursts.binary_search_by_key(&ticket, |&(ticket, _)| ticket);
+        let Ok(index) = found else { return Err(not_held()) };
+        let LentBurst { held, verdicts } = &lent.bursts[index].1;
+        let Some(verdicts) = verdicts else {
+            let text = "the reader gives no verdicts: set options.verdicts to BURSTLINE_VERDICTS";
+            return Err(Fault::argument(text.to_owned()));
+        };
+        let burst = held.burst();
+        let (end, packets) = (u64::from(from) + u64::from(count), burst.len());
+        if count == 0 || end > packets as u64 {
+            let text = format!("packets [{from}, {end}) of a burst of {packets}");
+            return Err(Fault::argument(text));
+        }
+        let first = burst.first_packet();
+        for at in u64::from(from)..end {
+            match give(verdicts, first + at)? {
+                Status::Ok => {}
+                other => return Ok(other),
+            }
+        }
+        Ok(Status::Ok)
     }
 
     /// Whether another thread has closed it meanwhile.

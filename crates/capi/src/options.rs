@@ -9,7 +9,7 @@ use burstline_share::{AttachConfig, Trust};
 use crate::border::Fault;
 use crate::types::{
     ALL_LOGS, FOLLOW, FROM_NOW, FROM_OLDEST, LOSSLESS, LOSSY, NO_FOLLOW, Options, TRUST_ANYBODY,
-    TRUST_NOBODY, TRUST_OWN_USER,
+    TRUST_NOBODY, TRUST_OWN_USER, VERDICTS,
 };
 
 /// No version of the options is longer, in bytes; a larger `size` is a mistake.
@@ -54,15 +54,12 @@ pub(crate) unsafe fn read(options: *const Options) -> Result<Options, Fault> {
 impl Wishes {
     /// Checks each field.
     pub(crate) fn of(options: &Options) -> Result<Self, Fault> {
-        let Options { size: _, window, policy, start, trust, restarts, log, reserved } = *options;
+        let Options { size: _, window, policy, start, trust, restarts, log, verdicts } = *options;
         let window = (window as usize).max(1);
         if window > MAX_WINDOW {
             return Err(Fault::argument(format!(
                 "options.window is {window}: it must be from 1 to {MAX_WINDOW}"
             )));
-        }
-        if reserved != 0 {
-            return Err(Fault::argument(format!("options.reserved is {reserved}: it must be 0")));
         }
         let unknown = |field, value| {
             Fault::argument(format!(
@@ -93,8 +90,13 @@ impl Wishes {
             NO_FOLLOW => false,
             _ => return Err(unknown("restarts", restarts)),
         };
+        let gives_verdicts = match verdicts {
+            0 => false,
+            VERDICTS => true,
+            _ => return Err(unknown("verdicts", verdicts)),
+        };
         let log = (log != ALL_LOGS).then_some(log);
-        let attach = AttachConfig { policy, window, start, log, trust };
+        let attach = AttachConfig { policy, window, start, log, trust, gives_verdicts };
         Ok(Self { attach, is_following })
     }
 }
@@ -110,7 +112,7 @@ impl Default for Options {
             trust: TRUST_NOBODY,
             restarts: FOLLOW,
             log: ALL_LOGS,
-            reserved: 0,
+            verdicts: 0,
         }
     }
 }
@@ -154,7 +156,7 @@ mod tests {
             (Options { start: 2, ..fine }, "start is 2"),
             (Options { trust: 3, ..fine }, "trust is 3"),
             (Options { restarts: 2, ..fine }, "restarts is 2"),
-            (Options { reserved: 1, ..fine }, "reserved is 1"),
+            (Options { verdicts: 2, ..fine }, "verdicts is 2"),
         ] {
             let fault = Wishes::of(&wrong).unwrap_err();
             assert!(fault.text.contains(field), "{}", fault.text);

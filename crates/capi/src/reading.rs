@@ -1,5 +1,8 @@
 //! A reader as C sees it: errors are texts, and statistics are a struct of C's.
 
+use std::sync::Arc;
+
+use burstline_log::VerdictGiver;
 use burstline_share::{Feed, Follower, Next};
 
 use crate::border::Fault;
@@ -68,6 +71,11 @@ impl Reading {
             held: 0,
             is_waiting: u32::from(self.follower.is_waiting()),
         }
+    }
+
+    /// Where verdicts on bursts of log `log` go.
+    pub(crate) fn verdicts(&self, log: u32) -> Option<Arc<VerdictGiver>> {
+        self.follower.verdicts(log).cloned()
     }
 
     /// Which publisher of the name is read.

@@ -37,6 +37,18 @@ pub const FOLLOW: u32 = 0;
 /// burstline_options.restarts: the log is over with its writer.
 pub const NO_FOLLOW: u32 = 1;
 
+/// burstline_options.verdicts: the reader gives verdicts, and packets wait for them.
+pub const VERDICTS: u32 = 1;
+
+/// burstline_verdict(): the packet goes on as it is.
+pub const VERDICT_PASS: u32 = 1;
+/// burstline_verdict(): the packet ends here.
+pub const VERDICT_DROP: u32 = 2;
+/// burstline_verdict(): the packet ends here, and its sender is told.
+pub const VERDICT_REJECT: u32 = 4;
+/// burstline_verdict(): the packet goes on, and so do all later ones of its flow, unseen.
+pub const VERDICT_PASS_FLOW: u32 = 5;
+
 /// burstline_options.log: all logs of the name, in turn.
 pub const ALL_LOGS: u32 = u32::MAX;
 
@@ -105,8 +117,9 @@ pub struct Options {
     /// Which log of the name, from 0, or BURSTLINE_ALL_LOGS. A publisher that receives on several
     /// cores has a log for each.
     pub log: u32,
-    /// 0.
-    pub reserved: u32,
+    /// Whether the reader gives verdicts, to a publisher that waits for them (burstline bounce
+    /// --inline): 0, or BURSTLINE_VERDICTS. One reader of a log can.
+    pub verdicts: u32,
 }
 
 /// One packet's entry in the worklist: two words, read by the functions burstline_desc_*().

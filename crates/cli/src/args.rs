@@ -13,6 +13,7 @@ mod explain;
 mod extcap;
 mod format;
 mod generate;
+mod inline;
 mod lab;
 mod lab_report;
 mod lab_run;

@@ -4,6 +4,7 @@ pub(crate) mod archive;
 mod balance;
 mod bounce;
 pub(crate) mod doctor;
+mod inline;
 mod json;
 mod ledger;
 mod line;

@@ -32,7 +32,7 @@
 //! - B3: packets of one flow from one source are in their order in one log.
 
 mod elephants;
-mod links;
+pub(crate) mod links;
 mod policy;
 mod report;
 mod spread;

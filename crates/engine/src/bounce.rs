@@ -7,7 +7,7 @@
 //!
 //! Between two `xdp:` ports a packet stays in the frame it came in, between two `dpdk:` ports in
 //! its mbuf; between others it is lent by the source and copied by the sink. Which it is, and who
-//! copies, the report says.
+//! copies, the report says. With verdicts (`inline`) it waits in a log in between.
 //!
 //! Invariants:
 //! - N1: a crossing is run by one worker, which shares nothing with the others but the budget, the
@@ -19,6 +19,7 @@
 
 mod carry;
 pub(crate) mod given;
+mod inline;
 mod worker;
 
 use burstline_port::{
@@ -29,6 +30,9 @@ use burstline_sys::affinity;
 use crate::runtime::{self, Crew, Job, Post, Tally};
 use crate::{EngineError, PortReport, Report, Run, Threads};
 use carry::Carry;
+pub use inline::{
+    INLINE_WORKERS_MAX, Inline, InlineOptions, InlineReport, InlineWorker, open_inline,
+};
 use worker::{CrossingState, Worker};
 
 /// What came of a bounce.
@@ -40,6 +44,8 @@ pub struct Bounced {
     pub treatment: Treatment,
     /// Where the frames of each direction were at the end, if packets stayed in theirs.
     pub frames: Vec<Census>,
+    /// What became of packets that waited for verdicts, if they did.
+    pub inline: Option<InlineReport>,
 }
 
 /// Opens the way from one port to another, and with `is_both` also the way back. A packet socket
@@ -136,5 +142,5 @@ fn conclude(job: &Job<'_>, crew: Crew<Vec<CrossingState>, ()>) -> Bounced {
         report.timestamp.source = lane.crossing.info().timestamps.name().to_owned();
         report.errors.extend(lane.error);
     }
-    Bounced { report, treatment, frames }
+    Bounced { report, treatment, frames, inline: None }
 }

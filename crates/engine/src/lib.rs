@@ -82,7 +82,10 @@ pub use balance::{
     BalanceOptions, BalanceReport, Distribution, Elephant, GroupReport, LogHome, Mode, WORKERS_MAX,
     WorkerReport, balance, worker_of,
 };
-pub use bounce::{Bounced, bounce, open_bounce};
+pub use bounce::{
+    Bounced, INLINE_WORKERS_MAX, Inline, InlineOptions, InlineReport, InlineWorker, bounce,
+    open_bounce, open_inline,
+};
 pub use burstline_log::Policy;
 pub use capture::{FlightOptions, capture, capture_flight, merge};
 pub use count::{count, count_verified, run_to_completion};

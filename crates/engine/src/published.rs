@@ -63,7 +63,12 @@ impl Publication {
         publish.map(|config| Self::start(config, logs, &options.table)).transpose()
     }
 
-    fn start(config: &PublishConfig, logs: &[Log], table: &PortTable) -> Result<Self, ShareError> {
+    /// Publishes logs whose packets come from the interfaces of `table`.
+    pub(crate) fn start(
+        config: &PublishConfig,
+        logs: &[Log],
+        table: &PortTable,
+    ) -> Result<Self, ShareError> {
         let publisher = Publisher::start(config, logs.to_vec())?;
         let told = logs.to_vec();
         table.watch(move |number, entry| {

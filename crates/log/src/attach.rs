@@ -38,6 +38,8 @@ pub struct LogFiles<'a> {
     pub start: Start,
     /// The part that it takes; all if `None`.
     pub part: Option<Buckets>,
+    /// The column that it writes verdicts into, if it is to.
+    pub verdicts: Option<BorrowedFd<'a>>,
 }
 
 /// What a reader has received.
@@ -57,6 +59,9 @@ pub struct ReceivedFiles {
     pub start: Start,
     /// The part to take; all if `None`.
     pub part: Option<Buckets>,
+    /// The column to write verdicts into, if there is one: for [`Reader::verdicts`], before the
+    /// reader is attached.
+    pub verdicts: Option<OwnedFd>,
 }
 
 impl Reader {

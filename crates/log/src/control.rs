@@ -1,7 +1,7 @@
 //! The control memory: what the writer tells its readers, in a separate sealed region.
 //!
 //! ```text
-//! 0        header: magic, geometry | head | state | wake word | oldest | seat states
+//! 0        header: magic, geometry | head | state | wake word | oldest | settled | seat states
 //! 4096     names: a cache line for each of 256 ports
 //! 20480    directory: one word per sequence number modulo the directory's length
 //! ...      two cache lines per segment: watermark | base time, first packet number
@@ -37,7 +37,7 @@ pub const MAX_WINDOW: usize = 8;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"brstline");
 /// Raised whenever the layout of shared memory changes.
-const VERSION: u32 = 5;
+const VERSION: u32 = 6;
 const NAMES_AT: usize = 4096;
 const DIRECTORY_AT: usize = NAMES_AT + NAMES * size_of::<PortName>();
 const LINE_BYTES: usize = 64;
@@ -81,6 +81,8 @@ struct Header {
     state: Line<AtomicU32>,
     wake: Line<AtomicU32>,
     oldest: Line<AtomicU64>,
+    /// Packets whose verdicts are of no more use: see `verdict`.
+    settled: Line<AtomicU64>,
     seats: [AtomicU32; MAX_READERS],
 }
 
@@ -355,6 +357,11 @@ impl ControlView {
     /// lock of the seats; without the lock it is only a place from which to start looking.
     pub(crate) fn oldest(&self) -> &AtomicU64 {
         &self.header().oldest.0
+    }
+
+    /// Packets whose verdicts are of no more use: see `verdict`.
+    pub(crate) fn settled(&self) -> &AtomicU64 {
+        &self.header().settled.0
     }
 
     /// What the writer says of seat `index`, in `[0, MAX_READERS)`.

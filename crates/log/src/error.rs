@@ -59,6 +59,12 @@ pub enum AttachError {
     /// A seat serves one reader in its life.
     #[error("another reader has attached with these files: ask the publisher for a new seat")]
     Claimed,
+    /// Its publisher waits for no verdicts.
+    #[error("the log takes no verdicts: its publisher is no `bounce --inline`")]
+    NoVerdicts,
+    /// A packet has one verdict.
+    #[error("another reader gives verdicts on the log: end that one first")]
+    HasGiver,
     /// A window is a number of pins.
     #[error("a window of {asked} segments: must be 1 to {most}")]
     Window {

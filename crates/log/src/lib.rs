@@ -21,7 +21,8 @@
 //! - a segment that no pin names and that is not in the directory: the writer's;
 //! - the open segment above the published count: the writer's;
 //! - everything below a published count: nobody's; it is constant until all pins are gone;
-//! - a reader's page: the reader's; the writer reads it as it reads any hostile input.
+//! - a reader's page: the reader's; the writer reads it as it reads any hostile input. So is the
+//!   column of a reader that gives verdicts (`verdict`).
 //!
 //! Read on in this order: `desc`, `writer`, `reader`, `protocol` (the hand-over and its four
 //! edges, modelled in `tests/loom.rs`), `reuse` (which segment comes next), `log` (making one).
@@ -56,6 +57,8 @@ mod scratch;
 mod seat;
 mod select;
 mod untrusted;
+#[doc(hidden)]
+pub mod verdict;
 mod wake;
 #[doc(hidden)]
 pub mod watermark;
@@ -79,6 +82,10 @@ pub use reader::{GATHER_NS, HeldBurst, Reader, ReaderStatistics};
 pub use scratch::{SCRATCH_PACKETS, Scratch};
 pub use seat::Policy;
 pub use untrusted::{HeldCopy, UntrustedReader};
+pub use verdict::{
+    REPLACEMENT_BYTES_MAX, REPLACEMENT_BYTES_MIN, Replacement, Ruling, VERDICTS_WAITING_MAX,
+    Verdict, VerdictError, VerdictGiver, VerdictTaker,
+};
 pub use writer::{
     Adopted, Appended, Batch, BatchSlot, HandedOut, Meta, Room, Slot, Strand, Writer,
     WriterStatistics,

@@ -19,6 +19,7 @@ use crate::page::PAGE_BYTES;
 use crate::protocol::{Control, Payer, ReaderPage};
 use crate::reader::Reader;
 use crate::seat::{Policy, SEAT_DEMOTED, SEAT_FREE, SeatEntry, SeatHandle};
+use crate::verdict::Column;
 use crate::writer::Writer;
 
 /// The smallest segment, in bytes.
@@ -67,6 +68,10 @@ pub struct LogConfig {
     /// can each take a [part](Log::part): a 64th of each segment, 2 KiB of control memory for it,
     /// and some ten instructions of the writer a packet.
     pub has_buckets: bool,
+    /// Whether one reader may give verdicts on its packets, which a [`VerdictTaker`] takes.
+    ///
+    /// [`VerdictTaker`]: crate::VerdictTaker
+    pub takes_verdicts: bool,
 }
 
 impl Default for LogConfig {
@@ -86,6 +91,7 @@ impl Default for LogConfig {
             keep_ns: None,
             cycle_bytes: None,
             has_buckets: false,
+            takes_verdicts: false,
         }
     }
 }
@@ -216,6 +222,10 @@ pub(crate) struct Shared {
     /// The least age at which the writer had to give a kept segment up, in ns; `u64::MAX` while
     /// there was none. A figure for people: it carries no memory.
     pub(crate) shortest_ns: AtomicU64,
+    /// The column of the reader that gives verdicts, if there is one.
+    verdicts: Mutex<Option<Arc<Column>>>,
+    /// Raised with each change of `verdicts`, under their lock, as `version` is.
+    pub(crate) verdicts_version: AtomicU64,
 }
 
 impl Log {
@@ -241,9 +251,19 @@ impl Log {
         let payer = if barrier::register() { Payer::Sleeper } else { Payer::Time };
         let memory = Arc::new(Memory { control: view, packets: packets_at, payer, held });
         let seats = Mutex::new(Vec::new());
-        let [version, far_segments] = [0; 2].map(AtomicU64::new);
+        let [version, far_segments, verdicts_version] = [0; 3].map(AtomicU64::new);
+        let verdicts = Mutex::default();
         let shortest_ns = AtomicU64::new(u64::MAX);
-        let shared = Shared { memory, config, seats, version, far_segments, shortest_ns };
+        let shared = Shared {
+            memory,
+            config,
+            seats,
+            version,
+            far_segments,
+            shortest_ns,
+            verdicts,
+            verdicts_version,
+        };
         let shared = Arc::new(shared);
         let writer = Writer::new(Arc::clone(&shared));
         Ok((Self { shared, part: None }, writer))
@@ -271,7 +291,8 @@ impl Log {
     pub fn attach_remote(&self, config: ReaderConfig) -> Result<RemoteSeat, AttachError> {
         let entry = self.shared.take_seat(&config)?;
         let (shared, part) = (Arc::clone(&self.shared), self.part);
-        Ok(RemoteSeat { entry, start: config.start, part, shared, is_abandoned: false })
+        let (start, column) = (config.start, None);
+        Ok(RemoteSeat { entry, start, part, shared, column, is_abandoned: false })
     }
 
     /// Tells readers what port number `port` stands for: a link type (`LINKTYPE_...`) and a name,
@@ -331,6 +352,8 @@ pub struct RemoteSeat {
     start: Start,
     part: Option<Buckets>,
     shared: Arc<Shared>,
+    /// Where its reader gives verdicts, if it does.
+    column: Option<Arc<Column>>,
     is_abandoned: bool,
 }
 
@@ -367,6 +390,36 @@ impl RemoteSeat {
             window: self.entry.window,
             start: self.start,
             part: self.part,
+            verdicts: self.column.as_ref().map(|column| column.file()),
+        }
+    }
+
+    /// Lets its reader give verdicts, into a column that is among its [`files`](Self::files) from
+    /// now on.
+    ///
+    /// # Errors
+    /// [`AttachError::NoVerdicts`], or [`AttachError::HasGiver`] where another reader does.
+    pub fn take_verdicts(&mut self) -> Result<(), AttachError> {
+        if !self.shared.config.takes_verdicts {
+            return Err(AttachError::NoVerdicts);
+        }
+        // Made before the lock is taken, as a page is.
+        let column = Column::create(&self.shared)?;
+        let mut giver = self.shared.lock_verdicts();
+        if giver.is_some() {
+            return Err(AttachError::HasGiver);
+        }
+        *giver = Some(Arc::clone(&column));
+        self.shared.verdicts_version.fetch_add(1, Relaxed);
+        self.column = Some(column);
+        Ok(())
+    }
+
+    /// Nobody gives verdicts here any more.
+    fn end_verdicts(&mut self) {
+        if self.column.take().is_some() {
+            *self.shared.lock_verdicts() = None;
+            self.shared.verdicts_version.fetch_add(1, Relaxed);
         }
     }
 
@@ -400,12 +453,14 @@ impl RemoteSeat {
     /// lives, it holds nobody up any more, and its seat is never given out again.
     pub fn abandon(mut self) {
         self.entry.demote(&self.shared.memory.control);
+        self.end_verdicts();
         self.is_abandoned = true;
     }
 }
 
 impl Drop for RemoteSeat {
     fn drop(&mut self) {
+        self.end_verdicts();
         if !self.is_abandoned {
             self.shared.leave_seat(&self.entry);
         }
@@ -468,6 +523,16 @@ impl Shared {
         seats.push(Arc::clone(&entry));
         self.version.fetch_add(1, Relaxed);
         Ok(entry)
+    }
+
+    /// The column of the reader that gives verdicts now.
+    pub(crate) fn verdict_column(&self) -> Option<Arc<Column>> {
+        self.lock_verdicts().clone()
+    }
+
+    /// The publisher's own lock: taken when a reader comes or goes, and once after that.
+    fn lock_verdicts(&self) -> MutexGuard<'_, Option<Arc<Column>>> {
+        self.verdicts.lock().unwrap_or_else(PoisonError::into_inner) // one word
     }
 
     pub(crate) fn leave_seat(&self, entry: &Arc<SeatEntry>) {

@@ -22,7 +22,7 @@
 //! - U3: a call of [`next_burst`](UntrustedReader::next_burst) reads a bounded number of words.
 
 mod held;
-mod load;
+pub(crate) mod load;
 mod portion;
 
 use std::ptr::NonNull;
@@ -56,7 +56,7 @@ const MAX_NUMBER: u64 = u64::MAX >> 1;
 
 /// A reader of a log whose writer may break every rule.
 pub struct UntrustedReader {
-    reader: Reader,
+    pub(crate) reader: Reader,
     copy: Copied,
     pool: Arc<Pool>,
 }

@@ -5,6 +5,9 @@
 //! cannot fail proves nothing.
 #![cfg(loom)]
 
+#[path = "loom/verdicts.rs"]
+mod verdicts;
+
 use burstline_log::protocol::{self, Control, Entry, Payer, ReaderPage, Word32, Word64};
 use burstline_log::reuse::{Reuse, Seat, Standing};
 use burstline_log::watermark::Watermark;

@@ -75,7 +75,17 @@ fn inherited_reader() -> Reader {
     let [packets, control, page] = [0, 1, 2].map(|at| unsafe { OwnedFd::from_raw_fd(numbers[at]) });
     let (seat, window) = (numbers[3] as usize, numbers[4] as usize);
     let start = Start::Segment;
-    attach(ReceivedFiles { packets, control, page, seat, window, start, part: None }).unwrap()
+    attach(ReceivedFiles {
+        packets,
+        control,
+        page,
+        seat,
+        window,
+        start,
+        part: None,
+        verdicts: None,
+    })
+    .unwrap()
 }
 
 /// Checks every packet until the log ends.
@@ -194,6 +204,7 @@ fn received(files: LogFiles<'_>) -> ReceivedFiles {
         window: files.window,
         start: files.start,
         part: files.part,
+        verdicts: files.verdicts.map(own),
     }
 }
 

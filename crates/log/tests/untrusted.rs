@@ -55,6 +55,7 @@ fn received(files: LogFiles<'_>) -> ReceivedFiles {
         window: files.window,
         start: files.start,
         part: files.part,
+        verdicts: files.verdicts.map(own),
     }
 }
 
@@ -136,7 +137,8 @@ fn role_look_on() {
     // SAFETY: the parent left these three open for this process, and nobody else here owns them.
     let [packets, control, page] = [0, 1, 2].map(|at| unsafe { OwnedFd::from_raw_fd(numbers[at]) });
     let (seat, window, start) = (numbers[3] as usize, numbers[4] as usize, Start::Oldest);
-    let files = ReceivedFiles { packets, control, page, seat, window, start, part: None };
+    let files =
+        ReceivedFiles { packets, control, page, seat, window, start, part: None, verdicts: None };
     let mut reader = UntrustedReader::attach(files).unwrap();
     println!("attached");
     let (mut bursts, mut ended) = (0_u64, 0_u64);

@@ -118,6 +118,14 @@ losses! {
     StormLimited = "storm_limited", Drop, Host;
     /// It exceeded the meter of a rule.
     Metered = "metered", Drop, Host;
+    /// No verdict came for it within the deadline of --inline.
+    VerdictLate = "verdict_late", Drop, Host;
+    /// Nobody was there to give it a verdict, or nobody any more.
+    NoVerdict = "no_verdict", Drop, Host;
+    /// Too many packets waited for a verdict, and it was the oldest.
+    VerdictNoRoom = "verdict_no_room", Drop, Host;
+    /// Its verdict was none of the known ones, or its replacement out of bounds.
+    VerdictInvalid = "verdict_invalid", Drop, Host;
     /// The rule of --shed does not apply to its link type; its source ended there.
     Unjudged = "unjudged", Drop, Host;
     /// The reader was too slow, and the writer took the segment back.
@@ -158,6 +166,10 @@ losses! {
     CutOff = "cut_off", Choice, Nowhere;
     /// A rule dropped it: --shed, or a program's rule.
     Shed = "shed", Choice, Nowhere;
+    /// A reader's verdict dropped it.
+    DroppedByVerdict = "dropped_by_verdict", Choice, Nowhere;
+    /// A reader's verdict rejected it; its sender is told.
+    RejectedByVerdict = "rejected_by_verdict", Choice, Nowhere;
     /// Aged out before a trigger.
     Expired = "expired", Choice, Nowhere;
     /// It came after the last file that -W allows was full.
@@ -362,6 +374,8 @@ mod tests {
             Loss::NoDestination,
             Loss::CutOff,
             Loss::Shed,
+            Loss::DroppedByVerdict,
+            Loss::RejectedByVerdict,
             Loss::Expired,
             Loss::AfterLastFile,
             Loss::Unmapped

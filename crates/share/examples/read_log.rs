@@ -15,7 +15,7 @@ const WAIT_NS: u64 = 50_000_000;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let name = std::env::args().nth(1).unwrap_or_else(|| "numbers".to_owned());
-    let Attachment { mut readers, link } = Attachment::open(&name, &AttachConfig::default())?;
+    let Attachment { mut readers, link, .. } = Attachment::open(&name, &AttachConfig::default())?;
     println!("{} logs of epoch {}", readers.len(), link.epoch());
 
     let (mut packets, mut bytes) = (0_u64, 0_u64);

@@ -10,7 +10,9 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use burstline_log::{MAX_WINDOW, Policy, Reader, ReceivedFiles, Start, UntrustedReader};
+use burstline_log::{
+    MAX_WINDOW, Policy, Reader, ReceivedFiles, Start, UntrustedReader, VerdictGiver,
+};
 
 use crate::error::ShareError;
 use crate::feed::Feed;
@@ -33,12 +35,15 @@ pub struct AttachConfig {
     pub log: Option<u32>,
     /// Whose logs are read in place.
     pub trust: Trust,
+    /// Whether it gives verdicts on the packets, to a publisher that waits for them. One reader of
+    /// a log can.
+    pub gives_verdicts: bool,
 }
 
 impl Default for AttachConfig {
     fn default() -> Self {
         let (policy, start, trust) = (Policy::Lossy, Start::Now, Trust::NOBODY);
-        Self { policy, window: 1, start, log: None, trust }
+        Self { policy, window: 1, start, log: None, trust, gives_verdicts: false }
     }
 }
 
@@ -72,6 +77,7 @@ impl Offer {
             // More than a u32 is more than any publisher's most.
             window: u32::try_from(config.window).unwrap_or(u32::MAX),
             log: config.log,
+            gives_verdicts: config.gives_verdicts,
         }))?;
         let (mut logs, mut epoch) = (Vec::new(), 0);
         loop {
@@ -93,12 +99,22 @@ impl Offer {
             if window as usize > MAX_WINDOW {
                 return Err(call.broken("it gives a window larger than there can be"));
             }
+            let verdicts = if config.gives_verdicts { files.pop() } else { None };
             let Ok([packets, control, page]) = <[OwnedFd; 3]>::try_from(files) else {
-                return Err(call.broken("it does not pass three descriptors for a log"));
+                return Err(call.broken("it does not pass as many descriptors as a log has"));
             };
             epoch = welcome.epoch;
             let (seat, window, start) = (seat as usize, window as usize, config.start);
-            logs.push(ReceivedFiles { packets, control, page, seat, window, start, part });
+            logs.push(ReceivedFiles {
+                packets,
+                control,
+                page,
+                seat,
+                window,
+                start,
+                part,
+                verdicts,
+            });
             if index + 1 == count {
                 return Ok(Self { logs, link: call.hang_on(epoch), is_in_place });
             }
@@ -111,6 +127,8 @@ impl Offer {
 pub struct Attachment {
     /// One for each log. Each may go its own way: it keeps the seats taken as long as it lives.
     pub readers: Vec<Feed>,
+    /// For each reader where its verdicts go; none unless they were asked for.
+    pub verdicts: Vec<Arc<VerdictGiver>>,
     /// The connection.
     pub link: Arc<WriterLink>,
 }
@@ -132,16 +150,18 @@ impl Attachment {
             true => unsafe { Reader::attach(files) }.map(Feed::Trusting),
             false => UntrustedReader::attach(files).map(|reader| Feed::Wary(Box::new(reader))),
         };
-        let mut readers = Vec::with_capacity(logs.len());
-        for files in logs {
-            let reader = attach(files).map_err(|error| {
-                let path = link.path().to_owned();
-                ShareError::Attach { path, error }
-            })?;
+        let failed = |error| ShareError::Attach { path: link.path().to_owned(), error };
+        let (mut readers, mut verdicts) = (Vec::with_capacity(logs.len()), Vec::new());
+        for mut files in logs {
+            let column = files.verdicts.take();
+            let reader = attach(files).map_err(failed)?;
             reader.tie_to(link.socket());
+            if let Some(column) = column {
+                verdicts.push(Arc::new(reader.verdicts(column).map_err(failed)?));
+            }
             readers.push(reader);
         }
-        Ok(Self { readers, link: Arc::new(link) })
+        Ok(Self { readers, verdicts, link: Arc::new(link) })
     }
 
     /// Attaches to the next publisher at the place of `link`'s publisher. What is attached already

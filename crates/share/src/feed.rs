@@ -6,7 +6,8 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use burstline_log::{
-    Burst, Ending, HeldBurst, HeldCopy, Reader, ReaderStatistics, UntrustedReader,
+    AttachError, Burst, Ending, HeldBurst, HeldCopy, Reader, ReaderStatistics, UntrustedReader,
+    VerdictGiver,
 };
 
 /// A reader of either kind. Its functions are those of [`Reader`].
@@ -139,6 +140,11 @@ impl Feed {
     /// Keeps a socket open for as long as this, or a burst that it holds, lives.
     pub(crate) fn tie_to(&self, socket: Arc<OwnedFd>) {
         each!(self, reader => reader.tie_to(socket));
+    }
+
+    /// Gives verdicts into the column that came with its files.
+    pub(crate) fn verdicts(&self, column: OwnedFd) -> Result<VerdictGiver, AttachError> {
+        each!(self, reader => reader.verdicts(column))
     }
 
     /// Sleeps until there is news, or for `timeout_ns`.

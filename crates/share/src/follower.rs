@@ -21,7 +21,7 @@ use crate::error::ShareError;
 use crate::feed::{Feed, Held};
 use crate::link::WriterLink;
 use crate::sums::Sums;
-use burstline_log::{Ending, Start};
+use burstline_log::{Ending, Start, VerdictGiver};
 
 /// Between two looks whether the writer still lives.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
@@ -31,6 +31,8 @@ const WAIT_EVERY: Duration = Duration::from_millis(50);
 const SLEEP_NS: u64 = 50_000_000;
 /// The longest sleep on one of several logs: the others do not wake.
 const SLEEP_IN_TURN_NS: u64 = 1_000_000;
+/// As above, where packets wait for verdicts.
+const SLEEP_BEFORE_VERDICTS_NS: u64 = 100_000;
 
 /// Where the reader stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +69,8 @@ pub struct Follower {
     attach: AttachConfig,
     is_following: bool,
     feeds: Vec<Feed>,
+    /// By feed, where verdicts are given.
+    verdicts: Vec<Arc<VerdictGiver>>,
     link: Arc<WriterLink>,
     phase: Phase,
     /// The reader whose turn it is.
@@ -85,13 +89,14 @@ impl Follower {
     /// # Errors
     /// As for [`Attachment::open`].
     pub fn open(name: &str, attach: &AttachConfig, is_following: bool) -> Result<Self, ShareError> {
-        let Attachment { readers: feeds, link } = Attachment::open(name, attach)?;
+        let Attachment { readers: feeds, verdicts, link } = Attachment::open(name, attach)?;
         // What the next writer has written before it was found is wanted, too.
         let attach = AttachConfig { start: Start::Oldest, ..*attach };
         Ok(Self {
             attach,
             is_following,
             feeds,
+            verdicts,
             link,
             phase: Phase::Reading,
             turn: 0,
@@ -156,6 +161,12 @@ impl Follower {
     /// Readers of the writer's logs, the first one of log [`first_log`](Self::first_log).
     pub fn feeds(&self) -> &[Feed] {
         &self.feeds
+    }
+
+    /// Where verdicts on the packets of log `log` go, for bursts of this writer: a burst of the one
+    /// before has another. `None` where none are given, or there is no such log.
+    pub fn verdicts(&self, log: u32) -> Option<&Arc<VerdictGiver>> {
+        self.verdicts.get(log.checked_sub(self.first_log())? as usize)
     }
 
     /// The connection to the writer that is read, or was read last.
@@ -251,9 +262,9 @@ impl Follower {
         }
         self.looked = Instant::now();
         if let Some(next) = Attachment::open_next(&self.link, &self.attach)? {
-            let Attachment { readers: feeds, link } = next;
+            let Attachment { readers: feeds, verdicts, link } = next;
             self.past = self.sums();
-            (self.feeds, self.link) = (feeds, link);
+            (self.feeds, self.verdicts, self.link) = (feeds, verdicts, link);
             (self.turn, self.is_gone, self.phase) = (0, false, Phase::Reading);
         }
         Ok(())
@@ -263,7 +274,13 @@ impl Follower {
     pub fn wait(&self, left_ns: u64) {
         match (self.phase, self.feeds.as_slice()) {
             (Phase::Reading, [feed]) => feed.wait(left_ns.min(SLEEP_NS)),
-            (Phase::Reading, feeds) => feeds[self.turn].wait(left_ns.min(SLEEP_IN_TURN_NS)),
+            (Phase::Reading, feeds) => {
+                let turn_ns = match self.attach.gives_verdicts {
+                    true => SLEEP_BEFORE_VERDICTS_NS,
+                    false => SLEEP_IN_TURN_NS,
+                };
+                feeds[self.turn].wait(left_ns.min(turn_ns));
+            }
             _ => thread::sleep(WAIT_EVERY.min(Duration::from_nanos(left_ns))),
         }
     }

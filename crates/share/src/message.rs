@@ -4,7 +4,7 @@
 //! 0       8         10     12       16
 //! | magic | version | kind | 0      | fields of the kind ...
 //!
-//! client   Attach, Query          server   Welcome (a log each, with three descriptors) ...
+//! client   Attach, Query          server   Welcome (a log each, with 3 or 4 descriptors) ...
 //!                                          Refused: code, two numbers; the same in all versions
 //!                                          Publisher, Log ..., Readers ..., End
 //! ```
@@ -17,7 +17,7 @@ use crate::refusal::Refusal;
 use crate::status::{LogStatus, ReaderStatus};
 
 /// The version of what is said here; raised with every change of it.
-pub const PROTOCOL_VERSION: u16 = 2;
+pub const PROTOCOL_VERSION: u16 = 3;
 /// No message is longer, in bytes.
 pub const MESSAGE_BYTES_MAX: usize = 2048;
 
@@ -59,6 +59,8 @@ pub(crate) struct AttachRequest {
     pub(crate) window: u32,
     /// Which log; all if `None`.
     pub(crate) log: Option<u32>,
+    /// Whether it gives verdicts.
+    pub(crate) gives_verdicts: bool,
 }
 
 /// What a publisher answers.
@@ -72,7 +74,8 @@ pub(crate) enum Reply {
     End,
 }
 
-/// One log, with the descriptors of its packets, control memory and the reader's page.
+/// One log, with the descriptors of its packets, control memory and the reader's page, and of its
+/// column if it gives verdicts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Welcome {
     pub(crate) epoch: u64,
@@ -94,7 +97,9 @@ impl Request {
                 let mut bytes = header(ATTACH);
                 let policy = u8::from(request.policy == Policy::Lossless);
                 let start = start_code(request.start);
-                bytes.extend([policy, start, u8::from(request.is_untrusted), 0]);
+                let marks = [request.is_untrusted, request.gives_verdicts].map(u8::from);
+                bytes.extend([policy, start]);
+                bytes.extend(marks);
                 bytes.extend(request.window.to_le_bytes());
                 bytes.extend(request.log.unwrap_or(ALL_LOGS).to_le_bytes());
                 bytes.extend([0; 4]);
@@ -266,7 +271,7 @@ impl Fields<'_> {
     }
 
     fn attach(&mut self) -> Option<AttachRequest> {
-        let [policy, start, is_untrusted, _] = self.take()?;
+        let [policy, start, is_untrusted, gives_verdicts] = self.take()?;
         let (window, log) = (self.u32()?, self.u32()?);
         self.u32()?;
         let policy = match policy {
@@ -275,8 +280,9 @@ impl Fields<'_> {
             _ => return None,
         };
         let log = (log != ALL_LOGS).then_some(log);
-        let is_untrusted = is_untrusted != 0;
-        Some(AttachRequest { policy, start: start_of(start)?, is_untrusted, window, log })
+        let [is_untrusted, gives_verdicts] = [is_untrusted, gives_verdicts].map(|mark| mark != 0);
+        let start = start_of(start)?;
+        Some(AttachRequest { policy, start, is_untrusted, window, log, gives_verdicts })
     }
 
     fn welcome(&mut self) -> Option<Welcome> {

@@ -107,6 +107,14 @@ pub enum Refusal {
         /// How long the user has to wait.
         wait_s: u64,
     },
+    /// Nobody waits for verdicts on its packets.
+    #[error("it takes no verdicts: only bounce --inline does")]
+    NoVerdicts,
+    /// A log's packets have one verdict each.
+    #[error(
+        "another reader gives verdicts on the log: end it, or ask for another worker's, NAME@K"
+    )]
+    HasGiver,
     /// The other seats are for other users.
     #[error(
         "this user has {has} seats of a log and may have {most}; some are kept for others, its \
@@ -138,6 +146,8 @@ impl Refusal {
             Self::TooOften { uid, most } => (12, uid, most),
             Self::HeldUp { uid, wait_s } => (13, uid, wait_s),
             Self::UsersSeats { has, most } => (14, has, most),
+            Self::NoVerdicts => (15, 0, 0),
+            Self::HasGiver => (16, 0, 0),
         }
     }
 
@@ -158,6 +168,8 @@ impl Refusal {
             12 => Self::TooOften { uid: a, most: b },
             13 => Self::HeldUp { uid: a, wait_s: b },
             14 => Self::UsersSeats { has: a, most: b },
+            15 => Self::NoVerdicts,
+            16 => Self::HasGiver,
             _ => return None,
         })
     }
@@ -173,6 +185,8 @@ impl Refusal {
                 Self::Pool { windows: windows as u64, segments: segments as u64 }
             }
             AttachError::LosslessNotAllowed => Self::Lossless,
+            AttachError::NoVerdicts => Self::NoVerdicts,
+            AttachError::HasGiver => Self::HasGiver,
             AttachError::Memory(ref error) if error.is_out_of_descriptors() => {
                 Self::Descriptors { limit }
             }

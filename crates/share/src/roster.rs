@@ -159,9 +159,12 @@ impl Roster {
         };
         let (policy, window, start) = (request.policy, request.window as usize, request.start);
         let config = ReaderConfig { policy, window, start };
-        let seat = self.logs[number as usize].attach_remote(config);
         let limit = burstline_sys::limits::open_files().unwrap_or(0);
-        let seat = seat.map_err(|error| Refusal::of_log(&error, limit))?;
+        let refusal = |error| Refusal::of_log(&error, limit);
+        let mut seat = self.logs[number as usize].attach_remote(config).map_err(refusal)?;
+        if request.gives_verdicts {
+            seat.take_verdicts().map_err(refusal)?;
+        }
         if let Some(deadline_ns) = deadline_ns {
             seat.set_lossless_deadline_ns(deadline_ns);
         }

@@ -363,7 +363,9 @@ impl Client {
 
 fn pass(socket: &SeqPacket, welcome: Welcome, seat: &RemoteSeat) -> io::Result<()> {
     let files = seat.files();
-    socket.send(&Reply::Welcome(welcome).encode(), &[files.packets, files.control, files.page])
+    let mut passed = vec![files.packets, files.control, files.page];
+    passed.extend(files.verdicts);
+    socket.send(&Reply::Welcome(welcome).encode(), &passed)
 }
 
 /// Says no, if the other side hears it.

@@ -14,6 +14,7 @@
 //!   follow their flow.
 //! - `filter`: classic BPF programs, checked and run: is this packet wanted?
 //! - `grammar`: numbers, sizes, times and rates, as people type them; `link_address`: six bytes.
+//! - `answer`: what the sender of a rejected packet is told.
 //! - `checksum`: the Internet checksum, by parts; whether a packet's own hold.
 //! - `mark`: what a generated packet carries, so that its receiver can tell what became of it.
 //! - `rewrite`: other link addresses, VLAN and IP addresses, with checksums kept as they were.
@@ -28,6 +29,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod answer;
 pub mod checksum;
 pub mod ethernet;
 pub mod files;

@@ -113,6 +113,28 @@ fn a_killed_publisher_is_read_to_its_last_packet() {
     assert_eq!((said["writer_down"], said["epoch"]), (1, epoch + 1));
 }
 
+/// Every packet whose number is a multiple of 9 has the text in it.
+#[test]
+fn the_verdicts_are_those_that_the_publisher_takes() {
+    if is_without_tools() {
+        return;
+    }
+    let directory = Directory::new();
+    for link in [Link::Shared, Link::Static] {
+        let program = example("verdict", &directory, link);
+        let name = directory.name(&format!("{link:?}"));
+        let mut publisher = Talker::role("inline_publisher", &[&name, "9000"]);
+        publisher.hear("epoch");
+        let worker = start(&program, &[&name, "bad bytes"]);
+        let taken = publisher.hear("taken");
+        publisher.end();
+        assert_eq!(taken, "passed 8000 dropped 1000 other 0");
+        let text = worker.end();
+        let said = numbers(&text);
+        assert_eq!((said["passed"], said["dropped"], said["missed"]), (8000, 1000, 0), "{text}");
+    }
+}
+
 #[test]
 fn a_wrong_name_is_told() {
     if is_without_tools() {
@@ -141,7 +163,7 @@ fn the_examples_makefile_works() {
     }
     let directory = Directory::new();
     let sources = repository().join("examples/c");
-    for file in ["Makefile", "count.c", "walk.c"] {
+    for file in ["Makefile", "count.c", "verdict.c", "walk.c"] {
         std::fs::copy(sources.join(file), directory.path().join(file)).unwrap();
     }
     let path = library().libraries().join("pkgconfig");

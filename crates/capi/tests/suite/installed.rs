@@ -157,6 +157,8 @@ fn what_is_installed_is_what_was_promised() {
             "burstline_open",
             "burstline_port_name",
             "burstline_release",
+            "burstline_replace",
+            "burstline_verdict",
             "burstline_version",
         ]
     );

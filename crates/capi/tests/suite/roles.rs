@@ -3,7 +3,7 @@
 use std::env;
 use std::io::{self, BufRead};
 
-use burstline_log::Ending;
+use burstline_log::{Appended, Ending, Log, LogConfig, Meta, Ruling, VerdictTaker};
 use burstline_share::{LosslessReaders, PublishConfig, Publisher};
 
 use crate::common::{append, log, until};
@@ -33,4 +33,44 @@ fn publisher() {
     }
     wait();
     writers.into_iter().for_each(|writer| writer.finish(Ending::Final));
+}
+
+/// Publishes packets that wait for verdicts: every ninth has a text in it. Says what was decided.
+#[test]
+#[ignore = "another process of the tests"]
+fn inline_publisher() {
+    let arguments = env::var("ROLE_ARGUMENTS").expect("started by a test");
+    let (name, packets) = arguments.split_once('\n').unwrap();
+    let packets: u64 = packets.parse().unwrap();
+    let config = LogConfig { bytes: 8 << 20, takes_verdicts: true, ..LogConfig::default() };
+    let (log, mut writer) = Log::create(config).unwrap();
+    let mut taker = VerdictTaker::new(&log);
+    let publisher = Publisher::start(&PublishConfig::new(name), vec![log]).unwrap();
+    println!("say epoch {}", publisher.epoch());
+    let is_claimed = || publisher.readers().iter().any(|reader| reader.is_claimed);
+    until("a reader gives verdicts", || is_claimed() && (taker.has_changed() || taker.has_giver()));
+    let (mut passed, mut dropped, mut other) = (0, 0, 0);
+    for number in 0..packets {
+        let mut bytes = [0; 100];
+        if number % 9 == 0 {
+            bytes[50..59].copy_from_slice(b"bad bytes");
+        }
+        assert_eq!(writer.append(&bytes, &Meta::new(number, 100, 0)), Appended::Whole);
+        writer.publish();
+        if number % 100 == 99 {
+            for number in number - 99..=number {
+                until("a verdict", || taker.look(number).is_some());
+                let expected = if number % 9 == 0 { Ruling::Drop } else { Ruling::Pass };
+                match taker.look(number) {
+                    Some(Ruling::Pass) if expected == Ruling::Pass => passed += 1,
+                    Some(Ruling::Drop) if expected == Ruling::Drop => dropped += 1,
+                    _ => other += 1,
+                }
+            }
+            taker.settle(number + 1);
+        }
+    }
+    println!("say taken passed {passed} dropped {dropped} other {other}");
+    wait();
+    writer.finish(Ending::Final);
 }

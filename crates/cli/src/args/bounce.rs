@@ -1,9 +1,11 @@
 //! `burstline bounce`.
 
+use burstline_engine::InlineOptions;
 use burstline_port::{Address, Filter, Rewrite, Touch};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
+use super::inline::inline;
 use super::{JobArgs, PORT_HINT, values};
 
 const EXAMPLES: &str = "\
@@ -17,6 +19,8 @@ Examples:
   burstline bounce xdp:eth1 xdp:eth2 --rewrite 02:00:00:00:00:01,02:00:00:00:00:02
   burstline bounce eth1 xdp:eth2                  the sink copies, as with all other ports
   burstline bounce trace.pcap null: --touch headers
+  burstline bounce eth1 eth2 --both --inline ips              a program decides on each packet
+  burstline bounce eth1 eth2 --both --inline 'ips?workers=2&open&deadline=5ms'
 
 --touch none is what `dpdk-testpmd --forward-mode=io` does, --rewrite SOURCE,DESTINATION its `mac`,
 --rewrite swap its `macswap`.";
@@ -57,6 +61,13 @@ pub(crate) struct BounceArgs {
     /// `passed`. Forms as for count --filter
     #[arg(long, value_name = "EXPR", value_parser = values::filter)]
     pub(crate) only: Option<Filter>,
+
+    /// Publish the packets as NAME, and send each only after a reader's verdict: pass, drop, replace,
+    /// reject, or pass its flow. workers=N: as many readers share the flows, each as NAME@K. A packet
+    /// whose verdict is not there within deadline=TIME goes on (open) or is lost by name (closed).
+    /// mode=, owner= and group= as for capture --publish
+    #[arg(long, value_name = "NAME[?workers=N&open|closed&deadline=2ms]", value_parser = inline)]
+    pub(crate) inline: Option<InlineOptions>,
 
     /// Let xdp: take packets from an interface that the host uses
     #[arg(long)]

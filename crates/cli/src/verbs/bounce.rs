@@ -2,8 +2,9 @@
 
 use std::process::ExitCode;
 use std::slice;
+use std::sync::atomic::Ordering::Relaxed;
 
-use burstline_engine::{Progress, Report, Workers, open_bounce};
+use burstline_engine::{Progress, Report, Workers, open_bounce, open_inline};
 use burstline_port::{OpenOptions, Treatment};
 
 use crate::args::BounceArgs;
@@ -33,7 +34,14 @@ pub(crate) fn bounce(args: &BounceArgs) -> Result<ExitCode, Failure> {
         rewrite: args.rewrite.unwrap_or_default(),
         ..Treatment::default()
     };
-    let crossings = open_bounce(ends, args.both, &treatment, &ports)?;
+    let (crossings, inline) = match &args.inline {
+        None => (open_bounce(ends, args.both, &treatment, &ports)?, None),
+        Some(inline) => {
+            check_inline(args)?;
+            let opened = open_inline(ends, args.both, &treatment, &ports, inline)?;
+            (opened.0, Some(opened.1))
+        }
+    };
     common.warn(crossings.iter().map(|crossing| crossing.account()));
     if ends.iter().any(|end| end.leads_to_interface()) {
         let ways = if args.both { ", both ways" } else { "" };
@@ -49,6 +57,21 @@ pub(crate) fn bounce(args: &BounceArgs) -> Result<ExitCode, Failure> {
         Ok(Report::default())
     })?;
     let Some(mut bounced) = done else { return Err(Failure::new("nothing was bounced")) };
-    let report = std::mem::take(&mut bounced.report);
+    let mut report = std::mem::take(&mut bounced.report);
+    let is_stopped = stop.load(Relaxed) || !report.errors.is_empty(); // a wish, carries no memory
+    bounced.inline = inline.map(|inline| inline.end(is_stopped, &mut report));
     job::conclude(&view.with_bounced(bounced), &report, &common.demands())
+}
+
+/// A packet that waits is copied: its port gives up the frame. A port that takes queues for itself
+/// cannot be opened for both ways without frames in common.
+fn check_inline(args: &BounceArgs) -> Result<(), Failure> {
+    let takes_away = [&args.from, &args.to].into_iter().find(|end| end.takes_away());
+    match takes_away {
+        Some(end) if args.both => Err(Failure::usage(format!(
+            "{end}: with --inline and --both a port must receive and send by two sockets, and an \
+             xdp: port has one for a queue: use the interface's name alone, or one way"
+        ))),
+        _ => Ok(()),
+    }
 }

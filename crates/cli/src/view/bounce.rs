@@ -7,6 +7,7 @@ use burstline_port::{Rewrite, Touch};
 use burstline_wire::link_address;
 use serde_json::{Value, json};
 
+use super::inline;
 use crate::words::{count_text, packets_text};
 
 /// As text; if `is_whole`, with where all frames are, also if none is missing.
@@ -23,6 +24,9 @@ pub(super) fn text(text: &mut String, bounced: &Bounced, is_whole: bool) {
             writeln!(text, "touched  all of {packets}, their bytes' sum {:#x}", found.sum)
         }
     };
+    if let Some(inline) = &bounced.inline {
+        inline::text(text, inline, is_whole);
+    }
     for census in bounced.frames.iter().filter(|census| is_whole || census.elsewhere() != 0) {
         let elsewhere = match census.elsewhere() {
             0 => "all accounted for".to_owned(),
@@ -55,6 +59,7 @@ pub(super) fn json(bounced: &Bounced) -> Value {
         "rewrite": rewrite(treatment.rewrite),
         "touched": { "packets": found.packets, "ip": found.ip, "sum": found.sum },
         "frames": frames.collect::<Vec<_>>(),
+        "inline": bounced.inline.as_ref().map(inline::json),
     })
 }
 

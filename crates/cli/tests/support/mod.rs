@@ -6,6 +6,7 @@ pub(crate) mod endless;
 pub(crate) mod live;
 pub(crate) mod sharing;
 pub(crate) mod talk;
+pub(crate) mod verdicts;
 pub(crate) mod virtual_port;
 
 use std::fs;

@@ -14,14 +14,14 @@ use crate::runtime::Tally;
 /// Source and sink of one direction.
 pub(super) struct Carry {
     info: PortInfo,
-    source: Box<dyn Source>,
-    sink: Box<dyn Sink>,
-    scratch: Scratch,
-    way: Way,
+    pub(super) source: Box<dyn Source>,
+    pub(super) sink: Box<dyn Sink>,
+    pub(super) scratch: Scratch,
+    pub(super) way: Way,
 }
 
 /// What happens between the two.
-struct Way {
+pub(super) struct Way {
     treatment: Treatment,
     rewritten: Rewritten,
     given: Given,
@@ -67,7 +67,7 @@ impl Carry {
 
 impl Way {
     /// Hands a burst to the sink.
-    fn pass(&mut self, burst: &Burst<'_>, sink: &mut dyn Sink) -> Result<(), PortError> {
+    pub(super) fn pass(&mut self, burst: &Burst<'_>, sink: &mut dyn Sink) -> Result<(), PortError> {
         if self.treatment.writes_nothing() {
             burst.packets().for_each(|packet| self.treatment.read(packet.bytes()));
             return self.given.transmit(burst, sink);

@@ -11,6 +11,7 @@ use burstline_lab::instructions::OPTION;
 use burstline_lab::options::{Options, USAGE};
 use burstline_lab::record::Record;
 use burstline_lab::reports;
+use burstline_lab::sharing::giver::{self, GIVER_OPTION};
 use burstline_lab::sharing::{READER_OPTION, reader};
 use burstline_lab::threads::Cores;
 use serde_json::json;
@@ -24,6 +25,7 @@ fn main() -> ExitCode {
     }
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let helped = match words[..] {
+        [GIVER_OPTION, ..] => Some(giver::serve(&arguments[1..])),
         [READER_OPTION, ..] => Some(reader::serve(&arguments[1..])),
         [OPTION, piece, rounds] => Some(figures::do_rounds(piece, rounds.parse().unwrap_or(0))),
         _ => None,

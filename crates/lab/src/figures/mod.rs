@@ -6,6 +6,7 @@ mod entry;
 mod hash;
 mod idle;
 mod inject;
+mod inline;
 mod instrumentation;
 mod kept_up;
 mod latency;
@@ -82,6 +83,7 @@ impl Entry {
             "pacing" => pacing::measure(context),
             "pacing-xdp" => pacing::measure_xdp(context),
             "inject-64" => inject::measure(context),
+            "inline-cost" => inline::measure(context),
             "instrumentation-xdp-64" => instrumentation::live(context),
             "instrumentation-memory-64" => instrumentation::in_memory(context),
             "startup-loss-adaptive" => startup::measure(context, "adaptive"),

@@ -10,6 +10,7 @@
 //! A run starts when every reader has been told; the packets themselves go by nobody else's memory
 //! but the log's. Between runs a reader is blocked in read(2) and takes no time from anybody.
 
+pub mod giver;
 pub mod reader;
 
 use std::env;

@@ -83,7 +83,7 @@ fn read_until(
     until: u64,
     packets: u64,
 ) -> Result<Account, String> {
-    let Attachment { readers, link } = attachment;
+    let Attachment { readers, link, .. } = attachment;
     let [reader] = &mut readers[..] else { return Err("more than one log".to_owned()) };
     let (before, mut sum, mut looks) = (reader.statistics(), 0_u64, 0);
     let seen = |reader: &Feed| reader.statistics().delivered + reader.statistics().missed;

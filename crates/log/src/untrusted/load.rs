@@ -32,7 +32,7 @@ const STEP_BYTES: usize = 128;
 /// written by other processes or atomically, or not at all. `to` may be uninitialized; it is this
 /// process's own, valid for writes of `words` words, and nobody else's while this runs.
 #[inline]
-pub(super) unsafe fn copy(from: NonNull<u8>, to: *mut u64, words: usize) {
+pub(crate) unsafe fn copy(from: NonNull<u8>, to: *mut u64, words: usize) {
     // SAFETY: the caller's promise, handed on.
     let done = unsafe { copy_steps(from, to, words) };
     for index in done..words {

@@ -78,9 +78,10 @@ impl Name {
             start: settings.start,
             log: settings.log,
             trust: settings.trust,
+            gives_verdicts: false,
         };
         let until = Instant::now() + settings.wait;
-        let Attachment { readers: feeds, link } = loop {
+        let Attachment { readers: feeds, link, .. } = loop {
             match Attachment::open(&settings.name, &config) {
                 Err(ShareError::Absent { .. }) if Instant::now() < until && !is_set(stop) => {
                     thread::sleep(LOOK_EVERY.min(until.saturating_duration_since(Instant::now())));
@@ -152,7 +153,7 @@ impl Now {
 
     /// Keeps the readers of another writer until they are fetched.
     fn meet(&mut self, next: Attachment) {
-        let Attachment { readers: feeds, link } = next;
+        let Attachment { readers: feeds, link, .. } = next;
         (self.link, self.logs) = (link, feeds.len());
         let unread_logs = feeds.len().saturating_sub(self.readers.len());
         for (kept, feed) in self.readers.iter_mut().zip(feeds) {

@@ -6,13 +6,14 @@ fn attach_request() -> impl Strategy<Value = AttachRequest> {
     let policy = prop_oneof![Just(Policy::Lossy), Just(Policy::Lossless)];
     let start = prop_oneof![Just(Start::Now), Just(Start::Segment)];
     let log = prop_oneof![Just(None), (0..u32::MAX).prop_map(Some)];
-    (policy, start, any::<bool>(), any::<u32>(), log).prop_map(
-        |(policy, start, is_untrusted, window, log)| AttachRequest {
+    (policy, start, any::<[bool; 2]>(), any::<u32>(), log).prop_map(
+        |(policy, start, [is_untrusted, gives_verdicts], window, log)| AttachRequest {
             policy,
             start,
             is_untrusted,
             window,
             log,
+            gives_verdicts,
         },
     )
 }

@@ -191,7 +191,7 @@ fn follow(name: &str, attached: &AtomicU64) -> Vec<Epoch> {
             next = Attachment::open(name, &config).ok();
             next.is_some()
         });
-        let Attachment { mut readers, link } = next.take().unwrap();
+        let Attachment { mut readers, link, .. } = next.take().unwrap();
         let (reader, mut follower) = (&mut readers[0], Follower::default());
         loop {
             let is_gone = link.is_gone();

@@ -112,7 +112,7 @@ fn who_looks_for_the_next_writer_takes_no_seat_with_one_that_has_ended() {
     let config = PublishConfig::new(directory.name("tap"));
     let attach = AttachConfig::default();
     let (publisher, log, writer) = publish(&config);
-    let Attachment { readers, link } = Attachment::open(&config.name, &attach).unwrap();
+    let Attachment { readers, link, .. } = Attachment::open(&config.name, &attach).unwrap();
     drop(writer);
     let look = || Attachment::open_next(&link, &attach).unwrap();
     assert!(look().is_none(), "it is there still");

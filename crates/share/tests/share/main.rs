@@ -11,4 +11,5 @@ mod places;
 mod quotas;
 mod roles;
 mod servers;
+mod verdicts;
 mod wire;

@@ -152,3 +152,13 @@ fn places() {
     };
     if arguments[1] == "nobody" { as_nobody(&[], work) } else { work() }
 }
+
+/// Gives verdicts, or could, until the test ends it.
+#[test]
+#[ignore = "another process of the tests"]
+fn verdict_giver() {
+    let config = AttachConfig { gives_verdicts: true, ..AttachConfig::default() };
+    let _attachment = Attachment::open(&arguments()[0], &config).expect("attaches");
+    println!("say giving 0");
+    wait();
+}

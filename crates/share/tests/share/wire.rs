@@ -17,9 +17,9 @@ pub(crate) const READERS: u16 = 7;
 pub(crate) const END: u16 = 8;
 
 /// The version that is spoken.
-pub(crate) const VERSION: u16 = 2;
+pub(crate) const VERSION: u16 = 3;
 /// Another one.
-pub(crate) const OTHER: u16 = 3;
+pub(crate) const OTHER: u16 = 2;
 
 pub(crate) fn header(version: u16, kind: u16) -> Vec<u8> {
     let mut bytes = b"brstshar".to_vec();

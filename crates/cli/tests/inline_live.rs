@@ -1,0 +1,166 @@
+//! `burstline bounce --both --inline` between network namespaces, with real programs at both ends.
+//!
+//! ```text
+//!   client                     middle                      server
+//!   v0 10.77.0.1 ============ v1  bounce  w1 ============ w0 10.77.0.2
+//!                                 |    ^
+//!                           logs 0 and 1: workers, which are this test program once more
+//! ```
+//!
+//! Needs root, or `unshare -Urn`; without, each test says that it was skipped.
+
+mod support;
+
+use std::fs;
+
+use burstline_skip::{skip, test_name};
+use burstline_testbed::{Bed, FAR, FAR_ADDRESS, Host, NEAR, serve_bytes};
+use serde_json::Value;
+use support::live::{Live, wait_until};
+use support::verdicts::{self, Worker};
+use support::{Directory, is_root, other};
+
+const DOWNLOAD_BYTES: usize = 3_000_000;
+
+/// The role of [`Worker`]s.
+#[test]
+#[ignore = "another process of the tests"]
+fn worker() {
+    verdicts::run();
+}
+
+/// Two cables with the middle between them.
+struct Line {
+    bed: Bed,
+    server: Host,
+    directory: Directory,
+}
+
+impl Line {
+    fn or_skip() -> Option<Self> {
+        if !is_root()
+            || ["ethtool", "curl"].iter().any(|name| other(name, &["--version"]).is_none())
+        {
+            skip(test_name(), "needs root, ethtool and curl");
+            return None;
+        }
+        let bed = Bed::or_skip(&test_name())?;
+        let server = Host::new().unwrap();
+        bed.connect("w0", "w1", 1500).unwrap();
+        let namespace = server.thread_id().to_string();
+        bed.near.command("ip", &["link", "set", "w0", "netns", &namespace]).unwrap();
+        bed.far.command("ip", &["address", "flush", "dev", FAR]).unwrap();
+        let ip = |line: &str| server.command("ip", &line.split(' ').collect::<Vec<_>>()).unwrap();
+        ip("link set w0 address 02:42:55:00:00:09");
+        ip("link set w0 up");
+        ip(&format!("address add {FAR_ADDRESS}/24 dev w0"));
+        // Nothing on the way adds checksums that the sender left to a device.
+        for (host, interface) in [(&bed.near, NEAR), (&server, "w0")] {
+            host.command("ethtool", &["-K", interface, "tx", "off"]).unwrap();
+        }
+        Some(Self { bed, server, directory: Directory::new("inline-live") })
+    }
+
+    /// Starts a bounce both ways, with a worker for each direction that does `what`.
+    fn start(&self, query: &str, what: &str) -> (Live, [Worker; 2]) {
+        let live = self.start_bounce(query);
+        (live, [0, 1].map(|log| self.worker(log, what)))
+    }
+
+    fn start_bounce(&self, query: &str) -> Live {
+        let line = format!("bounce {FAR} w1 --both --inline '{}?{query}'", self.name());
+        Live::start(&self.bed, &self.directory, &line)
+    }
+
+    fn worker(&self, log: u32, what: &str) -> Worker {
+        Worker::start(&self.directory.0, "worker", &self.name(), log, what)
+    }
+
+    fn name(&self) -> String {
+        self.directory.file("ips")
+    }
+
+    /// What a shell says to this at the client's.
+    fn client(&self, line: &str) -> String {
+        self.bed.near.command("sh", &["-c", &format!("{line} 2>&1 || true")]).unwrap()
+    }
+}
+
+fn end(live: Live) -> Value {
+    live.interrupt();
+    let (is_success, report) = live.end();
+    assert!(is_success, "{report}");
+    assert_eq!(report["total"]["unaccounted"], 0, "{report}");
+    report
+}
+
+fn sum(report: &Value, key: &str) -> u64 {
+    let workers = report["bounce"]["inline"]["workers"].as_array().unwrap();
+    workers.iter().map(|worker| worker[key].as_u64().unwrap()).sum()
+}
+
+#[test]
+fn a_stream_survives_its_workers_death_where_the_bounce_is_open() {
+    let Some(line) = Line::or_skip() else { return };
+    let (live, [there, back]) = line.start("open&deadline=50ms", "pass");
+    let server = serve_bytes(&line.server, FAR_ADDRESS, DOWNLOAD_BYTES).unwrap();
+    let (file, url) = (line.directory.file("download"), format!("http://{server}/"));
+    let arguments = ["-sS", "--limit-rate", "1M", "-o", &file, &url];
+    let curl = line.bed.near.start("curl", &arguments, &[]).unwrap();
+    let arrived = || fs::metadata(&file).map_or(0, |found| found.len() as usize);
+    wait_until("bytes have come", || arrived() > 0);
+    back.kill();
+    let before = arrived();
+    assert!(before < DOWNLOAD_BYTES, "it is still under way");
+    wait_until("it goes on without a worker", || arrived() > before);
+    there.kill();
+    let (is_success, text) = curl.finish().unwrap();
+    assert!(is_success, "{text}");
+    assert_eq!(arrived(), DOWNLOAD_BYTES);
+    // A new connection has nobody who looks at it, and one later has somebody again.
+    let worker = line.worker(0, "pass");
+    let ping = line.client(&format!("ping -c 3 -i 0.1 -W 5 {FAR_ADDRESS}"));
+    assert!(ping.contains("3 received"), "{ping}");
+    let report = end(live);
+    worker.kill();
+    assert!(sum(&report, "passed") > 0 && sum(&report, "no_verdict") > 0, "{report}");
+    assert_eq!(report["total"]["lost"]["no_verdict"], Value::Null, "{report}");
+}
+
+#[test]
+fn who_is_rejected_is_told() {
+    let Some(line) = Line::or_skip() else { return };
+    let (live, workers) = line.start("deadline=1s", "reject");
+    let server = serve_bytes(&line.server, FAR_ADDRESS, 10).unwrap();
+    let refused = line.client(&format!("curl -sS -m 20 http://{server}/"));
+    assert!(refused.contains("(7)"), "by a reset, and not by a timeout: {refused}");
+    let ping = line.client(&format!("ping -c 1 -W 20 {FAR_ADDRESS}"));
+    let is_told = ["filtered", "Prohibited", "prohibited"].iter().any(|word| ping.contains(word));
+    assert!(is_told && ping.contains("0 received"), "{ping}");
+    let report = end(live);
+    drop(workers);
+    let rejected = &report["total"]["lost"]["rejected_by_verdict"];
+    assert_eq!(rejected, &Value::from(sum(&report, "rejected")), "{report}");
+    assert!(report["bounce"]["inline"]["answers"].as_u64().unwrap() >= 2, "{report}");
+}
+
+#[test]
+fn workers_go_on_with_the_next_bounce() {
+    let Some(line) = Line::or_skip() else { return };
+    // Closed: what passes was passed by a verdict.
+    let (mut live, workers) = line.start("workers=1&deadline=1s", "pass-on");
+    let ping = || line.client(&format!("ping -c 3 -i 0.1 -W 5 {FAR_ADDRESS}"));
+    assert!(ping().contains("3 received"));
+    live.program.kill();
+    drop(live);
+    assert!(ping().contains("0 received"), "nothing forwards");
+    let live = line.start_bounce("workers=1&deadline=1s");
+    wait_until("its workers have come", || {
+        let said = line.client(&format!("{} doctor logs {} --json", support::PROGRAM, line.name()));
+        said.matches("\"claimed\":true").count() == 2 || ping().contains("3 received")
+    });
+    assert!(ping().contains("3 received"));
+    let report = end(live);
+    assert!(sum(&report, "passed") > 0, "{report}");
+    drop(workers);
+}

@@ -1,0 +1,155 @@
+//! What becomes of a packet whose fate is decided: it goes to the sink, or is lost by name.
+
+use std::ops::Range;
+
+use burstline_log::{Burst, Meta, Replacement, Ruling, Scratch, VerdictTaker};
+use burstline_port::{Loss, Losses, PortError, Sink};
+
+use super::answers::Answers;
+use super::report::InlineWorker;
+use crate::bounce::carry::Way;
+
+/// Why a packet has no verdict that counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cause {
+    Late,
+    NoVerdict,
+    NoRoom,
+    Invalid,
+}
+
+/// What is decided of a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    Pass,
+    /// With its flow, to which others belong.
+    PassFlow,
+    Drop,
+    Replace(Replacement),
+    Reject,
+    Fail(Cause),
+}
+
+impl From<Ruling> for Fate {
+    fn from(ruling: Ruling) -> Self {
+        match ruling {
+            Ruling::Pass => Self::Pass,
+            Ruling::Drop => Self::Drop,
+            Ruling::Replace(replacement) => Self::Replace(replacement),
+            Ruling::Reject => Self::Reject,
+            Ruling::PassFlow => Self::PassFlow,
+            Ruling::Invalid => Self::Fail(Cause::Invalid),
+        }
+    }
+}
+
+/// Packets that no verdict let go on, by cause; and where answers go.
+pub(super) struct Ends {
+    /// Whether a packet without a verdict goes on.
+    pub(super) is_open: bool,
+    pub(super) lost: Losses,
+    pub(super) answers: Answers,
+    /// A replacement, and its desc.
+    bytes: Vec<u8>,
+    scratch: Scratch,
+    /// Bytes that were copied for replacements.
+    pub(super) bytes_copied: u64,
+}
+
+impl Ends {
+    pub(super) fn new(is_open: bool, answers: Answers) -> Self {
+        let (lost, bytes, scratch) = (Losses::default(), Vec::new(), Scratch::new());
+        Self { is_open, lost, answers, bytes, scratch, bytes_copied: 0 }
+    }
+}
+
+/// The way out, while a lane is looked at.
+pub(super) struct Outlet<'a> {
+    pub(super) way: &'a mut Way,
+    pub(super) sink: &'a mut dyn Sink,
+    pub(super) ends: &'a mut Ends,
+}
+
+impl Outlet<'_> {
+    /// Whether a packet of this fate goes on as it is, and so with its neighbours.
+    #[inline]
+    pub(super) fn goes_on(&self, fate: Fate) -> bool {
+        match fate {
+            Fate::Pass | Fate::PassFlow => true,
+            Fate::Fail(_) => self.ends.is_open,
+            Fate::Drop | Fate::Replace(_) | Fate::Reject => false,
+        }
+    }
+
+    /// Sends some packets of a burst.
+    #[inline]
+    pub(super) fn send(&mut self, burst: &Burst<'_>, run: Range<usize>) -> Result<(), PortError> {
+        if run.is_empty() {
+            return Ok(());
+        }
+        let (upto, _) = burst.split_at(run.end);
+        let (_, run) = upto.split_at(run.start);
+        self.way.pass(&run, self.sink)
+    }
+
+    /// Does what is decided of packet `at` of a burst, if it does not go on as it is.
+    pub(super) fn end(
+        &mut self,
+        fate: Fate,
+        burst: &Burst<'_>,
+        at: usize,
+        taker: &VerdictTaker,
+    ) -> Result<(), PortError> {
+        let cause = match fate {
+            Fate::Pass | Fate::PassFlow => return Ok(()),
+            Fate::Drop => Loss::DroppedByVerdict,
+            Fate::Reject => {
+                self.ends.answers.tell(burst.packet(at).bytes());
+                Loss::RejectedByVerdict
+            }
+            Fate::Replace(replacement) => {
+                return self.replace(&burst.packet(at).meta(), replacement, taker);
+            }
+            Fate::Fail(_) if self.ends.is_open => return Ok(()),
+            Fate::Fail(Cause::Late) => Loss::VerdictLate,
+            Fate::Fail(Cause::NoVerdict) => Loss::NoVerdict,
+            Fate::Fail(Cause::NoRoom) => Loss::VerdictNoRoom,
+            Fate::Fail(Cause::Invalid) => Loss::VerdictInvalid,
+        };
+        self.ends.lost.add(cause, 1);
+        Ok(())
+    }
+
+    fn replace(
+        &mut self,
+        meta: &Meta,
+        replacement: Replacement,
+        taker: &VerdictTaker,
+    ) -> Result<(), PortError> {
+        let Ends { bytes, scratch, bytes_copied, .. } = &mut *self.ends;
+        bytes.clear();
+        scratch.clear();
+        taker.replacement(replacement, bytes);
+        let length = bytes.len() as u32;
+        *bytes_copied += u64::from(length);
+        // What a device was to do with the packet, and what was cut off it, was of its old bytes.
+        let new = Meta::new(meta.time_ns, length, meta.port);
+        scratch.push(0, length, &Meta { hash: meta.hash, drops_before: meta.drops_before, ..new });
+        self.way.pass(&scratch.burst(bytes, 0), self.sink)
+    }
+}
+
+/// Counts a packet of this fate.
+#[inline]
+pub(super) fn count(worker: &mut InlineWorker, fate: Fate) {
+    *match fate {
+        Fate::Pass | Fate::PassFlow => &mut worker.passed,
+        Fate::Drop => &mut worker.dropped,
+        Fate::Replace(_) => &mut worker.replaced,
+        Fate::Reject => &mut worker.rejected,
+        Fate::Fail(Cause::Late) => &mut worker.late,
+        Fate::Fail(Cause::NoVerdict) => &mut worker.no_verdict,
+        Fate::Fail(Cause::NoRoom) => &mut worker.no_room,
+        Fate::Fail(Cause::Invalid) => &mut worker.invalid,
+    } += 1;
+}

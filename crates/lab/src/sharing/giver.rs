@@ -1,0 +1,65 @@
+//! The other process: passes every packet of one log of an inline bounce.
+
+use burstline_log::Verdict;
+use burstline_share::{AttachConfig, Follower, Next, Trust};
+use burstline_sys::clock;
+use rustix::process::{Signal, set_parent_process_death_signal};
+
+/// The option that makes this program one that gives verdicts.
+pub const GIVER_OPTION: &str = "--as-giver";
+/// What it says when its seat is taken.
+pub(crate) const GIVING: &str = "giving";
+
+/// What it did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Given {
+    /// Packets that it passed.
+    pub(crate) packets: u64,
+    /// Processor time from the first packet on, in ns.
+    pub(crate) cpu_ns: u64,
+}
+
+impl Given {
+    pub(crate) fn parse(line: &str) -> Option<Self> {
+        let (packets, cpu_ns) = line.trim().split_once(' ')?;
+        Some(Self { packets: packets.parse().ok()?, cpu_ns: cpu_ns.parse().ok()? })
+    }
+}
+
+/// Is one, until the log ends: `SOCKET LOG`.
+///
+/// # Errors
+/// A sentence for the user.
+pub fn serve(arguments: &[String]) -> Result<(), String> {
+    let [socket, log] = arguments else {
+        return Err("who gives verdicts takes a socket and a log".to_owned());
+    };
+    set_parent_process_death_signal(Some(Signal::KILL)).map_err(|error| error.to_string())?;
+    let log: u32 = log.parse().map_err(|_| format!("`{log}` is no log"))?;
+    let config = AttachConfig {
+        log: Some(log),
+        gives_verdicts: true,
+        trust: Trust::PROGRAM,
+        ..AttachConfig::default()
+    };
+    let mut follower = Follower::open(socket, &config, false).map_err(|error| error.to_string())?;
+    println!("{GIVING}");
+    let (mut packets, start_ns) = (0, clock::thread_cpu_ns());
+    loop {
+        let next = follower.next(u64::MAX, || false).map_err(|error| error.to_string())?;
+        let held = match next {
+            Next::Burst { held, .. } => held,
+            Next::End => break,
+            _ => continue,
+        };
+        let verdicts = follower.verdicts(log).ok_or("it takes no verdicts")?;
+        let burst = held.burst();
+        let first = burst.first_packet();
+        for number in first..first + burst.len() as u64 {
+            verdicts.give(number, Verdict::Pass).map_err(|error| error.to_string())?;
+        }
+        packets += burst.len() as u64;
+    }
+    println!("{packets} {}", clock::thread_cpu_ns() - start_ns);
+    Ok(())
+}

@@ -1,0 +1,120 @@
+//! The edges of `verdict`: a reader that gives two verdicts with a replacement each, in one place,
+//! and a publisher that takes them.
+
+use burstline_log::protocol::Word64;
+use burstline_log::verdict::{self, VerdictWords};
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicU64, Ordering};
+use loom::thread;
+
+const REPLACE: u8 = 3;
+
+/// A word whose order may be taken away.
+struct Word {
+    value: AtomicU64,
+    is_ordered: bool,
+}
+
+impl Word {
+    fn new(is_ordered: bool) -> Self {
+        Self { value: AtomicU64::new(0), is_ordered }
+    }
+
+    fn order(&self, order: Ordering) -> Ordering {
+        if self.is_ordered { order } else { Ordering::Relaxed }
+    }
+}
+
+impl Word64 for Word {
+    fn load(&self, order: Ordering) -> u64 {
+        self.value.load(self.order(order))
+    }
+    fn store(&self, value: u64, order: Ordering) {
+        self.value.store(value, self.order(order));
+    }
+}
+
+/// A column of one word, with room for one replacement.
+struct Column {
+    word: Word,
+    place: Word,
+    settled: Word,
+    room: UnsafeCell<u64>,
+}
+
+// SAFETY: loom checks every access to the cell; that is what the models are for.
+unsafe impl Sync for Column {}
+// SAFETY: loom checks every access to the cell, from whichever thread it comes.
+unsafe impl Send for Column {}
+
+impl VerdictWords for Column {
+    type Word = Word;
+    fn word(&self, _number: u64) -> &Word {
+        &self.word
+    }
+    fn place(&self, _number: u64) -> &Word {
+        &self.place
+    }
+    fn settled(&self) -> &Word {
+        &self.settled
+    }
+}
+
+fn replace(column: &Column, number: u64) {
+    // SAFETY: loom fails the model if anybody else is at it.
+    column.room.with_mut(|room| unsafe { *room = 100 + number });
+    verdict::give(column, number, REPLACE, Some(10 + number));
+}
+
+fn take(column: &Column, number: u64) {
+    while verdict::look(column, number).is_none() {
+        thread::yield_now();
+    }
+    assert_eq!(verdict::look(column, number), Some(REPLACE));
+    assert_eq!(verdict::place(column, number), 10 + number, "the place of another");
+    // SAFETY: loom fails the model if somebody writes meanwhile.
+    let bytes = column.room.with(|room| unsafe { *room });
+    assert_eq!(bytes, 100 + number, "the replacement of another");
+    verdict::settle(column, number + 1);
+}
+
+/// `is_seen`: E5 holds. `is_settled`: E6 does.
+fn replaced_twice(is_seen: bool, is_settled: bool) {
+    let column = Arc::new(Column {
+        word: Word::new(is_seen),
+        place: Word::new(true),
+        settled: Word::new(is_settled),
+        room: UnsafeCell::new(0),
+    });
+    let reader = thread::spawn({
+        let column = Arc::clone(&column);
+        move || {
+            replace(&column, 1);
+            while verdict::settled(&*column) <= 1 {
+                thread::yield_now();
+            }
+            replace(&column, 2);
+        }
+    });
+    take(&column, 1);
+    take(&column, 2);
+    reader.join().unwrap();
+}
+
+#[test]
+fn e5_verdict_and_e6_settled() {
+    loom::model(|| replaced_twice(true, true));
+}
+
+#[test]
+#[should_panic]
+fn e5_fails_without_its_order() {
+    loom::model(|| replaced_twice(false, true));
+}
+
+#[test]
+#[should_panic]
+fn e6_fails_without_its_order() {
+    loom::model(|| replaced_twice(true, false));
+}
