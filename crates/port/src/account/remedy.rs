@@ -61,6 +61,15 @@ impl Loss {
                 "see what the kernel refuses: frames longer than the MTU, or malformed"
             }
             Self::Unconfirmed => "look at the driver: it took the packet and never gave it back",
+            Self::VerdictLate => {
+                "give the readers of --inline cores, more of them (workers=), or a longer deadline="
+            }
+            Self::NoVerdict => {
+                "start a reader for each worker of --inline; with open their packets pass meanwhile"
+            }
+            Self::VerdictNoRoom => "give the log more memory (--buffer), or the readers cores",
+            Self::VerdictInvalid => "look at the reader: it wrote a verdict that cannot be",
+            Self::DroppedByVerdict | Self::RejectedByVerdict => "nothing: a reader decided so",
             Self::Filtered => "nothing, unless --filter is not what you meant",
             Self::Passed => "nothing: --only left it to the host",
             Self::VlanFiltered => "add the VLAN to the port (vlan= or trunk=), if it belongs there",
