@@ -243,10 +243,12 @@ pub(crate) fn watch(
         let _answering = signals::answer_by(move || {
             let _ = ask.try_send(Event::Asked);
         });
-        scope.spawn(move || {
+        let job = move || {
             // It fails only when the receiver is gone, and that waits for this.
             let _ = send.send(Event::Done(Box::new(work())));
-        });
+        };
+        let started = thread::Builder::new().spawn_scoped(scope, job);
+        started.map_err(|error| EngineError::Thread { name: "job".to_owned(), error })?;
         // The job's thread has begun with our rights, which it needs to open the output. Where
         // giving up is refused, the job's own threads fail for the same reason and say so.
         let _ = keeps_privileges || privileges::give_up().is_ok();

@@ -1,19 +1,22 @@
 //! Files and folders that do not outlive their maker for long.
 //!
 //! ```text
-//!   .NAME-7-0 --lock it--> .. --rename--> NAME-7-0 --drop--> nothing
-//!                                            | killed: the lock is gone, the file stays
-//!                                            `--the next one finds it among what is left
+//!   .NAME-7f.. --lock it--> .. --rename--> NAME-7f.. --drop--> nothing
+//!                                             | killed: the lock is gone, the file stays
+//!                                             `--the next one finds it among what is left
 //! ```
 //!
 //! Who is killed takes nothing away. But its lock is gone with it, so that a process that makes
 //! another one in the same place can tell what nobody holds any more, in whatever process namespace
-//! that was. Nobody sees a file by its last name before it has its lock.
+//! that was. Nobody sees a file by its last name before it has its lock. The place may be
+//! everybody's: names are random, and what is no file and no folder (a pipe, which holds up who
+//! opens it; a link) is left alone.
 
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use burstline_sys::temporary::{open_whole, random_name};
 
 /// A file or a folder. It goes when it is dropped.
 pub(crate) struct Held {
@@ -29,9 +32,7 @@ impl Held {
         prefix: &str,
         make: impl FnOnce(&Path) -> io::Result<()>,
     ) -> io::Result<Self> {
-        static NUMBERS: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBERS.fetch_add(1, Relaxed); // only to differ
-        let name = format!("{prefix}{}-{number}", std::process::id());
+        let name = random_name(prefix);
         let (path, hidden) = (place.join(&name), place.join(format!(".{name}")));
         make(&hidden)?;
         let lock = File::open(&hidden)?;
@@ -58,8 +59,11 @@ pub(crate) fn left(place: &Path, prefix: &str) -> impl Iterator<Item = (PathBuf,
     let entries = fs::read_dir(place).into_iter().flatten().flatten();
     entries.filter_map(move |entry| {
         let is_one = entry.file_name().to_string_lossy().starts_with(prefix);
+        if !is_one {
+            return None;
+        }
         // What cannot be opened is another user's, or another one was faster.
-        let lock = File::open(entry.path()).ok().filter(|_| is_one)?;
+        let lock = open_whole(&entry.path()).ok()?;
         lock.try_lock().is_ok().then(|| (entry.path(), lock))
     })
 }
@@ -71,6 +75,8 @@ pub(crate) fn take_away(path: &Path) {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
 
     #[test]
@@ -78,6 +84,10 @@ mod tests {
         let place = std::env::temp_dir().join(format!("held-{}", std::process::id()));
         fs::create_dir_all(place.join("a-0-0/deep")).unwrap();
         fs::create_dir(place.join("another's")).unwrap();
+        // What would hold up who opens it, or lead elsewhere.
+        let pipe = Command::new("mkfifo").arg(place.join("a-pipe")).status().unwrap();
+        assert!(pipe.success());
+        std::os::unix::fs::symlink("/", place.join("a-link")).unwrap();
         let folder = Held::create(&place, "a-", |path| fs::create_dir(path)).unwrap();
         let file = Held::create(&place, "a-", |path| fs::write(path, "x")).unwrap();
         assert_eq!(fs::read(file.path()).unwrap(), b"x");

@@ -4,7 +4,7 @@ use std::fmt;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use burstline_sys::barrier;
 use burstline_sys::memory::{Mapping, NodeId, PageChoice, Placement, Region, RegionRequest};
@@ -20,6 +20,7 @@ use crate::protocol::{Control, Payer, ReaderPage};
 use crate::reader::Reader;
 use crate::seat::{Policy, SEAT_DEMOTED, SEAT_FREE, SeatEntry, SeatHandle};
 use crate::verdict::Column;
+use crate::wake::Gone;
 use crate::writer::Writer;
 
 /// The smallest segment, in bytes.
@@ -213,6 +214,7 @@ pub(crate) struct Shared {
     pub(crate) memory: Arc<Memory>,
     pub(crate) config: LogConfig,
     seats: Mutex<Vec<Arc<SeatEntry>>>,
+    pub(crate) gone: Gone,
     /// Raised with each change of `seats`, under their lock: tells the writer, which looks
     /// without the lock after each publish, that its list of sleepers-to-be is out of date. It
     /// carries no other memory; a change seen late costs a sleeper one timeout.
@@ -250,7 +252,7 @@ impl Log {
         let held = Held::Own { packets, control };
         let payer = if barrier::register() { Payer::Sleeper } else { Payer::Time };
         let memory = Arc::new(Memory { control: view, packets: packets_at, payer, held });
-        let seats = Mutex::new(Vec::new());
+        let (seats, gone) = (Mutex::default(), Gone::new());
         let [version, far_segments, verdicts_version] = [0; 3].map(AtomicU64::new);
         let verdicts = Mutex::default();
         let shortest_ns = AtomicU64::new(u64::MAX);
@@ -258,6 +260,7 @@ impl Log {
             memory,
             config,
             seats,
+            gone,
             version,
             far_segments,
             shortest_ns,
@@ -489,6 +492,15 @@ impl Shared {
         self.seats.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The seats, if nobody else has them just now.
+    pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, Vec<Arc<SeatEntry>>>> {
+        match self.seats.try_lock() {
+            Ok(seats) => Some(seats),
+            Err(TryLockError::Poisoned(error)) => Some(error.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
     fn take_seat(&self, config: &ReaderConfig) -> Result<Arc<SeatEntry>, AttachError> {
         if !(1..=MAX_WINDOW).contains(&config.window) {
             return Err(AttachError::Window { asked: config.window, most: MAX_WINDOW });
@@ -498,6 +510,7 @@ impl Shared {
         }
         // Made before the lock is taken: the writer must not wait for system calls (I2).
         let page = Region::create_shared("burstline-reader", PAGE_BYTES)?;
+        self.gone.take_away();
         let mut seats = self.lock();
         let readers = self.config.max_readers;
         let taken = |index| seats.iter().any(|seat| seat.index == index);

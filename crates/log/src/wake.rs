@@ -3,12 +3,17 @@
 //! A reader's `waiting` word is hostile input: a reader that always says it sleeps would cost a
 //! system call for every publish. So each reader has an allowance of wakes a millisecond; beyond
 //! it, the reader looks for itself after one window (see `Reader::wait`), and nobody else pays.
+//!
+//! Invariant W1: who comes and goes does not hold a publish up. The writer's list is brought up to
+//! date only where the seats' lock is free, and without memory from or to the allocator: those who
+//! have gone are left for the next attach to take away ([`Gone`]).
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use burstline_sys::{clock, futex};
 
+use crate::control::MAX_READERS;
 use crate::log::Shared;
 use crate::protocol::{self, Control, ReaderPage};
 use crate::seat::SeatEntry;
@@ -23,6 +28,34 @@ struct Sleeper {
     wakes: u32,
 }
 
+/// Seats that the writer may be the last to let go of. It leaves them here, and who takes a seat
+/// next gives their memory back.
+pub(crate) struct Gone(Mutex<Vec<Arc<SeatEntry>>>);
+
+impl Gone {
+    pub(crate) fn new() -> Self {
+        Self(Mutex::new(Vec::with_capacity(MAX_READERS)))
+    }
+
+    fn leave(&self, seat: Arc<SeatEntry>) {
+        // Between two attaches no more than all can go. The lock is held for a swap only; who
+        // comes in that moment costs the writer one system call.
+        if let Ok(mut gone) = self.0.try_lock()
+            && gone.len() < MAX_READERS
+        {
+            gone.push(seat);
+        }
+    }
+
+    /// Not for the writer's thread.
+    pub(crate) fn take_away(&self) {
+        let mut taken = Vec::with_capacity(MAX_READERS);
+        std::mem::swap(&mut taken, &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        // The lock is free again: what is given back here holds nobody up.
+        drop(taken);
+    }
+}
+
 /// The writer's list of those it may have to wake.
 pub(crate) struct Waker {
     version: u64,
@@ -31,7 +64,7 @@ pub(crate) struct Waker {
 
 impl Waker {
     pub(crate) fn new() -> Self {
-        Self { version: 0, sleepers: Vec::new() }
+        Self { version: 0, sleepers: Vec::with_capacity(MAX_READERS) }
     }
 
     /// Wakes the readers that sleep, if any. To be called after the news is published.
@@ -54,14 +87,20 @@ impl Waker {
 
     #[cold]
     fn refresh(&mut self, shared: &Shared) {
-        let seats = shared.lock();
+        // Where it is taken, the next publish looks again; a sleeper has a timeout until then.
+        let Some(seats) = shared.try_lock() else { return };
         self.version = shared.version.load(Relaxed); // changes under the lock only
-        let sleeper = |seat: &Arc<SeatEntry>| Sleeper {
-            seat: Arc::clone(seat),
-            window_start_ns: 0,
-            wakes: 0,
-        };
-        self.sleepers = seats.iter().map(sleeper).collect();
+        let is_there = |sleeper: &Sleeper| seats.iter().any(|seat| sleeper.is_of(seat));
+        while let Some(at) = self.sleepers.iter().position(|sleeper| !is_there(sleeper)) {
+            shared.gone.leave(self.sleepers.swap_remove(at).seat);
+        }
+        for seat in seats.iter() {
+            // What a reader has spent of its wakes stays spent, whoever else comes.
+            if !self.sleepers.iter().any(|sleeper| sleeper.is_of(seat)) {
+                let seat = Arc::clone(seat);
+                self.sleepers.push(Sleeper { seat, window_start_ns: 0, wakes: 0 });
+            }
+        }
     }
 
     #[cold]
@@ -82,11 +121,60 @@ impl Waker {
 }
 
 impl Sleeper {
+    fn is_of(&self, seat: &Arc<SeatEntry>) -> bool {
+        Arc::ptr_eq(&self.seat, seat)
+    }
+
     fn spend(&mut self, now_ns: u64) -> bool {
         if now_ns.saturating_sub(self.window_start_ns) >= WAKE_WINDOW_NS {
             (self.window_start_ns, self.wakes) = (now_ns, 0);
         }
         self.wakes += 1;
         self.wakes <= WAKES_PER_WINDOW
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::{Log, LogConfig, Meta, ReaderConfig};
+
+    fn attach(log: &Log) -> crate::Reader {
+        log.attach(ReaderConfig::default()).unwrap()
+    }
+
+    #[test]
+    fn a_publish_waits_for_nobody_who_comes_or_goes() {
+        let (log, mut writer) = Log::create(LogConfig::default()).unwrap();
+        let append = |writer: &mut crate::Writer| {
+            let _ = writer.append(&[7; 60], &Meta::new(1, 60, 0));
+            writer.publish();
+        };
+        append(&mut writer);
+        let mut waker = Waker::new();
+        let (first, second) = (attach(&log), attach(&log));
+        {
+            // Somebody takes a seat, and takes long: the same thread would wait for ever.
+            let _seats = log.shared.lock();
+            append(&mut writer);
+            waker.wake(&log.shared);
+            assert!(waker.sleepers.is_empty());
+        }
+        waker.wake(&log.shared);
+        assert_eq!(waker.sleepers.len(), 2);
+        // Wakes that are spent stay spent when others come and go.
+        waker.sleepers[0].wakes = 9;
+        drop(second);
+        let _third = attach(&log);
+        let pages = waker.sleepers.as_ptr();
+        waker.wake(&log.shared);
+        assert_eq!(waker.sleepers.iter().map(|sleeper| sleeper.wakes).collect::<Vec<_>>(), [9, 0]);
+        assert_eq!(waker.sleepers.as_ptr(), pages, "nothing is allocated");
+        // Who has gone is kept until somebody comes.
+        drop(first);
+        waker.wake(&log.shared);
+        assert_eq!((waker.sleepers.len(), log.shared.gone.0.lock().unwrap().len()), (1, 2));
+        let _fourth = attach(&log);
+        assert!(log.shared.gone.0.lock().unwrap().is_empty());
     }
 }

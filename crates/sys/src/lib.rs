@@ -21,6 +21,7 @@
 //!   rights     descriptors that go with the bytes of a local socket
 //!   event      a flag to sleep on      claim      a file that one process has at a time
 //!   inode      a file that was found, whatever its name leads to later
+//!   temporary  folders for temporary files that nobody else has a hand in
 //!   foreign    what the kernel lost at sockets that a library has opened
 //!   tap        interfaces whose other end is this process
 //!   users      who we are, and what others are called    calendar   local time for names
@@ -83,6 +84,7 @@ pub mod seqpacket;
 #[cfg(not(miri))]
 pub mod stack;
 pub mod tap;
+pub mod temporary;
 pub mod topology;
 pub mod usage;
 pub mod users;

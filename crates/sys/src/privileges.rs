@@ -136,8 +136,7 @@ fn become_user(account: &Account) -> io::Result<()> {
 
 /// Whether a thread of this process may become this user. It is tried, on another thread.
 pub fn can_become(account: &Account) -> bool {
-    let tried = thread::scope(|scope| scope.spawn(|| become_user(account)).join());
-    tried.is_ok_and(|outcome| outcome.is_ok())
+    aside(|| become_user(account)).is_ok_and(|outcome| outcome.is_ok())
 }
 
 /// Does `work` without rights: on another thread, if the calling one has any. For reading what
@@ -154,8 +153,15 @@ pub fn without_rights<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T>
     if is_confined {
         return Ok(work());
     }
-    let work = || give_up().map(|()| work());
-    thread::scope(|scope| scope.spawn(work).join().unwrap_or_else(|panic| resume_unwind(panic)))
+    aside(|| give_up().map(|()| work()))?
+}
+
+/// Does `work` on another thread, and waits for it. An error: there is no other thread to be had.
+fn aside<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
+    thread::scope(|scope| {
+        let thread = thread::Builder::new().spawn_scoped(scope, work)?;
+        Ok(thread.join().unwrap_or_else(|panic| resume_unwind(panic)))
+    })
 }
 
 /// As [`give_up`], but for what opening ports takes ([`capability::ALL`]), as far as

@@ -14,8 +14,9 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::{fs, io, process};
+use std::{fs, io};
+
+use burstline_sys::temporary::TemporaryFolder;
 
 /// What a machine is known by. A `*` stands for any name; `..` after `device` is the device that
 /// a virtio device is a part of.
@@ -120,7 +121,7 @@ pub enum SnapshotError {
 /// A snapshot as files in a temporary folder; dropping it removes the folder.
 #[derive(Debug)]
 pub struct Snapshot {
-    root: PathBuf,
+    root: TemporaryFolder,
 }
 
 impl Snapshot {
@@ -129,22 +130,17 @@ impl Snapshot {
     /// # Errors
     /// [`SnapshotError`], with the line.
     pub fn lay_out(text: &str) -> Result<Self, SnapshotError> {
-        /// Tells the snapshots of one process apart; it orders nothing.
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
         let files = parse(text)?;
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("burstline-machine-{}-{number}", process::id());
-        let root = std::env::temp_dir().join(name);
+        let root = std::env::temp_dir();
         let failed = |path: &Path| {
             let path = path.to_owned();
             move |error| SnapshotError::File { path, error }
         };
-        // A folder that somebody else has put there is not ours to write into.
-        fs::create_dir(&root).map_err(failed(&root))?;
-        let snapshot = Self { root };
+        let made = TemporaryFolder::create_in(&root, "burstline-machine-");
+        let snapshot = Self { root: made.map_err(failed(&root))? };
         for (path, text) in files {
-            let path = snapshot.root.join(path);
-            let folder = path.parent().unwrap_or(&snapshot.root);
+            let path = snapshot.root().join(path);
+            let folder = path.parent().unwrap_or(snapshot.root());
             fs::create_dir_all(folder).map_err(failed(folder))?;
             fs::write(&path, text).map_err(failed(&path))?;
         }
@@ -153,14 +149,7 @@ impl Snapshot {
 
     /// The folder that stands for `/`.
     pub fn root(&self) -> &Path {
-        &self.root
-    }
-}
-
-impl Drop for Snapshot {
-    fn drop(&mut self) {
-        // What cannot be removed is some kilobytes among temporary files.
-        let _ = fs::remove_dir_all(&self.root);
+        self.root.path()
     }
 }
 

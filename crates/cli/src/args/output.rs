@@ -71,6 +71,10 @@ pub(crate) struct OutputArgs {
     #[arg(long)]
     pub(crate) follow_links: bool,
 
+    /// Write to a block device: what is on it is lost
+    #[arg(long)]
+    pub(crate) force: bool,
+
     /// What becomes of packets of another link type than the file's, which libpcap refuses in one
     /// file
     #[arg(long, value_name = "HOW", default_value = "one")]
@@ -117,7 +121,14 @@ impl OutputArgs {
         let Owner { user, group } = self.owner.unwrap_or(Owner { user: None, group: None });
         let (mode, follows_links) = (self.mode, self.follow_links);
         OutputOptions {
-            creation: Creation { mode, user, group, follows_links, is_new: false },
+            creation: Creation {
+                mode,
+                user,
+                group,
+                follows_links,
+                is_new: false,
+                overwrites_devices: self.force,
+            },
             flush: self.flush.map_or(Some(Flush::default()), |wish| wish.0),
             rotation: self.rotation(),
             least_free_bytes: self.min_free.unwrap_or(0) as u64,

@@ -7,12 +7,10 @@ mod info;
 mod recover;
 
 use std::collections::HashSet;
-use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use std::thread;
 
 use burstline_engine::{EngineError, Watch};
 use burstline_port::{CaptureReader, OpenedFiles, captures_of};
@@ -63,11 +61,10 @@ pub(super) fn open(path: &Path, files: &OpenedFiles) -> Result<CaptureReader, Fa
 pub(super) fn without_rights<T: Send>(
     work: impl FnOnce() -> Result<T, EngineError> + Send,
 ) -> Result<T, Failure> {
-    let work = || match privileges::give_up() {
-        Ok(()) => Ok(work()?),
+    match privileges::without_rights(work) {
+        Ok(done) => Ok(done?),
         Err(error) => Err(Failure::new(format!("drop capabilities: {error}"))),
-    };
-    thread::scope(|scope| scope.spawn(work).join().unwrap_or_else(|panic| resume_unwind(panic)))
+    }
 }
 
 /// Does something with each file, and goes on with the next where one cannot be read. Returns what

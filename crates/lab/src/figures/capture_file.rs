@@ -4,11 +4,12 @@
 //! queries), a third between, the rest near the largest. Headers are whole Ethernet, IPv4 and TCP
 //! or UDP of a few thousand flows; payloads are zero.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
+use burstline_sys::temporary::TemporaryFolder;
 use burstline_wire::files::{PacketToWrite, PcapNsEncoder};
 use burstline_wire::headers::LinkType;
 
@@ -21,15 +22,18 @@ pub(super) const FLOWS: u64 = 4096;
 pub(super) struct CaptureFile {
     path: PathBuf,
     bytes: u64,
+    /// It goes with its folder.
+    _folder: TemporaryFolder,
 }
 
 impl CaptureFile {
     /// Writes `packets` packets. The same `seed` makes the same file.
     pub(super) fn create(packets: u64, seed: u64) -> Result<Self, String> {
-        let path =
-            std::env::temp_dir().join(format!("burstline-bench-{}.pcap", std::process::id()));
+        let folder =
+            TemporaryFolder::create("burstline-bench-").map_err(|error| error.to_string())?;
+        let path = folder.path().join("bench.pcap");
         // Made before it is written, so that a failure half-way deletes it too.
-        let mut file = Self { path, bytes: 0 };
+        let mut file = Self { path, bytes: 0, _folder: folder };
         file.bytes = File::create(&file.path)
             .and_then(|out| write(out, packets, seed, Flows::Steady))
             .map_err(|error| format!("{}: {error}", file.path.display()))?;
@@ -42,12 +46,6 @@ impl CaptureFile {
 
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
-    }
-}
-
-impl Drop for CaptureFile {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path); // gone already: all the better
     }
 }
 
@@ -166,7 +164,7 @@ mod tests {
         let mean = (0..100_000).map(|_| random.length()).sum::<usize>() as f64 / 1e5;
         assert!((345.0..355.0).contains(&mean), "{mean}");
         let file = CaptureFile::create(100, 7).unwrap();
-        assert_eq!(fs::metadata(file.path()).unwrap().len(), file.bytes());
+        assert_eq!(std::fs::metadata(file.path()).unwrap().len(), file.bytes());
         let path = file.path().to_owned();
         drop(file);
         assert!(!path.exists());

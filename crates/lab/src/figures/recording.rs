@@ -2,10 +2,11 @@
 //! whole processes, from start to exit.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use burstline_sys::clock;
+use burstline_sys::temporary::TemporaryFolder;
 
 use super::Context;
 use super::capture_file::{self, FLOWS, Flows, flow_addresses};
@@ -17,23 +18,16 @@ use crate::contest::alternate;
 const SEED: u64 = 20_251_125;
 
 /// A folder for files on a disk, taken away at the end.
-struct Folder(PathBuf);
+struct Folder(TemporaryFolder);
 
 impl Folder {
     fn create() -> Result<Self, String> {
-        let path = std::env::temp_dir().join(format!("burstline-recording-{}", std::process::id()));
-        fs::create_dir_all(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-        Ok(Self(path))
+        let folder = TemporaryFolder::create("burstline-recording-");
+        folder.map(Self).map_err(|error| error.to_string())
     }
 
     fn file(&self, name: &str) -> String {
-        self.0.join(name).display().to_string()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0); // gone already: all the better
+        self.0.path().join(name).display().to_string()
     }
 }
 

@@ -33,14 +33,15 @@ pub(crate) use pages::pages_of;
 pub use store::Store;
 pub(crate) use turns::{Frames, Turn, under_load, with_share};
 
+use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use std::{env, fs};
 
 use burstline_sys::affinity;
+use burstline_sys::temporary::make_own_folder;
 use burstline_testbed::{
     Amount, Bed, BedError, FAR, Frames as Numbered, Host, Injected, Injector, InjectorError,
     InjectorOptions, Target,
@@ -180,7 +181,7 @@ impl Road {
         let bed = Bed::with_mtu(mtu).map_err(|error: BedError| error.to_string())?;
         bed.far.run(move || affinity::pin_to(cores.producer)).map_err(|error| error.to_string())?;
         held::left(&place, FOLDER).for_each(|(path, _)| held::take_away(&path));
-        let folder = Held::create(&place, FOLDER, |path| fs::create_dir(path));
+        let folder = Held::create(&place, FOLDER, make_own_folder);
         let folder = folder.map_err(|error| format!("{}: {error}", place.display()))?;
         let interfaces = interfaces(ports);
         for name in &interfaces[1..] {

@@ -5,7 +5,9 @@
 //! packets and for more. The difference is the work of the packets between.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use burstline_sys::temporary::TemporaryFolder;
 
 use super::{Scenario, Work};
 use crate::contest::go_on;
@@ -86,6 +88,9 @@ fn counted(options: &Options, size_bytes: u32) -> String {
     }
 }
 
+/// What the names of folders begin with.
+const PREFIX: &str = "burstline-simulate-";
+
 /// Figures of a packet, by name.
 type Figures = Vec<(&'static str, f64)>;
 
@@ -94,10 +99,10 @@ fn of_a_packet(
     options: &Options,
     command: impl Fn(u64, &Path) -> Result<Vec<String>, String>,
 ) -> Result<Figures, String> {
-    let folder = Folder::create()?;
+    let folder = TemporaryFolder::create(PREFIX).map_err(|error| error.to_string())?;
     let run = |packets: u64, level: Level| {
         go_on(&options.stop)?;
-        let command = command(packets, &folder.0)?;
+        let command = command(packets, folder.path())?;
         let (counts, said) = Simulated::run(&options.program, &command, level)?;
         // A contender ends a round that it has begun.
         let done = metric(&said, "packets").unwrap_or(packets as f64);
@@ -128,9 +133,9 @@ fn of_a_packet(
 
 /// The driver's instructions for a packet, without those of the device.
 fn of_driver(options: &Options, text: &str) -> Result<Figures, String> {
-    let folder = Folder::create()?;
+    let folder = TemporaryFolder::create(PREFIX).map_err(|error| error.to_string())?;
     go_on(&options.stop)?;
-    let command = lab_run(text, FEW, &folder.0)?;
+    let command = lab_run(text, FEW, folder.path())?;
     let (counted, said) = instructions::of_function(&options.program, &command, DRIVER)?;
     let packets = metric(&said, "packets").ok_or("the run did not report its packets")?;
     Ok(vec![("instructions", counted as f64 / packets)])
@@ -167,24 +172,6 @@ fn lab_run(text: &str, packets: u64, folder: &Path) -> Result<Vec<String>, Strin
     let packets = packets.to_string();
     let words = ["lab", "run", &file, "--packets", &packets, "--out", &folder, "--json", "--quiet"];
     Ok(words.map(str::to_owned).to_vec())
-}
-
-/// A folder that goes when it is dropped.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn create() -> Result<Self, String> {
-        let path = std::env::temp_dir().join(format!("burstline-simulate-{}", std::process::id()));
-        fs::create_dir_all(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-        Ok(Self(path))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // What is left is two small files.
-        let _ = fs::remove_dir_all(&self.0);
-    }
 }
 
 #[cfg(test)]

@@ -14,12 +14,8 @@ pub mod giver;
 pub mod reader;
 
 use std::env;
-use std::fs::{self, DirBuilder};
 use std::io::{BufRead, BufReader, Write};
-use std::os::unix::fs::DirBuilderExt;
-use std::path::PathBuf;
-use std::process::{self, Child, ChildStdin, ChildStdout, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::thread;
 
 use burstline_log::{Log, LogConfig, Policy, Writer, WriterStatistics};
@@ -27,6 +23,7 @@ use burstline_share::{LosslessReaders, PublishConfig, Publisher, ReaderStatus};
 use burstline_sys::affinity;
 use burstline_sys::clock;
 use burstline_sys::memory::{PageChoice, PageKind};
+use burstline_sys::temporary::TemporaryFolder;
 
 use crate::ours::{SEGMENT_BYTES, copy_in, produce};
 use crate::threads::Cores;
@@ -167,26 +164,16 @@ impl Shared {
 }
 
 /// A directory of our own for the socket; it goes with us.
-struct Directory(PathBuf);
+struct Directory(TemporaryFolder);
 
 impl Directory {
     fn new() -> Result<Self, String> {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Relaxed); // only has to be another each time
-        let path = env::temp_dir().join(format!("burstline-bench-{}-{number}", process::id()));
-        let made = DirBuilder::new().mode(0o700).create(&path);
-        made.map_err(|error| format!("{}: {error}", path.display()))?;
-        Ok(Self(path))
+        let folder = TemporaryFolder::create("burstline-bench-");
+        folder.map(Self).map_err(|error| error.to_string())
     }
 
     fn socket(&self) -> String {
-        self.0.join("bench").display().to_string()
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0); // nothing in it but an empty socket and a lock
+        self.0.path().join("bench").display().to_string()
     }
 }
 

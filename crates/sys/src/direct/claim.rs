@@ -3,7 +3,7 @@
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io;
 use std::ops::{Deref, DerefMut};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::Path;
 
 use rustix::fs::{FlockOperation, flock, major, minor};
@@ -26,6 +26,8 @@ pub struct Creation {
     pub follows_links: bool,
     /// Whether a file that is there is refused ([`io::ErrorKind::AlreadyExists`]).
     pub is_new: bool,
+    /// Whether a block device may be written: what is on it is lost.
+    pub overwrites_devices: bool,
 }
 
 /// A file that is open for writing. If it is a regular file, nobody else claims it meanwhile.
@@ -84,7 +86,7 @@ impl Drop for Claimed {
 /// # Errors
 /// What the kernel says; [`io::ErrorKind::ResourceBusy`] where another writer has the file, with
 /// the number of its process; [`io::ErrorKind::InvalidInput`] for a symbolic link that is not to
-/// be followed. The file is then as it was.
+/// be followed, or a block device that is not to be overwritten. The file is then as it was.
 pub fn claim(path: &Path, creation: &Creation) -> io::Result<Claimed> {
     // Emptied below and not on opening: only then is it known to be a regular file, and ours.
     let mut options = OpenOptions::new();
@@ -94,6 +96,10 @@ pub fn claim(path: &Path, creation: &Creation) -> io::Result<Claimed> {
         .open(path)
         .map_err(|error| of_link(path, error))?;
     let metadata = file.metadata()?;
+    if metadata.file_type().is_block_device() && !creation.overwrites_devices {
+        let what = "it is a block device: --force overwrites what is on it";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+    }
     let is_regular = metadata.is_file();
     if is_regular {
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -158,11 +164,22 @@ fn holder(device: u64, inode: u64) -> Option<u32> {
 #[cfg(all(test, not(miri)))]
 mod tests {
     use std::os::fd::AsRawFd;
+    use std::process::Command;
+
+    use burstline_skip::{skip, test_name};
+
+    use crate::temporary::TemporaryFolder;
 
     use super::*;
 
-    const CREATION: Creation =
-        Creation { mode: None, user: None, group: None, follows_links: false, is_new: false };
+    const CREATION: Creation = Creation {
+        mode: None,
+        user: None,
+        group: None,
+        follows_links: false,
+        is_new: false,
+        overwrites_devices: false,
+    };
 
     #[test]
     fn a_second_writer_is_refused_and_the_file_is_as_it_was() {
@@ -217,5 +234,32 @@ mod tests {
         let own = format!("/proc/self/fd/{}", File::open(&folder).unwrap().as_raw_fd());
         assert_eq!(link_flags(Path::new(&own), false), 0);
         fs::remove_dir_all(&folder).unwrap();
+    }
+
+    /// Opened and not written: a device of this machine, by a node of our own.
+    #[test]
+    fn a_block_device_is_written_only_if_that_is_asked_for() {
+        let numbers = fs::read_dir("/sys/block").into_iter().flatten().flatten().find_map(|one| {
+            let is_large = fs::read_to_string(one.path().join("size")).ok()?.trim() != "0";
+            fs::read_to_string(one.path().join("dev")).ok().filter(|_| is_large)
+        });
+        let Some((major, minor)) = numbers.as_deref().and_then(|line| line.trim().split_once(':'))
+        else {
+            return skip(test_name(), "there is no block device");
+        };
+        let folder = TemporaryFolder::create("burstline-claim-").unwrap();
+        let node = folder.path().join("device");
+        let mknod = Command::new("mknod").arg(&node).args(["b", major, minor]).output().unwrap();
+        if !mknod.status.success() {
+            return skip(test_name(), "a node of a device is not permitted here");
+        }
+        let refused = claim(&node, &CREATION).unwrap_err();
+        if refused.kind() == io::ErrorKind::PermissionDenied {
+            return skip(test_name(), "devices may not be opened here");
+        }
+        assert_eq!(refused.kind(), io::ErrorKind::InvalidInput, "{refused}");
+        assert!(refused.to_string().contains("--force"), "{refused}");
+        let claimed = claim(&node, &Creation { overwrites_devices: true, ..CREATION }).unwrap();
+        assert!(!claimed.is_regular());
     }
 }

@@ -4,6 +4,8 @@ use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
+use burstline_sys::temporary::{make_own_folder, random_name};
+
 use crate::failure::Failure;
 
 /// What real programs sent each other; `assets/README.md` says how it was recorded.
@@ -31,9 +33,9 @@ pub(super) struct DemoFiles {
 impl DemoFiles {
     /// Makes the directory and writes the real traffic into it.
     pub(super) fn create(is_kept: bool) -> Result<Self, Failure> {
-        let directory = std::env::temp_dir().join(format!("burstline-demo-{}", std::process::id()));
+        let directory = std::env::temp_dir().join(random_name("burstline-demo-"));
         let fail = |error| Failure::new(format!("create {}: {error}", directory.display()));
-        fs::create_dir(&directory).map_err(fail)?;
+        make_own_folder(&directory).map_err(fail)?;
         let path = |name: &str| directory.join(name).to_string_lossy().into_owned();
         let files = Self {
             real: path("real.pcap"),

@@ -1,0 +1,119 @@
+//! Folders for temporary files that nobody else has a hand in.
+//!
+//! The folder for temporary files is everybody's: a name that can be guessed may be there already,
+//! as a link that leads to somebody's files. So a folder here has a random name, is made and never
+//! found, and is its user's alone (0700). What lies in it has whatever names one likes.
+
+use std::fs::{self, DirBuilder, File};
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+/// Names that are tried: each is one of 2^64.
+const TRIES: usize = 16;
+
+/// A folder. It goes, with all that is in it, when it is dropped.
+#[derive(Debug)]
+pub struct TemporaryFolder {
+    path: PathBuf,
+}
+
+impl TemporaryFolder {
+    /// Makes one where temporary files are, with a name that begins with `prefix`.
+    ///
+    /// # Errors
+    /// What the kernel says, with the path.
+    pub fn create(prefix: &str) -> io::Result<Self> {
+        Self::create_in(&std::env::temp_dir(), prefix)
+    }
+
+    /// Makes one in `place`.
+    ///
+    /// # Errors
+    /// As for [`create`](Self::create).
+    pub fn create_in(place: &Path, prefix: &str) -> io::Result<Self> {
+        for _ in 0..TRIES {
+            let path = place.join(random_name(prefix));
+            match make_own_folder(&path) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                made => return made.map(|()| Self { path }),
+            }
+        }
+        let what = format!("{TRIES} names in {} are taken", place.display());
+        Err(io::Error::new(io::ErrorKind::AlreadyExists, what))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Leaves it there.
+    pub fn keep(mut self) -> PathBuf {
+        std::mem::take(&mut self.path)
+    }
+}
+
+impl Drop for TemporaryFolder {
+    fn drop(&mut self) {
+        if !self.path.as_os_str().is_empty() {
+            let _ = fs::remove_dir_all(&self.path); // gone already: all the better
+        }
+    }
+}
+
+/// A name that nobody guesses.
+pub fn random_name(prefix: &str) -> String {
+    // Its keys are the kernel's random numbers.
+    format!("{prefix}{:016x}", RandomState::new().build_hasher().finish())
+}
+
+/// Makes a folder that is its user's alone.
+///
+/// # Errors
+/// What the kernel says, with the path: also that there is something of this name.
+pub fn make_own_folder(path: &Path) -> io::Result<()> {
+    let made = DirBuilder::new().mode(0o700).create(path);
+    made.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
+}
+
+/// Opens a file or a folder for reading, in a place where everybody may put things: neither what
+/// a link leads to nor a pipe, which would hold up who opens it.
+///
+/// # Errors
+/// What the kernel says; `InvalidInput`: it is neither a file nor a folder.
+pub fn open_whole(path: &Path) -> io::Result<File> {
+    let careful = libc::O_NONBLOCK | libc::O_NOFOLLOW;
+    let file = File::options().read(true).custom_flags(careful).open(path)?;
+    let found = file.metadata()?;
+    match found.is_file() || found.is_dir() {
+        true => Ok(file),
+        false => Err(io::ErrorKind::InvalidInput.into()),
+    }
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use std::os::unix::fs::{MetadataExt, symlink};
+
+    use super::*;
+
+    #[test]
+    fn a_folder_is_new_private_and_gone_at_the_end() {
+        let [first, second] = [(); 2].map(|()| TemporaryFolder::create("burstline-t-").unwrap());
+        assert_ne!(first.path(), second.path());
+        let path = first.path().to_owned();
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o700);
+        fs::write(path.join("x"), "x").unwrap();
+        // What is there already is not taken, not even by way of a link.
+        let link = second.path().join("link");
+        symlink(&path, &link).unwrap();
+        assert_eq!(make_own_folder(&link).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        drop(first);
+        assert!(!path.exists());
+        let kept = second.keep();
+        assert!(kept.exists());
+        fs::remove_dir_all(kept).unwrap();
+    }
+}
