@@ -471,8 +471,8 @@ burstline_status burstline_release(struct burstline_reader *reader,
                                    struct burstline_burst *burst);
 
 /**
- * Gives packets [from, from + count) of a burst that is held a verdict: BURSTLINE_VERDICT_PASS, _DROP,
- * _REJECT or _PASS_FLOW; packet 0 is the oldest. Other bytes for a packet are given by
+ * Gives packets [from, from + count) of a burst that is held a verdict: BURSTLINE_VERDICT_PASS,
+ * _DROP, _REJECT or _PASS_FLOW; packet 0 is the oldest. Other bytes for a packet are given by
  * burstline_replace(). The reader was opened with BURSTLINE_VERDICTS.
  *
  * A packet that gets no verdict within the publisher's deadline goes on, or is lost, as the

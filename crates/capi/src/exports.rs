@@ -125,8 +125,8 @@ pub unsafe extern "C" fn burstline_release(reader: *mut Reader, burst: *mut Burs
     })
 }
 
-/// Gives packets [from, from + count) of a burst that is held a verdict: BURSTLINE_VERDICT_PASS, _DROP,
-/// _REJECT or _PASS_FLOW; packet 0 is the oldest. Other bytes for a packet are given by
+/// Gives packets [from, from + count) of a burst that is held a verdict: BURSTLINE_VERDICT_PASS,
+/// _DROP, _REJECT or _PASS_FLOW; packet 0 is the oldest. Other bytes for a packet are given by
 /// burstline_replace(). The reader was opened with BURSTLINE_VERDICTS.
 ///
 /// A packet that gets no verdict within the publisher's deadline goes on, or is lost, as the

@@ -144,6 +144,40 @@ fn who_is_rejected_is_told() {
     assert!(report["bounce"]["inline"]["answers"].as_u64().unwrap() >= 2, "{report}");
 }
 
+/// The commands of the page on sensors, as they stand there.
+#[test]
+fn the_commands_of_the_page_run() {
+    let Some(line) = Line::or_skip() else { return };
+    for (old, new) in [(FAR, "eth1"), ("w1", "eth2")] {
+        let rename = format!("ip link set {old} down && ip link set {old} name {new}");
+        let rename = format!("{rename} && ip link set {new} up");
+        line.bed.far.command("sh", &["-c", &rename]).unwrap();
+    }
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/sensors.md");
+    let page = fs::read_to_string(page).unwrap();
+    let (_, section) = page.split_once("\n## Inline").unwrap();
+    let commands: Vec<&str> = section.lines().filter_map(|line| line.strip_prefix("$ ")).collect();
+    let folder = std::path::Path::new(support::PROGRAM).parent().unwrap();
+    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
+    let names = line.directory.0.display().to_string();
+    let environment = [("PATH", &*path), ("BURSTLINE_RUN", &*names)];
+    let start = |command: &str| line.bed.far.start("sh", &["-c", command], &environment).unwrap();
+    let [bounce, others @ ..] = &commands[..] else { panic!("no commands") };
+    let bounce = start(&format!("exec {}", bounce.strip_suffix(" &").unwrap()));
+    wait_until("the name is there", || line.directory.0.join("ips").exists());
+    let mut texts = Vec::new();
+    for command in others {
+        let (is_success, text) = start(command).finish().unwrap();
+        assert!(is_success, "{command}: {text}");
+        texts.push(text);
+    }
+    assert_eq!(others.len(), 2);
+    assert!(texts[0].contains("log 3:") && texts[1].contains("done:"), "{texts:?}");
+    burstline_testbed::signal(bounce.process_id(), "-INT").unwrap();
+    let (is_success, text) = bounce.finish().unwrap();
+    assert!(is_success, "{text}");
+}
+
 #[test]
 fn workers_go_on_with_the_next_bounce() {
     let Some(line) = Line::or_skip() else { return };

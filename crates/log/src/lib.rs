@@ -51,6 +51,7 @@ mod page;
 #[doc(hidden)]
 pub mod protocol;
 mod reader;
+mod remote;
 #[doc(hidden)]
 pub mod reuse;
 mod scratch;
@@ -75,10 +76,10 @@ pub use handoff::Handoff;
 pub use head::{HEAD_BYTES, Head};
 pub use history::History;
 pub use log::{
-    Log, LogConfig, MAX_SEGMENT_BYTES, MIN_SEGMENT_BYTES, MIN_SEGMENTS, ReaderConfig, RemoteSeat,
-    SeatStatus, Start,
+    Log, LogConfig, MAX_SEGMENT_BYTES, MIN_SEGMENT_BYTES, MIN_SEGMENTS, ReaderConfig, Start,
 };
 pub use reader::{GATHER_NS, HeldBurst, Reader, ReaderStatistics};
+pub use remote::{RemoteSeat, SeatStatus};
 pub use scratch::{SCRATCH_PACKETS, Scratch};
 pub use seat::Policy;
 pub use untrusted::{HeldCopy, UntrustedReader};

@@ -168,7 +168,7 @@ losses! {
     Shed = "shed", Choice, Nowhere;
     /// A reader's verdict dropped it.
     DroppedByVerdict = "dropped_by_verdict", Choice, Nowhere;
-    /// A reader's verdict rejected it; its sender is told.
+    /// A reader's verdict rejected it, and its sender may have an answer.
     RejectedByVerdict = "rejected_by_verdict", Choice, Nowhere;
     /// Aged out before a trigger.
     Expired = "expired", Choice, Nowhere;

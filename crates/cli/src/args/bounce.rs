@@ -62,11 +62,12 @@ pub(crate) struct BounceArgs {
     #[arg(long, value_name = "EXPR", value_parser = values::filter)]
     pub(crate) only: Option<Filter>,
 
-    /// Publish the packets as NAME, and send each only after a reader's verdict: pass, drop, replace,
-    /// reject, or pass its flow. workers=N: as many readers share the flows, each as NAME@K. A packet
-    /// whose verdict is not there within deadline=TIME goes on (open) or is lost by name (closed).
-    /// mode=, owner= and group= as for capture --publish
-    #[arg(long, value_name = "NAME[?workers=N&open|closed&deadline=2ms]", value_parser = inline)]
+    /// Publish the packets as NAME, and send each only after a reader's verdict: pass, drop,
+    /// replace, reject, or pass its flow. workers=N: N readers share the flows, each as NAME@K. A
+    /// packet without a verdict within deadline=TIME goes on (open) or is lost by name (closed, the
+    /// default). mode=, owner= and group= as for capture --publish
+    #[arg(long, value_name = "NAME[?workers=N&open|closed&deadline=2ms]")]
+    #[arg(value_parser = inline)]
     pub(crate) inline: Option<InlineOptions>,
 
     /// Let xdp: take packets from an interface that the host uses
