@@ -30,6 +30,11 @@ use crate::device::Device;
 use crate::ready::Ready;
 use crate::session::{Session, Shape, datalink_of};
 
+/// For how long packets gather, at most, where a program does not ask for immediate mode. The
+/// kernel's blocks wait longer, as a rule for the program's timeout. Less makes a program wake for
+/// each poll of the publisher (docs/decisions/0040).
+const GATHERING: Duration = Duration::from_millis(1);
+
 /// What a program asks for before it activates.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
@@ -37,6 +42,7 @@ pub(crate) struct Settings {
     pub(crate) timeout_ms: c_int,
     pub(crate) precision: c_int,
     pub(crate) is_nonblocking: bool,
+    pub(crate) is_immediate: bool,
 }
 
 enum State {
@@ -86,6 +92,7 @@ impl Capture {
             timeout_ms: 0,
             precision: PRECISION_MICRO,
             is_nonblocking: false,
+            is_immediate: false,
         };
         Self {
             settings: Mutex::new(settings),
@@ -125,6 +132,13 @@ impl Capture {
             (false, ..=0) => None,
             (false, ms) => Some(Duration::from_millis(ms as u64)),
         }
+    }
+
+    /// For how long a call that may wait lets packets gather.
+    pub(crate) fn gathering(&self) -> Duration {
+        let timeout = self.timeout().unwrap_or(GATHERING);
+        let is_immediate = self.settings().is_immediate;
+        if is_immediate { Duration::ZERO } else { timeout.min(GATHERING) }
     }
 
     /// Attaches to the log; `None` if that was done before.
