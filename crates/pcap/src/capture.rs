@@ -31,9 +31,8 @@ use crate::ready::Ready;
 use crate::session::{Session, Shape, datalink_of};
 
 /// For how long packets gather, at most, where a program does not ask for immediate mode. The
-/// kernel's blocks wait longer, as a rule for the program's timeout. Less makes a program wake for
-/// each poll of the publisher (docs/decisions/0040).
-const GATHERING: Duration = Duration::from_millis(1);
+/// kernel's blocks wait for the program's timeout, which is longer as a rule (decision 0040).
+const GATHERING: Duration = Duration::from_millis(10);
 
 /// What a program asks for before it activates.
 #[derive(Clone, Copy, Debug)]
@@ -83,6 +82,16 @@ pub(crate) struct Capture {
 /// Locks, also after a panic: every change leaves the value whole.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether a filter is what the compiler makes of an empty expression: one that takes all of every
+/// packet. tcpdump always sets one.
+fn takes_all(program: &Program) -> bool {
+    match program.instructions() {
+        // Source: Linux's linux/bpf_common.h: BPF_RET | BPF_K.
+        [only] => only.code == 0x06 && only.k >= SNAPLEN_MAX,
+        _ => false,
+    }
 }
 
 impl Capture {
@@ -179,7 +188,7 @@ impl Capture {
     }
 
     pub(crate) fn set_filter(&self, program: Program) {
-        *lock(&self.filter) = Some(Arc::new(program));
+        *lock(&self.filter) = Some(program).filter(|program| !takes_all(program)).map(Arc::new);
         self.is_filter_new.store(true, Relaxed);
     }
 

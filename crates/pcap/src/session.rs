@@ -67,6 +67,10 @@ pub(crate) struct Session {
     has_ended: bool,
     /// Whether the last call found packets: more are likely to come soon.
     is_flowing: bool,
+    /// Packets were missed this many times since the handle was activated; each time, half as
+    /// long is left for packets to gather.
+    halvings: u32,
+    missed: u64,
     /// The header that `pcap_next_ex` lends.
     pub(crate) header: PacketHeader,
     pub(crate) filter: Option<Arc<Program>>,
@@ -82,6 +86,8 @@ impl Session {
             index: 0,
             has_ended: false,
             is_flowing: false,
+            halvings: 0,
+            missed: 0,
             header: PacketHeader::default(),
             filter: None,
         }
@@ -125,12 +131,17 @@ impl Session {
             }
             return Ok(Fetched::End);
         }
+        let gathering = gathering / 2_u32.saturating_pow(self.halvings.min(31));
         if self.is_flowing && !gathering.is_zero() && self.has_little() {
             thread::sleep(gathering);
         }
         let timeout_ns = timeout.map_or(u64::MAX, |time| time.as_nanos().min(1 << 62) as u64);
         let next = self.follower.next(timeout_ns, is_interrupted);
-        counts.read(&self.follower.sums());
+        let sums = self.follower.sums();
+        if sums.missed > self.missed {
+            (self.missed, self.halvings) = (sums.missed, self.halvings + 1);
+        }
+        counts.read(&sums);
         let next = next?;
         self.is_flowing = matches!(next, Next::Burst { .. });
         Ok(match next {

@@ -19,9 +19,10 @@ use burstline_log::{Appended, Burst, Log, LogConfig, Meta, Policy, Reader, Reade
 use burstline_sys::memory::{PageChoice, PageKind};
 use burstline_sys::prefetch;
 
+use super::behind::put;
 use super::hyperscan::{Database, Memory};
 use super::pool::{Cache, HEADER_BYTES, Pool, STRIDE_BYTES};
-use super::scattered::{AHEAD, Header, reset};
+use super::scattered::{AHEAD, Header};
 use super::staged::cpu_ns;
 use super::{Address, BURST};
 use crate::arena::Arena;
@@ -51,7 +52,7 @@ pub struct Found {
 
 impl Found {
     #[inline]
-    fn add(&mut self, packet: u64, content: u32, end: u64) {
+    pub(super) fn add(&mut self, packet: u64, content: u32, end: u64) {
         let mixed =
             (packet << 24 ^ u64::from(content) << 9 ^ end).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.sum = self.sum.wrapping_add(mixed ^ mixed >> 29);
@@ -156,6 +157,11 @@ impl Contiguous {
         self.log.placement().page
     }
 
+    /// What looks for contents, their lengths, and both ends of the log.
+    pub(super) fn parts(&mut self) -> (&mut Database, &[u64], &mut Writer, &mut Reader) {
+        (&mut self.database, &self.lengths, &mut self.writer, &mut self.reader)
+    }
+
     /// Writes all packets, and then looks through them.
     ///
     /// # Errors
@@ -185,7 +191,7 @@ impl Contiguous {
 
 /// Looks through a burst in one call. Its first packet is `first`.
 #[inline]
-fn scan(
+pub(super) fn scan(
     database: &mut Database,
     lengths: &[u64],
     burst: &Burst<'_>,
@@ -266,12 +272,7 @@ impl<'a> Scattered<'a> {
         for (buffer, packet) in self.buffers.iter().zip(packets) {
             // SAFETY: the buffer is this side's own since it was taken, and has room for a header
             // and any packet of these.
-            unsafe {
-                reset(*buffer);
-                let data = buffer.0.add(HEADER_BYTES);
-                std::ptr::copy_nonoverlapping(packet.as_ptr(), data, packet.len());
-                buffer.0.cast::<Header>().write(Header::of_whole(data, packet.len() as u32));
-            }
+            unsafe { put(*buffer, packet) };
         }
         let (mut found, mut outcome) = (Found::default(), Ok(()));
         let cpu_ns = cpu_ns(|| {
@@ -343,8 +344,10 @@ impl<'a> Scattered<'a> {
 mod tests {
     use burstline_skip::{skip, test_name};
 
+    use super::super::behind::{self, Pooled};
     use super::super::hyperscan;
     use super::*;
+    use crate::threads::Cores;
 
     /// By comparing at every place.
     fn plainly(packets: &[Vec<u8>], rules: &[Vec<u8>]) -> Found {
@@ -383,6 +386,24 @@ mod tests {
         let arena = Arena::create(Scattered::bytes(packets.len()), pages).unwrap();
         let mut vectored = Scattered::new(&rules, Memory::Several, &arena, packets.len()).unwrap();
         assert_eq!(vectored.turn(&packets).unwrap().found, expected);
+    }
+
+    #[test]
+    fn a_sensor_behind_a_switch_finds_the_same_either_way() {
+        if let Err(why) = hyperscan::version() {
+            return skip(test_name(), why);
+        }
+        let rules = rules(50);
+        let packets = packets(3200, &rules, Some(4));
+        let (expected, pages) = (plainly(&packets, &rules), PageChoice::Size4K);
+        let cores = Cores::allowed();
+        let mut log = Contiguous::new(&rules, 1 << 20, pages).unwrap();
+        let arena = Arena::create(Pooled::BYTES, pages).unwrap();
+        let mut pool = Pooled::new(&rules, &arena).unwrap();
+        for _ in 0..2 {
+            assert_eq!(behind::contiguous(&mut log, cores, &packets).unwrap().found, expected);
+            assert_eq!(pool.pass(cores, &packets).unwrap().found, expected);
+        }
     }
 
     #[test]

@@ -137,6 +137,10 @@ pub struct Database {
     scratch: *mut c_void,
 }
 
+// SAFETY: a compiled database and its scratch are memory that any thread may use, one at a time
+// (`hs_alloc_scratch` in Hyperscan's reference); this owns both, and a scan borrows it for writing.
+unsafe impl Send for Database {}
+
 impl Database {
     /// Compiles contents, at most `u32::MAX`; each one's number is its index.
     ///
