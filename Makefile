@@ -50,6 +50,7 @@ ten: ## All tests ten times in a row, the second half beside two busy loops: mak
 bench: ## Our figures beside our rivals': make bench [FIGURE=glob] [RUNS=n] [FULL=1: long ones] [OUT=folder]
 	@scripts/setup rust
 	@cargo build --quiet --release --locked -p burstline $(LAB_DPDK)
+	@cargo build --quiet --release --locked -p burstline-pcap
 	@cargo run --quiet --release --locked -p burstline-lab $(LAB_DPDK) --bin bench -- \
 	  --out $(or $(OUT),$(TARGET_DIR)/figures) $(if $(FIGURE),'$(FIGURE)') $(if $(RUNS),--runs $(RUNS)) \
 	  $(if $(FULL),--full)
@@ -64,6 +65,7 @@ figures: ## The table of figures in its page, made of the records in runs/figure
 bench-smoke: ## Do the benchmarks still run? Tiny sizes, figures that mean nothing
 	@scripts/setup rust
 	@cargo build --quiet --release --locked -p burstline $(LAB_DPDK)
+	@cargo build --quiet --release --locked -p burstline-pcap
 	@cargo run --quiet --release --locked -p burstline-lab $(LAB_DPDK) --bin bench -- --smoke
 
 lint: ## Format, clippy, documentation, house rules

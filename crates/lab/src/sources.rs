@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// Folders of the repository that figures depend on.
-pub const FOLDERS: [&str; 14] = [
+pub const FOLDERS: [&str; 16] = [
     "crates/afpacket/src",
     "crates/cli/src",
     "crates/dpdk/src",
@@ -19,7 +19,9 @@ pub const FOLDERS: [&str; 14] = [
     "crates/lab/src/rivals",
     "crates/log/src",
     "crates/nicsim/src",
+    "crates/pcap/src",
     "crates/port/src",
+    "crates/share/src",
     "crates/sys/src",
     "crates/wire/src",
     "crates/xdp/src",

@@ -30,6 +30,10 @@ use crate::device::Device;
 use crate::ready::Ready;
 use crate::session::{Session, Shape, datalink_of};
 
+/// For how long packets gather, at most, where a program does not ask for immediate mode. The
+/// kernel's blocks wait for the program's timeout, which is longer as a rule (decision 0040).
+const GATHERING: Duration = Duration::from_millis(10);
+
 /// What a program asks for before it activates.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
@@ -37,6 +41,7 @@ pub(crate) struct Settings {
     pub(crate) timeout_ms: c_int,
     pub(crate) precision: c_int,
     pub(crate) is_nonblocking: bool,
+    pub(crate) is_immediate: bool,
 }
 
 enum State {
@@ -79,6 +84,16 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Whether a filter is what the compiler makes of an empty expression: one that takes all of every
+/// packet. tcpdump always sets one.
+fn takes_all(program: &Program) -> bool {
+    match program.instructions() {
+        // Source: Linux's linux/bpf_common.h: BPF_RET | BPF_K.
+        [only] => only.code == 0x06 && only.k >= SNAPLEN_MAX,
+        _ => false,
+    }
+}
+
 impl Capture {
     pub(crate) fn new(device: Device) -> Self {
         let settings = Settings {
@@ -86,6 +101,7 @@ impl Capture {
             timeout_ms: 0,
             precision: PRECISION_MICRO,
             is_nonblocking: false,
+            is_immediate: false,
         };
         Self {
             settings: Mutex::new(settings),
@@ -127,6 +143,13 @@ impl Capture {
         }
     }
 
+    /// For how long a call that may wait lets packets gather.
+    pub(crate) fn gathering(&self) -> Duration {
+        let timeout = self.timeout().unwrap_or(GATHERING);
+        let is_immediate = self.settings().is_immediate;
+        if is_immediate { Duration::ZERO } else { timeout.min(GATHERING) }
+    }
+
     /// Attaches to the log; `None` if that was done before.
     pub(crate) fn activate(&self) -> Option<Result<(), Refused>> {
         let mut state = lock(&self.state);
@@ -165,7 +188,7 @@ impl Capture {
     }
 
     pub(crate) fn set_filter(&self, program: Program) {
-        *lock(&self.filter) = Some(Arc::new(program));
+        *lock(&self.filter) = Some(program).filter(|program| !takes_all(program)).map(Arc::new);
         self.is_filter_new.store(true, Relaxed);
     }
 

@@ -27,6 +27,9 @@ const NS_PER_S: u64 = 1_000_000_000;
 /// How often a call at the end of a log looks whether it is interrupted.
 const AT_END: Duration = Duration::from_millis(5);
 
+/// A reader that is so many packets behind does not wait for more.
+const GATHERED: u64 = 1024;
+
 /// What is fixed when a handle is activated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
@@ -62,6 +65,12 @@ pub(crate) struct Session {
     index: usize,
     /// Whether the log has ended for good.
     has_ended: bool,
+    /// Whether the last call found packets: more are likely to come soon.
+    is_flowing: bool,
+    /// Packets were missed this many times since the handle was activated; each time, half as
+    /// long is left for packets to gather.
+    halvings: u32,
+    missed: u64,
     /// The header that `pcap_next_ex` lends.
     pub(crate) header: PacketHeader,
     pub(crate) filter: Option<Arc<Program>>,
@@ -69,8 +78,19 @@ pub(crate) struct Session {
 
 impl Session {
     pub(crate) fn new(follower: Follower, shape: Shape) -> Self {
-        let (held, header, filter) = (None, PacketHeader::default(), None);
-        Self { follower, shape, held, log: 0, index: 0, has_ended: false, header, filter }
+        Self {
+            follower,
+            shape,
+            held: None,
+            log: 0,
+            index: 0,
+            has_ended: false,
+            is_flowing: false,
+            halvings: 0,
+            missed: 0,
+            header: PacketHeader::default(),
+            filter: None,
+        }
     }
 
     /// Whether packets of a burst are left.
@@ -90,11 +110,13 @@ impl Session {
         self.has_ended
     }
 
-    /// Makes sure that there are packets, waiting for them at most `timeout`. A log's end is said
+    /// Makes sure that there are packets, waiting for them at most `timeout`. While packets flow,
+    /// some may gather for so long: to be woken costs more than hundreds of packets. A log's end is said
     /// at once the first time. Later calls wait first: a program that asks again would spin.
     pub(crate) fn fetch(
         &mut self,
         timeout: Option<Duration>,
+        gathering: Duration,
         counts: &Counts,
         is_interrupted: impl Fn() -> bool,
     ) -> Result<Fetched, ShareError> {
@@ -109,10 +131,20 @@ impl Session {
             }
             return Ok(Fetched::End);
         }
+        let gathering = gathering / 2_u32.saturating_pow(self.halvings.min(31));
+        if self.is_flowing && !gathering.is_zero() && self.has_little() {
+            thread::sleep(gathering);
+        }
         let timeout_ns = timeout.map_or(u64::MAX, |time| time.as_nanos().min(1 << 62) as u64);
         let next = self.follower.next(timeout_ns, is_interrupted);
-        counts.read(&self.follower.sums());
-        Ok(match next? {
+        let sums = self.follower.sums();
+        if sums.missed > self.missed {
+            (self.missed, self.halvings) = (sums.missed, self.halvings + 1);
+        }
+        counts.read(&sums);
+        let next = next?;
+        self.is_flowing = matches!(next, Next::Burst { .. });
+        Ok(match next {
             Next::Burst { held, log } => {
                 (self.held, self.log, self.index) = (Some(held), log, 0);
                 Fetched::Some
@@ -125,6 +157,11 @@ impl Session {
             // Nothing is held here but what was just let go of.
             Next::None | Next::WindowFull => Fetched::None,
         })
+    }
+
+    /// Whether the log has few packets that were not read yet, and a writer who may write more.
+    fn has_little(&self) -> bool {
+        self.follower.lag() < GATHERED && !self.follower.is_over()
     }
 
     /// Gives the packets that are left of the burst and pass the filter to `each`, until there are

@@ -16,6 +16,7 @@
 //!   out by the interface's own counter.
 
 mod absent;
+mod behind;
 mod captures;
 mod cards;
 mod core;
@@ -236,7 +237,7 @@ fn own_version() -> String {
 }
 
 /// All of them.
-static ALL: [&dyn Adapter; 59] = [
+static ALL: [&dyn Adapter; 61] = [
     &OnRoad(ours::Ours::XDP),
     &OnRoad(ours::Ours::XDP_BY_POLL),
     &OnRoad(ours::Ours::AFPACKET),
@@ -296,6 +297,8 @@ static ALL: [&dyn Adapter; 59] = [
     &cards::Keeper::INLINE,
     &cards::Keeper::SEGMENTS,
     &cards::Keeper::COPIES,
+    &behind::Behind::CONTIGUOUS,
+    &behind::Behind::SCATTERED,
 ];
 
 /// Packets of a round of a piece whose instructions are counted.

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use crate::compared::Better;
 use crate::contenders;
 use crate::programs;
+use crate::rivals::hyperscan;
 use crate::scenario::machine;
 
 /// A comparison that can be made.
@@ -110,6 +111,10 @@ pub fn all() -> &'static [Entry] {
 pub(super) fn version_of(rival: &str) -> String {
     match contenders::named(rival) {
         Some(adapter) => adapter.version(),
+        None if rival == "scattered-matcher" => {
+            hyperscan::version().map_or_else(|why| why, |version| format!("Hyperscan {version}"))
+        }
+        None if rival == "suricata" => super::sensors::suricata_version(),
         None if ["capinfos", "dd", "tshark"].contains(&rival) => {
             programs::first_line(rival, &["--version"])
         }
@@ -135,6 +140,8 @@ const ENGINE: [&str; 5] = [
 ];
 /// What those do besides that start the program.
 const PROGRAM: [&str; 1] = ["crates/cli/src"];
+/// What those do besides that have our libpcap.
+const PCAP: [&str; 2] = ["crates/pcap/src", "crates/share/src"];
 /// What those do besides that have DPDK in this process or in ours.
 const DPDK: [&str; 2] = ["crates/dpdk/src", "crates/lab/rivals-dpdk"];
 
@@ -150,16 +157,20 @@ pub fn sources_of(figure: &str) -> Vec<&'static str> {
         "cross-process",
         "share-readers",
         "stopped",
+        "matcher",
     ]) {
         folders.extend(ENGINE);
     }
     if begins(&["count", "xdp", "capture", "idle", "bounce", "startup", "dpdk-rtc", "dpdk-bounce"])
-        || begins(&["record", "extract", "file"])
+        || begins(&["record", "extract", "file", "pcap", "suricata"])
     {
         folders.extend(PROGRAM);
     }
     if begins(&["dpdk"]) {
         folders.extend(DPDK);
+    }
+    if begins(&["pcap", "suricata"]) {
+        folders.extend(PCAP);
     }
     if begins(&["nicsim"]) {
         folders.push("crates/nicsim/src");

@@ -14,6 +14,7 @@ mod nicsim;
 mod pacing;
 mod recording;
 mod run;
+mod sensors;
 mod sharing;
 mod stalled;
 mod startup;
@@ -88,6 +89,10 @@ impl Entry {
             "instrumentation-memory-64" => instrumentation::in_memory(context),
             "startup-loss-adaptive" => startup::measure(context, "adaptive"),
             "startup-loss-busy" => startup::measure(context, "busy"),
+            "pcap-tcpdump" => sensors::one_tcpdump(context),
+            "pcap-four-readers" => sensors::four_readers(context),
+            "matcher-contiguous" => sensors::match_contents(context),
+            "suricata-afpacket" => sensors::suricata(context),
             _ => Err(format!("no code measures {name}")),
         }
     }

@@ -7,6 +7,8 @@
 //! | [`lean`] | a few hundred buffers, a ring forth and a ring back, one thread at each end |
 //! | [`staged`] | receive, merge by burst, copy: many ports into one queue of the pool's objects |
 //! | [`bare`] | our own layout and nothing else: no policies, no pins, no sleepers |
+//! | [`behind`] | the same two behind a core that passes packets on |
+//! | [`contents`] | contents in packets by Hyperscan, in buffers of the pool and back to back |
 //! | [`movement`] | lines that go from core to core, and nothing done with them: a limit |
 //! | `dpdk` | with the feature `dpdk`: DPDK's own mbufs, mempools and rings, in C |
 //!
@@ -15,8 +17,11 @@
 
 pub mod balancer;
 pub mod bare;
+pub mod behind;
+pub mod contents;
 #[cfg(feature = "dpdk")]
 pub mod dpdk;
+pub mod hyperscan;
 pub mod lean;
 pub mod movement;
 pub mod pool;

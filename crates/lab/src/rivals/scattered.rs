@@ -38,6 +38,24 @@ pub(crate) struct Header {
     pub(super) stamp: u64,
 }
 
+impl Header {
+    /// Of a packet that is whole, and nobody else's.
+    pub(super) fn of_whole(data: *mut u8, length: u32) -> Self {
+        let (hash, time_ns, port, stamp) = (0, 0, 0, 0);
+        Self { data, length, hash, time_ns, port, segments: 1, references: 1, stamp }
+    }
+
+    /// The packet.
+    ///
+    /// # Safety
+    /// `data` is valid for reads of `length` bytes for as long as the result is used.
+    #[inline]
+    pub(super) unsafe fn bytes<'a>(&self) -> &'a [u8] {
+        // SAFETY: the caller's promise.
+        unsafe { std::slice::from_raw_parts(self.data, self.length as usize) }
+    }
+}
+
 /// What few packets need, in the second line.
 #[repr(C, align(64))]
 #[derive(Clone, Copy)]

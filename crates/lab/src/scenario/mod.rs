@@ -138,7 +138,7 @@ pub struct Figure {
 }
 
 /// The files of those that are part of the program.
-const BUILT_IN: [&str; 30] = [
+const BUILT_IN: [&str; 31] = [
     include_str!("../../scenarios/numa-rtc.toml"),
     include_str!("../../scenarios/numa-pipeline.toml"),
     include_str!("../../scenarios/numa-placement.toml"),
@@ -151,6 +151,7 @@ const BUILT_IN: [&str; 30] = [
     include_str!("../../scenarios/retention.toml"),
     include_str!("../../scenarios/burst-merge.toml"),
     include_str!("../../scenarios/burst-merge-live.toml"),
+    include_str!("../../scenarios/snort-scale.toml"),
     include_str!("../../scenarios/ovs-architect.toml"),
     include_str!("../../scenarios/record-disk.toml"),
     include_str!("../../scenarios/record-rate.toml"),

@@ -35,7 +35,9 @@ pub(super) fn add(scenario: &Scenario, options: &Options, record: &mut Record) {
         Work::Model => return,
         Work::Keep => Some("a card's device would count, too"),
         work if work.is_live() => Some("they need interfaces"),
-        Work::Merge | Work::Spread | Work::Pipeline => Some("their threads wait for each other"),
+        Work::Merge | Work::Spread | Work::Pipeline | Work::Match => {
+            Some("their threads wait for each other")
+        }
         _ => None,
     };
     if let Some(why) = why_not {

@@ -47,11 +47,13 @@ pub enum Work {
     Dma,
     /// Keep some of the packets of a simulated card.
     Keep,
+    /// Look for contents in packets, in memory, behind a core that passes them on.
+    Match,
 }
 
 impl Work {
     /// All kinds.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::Count,
         Self::Touch,
         Self::Copy,
@@ -73,6 +75,7 @@ impl Work {
         Self::Model,
         Self::Dma,
         Self::Keep,
+        Self::Match,
     ];
 
     /// The word in scenario files.
@@ -99,6 +102,7 @@ impl Work {
             Self::Model => "model",
             Self::Dma => "dma",
             Self::Keep => "keep",
+            Self::Match => "match",
         }
     }
 
@@ -111,7 +115,7 @@ impl Work {
     /// many workers packets are spread over, and how flows follow each other; how many packets are
     /// held in memory; how many are handed over at a time; which of both directions there are; what
     /// programs do; how many flows; what a card does with packets; lengths of frames; of how many
-    /// packets one is kept; where a file is.
+    /// packets one is kept; where a file is; cores of a switch and of a sensor.
     pub fn cases(self) -> &'static [&'static str] {
         match self {
             Self::Merge => &["uniform", "bursts", "idle", "one-core"],
@@ -122,6 +126,7 @@ impl Work {
             Self::Model => &["receive", "transmit", "forward"],
             Self::Dma => &["64", "128", "256", "512", "1024", "1518", "random:64-1518", "imix"],
             Self::Keep => &["1", "4", "16", "64", "256", "1024"],
+            Self::Match => &["0+1", "1+1", "0+1-matches", "1+1-matches"],
             Self::Null => &["count", "bounce"],
             Self::Make => &["1", "256"],
             Self::Record => &["memory", "disk"],
@@ -140,8 +145,8 @@ impl Work {
 
     /// Whether it takes programs, and as a rule interfaces in a network namespace.
     pub fn is_live(self) -> bool {
-        use Work::{Copy, Dma, Keep, Merge, Model, Pipeline, Spread, Touch};
-        !matches!(self, Touch | Copy | Pipeline | Merge | Spread | Model | Dma | Keep)
+        use Work::{Copy, Dma, Keep, Match, Merge, Model, Pipeline, Spread, Touch};
+        !matches!(self, Touch | Copy | Pipeline | Merge | Spread | Model | Dma | Keep | Match)
     }
 
     /// Whether packets can be made to come at a rate: a contender that sends has its own, and

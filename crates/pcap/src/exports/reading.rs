@@ -34,9 +34,9 @@ fn fetch(
             return ControlFlow::Break(ERROR_BREAK);
         }
         let is_interrupted = || slot.is_breaking() || capture.is_closed();
-        let timeout = capture.timeout();
+        let (timeout, gathering) = (capture.timeout(), capture.gathering());
         let session = reading.session();
-        match session.fetch(timeout, &capture.counts, is_interrupted) {
+        match session.fetch(timeout, gathering, &capture.counts, is_interrupted) {
             Ok(Fetched::Some) => return ControlFlow::Continue(()),
             Ok(Fetched::None) if is_endless && !capture.settings().is_nonblocking => {}
             Ok(Fetched::None) => return ControlFlow::Break(0),

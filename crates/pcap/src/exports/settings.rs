@@ -43,11 +43,11 @@ pub unsafe extern "C" fn pcap_set_promisc(pcap: *mut Pcap, promiscuous: c_int) -
     })
 }
 
-/// A log gives packets as soon as they are there.
+/// Whether the program wants each packet as soon as it is there. Otherwise calls let some gather.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcap_set_immediate_mode(pcap: *mut Pcap, immediate: c_int) -> c_int {
     ours!(pcap, pcap_set_immediate_mode(immediate: c_int) -> c_int, ERROR, |slot, capture| {
-        set(slot, &capture, |_| ())
+        set(slot, &capture, |settings| settings.is_immediate = immediate != 0)
     })
 }
 

@@ -1,0 +1,246 @@
+//! tcpdump, one and four at once, on a log and on a packet socket.
+
+use std::path::Path;
+use std::time::Duration;
+
+use burstline_testbed::{Amount, Target};
+
+use super::{our_library, processor_ns};
+use crate::compared::{Better, Compared, Outcome};
+use crate::conditions::Conditions;
+use crate::contenders::Sample;
+use crate::contest::alternate;
+use crate::figures::Context;
+use crate::figures::count_file::our_program;
+use crate::live::{Contender, Load, Road, missing};
+use crate::programs::{Capture, Launch, Memory, Ready, Report, TCPDUMP, Words};
+
+/// How long frames come.
+const TIME: Duration = Duration::from_secs(3);
+const SMOKE_FRAMES: u64 = 500;
+/// Frames of the publisher's ring: some tens of ms, for a core that others have at times.
+const FRAMES: u32 = 65_536;
+/// A rate at which one tcpdump on a packet socket loses nothing.
+const ONE_PPS: u64 = 300_000;
+/// A rate at which four of them lose much, on one core.
+const FOUR_PPS: u64 = 1_500_000;
+
+/// tcpdump that keeps nothing, on a packet socket or on a log.
+struct ToNowhere {
+    command: String,
+    ready: Ready,
+}
+
+impl ToNowhere {
+    /// By the real libpcap, on the interface, with a ring of 64 MiB.
+    fn on_socket() -> Self {
+        let command = "tcpdump -i v1 -n -Z root -B 65536 -w /dev/null".to_owned();
+        Self { command, ready: Ready::line("listening on").with_packet_sockets(&["v1"]) }
+    }
+
+    /// By ours, on the log of that name.
+    fn on_log(library: &Path, name: &str) -> Self {
+        let library = library.display();
+        let device = format!("burst:{name}");
+        let command =
+            format!("env LD_PRELOAD={library} tcpdump -i {device} -n -Z root -w /dev/null");
+        Self { command, ready: Ready::line("listening on") }
+    }
+}
+
+impl Launch for ToNowhere {
+    fn command(&self, _: Memory) -> String {
+        self.command.clone()
+    }
+
+    fn ready(&self) -> Ready {
+        self.ready.clone()
+    }
+
+    fn settles_in(&self) -> Duration {
+        TCPDUMP.settles_in()
+    }
+}
+
+/// One side's turn.
+struct Turn {
+    /// Frames that had to come at the rate that was asked for. A card does not wait for a kernel
+    /// that is slower; the injector does.
+    due: u64,
+    /// Frames that did.
+    offered: u64,
+    /// Lost by the publisher, before the log.
+    lost_before: u64,
+    captured: u64,
+    /// Of the programs that capture.
+    programs_ns: u64,
+    /// Of the publisher; 0 where there is none.
+    publisher_ns: u64,
+}
+
+impl Turn {
+    fn received_percent(&self, programs: usize) -> f64 {
+        100.0 * self.captured as f64 / (self.due * programs as u64).max(1) as f64
+    }
+
+    fn sample(&self, programs: usize) -> Sample {
+        let mut sample = Sample::default();
+        let each = |ns: u64, packets: u64| ns as f64 / packets.max(1) as f64;
+        sample.set("ns", "ns", each(self.programs_ns, self.captured));
+        sample.set("publisher_ns", "ns", each(self.publisher_ns, self.offered));
+        sample.set("offered_percent", "%", 100.0 * self.offered as f64 / self.due.max(1) as f64);
+        sample.set("publisher_lost", "packets", self.lost_before as f64);
+        sample.set("received_percent", "% received", self.received_percent(programs));
+        sample
+    }
+}
+
+/// Who captures, and what.
+struct Programs<'a> {
+    context: &'a Context,
+    number: usize,
+    rate_pps: u64,
+    has_log: bool,
+}
+
+impl Programs<'_> {
+    /// Starts them, injects, and ends them: the programs before their publisher.
+    fn run(&self) -> Result<Turn, String> {
+        let (context, stop) = (self.context, &self.context.stop);
+        let (program, library) = (our_program()?, our_library()?);
+        let road = Road::new(context.cores)?;
+        let (name, core) = (road.file("tap"), context.cores.consumer.0.to_string());
+        let publisher = match self.has_log {
+            false => None,
+            true => {
+                let words = publish(&program, &name);
+                Some(Contender::start(&road, &core, &words, stop)?)
+            }
+        };
+        let launch = match self.has_log {
+            true => ToNowhere::on_log(&library, &name),
+            false => ToNowhere::on_socket(),
+        };
+        let start = |_| Contender::start(&road, &core, &launch, stop);
+        let programs = (0..self.number).map(start).collect::<Result<Vec<_>, _>>()?;
+        let spent = |of: &[Contender<'_>]| {
+            of.iter().map(|one| processor_ns(one.process_id())).sum::<Result<u64, _>>()
+        };
+        let of_publisher =
+            || publisher.as_ref().map_or(Ok(0), |one| processor_ns(one.process_id()));
+        let before = (spent(&programs)?, of_publisher()?);
+        let amount = match context.smoke {
+            true => Amount::Frames(SMOKE_FRAMES),
+            false => Amount::Time(TIME),
+        };
+        let load = Load { amount, rate_pps: Some(self.rate_pps) };
+        // An XDP program takes what the publisher gets, the stack's sockets the others.
+        let target = if self.has_log { Target::Program } else { Target::Stack };
+        let offered = road.inject(target, load, stop)?.offered;
+        std::thread::sleep(launch.settles_in());
+        let after = (spent(&programs)?, of_publisher()?);
+        let said = programs.into_iter().map(Contender::end).collect::<Result<Vec<_>, _>>()?;
+        let captured = said.iter().map(|(said, _)| Capture::captured(&TCPDUMP, said));
+        let captured = captured.sum::<Result<u64, _>>()?;
+        let lost_before = match publisher {
+            Some(publisher) => offered - Report::parse(&publisher.end()?.0, offered)?.delivered,
+            None => 0,
+        };
+        let (programs_ns, publisher_ns) = (after.0 - before.0, after.1 - before.1);
+        let due = match amount {
+            Amount::Frames(frames) => frames,
+            Amount::Time(time) => self.rate_pps * time.as_secs(),
+        };
+        Ok(Turn { due, offered, lost_before, captured, programs_ns, publisher_ns })
+    }
+
+    fn sample(&self) -> Result<Sample, String> {
+        let turn = self.run()?;
+        match turn.captured {
+            0 => Err("tcpdump captured nothing".to_owned()),
+            _ => Ok(turn.sample(self.number)),
+        }
+    }
+}
+
+/// A publisher of what comes in by the interface, ready with its first interval.
+pub(super) fn publish(program: &Path, name: &str) -> Words {
+    let program = program.display();
+    let command =
+        format!("'{program}' count 'xdp:v1?frames={FRAMES}' --publish {name} --json --stats 100ms");
+    Words { command, ready: Ready::line("interval") }
+}
+
+/// `pcap-tcpdump`: ns of processor time for each packet of `tcpdump -w /dev/null`.
+pub(in crate::figures) fn one_tcpdump(context: &Context) -> Result<Outcome, String> {
+    compare(context, 1, ONE_PPS, ("ns", Better::Lower), "aim: at most half")
+}
+
+/// `pcap-four-readers`: per cent of the packets that four tcpdumps got.
+pub(in crate::figures) fn four_readers(context: &Context) -> Result<Outcome, String> {
+    let aim = "aim: ours all, where the peer lacks more than 10 %";
+    compare(context, 4, FOUR_PPS, ("received_percent", Better::Higher), aim)
+}
+
+fn compare(
+    context: &Context,
+    number: usize,
+    rate_pps: u64,
+    (metric, better): (&'static str, Better),
+    aim: &str,
+) -> Result<Outcome, String> {
+    if let Some(why) = missing(TCPDUMP.needs) {
+        return Ok(Outcome::NotHere(why));
+    }
+    let conditions = Conditions::watch(context.cores);
+    let side = |has_log| Programs { context, number, rate_pps, has_log };
+    let rounds = alternate(
+        context.process_runs(),
+        &context.stop,
+        || side(true).sample(),
+        || side(false).sample(),
+    )?;
+    if context.smoke {
+        return Ok(Outcome::Smoke);
+    }
+    let mut details = vec![
+        format!(
+            "frames of 60 bytes, {rate_pps} a second for {} s, to {number} program(s) on one core; \
+             {aim}",
+            TIME.as_secs()
+        ),
+        "ours: tcpdump -i burst:tap -w /dev/null by our libpcap, beside burstline count xdp:v1 \
+         --publish tap on the same core, its log 64 MiB; peer: tcpdump -i v1 -B 65536 -w /dev/null"
+            .to_owned(),
+        "received: of the frames that are due at that rate, also where the kernel takes too long \
+         for them all to come"
+            .to_owned(),
+        "ns: time of the capturing programs' threads by schedstat, for each packet captured, from \
+         when they are ready; publisher_ns: of the publisher, for each frame. The kernel's copy \
+         into a socket's ring is on the injector's core, in neither"
+            .to_owned(),
+    ];
+    details.extend(conditions.report());
+    Ok(Outcome::Measured(Compared::of_samples(metric, better, rounds, details)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_is_for_each_packet_of_each_program() {
+        let turn = Turn {
+            due: 100,
+            offered: 80,
+            lost_before: 0,
+            captured: 300,
+            programs_ns: 6000,
+            publisher_ns: 400,
+        };
+        let sample = turn.sample(4);
+        let value = |name: &str| sample.figures[name].value;
+        assert_eq!((value("ns"), value("publisher_ns")), (20.0, 5.0));
+        assert_eq!((value("received_percent"), value("offered_percent")), (75.0, 80.0));
+    }
+}

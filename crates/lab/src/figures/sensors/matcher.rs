@@ -1,0 +1,147 @@
+//! `matcher-contiguous`: contents looked for in bursts that lie back to back, and in a pool's
+//! buffers.
+
+use std::cell::Cell;
+
+use burstline_sys::affinity;
+
+use crate::arena::Arena;
+use crate::compared::{Better, Compared, Outcome};
+use crate::conditions::Conditions;
+use crate::contenders::Sample;
+use crate::contest::{Rounds, alternate};
+use crate::figures::Context;
+use crate::pages;
+use crate::rivals::contents::{self, Contiguous, Found, RULES, SCANNED, Scanned, Scattered};
+use crate::rivals::hyperscan::{self, Memory};
+use crate::statistics::Quartiles;
+
+/// Packets of a turn's round: their buffers, and their log, are larger than a core's own caches.
+const PACKETS: usize = 32_768;
+/// Rounds of a turn.
+const ROUNDS: usize = 16;
+/// Of packets that are to match, one in so many does.
+const MATCH_EVERY: u64 = 4;
+const SMOKE_PACKETS: usize = 512;
+const SMOKE_RULES: usize = 100;
+
+/// Gbit/s of a core, of packets that do not match; those that do are among the details.
+pub(in crate::figures) fn measure(context: &Context) -> Result<Outcome, String> {
+    if let Err(why) = hyperscan::version() {
+        return Ok(Outcome::NotHere(why));
+    }
+    let (rules, packets, rounds) = match context.smoke {
+        true => (SMOKE_RULES, SMOKE_PACKETS, 1),
+        false => (RULES, PACKETS, ROUNDS),
+    };
+    // Where the core cannot be had, the kernel chooses.
+    let _ = affinity::pin_to(context.cores.consumer);
+    let rules = contents::rules(rules);
+    let sides = Sides { context, rules: &rules, rounds };
+    let conditions = Conditions::watch(context.cores);
+    let [without, with] = [None, Some(MATCH_EVERY)].map(|every| {
+        let packets = contents::packets(packets, &rules, every);
+        sides.compare(&packets)
+    });
+    let (without, with) = (without?, with?);
+    if without.found.matches != 0 || with.found.matches == 0 {
+        return Err(format!("{} and {} matches", without.found.matches, with.found.matches));
+    }
+    if context.smoke {
+        return Ok(Outcome::Smoke);
+    }
+    let mut details = vec![
+        format!(
+            "{} contents of 6 to 20 bytes; {packets} packets of 68 to 256 bytes at random, \
+             {rounds} rounds a turn; time of the thread while it looks through them, on one core",
+            rules.len()
+        ),
+        format!(
+            "ours: a call of hs_scan for up to {SCANNED} packets of a burst of the log; peer: one \
+             for each packet in the buffers of a pool, with prefetch. All bytes of all packets; \
+             both find the same; aim: 1.25 times"
+        ),
+        without.said("packets that do not match"),
+        with.said("packets of which one in 4 matches"),
+    ];
+    details.extend(conditions.report());
+    let samples = |values: &[f64]| values.iter().map(|&value| sample(value)).collect();
+    let rounds =
+        Rounds { ours: samples(&without.rounds.ours), peer: samples(&without.rounds.peer) };
+    let compared = Compared::of_samples("gbps", Better::Higher, rounds, details);
+    Ok(Outcome::Measured(compared.in_pages(without.pages)))
+}
+
+fn sample(gbps: f64) -> Sample {
+    let mut sample = Sample::default();
+    sample.set_on("gbps", "Gbit/s", "without FCS", gbps);
+    sample
+}
+
+/// What both sides have in common.
+struct Sides<'a> {
+    context: &'a Context,
+    rules: &'a [Vec<u8>],
+    rounds: usize,
+}
+
+/// What came of one kind of traffic.
+struct OfTraffic {
+    rounds: Rounds,
+    /// The peer's buffers in lists, a call for as many packets as ours.
+    by_lists: f64,
+    found: Found,
+    pages: [String; 2],
+}
+
+impl OfTraffic {
+    fn said(&self, what: &str) -> String {
+        let [ours, peer] =
+            [&self.rounds.ours, &self.rounds.peer].map(|of| Quartiles::of(of).median);
+        format!(
+            "{what}: ours {ours:.3} Gbit/s, peer {peer:.3}, ratio {:.3}; the same buffers by \
+             hs_scan_vector, a call for {SCANNED}: {:.3}; {} matches",
+            ours / peer,
+            self.by_lists,
+            self.found.matches
+        )
+    }
+}
+
+impl Sides<'_> {
+    fn compare(&self, packets: &[Vec<u8>]) -> Result<OfTraffic, String> {
+        let bytes: usize = packets.iter().map(Vec::len).sum();
+        let create = |choice| Contiguous::new(self.rules, bytes, choice);
+        let mut ours = pages::with_best(2 * bytes, create)?;
+        let room = Scattered::bytes(packets.len());
+        let arena = |_| pages::with_best(room, |choice| Arena::create(room, choice));
+        let [first, second] = [arena(0), arena(1)].map(|made| made.map_err(|why| why.to_string()));
+        let (first, second) = (first?, second?);
+        let mut peer = Scattered::new(self.rules, Memory::One, &first, packets.len())?;
+        let mut lists = Scattered::new(self.rules, Memory::Several, &second, packets.len())?;
+        let found = Cell::new(None);
+        let gbps = |turn: &mut dyn FnMut() -> Result<Scanned, String>| {
+            let mut cpu_ns = 0;
+            for _ in 0..self.rounds {
+                let scanned = turn()?;
+                cpu_ns += scanned.cpu_ns;
+                match found.replace(Some(scanned.found)) {
+                    Some(other) if other != scanned.found => {
+                        return Err(format!("found {:?}, and {other:?} before", scanned.found));
+                    }
+                    _ => {}
+                }
+            }
+            Ok((bytes * 8 * self.rounds) as f64 / cpu_ns.max(1) as f64)
+        };
+        let by_lists = gbps(&mut || lists.turn(packets))?;
+        let rounds = alternate(
+            self.context.runs,
+            &self.context.stop,
+            || gbps(&mut || ours.turn(packets)),
+            || gbps(&mut || peer.turn(packets)),
+        )?;
+        let pages = [ours.page().to_string(), first.page().to_string()];
+        Ok(OfTraffic { rounds, by_lists, found: found.get().unwrap_or_default(), pages })
+    }
+}

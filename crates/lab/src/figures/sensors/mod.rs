@@ -1,0 +1,73 @@
+//! Programs that read a published log by our libpcap, against the same programs on a packet socket.
+//!
+//! ```text
+//!   ours:   injector --> v1: burstline count --publish tap --> log --> tcpdump, by our libpcap
+//!   peer:   injector --> v1: kernel's copy for each socket --> ring --> tcpdump, by the real one
+//! ```
+//!
+//! Who owns what when: publisher and programs go with their road. Programs are measured from when
+//! they are ready until they have had time for the last frame, so that no start and no end counts.
+//!
+//! Invariants:
+//! - F1: what is compared is time of the programs' own threads, by the scheduler's account. Beside
+//!   it stands what the publisher takes: a socket has its packets by the kernel, on whatever core
+//!   the interface's softirq runs, and that is in no program's account.
+//! - F2: a program that lost packets has its loss among the details.
+
+mod captures;
+mod matcher;
+mod suricata;
+
+use std::fs;
+use std::path::PathBuf;
+
+pub(super) use captures::{four_readers, one_tcpdump};
+pub(super) use matcher::measure as match_contents;
+pub(super) use suricata::{measure as suricata, version as suricata_version};
+
+use super::count_file::our_program;
+
+/// Our libpcap of the same build: it stands beside `bench`.
+fn our_library() -> Result<PathBuf, String> {
+    let library = our_program()?.with_file_name("libburstline_pcap.so");
+    match library.is_file() {
+        true => Ok(library),
+        false => {
+            let path = library.display();
+            Err(format!("{path} is missing: cargo build --release -p burstline-pcap"))
+        }
+    }
+}
+
+/// What all threads of a process have had of processors so far, in ns.
+fn processor_ns(process: u32) -> Result<u64, String> {
+    let folder = format!("/proc/{process}/task");
+    let threads = fs::read_dir(&folder).map_err(|error| format!("{folder}: {error}"))?;
+    // Source: Documentation/scheduler/sched-stats.rst: time on a processor, in ns, comes first.
+    let of_thread = |thread: fs::DirEntry| {
+        let said = fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        said.split_whitespace().next()?.parse::<u64>().ok()
+    };
+    let spent: Vec<u64> = threads.flatten().filter_map(of_thread).collect();
+    match spent.is_empty() {
+        true => Err(format!("{folder} has no schedstat: a kernel without CONFIG_SCHED_INFO")),
+        false => Ok(spent.iter().sum()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processor_time_grows_with_work() {
+        let own = std::process::id();
+        let before = processor_ns(own).unwrap();
+        let sum: u64 = (0..20_000_000_u64).map(std::hint::black_box).sum();
+        assert!(std::hint::black_box(sum) > 0);
+        std::thread::yield_now(); // the account is brought up to date where a thread is scheduled
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        assert!(processor_ns(own).unwrap() > before);
+        assert!(processor_ns(u32::MAX).is_err());
+    }
+}

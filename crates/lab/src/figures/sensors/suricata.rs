@@ -1,0 +1,278 @@
+//! `suricata-afpacket`: Suricata 7 on a log, by our libpcap, against its own AF_PACKET capture.
+//!
+//! ```text
+//!   tcpreplay --> v0 ==== v1 --> burstline count --publish tap --> Suricata --pcap=burst:tap
+//!                         v1 --> Suricata --af-packet=v1
+//! ```
+//!
+//! Both get the same packets at the same rate, and have the same rules, one worker, and the
+//! configuration that Suricata comes with. A turn in which one lost packets is an error: what is
+//! not looked at would look cheap.
+
+use std::cell::RefCell;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::captures::publish;
+use super::{our_library, processor_ns};
+use crate::compared::{Better, Compared, Outcome};
+use crate::conditions::Conditions;
+use crate::contenders::Sample;
+use crate::contest::alternate;
+use crate::figures::Context;
+use crate::figures::count_file::our_program;
+use crate::live::{Contender, Need, Road, missing};
+use crate::programs::{self, Launch, Memory, Ready, Report};
+use crate::rivals::contents;
+
+const NEEDS: [Need; 1] = [Need { program: "tcpreplay", package: "tcpreplay" }];
+/// What fetches it.
+const MEND: &str = "Suricata is not installed: sudo scripts/setup sensors";
+const PACKETS: usize = 300_000;
+const SMOKE_PACKETS: usize = 2000;
+/// What either side takes without a loss on one core.
+const RATE_PPS: u64 = 100_000;
+const RULES: usize = 500;
+/// One packet in so many has a content, and is alerted.
+const MATCH_EVERY: u64 = 1000;
+/// How long it may take for what is in its ring, and for its own clock's work.
+const SETTLE: Duration = Duration::from_millis(1500);
+
+/// Gbit/s for each core that Suricata keeps busy.
+pub(in crate::figures) fn measure(context: &Context) -> Result<Outcome, String> {
+    let folder = target()?.join("suricata");
+    if !folder.join("usr/bin/suricata").is_file() {
+        return Ok(Outcome::NotHere(MEND.to_owned()));
+    }
+    if let Some(why) = missing(&NEEDS) {
+        return Ok(Outcome::NotHere(why));
+    }
+    let packets = if context.smoke { SMOKE_PACKETS } else { PACKETS };
+    let rules = contents::rules(RULES);
+    let packets = contents::packets(packets, &rules, Some(MATCH_EVERY));
+    let sides = Sides { context, rules: rules_file(&rules), packets: &packets };
+    let conditions = Conditions::watch(context.cores);
+    let alerts = RefCell::new(None);
+    let gbps = |has_log| {
+        let turn = sides.run(has_log)?;
+        match alerts.replace(Some(turn.alerts.clone())) {
+            Some(other) if other != turn.alerts => {
+                let (now, before) = (turn.alerts.len(), other.len());
+                Err(format!("{now} alerts, and {before} others in the turn before"))
+            }
+            _ => Ok(turn.sample()),
+        }
+    };
+    let runs = context.process_runs();
+    let rounds = alternate(runs, &context.stop, || gbps(true), || gbps(false))?;
+    if context.smoke {
+        return Ok(Outcome::Smoke);
+    }
+    let alerts = alerts.into_inner().map_or(0, |alerts: Vec<String>| alerts.len());
+    let mut details = vec![
+        format!(
+            "{} packets of UDP, 68 to 256 bytes at random, 1024 flows, {RATE_PPS} a second by \
+             tcpreplay; {RULES} content rules, {alerts} alerts, the same in every turn; no losses; \
+             aim: 1.15 times",
+            packets.len()
+        ),
+        "ours: suricata --pcap=burst:tap --runmode=single by our libpcap, beside burstline count \
+         xdp:v1 --publish tap; peer: suricata --af-packet=v1 --runmode=single, a ring of 65,536; \
+         both on one core"
+            .to_owned(),
+        "bits of packets for each second that Suricata's threads had of processors, from when its \
+         engine was started; publisher_ns: of the publisher, for each packet. The kernel's copy \
+         into the peer's ring is on the sender's core, in neither"
+            .to_owned(),
+    ];
+    details.extend(conditions.report());
+    Ok(Outcome::Measured(Compared::of_samples("gbps", Better::Higher, rounds, details)))
+}
+
+/// Cargo's target folder: this program is in `release` there.
+fn target() -> Result<PathBuf, String> {
+    let program = our_program()?;
+    let folder = program.ancestors().nth(2);
+    folder.map(Path::to_owned).ok_or_else(|| format!("{} is in no folder", program.display()))
+}
+
+/// As it says itself; empty where it is not there.
+pub(in crate::figures) fn version() -> String {
+    // Where there is no target folder, there is no Suricata either.
+    let target = target().unwrap_or_default().display().to_string();
+    let target = format!("CARGO_TARGET_DIR={target}");
+    let script = script().display().to_string();
+    programs::first_line("env", &[&target, &script, "-V"])
+}
+
+fn script() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/suricata")
+}
+
+fn rules_file(rules: &[Vec<u8>]) -> String {
+    let rule = |(number, content): (usize, &Vec<u8>)| {
+        let (content, sid) = (String::from_utf8_lossy(content), number + 1);
+        format!("alert udp any any -> any any (msg:\"{sid}\"; content:\"{content}\"; sid:{sid};)\n")
+    };
+    rules.iter().enumerate().map(rule).collect()
+}
+
+/// A Suricata.
+struct Suricata {
+    target: PathBuf,
+    /// Where it writes, and where its rules are.
+    log: String,
+    rules: String,
+    source: String,
+    library: Option<PathBuf>,
+    ready: Ready,
+}
+
+impl Launch for Suricata {
+    fn command(&self, _: Memory) -> String {
+        let Self { log, rules, source, .. } = self;
+        let (script, target) = (script(), self.target.display());
+        let script = script.display();
+        // Nothing else is preloaded there: it has its own C library.
+        let library = self.library.as_ref().map(|path| path.display().to_string());
+        let library = library.unwrap_or_default();
+        format!(
+            "env CARGO_TARGET_DIR={target} LD_PRELOAD={library} {script} -S {rules} -l {log} \
+             {source} --runmode=single"
+        )
+    }
+
+    fn ready(&self) -> Ready {
+        self.ready.clone()
+    }
+
+    fn settles_in(&self) -> Duration {
+        Duration::ZERO
+    }
+}
+
+/// What both sides have in common.
+struct Sides<'a> {
+    context: &'a Context,
+    rules: String,
+    packets: &'a [Vec<u8>],
+}
+
+/// One side's turn.
+struct Turn {
+    bytes: u64,
+    packets: u64,
+    suricata_ns: u64,
+    publisher_ns: u64,
+    /// Without their times, in order.
+    alerts: Vec<String>,
+}
+
+impl Turn {
+    fn sample(&self) -> Sample {
+        let mut sample = Sample::default();
+        let gbps = (self.bytes * 8) as f64 / self.suricata_ns.max(1) as f64;
+        sample.set_on("gbps", "Gbit/s", "without FCS", gbps);
+        let each = |ns: u64| ns as f64 / self.packets.max(1) as f64;
+        sample.set("suricata_ns", "ns", each(self.suricata_ns));
+        sample.set("publisher_ns", "ns", each(self.publisher_ns));
+        sample
+    }
+}
+
+impl Sides<'_> {
+    fn run(&self, has_log: bool) -> Result<Turn, String> {
+        let (context, stop) = (self.context, &self.context.stop);
+        let road = Road::new(context.cores)?;
+        let core = context.cores.consumer.0.to_string();
+        let [log, rules, file, name] =
+            ["log", "rules", "packets.pcap", "tap"].map(|n| road.file(n));
+        let write = |path: &str, bytes: &[u8]| {
+            fs::write(path, bytes).map_err(|error| format!("{path}: {error}"))
+        };
+        fs::create_dir(&log).map_err(|error| format!("{log}: {error}"))?;
+        write(&rules, self.rules.as_bytes())?;
+        write(&file, &pcap(self.packets))?;
+        let publisher = match has_log {
+            true => Some(Contender::start(&road, &core, &publish(&our_program()?, &name), stop)?),
+            false => None,
+        };
+        let (target, ready) = (target()?, Ready::line("Engine started"));
+        let (source, library) = match has_log {
+            true => (format!("--pcap=burst:{name}"), Some(our_library()?)),
+            false => (on_interface(), None),
+        };
+        let launch = Suricata { target, log: log.clone(), rules, source, library, ready };
+        let suricata = Contender::start(&road, &core, &launch, stop)?;
+        let spent = || -> Result<_, String> {
+            let own = |of: &Contender<'_>| processor_ns(of.process_id());
+            Ok((own(&suricata)?, publisher.as_ref().map_or(Ok(0), own)?))
+        };
+        let before = spent()?;
+        self.replay(&road, &file)?;
+        std::thread::sleep(SETTLE);
+        let after = spent()?;
+        let (said, _) = suricata.end()?;
+        if let Some(publisher) = publisher {
+            Report::of_its_own(&publisher.end()?.0)?;
+        }
+        let counted = |key| counter(Path::new(&log), key).map_err(|why| format!("{why}: {said}"));
+        let (packets, bytes) = (counted("decoder.pkts")?, counted("decoder.bytes")?);
+        if packets != self.packets.len() as u64 {
+            return Err(format!("Suricata saw {packets} of {} packets", self.packets.len()));
+        }
+        let (suricata_ns, publisher_ns) = (after.0 - before.0, after.1 - before.1);
+        let alerts = alerts(Path::new(&log))?;
+        Ok(Turn { bytes, packets, suricata_ns, publisher_ns, alerts })
+    }
+
+    fn replay(&self, road: &Road, file: &str) -> Result<(), String> {
+        let core = self.context.cores.producer.0.to_string();
+        let rate = format!("--pps={RATE_PPS}");
+        let words = ["-c", &core, "tcpreplay", "-q", "-K", &rate, "-i", "v0", file];
+        road.bed().near.command("taskset", &words).map(drop).map_err(|error| error.to_string())
+    }
+}
+
+/// One thread on the interface, with room for more than half a second.
+fn on_interface() -> String {
+    let settings = ["interface=v1", "threads=1", "ring-size=65536"];
+    let settings = settings.map(|setting| format!(" --set af-packet.0.{setting}"));
+    format!("--af-packet=v1{}", settings.concat())
+}
+
+/// A pcap file. Source: draft-ietf-opsawg-pcap.
+fn pcap(packets: &[Vec<u8>]) -> Vec<u8> {
+    let words =
+        |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>();
+    let mut file = words(&[0xa1b2_c3d4, 0x0004_0002, 0, 0, 262_144, 1]);
+    for (number, packet) in packets.iter().enumerate() {
+        let (time_us, length) = (number as u32, packet.len() as u32);
+        let seconds = 1_700_000_000 + time_us / 1_000_000;
+        file.extend(words(&[seconds, time_us % 1_000_000, length, length]));
+        file.extend(packet);
+    }
+    file
+}
+
+/// A counter of Suricata's, as it stands last in its statistics.
+fn counter(log: &Path, key: &str) -> Result<u64, String> {
+    let said = fs::read_to_string(log.join("stats.log")).unwrap_or_default();
+    let line = said.lines().rev().find(|line| line.split_whitespace().next() == Some(key));
+    let value = line.and_then(|line| line.split_whitespace().next_back()?.parse().ok());
+    value.ok_or_else(|| format!("Suricata's stats.log has no {key}"))
+}
+
+/// The lines of `fast.log` behind their times, sorted.
+fn alerts(log: &Path) -> Result<Vec<String>, String> {
+    let path = log.join("fast.log");
+    let said = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let behind_time = |line: &str| line.split_once("[**]").map(|(_, rest)| rest.to_owned());
+    let mut alerts: Vec<String> = said.lines().filter_map(behind_time).collect();
+    alerts.sort_unstable();
+    match alerts.is_empty() {
+        true => Err("Suricata alerted nothing".to_owned()),
+        false => Ok(alerts),
+    }
+}
