@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// Folders of the repository that figures depend on.
-pub const FOLDERS: [&str; 14] = [
+pub const FOLDERS: [&str; 18] = [
     "crates/afpacket/src",
     "crates/cli/src",
     "crates/dpdk/src",
@@ -18,9 +18,13 @@ pub const FOLDERS: [&str; 14] = [
     "crates/lab/src/figures",
     "crates/lab/src/rivals",
     "crates/log/src",
+    "crates/memif/src",
     "crates/nicsim/src",
+    "crates/peer/src",
     "crates/port/src",
+    "crates/switch/src",
     "crates/sys/src",
+    "crates/vhost/src",
     "crates/wire/src",
     "crates/xdp/src",
 ];
