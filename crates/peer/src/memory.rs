@@ -140,7 +140,11 @@ impl PeerMemory {
     pub fn prefetch<const WRITE: bool>(&self, at: usize, bytes: usize) {
         let Some(first) = self.place(at, bytes) else { return };
         let last = first.wrapping_add(bytes.saturating_sub(1));
-        if WRITE { prefetch::to_write(first) } else { prefetch::to_read(first) }
+        if WRITE {
+            prefetch::to_write(first)
+        } else {
+            prefetch::to_read(first)
+        }
         if (first as usize ^ last as usize) >= prefetch::LINE_BYTES {
             if WRITE { prefetch::to_write(last) } else { prefetch::to_read(last) }
         }
