@@ -29,7 +29,7 @@ struct Client {
 }
 
 /// What has every kind of step that keeps something open for the process: the bells' own file.
-const WARM_UP: &[u8] = include_bytes!("../corpus/memif_peer/taken");
+const WARM_UP: &[u8] = include_bytes!("../corpus/memif_peer/given");
 
 fuzz_target!(|data: &[u8]| {
     static BEFORE: LazyLock<usize> = LazyLock::new(|| {
