@@ -244,11 +244,12 @@ impl Window {
         word!(self, AtomicU64, at).store(value.to_le(), Relaxed);
     }
 
-    /// Has the core fetch the line of a word.
+    /// Has the core fetch the line of a word that will be read, or with `WRITE` written.
     #[inline]
-    pub fn prefetch(&self, at: usize) {
+    pub fn prefetch<const WRITE: bool>(&self, at: usize) {
         if at < self.bytes {
-            prefetch::to_read(self.start.as_ptr().wrapping_add(at));
+            let word = self.start.as_ptr().wrapping_add(at);
+            if WRITE { prefetch::to_write(word) } else { prefetch::to_read(word) }
         }
     }
 

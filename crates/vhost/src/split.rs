@@ -24,6 +24,10 @@ use burstline_peer::{Refusal, Window, store_then_load};
 /// that the guest's core wrote last takes longer than several packets.
 const BUFFERS_AHEAD: u16 = 8;
 const DESCS_AHEAD: u16 = 8;
+/// The same for the entries of the rings, which are many in a line: the guest's, which are read, and
+/// ours, which are written over lines that the guest has looked at.
+const HEADS_AHEAD: u16 = 48;
+const USED_AHEAD: u16 = 24;
 
 /// Flags of a descriptor.
 pub(crate) const NEXT: u16 = 1;
@@ -212,9 +216,13 @@ impl Split {
         // Chains went by that nobody asked for.
         let chain = if asked > known { self.next } else { self.asked };
         self.asked = chain.wrapping_add(1);
+        let heads = self.slot(chain.wrapping_add(HEADS_AHEAD));
+        self.tables.available.prefetch::<false>(ENTRIES_AT + 2 * heads);
+        let used = self.slot(chain.wrapping_add(USED_AHEAD));
+        self.tables.used.prefetch::<true>(ENTRIES_AT + 8 * used);
         let later = self.slot(chain.wrapping_add(DESCS_AHEAD));
         let later = self.tables.available.load_u16(ENTRIES_AT + 2 * later);
-        self.tables.descs.prefetch(DESC_BYTES * usize::from(later));
+        self.tables.descs.prefetch::<false>(DESC_BYTES * usize::from(later));
         let head = self.tables.available.load_u16(ENTRIES_AT + 2 * self.slot(chain));
         (head < self.size).then(|| self.desc(head))
     }
