@@ -236,10 +236,11 @@ fn own_version() -> String {
 }
 
 /// All of them.
-static ALL: [&dyn Adapter; 59] = [
+static ALL: [&dyn Adapter; 60] = [
     &OnRoad(ours::Ours::XDP),
     &OnRoad(ours::Ours::XDP_BY_POLL),
     &OnRoad(ours::Ours::AFPACKET),
+    &OnRoad(ours::Ours::SWITCH),
     &OnRoad(ours::Ours::XDP_SHARE),
     &OnRoad(ours::Ours::XDP_HEADERS),
     &OnRoad(ours::Ours::XDP_PAYLOAD),
