@@ -1,7 +1,7 @@
 //! A client of memif that says anything, and writes anything into its memory, while its rings run.
 //!
-//! An input is a row of steps, as for `vhost_guest`. Checked: a packet has a length that packets have;
-//! taking ends; at the end no descriptor is left open.
+//! An input is a row of steps, as for `vhost_guest`. Checked: a packet has a length that packets
+//! have; taking ends; at the end no descriptor is left open.
 #![no_main]
 
 use std::fs;

@@ -11,8 +11,8 @@
 //!
 //! Rules that look at the same bits are in one space: looking there is one hash, however many
 //! rules it has. The cache remembers the answer for each key, also that no rule matches. A key has
-//! only bits that some rule looks at: so packets that no rule tells apart share one, and where rules
-//! look at ports and VLANs alone no packet is looked into.
+//! only bits that some rule looks at: so packets that no rule tells apart share one, and where
+//! rules look at ports and VLANs alone no packet is looked into.
 
 use std::collections::HashMap;
 use std::hash::BuildHasher;

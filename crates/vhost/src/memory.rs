@@ -101,8 +101,8 @@ impl GuestMemory {
         Some(Found { memory, at, left: region.bytes - offset })
     }
 
-    /// Has the core fetch the first and the last line of a buffer that will be read, or with `WRITE`
-    /// written. Does nothing where that is not in the region that was found last.
+    /// Has the core fetch the first and the last line of a buffer that will be read, or with
+    /// `WRITE` written. Does nothing where that is not in the region that was found last.
     #[inline]
     pub(crate) fn prefetch<const WRITE: bool>(&self, guest: u64, bytes: usize, near: usize) {
         let Some(region) = self.regions.get(near) else { return };

@@ -20,12 +20,12 @@
 
 use burstline_peer::{Refusal, Window, store_then_load};
 
-/// Chains whose buffers are fetched before they are taken, and their descriptors before that: a line
-/// that the guest's core wrote last takes longer than several packets.
+/// Chains whose buffers are fetched before they are taken, and their descriptors before that: a
+/// line that the guest's core wrote last takes longer than several packets.
 const BUFFERS_AHEAD: u16 = 8;
 const DESCS_AHEAD: u16 = 8;
-/// The same for the entries of the rings, which are many in a line: the guest's, which are read, and
-/// ours, which are written over lines that the guest has looked at.
+/// The same for the entries of the rings, which are many in a line: the guest's, which are read,
+/// and ours, which are written over lines that the guest has looked at.
 const HEADS_AHEAD: u16 = 48;
 const USED_AHEAD: u16 = 24;
 

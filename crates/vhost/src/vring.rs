@@ -8,8 +8,8 @@ use crate::features;
 use crate::memory::GuestMemory;
 use crate::split::{ChainFault, DESC_BYTES, Desc, INDIRECT, NEXT, RingFault, Split};
 
-/// Bytes of a buffer that are fetched ahead: a short packet and its header. Longer ones are found by
-/// the core itself once they are read in a row.
+/// Bytes of a buffer that are fetched ahead: a short packet and its header. Longer ones are found
+/// by the core itself once they are read in a row.
 const FETCHED: usize = 76;
 
 /// What both directions have.
