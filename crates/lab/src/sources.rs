@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// Folders of the repository that figures depend on.
-pub const FOLDERS: [&str; 16] = [
+pub const FOLDERS: [&str; 20] = [
     "crates/afpacket/src",
     "crates/cli/src",
     "crates/dpdk/src",
@@ -18,11 +18,15 @@ pub const FOLDERS: [&str; 16] = [
     "crates/lab/src/figures",
     "crates/lab/src/rivals",
     "crates/log/src",
+    "crates/memif/src",
     "crates/nicsim/src",
     "crates/pcap/src",
+    "crates/peer/src",
     "crates/port/src",
     "crates/share/src",
+    "crates/switch/src",
     "crates/sys/src",
+    "crates/vhost/src",
     "crates/wire/src",
     "crates/xdp/src",
 ];

@@ -135,7 +135,7 @@ impl Ring {
     /// Has the core fetch a descriptor.
     #[inline]
     pub(crate) fn prefetch(&self, slot: u16) {
-        self.window.prefetch(self.at(slot));
+        self.window.prefetch::<false>(self.at(slot));
     }
 
     /// Shows the peer our index (M2), and rings if that is wanted. Returns by how much it moved.

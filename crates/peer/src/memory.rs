@@ -17,6 +17,8 @@ use crate::guard::Guard;
 const SHORT_BYTES: usize = 128;
 type Piece = [u8; 16];
 const PIECE: usize = size_of::<Piece>();
+/// Bytes of the header before a packet of a guest's. Source: `virtio_net_hdr_mrg_rxbuf`.
+type Header = [u8; 12];
 
 /// Why memory of a peer could not be mapped.
 #[derive(Debug, thiserror::Error)]
@@ -132,11 +134,19 @@ impl PeerMemory {
         true
     }
 
-    /// Has the core fetch a line that will be read. Does nothing where that is not inside.
+    /// Has the core fetch the first and the last line of bytes that will be read, or with `WRITE`
+    /// written. Does nothing where they are not inside.
     #[inline]
-    pub fn prefetch(&self, at: usize) {
-        if let Some(place) = self.place(at, 1) {
-            prefetch::to_read(place);
+    pub fn prefetch<const WRITE: bool>(&self, at: usize, bytes: usize) {
+        let Some(first) = self.place(at, bytes) else { return };
+        let last = first.wrapping_add(bytes.saturating_sub(1));
+        if WRITE {
+            prefetch::to_write(first)
+        } else {
+            prefetch::to_read(first)
+        }
+        if (first as usize ^ last as usize) >= prefetch::LINE_BYTES {
+            if WRITE { prefetch::to_write(last) } else { prefetch::to_read(last) }
         }
     }
 
@@ -234,11 +244,12 @@ impl Window {
         word!(self, AtomicU64, at).store(value.to_le(), Relaxed);
     }
 
-    /// Has the core fetch the line of a word.
+    /// Has the core fetch the line of a word that will be read, or with `WRITE` written.
     #[inline]
-    pub fn prefetch(&self, at: usize) {
+    pub fn prefetch<const WRITE: bool>(&self, at: usize) {
         if at < self.bytes {
-            prefetch::to_read(self.start.as_ptr().wrapping_add(at));
+            let word = self.start.as_ptr().wrapping_add(at);
+            if WRITE { prefetch::to_write(word) } else { prefetch::to_read(word) }
         }
     }
 
@@ -259,6 +270,11 @@ pub fn store_then_load() {
 /// `from` must be valid for reads and `to` for writes of `bytes` bytes, and they must not overlap.
 #[inline]
 unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
+    if bytes == size_of::<Header>() {
+        // SAFETY: the caller's promise; unaligned access is what these do.
+        unsafe { to.cast::<Header>().write_unaligned(from.cast::<Header>().read_unaligned()) };
+        return;
+    }
     if !(PIECE..=SHORT_BYTES).contains(&bytes) {
         // SAFETY: the caller's promise.
         unsafe { ptr::copy_nonoverlapping(from, to, bytes) };

@@ -7,7 +7,6 @@ use burstline_log::Burst;
 use crate::TagChange;
 use crate::counters::{Cause, Counters};
 use crate::frame::{Frame, PRIORITY, is_group, is_link_local};
-use crate::key::Key;
 use crate::mac::{Learned, MacEntry, MacTable, MacTotals, key_of};
 use crate::meter::Meter;
 use crate::plan::{Copied, Plan};
@@ -96,8 +95,6 @@ pub struct Switch {
     rules: RuleTable,
     /// Ends that frames are flooded to: all ports.
     ports: Vec<EndId>,
-    /// What was found of the burst's frames.
-    frames: Vec<Result<Frame, Cause>>,
     ticked_ns: u64,
     moved_before: u64,
     ticks: u64,
@@ -127,7 +124,6 @@ impl Switch {
             counters: Vec::new(),
             rules,
             ports: Vec::new(),
-            frames: Vec::new(),
             ticked_ns: now_ns,
             moved_before: 0,
             ticks: 0,
@@ -285,32 +281,26 @@ impl Switch {
     /// headers, too.
     pub fn forward(&mut self, from: EndId, burst: &Burst<'_>, now_ns: u64, plan: &mut Plan) {
         plan.clear();
-        let mut frames = std::mem::take(&mut self.frames);
-        frames.clear();
-        let Some(mode) = self.port(from).map(|port| &port.config.vlan) else { return };
-        frames.extend(burst.packets().map(|packet| Frame::of(packet.bytes(), mode)));
         for (index, packet) in burst.packets().enumerate() {
             let bytes = packet.bytes();
+            let Some(port) = self.port(from) else { return };
+            let frame = Frame::of(bytes, &port.config.vlan);
             let counters = &mut self.counters[from.index()];
             counters.frames_in += 1;
             counters.bytes_in += bytes.len() as u64;
             for &to in self.rules.mirrors().of_incoming(from) {
                 mirror(&mut self.counters, plan, to, Copied::unchanged(index as u16));
             }
-            let outcome = match frames[index] {
-                Err(cause) => Err(cause),
-                Ok(frame) => {
-                    let (vlan, packet, sets) = (frame.vlan, index as u16, 0);
-                    let mut moving = Moving { from, packet, bytes, frame, vlan, sets, now_ns };
-                    self.pass(&mut moving, plan)
-                }
-            };
+            let outcome = frame.and_then(|frame| {
+                let (vlan, packet, sets) = (frame.vlan, index as u16, 0);
+                let mut moving = Moving { from, packet, bytes, frame, vlan, sets, now_ns };
+                self.pass(&mut moving, plan)
+            });
             match outcome {
                 Ok(()) => self.counters[from.index()].bytes_switched += bytes.len() as u64,
                 Err(cause) => self.counters[from.index()].drop(cause),
             }
         }
-        self.frames = frames;
     }
 
     /// Gives a frame to the ends that it is for, and counts it as forwarded or flooded.
@@ -323,7 +313,7 @@ impl Switch {
             mirror(&mut self.counters, plan, to, Copied::unchanged(moving.packet));
         }
         if !self.rules.is_empty() {
-            let key = Key::of(moving.from, &moving.frame, moving.bytes);
+            let key = self.rules.key(moving.from, &moving.frame, moving.bytes);
             if let Some(rule) = self.rules.find(&key)
                 && self.apply(rule, moving, plan)?
             {

@@ -1,7 +1,8 @@
 //! Finding the rule of a packet.
 //!
 //! ```text
-//!  key --hash--> exact-match cache: this key's rule ──► found
+//!  key, of what any rule looks at ── as the last one? ──► found
+//!   └─hash──► exact-match cache: this key's rule ──► found
 //!                  │ another key
 //!                  ▼
 //!   tuple spaces, the highest priority first:  mask A { masked key -> rule }
@@ -9,12 +10,15 @@
 //! ```
 //!
 //! Rules that look at the same bits are in one space: looking there is one hash, however many
-//! rules it has. The cache remembers the answer for each key, also that no rule matches.
+//! rules it has. The cache remembers the answer for each key, also that no rule matches. A key has
+//! only bits that some rule looks at: so packets that no rule tells apart share one, and where
+//! rules look at ports and VLANs alone no packet is looked into.
 
 use std::collections::HashMap;
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
+use crate::frame::Frame;
 use crate::hash::Seed;
 use crate::key::Key;
 use crate::meter::Meter;
@@ -27,6 +31,9 @@ const CACHE: usize = 2048;
 
 /// That no rule matches.
 const NONE: u32 = u32::MAX;
+
+/// No packet's key: none has a VLAN above 4095.
+const NOBODY: Key = Key([u64::MAX; crate::key::WORDS]);
 
 /// What a rule does, with numbers in the place of names.
 #[derive(Clone, Debug, Default)]
@@ -70,6 +77,10 @@ pub struct RuleTable {
     fields: Vec<SetFields>,
     meters: Vec<Meter>,
     mirrors: Mirrors,
+    /// What any rule looks at.
+    looked_at: Key,
+    /// The answer before, and others.
+    last: (Key, u32),
     cache: Vec<(Key, u32)>,
     counts: Vec<RuleCounts>,
     seed: Seed,
@@ -92,6 +103,8 @@ impl RuleTable {
             fields: Vec::new(),
             meters: set.meters.iter().map(|(_, quota)| Meter::new(*quota, now_ns)).collect(),
             mirrors: Mirrors::resolve(&set.mirrors, &find),
+            looked_at: Key::default(),
+            last: (NOBODY, NONE),
             cache: Vec::new(),
             counts: vec![RuleCounts::default(); set.rules.len()],
             seed: Seed(seed),
@@ -111,9 +124,9 @@ impl RuleTable {
         }
         this.spaces.sort_by_key(|space| std::cmp::Reverse(space.most));
         if !this.spaces.is_empty() {
-            // No key has a VLAN above 4095, so these lines answer nothing.
-            let nobody = Key([u64::MAX; crate::key::WORDS]);
-            this.cache = vec![(nobody, NONE); CACHE];
+            let masks = this.spaces.iter().map(|space| &space.mask);
+            this.looked_at = masks.fold(Key::default(), |all, mask| all.with(mask));
+            this.cache = vec![(NOBODY, NONE); CACHE];
         }
         this
     }
@@ -168,18 +181,37 @@ impl RuleTable {
         self.spaces.is_empty()
     }
 
-    /// The rule of a packet.
+    /// The key of a packet: what rules look at of it.
     #[inline]
-    pub fn find(&mut self, key: &Key) -> Option<usize> {
-        let at = self.seed.hash_one(key) as usize % CACHE;
+    pub(crate) fn key(&self, from: EndId, frame: &Frame, bytes: &[u8]) -> Key {
+        let key = match self.looked_at.is_of_place() {
+            true => Key::of_place(from, frame),
+            false => Key::of(from, frame, bytes),
+        };
+        key.masked(&self.looked_at)
+    }
+
+    /// The rule of a packet, by its [`key`](Self::key).
+    #[inline]
+    pub(crate) fn find(&mut self, key: &Key) -> Option<usize> {
         self.look_ups.count += 1;
-        let (known, rule) = *self.cache.get(at)?;
-        if known == *key {
+        if self.last.0 == *key {
             self.look_ups.cache_hits += 1;
-            return (rule != NONE).then_some(rule as usize);
+        } else {
+            self.last = (*key, self.find_other(key));
         }
-        let found = self.search(key);
-        self.cache[at] = (*key, found.map_or(NONE, |index| index as u32));
+        (self.last.1 != NONE).then_some(self.last.1 as usize)
+    }
+
+    fn find_other(&mut self, key: &Key) -> u32 {
+        let at = self.seed.hash_one(key) as usize % CACHE;
+        let Some((known, rule)) = self.cache.get(at) else { return NONE };
+        if known == key {
+            self.look_ups.cache_hits += 1;
+            return *rule;
+        }
+        let found = self.search(key).map_or(NONE, |index| index as u32);
+        self.cache[at] = (*key, found);
         found
     }
 

@@ -25,6 +25,10 @@ const ANY_LAYOUT: u64 = 1 << 27;
 /// Virtio 1: little endian, and 12 bytes of header.
 pub(crate) const VERSION_1: u64 = 1 << 32;
 
+/// The device is done with buffers in the order in which they were made available. It always is;
+/// a driver that knows it has less to look for.
+const IN_ORDER: u64 = 1 << 35;
+
 /// Protocol features.
 const PROTOCOL_MQ: u64 = 1 << 0;
 /// Each message can be acknowledged.
@@ -42,7 +46,8 @@ pub(crate) fn offered(pairs: u16, passes_offloads: bool) -> u64 {
         | RING_EVENT_IDX
         | PROTOCOL_FEATURES
         | ANY_LAYOUT
-        | VERSION_1;
+        | VERSION_1
+        | IN_ORDER;
     if pairs > 1 {
         features |= NET_MQ;
     }
@@ -57,6 +62,11 @@ pub(crate) fn offered(pairs: u16, passes_offloads: bool) -> u64 {
 pub(crate) fn takes_offloads(features: u64) -> bool {
     let all = NET_GUEST_CSUM | NET_GUEST_TSO4 | NET_GUEST_TSO6;
     features & all == all
+}
+
+/// Whether what the guest says of its packets counts: else nobody has to read it.
+pub(crate) fn heeds_headers(features: u64) -> bool {
+    features & (NET_CSUM | NET_HOST_TSO4 | NET_HOST_TSO6) != 0
 }
 
 /// Bytes before each packet in a ring.

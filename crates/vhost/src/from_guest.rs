@@ -2,11 +2,9 @@
 
 use burstline_peer::{FromPeer, LONGEST, OFFLOAD_BYTES, Taken};
 
-use crate::split::{ChainFault, WRITE};
+use crate::split::{ChainFault, INDIRECT, NEXT, WRITE};
 use crate::vring::Vring;
 
-/// Chains whose lines are fetched before they are taken.
-const AHEAD: u16 = 4;
 /// Bytes of the longest header.
 const HEADER_MAX: usize = 12;
 /// Source: `VIRTIO_NET_HDR_F_NEEDS_CSUM` and `VIRTIO_NET_HDR_GSO_NONE`, section 5.1.6.
@@ -27,7 +25,7 @@ impl FromPeer for FromGuest {
         if ring.available(1) == 0 {
             return Taken::Nothing;
         }
-        ring.split.prefetch(AHEAD);
+        ring.fetch_ahead::<false>();
         let head = match ring.split.head(0) {
             Ok(head) => head,
             Err(fault) => {
@@ -86,6 +84,7 @@ impl FromGuest {
 const _: () = assert!(HEADER_MAX >= OFFLOAD_BYTES);
 
 /// Copies a chain: the header, and the packet behind it. Returns the packet's length.
+/// What is read of a descriptor to see whether it is the whole chain is not used if it is not (V1).
 #[inline]
 fn gather(
     ring: &mut Vring,
@@ -95,6 +94,16 @@ fn gather(
 ) -> Result<usize, ChainFault> {
     let header_bytes = ring.header_bytes;
     let most = room.len().min(LONGEST);
+    let whole = ring.split.desc(head);
+    if !ring.heeds_headers && whole.flags & (WRITE | NEXT | INDIRECT) == 0 {
+        // The usual: one buffer, and a header that nobody has to read.
+        let bytes = (whole.bytes as usize).checked_sub(header_bytes).filter(|&bytes| bytes > 0);
+        let bytes = bytes.ok_or(ChainFault::Short)?;
+        let into = room.get_mut(..bytes).filter(|_| bytes <= most).ok_or(ChainFault::Long)?;
+        if ring.memory.read_behind(whole.address, header_bytes, into, &mut ring.near) {
+            return Ok(bytes);
+        }
+    }
     // Bytes of the chain so far: first those of the header.
     let mut at = 0;
     let mut walk = ring.walk(head);

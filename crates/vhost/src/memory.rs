@@ -101,6 +101,17 @@ impl GuestMemory {
         Some(Found { memory, at, left: region.bytes - offset })
     }
 
+    /// Has the core fetch the first and the last line of a buffer that will be read, or with
+    /// `WRITE` written. Does nothing where that is not in the region that was found last.
+    #[inline]
+    pub(crate) fn prefetch<const WRITE: bool>(&self, guest: u64, bytes: usize, near: usize) {
+        let Some(region) = self.regions.get(near) else { return };
+        let offset = guest.wrapping_sub(region.guest);
+        if offset < region.bytes {
+            region.memory.prefetch::<WRITE>(region.at + offset as usize, bytes);
+        }
+    }
+
     /// Copies bytes of the guest out. False: some are nowhere.
     #[inline]
     pub(crate) fn read(&self, mut guest: u64, mut into: &mut [u8], near: &mut usize) -> bool {
@@ -118,6 +129,21 @@ impl GuestMemory {
             into = later;
             guest += part as u64;
         }
+    }
+
+    /// Copies bytes out that are `before` bytes behind an address. False, and nothing copied: they
+    /// and those before are not all in one region.
+    #[inline]
+    pub(crate) fn read_behind(
+        &self,
+        guest: u64,
+        before: usize,
+        into: &mut [u8],
+        near: &mut usize,
+    ) -> bool {
+        let Some(found) = self.find(guest, near) else { return false };
+        let is_inside = found.left >= (before + into.len()) as u64;
+        is_inside && found.memory.read(found.at + before, into)
     }
 
     /// Copies bytes to the guest. False: some are nowhere.

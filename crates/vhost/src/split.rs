@@ -20,6 +20,15 @@
 
 use burstline_peer::{Refusal, Window, store_then_load};
 
+/// Chains whose buffers are fetched before they are taken, and their descriptors before that: a
+/// line that the guest's core wrote last takes longer than several packets.
+const BUFFERS_AHEAD: u16 = 8;
+const DESCS_AHEAD: u16 = 8;
+/// The same for the entries of the rings, which are many in a line: the guest's, which are read,
+/// and ours, which are written over lines that the guest has looked at.
+const HEADS_AHEAD: u16 = 48;
+const USED_AHEAD: u16 = 24;
+
 /// Flags of a descriptor.
 pub(crate) const NEXT: u16 = 1;
 pub(crate) const WRITE: u16 = 2;
@@ -124,6 +133,8 @@ pub(crate) struct Split {
     seen: u16,
     /// Our index as the guest last saw it.
     published: u16,
+    /// The first chain whose buffer was not asked for yet.
+    asked: u16,
 }
 
 /// Bytes of the three tables; `has_event_index` has two words more.
@@ -135,7 +146,8 @@ pub(crate) fn table_bytes(size: u16, has_event_index: bool) -> [usize; 3] {
 impl Split {
     /// One that goes on at `base`. It wants no wakes yet.
     pub(crate) fn new(tables: Tables, size: u16, base: u16, has_event_index: bool) -> Self {
-        let split = Self { tables, size, has_event_index, next: base, seen: base, published: base };
+        let (next, seen, published, asked) = (base, base, base, base);
+        let split = Self { tables, size, has_event_index, next, seen, published, asked };
         split.disarm();
         split
     }
@@ -192,12 +204,27 @@ impl Split {
         Desc::of(self.tables.descs.load_u64(at), self.tables.descs.load_u64(at + 8))
     }
 
-    /// Has the core fetch what a chain that may be available begins with.
+    /// The next buffer to fetch ahead, of the chains that are available; `None`:
+    /// enough was asked for. What it says may be anything, and is only good for a prefetch.
     #[inline]
-    pub(crate) fn prefetch(&self, ahead: u16) {
-        let slot = self.slot(self.next.wrapping_add(ahead));
-        let head = self.tables.available.load_u16(ENTRIES_AT + 2 * slot);
-        self.tables.descs.prefetch(DESC_BYTES * usize::from(head));
+    pub(crate) fn next_ahead(&mut self) -> Option<Desc> {
+        let known = self.seen.wrapping_sub(self.next);
+        let asked = self.asked.wrapping_sub(self.next);
+        if known == 0 || asked >= known.min(BUFFERS_AHEAD) && asked <= known {
+            return None;
+        }
+        // Chains went by that nobody asked for.
+        let chain = if asked > known { self.next } else { self.asked };
+        self.asked = chain.wrapping_add(1);
+        let heads = self.slot(chain.wrapping_add(HEADS_AHEAD));
+        self.tables.available.prefetch::<false>(ENTRIES_AT + 2 * heads);
+        let used = self.slot(chain.wrapping_add(USED_AHEAD));
+        self.tables.used.prefetch::<true>(ENTRIES_AT + 8 * used);
+        let later = self.slot(chain.wrapping_add(DESCS_AHEAD));
+        let later = self.tables.available.load_u16(ENTRIES_AT + 2 * later);
+        self.tables.descs.prefetch::<false>(DESC_BYTES * usize::from(later));
+        let head = self.tables.available.load_u16(ENTRIES_AT + 2 * self.slot(chain));
+        (head < self.size).then(|| self.desc(head))
     }
 
     /// Notes that a chain is done with, into which `bytes` were written. Not published yet.

@@ -2,7 +2,7 @@
 
 use burstline_peer::{OFFLOAD_BYTES, Put, ToPeer};
 
-use crate::split::{ChainFault, WRITE};
+use crate::split::{ChainFault, INDIRECT, NEXT, WRITE};
 use crate::vring::Vring;
 
 /// Where a header has the number of buffers.
@@ -52,6 +52,7 @@ impl ToPeer for ToGuest {
             if ring.available(buffers + 1) <= buffers {
                 return Put::NoRoom;
             }
+            ring.fetch_ahead::<true>();
             let head = match ring.split.head(buffers) {
                 Ok(head) => head,
                 Err(fault) => {
@@ -108,10 +109,22 @@ impl ToGuest {
     }
 }
 
-/// Writes as much as a chain has room for.
+/// Writes as much as a chain has room for. Of its first descriptor as in `gather` (V1).
 #[inline]
 fn scatter(ring: &mut Vring, head: u16, writing: &mut Writing<'_>) -> Result<(), ChainFault> {
     let total = writing.header_bytes + writing.packet.len();
+    let whole = ring.split.desc(head);
+    let is_whole = whole.flags & (WRITE | NEXT | INDIRECT) == WRITE;
+    if writing.at == 0 && is_whole && whole.bytes as usize >= total {
+        // The usual: one buffer for all.
+        let header = &writing.header[..writing.header_bytes];
+        let behind = whole.address.wrapping_add(writing.header_bytes as u64);
+        let (memory, near) = (&ring.memory, &mut ring.near);
+        let is_written =
+            memory.write(whole.address, header, near) && memory.write(behind, writing.packet, near);
+        (writing.header_at, writing.at) = (whole.address, total);
+        return if is_written { Ok(()) } else { Err(ChainFault::Address) };
+    }
     let mut walk = ring.walk(head);
     let before = writing.at;
     while let Some(desc) = ring.step(&mut walk)? {

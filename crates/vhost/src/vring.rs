@@ -8,6 +8,10 @@ use crate::features;
 use crate::memory::GuestMemory;
 use crate::split::{ChainFault, DESC_BYTES, Desc, INDIRECT, NEXT, RingFault, Split};
 
+/// Bytes of a buffer that are fetched ahead: a short packet and its header. Longer ones are found
+/// by the core itself once they are read in a row.
+const FETCHED: usize = 76;
+
 /// What both directions have.
 #[derive(Debug)]
 pub(crate) struct Vring {
@@ -16,6 +20,7 @@ pub(crate) struct Vring {
     /// The region that was found last.
     pub(crate) near: usize,
     pub(crate) header_bytes: usize,
+    pub(crate) heeds_headers: bool,
     pub(crate) has_merged_buffers: bool,
     pub(crate) takes_offloads: bool,
     pub(crate) is_enabled: bool,
@@ -40,6 +45,7 @@ impl Vring {
             memory,
             near: 0,
             header_bytes: features::header_bytes(agreed),
+            heeds_headers: features::heeds_headers(agreed),
             has_merged_buffers: agreed & features::NET_MRG_RXBUF != 0,
             takes_offloads: features::takes_offloads(agreed),
             is_enabled: false,
@@ -66,6 +72,17 @@ impl Vring {
                 self.fault = Some(fault);
                 0
             }
+        }
+    }
+
+    /// Has the core fetch buffers of the next chains, to be read, or with `WRITE` written.
+    #[inline]
+    pub(crate) fn fetch_ahead<const WRITE: bool>(&mut self) {
+        let before = if WRITE || self.heeds_headers { 0 } else { self.header_bytes };
+        while let Some(desc) = self.split.next_ahead() {
+            let (address, bytes) = (desc.address.wrapping_add(before as u64), desc.bytes as usize);
+            let bytes = bytes.saturating_sub(before).min(FETCHED);
+            self.memory.prefetch::<WRITE>(address, bytes, self.near);
         }
     }
 

@@ -1,11 +1,14 @@
 //! The thread of a switch.
 
-use burstline_log::SCRATCH_PACKETS;
 use burstline_port::Port;
 
 use super::Fabric;
 use super::handle::SwitchOrders;
 use crate::runtime::{Job, Next, Pause, Polled, Round, Step};
+
+/// The most packets of a source before the next one has its turn. What is taken stays in the first
+/// cache level until it is sent, and a peer gets the places of its ring back while it fills others.
+const BURST_PACKETS: u64 = 64;
 
 pub(super) struct Worker<'a> {
     job: &'a Job<'a>,
@@ -38,7 +41,7 @@ impl Step for Worker<'_> {
         while let Some((end, source)) = fabric.poll_at(index) {
             index += 1;
             let pass = |granted| fabric.pass(end, source, granted);
-            match round.poll(budget, SCRATCH_PACKETS as u64, pass) {
+            match round.poll(budget, BURST_PACKETS, pass) {
                 Ok(false) => {}
                 Ok(true) => fabric.end_source(end, source),
                 Err(error) => fabric.fail(end, error.into()),

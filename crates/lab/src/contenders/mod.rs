@@ -237,10 +237,11 @@ fn own_version() -> String {
 }
 
 /// All of them.
-static ALL: [&dyn Adapter; 61] = [
+static ALL: [&dyn Adapter; 62] = [
     &OnRoad(ours::Ours::XDP),
     &OnRoad(ours::Ours::XDP_BY_POLL),
     &OnRoad(ours::Ours::AFPACKET),
+    &OnRoad(ours::Ours::SWITCH),
     &OnRoad(ours::Ours::XDP_SHARE),
     &OnRoad(ours::Ours::XDP_HEADERS),
     &OnRoad(ours::Ours::XDP_PAYLOAD),

@@ -63,6 +63,9 @@ impl Ours {
         query: "?timestamps=poll",
         ..Self::XDP
     };
+    /// As a switch, which receives by AF_XDP and sends by a packet socket.
+    pub(super) const SWITCH: Self =
+        Self { name: "burstline-switch", works: &[Work::Switch], ..Self::XDP };
     /// By AF_XDP, workers sharing one log.
     pub(super) const XDP_SHARE: Self = Self {
         name: "burstline-xdp-share",
@@ -99,6 +102,10 @@ impl Live for Ours {
         super::own_version()
     }
 
+    fn is_switch(&self) -> bool {
+        self.name == Self::SWITCH.name
+    }
+
     fn receiver(&self, _: Work) -> Target {
         self.receiver
     }
@@ -108,6 +115,10 @@ impl Live for Ours {
         let cores = job.core_list();
         let core = cores.split(',').next().unwrap_or_default();
         let words = match job.work {
+            Work::Switch if self.is_switch() => {
+                let ports = format!("--port {scheme}:v1 --port {scheme}:w1");
+                format!("switch {ports} --poll busy --cores {core}")
+            }
             Work::Bounce | Work::Switch | Work::Latency | Work::Rfc2544 => {
                 let ports = format!("{scheme}:v1 {scheme}:w1");
                 format!("bounce {ports} --both --poll busy{flags} --cores {core}")
@@ -148,9 +159,9 @@ impl Live for Ours {
         if offered == 0 {
             return Ok(Own { busy: busy(&report), ..Own::default() });
         }
-        // What was bounced is counted where it comes out.
-        let is_bounce = report["command"] == "bounce";
-        let delivered = if is_bounce { 0 } else { Report::parse(said, offered)?.delivered };
+        // What was passed on is counted where it comes out.
+        let passes_on = ["bounce", "switch"].map(Value::from).contains(&report["command"]);
+        let delivered = if passes_on { 0 } else { Report::parse(said, offered)?.delivered };
         let losses = report["total"]["lost"].as_object().into_iter().flatten();
         let losses = losses.filter_map(|(name, packets)| Some((name.clone(), packets.as_u64()?)));
         let lost = lost_by_second(said);

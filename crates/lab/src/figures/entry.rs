@@ -142,6 +142,9 @@ const ENGINE: [&str; 5] = [
 const PROGRAM: [&str; 1] = ["crates/cli/src"];
 /// What those do besides that have our libpcap.
 const PCAP: [&str; 2] = ["crates/pcap/src", "crates/share/src"];
+/// What those do besides that are of the switch and its ports.
+const SWITCH: [&str; 4] =
+    ["crates/memif/src", "crates/peer/src", "crates/switch/src", "crates/vhost/src"];
 /// What those do besides that have DPDK in this process or in ours.
 const DPDK: [&str; 2] = ["crates/dpdk/src", "crates/lab/rivals-dpdk"];
 
@@ -171,6 +174,10 @@ pub fn sources_of(figure: &str) -> Vec<&'static str> {
     }
     if begins(&["pcap", "suricata"]) {
         folders.extend(PCAP);
+    }
+    if begins(&["switch", "memif", "tap"]) {
+        folders.extend(PROGRAM);
+        folders.extend(SWITCH);
     }
     if begins(&["nicsim"]) {
         folders.push("crates/nicsim/src");

@@ -26,10 +26,10 @@ use std::time::Duration;
 pub use captures::{Capture, DUMPCAP, NETSNIFF, TCPDUMP};
 pub use generators::{Generator, TCPREPLAY, TRAFGEN};
 pub use memory::Memory;
-pub use open_vswitch::{Datapath, SwitchCommands, SwitchCores};
+pub use open_vswitch::{Bridge, Datapath, SwitchCommands, SwitchCores};
 pub use ours::{Ours, Report};
 pub use ready::{READY_WITHIN, Ready};
-pub use testpmd::{Device, Mode, Testpmd, Totals};
+pub use testpmd::{Device, Mode, Peer, RING, Rates, Testpmd, Totals};
 
 /// Stands for a file of the program's in its command.
 pub const FILE: &str = "$FILE";

@@ -38,6 +38,31 @@ pub enum Datapath {
     Dpdk,
 }
 
+/// What a switch is made of besides its datapath: words of ovs-vsctl(8).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bridge {
+    /// Adds its ports and says what they are.
+    pub ports: String,
+    /// The names of those, which have to come up without an error.
+    pub names: Vec<&'static str>,
+    /// Settings of the switch before it starts.
+    pub settings: &'static str,
+}
+
+impl Bridge {
+    /// Ports for guests, which make their sockets.
+    pub fn of_guests(guests: [(&'static str, &str); 2]) -> Self {
+        let port = |(name, socket): (&str, &str)| {
+            format!(
+                " -- add-port br0 {name} -- set interface {name} type=dpdkvhostuserclient \
+                 options:vhost-server-path={socket}"
+            )
+        };
+        let names = guests.iter().map(|(name, _)| *name).collect();
+        Self { ports: guests.map(port).concat(), names, settings: "" }
+    }
+}
+
 /// The cores of a switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SwitchCores<'a> {
@@ -75,11 +100,19 @@ impl Datapath {
     }
 
     /// With all files in `folder`, and the switch on these cores.
-    pub fn commands(
+    pub fn commands(self, folder: &str, memory: Memory, cores: SwitchCores<'_>) -> SwitchCommands {
+        let ports = PORTS.map(|interface| self.port(interface)).concat();
+        let bridge = Bridge { ports, names: PORTS.to_vec(), settings: "" };
+        self.commands_for(folder, memory, cores, &bridge)
+    }
+
+    /// The same with a bridge of one's own.
+    pub fn commands_for(
         self,
         folder: &str,
         memory: Memory,
         SwitchCores { main, packets }: SwitchCores<'_>,
+        bridge: &Bridge,
     ) -> SwitchCommands {
         let homes = ["OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR", "OVS_SYSCONFDIR"];
         // DPDK puts its sockets and locks into this one.
@@ -93,15 +126,20 @@ impl Datapath {
         let main = Some(main).filter(|_| self == Self::Dpdk);
         let words: Vec<_> = main.iter().chain(packets).map(CoreId::to_string).collect();
         let (program, words) = (self.program().program, words.join(","));
-        let [first, second] = PORTS.map(|interface| self.port(interface));
-        let errors = "get interface v1 error -- get interface w1 error";
+        let errors: Vec<_> =
+            bridge.names.iter().map(|name| format!("get interface {name} error")).collect();
+        let (errors, ports) = (errors.join(" -- "), &bridge.ports);
         SwitchCommands {
             create: format!("{homes} ovsdb-tool create {database} {schema}"),
             server: format!("env {homes} ovsdb-server {database} --remote=punix:{socket}"),
-            settings: format!("{control} --no-wait init{}", self.settings(memory, main, packets)),
+            settings: format!(
+                "{control} --no-wait init{}{}",
+                self.settings(memory, main, packets),
+                bridge.settings
+            ),
             switch: format!("env {homes} taskset -c {words} {program} unix:{socket}"),
             ports: format!(
-                "{control} add-br br0 -- set bridge br0 datapath_type=netdev{first}{second} && \
+                "{control} add-br br0 -- set bridge br0 datapath_type=netdev{ports} && \
                  ! {control} {errors} | grep -v '^\\[\\]$' >&2"
             ),
         }
@@ -169,19 +207,7 @@ impl Datapath {
         memory: Memory,
         cores: SwitchCores<'_>,
     ) -> Result<Vec<Program>, String> {
-        let commands = self.commands(folder, memory, cores);
-        let output = format!("{folder}/ovs-output");
-        let start = |script: &str| {
-            let script = format!("exec {script} > \"$0\" 2>&1");
-            let program = host.start("sh", &["-c", &script, &output], &[]);
-            program.map_err(|error| error.to_string())
-        };
-        shell(host, &commands.create)?;
-        let mut programs = vec![start(&commands.server)?];
-        shell(host, &commands.settings)?;
-        programs.push(start(&commands.switch)?);
-        let told = |why| format!("{}: {why}", worst(&output));
-        shell(host, &commands.ports).map_err(told)?;
+        let programs = self.commands(folder, memory, cores).start(host, folder)?;
         let ready = match self {
             Self::Sockets => Ready::at_once().with_packet_sockets(&PORTS),
             Self::Dpdk => Ready::at_once().with_xdp(&PORTS),
@@ -189,12 +215,42 @@ impl Datapath {
         let began = Instant::now();
         while let Some(lack) = ready.lacks(host, "") {
             if began.elapsed() > READY_WITHIN {
-                return Err(told(lack));
+                return Err(told(folder, lack));
             }
             thread::sleep(LOOK);
         }
         Ok(programs)
     }
+}
+
+impl SwitchCommands {
+    /// Starts a database and a switch on a host, and returns once the switch has its bridge.
+    ///
+    /// # Errors
+    /// What the switch has against it.
+    pub fn start(&self, host: &Host, folder: &str) -> Result<Vec<Program>, String> {
+        let start = |script: &str| {
+            let script = format!("exec {script} > \"$0\" 2>&1");
+            let program = host.start("sh", &["-c", &script, &output_in(folder)], &[]);
+            program.map_err(|error| error.to_string())
+        };
+        shell(host, &self.create)?;
+        let mut programs = vec![start(&self.server)?];
+        shell(host, &self.settings)?;
+        programs.push(start(&self.switch)?);
+        shell(host, &self.ports).map_err(|why| told(folder, why))?;
+        Ok(programs)
+    }
+}
+
+/// Where the programs of a switch print to.
+fn output_in(folder: &str) -> String {
+    format!("{folder}/ovs-output")
+}
+
+/// What is wrong, behind what the switch says of it.
+fn told(folder: &str, why: String) -> String {
+    format!("{}: {why}", worst(&output_in(folder)))
 }
 
 /// What a switch has said at its worst: its last errors, or its last lines.

@@ -31,11 +31,58 @@ const RATES_WITHIN_S: u32 = 120;
 pub enum Device {
     /// An interface by net_af_xdp: one queue, no busy polling of the kernel's.
     Interface(String),
+    /// The guest's side of vhost-user, without a guest.
+    Guest(Peer),
+    /// The other side of it, net_vhost.
+    Vhost(Peer),
+    /// net_memif.
+    Memif(Peer),
     /// net_null, which makes packets of this many bytes, and takes them.
     Null {
         /// Of each packet.
         bytes: u32,
     },
+}
+
+/// The other end of a port: at a socket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Where it is.
+    pub socket: String,
+    /// Whether testpmd makes it, and the peer connects.
+    pub is_server: bool,
+}
+
+/// Descriptors of a ring to a peer: with fewer of them bursts come in pieces.
+pub const RING: u32 = 1024;
+
+impl Device {
+    /// The argument that makes the port of this number.
+    fn argument(&self, number: usize) -> String {
+        match self {
+            Self::Interface(name) => format!(
+                "--vdev net_af_xdp{number},iface={name},start_queue=0,queue_count=1,busy_budget=0"
+            ),
+            Self::Guest(Peer { socket, is_server }) => {
+                let server = if *is_server { ",server=1" } else { "" };
+                format!("--vdev net_virtio_user{number},path={socket},queue_size={RING}{server}")
+            }
+            Self::Vhost(Peer { socket, is_server }) => {
+                let client = u8::from(!is_server);
+                format!("--vdev net_vhost{number},iface={socket},queues=1,client={client}")
+            }
+            // With its own socket each: then both ends may have the same number there.
+            Self::Memif(Peer { socket, is_server }) => {
+                let role = if *is_server { "server" } else { "client" };
+                format!(
+                    "--vdev net_memif{number},role={role},id=0,socket={socket},\
+                     socket-abstract=no,rsize={}",
+                    RING.ilog2()
+                )
+            }
+            Self::Null { bytes } => format!("--vdev net_null{number},size={bytes}"),
+        }
+    }
 }
 
 /// What it does with packets.
@@ -47,6 +94,8 @@ pub enum Mode {
     Forward,
     /// Sends packets of this many bytes without FCS, the same over and over.
     Send(usize),
+    /// Sends packets of 60 bytes, and FCS, of this many flows by each port, and takes what comes.
+    Flows(u32),
 }
 
 impl Mode {
@@ -56,6 +105,7 @@ impl Mode {
             Self::Receive => "rxonly",
             Self::Forward => "io",
             Self::Send(_) => "txonly",
+            Self::Flows(_) => "flowgen",
         }
     }
 }
@@ -142,7 +192,7 @@ impl Testpmd {
     fn interfaces(&self) -> Vec<&str> {
         let names = self.ports.iter().filter_map(|port| match port {
             Device::Interface(name) => Some(name.as_str()),
-            Device::Null { .. } => None,
+            _ => None,
         });
         names.collect()
     }
@@ -151,24 +201,23 @@ impl Testpmd {
 impl Launch for Testpmd {
     fn command(&self, memory: Memory) -> String {
         let threads = (1..).zip(&self.cores).map(|(number, core)| format!("{number}@{core}"));
-        let ports = self.ports.iter().enumerate().map(|(number, port)| match port {
-            Device::Interface(name) => format!(
-                "--vdev net_af_xdp{number},iface={name},start_queue=0,queue_count=1,busy_budget=0"
-            ),
-            Device::Null { bytes } => format!("--vdev net_null{number},size={bytes}"),
-        });
+        let ports = self.ports.iter().enumerate().map(|(number, port)| port.argument(number));
+        // A peer can map eight files at most, so not one for each page.
+        let is_shared = self.ports.iter().any(|port| matches!(port, Device::Guest(_)));
+        let files = if is_shared { " --single-file-segments" } else { "" };
         let flags = match self.mode {
             Mode::Receive if !self.has_rates => {
                 " --record-core-cycles --record-burst-stats".to_owned()
             }
             Mode::Receive | Mode::Forward => String::new(),
             Mode::Send(bytes) => format!(" --txpkts={bytes}"),
+            Mode::Flows(flows) => format!(" --txpkts=64 --flowgen-flows={flows}"),
         };
         let mode = self.mode.word();
         let rates = if self.has_rates { " --stats-period=1" } else { "" };
         let more = if self.more.is_empty() { String::new() } else { format!(" {}", self.more) };
         format!(
-            "dpdk-testpmd --lcores 0@{},{} --no-pci --no-telemetry {} {} -- --nb-cores={} \
+            "dpdk-testpmd --lcores 0@{},{} --no-pci --no-telemetry {}{files} {} -- --nb-cores={} \
              --forward-mode={mode}{flags}{rates} --no-mlockall{more}",
             self.main,
             threads.collect::<Vec<_>>().join(","),
@@ -179,6 +228,9 @@ impl Launch for Testpmd {
     }
 
     fn ready(&self) -> Ready {
+        if self.has_rates {
+            return Ready::line(RATES);
+        }
         Ready::line(FORWARDS).with_xdp(&self.interfaces())
     }
 
@@ -217,13 +269,13 @@ impl Totals {
     }
 }
 
-/// Packets a second of all its ports, each time that it printed them.
+/// Packets a second of all its ports, each time that it printed them. The first are of its start.
 #[derive(Clone, Debug, PartialEq)]
-struct Rates(Vec<f64>);
+pub struct Rates(pub Vec<f64>);
 
 impl Rates {
     /// Those behind a key.
-    fn parse(said: &str, key: &str) -> Self {
+    pub fn parse(said: &str, key: &str) -> Self {
         let of = |shown: &str| {
             let of_port = shown.split(key).skip(1);
             of_port.filter_map(|rest| rest.split_whitespace().next()?.parse::<f64>().ok()).sum()

@@ -78,6 +78,9 @@ pub(crate) trait Outlet: Send {
     /// Whether each `push` is the whole way, so that a packet which is lost is the last one.
     const IS_AT_ONCE: bool = false;
 
+    /// Whether there is an interface whose state has to be looked at now and then.
+    const IS_WATCHED: bool = true;
+
     /// Bytes of the longest packet that `push` takes.
     fn longest(&self) -> usize;
 
@@ -230,6 +233,9 @@ impl<O: Outlet> LiveSink<O> {
 
     /// Looks at the interface now and then.
     fn look(&mut self) -> Result<(), PortError> {
+        if !O::IS_WATCHED {
+            return Ok(());
+        }
         let (outlet, account) = (&self.outlet, &mut self.account);
         let has_looked = self.watch.look(clock::monotonic_ns(), || outlet.link_state(), account);
         let has_looked = has_looked.map_err(|error| PortError::Io {

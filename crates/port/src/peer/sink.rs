@@ -120,6 +120,7 @@ impl<D: Device> ToPeers<D> {
 
 impl<D: Device> Outlet for ToPeers<D> {
     const LOST_TO: Loss = Loss::TooLong;
+    const IS_WATCHED: bool = false;
 
     fn longest(&self) -> usize {
         LONGEST

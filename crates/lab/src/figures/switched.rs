@@ -1,0 +1,182 @@
+//! What a switch costs between two guests, or two dataplanes: ours, Open vSwitch with DPDK, and
+//! testpmd, which carries packets from one port to the other and looks at none.
+//!
+//! ```text
+//!   core 0                                        core 1
+//!   testpmd flowgen == virtio-user or memif ==>   who is measured: ours, or the rival
+//!     both its ports <== the same           ==    two ports, one thread
+//! ```
+//!
+//! testpmd sends flows by each of its ports as fast as they are taken, and takes what comes by the
+//! other. What came back in a second is the rate. Beside it stand the cycles of the measured core's
+//! polls that found packets, for each packet: all sides say them themselves, by one counter.
+//!
+//! Invariants:
+//! - S1: each turn has its own processes and sockets, which go with its [`Road`].
+//! - S2: counts close: what the load sent, the middle took, but for what a ring holds at the end;
+//!   what the middle passed on, the load received, but for the same.
+//! - S3: both sides have the same rules, the same rings, and huge pages.
+
+mod idle;
+mod load;
+mod ours;
+mod rivals;
+mod rules;
+mod taps;
+
+use crate::compared::{Better, Compared, Outcome};
+use crate::conditions::Conditions;
+use crate::contenders::Sample;
+use crate::contest::{Rounds, alternate};
+use crate::live::{Road, missing};
+use crate::programs::{Memory, RING, Testpmd};
+use crate::statistics::Quartiles;
+
+use super::Context;
+use super::count_file::our_program;
+pub(super) use idle::measure as measure_idle;
+use load::Loaded;
+use rivals::Rival;
+use rules::Rules;
+pub(super) use taps::measure as measure_taps;
+
+/// By what packets come and go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cable {
+    Vhost,
+    Memif,
+}
+
+/// What a figure sends, by what rules it is switched, and who else does that.
+#[derive(Clone, Copy, Debug)]
+struct Setting {
+    cable: Cable,
+    rival: Rival,
+    flows: u32,
+    rules: Rules,
+}
+
+/// What a middle says that it took and passed on, and its cycles a packet.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Carried {
+    taken: u64,
+    passed_on: u64,
+    cycles: f64,
+}
+
+impl Setting {
+    fn of(name: &str) -> Option<Self> {
+        let all = |cable, rival, flows, rules| Some(Self { cable, rival, flows, rules });
+        let (vhost, memif) = (Cable::Vhost, Cable::Memif);
+        match name {
+            "switch-64-ovs-dpdk" => all(vhost, Rival::OpenVSwitch, 1024, Rules::ByPort),
+            "switch-64-io" => all(vhost, Rival::Testpmd, 1024, Rules::ByPort),
+            "switch-1k-flows" => all(vhost, Rival::OpenVSwitch, 1000, Rules::ByAddress),
+            "switch-100k-flows" => all(vhost, Rival::OpenVSwitch, 100_000, Rules::ByAddress),
+            "memif-64" => all(memif, Rival::Testpmd, 1024, Rules::ByPort),
+            _ => None,
+        }
+    }
+}
+
+/// Measures one of the figures that have a [`Setting`].
+pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> {
+    let setting = Setting::of(name).ok_or_else(|| format!("no code measures {name}"))?;
+    let needs = [Testpmd::needs(), setting.rival.needs()].concat();
+    if let Some(why) = missing(&needs) {
+        return Ok(Outcome::NotHere(why));
+    }
+    if Memory::of_a_start() != Memory::Huge {
+        let why = "no huge pages can be reserved, which guests share with switches";
+        return Ok(Outcome::NotHere(why.to_owned()));
+    }
+    let program = our_program()?;
+    let conditions = Conditions::watch(context.cores);
+    let rounds = alternate(
+        context.process_runs(),
+        &context.stop,
+        || turn(context, |road| ours::turn(context, &setting, &program, road)),
+        || turn(context, |road| setting.rival.turn(context, &setting, road)),
+    )?;
+    if context.smoke {
+        return Ok(Outcome::Smoke);
+    }
+    let mut details = details(context, &setting, &rounds);
+    details.extend(conditions.report());
+    Ok(Outcome::Measured(Compared::of_samples("mpps", Better::Higher, rounds, details)))
+}
+
+/// One side's turn, on a road of its own (S1).
+fn turn(
+    context: &Context,
+    go: impl FnOnce(&Road) -> Result<(Loaded, Carried), String>,
+) -> Result<Sample, String> {
+    let road = Road::new(context.cores)?;
+    let (loaded, carried) = go(&road)?;
+    close(&loaded, &carried)?;
+    let mut sample = Sample::default();
+    sample.set("mpps", "Mpps", loaded.pps / 1e6);
+    sample.set("cycles", "cycles", carried.cycles);
+    Ok(sample)
+}
+
+/// S2: two rings are between the load and the middle in each direction.
+fn close(loaded: &Loaded, carried: &Carried) -> Result<(), String> {
+    let most = 2 * u64::from(RING);
+    let closes = |what: &str, before: u64, after: u64| match before.checked_sub(after) {
+        Some(left) if left <= most => Ok(()),
+        _ => Err(format!("{what}: {before} packets before, {after} after; {most} may be between")),
+    };
+    closes("the load's to the switch", loaded.totals.sent, carried.taken)?;
+    closes("the switch's to the load", carried.passed_on, loaded.totals.received)?;
+    match carried.passed_on {
+        0 => Err("no packet was carried".to_owned()),
+        _ => Ok(()),
+    }
+}
+
+fn details(context: &Context, setting: &Setting, rounds: &Rounds<Sample>) -> Vec<String> {
+    let cycles = |samples: &[Sample]| {
+        let of = samples.iter().filter_map(|sample| sample.figures.get("cycles"));
+        Quartiles::of(&of.map(|value| value.value).collect::<Vec<_>>()).median
+    };
+    let (ours, rival) = (cycles(&rounds.ours), cycles(&rounds.peer));
+    vec![
+        "packets a second that came back to who sent them, both directions together".to_owned(),
+        format!(
+            "cycles a packet in polls that found some, at the time stamp counter's rate: ours \
+             {ours:.0}, rival {rival:.0}, ratio {:.2}",
+            rival / ours
+        ),
+        format!(
+            "load: dpdk-testpmd flowgen on core {}, {} flows by each of two ports, packets of 60 \
+             bytes and FCS, rings of {RING}; {}",
+            context.cores.producer, setting.flows, setting.rules
+        ),
+        "what the load sent was taken, and what was passed on came back, but for what rings held \
+         at the end"
+            .to_owned(),
+        "memory of all programs of DPDK's: pages of 2 MiB".to_owned(),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::programs::Totals;
+
+    #[test]
+    fn counts_have_to_close_but_for_what_rings_hold() {
+        let loaded =
+            |sent, received| Loaded { totals: Totals { received, sent, cycles: 0.0 }, pps: 1e6 };
+        let carried = Carried { taken: 10_000, passed_on: 9_000, cycles: 100.0 };
+        assert_eq!(close(&loaded(10_000, 9_000), &carried), Ok(()));
+        assert_eq!(close(&loaded(12_048, 6_952), &carried), Ok(()));
+        let error = close(&loaded(12_049, 9_000), &carried).unwrap_err();
+        assert!(error.contains("12049 packets before, 10000 after"), "{error}");
+        assert!(close(&loaded(9_999, 9_000), &carried).is_err(), "more than was sent");
+        assert!(close(&loaded(10_000, 9_001), &carried).is_err(), "more than was passed on");
+        let none = Carried { passed_on: 0, ..carried };
+        assert!(close(&loaded(10_000, 0), &none).is_err());
+    }
+}

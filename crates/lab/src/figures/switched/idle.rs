@@ -1,0 +1,61 @@
+//! What a switch costs that has nothing to do.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::Context;
+use crate::compared::{Better, Compared, Outcome};
+use crate::conditions::Conditions;
+use crate::contest::alternate;
+use crate::figures::count_file::our_program;
+use crate::live::{Contender, Road, missing};
+use crate::programs::{Ready, Report, Words};
+
+const TURN: Duration = Duration::from_secs(3);
+/// Ports of guests that are not there.
+const PORTS: usize = 8;
+
+/// `switch-idle-cpu`: per cent of a core; adaptive as ours, busy as the peer.
+pub(in crate::figures) fn measure(context: &Context) -> Result<Outcome, String> {
+    if let Some(why) = missing(&[]) {
+        return Ok(Outcome::NotHere(why));
+    }
+    let program = our_program()?;
+    let conditions = Conditions::watch(context.cores);
+    let rounds = alternate(
+        context.process_runs(),
+        &context.stop,
+        || idle(context, &program, "adaptive"),
+        || idle(context, &program, "busy"),
+    )?;
+    if context.smoke {
+        return Ok(Outcome::Smoke);
+    }
+    let mut details = vec![format!(
+        "burstline switch with {PORTS} vhost: ports without guests; user and system time of all \
+         threads, over {} s",
+        TURN.as_secs()
+    )];
+    details.extend(conditions.report());
+    Ok(Outcome::Measured(Compared::of("% of a core", Better::Lower, rounds, details)))
+}
+
+fn idle(context: &Context, program: &Path, poll: &str) -> Result<f64, String> {
+    let road = Road::new(context.cores)?;
+    let ports =
+        (0..PORTS).map(|number| format!("--port 'vhost:{}'", road.file(&number.to_string())));
+    let ports: Vec<_> = ports.collect();
+    let time = if context.smoke { TURN / 10 } else { TURN };
+    let command = format!(
+        "'{}' switch {} --poll {poll} --json --duration {}ms",
+        program.display(),
+        ports.join(" "),
+        time.as_millis()
+    );
+    // With its report: it is over by then.
+    let words = Words { command, ready: Ready::line("elapsed_s") };
+    let core = context.cores.consumer.to_string();
+    let switch = Contender::start(&road, &core, &words, &context.stop)?;
+    let report = Report::of_its_own(&switch.printed())?;
+    Ok(100.0 * report.cpu_seconds / report.elapsed_seconds)
+}

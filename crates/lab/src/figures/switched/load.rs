@@ -1,0 +1,61 @@
+//! Who sends and takes packets: testpmd, on a core of its own.
+
+use std::thread::sleep;
+use std::time::Duration;
+
+use super::{Cable, Context, Setting};
+use crate::live::{Contender, Road};
+use crate::programs::{Device, Mode, Peer, Rates, Testpmd, Totals};
+
+/// How long it sends before its rate counts, and while it does. It shows one each second.
+const TURN: Duration = Duration::from_millis(4200);
+const SMOKE_TURN: Duration = Duration::from_millis(2200);
+
+/// What came of a load.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Loaded {
+    pub(super) totals: Totals,
+    /// Packets that came back in a second.
+    pub(super) pps: f64,
+}
+
+/// The sockets of the two cables.
+pub(super) fn sockets(road: &Road) -> [String; 2] {
+    ["a", "b"].map(|name| road.file(name))
+}
+
+/// Sends by a middle that is ready, for a turn. `is_server`: the load makes the sockets.
+pub(super) fn send(
+    context: &Context,
+    setting: &Setting,
+    road: &Road,
+    is_server: bool,
+) -> Result<Loaded, String> {
+    let core = context.cores.producer;
+    let device = |socket| {
+        let peer = Peer { socket, is_server };
+        match setting.cable {
+            Cable::Vhost => Device::Guest(peer),
+            Cable::Memif => Device::Memif(peer),
+        }
+    };
+    let testpmd = Testpmd {
+        main: core,
+        cores: vec![core],
+        ports: sockets(road).map(device).to_vec(),
+        mode: Mode::Flows(setting.flows),
+        has_rates: true,
+        more: "--disable-link-check".to_owned(),
+    };
+    let load = Contender::start(road, &testpmd.core_list(), &testpmd, &context.stop)?;
+    sleep(if context.smoke { SMOKE_TURN } else { TURN });
+    let (said, _) = load.end()?;
+    let rates = Rates::parse(&said, "Rx-pps:").0;
+    // The first is of its start, and within the second the rings were filled.
+    let rates = rates.get(if context.smoke { 1 } else { 2 }..).unwrap_or_default();
+    if rates.is_empty() {
+        return Err(format!("the load showed no rate: {said}"));
+    }
+    let pps = rates.iter().sum::<f64>() / rates.len() as f64;
+    Ok(Loaded { totals: Totals::parse(&said)?, pps })
+}
