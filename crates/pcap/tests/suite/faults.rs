@@ -1,5 +1,6 @@
 //! Programs and publishers that stop, die and come back while packets come.
 
+use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
 use burstline_log::Ending;
@@ -21,10 +22,13 @@ fn a_sensor_that_is_stopped_and_killed_takes_nothing_from_another_one() {
     let print = ["-n", "-tt", "-x", "--nano"];
     let mut victim = folder.preloaded("tcpdump");
     // Not lossless: a publisher waits for a lossless one that is stopped, as it was told to.
-    victim.args(["-i", "burst:tap?start=oldest", "-w", "/dev/null"]).stderr(Stdio::null());
+    victim.args(["-i", "burst:tap?start=oldest", "-w", "/dev/null"]).stderr(Stdio::piped());
     let publishing = folder.publish(packets, 2);
     let mut victim = victim.spawn().unwrap();
     let id = victim.id().to_string();
+    // It says so once it is there: the publisher waits for both.
+    let mut said = BufReader::new(victim.stderr.take().unwrap()).lines();
+    assert!(said.any(|line| line.unwrap().contains("listening on")));
     let mut other = folder.preloaded("tcpdump");
     let other = other.args(print).args(["-i", DEVICE]).stdout(Stdio::piped()).spawn().unwrap();
     run(std::process::Command::new("kill").args(["-STOP", &id]), 0);
