@@ -111,8 +111,9 @@ impl Session {
     }
 
     /// Makes sure that there are packets, waiting for them at most `timeout`. While packets flow,
-    /// some may gather for so long: to be woken costs more than hundreds of packets. A log's end is said
-    /// at once the first time. Later calls wait first: a program that asks again would spin.
+    /// some may gather for `gathering`: to be woken costs more than hundreds of packets. A log's
+    /// end is said at once the first time. Later calls wait first: a program that asks again would
+    /// spin.
     pub(crate) fn fetch(
         &mut self,
         timeout: Option<Duration>,

@@ -304,7 +304,9 @@ impl<'a> Scattered<'a> {
         let (mut starts, mut sizes) = (Vec::with_capacity(SCANNED), Vec::with_capacity(SCANNED));
         let mut ends = Vec::with_capacity(SCANNED);
         for (chunk, buffers) in self.buffers[..packets].chunks(SCANNED).enumerate() {
-            (starts.clear(), sizes.clear(), ends.clear());
+            starts.clear();
+            sizes.clear();
+            ends.clear();
             let mut sum = 0;
             for (number, buffer) in buffers.iter().enumerate() {
                 if let Some(later) = buffers.get(number + AHEAD) {

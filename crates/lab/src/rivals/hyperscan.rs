@@ -53,6 +53,11 @@ type ScanVector = unsafe extern "C" fn(
     *mut c_void,
 ) -> c_int;
 
+type Version = unsafe extern "C" fn() -> *const c_char;
+type Allocate = unsafe extern "C" fn(*const c_void, *mut *mut c_void) -> c_int;
+type Free = unsafe extern "C" fn(*mut c_void) -> c_int;
+type FreeError = unsafe extern "C" fn(*mut CompileError) -> c_int;
+
 /// Source: `hs_compile.h`, `hs_compile_error_t`.
 #[repr(C)]
 struct CompileError {
@@ -62,14 +67,14 @@ struct CompileError {
 
 /// Its functions.
 struct Library {
-    version: unsafe extern "C" fn() -> *const c_char,
+    version: Version,
     compile: CompileLiterals,
-    allocate: unsafe extern "C" fn(*const c_void, *mut *mut c_void) -> c_int,
+    allocate: Allocate,
     scan: Scan,
     scan_vector: ScanVector,
-    free_database: unsafe extern "C" fn(*mut c_void) -> c_int,
-    free_scratch: unsafe extern "C" fn(*mut c_void) -> c_int,
-    free_error: unsafe extern "C" fn(*mut CompileError) -> c_int,
+    free_database: Free,
+    free_scratch: Free,
+    free_error: FreeError,
 }
 
 impl Library {
@@ -86,7 +91,7 @@ impl Library {
         }
         /// The function of that name, as the type of its place says.
         macro_rules! function {
-            ($name:literal) => {{
+            ($name:literal, $type:ty) => {{
                 // SAFETY: the handle is that of a library that stays loaded.
                 let found = unsafe { libc::dlsym(library, $name.as_ptr()) };
                 if found.is_null() {
@@ -94,18 +99,18 @@ impl Library {
                 }
                 // SAFETY: the function of this name has the type that Hyperscan's headers give
                 // it, which is that of the field it goes to.
-                unsafe { std::mem::transmute(found) }
+                unsafe { std::mem::transmute::<*mut c_void, $type>(found) }
             }};
         }
         Some(Self {
-            version: function!(c"hs_version"),
-            compile: function!(c"hs_compile_lit_multi"),
-            allocate: function!(c"hs_alloc_scratch"),
-            scan: function!(c"hs_scan"),
-            scan_vector: function!(c"hs_scan_vector"),
-            free_database: function!(c"hs_free_database"),
-            free_scratch: function!(c"hs_free_scratch"),
-            free_error: function!(c"hs_free_compile_error"),
+            version: function!(c"hs_version", Version),
+            compile: function!(c"hs_compile_lit_multi", CompileLiterals),
+            allocate: function!(c"hs_alloc_scratch", Allocate),
+            scan: function!(c"hs_scan", Scan),
+            scan_vector: function!(c"hs_scan_vector", ScanVector),
+            free_database: function!(c"hs_free_database", Free),
+            free_scratch: function!(c"hs_free_scratch", Free),
+            free_error: function!(c"hs_free_compile_error", FreeError),
         })
     }
 }

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 /* As in pcap/pcap.h, which a bare machine does not have. */
 typedef struct pcap pcap_t;
@@ -134,6 +136,60 @@ static void by_threads(const char *device, long packets) {
     CHECK(seen <= packets && seen > 0); /* two threads count without a lock */
 }
 
+/* 0 and more than there is mean all of a packet; whatever it is, the length on the wire stays. */
+static void cut(const char *device) {
+    static const int asked[] = { 0, -1, 1, 64, 65535, 1 << 30 };
+    struct pcap_pkthdr *header;
+    const unsigned char *bytes;
+    for (unsigned k = 0; k < sizeof asked / sizeof *asked; k++) {
+        CHECK((handle = pcap_create(device, error)));
+        CHECK(pcap_set_snaplen(handle, asked[k]) == 0 && pcap_set_timeout(handle, 100) == 0);
+        CHECK(pcap_activate(handle) == 0);
+        CHECK(pcap_snapshot(handle) == (asked[k] > 0 && asked[k] < 262144 ? asked[k] : 262144));
+        for (seen = 0; seen < 100; seen++) {
+            CHECK(pcap_next_ex(handle, &header, &bytes) == 1 && header->len >= 60);
+            uint32_t most = (uint32_t)pcap_snapshot(handle);
+            CHECK(header->caplen == (header->len < most ? header->len : most));
+        }
+        if (k + 1 < sizeof asked / sizeof *asked) pcap_close(handle);
+    }
+}
+
+static void *filtering(void *unused) {
+    static const char *const texts[] = { "arp", "udp port 53", "", "tcp", "len > 0" };
+    for (int k = 0; k < 500; k++) filter(texts[k % 5]);
+    return unused;
+}
+
+/* Each packet is counted once by the handle, or passed over by a filter. */
+static void filter_under_load(const char *device, long packets) {
+    pthread_t thread;
+    struct pcap_stat stat;
+    opened(device);
+    CHECK(pthread_create(&thread, NULL, filtering, NULL) == 0);
+    CHECK(pcap_loop(handle, -1, count, NULL) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+    CHECK(pcap_stats(handle, &stat) == 0);
+    CHECK(stat.recv == seen && seen <= packets && stat.drop == 0);
+}
+
+static void forking(unsigned char *user, const struct pcap_pkthdr *header, const unsigned char *bytes) {
+    int code = 1;
+    count(user, header, bytes);
+    if (seen % 5000 != 0) return;
+    struct pcap_stat stat;
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) _exit(pcap_stats(handle, &stat) == 0 && bytes[0] == bytes[0] ? 0 : 2);
+    CHECK(waitpid(child, &code, 0) == child && code == 0);
+}
+
+static void by_forks(const char *device, long packets) {
+    opened(device);
+    CHECK(pcap_loop(handle, -1, forking, NULL) == 0);
+    all_came(packets);
+}
+
 static void misuse(const char *device) {
     struct pcap_stat stat;
     int *links;
@@ -176,6 +232,9 @@ int main(int words, char **word) {
     if (!strcmp(word[1], "callback")) in_callbacks(word[2]);
     if (!strcmp(word[1], "close")) close_inside(word[2]);
     if (!strcmp(word[1], "threads")) by_threads(word[2], packets);
+    if (!strcmp(word[1], "snaplen")) cut(word[2]);
+    if (!strcmp(word[1], "filters")) filter_under_load(word[2], packets);
+    if (!strcmp(word[1], "fork")) by_forks(word[2], packets);
     if (!strcmp(word[1], "misuse")) misuse(word[2]);
     puts("fine");
     return 0;

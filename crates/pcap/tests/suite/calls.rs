@@ -58,6 +58,21 @@ fn two_threads_with_one_handle_are_an_error_and_no_fault() {
 }
 
 #[test]
+fn a_snapshot_length_cuts_and_0_does_not() {
+    calls("snaplen", 2_000);
+}
+
+#[test]
+fn filters_may_change_while_packets_come() {
+    calls("filters", 20_000);
+}
+
+#[test]
+fn a_child_of_a_fork_leaves_its_parent_alone() {
+    calls("fork", 20_000);
+}
+
+#[test]
 fn misuse_is_an_error_and_no_fault() {
     calls("misuse", 100);
 }

@@ -51,6 +51,16 @@ impl Folder {
     /// Publishes packets as `tap` once `readers` readers are there, and ends the log for good. It
     /// can be read until the result is ended.
     pub(crate) fn publish(&self, packets: Vec<Packet>, readers: usize) -> Publishing {
+        self.publish_until(packets, readers, Ending::Final)
+    }
+
+    /// The same with an end of another kind.
+    pub(crate) fn publish_until(
+        &self,
+        packets: Vec<Packet>,
+        readers: usize,
+        ending: Ending,
+    ) -> Publishing {
         let name = self.at("tap").to_str().unwrap().to_owned();
         let segment_bytes = 64 << 10;
         let (log, mut writer) = Log::create(LogConfig {
@@ -81,7 +91,7 @@ impl Folder {
                 }
             }
             writer.publish();
-            writer.finish(Ending::Final);
+            writer.finish(ending);
             let [is_read, is_over] = theirs;
             until("the test has ended", || {
                 let has_read = || publisher.readers().iter().all(|reader| reader.lag_packets == 0);

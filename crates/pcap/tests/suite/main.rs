@@ -3,6 +3,7 @@
 mod abi;
 mod calls;
 mod common;
+mod faults;
 mod programs;
 mod suricata;
 mod traffic;

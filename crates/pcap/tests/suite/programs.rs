@@ -5,7 +5,7 @@ use std::fs;
 
 use burstline_skip::{skip, test_name};
 
-use crate::common::{DEVICE, Folder, is_there, repository, run, target};
+use crate::common::{DEVICE, Folder, is_there, library, repository, run, target};
 use crate::traffic::{mix, pcap_file};
 
 const PACKETS: usize = 3000;
@@ -124,6 +124,22 @@ fn p0f_recognises_the_same() {
     // When the log ends, p0f says that its interface is down, and aborts.
     let abort = 1;
     twice("p0f", &live, &["-r", "file.pcap", "-o", "p0f.log"], abort, log);
+}
+
+#[test]
+fn argus_has_the_same_flows() {
+    if let Some(missing) = ["argus", "ra", "tcpdump"].into_iter().find(|name| !is_there(name)) {
+        return skip(test_name(), format!("{missing} is not installed: scripts/setup sensors"));
+    }
+    // It asks the kernel for an interface, so tcpdump reads the log for it.
+    let flows = "argus -r - -w - | ra -n -r - -s stime,dur,proto,saddr,sport,daddr,dport,pkts,\
+                 bytes \
+                 - not man | sort";
+    let library = library();
+    let library = library.display();
+    let live = format!("LD_PRELOAD={library} tcpdump -i '{DEVICE}' -w - | {flows}");
+    let from_file = format!("tcpdump -r file.pcap -w - | {flows}");
+    twice("sh", &["-c", &live], &["-c", &from_file], 0, as_said);
 }
 
 #[test]
