@@ -164,7 +164,7 @@ pub fn sources_of(figure: &str) -> Vec<&'static str> {
     if begins(&["dpdk"]) {
         folders.extend(DPDK);
     }
-    if begins(&["switch", "memif", "tap"]) {
+    if begins(&["switch", "tap"]) {
         folders.extend(PROGRAM);
         folders.extend(SWITCH);
     }
