@@ -175,7 +175,7 @@ pub fn sources_of(figure: &str) -> Vec<&'static str> {
     if begins(&["pcap", "suricata"]) {
         folders.extend(PCAP);
     }
-    if begins(&["switch", "memif", "tap"]) {
+    if begins(&["switch", "tap"]) {
         folders.extend(PROGRAM);
         folders.extend(SWITCH);
     }

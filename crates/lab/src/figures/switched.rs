@@ -1,9 +1,9 @@
-//! What a switch costs between two guests, or two dataplanes: ours, Open vSwitch with DPDK, and
+//! What a switch costs between two guests: ours, Open vSwitch with DPDK, and
 //! testpmd, which carries packets from one port to the other and looks at none.
 //!
 //! ```text
 //!   core 0                                        core 1
-//!   testpmd flowgen == virtio-user or memif ==>   who is measured: ours, or the rival
+//!   testpmd flowgen == virtio-user           ==>   who is measured: ours, or the rival
 //!     both its ports <== the same           ==    two ports, one thread
 //! ```
 //!
@@ -40,17 +40,9 @@ use rivals::Rival;
 use rules::Rules;
 pub(super) use taps::measure as measure_taps;
 
-/// By what packets come and go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Cable {
-    Vhost,
-    Memif,
-}
-
 /// What a figure sends, by what rules it is switched, and who else does that.
 #[derive(Clone, Copy, Debug)]
 struct Setting {
-    cable: Cable,
     rival: Rival,
     flows: u32,
     rules: Rules,
@@ -66,14 +58,12 @@ struct Carried {
 
 impl Setting {
     fn of(name: &str) -> Option<Self> {
-        let all = |cable, rival, flows, rules| Some(Self { cable, rival, flows, rules });
-        let (vhost, memif) = (Cable::Vhost, Cable::Memif);
+        let all = |rival, flows, rules| Some(Self { rival, flows, rules });
         match name {
-            "switch-64-ovs-dpdk" => all(vhost, Rival::OpenVSwitch, 1024, Rules::ByPort),
-            "switch-64-io" => all(vhost, Rival::Testpmd, 1024, Rules::ByPort),
-            "switch-1k-flows" => all(vhost, Rival::OpenVSwitch, 1000, Rules::ByAddress),
-            "switch-100k-flows" => all(vhost, Rival::OpenVSwitch, 100_000, Rules::ByAddress),
-            "memif-64" => all(memif, Rival::Testpmd, 1024, Rules::ByPort),
+            "switch-64-ovs-dpdk" => all(Rival::OpenVSwitch, 1024, Rules::ByPort),
+            "switch-64-io" => all(Rival::Testpmd, 1024, Rules::ByPort),
+            "switch-1k-flows" => all(Rival::OpenVSwitch, 1000, Rules::ByAddresses(2)),
+            "switch-100k-flows" => all(Rival::OpenVSwitch, 100_000, Rules::ByAddresses(256)),
             _ => None,
         }
     }

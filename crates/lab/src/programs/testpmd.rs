@@ -35,8 +35,6 @@ pub enum Device {
     Guest(Peer),
     /// The other side of it, net_vhost.
     Vhost(Peer),
-    /// net_memif.
-    Memif(Peer),
     /// net_null, which makes packets of this many bytes, and takes them.
     Null {
         /// Of each packet.
@@ -70,15 +68,6 @@ impl Device {
             Self::Vhost(Peer { socket, is_server }) => {
                 let client = u8::from(!is_server);
                 format!("--vdev net_vhost{number},iface={socket},queues=1,client={client}")
-            }
-            // With its own socket each: then both ends may have the same number there.
-            Self::Memif(Peer { socket, is_server }) => {
-                let role = if *is_server { "server" } else { "client" };
-                format!(
-                    "--vdev net_memif{number},role={role},id=0,socket={socket},\
-                     socket-abstract=no,rsize={}",
-                    RING.ilog2()
-                )
             }
             Self::Null { bytes } => format!("--vdev net_null{number},size={bytes}"),
         }

@@ -3,7 +3,7 @@
 use std::thread::sleep;
 use std::time::Duration;
 
-use super::{Cable, Context, Setting};
+use super::{Context, Setting};
 use crate::live::{Contender, Road};
 use crate::programs::{Device, Mode, Peer, Rates, Testpmd, Totals};
 
@@ -32,13 +32,7 @@ pub(super) fn send(
     is_server: bool,
 ) -> Result<Loaded, String> {
     let core = context.cores.producer;
-    let device = |socket| {
-        let peer = Peer { socket, is_server };
-        match setting.cable {
-            Cable::Vhost => Device::Guest(peer),
-            Cable::Memif => Device::Memif(peer),
-        }
-    };
+    let device = |socket| Device::Guest(Peer { socket, is_server });
     let testpmd = Testpmd {
         main: core,
         cores: vec![core],

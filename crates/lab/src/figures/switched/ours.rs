@@ -1,10 +1,10 @@
-//! Our switch between two guests, or two dataplanes.
+//! Our switch between two guests.
 
 use std::fs;
 use std::path::Path;
 
 use super::load::{self, Loaded};
-use super::{Cable, Carried, Context, Setting};
+use super::{Carried, Context, Setting};
 use crate::conditions::cycles_per_second;
 use crate::live::{Contender, Road};
 use crate::programs::{Ours, Report};
@@ -16,11 +16,7 @@ pub(super) fn turn(
     program: &Path,
     road: &Road,
 ) -> Result<(Loaded, Carried), String> {
-    let scheme = match setting.cable {
-        Cable::Vhost => "vhost",
-        Cable::Memif => "memif",
-    };
-    let ports = load::sockets(road).map(|socket| format!("{scheme}:{socket}"));
+    let ports = load::sockets(road).map(|socket| format!("vhost:{socket}"));
     let [a, b] = &ports;
     let config = road.file("rules.toml");
     let rules = setting.rules.lines([a, b]);

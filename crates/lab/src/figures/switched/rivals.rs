@@ -5,7 +5,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use super::load::{self, Loaded};
-use super::{Cable, Carried, Context, Setting};
+use super::{Carried, Context, Setting};
 use crate::live::{Contender, Need, Road, shell};
 use crate::pages::{PAGES_OF_A_START, Reservation};
 use crate::programs::{Bridge, Datapath, Device, Memory, Mode, Peer, SwitchCores, Testpmd, Totals};
@@ -47,13 +47,7 @@ impl Rival {
 }
 
 fn testpmd(context: &Context, setting: &Setting, road: &Road) -> Result<(Loaded, Carried), String> {
-    let device = |socket| {
-        let peer = Peer { socket, is_server: true };
-        match setting.cable {
-            Cable::Vhost => Device::Vhost(peer),
-            Cable::Memif => Device::Memif(peer),
-        }
-    };
+    let device = |socket| Device::Vhost(Peer { socket, is_server: true });
     let middle = Testpmd {
         main: context.cores.producer,
         cores: vec![context.cores.consumer],

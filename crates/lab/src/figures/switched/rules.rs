@@ -7,16 +7,15 @@ use std::fmt;
 pub(super) enum Rules {
     /// By a rule for each port.
     ByPort,
-    /// By a thousand rules for the address that a packet goes to, and the port that it came by.
-    /// testpmd's flows differ in that address.
-    ByAddress,
+    /// By a thousand rules, each for a port and this many addresses that packets go to: a power of
+    /// two. testpmd's flows differ in that address.
+    ByAddresses(u32),
 }
 
-/// Rules in each direction, and addresses of each: a power of two.
+/// Rules in each direction.
 const RULES: u32 = 500;
-const ADDRESSES: u32 = 256;
-/// Where testpmd's addresses begin. Source: `cfg_ip_dst` in app/test-pmd/flowgen.c of DPDK 22.11.
-const FIRST: u32 = 10 << 24 | 254 << 16;
+/// Where testpmd's addresses begin, as packets of DPDK 22.11's say.
+const FIRST: u32 = 10 << 24 | 253 << 16;
 
 impl Rules {
     /// One a line, between ports of these names.
@@ -27,7 +26,9 @@ impl Rules {
             let rule = move |more: String| format!("{more}in_port={from},actions=output:{to}");
             match self {
                 Self::ByPort => vec![rule("priority=1,".to_owned())],
-                Self::ByAddress => (0..RULES).map(|number| rule(to_address(number))).collect(),
+                Self::ByAddresses(each) => {
+                    (0..RULES).map(|number| rule(to_addresses(number, each))).collect()
+                }
             }
         });
         rules.collect()
@@ -35,9 +36,9 @@ impl Rules {
 }
 
 /// What a rule of this number looks at.
-fn to_address(number: u32) -> String {
-    let [a, b, c, d] = (FIRST + number * ADDRESSES).to_be_bytes();
-    let bits = 32 - ADDRESSES.ilog2();
+fn to_addresses(number: u32, each: u32) -> String {
+    let [a, b, c, d] = (FIRST + number * each).to_be_bytes();
+    let bits = 32 - each.ilog2();
     format!("priority=1,ip,nw_dst={a}.{b}.{c}.{d}/{bits},")
 }
 
@@ -45,8 +46,8 @@ impl fmt::Display for Rules {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ByPort => write!(f, "a rule for each port"),
-            Self::ByAddress => {
-                write!(f, "{} rules, each for a port and {ADDRESSES} addresses", 2 * RULES)
+            Self::ByAddresses(each) => {
+                write!(f, "{} rules, each for a port and {each} addresses", 2 * RULES)
             }
         }
     }
@@ -60,10 +61,11 @@ mod tests {
     fn rules_are_of_both_directions_and_of_all_addresses() {
         let lines = Rules::ByPort.lines(["a", "b"]);
         assert_eq!(lines[1], "priority=1,in_port=b,actions=output:a");
-        let lines = Rules::ByAddress.lines(["a", "b"]);
+        let lines = Rules::ByAddresses(256).lines(["a", "b"]);
         assert_eq!(lines.len(), 1000);
-        assert_eq!(lines[0], "priority=1,ip,nw_dst=10.254.0.0/24,in_port=a,actions=output:b");
-        assert_eq!(lines[999], "priority=1,ip,nw_dst=10.255.243.0/24,in_port=b,actions=output:a");
-        assert!(RULES * ADDRESSES > 100_000, "there is a rule for each flow");
+        assert_eq!(lines[0], "priority=1,ip,nw_dst=10.253.0.0/24,in_port=a,actions=output:b");
+        assert_eq!(lines[999], "priority=1,ip,nw_dst=10.254.243.0/24,in_port=b,actions=output:a");
+        let lines = Rules::ByAddresses(2).lines(["a", "b"]);
+        assert_eq!(lines[1], "priority=1,ip,nw_dst=10.253.0.2/31,in_port=a,actions=output:b");
     }
 }
