@@ -305,6 +305,12 @@ impl Log {
         self.shared.memory.control.port_name(port).write(link, name);
     }
 
+    /// Gives back what belonged to readers that have gone, where the writer has let go of it. An
+    /// attach does so, too. Not for the writer's thread: cost is two system calls a reader.
+    pub fn tidy(&self) {
+        self.shared.gone.take_away();
+    }
+
     /// Packets published over the log's life; of a part, those of its buckets.
     pub fn published(&self) -> u64 {
         let control = &self.shared.memory.control;
@@ -379,9 +385,10 @@ impl Shared {
         if config.policy == Policy::Lossless && !self.config.allow_lossless {
             return Err(AttachError::LosslessNotAllowed);
         }
+        // Before anything is made: what is given back may be what is wanted.
+        self.gone.take_away();
         // Made before the lock is taken: the writer must not wait for system calls (I2).
         let page = Region::create_shared("burstline-reader", PAGE_BYTES)?;
-        self.gone.take_away();
         let mut seats = self.lock();
         let readers = self.config.max_readers;
         let taken = |index| seats.iter().any(|seat| seat.index == index);

@@ -6,7 +6,7 @@
 //!
 //! Invariant W1: who comes and goes does not hold a publish up. The writer's list is brought up to
 //! date only where the seats' lock is free, and without memory from or to the allocator: those who
-//! have gone are left for the next attach to take away ([`Gone`]).
+//! have gone are left for others to take away ([`Gone`]): the next attach, or a publisher's server.
 
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -49,8 +49,12 @@ impl Gone {
 
     /// Not for the writer's thread.
     pub(crate) fn take_away(&self) {
+        let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if lock().is_empty() {
+            return;
+        }
         let mut taken = Vec::with_capacity(MAX_READERS);
-        std::mem::swap(&mut taken, &mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        std::mem::swap(&mut taken, &mut *lock());
         // The lock is free again: what is given back here holds nobody up.
         drop(taken);
     }

@@ -171,6 +171,11 @@ impl Roster {
         Ok(seat)
     }
 
+    /// Gives back what belonged to readers that have gone.
+    pub(crate) fn tidy(&self) {
+        self.logs.iter().for_each(Log::tidy);
+    }
+
     /// The connection has ended: its seats are free.
     pub(crate) fn leave(&self, connection: u64) {
         let mut guests = self.lock();

@@ -37,6 +37,11 @@ const WAITING_NS: u64 = 1_000_000_000;
 const ACCEPTS_A_TURN: usize = 32;
 /// How long nobody is accepted when there is not even a descriptor to refuse with.
 const PAUSE_NS: u64 = 100_000_000;
+
+/// A writer lets go of a reader that has gone at its next publish. So for this long after somebody
+/// has gone the thread looks whether there is something to give back, this often.
+const TIDIES_NS: u64 = 1_000_000_000;
+const TIDY_NS: u64 = 20_000_000;
 /// How long to sleep when poll(2) itself fails.
 const BLIND_NS: u64 = 10_000_000;
 
@@ -51,6 +56,8 @@ pub(crate) struct Server {
     spare: Option<Event>,
     /// Until when nobody is accepted, on the monotonic clock.
     pause_until_ns: u64,
+    /// Until when readers that have gone may have left something.
+    tidy_until_ns: u64,
 }
 
 struct Client {
@@ -105,6 +112,7 @@ impl Server {
             next_connection: 0,
             spare,
             pause_until_ns: 0,
+            tidy_until_ns: 0,
         })
     }
 
@@ -117,6 +125,7 @@ impl Server {
             if found.is_stopped {
                 return;
             }
+            self.roster.tidy();
             self.serve(&found.clients);
             self.drop_silent();
             self.drop_unclaimed();
@@ -168,13 +177,15 @@ impl Server {
         let waiting = self.clients.iter().filter(|client| !client.is_seated);
         let silent = waiting.map(|client| client.since_ns + WAITING_NS).min();
         let pause = (now_ns < self.pause_until_ns).then_some(self.pause_until_ns);
-        let next_ns = silent.into_iter().chain(pause).min();
+        let tidy = (now_ns < self.tidy_until_ns).then_some(now_ns + TIDY_NS);
+        let next_ns = silent.into_iter().chain(pause).chain(tidy).min();
         next_ns.map_or(u64::MAX, |next_ns| next_ns.saturating_sub(now_ns))
     }
 
     fn serve(&mut self, found: &[(bool, bool)]) {
         let mut found = found.iter();
-        let (roster, clients) = (&self.roster, &mut self.clients);
+        let (roster, clients, tidy_until_ns) =
+            (&self.roster, &mut self.clients, &mut self.tidy_until_ns);
         clients.retain_mut(|client| {
             let &(said, ended) = found.next().unwrap_or(&(false, false));
             let fate = match (ended, said) {
@@ -185,6 +196,7 @@ impl Server {
             };
             if fate == Fate::Goes {
                 roster.leave(client.connection);
+                *tidy_until_ns = clock::monotonic_ns() + TIDIES_NS;
             }
             fate == Fate::Stays
         });
@@ -209,6 +221,7 @@ impl Server {
         for connection in self.roster.revoke_unclaimed() {
             self.clients.retain(|client| client.connection != connection);
             self.roster.leave(connection);
+            self.tidy_until_ns = clock::monotonic_ns() + TIDIES_NS;
         }
     }
 

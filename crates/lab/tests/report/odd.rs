@@ -30,7 +30,7 @@ fn whatever_comes_from_a_record_is_escaped() {
     evil.contenders[0].command = HARM.to_owned();
     evil.chart.y_label = HARM.to_owned();
     evil.chart.x_label = HARM.to_owned();
-    evil.doubts = vec![Doubt::new(HARM, HARM)];
+    evil.doubts = vec![Doubt { name: HARM.to_owned(), text: HARM.to_owned() }];
     evil.notes = vec![HARM.to_owned()];
     for kind in ["lines", "bars", "heat", "cdf", "curve"] {
         evil.chart.kind = kind.to_owned();
