@@ -202,7 +202,7 @@ pub struct Stage {
 /// A reason to doubt the figures.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Doubt {
-    /// One of [`KNOWN`](crate::scenario::doubts::KNOWN).
+    /// One of [`KNOWN`].
     pub name: String,
     /// A sentence with the numbers.
     pub text: String,

@@ -12,7 +12,9 @@ use crate::seat::{SEAT_DEMOTED, SeatEntry};
 use crate::verdict::Column;
 
 /// A seat that a reader in another process sits on. Dropping it frees the seat, pins or not: only
-/// when that process is gone, or has let go (see the safety of [`Reader::attach`]).
+/// when that process is gone, or has let go (see the safety of [`Reader::attach`][attach]).
+///
+/// [attach]: crate::Reader::attach
 pub struct RemoteSeat {
     entry: Arc<SeatEntry>,
     start: Start,
@@ -51,8 +53,10 @@ impl RemoteSeat {
         Self { entry, start, part, shared, column: None, is_abandoned: false }
     }
 
-    /// The files that the other process needs for [`Reader::attach`]: two that it can only read
-    /// and one page to write.
+    /// The files that the other process needs for [`Reader::attach`][attach]: two that it can only
+    /// read and one page to write.
+    ///
+    /// [attach]: crate::Reader::attach
     pub fn files(&self) -> LogFiles<'_> {
         let Held::Own { packets, control } = &self.shared.memory.held else {
             unreachable!("a publisher owns its memory");

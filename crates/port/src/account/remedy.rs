@@ -14,7 +14,7 @@ impl Loss {
                  queues; a deeper ring (--buffer, frames= of xdp:) helps with bursts"
             }
             Self::FrameTooSmall => {
-                "have no packets joined (ethtool -K IFACE gro off lro off), or take frame=4k"
+                "join no packets (ethtool -K IFACE gro off lro off), or take frame=4k"
             }
             Self::FifoOverflow | Self::DeviceMissed => {
                 "give the card room: more receive descriptors (ethtool -G IFACE rx N), more \
@@ -25,8 +25,7 @@ impl Loss {
             Self::NoMbuf => "give the device a larger pool: pool= of dpdk:",
             Self::BadDescriptor => "report it: the kernel or the driver said what cannot be",
             Self::Corrupt | Self::MissingSegments => {
-                "burstline check FILE lists the damage; burstline recover FILE -w NEW keeps the \
-                 rest"
+                "burstline check FILE lists the damage, burstline recover saves the rest"
             }
             Self::Injected => "nothing: a test put it there",
             Self::LinkMismatch => "write one file for each link type: --link-types split",
@@ -36,30 +35,20 @@ impl Loss {
             }
             Self::TooShort => "look at the sender: frames have 14 bytes at least",
             Self::BadSource => "look at the sender at this port: no station has such an address",
-            Self::PortSecurity => {
-                "allow the address at this port (security=), or find who sends it"
-            }
+            Self::PortSecurity => "allow the address (security=), or find who sends by it",
             Self::StormLimited => "look for a loop between ports, or allow more (storm=)",
             Self::Metered => "raise the meter of the rule, if the traffic is wanted",
-            Self::Unjudged => {
-                "write --shed for this link type, or leave this source out of the job"
-            }
+            Self::Unjudged => "write --shed for this link type, or leave the source out",
             Self::ReaderOverrun => {
                 "give the reader a core, the log more memory (--buffer), or read with ?lossless"
             }
             Self::DiskFull => "make room, or have a ring of files: -b filesize:KB -b files:N",
             Self::WriteError => "look at the disk (dmesg): it refused to write or to sync",
-            Self::PipeClosed | Self::PipeFull => {
-                "look at the program behind the pipe: it ended or stood still"
-            }
+            Self::PipeClosed | Self::PipeFull => "look at the program behind the pipe",
             Self::TxRingFull => "send more slowly (--rate), or with larger rings and more queues",
             Self::LinkDown => "set the interface up: ip link set IFACE up",
-            Self::TxRefused => {
-                "see whether the other end is up and receives: ip -s link show IFACE"
-            }
-            Self::TxRejected => {
-                "see what the kernel refuses: frames longer than the MTU, or malformed"
-            }
+            Self::TxRefused => "see whether the other end is up: ip -s link show IFACE",
+            Self::TxRejected => "frames are malformed, or longer than the MTU allows",
             Self::Unconfirmed => "look at the driver: it took the packet and never gave it back",
             Self::VerdictLate => {
                 "give the readers of --inline cores, more of them (workers=), or a longer deadline="
