@@ -81,8 +81,8 @@ pub(crate) struct JobArgs {
     pub(crate) stats: Option<u64>,
 
     /// Answer GET /metrics at this address with the job's counters, as OpenMetrics text for
-    /// Prometheus: 127.0.0.1:9100, or a port of 127.0.0.1; IPv6 in brackets. It shows traffic to all who
-    /// can connect
+    /// Prometheus: 127.0.0.1:9100, or a port of 127.0.0.1; IPv6 in brackets. It shows traffic to
+    /// all who can connect
     #[arg(long, value_name = "ADDRESS", value_parser = values::socket_address)]
     pub(crate) metrics: Option<SocketAddr>,
 
