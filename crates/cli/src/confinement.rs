@@ -184,7 +184,13 @@ impl Wants {
                 // Its workers come and go by their names.
                 wants.publish();
             }
-            Verb::Bounce(args) => wants.use_ports([&args.from, &args.to]),
+            Verb::Bounce(args) => {
+                wants.use_ports([&args.from, &args.to]);
+                if let Some(inline) = &args.inline {
+                    wants.publish();
+                    wants.have_path(&inline.publish.name);
+                }
+            }
             Verb::Generate(args) => wants.use_ports([&args.output]),
             Verb::Replay(args) => {
                 wants.read(&args.files);
