@@ -183,7 +183,7 @@ fn root_stays_for_files_that_are_made_later_and_nothing_else() {
 #[test]
 fn the_first_byte_is_read_without_rights() {
     if nobody().is_none() || other("strace", &["-V"]).is_none() {
-        return;
+        return skip(test_name(), "needs root, a user nobody, and strace: scripts/setup test");
     }
     let directory = Directory::new("rights-order");
     let (input, trace) = (directory.file("in.pcap"), directory.file("trace"));
