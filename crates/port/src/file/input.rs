@@ -13,8 +13,8 @@ use flate2::bufread::MultiGzDecoder;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Advice, fadvise};
 
-use super::packed::{Packed, Table};
 use super::zstd::ZstdReader;
+use super::zstd::packed::{Packed, Table};
 
 /// `O_NONBLOCK`: opening a FIFO then does not wait for its writer. Source: open(2), fifo(7);
 /// `include/uapi/asm-generic/fcntl.h`, the same on x86-64 and arm64.

@@ -19,6 +19,7 @@ use flate2::write::GzEncoder;
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 
 use super::naming::Compression;
+use super::zstd::BlockHead;
 
 /// Bytes of the header that `ruzstd` writes: magic number, descriptor, window.
 /// Source: RFC 8878, 3.1.1.1.
@@ -27,17 +28,6 @@ pub(super) const HEADER_BYTES: usize = 6;
 /// Where the descriptor is in it, and its flag that a checksum ends the frame.
 const DESCRIPTOR_AT: usize = 4;
 const HAS_CHECKSUM: u8 = 1 << 2;
-
-/// A block of no bytes, which is the last one: little-endian bits 0 last, 1 and 2 type (raw), then
-/// the size. Source: RFC 8878, 3.1.1.2.
-pub(super) const LAST_BLOCK: [u8; BLOCK_HEAD] = [1, 0, 0];
-pub(super) const BLOCK_HEAD: usize = 3;
-
-/// The type of block that has its content as it is.
-const RAW: u32 = 0;
-
-/// The type of block whose size is that of its content, which is one byte that is repeated.
-const REPEATED: u32 = 1;
 
 /// The longest block, where the window is that of `ruzstd`. Source: RFC 8878, 3.1.1.2.4.
 const BLOCK_BYTES: usize = 128 << 10;
@@ -78,12 +68,13 @@ impl Pieces {
         let zeros = front.iter().rev().take_while(|byte| **byte == 0).count();
         let (front, zeros) = front.split_at(front.len() - zeros);
         let mut piece = self.next(front)?;
+        let head = |kind, size| BlockHead { is_last: false, kind, size }.to_bytes();
         for block in zeros.chunks(BLOCK_BYTES) {
-            piece.extend_from_slice(&block_head(REPEATED, block.len()));
+            piece.extend_from_slice(&head(BlockHead::REPEATED, block.len()));
             piece.push(0);
         }
         for block in tail.rchunks(BLOCK_BYTES).rev() {
-            piece.extend_from_slice(&block_head(RAW, block.len()));
+            piece.extend_from_slice(&head(BlockHead::RAW, block.len()));
             piece.extend_from_slice(block);
         }
         Ok(piece)
@@ -92,16 +83,10 @@ impl Pieces {
     /// What ends the output. Nothing may follow.
     pub(super) fn end(&mut self) -> &'static [u8] {
         match std::mem::replace(&mut self.is_begun, false) {
-            true => &LAST_BLOCK,
+            true => &BlockHead::LAST,
             false => &[],
         }
     }
-}
-
-/// The header of a block that is not the last one.
-fn block_head(kind: u32, bytes: usize) -> [u8; BLOCK_HEAD] {
-    let [first, second, third, _] = (kind << 1 | (bytes as u32) << 3).to_le_bytes();
-    [first, second, third]
 }
 
 /// How far in front of its piece's end a byte of the tail is stored that has `behind` bytes of the
@@ -110,7 +95,7 @@ fn block_head(kind: u32, bytes: usize) -> [u8; BLOCK_HEAD] {
 pub(super) fn stored_at(behind: u64) -> Option<(u64, usize)> {
     let blocks = behind.checked_sub(1)? / BLOCK_BYTES as u64;
     let contiguous = behind - blocks * BLOCK_BYTES as u64;
-    Some((behind + blocks * BLOCK_HEAD as u64, contiguous as usize))
+    Some((behind + blocks * BlockHead::BYTES as u64, contiguous as usize))
 }
 
 /// A frame as a part of a longer one: with its header only if it is the first, and without its end.
@@ -122,12 +107,11 @@ fn part_of_a_frame(mut frame: Vec<u8>, is_first: bool) -> Option<Vec<u8>> {
     *descriptor &= !HAS_CHECKSUM;
     let mut at = HEADER_BYTES;
     loop {
-        let head = frame.get_mut(at..at + BLOCK_HEAD)?;
-        let word = u32::from_le_bytes([head[0], head[1], head[2], 0]);
-        head[0] &= !1;
-        let (kind, size) = (word >> 1 & 3, (word >> 3) as usize);
-        at += BLOCK_HEAD + if kind == REPEATED { 1 } else { size };
-        if word & 1 == 1 {
+        let place = frame.get_mut(at..)?.first_chunk_mut()?;
+        let head = BlockHead::of(*place);
+        *place = BlockHead { is_last: false, ..head }.to_bytes();
+        at += BlockHead::BYTES + head.content_bytes();
+        if head.is_last {
             break;
         }
     }
@@ -175,7 +159,7 @@ mod tests {
                 whole.extend(piece);
                 let end = match compression {
                     Compression::Gzip => &[][..],
-                    Compression::Zstd => &LAST_BLOCK,
+                    Compression::Zstd => &BlockHead::LAST,
                 };
                 let ended = unpacked(&[&stream, end].concat());
                 assert!(ended == (true, whole.clone()), "{compression:?} at {}", whole.len());

@@ -16,18 +16,20 @@
 //! The header is written with the first segment. A recording that ends in its first segment needs
 //! none of them: it becomes plain pcapng, unless segments were asked for ([`Segmented::end`]).
 
+pub(super) mod slots;
+
 use std::collections::VecDeque;
 use std::io;
 
 use burstline_sys::direct::{AlignedBuffer, WriteQueue};
 use burstline_wire::files::{
     Counters, EncodeError, InterfaceDescription, LOSS_CAUSES, LossCause, PacketToWrite, PlainItem,
-    PlainRun, SectionDescription, SegmentEncoder, SegmentIndex,
+    PlainRun, SectionDescription, SegmentEncoder,
 };
 use burstline_wire::hash::HashKind;
 use burstline_wire::headers::LinkType;
 
-use super::slots::Slots;
+use slots::Slots;
 
 /// The hash that sketches are of, whatever hash the job has.
 pub(super) const SKETCHED: HashKind = HashKind::FiveTuple;
@@ -171,8 +173,7 @@ impl Segmented {
         self.write_header()?;
         self.slots.rewrite(self.encoder.file_offset())?;
         self.is_dirty = false;
-        let index = SegmentIndex::parse(self.slots.bytes()).map_err(io::Error::other)?;
-        let end = u64::from(index.trailer().blocks_end);
+        let end = self.encoder.blocks_end() as u64;
         self.flushed = Part { packets: self.encoder.packets().into(), end };
         Ok(())
     }

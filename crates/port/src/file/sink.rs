@@ -16,11 +16,11 @@ use burstline_wire::hash::FlowHasher;
 use burstline_wire::headers::LinkType;
 
 use super::layout::{Format, Layout, Target};
-use super::packed::Packer;
 use super::plain::Plain;
 use super::recording::{Mark, Resumed};
+use super::segmented::slots::{self, Slots};
 use super::segmented::{SKETCHED, Segmented};
-use super::slots::{self, Slots};
+use super::zstd::packed::Packer;
 use crate::{
     Address, Capabilities, InterfaceTotals, Loss, LostPackets, OpenOptions, Port, PortAccount,
     PortError, PortInfo, PortTable, Sink, TableEntry, Tally, TimestampSource,

@@ -7,12 +7,16 @@
 //! The decoder of `ruzstd` cannot stop in the middle of a block. So what it takes at a time is
 //! gathered first, 128 KiB at most; a pipe that has no more for now then says so, and nobody waits.
 
+mod block;
+pub(super) mod packed;
+
 use std::io::{self, BufRead, Read};
 
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
 use crate::{Address, AddressError, Key};
+pub(super) use block::BlockHead;
 
 /// What can be said of a file that is read.
 pub(crate) const SOURCE_KEYS: &[Key] = &[Key::size(
@@ -36,11 +40,8 @@ const DESCRIPTOR_END: usize = 5;
 /// The magic numbers of skippable frames, but for the last four bits. Source: RFC 8878, 3.1.2.
 const SKIPPABLE: u32 = 0x184d_2a50;
 
-/// Header of a block. Source: RFC 8878, 3.1.1.2.
-const BLOCK_HEADER: usize = 3;
-
-/// A last block of no bytes, and a checksum that nobody looks at.
-const END_OF_FRAME: [u8; BLOCK_HEADER + 4] = [1, 0, 0, 0, 0, 0, 0];
+/// Bytes of a frame's checksum, behind its last block. Source: RFC 8878, 3.1.1.
+const CHECKSUM_BYTES: usize = 4;
 
 /// Where the stream is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,19 +145,15 @@ impl<R: BufRead> ZstdReader<R> {
 
     /// Decompresses the next block.
     fn block(&mut self, has_checksum: bool) -> io::Result<()> {
-        let mut is_whole = self.gather_whole(BLOCK_HEADER)?;
+        let mut is_whole = self.gather_whole(BlockHead::BYTES)?;
         if is_whole {
-            let mut bytes = BLOCK_HEADER;
-            let word = [0, 1, 2].map(|at| u32::from(self.gathered[at]));
-            let word = word[0] | word[1] << 8 | word[2] << 16;
-            let is_last = word & 1 == 1;
-            // A block of one byte that is repeated has that byte, whatever its size.
-            bytes += if word >> 1 & 3 == 1 { 1 } else { (word >> 3) as usize };
-            bytes += if is_last && has_checksum { 4 } else { 0 };
-            is_whole = self.gather_whole(bytes)?;
+            let head = BlockHead::of([0, 1, 2].map(|at| self.gathered[at]));
+            let checksum = if head.is_last && has_checksum { CHECKSUM_BYTES } else { 0 };
+            is_whole = self.gather_whole(BlockHead::BYTES + head.content_bytes() + checksum)?;
         }
         if !is_whole {
-            self.gathered = END_OF_FRAME.to_vec();
+            // A decoder that expects a checksum gets one, and it is not looked at.
+            self.gathered = [&BlockHead::LAST[..], &[0; CHECKSUM_BYTES]].concat();
             self.at = At::Cut;
         }
         let one_block = BlockDecodingStrategy::UptoBlocks(1);

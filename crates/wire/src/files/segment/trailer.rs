@@ -92,7 +92,7 @@ impl Trailer {
 
     /// Reads a trailer; `None` when magic or version are not ours, or its own checksum does not
     /// hold, which version 1 has not. The segment's checksum is not looked at.
-    pub(in super::super) fn parse(bytes: &[u8]) -> Option<Trailer> {
+    pub fn parse(bytes: &[u8]) -> Option<Trailer> {
         let bytes: &[u8; Self::BYTES] = bytes.first_chunk()?;
         let version = half(bytes, 8, false);
         let is_known = match version {

@@ -4,21 +4,21 @@ use std::io;
 
 use burstline_sys::direct::{OutputFile, WriteQueue};
 
-use super::layout::source;
-use super::packed::Packer;
+use super::super::layout::source;
+use super::super::zstd::packed::Packer;
 
 /// Bytes under way at a time, and how many writes that are at least.
 const UNDER_WAY_BYTES: usize = 4 << 20;
 const WRITES_LEAST: usize = 2;
 
 /// The queue for segments of this size.
-pub(super) fn queue(segment_bytes: usize) -> io::Result<WriteQueue> {
+pub(in super::super) fn queue(segment_bytes: usize) -> io::Result<WriteQueue> {
     WriteQueue::new((UNDER_WAY_BYTES / segment_bytes).max(WRITES_LEAST), segment_bytes)
 }
 
 /// Where segments go. One is in hand, and is filled.
 #[expect(clippy::large_enum_variant, reason = "a file has one of them")]
-pub(super) enum Slots {
+pub(in super::super) enum Slots {
     /// Several writes are under way at a time.
     Placed { output: OutputFile, queue: WriteQueue },
     /// A segment is written once, whole.
@@ -28,7 +28,7 @@ pub(super) enum Slots {
 impl Slots {
     /// The segment in hand.
     #[inline]
-    pub(super) fn bytes(&self) -> &[u8] {
+    pub(in super::super) fn bytes(&self) -> &[u8] {
         match self {
             Self::Placed { queue, .. } => queue.bytes(),
             Self::Packed(packer) => &packer.segment,
@@ -36,7 +36,7 @@ impl Slots {
     }
 
     #[inline]
-    pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
+    pub(in super::super) fn bytes_mut(&mut self) -> &mut [u8] {
         match self {
             Self::Placed { queue, .. } => queue.bytes_mut(),
             Self::Packed(packer) => &mut packer.segment,
@@ -44,12 +44,12 @@ impl Slots {
     }
 
     /// Whether a segment that is not full can be written, and again later.
-    pub(super) fn can_rewrite(&self) -> bool {
+    pub(in super::super) fn can_rewrite(&self) -> bool {
         matches!(self, Self::Placed { .. })
     }
 
     /// Hands the segment in hand over, which belongs at `offset`.
-    pub(super) fn submit(&mut self, offset: u64) -> io::Result<()> {
+    pub(in super::super) fn submit(&mut self, offset: u64) -> io::Result<()> {
         match self {
             Self::Placed { output, queue } => queue.submit(output, offset).map_err(source),
             Self::Packed(packer) => packer.write_in_hand(),
@@ -57,17 +57,20 @@ impl Slots {
     }
 
     /// Writes the segment in hand, and keeps it.
-    pub(super) fn rewrite(&mut self, offset: u64) -> io::Result<()> {
+    ///
+    /// # Panics
+    /// A segment cannot be written twice: see [`can_rewrite`](Self::can_rewrite).
+    pub(in super::super) fn rewrite(&mut self, offset: u64) -> io::Result<()> {
         match self {
             Self::Placed { output, queue } => {
                 output.write_all_at(queue.bytes(), offset).map_err(source)
             }
-            Self::Packed(packer) => packer.write_in_hand(),
+            Self::Packed(_) => unreachable!("a compressed segment is written once"),
         }
     }
 
     /// Writes the segment of the descriptions, the first.
-    pub(super) fn write_header(&mut self, header: &[u8]) -> io::Result<()> {
+    pub(in super::super) fn write_header(&mut self, header: &[u8]) -> io::Result<()> {
         match self {
             Self::Placed { output, .. } => output.write_all_at(header, 0).map_err(source),
             Self::Packed(packer) => packer.write(header),
@@ -75,7 +78,7 @@ impl Slots {
     }
 
     /// Waits for what is under way.
-    pub(super) fn wait_all(&mut self) -> io::Result<()> {
+    pub(in super::super) fn wait_all(&mut self) -> io::Result<()> {
         match self {
             Self::Placed { output, queue } => queue.wait_all(output).map_err(source),
             Self::Packed(_) => Ok(()),
@@ -83,7 +86,7 @@ impl Slots {
     }
 
     /// Segments that were handed over and are written.
-    pub(super) fn written(&self) -> u64 {
+    pub(in super::super) fn written(&self) -> u64 {
         match self {
             Self::Placed { queue, .. } => queue.written(),
             Self::Packed(packer) => packer.written(),
@@ -91,7 +94,7 @@ impl Slots {
     }
 
     /// Ends a file of segments.
-    pub(super) fn end(&mut self) -> io::Result<()> {
+    pub(in super::super) fn end(&mut self) -> io::Result<()> {
         match self {
             Self::Placed { .. } => Ok(()),
             Self::Packed(packer) => packer.end(),
@@ -99,7 +102,7 @@ impl Slots {
     }
 
     /// Makes the file plain pcapng of these blocks. Returns its bytes.
-    pub(super) fn become_plain(&mut self, blocks: &[u8]) -> io::Result<u64> {
+    pub(in super::super) fn become_plain(&mut self, blocks: &[u8]) -> io::Result<u64> {
         match self {
             Self::Placed { output, .. } => {
                 // Where segments are there already, the same packets lie behind this until it is
@@ -119,7 +122,7 @@ impl Slots {
     }
 
     /// Bytes of the file that has what is in front of `offset` of the capture.
-    pub(super) fn file_bytes(&self, offset: u64) -> u64 {
+    pub(in super::super) fn file_bytes(&self, offset: u64) -> u64 {
         match self {
             Self::Placed { .. } => offset,
             Self::Packed(packer) => packer.output.bytes,
@@ -127,7 +130,7 @@ impl Slots {
     }
 
     /// Cuts the file to `bytes`, after an error. As well as it goes: that one is to be told.
-    pub(super) fn cut(&mut self, bytes: u64) {
+    pub(in super::super) fn cut(&mut self, bytes: u64) {
         match self {
             Self::Placed { output, queue } => {
                 queue.abandon();
@@ -138,7 +141,7 @@ impl Slots {
     }
 
     /// The file, and the queue for the next one. Nothing is under way any more.
-    pub(super) fn into_parts(self) -> (Box<dyn Send>, Option<WriteQueue>) {
+    pub(in super::super) fn into_parts(self) -> (Box<dyn Send>, Option<WriteQueue>) {
         match self {
             Self::Placed { output, mut queue } => {
                 queue.abandon();

@@ -22,11 +22,12 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 
-use burstline_wire::files::{MAX_NEED, SegmentAhead, SegmentIndex, TABLE_BLOCK};
+use burstline_wire::files::{MAX_NEED, SegmentAhead, TABLE_BLOCK, Trailer};
 
-use super::output::Output;
-use super::pieces::{BLOCK_HEAD, HEADER_BYTES, LAST_BLOCK, stored_at};
-use super::zstd::ZstdReader;
+use super::super::output::Output;
+use super::super::pieces::{HEADER_BYTES, stored_at};
+use super::ZstdReader;
+use super::block::BlockHead;
 
 const MAGIC: &[u8; 8] = b"BurstZst";
 const FOOT_BYTES: usize = 20;
@@ -39,31 +40,32 @@ const AROUND_BYTES: usize = 8 + FOOT_BYTES + 4;
 const MOST_SEGMENTS: usize = (MAX_NEED - AROUND_BYTES) / 8;
 
 /// Writes segments one behind the other, compressed.
-pub(super) struct Packer {
-    pub(super) output: Output,
+pub(in super::super) struct Packer {
+    pub(in super::super) output: Output,
     /// The segment in hand.
-    pub(super) segment: Vec<u8>,
+    pub(in super::super) segment: Vec<u8>,
     /// Where each segment's blocks end in the file.
     ends: Vec<u64>,
 }
 
 impl Packer {
-    pub(super) fn new(output: Output, segment_bytes: usize) -> Self {
+    pub(in super::super) fn new(output: Output, segment_bytes: usize) -> Self {
         Self { output, segment: vec![0; segment_bytes], ends: Vec::new() }
     }
 
     /// Writes a segment that its encoder has finished.
-    pub(super) fn write(&mut self, segment: &[u8]) -> io::Result<()> {
-        let index = SegmentIndex::parse(segment).map_err(io::Error::other)?;
+    pub(in super::super) fn write(&mut self, segment: &[u8]) -> io::Result<()> {
         let place = SegmentAhead { offset: 0, bytes: segment.len() };
-        let tail_at = place.summary(index.trailer()).start as usize;
+        let trailer = Trailer::parse(&segment[place.tail_offset() as usize..])
+            .expect("the encoder has put it there");
+        let tail_at = place.summary(&trailer).start as usize;
         self.output.write_with_tail(segment, tail_at)?;
         self.ends.push(self.output.bytes);
         Ok(())
     }
 
     /// Writes the segment in hand.
-    pub(super) fn write_in_hand(&mut self) -> io::Result<()> {
+    pub(in super::super) fn write_in_hand(&mut self) -> io::Result<()> {
         let segment = std::mem::take(&mut self.segment);
         let written = self.write(&segment);
         self.segment = segment;
@@ -71,12 +73,12 @@ impl Packer {
     }
 
     /// Segments that are written, without that of the descriptions.
-    pub(super) fn written(&self) -> u64 {
+    pub(in super::super) fn written(&self) -> u64 {
         (self.ends.len() as u64).saturating_sub(1)
     }
 
     /// Writes the table, and ends the frame.
-    pub(super) fn end(&mut self) -> io::Result<()> {
+    pub(in super::super) fn end(&mut self) -> io::Result<()> {
         if self.ends.len() <= MOST_SEGMENTS {
             self.output.write_with_tail(&table(&self.ends, self.segment.len()), 0)?;
         }
@@ -97,7 +99,7 @@ fn table(ends: &[u64], segment_bytes: usize) -> Vec<u8> {
 }
 
 /// Where the segments of a file are.
-pub(super) struct Table {
+pub(in super::super) struct Table {
     /// The header of the frame.
     header: [u8; HEADER_BYTES],
     segment_bytes: u64,
@@ -106,8 +108,8 @@ pub(super) struct Table {
 
 impl Table {
     /// The table of a regular file; `None`: it has none that can be used.
-    pub(super) fn load(file: &File) -> Option<Self> {
-        let end = file.metadata().ok()?.len().checked_sub(BLOCK_HEAD as u64)?;
+    pub(in super::super) fn load(file: &File) -> Option<Self> {
+        let end = file.metadata().ok()?.len().checked_sub(BlockHead::BYTES as u64)?;
         let mut foot = [0; FOOT_BYTES];
         file.read_exact_at(&mut foot, end.checked_sub(FOOT_BYTES as u64 + 4)?).ok()?;
         let number = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|byte| foot[at + byte]));
@@ -135,12 +137,12 @@ impl Table {
 
 /// A file that has a table, read segment by segment: damage of one costs no other. What cannot be
 /// decompressed comes out as zeros, which no checksum holds for.
-pub(super) struct Packed<F> {
-    pub(super) file: F,
+pub(in super::super) struct Packed<F> {
+    pub(in super::super) file: F,
     table: Table,
     window_bytes: u64,
     /// Where in the capture to read on.
-    pub(super) position: u64,
+    pub(in super::super) position: u64,
     /// The number of the segment in hand, and its bytes.
     number: Option<u64>,
     segment: Vec<u8>,
@@ -148,23 +150,23 @@ pub(super) struct Packed<F> {
 
 impl<F: AsRef<File>> Packed<F> {
     /// From the start. `window_bytes`: as for [`ZstdReader::new`].
-    pub(super) fn new(table: Table, file: F, window_bytes: u64) -> Self {
+    pub(in super::super) fn new(table: Table, file: F, window_bytes: u64) -> Self {
         Self { file, table, window_bytes, position: 0, number: None, segment: Vec::new() }
     }
 
     /// Bytes of the capture.
-    pub(super) fn capture_bytes(&self) -> u64 {
+    pub(in super::super) fn capture_bytes(&self) -> u64 {
         self.table.segment_bytes * self.table.ends.len() as u64
     }
 
     /// Up to where the file was read.
-    pub(super) fn bytes_read(&self) -> u64 {
+    pub(in super::super) fn bytes_read(&self) -> u64 {
         self.number.and_then(|number| self.end_of(number)).unwrap_or(0)
     }
 
     /// Reads bytes of the end of a segment that are stored as they are. False: they are not there.
     /// What lies further in front comes out wrong; who asks checks what comes.
-    pub(super) fn read_at(&self, offset: u64, place: &mut [u8]) -> bool {
+    pub(in super::super) fn read_at(&self, offset: u64, place: &mut [u8]) -> bool {
         let behind = self.table.segment_bytes - offset % self.table.segment_bytes;
         let end = self.end_of(offset / self.table.segment_bytes);
         end.is_some_and(|end| read_stored(self.file.as_ref(), end, behind, place).is_some())
@@ -190,7 +192,7 @@ impl<F: AsRef<File>> Packed<F> {
             let mut frame = self.table.header.to_vec();
             frame.resize(HEADER_BYTES + (end - start) as usize, 0);
             self.file.as_ref().read_exact_at(&mut frame[HEADER_BYTES..], start)?;
-            frame.extend(LAST_BLOCK);
+            frame.extend(BlockHead::LAST);
             let unpacked = ZstdReader::new(&frame[..], self.window_bytes);
             // What came before an error is in the segment.
             let _ = unpacked.take(bytes as u64).read_to_end(&mut self.segment);
