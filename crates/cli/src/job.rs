@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
-use std::thread;
+use std::thread::{self, Scope};
 use std::time::{Duration, Instant};
 
 use burstline_engine::{
@@ -234,7 +234,8 @@ pub(crate) fn watch(
         let _over = Over(&is_over);
         if let Some(listener) = &listener {
             let (progress, is_over) = (run.progress, &is_over);
-            scope.spawn(move || metrics::serve(listener, command, begun_s, progress, is_over));
+            let serve = move || metrics::serve(listener, command, begun_s, progress, is_over);
+            start(scope, "metrics", serve)?;
         }
         // Room for one request beside the result: those that come faster than they are answered
         // are one.
@@ -247,13 +248,22 @@ pub(crate) fn watch(
             // It fails only when the receiver is gone, and that waits for this.
             let _ = send.send(Event::Done(Box::new(work())));
         };
-        let started = thread::Builder::new().spawn_scoped(scope, job);
-        started.map_err(|error| EngineError::Thread { name: "job".to_owned(), error })?;
+        start(scope, "job", job)?;
         // The job's thread has begun with our rights, which it needs to open the output. Where
         // giving up is refused, the job's own threads fail for the same reason and say so.
         let _ = keeps_privileges || privileges::give_up().is_ok();
         Ok(show(view, run, &receive)?)
     })
+}
+
+/// Starts a thread beside this one.
+pub(crate) fn start<'s>(
+    scope: &'s Scope<'s, '_>,
+    name: &str,
+    work: impl FnOnce() + Send + 's,
+) -> Result<(), EngineError> {
+    let started = thread::Builder::new().name(name.to_owned()).spawn_scoped(scope, work);
+    started.map(drop).map_err(|error| EngineError::Thread { name: name.to_owned(), error })
 }
 
 /// Shows a job until it has come to its end.

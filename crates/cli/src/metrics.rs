@@ -6,7 +6,7 @@
 //!                        Prometheus ──GET /metrics┘ by [`server`]
 //! ```
 //!
-//! A job's threads do not know of it: they store the counters that `--stats` shows, whoever looks.
+//! A job's threads do not know of it: they store the counters that `--stats` shows.
 //! Causes of losses and their words come from the one table of losses. Every cause of every place
 //! has its line from the start, so that a rate can be asked for before the first loss.
 //!
@@ -17,7 +17,7 @@ mod server;
 use std::fmt;
 
 use burstline_engine::{Counts, Place, Progress, Snapshot};
-use burstline_port::{Loss, LossKind};
+use burstline_port::Loss;
 use burstline_sys::usage;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
@@ -50,63 +50,44 @@ fn text(command: &'static str, begun_s: f64, progress: &Progress) -> String {
     text
 }
 
-/// The word for a kind of loss.
-pub(crate) fn kind_name(kind: LossKind) -> &'static str {
-    match kind {
-        LossKind::Miss => "miss",
-        LossKind::Drop => "drop",
-        LossKind::Overrun => "overrun",
-        LossKind::Full => "full",
-        LossKind::Choice => "choice",
-    }
-}
-
-/// A family of counters of places.
+/// A family of counters of sources, or of workers.
 struct Family {
     name: &'static str,
+    of_sources: bool,
     help: &'static str,
-    of: fn(&Counts) -> u64,
+    count: fn(&Counts) -> u64,
 }
 
-const RECEIVED: [Family; 3] = [
+const KEPT: &str = "Their bytes as far as they were kept, without FCS";
+
+const FAMILIES: [Family; 5] = [
     Family {
         name: "received_packets",
+        of_sources: true,
         help: "Packets that a source has delivered",
-        of: |counts| counts.packets,
+        count: |counts| counts.packets,
     },
-    Family {
-        name: "received_bytes",
-        help: "Their bytes as far as they were kept, without FCS",
-        of: |counts| counts.bytes,
-    },
+    Family { name: "received_bytes", of_sources: true, help: KEPT, count: |counts| counts.bytes },
     Family {
         name: "received_wire_bytes",
+        of_sources: true,
         help: "Their bytes as they were on the wire, without FCS",
-        of: |counts| counts.wire_bytes,
+        count: |counts| counts.wire_bytes,
     },
-];
-
-const DELIVERED: [Family; 2] = [
     Family {
         name: "delivered_packets",
+        of_sources: false,
         help: "Packets that a worker has handed to its sink",
-        of: |counts| counts.packets,
+        count: |counts| counts.packets,
     },
-    Family {
-        name: "delivered_bytes",
-        help: "Their bytes as far as they were kept, without FCS",
-        of: |counts| counts.bytes,
-    },
+    Family { name: "delivered_bytes", of_sources: false, help: KEPT, count: |counts| counts.bytes },
 ];
 
 impl Collector for Moment {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         self.build(&mut encoder)?;
-        for family in &RECEIVED {
-            self.places(&mut encoder, family, true)?;
-        }
-        for family in &DELIVERED {
-            self.places(&mut encoder, family, false)?;
+        for family in &FAMILIES {
+            self.places(&mut encoder, family)?;
         }
         self.losses(&mut encoder)?;
         self.log(&mut encoder)?;
@@ -125,30 +106,29 @@ impl Moment {
         gauge(encoder, "started", help, f64::from(u8::from(self.whole.is_started)))
     }
 
-    /// A family of the sources, or of the workers.
-    fn places(
-        &self,
-        encoder: &mut DescriptorEncoder<'_>,
-        family: &Family,
-        of_sources: bool,
-    ) -> fmt::Result {
+    fn places(&self, encoder: &mut DescriptorEncoder<'_>, family: &Family) -> fmt::Result {
         let mut lines = counters(encoder, family.name, family.help)?;
-        for place in self.places.iter().filter(|place| place.is_source == of_sources) {
-            let [who, number] = labels(place);
-            lines.encode_family(&[who, number])?.count(&(family.of)(&place.counts))?;
+        for place in self.places.iter().filter(|place| place.is_source == family.of_sources) {
+            let number = place.number.to_string();
+            let labels = [who(place), ("number", &number)];
+            lines.encode_family(&labels)?.count(&(family.count)(&place.counts))?;
         }
         Ok(())
     }
 
     fn losses(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let help = "Packets not delivered, by cause; nobody asked for those of kind choice";
+        let help = "Packets not delivered, by cause; those of kind choice were not asked for";
         let mut lines = counters(encoder, "lost_packets", help)?;
         for place in &self.places {
+            let number = place.number.to_string();
             for cause in Loss::ALL {
-                let [who, number] = labels(place);
-                let named = ("cause", cause.name().to_owned());
-                let kind = ("kind", kind_name(cause.kind()).to_owned());
-                lines.encode_family(&[who, number, named, kind])?.count(&place.lost.of(*cause))?;
+                let labels = [
+                    who(place),
+                    ("number", &number),
+                    ("cause", cause.name()),
+                    ("kind", cause.kind().name()),
+                ];
+                lines.encode_family(&labels)?.count(&place.lost.of(*cause))?;
             }
         }
         Ok(())
@@ -178,10 +158,9 @@ impl Moment {
     }
 }
 
-/// Which place a line is of. Queues of one interface have one name.
-fn labels(place: &Place) -> [(&'static str, String); 2] {
-    let role = if place.is_source { "source" } else { "worker" };
-    [(role, place.name.clone()), ("number", place.number.to_string())]
+/// Which place a line is of. Queues of one interface have one name, and a number each.
+fn who(place: &Place) -> (&'static str, &str) {
+    (if place.is_source { "source" } else { "worker" }, &place.name)
 }
 
 fn counters<'e>(

@@ -12,7 +12,7 @@ use support::{Directory, command, other, regular, run, run_json};
 /// Packets of each file, one each 10 us, by turns of 40 flows.
 const PACKETS: u32 = 30_000;
 
-/// A flow that nobody has sent.
+/// A flow that is not in the load.
 const NOBODY: &str = "10.99.99.99:1,10.99.99.98:2,udp";
 
 /// Records them in segments of 64 KiB.
@@ -70,7 +70,7 @@ fn an_answer_takes_only_the_segments_that_may_have_it() {
     let none = part(&packed, &["--flow", NOBODY]);
     assert!(none["notes"].to_string().contains("passed unread"), "{none}");
     assert!(count(&part(&packed, &["--flow", "10.0.0.1:53,10.0.1.7:999,udp"])) == 750);
-    // Damage costs the packets of the segments that it is in, and is told.
+    // Damage costs the packets of the segments that it is in, and the report says so.
     let mut bytes = fs::read(&packed).unwrap();
     let at = bytes.len() * 9 / 10;
     bytes[at..at + 3000].fill(0);
@@ -89,25 +89,25 @@ fn a_table_that_is_damaged_or_gone_is_not_used() {
     let file = record(&directory, "x.pcapng.zst");
     let sound = fs::read(&file).unwrap();
     let question = ["--from", "+100ms", "--to", "+110ms"];
-    // The checksum, the number of segments, their size, an end, the end of the frame.
-    for behind in [16, 20, 24, 40, 3] {
+    let flip = |behind: usize| {
         let mut bytes = sound.clone();
         let at = bytes.len() - behind;
         bytes[at] ^= 0x10;
         fs::write(&file, &bytes).unwrap();
+    };
+    // The checksum, the number of segments, their size, an end, the end of the frame.
+    for behind in [16, 20, 24, 40, 3] {
+        flip(behind);
         let run = run(&["extract", &file, "--json", question[0], question[1]]);
         assert!(matches!(run.code, Some(0 | 1)), "{behind}: {}", run.stderr);
     }
     for behind in [16, 24, 40] {
-        let mut bytes = sound.clone();
-        let at = bytes.len() - behind;
-        bytes[at] ^= 0x10;
-        fs::write(&file, &bytes).unwrap();
+        flip(behind);
         let report = part(&file, &question);
         assert_eq!(count(&report), 1000, "{behind}");
         assert!(!report["notes"].to_string().contains("passed unread"), "{report}");
     }
-    // Cut in the last segments: what is whole is there, and the rest is told.
+    // Cut in the last segments: whole ones are delivered, and the report says that it is cut.
     fs::write(&file, &sound[..sound.len() - 10_000]).unwrap();
     let report = run_json(&["extract", &file, "--to", "+100ms"], 1);
     assert_eq!(report["delivered"], 10_000, "{report}");

@@ -21,6 +21,19 @@ pub enum LossKind {
     Choice,
 }
 
+impl LossKind {
+    /// The word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Miss => "miss",
+            Self::Drop => "drop",
+            Self::Overrun => "overrun",
+            Self::Full => "full",
+            Self::Choice => "choice",
+        }
+    }
+}
+
 /// Where a packet was lost: which count of a pcapng file's Interface Statistics Block it is in.
 ///
 /// Source: draft-ietf-opsawg-pcapng, section 4.6.

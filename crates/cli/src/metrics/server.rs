@@ -5,8 +5,8 @@
 //!              at most REQUEST_BYTES, within PATIENCE for both together
 //! ```
 //!
-//! Nobody is waited for: the thread sleeps until one of its connections can go on. A client that is
-//! slow, says nothing or never stops is dropped when its time is up; while [`MOST_CLIENTS`] are
+//! The thread sleeps until any of its connections can go on. It drops a client that is slow, says
+//! nothing or never stops when its time is up; while [`MOST_CLIENTS`] are
 //! served, further ones wait in the kernel's queue. Sources: RFC 9110, RFC 9112.
 
 use std::io::{self, Read, Write};
@@ -112,7 +112,7 @@ pub(crate) fn serve(
     }
 }
 
-/// The next connection. One that is gone already, or for which there is no descriptor, is none.
+/// The next connection. `None`: it is gone already, or there is no descriptor for it.
 fn accept(listener: &TcpListener, deadline: Instant) -> Option<Client> {
     let (stream, _) = listener.accept().ok()?;
     stream.set_nonblocking(true).ok()?;

@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 
 use crate::args::ExplainArgs;
 use crate::failure::Failure;
-use crate::metrics::kind_name;
 use crate::view;
 
 /// A name, and what there is to say of it.
@@ -30,7 +29,7 @@ impl Entry {
         };
         let what = match loss.is_choice() {
             true => "a choice of yours, not a loss".to_owned(),
-            false => format!("a loss ({}), {place}", kind_name(loss.kind())),
+            false => format!("a loss ({}), {place}", loss.kind().name()),
         };
         let means = loss.help().trim().to_owned();
         Self { name: loss.name(), what, means, remedy: loss.remedy() }

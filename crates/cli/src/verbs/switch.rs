@@ -93,9 +93,7 @@ fn run(args: &SwitchArgs) -> Result<ExitCode, Failure> {
         if let Some(server) = server {
             let keeps_privileges = common.keep_privileges;
             let control = move || server.serve(&handle, &options, keeps_privileges);
-            let name = "control".to_owned();
-            let started = thread::Builder::new().name(name.clone()).spawn_scoped(scope, control);
-            started.map_err(|error| EngineError::Thread { name, error })?;
+            job::start(scope, "control", control)?;
         }
         let outcome = job::watch(&mut view, &run, common.keep_privileges, || {
             done = Some(burstline_engine::switch(fabric, orders, &placed.threads, &run)?);

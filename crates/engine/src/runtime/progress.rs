@@ -194,20 +194,20 @@ impl Progress {
     /// and a few small allocations.
     pub fn places(&self) -> Vec<Place> {
         let losses = self.losses.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let sources = self.received.iter().zip(&self.names).enumerate();
-        let sources =
-            sources.map(|(number, (counter, name))| (number, counter, name.clone(), true));
-        let workers = self.recorded.iter().enumerate();
-        let workers = workers.map(|(number, counter)| (number, counter, number.to_string(), false));
-        let places = sources.chain(workers).zip(losses);
-        let place = |((number, counter, name, is_source), lost): ((_, &Counter, _, _), _)| Place {
-            name,
-            number,
-            is_source,
-            counts: counter.load(),
-            lost,
+        let sources = self.received.len();
+        let counters = self.received.iter().chain(&self.recorded).zip(losses).enumerate();
+        let place = |(index, (counter, lost)): (usize, (&Counter, Losses))| {
+            let name = self.names.get(index);
+            let number = if name.is_some() { index } else { index - sources };
+            Place {
+                name: name.cloned().unwrap_or_else(|| number.to_string()),
+                number,
+                is_source: name.is_some(),
+                counts: counter.load(),
+                lost,
+            }
         };
-        places.map(place).collect()
+        counters.map(place).collect()
     }
 
     /// The counters now. Cost: a load each and an uncontended lock.

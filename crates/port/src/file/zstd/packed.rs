@@ -8,9 +8,9 @@
 //!
 //! Blocks of a segment need nothing from blocks before them, so a reader may begin at any segment.
 //! Sketch and trailer are read without decompressing anything. The table comes last: a file that
-//! was not closed has none, and is read in order. To other programs it is a block of a type that
-//! they do not know. (A frame behind the first one, as others have their tables, is no way:
-//! Wireshark 4.0 loses its place there.)
+//! was not closed lacks it, and is read in order. Other programs skip it as a block of an unknown
+//! type. (Other formats put such a table into a second frame. Wireshark 4.0 cannot read on behind
+//! the first one.)
 //!
 //! All numbers are little-endian. An end is 8 bytes: the file offset behind the segment's blocks.
 //! The foot: bytes of a segment (4), segments (4), CRC32C of the ends (4), magic `BurstZst`.
@@ -107,7 +107,7 @@ pub(in super::super) struct Table {
 }
 
 impl Table {
-    /// The table of a regular file; `None`: it has none that can be used.
+    /// The table of a regular file; `None`: there is no usable one.
     pub(in super::super) fn load(file: &File) -> Option<Self> {
         let end = file.metadata().ok()?.len().checked_sub(BlockHead::BYTES as u64)?;
         let mut foot = [0; FOOT_BYTES];
