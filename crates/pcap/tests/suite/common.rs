@@ -164,7 +164,7 @@ pub(crate) fn is_there(program: &str) -> bool {
 
 /// Ends a program as Ctrl-C does.
 pub(crate) fn interrupt(program: &Child) {
-    run(Command::new("kill").args(["-INT", &program.id().to_string()]), 0);
+    burstline_testbed::signal(program.id(), "-INT").unwrap();
 }
 
 /// Runs a program, and returns what it printed; `code` is how it has to end.

@@ -5,6 +5,7 @@ use std::process::Stdio;
 
 use burstline_log::Ending;
 use burstline_skip::{skip, test_name};
+use burstline_testbed::signal;
 
 use crate::common::{DEVICE, Folder, is_there, run, until};
 use crate::traffic::{mix, pcap_file};
@@ -25,15 +26,14 @@ fn a_sensor_that_is_stopped_and_killed_takes_nothing_from_another_one() {
     victim.args(["-i", "burst:tap?start=oldest", "-w", "/dev/null"]).stderr(Stdio::piped());
     let publishing = folder.publish(packets, 2);
     let mut victim = victim.spawn().unwrap();
-    let id = victim.id().to_string();
     // It says so once it is there: the publisher waits for both.
     let mut said = BufReader::new(victim.stderr.take().unwrap()).lines();
     assert!(said.any(|line| line.unwrap().contains("listening on")));
     let mut other = folder.preloaded("tcpdump");
     let other = other.args(print).args(["-i", DEVICE]).stdout(Stdio::piped()).spawn().unwrap();
-    run(std::process::Command::new("kill").args(["-STOP", &id]), 0);
+    signal(victim.id(), "-STOP").unwrap();
     std::thread::sleep(std::time::Duration::from_millis(50));
-    run(std::process::Command::new("kill").args(["-KILL", &id]), 0);
+    signal(victim.id(), "-KILL").unwrap();
     victim.wait().unwrap();
     let said = other.wait_with_output().unwrap();
     publishing.end();
