@@ -1,20 +1,24 @@
 //! The log between two processes: the sealed files are inherited, everything else is the log's.
 #![cfg(not(miri))]
 
-use std::env;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
-use std::process::{Child, Command, Stdio};
+#[path = "common/children.rs"]
+mod children;
+#[path = "common/seats.rs"]
+mod seats;
+
+use std::process::Child;
 
 use burstline_log::{
-    Appended, AttachError, Log, LogConfig, LogFiles, Meta, Policy, Reader, ReaderConfig,
-    ReceivedFiles, RemoteSeat, Start, Writer,
+    Appended, AttachError, Log, LogConfig, Meta, Policy, Reader, ReaderConfig, ReceivedFiles,
+    Start, Writer,
 };
 use burstline_sys::memory::{PageChoice, Region, RegionRequest};
-use rustix::io::{FdFlags, fcntl_setfd};
+
+use children::inherited;
+use seats::received;
 
 const SEGMENT_BYTES: usize = 64 << 10;
 const PACKETS: u64 = 200_000;
-const FILES: &str = "BURSTLINE_TEST_FILES";
 
 fn log() -> (Log, Writer) {
     Log::create(LogConfig {
@@ -42,50 +46,9 @@ fn append(writer: &mut Writer, number: u64) {
     }
 }
 
-/// Starts this test binary again as a reader that has nothing but three open files.
-fn spawn_reader(seat: &RemoteSeat, role: &str) -> Child {
-    let files = seat.files();
-    let clones = [files.packets, files.control, files.page].map(inheritable);
-    let [packets, control, page] = clones.each_ref().map(AsRawFd::as_raw_fd);
-    let text = format!("{packets} {control} {page} {} {}", files.seat, files.window);
-    Command::new(env::current_exe().unwrap())
-        .args([role, "--exact", "--ignored", "--nocapture"])
-        .env(FILES, text)
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap()
-}
-
-fn inheritable(file: BorrowedFd<'_>) -> OwnedFd {
-    let clone = file.try_clone_to_owned().unwrap();
-    fcntl_setfd(&clone, FdFlags::empty()).unwrap();
-    clone
-}
-
 fn attach(files: ReceivedFiles) -> Result<Reader, AttachError> {
     // SAFETY: the writers of these tests keep to the protocol, and the tests keep the seats.
     unsafe { Reader::attach(files) }
-}
-
-/// In the started process: attaches to what was inherited.
-fn inherited_reader() -> Reader {
-    let text = env::var(FILES).expect("started by the test of the same name");
-    let numbers: Vec<RawFd> = text.split(' ').map(|word| word.parse().unwrap()).collect();
-    // SAFETY: the parent left these three open for this process, and nobody else here owns them.
-    let [packets, control, page] = [0, 1, 2].map(|at| unsafe { OwnedFd::from_raw_fd(numbers[at]) });
-    let (seat, window) = (numbers[3] as usize, numbers[4] as usize);
-    let start = Start::Segment;
-    attach(ReceivedFiles {
-        packets,
-        control,
-        page,
-        seat,
-        window,
-        start,
-        part: None,
-        verdicts: None,
-    })
-    .unwrap()
 }
 
 /// Checks every packet until the log ends.
@@ -108,7 +71,7 @@ fn read_to_end(reader: &mut Reader) {
 #[test]
 #[ignore = "the other process of the tests below"]
 fn role_read_to_end() {
-    let mut reader = inherited_reader();
+    let mut reader = attach(inherited(Start::Segment)).unwrap();
     read_to_end(&mut reader);
     let statistics = reader.statistics();
     println!("account {} {}", statistics.delivered, statistics.missed);
@@ -117,7 +80,7 @@ fn role_read_to_end() {
 #[test]
 #[ignore = "the other process of the tests below"]
 fn role_hold_for_ever() {
-    let mut reader = inherited_reader();
+    let mut reader = attach(inherited(Start::Segment)).unwrap();
     while reader.next_burst().is_none() {
         reader.wait(1_000_000);
     }
@@ -142,7 +105,7 @@ fn a_lossless_reader_in_another_process_misses_nothing() {
     let (log, mut writer) = log();
     let config = ReaderConfig { policy: Policy::Lossless, ..ReaderConfig::default() };
     let seat = log.attach_remote(config).unwrap();
-    let child = spawn_reader(&seat, "role_read_to_end");
+    let child = children::spawn("role_read_to_end", &seat);
     for number in 0..PACKETS {
         append(&mut writer, number);
     }
@@ -155,7 +118,7 @@ fn a_lossy_reader_in_another_process_counts_exactly() {
     let (log, mut writer) = log();
     append(&mut writer, 0); // so that it starts with packet 0
     let seat = log.attach_remote(ReaderConfig::default()).unwrap();
-    let child = spawn_reader(&seat, "role_read_to_end");
+    let child = children::spawn("role_read_to_end", &seat);
     for number in 1..PACKETS {
         append(&mut writer, number);
     }
@@ -171,7 +134,7 @@ fn a_killed_reader_costs_its_window_and_nobodys_packets() {
     let mut reader = log.attach(ReaderConfig::default()).unwrap();
     let seat = log.attach_remote(ReaderConfig::default()).unwrap();
     append(&mut writer, 0);
-    let mut child = spawn_reader(&seat, "role_hold_for_ever");
+    let mut child = children::spawn("role_hold_for_ever", &seat);
     let mut stdout = std::io::BufReader::new(child.stdout.take().unwrap());
     let mut line = String::new();
     while !line.contains("holding") {
@@ -192,20 +155,6 @@ fn a_killed_reader_costs_its_window_and_nobodys_packets() {
     }
     assert_eq!((read, reader.statistics().missed), (PACKETS / 4, 0));
     drop(seat);
-}
-
-fn received(files: LogFiles<'_>) -> ReceivedFiles {
-    let own = |file: BorrowedFd<'_>| file.try_clone_to_owned().unwrap();
-    ReceivedFiles {
-        packets: own(files.packets),
-        control: own(files.control),
-        page: own(files.page),
-        seat: files.seat,
-        window: files.window,
-        start: files.start,
-        part: files.part,
-        verdicts: files.verdicts.map(own),
-    }
 }
 
 #[test]

@@ -2,28 +2,32 @@
 //! scribbles over packet and control memory at full speed while the reader goes on.
 #![cfg(not(miri))]
 
-use std::env;
+#[path = "common/children.rs"]
+mod children;
+#[path = "common/seats.rs"]
+mod seats;
+
 use std::fs::{self, File};
 use std::io::Write;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
-use std::process::{Child, Command, Stdio};
+use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::thread;
 
 use burstline_log::{
-    Appended, AttachError, Burst, Log, LogConfig, LogFiles, Meta, ReaderConfig, ReceivedFiles,
-    RemoteSeat, Start, UntrustedReader, Writer,
+    Appended, AttachError, Burst, Log, LogConfig, Meta, ReaderConfig, Start, UntrustedReader,
+    Writer,
 };
 use burstline_sys::memory::{MemoryError, PageChoice};
 use rustix::fs::{
     FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, ftruncate, memfd_create,
 };
-use rustix::io::{FdFlags, fcntl_setfd};
+
+use children::inherited;
+use seats::received;
 
 const SEGMENT_BYTES: usize = 16 << 10;
 const SEGMENTS: usize = 8;
-const FILES: &str = "BURSTLINE_TEST_FILES";
 /// Calls of `next_burst` that the reader survives before it ends well.
 const LOOKS: u64 = 200_000;
 
@@ -43,20 +47,6 @@ fn append(writer: &mut Writer, number: u64) {
     let length = 40 + number as usize % 160;
     let meta = Meta { drops_before: number % 3 / 2, ..Meta::new(number, length as u32, 0) };
     assert_eq!(writer.append(&bytes[..length], &meta), Appended::Whole);
-}
-
-fn received(files: LogFiles<'_>) -> ReceivedFiles {
-    let own = |file: BorrowedFd<'_>| file.try_clone_to_owned().unwrap();
-    ReceivedFiles {
-        packets: own(files.packets),
-        control: own(files.control),
-        page: own(files.page),
-        seat: files.seat,
-        window: files.window,
-        start: files.start,
-        part: files.part,
-        verdicts: files.verdicts.map(own),
-    }
 }
 
 /// The words of this process's writable mapping of the memfd `name`: what a writer gone mad has.
@@ -112,34 +102,10 @@ fn use_all_of(burst: &Burst<'_>) {
     std::hint::black_box((sum, mix));
 }
 
-fn spawn_reader(seat: &RemoteSeat) -> Child {
-    let files = seat.files();
-    let clones = [files.packets, files.control, files.page].map(|file| {
-        let clone = file.try_clone_to_owned().unwrap();
-        fcntl_setfd(&clone, FdFlags::empty()).unwrap();
-        clone
-    });
-    let [packets, control, page] = clones.each_ref().map(AsRawFd::as_raw_fd);
-    let text = format!("{packets} {control} {page} {} {}", files.seat, files.window);
-    Command::new(env::current_exe().unwrap())
-        .args(["role_look_on", "--exact", "--ignored", "--nocapture"])
-        .env(FILES, text)
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap()
-}
-
 #[test]
 #[ignore = "the other process of the test below"]
 fn role_look_on() {
-    let text = env::var(FILES).expect("started by the test below");
-    let numbers: Vec<RawFd> = text.split(' ').map(|word| word.parse().unwrap()).collect();
-    // SAFETY: the parent left these three open for this process, and nobody else here owns them.
-    let [packets, control, page] = [0, 1, 2].map(|at| unsafe { OwnedFd::from_raw_fd(numbers[at]) });
-    let (seat, window, start) = (numbers[3] as usize, numbers[4] as usize, Start::Oldest);
-    let files =
-        ReceivedFiles { packets, control, page, seat, window, start, part: None, verdicts: None };
-    let mut reader = UntrustedReader::attach(files).unwrap();
+    let mut reader = UntrustedReader::attach(inherited(Start::Oldest)).unwrap();
     println!("attached");
     let (mut bursts, mut ended) = (0_u64, 0_u64);
     for _ in 0..LOOKS {
@@ -162,7 +128,7 @@ fn a_writer_that_scribbles_over_everything_does_its_readers_no_harm() {
         (0..2_000).for_each(|number| append(&mut writer, number));
         writer.publish();
         let seat = log.attach_remote(ReaderConfig::default()).unwrap();
-        let mut child = spawn_reader(&seat);
+        let mut child = children::spawn("role_look_on", &seat);
         let mut stdout = std::io::BufReader::new(child.stdout.take().unwrap());
         let mut said = String::new();
         while !said.contains("attached") {

@@ -1,16 +1,21 @@
 //! Verdicts between a log's publisher and a reader that may be of any kind.
 #![cfg(not(miri))]
 
-use std::os::fd::{BorrowedFd, OwnedFd};
+#[path = "common/seats.rs"]
+mod seats;
+
+use std::os::fd::OwnedFd;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
 use burstline_log::{
-    Appended, AttachError, Log, LogConfig, LogFiles, Meta, REPLACEMENT_BYTES_MAX, ReaderConfig,
-    ReceivedFiles, RemoteSeat, Ruling, UntrustedReader, VERDICTS_WAITING_MAX, Verdict,
-    VerdictError, VerdictGiver, VerdictTaker, Writer,
+    Appended, AttachError, Log, LogConfig, Meta, REPLACEMENT_BYTES_MAX, ReaderConfig, RemoteSeat,
+    Ruling, UntrustedReader, VERDICTS_WAITING_MAX, Verdict, VerdictError, VerdictGiver,
+    VerdictTaker, Writer,
 };
 use burstline_sys::memory::{Mapping, PageChoice};
+
+use seats::received;
 
 const SEGMENT_BYTES: usize = 64 << 10;
 
@@ -28,20 +33,6 @@ fn log() -> (Log, Writer) {
         ..LogConfig::default()
     };
     Log::create(config).unwrap()
-}
-
-fn received(files: LogFiles<'_>) -> ReceivedFiles {
-    let own = |file: BorrowedFd<'_>| file.try_clone_to_owned().unwrap();
-    ReceivedFiles {
-        packets: own(files.packets),
-        control: own(files.control),
-        page: own(files.page),
-        seat: files.seat,
-        window: files.window,
-        start: files.start,
-        part: files.part,
-        verdicts: files.verdicts.map(own),
-    }
 }
 
 /// A reader that gives verdicts.
