@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
-use burstline_peer::{FromPeer, LONGEST, OFFLOAD_BYTES, Put, Refusal, Taken, ToPeer};
+use burstline_peer::{FromPeer, LONGEST, OFFLOAD_BYTES, PeerMemory, Put, Refusal, Taken, ToPeer};
 use burstline_vhost::RingFault;
 use rustix::fs::ftruncate;
 
@@ -183,65 +183,103 @@ fn f16_memory_that_is_cut_under_us_stops_only_this_guest() {
 #[test]
 fn a_guest_that_scribbles_while_we_read_harms_itself_only() {
     let chains: u64 = std::env::var("BURSTLINE_CHAINS").map_or(300_000, |n| n.parse().unwrap());
-    let is_over = Arc::new(AtomicBool::new(false));
-    let mut guest = Guest::start();
-    let memory = Arc::clone(&guest.memory);
-    let scribbler = std::thread::spawn({
-        let is_over = Arc::clone(&is_over);
-        move || {
-            let mut seed = 88_172_645_463_325_252u64;
-            while !is_over.load(Relaxed) {
-                seed ^= seed << 13;
-                seed ^= seed >> 7;
-                seed ^= seed << 17;
-                // Descriptors and buffers with headers; not the index, which would stop the ring.
-                let (at, value) = match seed % 4 {
-                    0 => ((seed >> 8) as usize % 0x800, seed >> 20),
-                    1 => (0x2000 + (seed >> 8) as usize % 0x400, seed >> 20),
-                    2 => (0x2000 + (seed >> 8) as usize % 0x400, GUEST + (seed >> 44)),
-                    _ => (BUFFERS + (seed >> 8) as usize % 0x4_0000, seed),
-                };
-                let bytes = 1 + (seed >> 60) as usize % 8;
-                assert!(memory.write(at, &value.to_le_bytes()[..bytes]));
-            }
-        }
-    });
-    let (mut room, mut taken, mut given, mut done) = (vec![0; LONGEST], 0u64, 0u64, 0u64);
+    let (mut taken, mut done, mut guests) = (0, 0, 0);
     while taken < chains {
-        for index in 0..32 {
-            let at = BUFFERS + 0x1000 * usize::from(index);
-            guest.desc(1, index, (GUEST + at as u64, 72, 0, 0));
-            guest.desc(0, index, (GUEST + at as u64, 2000, 2, 0));
-            guest.offer(1, index);
-            guest.offer(0, index);
+        let round = Scribbled::of_a_guest(chains - taken);
+        (taken, done, guests) = (taken + round.taken, done + round.done, guests + 1);
+    }
+    assert!(done > 0);
+    // A ring stops where a buffer's address, scribbled, is one of the ring's own words: seldom.
+    assert!(guests <= 2 + chains / 30_000, "{guests} guests for {chains} chains");
+}
+
+/// What one guest has seen until it had enough chains, or wrote over its own ring.
+struct Scribbled {
+    taken: u64,
+    done: u64,
+}
+
+impl Scribbled {
+    fn of_a_guest(chains: u64) -> Self {
+        let mut guest = Guest::start();
+        let is_over = Arc::new(AtomicBool::new(false));
+        let scribbler = std::thread::spawn({
+            let (is_over, memory) = (Arc::clone(&is_over), Arc::clone(&guest.memory));
+            move || scribble(&memory, &is_over)
+        });
+        let (mut seen, mut given) = (Self { taken: 0, done: 0 }, 0);
+        let mut is_sound = true;
+        while is_sound && seen.taken < chains {
+            for index in 0..32 {
+                let at = BUFFERS + 0x1000 * usize::from(index);
+                guest.desc(1, index, (GUEST + at as u64, 72, 0, 0));
+                guest.desc(0, index, (GUEST + at as u64, 2000, 2, 0));
+                guest.offer(1, index);
+                guest.offer(0, index);
+            }
+            given += seen.take_all(&guest, &mut is_sound);
+            seen.put_some(&guest, &mut is_sound);
         }
-        let mut ring = guest.device.lanes().lane(0).from.take().unwrap();
+        is_over.store(true, Relaxed);
+        scribbler.join().unwrap();
+        assert_eq!(given, seen.taken, "V3");
+        assert_eq!(guest.used_index(1), seen.taken as u16);
+        seen
+    }
+
+    /// Takes what the guest sends, and returns how many chains it got back.
+    fn take_all(&mut self, guest: &Guest, is_sound: &mut bool) -> u64 {
+        let berth = &guest.device.lanes().lane(0).from;
+        let (mut ring, mut room) = (berth.take().unwrap(), vec![0; LONGEST]);
+        let mut longest = 0;
         loop {
             match ring.take(&mut room) {
                 Taken::Nothing => break,
-                Taken::Packet { bytes, .. } => assert!(bytes <= LONGEST),
+                Taken::Packet { bytes, .. } => longest = longest.max(bytes),
                 Taken::Refused(_) => {}
             }
-            taken += 1;
+            self.taken += 1;
         }
-        given += u64::from(ring.publish());
-        assert_eq!(ring.fault(), None);
-        guest.device.lanes().lane(0).from.give_back(ring);
-        let mut ring = guest.device.lanes().lane(0).to.take().unwrap();
+        let given = ring.publish();
+        *is_sound &= ring.fault().is_none();
+        // Before anything may fail: the guest's end waits for its rings.
+        berth.give_back(ring);
+        assert!(longest <= LONGEST, "{longest}");
+        given.into()
+    }
+
+    /// Gives the guest more packets than it has room for.
+    fn put_some(&mut self, guest: &Guest, is_sound: &mut bool) {
+        let berth = &guest.device.lanes().lane(0).to;
+        let mut ring = berth.take().unwrap();
         for _ in 0..64 {
             match ring.put(&[5; 60], &[0; OFFLOAD_BYTES]) {
                 Put::NoRoom => break,
-                Put::Done => done += 1,
+                Put::Done => self.done += 1,
                 Put::Unfit => {}
             }
         }
         ring.publish();
-        assert_eq!(ring.fault(), None);
-        guest.device.lanes().lane(0).to.give_back(ring);
+        *is_sound &= ring.fault().is_none();
+        berth.give_back(ring);
     }
-    is_over.store(true, Relaxed);
-    scribbler.join().unwrap();
-    assert_eq!(given, taken, "V3");
-    assert!(done > 0 && taken >= chains);
-    assert_eq!(guest.used_index(1), taken as u16);
+}
+
+/// Writes anything over descriptors and buffers with headers; not over the index, which would stop
+/// the ring.
+fn scribble(memory: &PeerMemory, is_over: &AtomicBool) {
+    let mut seed = 88_172_645_463_325_252u64;
+    while !is_over.load(Relaxed) {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        let (at, value) = match seed % 4 {
+            0 => ((seed >> 8) as usize % 0x800, seed >> 20),
+            1 => (0x2000 + (seed >> 8) as usize % 0x400, seed >> 20),
+            2 => (0x2000 + (seed >> 8) as usize % 0x400, GUEST + (seed >> 44)),
+            _ => (BUFFERS + (seed >> 8) as usize % 0x4_0000, seed),
+        };
+        let bytes = 1 + (seed >> 60) as usize % 8;
+        assert!(memory.write(at, &value.to_le_bytes()[..bytes]));
+    }
 }
