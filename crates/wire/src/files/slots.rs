@@ -108,11 +108,12 @@ impl Slots {
             let kind = broken.told(broken.packets);
             return Some(Damage { offset, kind, skipped: 0 });
         }
-        if self.is_closed || !is_described {
+        // Closing counts in a slot that is cut vouch for nothing in it.
+        if self.is_closed && self.unchecked == 0 || !is_described {
             return None;
         }
         self.is_closed = true;
-        let kind = DamageKind::NotClosed { unchecked: self.unchecked };
+        let kind = DamageKind::NotClosed { unchecked: std::mem::take(&mut self.unchecked) };
         Some(Damage { offset, kind, skipped: 0 })
     }
 
