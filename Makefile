@@ -1,7 +1,7 @@
 # What one does with Burstline. Each step installs or names what it needs: scripts/setup.
 
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
-FUZZ_TARGETS := files_decode headers_parse memif_peer vhost_guest
+FUZZ_TARGETS := files_decode headers_parse memif_peer recordings share_messages texts vhost_guest
 FUZZ_SECONDS ?= 20
 MIRI_CASES ?= 4
 TIMES ?= 10

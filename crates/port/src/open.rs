@@ -337,7 +337,15 @@ impl Scheme {
 impl Address {
     fn known_scheme(&self) -> Result<&'static Scheme, AddressError> {
         let found = SCHEMES.iter().find(|scheme| scheme.name == self.scheme());
-        found.ok_or_else(|| AddressError::unknown_scheme(self))
+        let scheme = found.ok_or_else(|| AddressError::unknown_scheme(self))?;
+        if scheme.target.is_empty() && !self.target().is_empty() {
+            return Err(AddressError::Target {
+                address: self.to_string(),
+                scheme: scheme.name.to_owned(),
+                target: self.target().to_owned(),
+            });
+        }
+        Ok(scheme)
     }
 
     fn is(&self, what: impl FnOnce(&Scheme) -> bool) -> bool {

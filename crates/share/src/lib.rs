@@ -59,6 +59,8 @@ pub use error::ShareError;
 pub use feed::{Feed, Held};
 pub use follower::{Follower, Next};
 pub use link::WriterLink;
+#[cfg(fuzzing)]
+pub use message::read_and_say_again;
 pub use message::{MESSAGE_BYTES_MAX, PROTOCOL_VERSION};
 pub use places::{
     NAME_BYTES_MAX, folder_to_publish, folders_of_names, published_sockets, switch_socket,

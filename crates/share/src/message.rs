@@ -199,6 +199,22 @@ impl Reply {
     }
 }
 
+/// For fuzz targets: what is read of a message is what a message made of it says.
+///
+/// # Panics
+/// Where it says something else.
+#[cfg(fuzzing)]
+pub fn read_and_say_again(bytes: &[u8]) {
+    if let Ok(request) = Request::decode(bytes) {
+        assert_eq!(Request::decode(&request.encode()), Ok(request));
+    }
+    if let Ok(reply) = Reply::decode(bytes) {
+        // A command that is no UTF-8 is longer when it is shown, and cut when it is said.
+        let said = reply.encode();
+        assert_eq!(Reply::decode(&said).map(|again| again.encode()), Ok(said));
+    }
+}
+
 fn header(kind: u16) -> Vec<u8> {
     let mut bytes = MAGIC.to_vec();
     bytes.extend(PROTOCOL_VERSION.to_le_bytes());

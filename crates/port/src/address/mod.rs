@@ -61,6 +61,16 @@ pub enum AddressError {
         /// The keys there are.
         known: String,
     },
+    /// Something behind the colon of a scheme that names nothing, such as `gen:`.
+    #[error("{address}: nothing goes behind {scheme}: but keys; did you mean {scheme}:?{target}?")]
+    Target {
+        /// The whole address.
+        address: String,
+        /// Its scheme.
+        scheme: String,
+        /// What is there.
+        target: String,
+    },
     /// A value that the key does not take.
     #[error("{address}: {key}={value}: {reason}")]
     Value {
