@@ -21,8 +21,16 @@
 //!   cannot wait.
 #![forbid(unsafe_code)]
 
+mod queue;
 mod record;
+mod sink;
 mod table;
+mod tree;
 
+pub use queue::{Outbox, Shows, Writer, queue};
 pub use record::{EndReason, PortName, Record, Tunnel};
+pub use sink::{Batch, LostRecords, Made, RecordSink, SinkAccount, TreeError};
 pub use table::{FlowTable, NoFlow, STATE_BYTES_MAX, TableConfig, TableCounts};
+pub use tree::{
+    BootId, Compacted, NotWritten, Origin, SCHEMA, SCHEMA_VERSION, SensorName, TreeSink, compact,
+};
