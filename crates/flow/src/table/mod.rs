@@ -75,6 +75,8 @@ pub struct TableConfig {
     pub active_ns: u64,
     /// The number of the source.
     pub port: u16,
+    /// Packets say what was lost before them; else [`FlowTable::set_losses`] does.
+    pub tells_gaps: bool,
 }
 
 /// Why a packet has no record.
@@ -227,11 +229,22 @@ impl FlowTable {
         }
     }
 
+    /// What the source has lost so far, where packets do not say.
+    pub fn set_losses(&mut self, packets: u64) {
+        self.losses = packets;
+    }
+
     /// Bytes of state that it has room for.
     #[must_use]
     pub fn state_bytes(&self) -> usize {
         let flow = size_of::<Ends>() + size_of::<Counts>() + size_of::<Rare>() + size_of::<u32>();
         self.index.bytes() + self.config.flows * flow
+    }
+
+    /// Conversations that it has room for.
+    #[must_use]
+    pub fn flows(&self) -> usize {
+        self.config.flows
     }
 
     /// What it has counted.
@@ -248,15 +261,13 @@ impl FlowTable {
 
     /// Enters the packets of a burst, and gives `out` what is over.
     ///
-    /// `link_of`: the link type of a port of the burst. `losses`: what the source has lost so far.
+    /// `link_of`: the link type of a port of the burst.
     pub fn see(
         &mut self,
         burst: &Burst<'_>,
         mut link_of: impl FnMut(u8) -> LinkType,
-        losses: u64,
         out: &mut impl FnMut(&Record),
     ) {
-        self.losses = losses;
         let mut packets = burst.packets();
         while packets.len() > 0 {
             let mut seen = [0_u8; GROUP];
@@ -264,6 +275,9 @@ impl FlowTable {
             let number = self.done.packets;
             for packet in packets.by_ref().take(GROUP) {
                 let link = link_of(packet.port());
+                if self.config.tells_gaps {
+                    self.losses += packet.drops_before();
+                }
                 match Sight::new(&packet, link, self.secret) {
                     Ok(sight) => {
                         self.index.ask(sight.hash);

@@ -93,6 +93,12 @@ fn compact_folder(folder: &Path, done: &mut Compacted) -> Result<(), TreeError> 
     done.folders += 1;
     done.files_before += names.len() as u64;
     done.files_after += u64::from(!names.is_empty());
+    if let [] | [_] = names[..] {
+        for name in &names {
+            done.records += metadata(&folder.join(name))?.1.file_metadata().num_rows() as u64;
+        }
+        return Ok(());
+    }
     let hidden = folder.join(HIDDEN);
     let file = File::create(&hidden).map_err(failed)?;
     let records = copy_all(folder, &names, file).inspect_err(|_| {
@@ -100,9 +106,6 @@ fn compact_folder(folder: &Path, done: &mut Compacted) -> Result<(), TreeError> 
         let _ = fs::remove_file(&hidden);
     })?;
     done.records += records;
-    if names.len() < 2 {
-        return fs::remove_file(&hidden).map_err(failed);
-    }
     replace(folder, &names).map_err(failed)
 }
 
@@ -118,9 +121,7 @@ fn copy_all(folder: &Path, names: &[String], into: File) -> Result<u64, TreeErro
     let mut records = 0;
     for name in names {
         let path = folder.join(name);
-        let file = File::open(&path).map_err(|error| TreeError::io("open", &path, error))?;
-        let read = ParquetMetaDataReader::new().parse_and_finish(&file);
-        let metadata = read.map_err(wrong(path.clone()))?;
+        let (file, metadata) = metadata(&path)?;
         copy(&metadata, &file, &mut writer).map_err(wrong(path))?;
         records += metadata.file_metadata().num_rows() as u64;
     }
@@ -128,6 +129,17 @@ fn copy_all(folder: &Path, names: &[String], into: File) -> Result<u64, TreeErro
     let synced = writer.inner().sync_all();
     synced.map_err(|error| TreeError::io("sync", &folder.join(HIDDEN), error))?;
     Ok(records)
+}
+
+/// A file and what it says of itself.
+fn metadata(path: &Path) -> Result<(File, ParquetMetaData), TreeError> {
+    let file = File::open(path).map_err(|error| TreeError::io("open", path, error))?;
+    let read = ParquetMetaDataReader::new().parse_and_finish(&file);
+    let wrong = |error: ParquetError| TreeError::Parquet {
+        path: path.to_owned(),
+        what: error.to_string(),
+    };
+    Ok((file, read.map_err(wrong)?))
 }
 
 fn copy(

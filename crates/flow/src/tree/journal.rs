@@ -35,7 +35,6 @@ pub struct NotWritten {
 #[derive(Debug)]
 pub(super) struct Journal {
     file: File,
-    path: PathBuf,
     boot: BootId,
     made: Made,
     records: u64,
@@ -78,7 +77,6 @@ impl Journal {
         let last = read.is_ok().then(|| not_written(&text)).flatten();
         let mut journal = Self {
             file,
-            path: path.clone(),
             boot: boot.clone(),
             made: Made::default(),
             records: 0,
@@ -116,11 +114,6 @@ impl Journal {
     /// Says that this start has come to its end: what is missing now is named in its report.
     pub(super) fn end(&mut self) {
         let _ = self.write("ended");
-    }
-
-    /// The file.
-    pub(super) fn path(&self) -> &Path {
-        &self.path
     }
 
     fn write(&mut self, state: &str) -> io::Result<()> {
