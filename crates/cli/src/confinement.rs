@@ -179,6 +179,7 @@ impl Wants {
                     // Where it cannot be made, who writes it says so.
                     let _ = std::fs::create_dir_all(tree);
                     wants.takes_user = true;
+                    wants.calls.push(Need::Folders);
                     wants.paths.push((tree.clone(), Access::Write));
                 }
             }
