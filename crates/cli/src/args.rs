@@ -11,6 +11,7 @@ mod demo;
 mod doctor;
 mod explain;
 mod extcap;
+mod fetch;
 mod format;
 mod generate;
 mod inline;
@@ -49,6 +50,7 @@ pub(crate) use doctor::{
 };
 pub(crate) use explain::ExplainArgs;
 pub(crate) use extcap::ExtcapArgs;
+pub(crate) use fetch::FetchArgs;
 pub(crate) use format::FormatArgs;
 pub(crate) use generate::GenerateArgs;
 pub(crate) use lab::{Lab, LabArgs, Rfc2544Args};
@@ -215,6 +217,7 @@ impl Verb {
             Self::Info(args) => args.files.quiet,
             Self::Extract(args) => args.files.quiet,
             Self::Index(args) => args.files.quiet,
+            Self::Fetch(args) => args.quiet,
             _ => self.job().is_some_and(|job| job.quiet),
         }
     }
@@ -261,6 +264,7 @@ pub(crate) enum Verb {
     Capture(Box<CaptureArgs>),
     Merge(Box<MergeArgs>),
     Extract(Box<ExtractArgs>),
+    Fetch(Box<FetchArgs>),
     Info(InfoArgs),
     Check(CheckArgs),
     Recover(RecoverArgs),

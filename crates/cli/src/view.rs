@@ -4,6 +4,7 @@ pub(crate) mod archive;
 mod balance;
 mod bounce;
 pub(crate) mod doctor;
+pub(crate) mod fetch;
 mod inline;
 mod json;
 mod ledger;
