@@ -23,6 +23,7 @@ mod merge;
 mod moment;
 mod output;
 mod ports;
+mod query;
 mod replay;
 mod sizes;
 mod sources;
@@ -61,6 +62,7 @@ pub(crate) use merge::MergeArgs;
 pub(crate) use moment::Moment;
 pub(crate) use output::{LinkTypes, OutputArgs};
 pub(crate) use ports::{PortsArgs, details};
+pub(crate) use query::QueryArgs;
 pub(crate) use replay::ReplayArgs;
 pub(crate) use sources::ANY;
 pub(crate) use switch::{MirrorArgs, Named, SwitchAction, SwitchArgs};
@@ -265,6 +267,7 @@ pub(crate) enum Verb {
     Merge(Box<MergeArgs>),
     Extract(Box<ExtractArgs>),
     Fetch(Box<FetchArgs>),
+    Query(Box<QueryArgs>),
     Info(InfoArgs),
     Check(CheckArgs),
     Recover(RecoverArgs),

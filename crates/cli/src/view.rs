@@ -11,6 +11,7 @@ mod ledger;
 mod line;
 pub(crate) mod logs;
 mod merge;
+pub(crate) mod query;
 pub(crate) mod rfc2544;
 pub(crate) mod scenario;
 mod summary;
