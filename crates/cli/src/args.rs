@@ -12,6 +12,7 @@ mod doctor;
 mod explain;
 mod extcap;
 mod fetch;
+mod flows;
 mod format;
 mod generate;
 mod inline;
@@ -52,6 +53,7 @@ pub(crate) use doctor::{
 pub(crate) use explain::ExplainArgs;
 pub(crate) use extcap::ExtcapArgs;
 pub(crate) use fetch::FetchArgs;
+pub(crate) use flows::{FlowsAction, FlowsArgs};
 pub(crate) use format::FormatArgs;
 pub(crate) use generate::GenerateArgs;
 pub(crate) use lab::{Lab, LabArgs, Rfc2544Args};
@@ -168,6 +170,7 @@ impl Verb {
     fn sources(&mut self) -> Option<&mut SourceArgs> {
         match self {
             Self::Count(args) => Some(&mut args.common),
+            Self::Flows(args) if args.action.is_none() => Some(&mut args.source),
             Self::Capture(args) => Some(&mut args.common),
             Self::Merge(args) => Some(&mut args.common),
             Self::Balance(args) => Some(&mut args.source),
@@ -179,6 +182,7 @@ impl Verb {
     fn job(&self) -> Option<&JobArgs> {
         match self {
             Self::Count(args) => Some(&args.common),
+            Self::Flows(args) => Some(&args.source),
             Self::Capture(args) => Some(&args.common),
             Self::Merge(args) => Some(&args.common),
             Self::Balance(args) => Some(&args.source),
@@ -200,6 +204,7 @@ impl Verb {
         let of_sources = |args: &SourceArgs| args.filter.is_some() || args.only.is_some();
         match self {
             Self::Count(args) => of_sources(&args.common),
+            Self::Flows(args) => of_sources(&args.source),
             Self::Capture(args) => of_sources(&args.common),
             Self::Merge(args) => of_sources(&args.common),
             Self::Balance(args) => of_sources(&args.source) || args.shed.is_some(),
@@ -263,6 +268,7 @@ fn with_short_help(arg: Arg) -> Arg {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     Count(Box<CountArgs>),
+    Flows(Box<FlowsArgs>),
     Capture(Box<CaptureArgs>),
     Merge(Box<MergeArgs>),
     Extract(Box<ExtractArgs>),

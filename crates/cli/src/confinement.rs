@@ -173,6 +173,16 @@ impl Wants {
                 wants.have_log(&args.log);
             }
             Verb::Capture(args) => wants.capture(args),
+            Verb::Flows(args) => {
+                wants.read(&args.source.sources);
+                if let Some(tree) = &args.output {
+                    // Where it cannot be made, who writes it says so.
+                    let _ = std::fs::create_dir_all(tree);
+                    wants.takes_user = true;
+                    wants.calls.push(Need::Folders);
+                    wants.paths.push((tree.clone(), Access::Write));
+                }
+            }
             Verb::Merge(args) => {
                 wants.read(&args.common.sources);
                 wants.write(args.write.as_deref(), &args.files);

@@ -50,6 +50,7 @@ fn run(typed: Typed) -> Result<ExitCode, Failure> {
     confinement::name(&verb)?;
     match verb {
         Verb::Count(args) => verbs::count(&args),
+        Verb::Flows(args) => verbs::flows(&args),
         Verb::Capture(args) => verbs::capture(&args),
         Verb::Merge(args) => verbs::merge(&args),
         Verb::Extract(args) => verbs::extract(&args),

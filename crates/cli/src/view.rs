@@ -5,6 +5,7 @@ mod balance;
 mod bounce;
 pub(crate) mod doctor;
 pub(crate) mod fetch;
+pub(crate) mod flows;
 mod inline;
 mod json;
 mod ledger;

@@ -44,6 +44,9 @@ pub enum EngineError {
         /// What the system said.
         error: std::io::Error,
     },
+    /// Records that could not be written; the report counts them.
+    #[error("{0}")]
+    Records(String),
     /// A thread could not give up its capabilities.
     #[error("drop capabilities: {0}; --keep-privileges keeps them")]
     Privileges(std::io::Error),

@@ -21,6 +21,8 @@
 //! ```text
 //! count      source --lend--> burst -> tally                     one worker a source, no copy
 //!
+//! flows      source --lend--> burst -> table, records -> sinks   one worker a source, one that writes
+//!
 //! capture    sources --receive--> log --burst--> sink            one receive thread, one recorder
 //!            sources --receive--> log -/                         or several, with a log each
 //!
@@ -61,6 +63,7 @@ mod bounce;
 mod capture;
 mod count;
 mod error;
+mod flows;
 mod generate;
 mod ledger;
 mod log_request;
@@ -90,6 +93,7 @@ pub use burstline_log::Policy;
 pub use capture::{FlightOptions, capture, capture_flight, merge};
 pub use count::{count, count_verified, run_to_completion};
 pub use error::EngineError;
+pub use flows::{FlowsOptions, FlowsReport, flows};
 pub use generate::{Generated, Limit, generate, replay};
 pub use ledger::{PortReport, Total};
 pub use log_request::LogRequest;

@@ -14,7 +14,8 @@ use burstline_sys::usage::{self, CpuUsage, ResidentMemory};
 use crate::ledger::line_bits;
 use crate::runtime::{Done, Span, Usage};
 use crate::{
-    BalanceReport, EngineError, Inlet, MergeReport, PollMode, PortReport, PublishedReport, Total,
+    BalanceReport, EngineError, FlowsReport, Inlet, MergeReport, PollMode, PortReport,
+    PublishedReport, Total,
 };
 
 /// Everything there is to say of a job.
@@ -42,6 +43,8 @@ pub struct Report {
     pub merge: Option<MergeReport>,
     /// Who got what, in a job that spreads packets over workers.
     pub balance: Option<BalanceReport>,
+    /// What became of flow records, in a job that makes some.
+    pub flows: Option<FlowsReport>,
     /// What the job cost.
     pub cpu: CpuReport,
     /// The earliest and the latest packet time, in ns since 1970, if there was a packet.
@@ -358,7 +361,10 @@ impl Report {
 
     /// Whether the job did what it was asked to, with nothing unexplained. Losses are explained.
     pub fn is_success(&self) -> bool {
-        self.errors.is_empty() && !self.is_damaged && self.total.unaccounted == 0
+        self.errors.is_empty()
+            && !self.is_damaged
+            && self.total.unaccounted == 0
+            && self.flows.as_ref().is_none_or(|flows| flows.unaccounted == 0)
     }
 }
 

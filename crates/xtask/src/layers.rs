@@ -9,7 +9,7 @@ use crate::metadata::{Metadata, Package};
 use crate::tree::Tree;
 
 /// The level of each crate, lowest first.
-const LEVELS: [(&str, u8); 22] = [
+const LEVELS: [(&str, u8); 23] = [
     ("burstline-skip", 0),
     ("burstline-wire", 0),
     ("burstline-sys", 0),
@@ -27,6 +27,7 @@ const LEVELS: [(&str, u8); 22] = [
     ("burstline-memif", 2),
     ("burstline-testbed", 3),
     ("burstline-port", 3),
+    ("burstline-flow", 3),
     ("burstline-engine", 4),
     ("burstline-lab", 5),
     ("burstline-capi", 5),

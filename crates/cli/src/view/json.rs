@@ -52,6 +52,7 @@ pub(super) fn report(command: &str, report: &Report, outcome: &Outcome) -> Value
         },
         "flight": report.flight.as_ref().map(flight),
         "merge": report.merge.as_ref().map(super::merge::object),
+        "flows": report.flows.as_ref().map(super::flows::object),
         "balance": report.balance.as_ref().map(super::balance::object),
         "packet_times_ns": report.packet_times_ns.map(|(first, last)| json!([first, last])),
         "cpu": {

@@ -25,6 +25,9 @@ pub(super) fn text(report: &Report, findings: &str) -> String {
     table(&mut text, report);
     losses(&mut text, &report.total.lost);
     // Writing to a string does not fail, here and below.
+    if let Some(flows) = &report.flows {
+        text += &super::flows::text(flows);
+    }
     if let Some(balance) = &report.balance {
         super::balance::text(&mut text, balance);
     }

@@ -25,6 +25,9 @@ impl Summary<'_> {
         let report = self.report;
         let mut text = String::new();
         self.counts(&mut text);
+        if let Some(flows) = &report.flows {
+            text += &super::flows::text(flows);
+        }
         if let Some(balance) = &report.balance {
             super::balance::text(&mut text, balance);
         }
@@ -51,6 +54,7 @@ impl Summary<'_> {
             "count" => ["received", "counted"],
             "capture" => ["received", "captured"],
             "merge" => ["received", "merged"],
+            "flows" => ["received", "seen"],
             "bounce" => ["received", "forwarded"],
             "balance" => ["received", "balanced"],
             "replay" => ["read", "sent"],

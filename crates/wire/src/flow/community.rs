@@ -53,10 +53,13 @@ impl CommunityId {
 
     /// The conversation of a key. `icmp`: the first two bytes of an ICMP message, type and code,
     /// which stand in place of ports.
-    fn of(key: &FlowKey, icmp: Option<[u8; 2]>) -> Self {
+    ///
+    /// Cost: as [`new`](Self::new).
+    #[must_use]
+    pub fn of(key: &FlowKey, icmp: Option<[u8; 2]>) -> Self {
         let ports = key.ports.map(|ports| [ports.source, ports.destination]);
-        let (ports, is_one_way) = match icmp {
-            Some(head) => icmp_ports(key.protocol, head),
+        let (ports, is_one_way) = match icmp.map(|head| IcmpEnds::new(key.protocol, head)) {
+            Some(IcmpEnds { ends, is_one_way }) => (Some(ends), is_one_way),
             None => (ports, false),
         };
         let [from, to] = ports.unwrap_or_default();
@@ -82,16 +85,27 @@ impl CommunityId {
     }
 }
 
-/// What stands in place of ports, and whether the two directions differ.
-fn icmp_ports(protocol: u8, [kind, code]: [u8; 2]) -> (Option<[u16; 2]>, bool) {
-    let pairs = if protocol == protocol::ICMP { &ICMP_PAIRS[..] } else { &ICMPV6_PAIRS[..] };
-    let answer = pairs.iter().find_map(|&[one, other]| match kind {
-        kind if kind == one => Some(other),
-        kind if kind == other => Some(one),
-        _ => None,
-    });
-    let ports = [kind.into(), answer.unwrap_or(code).into()];
-    (Some(ports), answer.is_none())
+/// What stands in place of an ICMP message's ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IcmpEnds {
+    /// Of the sender and of the receiver: type and the type of its answer, or type and code.
+    pub ends: [u16; 2],
+    /// Whether nobody answers: the other direction is then another conversation.
+    pub is_one_way: bool,
+}
+
+impl IcmpEnds {
+    /// Of a message of ICMP, or else ICMPv6, that begins with this type and code.
+    #[must_use]
+    pub fn new(protocol: u8, [kind, code]: [u8; 2]) -> Self {
+        let pairs = if protocol == protocol::ICMP { &ICMP_PAIRS[..] } else { &ICMPV6_PAIRS[..] };
+        let answer = pairs.iter().find_map(|&[one, other]| match kind {
+            kind if kind == one => Some(other),
+            kind if kind == other => Some(one),
+            _ => None,
+        });
+        Self { ends: [kind.into(), answer.unwrap_or(code).into()], is_one_way: answer.is_none() }
+    }
 }
 
 impl fmt::Display for CommunityId {

@@ -14,7 +14,7 @@
 mod community;
 mod query;
 
-pub use community::{CommunityId, CommunityIdError};
+pub use community::{CommunityId, CommunityIdError, IcmpEnds};
 pub use query::{FlowMatcher, FlowQuery, FlowQueryError};
 
 use std::fmt;

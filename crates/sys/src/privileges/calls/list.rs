@@ -7,6 +7,8 @@ use libc::c_long;
 pub enum Need {
     /// Maps of XDP programs are read and filled.
     Maps,
+    /// Folders are made.
+    Folders,
 }
 
 /// A row.
@@ -95,6 +97,9 @@ pub(super) const LIST: &[Row] = &[
         rule: Rule::OneOf { argument: 0, values: OF_MAPS },
         need: Some(Need::Maps),
     },
+    Row { number: libc::SYS_mkdirat, rule: Rule::Allowed, need: Some(Need::Folders) },
+    #[cfg(target_arch = "x86_64")]
+    Row { number: libc::SYS_mkdir, rule: Rule::Allowed, need: Some(Need::Folders) },
     // No call: where a debugger has taken one out, the kernel makes none.
     allowed(-1),
     // Bytes.

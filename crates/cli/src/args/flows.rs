@@ -1,0 +1,76 @@
+//! `burstline flows`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueHint};
+
+use super::{SourceArgs, values};
+
+const EXAMPLES: &str = "\
+Examples:
+  burstline flows eth0 -o flows/                records of a link, a file a minute
+  burstline flows xdp:eth1 -o /data/flows --sensor fra1 --flows 4M
+  burstline flows trace.pcapng -o flows/ --json records of a file, with the ledger as JSON
+  burstline flows trace.pcap                    how many conversations, without writing them
+  burstline flows compact flows/                one file of all files of an hour and sensor
+
+docs/flows.md says what each column of the files is.";
+
+/// The most conversations: a table has at most 200 bytes for each.
+const FLOWS_MOST: u64 = 1 << 30;
+
+/// Write a record of each conversation: who, when, how much, how well
+///
+/// Both directions are one record. It ends when the connection does, after --idle without a packet,
+/// or after --active, and goes into a tree of Parquet files: a file a minute and sensor, hidden
+/// until it is whole. Packets of all records and packets without one, which are counted by reason,
+/// are those delivered. Each source has a thread; another writes. If that is too slow, records are
+/// dropped and counted, but no packets, and sources that can wait wait.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub(crate) struct FlowsArgs {
+    #[command(subcommand)]
+    pub(crate) action: Option<FlowsAction>,
+
+    #[command(flatten)]
+    pub(crate) source: SourceArgs,
+
+    /// The folder of the tree; made if it is not there. Without it records are only counted
+    #[arg(long, short, value_name = "TREE", value_hint = ValueHint::DirPath)]
+    pub(crate) output: Option<PathBuf>,
+
+    /// Conversations that may be open at a time (suffixes k, M). Packets of more are counted as
+    /// `table_full`
+    #[arg(long, value_name = "N", default_value = "1M")]
+    #[arg(value_parser = values::number::<usize>(1..=FLOWS_MOST))]
+    pub(crate) flows: usize,
+
+    /// A record ends when no packet comes for longer than this
+    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = values::span_ns)]
+    pub(crate) idle: u64,
+
+    /// A record that has been open for this long ends, and the next begins
+    #[arg(long, value_name = "TIME", default_value = "30m", value_parser = values::span_ns)]
+    pub(crate) active: u64,
+
+    /// The name of this machine in the records and in the tree [default: the host's name]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) sensor: Option<String>,
+}
+
+/// What to do with a tree.
+#[derive(Debug, Subcommand)]
+pub(crate) enum FlowsAction {
+    /// Make one file of all files of each hour and sensor
+    ///
+    /// Readers and writers may go on meanwhile. Example: burstline flows compact flows/
+    Compact {
+        /// The folder of the tree
+        #[arg(value_name = "TREE", value_hint = ValueHint::DirPath)]
+        tree: PathBuf,
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+    },
+}

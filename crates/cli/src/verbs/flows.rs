@@ -1,0 +1,95 @@
+//! `burstline flows`.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use burstline_engine::{EngineError, FlowsOptions, Inlet, Progress, Workers};
+use burstline_flow::{
+    BootId, NotWritten, Origin, PortName, RecordSink, SensorName, TreeSink, compact,
+};
+use burstline_port::OpenOptions;
+use burstline_wire::hash::HashKind;
+
+use crate::args::{FlowsAction, FlowsArgs, SourceArgs};
+use crate::failure::Failure;
+use crate::view::{self, Stream, View};
+use crate::{job, signals};
+
+/// Makes records of the packets of all sources, or tends a tree of them.
+pub(crate) fn flows(args: &FlowsArgs) -> Result<ExitCode, Failure> {
+    if let Some(FlowsAction::Compact { tree, json }) = &args.action {
+        let done = compact(tree).map_err(|error| Failure::new(error.to_string()))?;
+        view::print(&view::flows::compacted(&done, *json))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let common = &args.source;
+    let stop = signals::stop_flag(common.quiet)?;
+    let mut placed = common.place(&Workers::default())?;
+    let ports =
+        OpenOptions { stop: Some(Arc::clone(&stop)), ..common.open_options(HashKind::None) };
+    let sources = common.open_sources(&ports)?;
+    placed.fit(sources.len());
+    let threads = placed.threads;
+    let (sinks, last) = sinks(args, &sources)?;
+    let options = FlowsOptions {
+        flows: args.flows,
+        idle_ns: args.idle,
+        active_ns: args.active,
+        table: ports.table.clone(),
+    };
+    let progress = Progress::new(sources.len()).named(job::names(&sources));
+    let mut view = View::new("flows", common, Stream::Stdout);
+    if let Some(last) = &last {
+        view.announce(&view::flows::not_written(last));
+    }
+    let run = common.run(&stop, &progress);
+    let mut report = job::watch(&mut view, &run, common.keep_privileges, || {
+        burstline_engine::flows(sources, sinks, &options, &threads, &run)
+    })?;
+    if let Some(flows) = &mut report.flows {
+        flows.last = last;
+        let lost = flows.records_lost();
+        if common.fail_on_loss && lost > 0 && report.errors.is_empty() {
+            let what = format!("{lost} records were lost, and --fail-on-loss allows none");
+            report.errors.push(EngineError::Records(what));
+        }
+    }
+    job::conclude(&view, &report, &common.demands())
+}
+
+/// Those who take the records, and what the start before this one has not written.
+type Sinks = (Vec<Box<dyn RecordSink>>, Option<NotWritten>);
+
+fn sinks(args: &FlowsArgs, sources: &[Inlet]) -> Result<Sinks, Failure> {
+    let Some(tree) = &args.output else { return Ok((Vec::new(), None)) };
+    let failed = |error: burstline_flow::TreeError| Failure::new(error.to_string());
+    let sensor = sensor(args).map_err(failed)?;
+    let ports = port_names(&args.source, sources);
+    let origin = Origin { sensor, boot: BootId::default(), ports };
+    let (sink, last) = TreeSink::open(tree, origin).map_err(failed)?;
+    Ok((vec![Box::new(sink)], last))
+}
+
+fn sensor(args: &FlowsArgs) -> Result<SensorName, burstline_flow::TreeError> {
+    match &args.sensor {
+        Some(name) => SensorName::new(name),
+        None => SensorName::new(host_name().trim_end()),
+    }
+}
+
+/// Empty where the kernel does not say.
+fn host_name() -> String {
+    std::fs::read_to_string(Path::new("/proc/sys/kernel/hostname")).unwrap_or_default()
+}
+
+/// What each source is called, and its file.
+fn port_names(args: &SourceArgs, sources: &[Inlet]) -> Vec<PortName> {
+    let file = |name: &str| {
+        let mut addresses = args.sources.iter().filter(|_| !args.is_one_set());
+        let address = addresses.find(|address| address.to_string() == name)?;
+        (address.is_file() && !address.is_standard()).then(|| address.target().to_owned())
+    };
+    let names = sources.iter().map(|source| source.port().info().name.clone());
+    names.map(|name| PortName { file: file(&name), name }).collect()
+}

@@ -1,0 +1,110 @@
+//! What became of flow records.
+
+use std::fmt::Write;
+
+use burstline_engine::FlowsReport;
+use burstline_flow::{Compacted, LostRecords, NotWritten, SinkAccount};
+use serde_json::{Map, Value, json};
+
+use crate::words::{bytes_text, count_text, packets_text};
+
+/// The queue's loss beside those of the sinks.
+const QUEUE_FULL: &str = "queue_full";
+
+/// The lines in the report for people.
+pub(super) fn text(flows: &FlowsReport) -> String {
+    let mut text = String::new();
+    let counts = &flows.counts;
+    let (records, packets) = (count_text(counts.records), packets_text(counts.packets_in_records));
+    let open = count_text(counts.open_most);
+    // Writing to a string does not fail, here and below.
+    let _ = writeln!(text, "records  {records} of {packets}; at most {open} open at a time");
+    for (reason, packets) in flows.without_flow().filter(|(_, packets)| *packets > 0) {
+        let _ = writeln!(text, "no flow  {} {reason}", count_text(packets));
+    }
+    for sink in &flows.sinks {
+        let (records, parts) = (count_text(sink.records), count_text(sink.parts));
+        let _ =
+            writeln!(text, "written  {records} records, {parts} files, {}", bytes_text(sink.bytes));
+    }
+    for LostRecords { name, records, packets } in lost(flows) {
+        let (records, packets) = (count_text(records), packets_text(packets));
+        let _ = writeln!(text, "lost     {records} records of {packets}: {name}");
+    }
+    if flows.unaccounted != 0 {
+        let _ = writeln!(text, "missing  {} packets in no record", flows.unaccounted);
+    }
+    text
+}
+
+/// Records that are in no file, by reason.
+fn lost(flows: &FlowsReport) -> Vec<LostRecords> {
+    let (records, packets) = (flows.records_dropped, flows.packets_dropped);
+    let queue = LostRecords { name: QUEUE_FULL, records, packets };
+    let of_sinks = flows.sinks.iter().flat_map(|sink| sink.lost.iter().copied());
+    std::iter::once(queue).chain(of_sinks).filter(|lost| lost.records > 0).collect()
+}
+
+/// The same for programs.
+pub(super) fn object(flows: &FlowsReport) -> Value {
+    let counts = &flows.counts;
+    let reasons = flows.without_flow().map(|(reason, packets)| (reason.to_owned(), packets.into()));
+    let (mut dropped, mut packets_dropped) = (Map::new(), 0);
+    for LostRecords { name, records, packets } in lost(flows) {
+        let before = dropped.get(name).and_then(Value::as_u64).unwrap_or(0);
+        dropped.insert(name.to_owned(), (before + records).into());
+        packets_dropped += packets;
+    }
+    json!({
+        "records": counts.records,
+        "packets_in_records": counts.packets_in_records,
+        "packets_without_flow": counts.packets_without_flow(),
+        "without_flow": reasons.collect::<Map<_, _>>(),
+        "unaccounted": flows.unaccounted,
+        "records_dropped": flows.records_lost(),
+        "records_dropped_by": dropped,
+        "packets_in_records_dropped": packets_dropped,
+        "open_most": counts.open_most,
+        "flows": flows.flows,
+        "state_bytes": flows.state_bytes,
+        "sinks": flows.sinks.iter().map(sink).collect::<Vec<_>>(),
+        "last_start": flows.last.as_ref().map(|last| json!({
+            "boot_id": last.boot_id,
+            "records_not_written": last.records,
+            "packets_not_written": last.packets,
+        })),
+    })
+}
+
+fn sink(sink: &SinkAccount) -> Value {
+    json!({
+        "records": sink.records,
+        "packets": sink.packets,
+        "bytes": sink.bytes,
+        "parts": sink.parts,
+        "notes": sink.notes,
+    })
+}
+
+/// What a start that was killed has not written.
+pub(crate) fn not_written(last: &NotWritten) -> String {
+    let (records, packets) = (count_text(last.records), packets_text(last.packets));
+    let boot = &last.boot_id;
+    format!("the start before, {boot}, was killed: {packets} and {records} records not written")
+}
+
+/// What a compaction has done.
+pub(crate) fn compacted(done: &Compacted, is_json: bool) -> String {
+    if is_json {
+        let object = json!({
+            "command": "flows compact",
+            "folders": done.folders,
+            "files_before": done.files_before,
+            "files_after": done.files_after,
+            "records": done.records,
+        });
+        return format!("{object}\n");
+    }
+    let (before, after) = (count_text(done.files_before), count_text(done.files_after));
+    format!("{before} files are now {after}, with {} records\n", count_text(done.records))
+}

@@ -1,0 +1,36 @@
+//! Flow records: what is known of a conversation without its packets, both directions in one.
+//!
+//! ```text
+//! burst ──► sight ──► table ──► record ──► queue ──► writer thread ──► RecordSink: a tree of files
+//!           key, hash  one core's own       bounded    beside packets
+//! ```
+//!
+//! - `table`: one source's open conversations; bounded, exact, with time-outs and TCP's state.
+//! - `record`: one finished record, plain data; what its columns hold.
+//! - `queue`: the bounded way from packets' threads to the writer, and what it loses.
+//! - `sink`: the trait of those who take batches of records.
+//! - `tree`: the Parquet files, written aside and renamed.
+//!
+//! Who counts what: the table counts packets without a record, by reason; the queue counts records
+//! that it dropped, with their packets; a sink counts records that it could not write.
+//!
+//! Invariants:
+//! - I1: packets of all records + packets without one = packets seen, whatever the input.
+//! - I2: a table has at most 200 bytes of state for each flow that it has room for.
+//! - I3: a slow sink loses records, by name and number, and never holds up packets of a source that
+//!   cannot wait.
+#![forbid(unsafe_code)]
+
+mod queue;
+mod record;
+mod sink;
+mod table;
+mod tree;
+
+pub use queue::{Outbox, Shows, Writer, queue};
+pub use record::{EndReason, PortName, Record, Tunnel};
+pub use sink::{Batch, LostRecords, Made, RecordSink, SinkAccount, TreeError};
+pub use table::{FlowTable, NoFlow, STATE_BYTES_MAX, TableConfig, TableCounts};
+pub use tree::{
+    BootId, Compacted, NotWritten, Origin, SCHEMA, SCHEMA_VERSION, SensorName, TreeSink, compact,
+};

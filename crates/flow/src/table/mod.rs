@@ -1,0 +1,606 @@
+//! One source's open conversations.
+//!
+//! ```text
+//! 32 packets:  look at each, ask for its index line
+//!              find each slot, ask for its two lines
+//!              enter each
+//! then:        look at some slots for conversations that are over
+//! ```
+//!
+//! A flow's state is two lines that each packet touches (`Ends`, `Counts`), a third part that only
+//! handshakes and ends touch (`Rare`), and its entry in the index (`index`).
+//!
+//! A record is over when a packet comes after the idle time-out, or once it has been open for the
+//! active one; the packet begins the next. A connection that has closed stays for
+//! [`LINGER_NS`], so that late ACKs belong to it; a new SYN ends it at once. What is over but sees
+//! no packet is found by the sweep, which goes by the packets' own times.
+//!
+//! Invariants:
+//! - T1: packets in records given out, in open ones and without one are those seen.
+//! - T2: a slot is either in the index and counts a packet, or in `free`, or never was used.
+//! - T3: what a record holds does not depend on the sweep, as long as times do not go back.
+
+mod index;
+mod sight;
+#[cfg(test)]
+mod tests;
+
+use std::hash::{BuildHasher, RandomState};
+
+use burstline_log::Burst;
+use burstline_sys::prefetch;
+use burstline_wire::headers::LinkType;
+
+use crate::record::{EndReason, Record};
+use index::Index;
+use sight::{Key, Segment, Sight};
+
+/// The most bytes of state for each flow that a table has room for.
+pub const STATE_BYTES_MAX: usize = 200;
+
+/// Packets that are looked at together.
+const GROUP: usize = 32;
+
+/// How long a closed connection waits for late packets.
+const LINGER_NS: u64 = 1_000_000_000;
+
+/// Slots that the sweep looks at after a group, at most.
+const SWEEP_MAX: usize = 128;
+
+/// Slots that are looked at for room when there is none.
+const SEARCH: usize = 16;
+
+const FIN: u8 = 0x01;
+const SYN: u8 = 0x02;
+const RST: u8 = 0x04;
+const ACK: u8 = 0x10;
+
+/// Bits of `Counts::state`. FINs and known sequence numbers have one for each end.
+const SAW_FIN: u8 = 0x01;
+const SAW_RST: u8 = 0x04;
+const SAW_SYN: u8 = 0x08;
+const SAW_SYN_ACK: u8 = 0x10;
+/// The handshake is over, or cannot be measured.
+const SHOOK: u8 = 0x20;
+const HAS_SEQUENCE: u8 = 0x40;
+
+/// How large a table is, and when a conversation is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TableConfig {
+    /// Conversations that may be open, in `[1, 2^30]`.
+    pub flows: usize,
+    /// Without a packet for longer than this it is over, in ns.
+    pub idle_ns: u64,
+    /// Open for this long, its record ends and the next begins, in ns.
+    pub active_ns: u64,
+    /// The number of the source.
+    pub port: u16,
+    /// Packets say what was lost before them; else [`FlowTable::set_losses`] does.
+    pub tells_gaps: bool,
+}
+
+/// Why a packet has no record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoFlow {
+    /// It is not IP: ARP, LLC and so on, or of a link that is not parsed.
+    NoIp,
+    /// Its link or IP header is cut off or contradicts itself.
+    Malformed,
+    /// The table has no room for another conversation.
+    TableFull,
+}
+
+impl NoFlow {
+    /// All reasons.
+    pub const ALL: [Self; 3] = [Self::NoIp, Self::Malformed, Self::TableFull];
+
+    /// The name in reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NoIp => "no_ip",
+            Self::Malformed => "malformed",
+            Self::TableFull => "table_full",
+        }
+    }
+}
+
+/// What a table has counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TableCounts {
+    /// Packets looked at.
+    pub packets: u64,
+    /// Records given out.
+    pub records: u64,
+    /// Packets of these.
+    pub packets_in_records: u64,
+    /// Packets without a record, in the order of [`NoFlow::ALL`].
+    pub without_flow: [u64; 3],
+    /// The most conversations open at a time.
+    pub open_most: u64,
+}
+
+impl TableCounts {
+    /// Packets without a record.
+    #[must_use]
+    pub fn packets_without_flow(&self) -> u64 {
+        self.without_flow.iter().sum()
+    }
+
+    /// Adds another table's.
+    pub fn add(&mut self, other: &Self) {
+        self.packets += other.packets;
+        self.records += other.records;
+        self.packets_in_records += other.packets_in_records;
+        self.open_most += other.open_most;
+        for (sum, count) in self.without_flow.iter_mut().zip(other.without_flow) {
+            *sum += count;
+        }
+    }
+}
+
+/// Whose conversation a slot has; the first of the lines that every packet touches.
+#[derive(Clone, Copy, Default)]
+#[repr(align(64))]
+struct Ends {
+    key: Key,
+    macs: [u8; 12],
+    /// Which end sent the first packet, and whether there are MAC addresses.
+    origin: u8,
+    has_macs: bool,
+    icmp: [u8; 2],
+}
+
+/// What is counted; the second line. Index 0 is the smaller end's packets, 1 the larger's.
+#[derive(Clone, Copy, Default)]
+#[repr(align(64))]
+struct Counts {
+    packets: [u64; 2],
+    bytes: [u64; 2],
+    first_ns: u64,
+    last_ns: u64,
+    /// Behind the highest byte sent.
+    sequence: [u32; 2],
+    retransmissions: u32,
+    flags: [u8; 2],
+    state: u8,
+    /// Which end sent the SYN.
+    opener: u8,
+}
+
+/// No round trip was measured.
+const NO_RTT: u64 = u64::MAX;
+
+/// What few packets touch.
+#[derive(Clone, Copy, Default)]
+struct Rare {
+    hash: u32,
+    rtt_ns: u64,
+    losses: u64,
+    packet_number: u64,
+}
+
+/// A table: see the module.
+pub struct FlowTable {
+    config: TableConfig,
+    secret: u64,
+    index: Index,
+    ends: Vec<Ends>,
+    counts: Vec<Counts>,
+    rare: Vec<Rare>,
+    free: Vec<u32>,
+    /// Slots below were used.
+    used: usize,
+    sweep: Sweep,
+    /// Packets that the port has lost so far.
+    losses: u64,
+    done: TableCounts,
+    group: Box<[Sight; GROUP]>,
+}
+
+/// How far the search for what is over has come.
+#[derive(Clone, Copy, Default)]
+struct Sweep {
+    hand: usize,
+    /// The time up to which it has looked.
+    now_ns: u64,
+}
+
+impl FlowTable {
+    /// A table without conversations.
+    ///
+    /// Cost: memory is taken from the system when a slot is first used.
+    #[must_use]
+    pub fn new(config: TableConfig) -> Self {
+        let flows = config.flows.clamp(1, 1 << 30);
+        Self {
+            config: TableConfig { flows, ..config },
+            secret: RandomState::new().hash_one(0),
+            index: Index::new(flows),
+            ends: Vec::with_capacity(flows),
+            counts: Vec::with_capacity(flows),
+            rare: Vec::with_capacity(flows),
+            free: Vec::with_capacity(flows),
+            used: 0,
+            sweep: Sweep::default(),
+            losses: 0,
+            done: TableCounts::default(),
+            group: Box::new([Sight::default(); GROUP]),
+        }
+    }
+
+    /// What the source has lost so far, where packets do not say.
+    pub fn set_losses(&mut self, packets: u64) {
+        self.losses = packets;
+    }
+
+    /// Bytes of state that it has room for.
+    #[must_use]
+    pub fn state_bytes(&self) -> usize {
+        let flow = size_of::<Ends>() + size_of::<Counts>() + size_of::<Rare>() + size_of::<u32>();
+        self.index.bytes() + self.config.flows * flow
+    }
+
+    /// Conversations that it has room for.
+    #[must_use]
+    pub fn flows(&self) -> usize {
+        self.config.flows
+    }
+
+    /// What it has counted.
+    #[must_use]
+    pub fn counts(&self) -> TableCounts {
+        self.done
+    }
+
+    /// Conversations that are open.
+    #[must_use]
+    pub fn open(&self) -> usize {
+        self.used - self.free.len()
+    }
+
+    /// Enters the packets of a burst, and gives `out` what is over.
+    ///
+    /// `link_of`: the link type of a port of the burst.
+    pub fn see(
+        &mut self,
+        burst: &Burst<'_>,
+        mut link_of: impl FnMut(u8) -> LinkType,
+        out: &mut impl FnMut(&Record),
+    ) {
+        let mut packets = burst.packets();
+        while packets.len() > 0 {
+            let mut seen = [0_u8; GROUP];
+            let (mut count, mut taken) = (0, 0);
+            let number = self.done.packets;
+            for packet in packets.by_ref().take(GROUP) {
+                let link = link_of(packet.port());
+                if self.config.tells_gaps {
+                    self.losses += packet.drops_before();
+                }
+                match Sight::new(&packet, link, self.secret) {
+                    Ok(sight) => {
+                        self.index.ask(sight.hash);
+                        self.group[count] = sight;
+                        seen[count] = taken as u8;
+                        count += 1;
+                    }
+                    Err(reason) => self.done.without_flow[reason as usize] += 1,
+                }
+                taken += 1;
+            }
+            self.done.packets += taken;
+            if count == 0 {
+                continue;
+            }
+            self.ask_for_slots(count);
+            let start = burst.len() - packets.len() - taken as usize;
+            for (at, nth) in seen.into_iter().enumerate().take(count) {
+                let sight = self.group[at];
+                let nth = usize::from(nth);
+                let macs = || macs_of(burst.packet(start + nth).bytes());
+                let link = || burst.packet(start + nth).port();
+                let macs = || (link_of(link()) == LinkType::ETHERNET).then(macs).flatten();
+                self.enter(&sight, number + nth as u64 + 1, macs, out);
+            }
+            let now_ns = self.group[count - 1].time_ns;
+            self.sweep_at(now_ns, SWEEP_MAX, out);
+        }
+    }
+
+    /// Nothing came for `idle_ns` by the machine's clock: gives out what is over by then.
+    pub fn rest(&mut self, last_ns: u64, idle_ns: u64, out: &mut impl FnMut(&Record)) {
+        self.sweep_at(last_ns.saturating_add(idle_ns), self.used, out);
+    }
+
+    /// The time of the last packet, in ns since 1970.
+    #[must_use]
+    pub fn now_ns(&self) -> u64 {
+        self.sweep.now_ns
+    }
+
+    /// Ends all conversations.
+    pub fn end(&mut self, out: &mut impl FnMut(&Record)) {
+        for slot in 0..self.used {
+            if self.counts[slot].packets() > 0 {
+                let reason = self.counts[slot].closed().unwrap_or(EndReason::End);
+                self.emit(slot, reason, out);
+                self.release(slot);
+            }
+        }
+    }
+
+    /// Asks for the lines of what is probably each packet's slot.
+    #[inline]
+    fn ask_for_slots(&self, count: usize) {
+        for sight in &self.group[..count] {
+            if let Some(slot) = self.index.find(sight.hash, |_| true) {
+                prefetch::to_read(self.ends.as_ptr().wrapping_add(slot as usize));
+                prefetch::to_write(self.counts.as_ptr().wrapping_add(slot as usize));
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn enter(
+        &mut self,
+        sight: &Sight,
+        number: u64,
+        macs: impl FnOnce() -> Option<[u8; 12]>,
+        out: &mut impl FnMut(&Record),
+    ) {
+        let ends = &self.ends;
+        let found = self.index.find(sight.hash, |slot| ends[slot as usize].key == sight.key);
+        let slot = match found {
+            Some(slot) => {
+                let slot = slot as usize;
+                if let Some(reason) = self.over(&self.counts[slot], sight) {
+                    self.emit(slot, reason, out);
+                    self.begin(slot, sight, number, macs());
+                    self.counts[slot] = self.counts[slot].continued(reason);
+                }
+                slot
+            }
+            None => {
+                let Some(slot) = self.room(out) else {
+                    self.done.without_flow[NoFlow::TableFull as usize] += 1;
+                    return;
+                };
+                self.begin(slot, sight, number, macs());
+                self.counts[slot] = Counts::default();
+                self.index.insert(sight.hash, slot as u32);
+                slot
+            }
+        };
+        let counts = &mut self.counts[slot];
+        if counts.packets() == 0 {
+            (counts.first_ns, counts.last_ns) = (sight.time_ns, sight.time_ns);
+        }
+        counts.first_ns = counts.first_ns.min(sight.time_ns);
+        counts.last_ns = counts.last_ns.max(sight.time_ns);
+        counts.packets[sight.from] += 1;
+        counts.bytes[sight.from] += u64::from(sight.bytes);
+        if let Some(segment) = sight.segment {
+            counts.flags[sight.from] |= segment.flags;
+            counts.follow(&segment, sight.from);
+            if counts.state & SHOOK == 0 && segment.flags & (SYN | ACK) != 0 {
+                counts.shake(&segment, sight, &mut self.rare[slot].rtt_ns);
+            }
+        }
+    }
+
+    /// Why the record in this slot does not take this packet.
+    #[inline(always)]
+    fn over(&self, counts: &Counts, sight: &Sight) -> Option<EndReason> {
+        if let Some(reason) = counts.closed() {
+            let is_new = sight.segment.is_some_and(|segment| segment.flags & (SYN | ACK) == SYN);
+            let is_late = counts.gap(sight.time_ns) > LINGER_NS;
+            return (is_new || is_late).then_some(reason);
+        }
+        if counts.gap(sight.time_ns) > self.config.idle_ns {
+            return Some(EndReason::Idle);
+        }
+        let age = sight.time_ns.saturating_sub(counts.first_ns);
+        (age >= self.config.active_ns).then_some(EndReason::Active)
+    }
+
+    /// A slot for another conversation.
+    fn room(&mut self, out: &mut impl FnMut(&Record)) -> Option<usize> {
+        if self.free.is_empty() && self.used == self.config.flows {
+            self.look_at_slots(SEARCH, out);
+        }
+        let slot = match self.free.pop() {
+            Some(slot) => slot as usize,
+            None if self.used < self.config.flows => {
+                self.used += 1;
+                // Their room was taken by `new`: nothing is moved.
+                self.ends.push(Ends::default());
+                self.counts.push(Counts::default());
+                self.rare.push(Rare::default());
+                self.used - 1
+            }
+            None => return None,
+        };
+        self.done.open_most = self.done.open_most.max(self.open() as u64);
+        Some(slot)
+    }
+
+    fn begin(&mut self, slot: usize, sight: &Sight, number: u64, macs: Option<[u8; 12]>) {
+        self.ends[slot] = Ends {
+            key: sight.key,
+            macs: macs.unwrap_or_default(),
+            origin: sight.from as u8,
+            has_macs: macs.is_some(),
+            icmp: sight.icmp,
+        };
+        let (hash, losses) = (sight.hash, self.losses);
+        self.rare[slot] = Rare { hash, rtt_ns: NO_RTT, losses, packet_number: number };
+    }
+
+    fn release(&mut self, slot: usize) {
+        self.index.remove(self.rare[slot].hash, slot as u32);
+        self.counts[slot] = Counts::default();
+        self.free.push(slot as u32);
+    }
+
+    /// Moves the sweep to this time: all slots are looked at twice in an idle time-out.
+    #[inline]
+    fn sweep_at(&mut self, now_ns: u64, most: usize, out: &mut impl FnMut(&Record)) {
+        let passed = now_ns.saturating_sub(self.sweep.now_ns).min(self.config.idle_ns);
+        let period = (self.config.idle_ns / 2).max(1);
+        let due = (u128::from(passed) * self.used as u128).div_ceil(u128::from(period)) as usize;
+        self.sweep.now_ns = now_ns;
+        if due > 0 {
+            self.look_at_slots(due.min(most), out);
+        }
+    }
+
+    fn look_at_slots(&mut self, count: usize, out: &mut impl FnMut(&Record)) {
+        let now_ns = self.sweep.now_ns;
+        for _ in 0..count.min(self.used) {
+            let slot = self.sweep.hand % self.used;
+            self.sweep.hand = slot + 1;
+            let counts = &self.counts[slot];
+            if counts.packets() == 0 {
+                continue;
+            }
+            let closed = counts.closed();
+            let most_ns = closed.map_or(self.config.idle_ns, |_| LINGER_NS);
+            if counts.gap(now_ns) > most_ns {
+                self.emit(slot, closed.unwrap_or(EndReason::Idle), out);
+                self.release(slot);
+            }
+        }
+    }
+
+    /// Gives out the record in this slot.
+    #[inline(never)]
+    fn emit(&mut self, slot: usize, end: EndReason, out: &mut impl FnMut(&Record)) {
+        let (ends, counts, rare) = (&self.ends[slot], &self.counts[slot], &self.rare[slot]);
+        let from = usize::from(ends.origin);
+        let back = 1 - from;
+        let record = Record {
+            key: ends.key.flow(from),
+            icmp: ends.key.has_icmp().then_some(ends.icmp),
+            vlan: ends.key.vlan(),
+            tunnel: ends.key.tunnel(),
+            macs: ends.has_macs.then_some(ends.macs),
+            port: self.config.port,
+            first_ns: counts.first_ns,
+            last_ns: counts.last_ns,
+            packets: counts.packets(),
+            packets_back: counts.packets[back],
+            bytes: counts.bytes[0] + counts.bytes[1],
+            bytes_back: counts.bytes[back],
+            tcp_flags: counts.flags[from],
+            tcp_flags_back: counts.flags[back],
+            rtt_ns: (rare.rtt_ns != NO_RTT).then_some(rare.rtt_ns),
+            retransmissions: counts.retransmissions,
+            end,
+            losses: self.losses.saturating_sub(rare.losses),
+            packet_number: rare.packet_number,
+        };
+        self.done.records += 1;
+        self.done.packets_in_records += record.packets;
+        out(&record);
+    }
+}
+
+impl Counts {
+    #[inline(always)]
+    fn packets(&self) -> u64 {
+        self.packets[0] + self.packets[1]
+    }
+
+    /// How far a time is from the latest packet, in either direction: a clock may be set back.
+    #[inline(always)]
+    fn gap(&self, time_ns: u64) -> u64 {
+        self.last_ns.abs_diff(time_ns)
+    }
+
+    /// How the connection has closed, if it has.
+    #[inline(always)]
+    fn closed(&self) -> Option<EndReason> {
+        const BOTH: u8 = SAW_FIN | SAW_FIN << 1;
+        if self.state & (SAW_RST | BOTH) == 0 {
+            None
+        } else if self.state & SAW_RST != 0 {
+            Some(EndReason::Rst)
+        } else {
+            (self.state & BOTH == BOTH).then_some(EndReason::Fin)
+        }
+    }
+
+    /// The counts of the next record in the same slot: the connection goes on, unless it had
+    /// closed.
+    fn continued(&self, reason: EndReason) -> Self {
+        if matches!(reason, EndReason::Fin | EndReason::Rst) {
+            return Self::default();
+        }
+        // A handshake that is not over is of two records: of neither.
+        let state = self.state | SHOOK;
+        Self { sequence: self.sequence, state, opener: self.opener, ..Self::default() }
+    }
+
+    /// Follows one end's sequence numbers.
+    #[inline(always)]
+    fn follow(&mut self, segment: &Segment, from: usize) {
+        let flags = segment.flags;
+        if flags & RST != 0 {
+            self.state |= SAW_RST;
+            return;
+        }
+        let length = segment.bytes + u32::from(flags & SYN != 0) + u32::from(flags & FIN != 0);
+        if flags & FIN != 0 {
+            self.state |= SAW_FIN << from;
+        }
+        if length == 0 {
+            return;
+        }
+        let end = segment.sequence.wrapping_add(length);
+        // Of each end one bit: 0x40, 0x80.
+        let known = HAS_SEQUENCE << from;
+        let next = &mut self.sequence[from];
+        let is_ahead = end.wrapping_sub(*next) as i32 > 0;
+        if self.state & known == 0 || is_ahead || flags & SYN != 0 && end != *next {
+            self.state |= known;
+            *next = end;
+            return;
+        }
+        // A keep-alive repeats at most one byte, the last. Source: RFC 9293, section 3.8.4.
+        let is_probe = length == 1 && flags & (SYN | FIN) == 0 && end == *next;
+        if !is_probe {
+            self.retransmissions += 1;
+        }
+    }
+
+    /// Follows the handshake.
+    #[inline(never)]
+    fn shake(&mut self, segment: &Segment, sight: &Sight, rtt_ns: &mut u64) {
+        let from = sight.from as u8;
+        let is_opener = self.opener == from;
+        match segment.flags & (SYN | ACK) {
+            SYN if self.state & SAW_SYN == 0 && self.packets() == 1 => {
+                (self.state, self.opener) = (self.state | SAW_SYN, from);
+            }
+            kind if kind == SYN | ACK
+                && self.state & (SAW_SYN | SAW_SYN_ACK) == SAW_SYN
+                && !is_opener =>
+            {
+                self.state |= SAW_SYN_ACK;
+            }
+            ACK if self.state & SAW_SYN_ACK != 0 && is_opener => {
+                self.state |= SHOOK;
+                // The SYN was the record's first packet.
+                *rtt_ns = sight.time_ns.saturating_sub(self.first_ns);
+            }
+            ACK if self.state & SAW_SYN_ACK != 0 => {}
+            // Sent twice, or its beginning was not seen.
+            _ => self.state |= SHOOK,
+        }
+    }
+}
+
+fn macs_of(packet: &[u8]) -> Option<[u8; 12]> {
+    packet.first_chunk().copied()
+}

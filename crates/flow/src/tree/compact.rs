@@ -1,0 +1,173 @@
+//! Few files of many: the row groups of an hour's files, copied as they are into one.
+//!
+//! ```text
+//! part, part, part ──► .compact.tmp, synced ──► .compact.list names the parts ──► renamed over the
+//!                                                     first ──► the others removed ──► list removed
+//! ```
+//!
+//! Nothing is decoded: a column's bytes are copied. A reader between the last two steps may see
+//! records twice; (`sensor`, `boot_id`, `batch`) tells. A crash leaves the list, and the next
+//! compaction goes on from it.
+//!
+//! Invariant K1: at every moment each record is in at least one file without a dot.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use parquet::errors::ParquetError;
+use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
+use parquet::file::writer::SerializedFileWriter;
+
+use super::{columns, pages, part, sensor_folders};
+use crate::sink::TreeError;
+
+const HIDDEN: &str = ".compact.tmp";
+const LIST: &str = ".compact.list";
+
+/// What a compaction has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Compacted {
+    /// Folders looked at.
+    pub folders: u64,
+    /// Files before.
+    pub files_before: u64,
+    /// Files after.
+    pub files_after: u64,
+    /// Records in them: as many before as after.
+    pub records: u64,
+}
+
+/// Makes one file of all files of each hour and sensor.
+///
+/// # Errors
+/// A file is not one of a tree, or cannot be read or written. What was done so far stays done.
+pub fn compact(root: &Path) -> Result<Compacted, TreeError> {
+    let folders = sensor_folders(root).map_err(|error| TreeError::io("list", root, error))?;
+    let lock = root.join(".compact.lock");
+    let failed = |error| TreeError::io("lock", &lock, error);
+    let file = File::options().write(true).create(true).truncate(false).open(&lock);
+    // Another compaction is waited for.
+    let file = file.map_err(failed)?;
+    file.lock().map_err(failed)?;
+    let mut done = Compacted::default();
+    for folder in folders {
+        finish_last(&folder).map_err(|error| TreeError::io("finish", &folder, error))?;
+        compact_folder(&folder, &mut done)?;
+    }
+    Ok(done)
+}
+
+/// Removes the files that a compaction which was killed had copied.
+fn finish_last(folder: &Path) -> io::Result<()> {
+    let list = folder.join(LIST);
+    let text = match fs::read_to_string(&list) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    // With the hidden file still there, nothing was shown.
+    if !folder.join(HIDDEN).exists() {
+        for name in text.lines().skip(1).filter(|name| is_part(name)) {
+            match fs::remove_file(folder.join(name)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+    }
+    fs::remove_file(list)
+}
+
+fn is_part(name: &str) -> bool {
+    name.starts_with("part-") && name.ends_with(".parquet") && !name.contains('/')
+}
+
+fn compact_folder(folder: &Path, done: &mut Compacted) -> Result<(), TreeError> {
+    let failed = |error| TreeError::io("compact", folder, error);
+    let mut names = Vec::new();
+    for entry in fs::read_dir(folder).map_err(failed)? {
+        let name = entry.map_err(failed)?.file_name();
+        names.extend(name.to_str().filter(|name| is_part(name)).map(str::to_owned));
+    }
+    names.sort();
+    done.folders += 1;
+    done.files_before += names.len() as u64;
+    done.files_after += u64::from(!names.is_empty());
+    if let [] | [_] = names[..] {
+        for name in &names {
+            done.records += metadata(&folder.join(name))?.1.file_metadata().num_rows() as u64;
+        }
+        return Ok(());
+    }
+    let hidden = folder.join(HIDDEN);
+    let file = File::create(&hidden).map_err(failed)?;
+    let records = copy_all(folder, &names, file).inspect_err(|_| {
+        // It is hidden, and the next compaction replaces it.
+        let _ = fs::remove_file(&hidden);
+    })?;
+    done.records += records;
+    replace(folder, &names).map_err(failed)
+}
+
+/// Copies the row groups of all files, and returns how many rows they have.
+fn copy_all(folder: &Path, names: &[String], into: File) -> Result<u64, TreeError> {
+    let wrong = |path: PathBuf| {
+        move |error: ParquetError| TreeError::Parquet {
+            path: path.clone(),
+            what: error.to_string(),
+        }
+    };
+    let here = wrong(folder.join(HIDDEN));
+    let schema = columns::schema().map_err(&here)?;
+    let writer = SerializedFileWriter::new(into, schema, columns::properties());
+    let mut writer = writer.map_err(&here)?;
+    let mut records = 0;
+    for name in names {
+        let path = folder.join(name);
+        let (file, metadata) = metadata(&path)?;
+        copy(&metadata, &file, &mut writer).map_err(wrong(path))?;
+        records += metadata.file_metadata().num_rows() as u64;
+    }
+    writer.finish().map_err(&here)?;
+    let synced = writer.inner().sync_all();
+    synced.map_err(|error| TreeError::io("sync", &folder.join(HIDDEN), error))?;
+    Ok(records)
+}
+
+/// A file and what it says of itself.
+fn metadata(path: &Path) -> Result<(File, ParquetMetaData), TreeError> {
+    let file = File::open(path).map_err(|error| TreeError::io("open", path, error))?;
+    let read = ParquetMetaDataReader::new().parse_and_finish(&file);
+    let wrong =
+        |error: ParquetError| TreeError::Parquet { path: path.to_owned(), what: error.to_string() };
+    Ok((file, read.map_err(wrong)?))
+}
+
+fn copy(
+    metadata: &ParquetMetaData,
+    file: &File,
+    writer: &mut SerializedFileWriter<File>,
+) -> Result<(), ParquetError> {
+    for group in metadata.row_groups() {
+        let rows = group.num_rows() as u64;
+        let mut into = writer.next_row_group()?;
+        for column in group.columns() {
+            let bytes = column.compressed_size() as u64;
+            into.append_column(file, pages::of_chunk(column.clone(), rows, bytes))?;
+        }
+        into.close()?;
+    }
+    Ok(())
+}
+
+/// Puts the hidden file in the place of all the others.
+fn replace(folder: &Path, names: &[String]) -> io::Result<()> {
+    let list = folder.join(LIST);
+    fs::write(&list, names.join("\n"))?;
+    File::open(&list)?.sync_all()?;
+    part::show(&folder.join(HIDDEN), &folder.join(&names[0]))?;
+    for name in &names[1..] {
+        fs::remove_file(folder.join(name))?;
+    }
+    fs::remove_file(list)
+}

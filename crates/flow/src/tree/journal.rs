@@ -1,0 +1,170 @@
+//! What a program that is killed leaves: how much it had made, and how much of it was written.
+//!
+//! `TREE/.journal-SENSOR` has a few lines of `name=value`. The program that writes the tree locks
+//! it, rewrites it every 100 ms and with each file, and says at its end that it has ended. The next
+//! one reads it: what was made and is in no file is what the crash has cost, up to the last line.
+//!
+//! Invariants:
+//! - J1: one program at a time has the lock, so one writes as a sensor.
+//! - J2: a file is named as pending before it is shown, and counted as written after. So whoever
+//!   reads the journal looks whether the pending file is there, and counts it once.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use super::names::{BootId, SensorName};
+use crate::sink::{Made, TreeError};
+
+/// The longest journal that is read.
+const BYTES_MAX: u64 = 1 << 16;
+
+/// What the last start of the program has not written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NotWritten {
+    /// That start.
+    pub boot_id: String,
+    /// Records that had ended and are in no file.
+    pub records: u64,
+    /// Packets that it had looked at and that are in no file, nor were without a flow.
+    pub packets: u64,
+}
+
+/// The journal of this start.
+#[derive(Debug)]
+pub(super) struct Journal {
+    file: File,
+    boot: BootId,
+    made: Made,
+    records: u64,
+    packets: u64,
+    lost_records: u64,
+    lost_packets: u64,
+    pending: Option<Pending>,
+}
+
+#[derive(Clone, Debug)]
+struct Pending {
+    whole: PathBuf,
+    records: u64,
+    packets: u64,
+}
+
+impl Journal {
+    /// Takes the journal of a sensor, and says what the last start has not written, if it did not
+    /// come to its end.
+    pub(super) fn open(
+        root: &Path,
+        sensor: &SensorName,
+        boot: &BootId,
+    ) -> Result<(Self, Option<NotWritten>), TreeError> {
+        fs::create_dir_all(root).map_err(|error| TreeError::io("create", root, error))?;
+        let path = root.join(format!(".journal-{}", sensor.as_str()));
+        let failed = |error| TreeError::io("open", &path, error);
+        let options = File::options().read(true).write(true).create(true).truncate(false).clone();
+        let mut file = options.open(&path).map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(fs::TryLockError::WouldBlock) => {
+                return Err(TreeError::Taken { path, sensor: sensor.as_str().to_owned() });
+            }
+            Err(fs::TryLockError::Error(error)) => return Err(failed(error)),
+        }
+        let mut text = String::new();
+        let read = file.by_ref().take(BYTES_MAX).read_to_string(&mut text);
+        // A journal that is no text was not written here: nothing is known.
+        let last = read.is_ok().then(|| not_written(&text)).flatten();
+        let mut journal = Self {
+            file,
+            boot: boot.clone(),
+            made: Made::default(),
+            records: 0,
+            packets: 0,
+            lost_records: 0,
+            lost_packets: 0,
+            pending: None,
+        };
+        journal.write("running").map_err(|error| TreeError::io("write", &path, error))?;
+        Ok((journal, last))
+    }
+
+    /// Says how much was made, and how much of it a sink has lost by name.
+    pub(super) fn tell(&mut self, made: &Made, lost_records: u64, lost_packets: u64) {
+        (self.made, self.lost_records, self.lost_packets) = (*made, lost_records, lost_packets);
+        // A disk that is full says so where records are written.
+        let _ = self.write("running");
+    }
+
+    /// Says that a file is about to be shown.
+    pub(super) fn announce(&mut self, whole: &Path, records: u64, packets: u64) {
+        self.pending = Some(Pending { whole: whole.to_owned(), records, packets });
+        let _ = self.write("running");
+    }
+
+    /// Says that it was shown, or could not be.
+    pub(super) fn settle(&mut self, is_shown: bool) {
+        if let Some(pending) = self.pending.take().filter(|_| is_shown) {
+            self.records += pending.records;
+            self.packets += pending.packets;
+        }
+        let _ = self.write("running");
+    }
+
+    /// Says that this start has come to its end: what is missing now is named in its report.
+    pub(super) fn end(&mut self) {
+        let _ = self.write("ended");
+    }
+
+    fn write(&mut self, state: &str) -> io::Result<()> {
+        let made = &self.made;
+        let mut text = format!(
+            "burstline-flows=1\nstate={state}\nboot_id={}\npackets={}\npackets_without_flow={}\n\
+             records={}\nrecords_dropped={}\npackets_dropped={}\nrecords_written={}\n\
+             packets_written={}\nrecords_lost={}\npackets_lost={}\n",
+            self.boot.as_str(),
+            made.packets,
+            made.packets_without_flow,
+            made.records,
+            made.records_dropped,
+            made.packets_dropped,
+            self.records,
+            self.packets,
+            self.lost_records,
+            self.lost_packets,
+        );
+        if let Some(Pending { whole, records, packets }) = &self.pending {
+            let whole = whole.display();
+            text +=
+                &format!("pending={whole}\npending_records={records}\npending_packets={packets}\n");
+        }
+        // Padded, so that a shorter text covers a longer one in one write.
+        let text = format!("{text:\n<1024}");
+        self.file.write_all_at(text.as_bytes(), 0)
+    }
+}
+
+/// What the start that wrote this journal has not written; `None`: it has ended, or said nothing.
+fn not_written(text: &str) -> Option<NotWritten> {
+    let value = |name: &str| {
+        text.lines().find_map(|line| line.split_once('=').filter(|(key, _)| *key == name))
+    };
+    let text_of = |name: &str| value(name).map(|(_, value)| value);
+    let count = |name: &str| text_of(name).and_then(|value| value.parse::<u64>().ok()).unwrap_or(0);
+    if text_of("burstline-flows") != Some("1") || text_of("state") != Some("running") {
+        return None;
+    }
+    let (mut records, mut packets) = (count("records_written"), count("packets_written"));
+    if text_of("pending").is_some_and(|path| Path::new(path).exists()) {
+        records += count("pending_records");
+        packets += count("pending_packets");
+    }
+    let records_told = records + count("records_dropped") + count("records_lost");
+    let packets_told =
+        packets + count("packets_without_flow") + count("packets_dropped") + count("packets_lost");
+    Some(NotWritten {
+        boot_id: text_of("boot_id").unwrap_or_default().to_owned(),
+        records: count("records").saturating_sub(records_told),
+        packets: count("packets").saturating_sub(packets_told),
+    })
+}

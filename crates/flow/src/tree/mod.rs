@@ -1,0 +1,229 @@
+//! A tree of Parquet files: `date=/hour=/sensor=/part-*.parquet`.
+//!
+//! ```text
+//! batch ──► parts, one for each hour of a first packet ──► row groups ──► hidden file ──► renamed
+//!                                                           every minute, or at the end
+//! ```
+//!
+//! - `names`: sensors, folders. `part`: one file while it is written. `columns`: what is in it.
+//! - `pages`: zstd. `journal`: what a crash has cost. `compact`: few files of many.
+//!
+//! Minutes are those of the monotonic clock: a clock that jumps opens no file and closes none. A
+//! record goes to the hour of its first packet, so a part that is open for a minute may have one of
+//! another hour beside it; at most [`PARTS_MAX`] at a time.
+//!
+//! Invariants:
+//! - R1: a record that was taken is in a part, in a file, or counted as lost by name.
+//! - R2: at most [`ROWS_MAX`] rows are in memory.
+
+mod columns;
+mod compact;
+mod journal;
+mod names;
+mod pages;
+mod part;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+pub use columns::{SCHEMA, SCHEMA_VERSION};
+pub use compact::{Compacted, compact};
+pub use journal::NotWritten;
+pub use names::{BootId, SensorName};
+
+use crate::record::PortName;
+use crate::sink::{Batch, Made, RecordSink, SinkAccount, TreeError};
+use columns::Row;
+use journal::Journal;
+use names::HOUR_NS;
+use part::{GROUP_ROWS, Part};
+
+/// How long a file gathers records.
+const FILE_EVERY: Duration = Duration::from_secs(60);
+
+/// Files that are open at a time.
+const PARTS_MAX: usize = 16;
+
+/// Rows in memory: some 100 MiB.
+const ROWS_MAX: usize = 4 * GROUP_ROWS;
+
+/// Who writes records.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// The machine.
+    pub sensor: SensorName,
+    /// This start of the program.
+    pub boot: BootId,
+    /// Its sources, by the number that records have.
+    pub ports: Vec<PortName>,
+}
+
+/// Writes the tree.
+pub struct TreeSink {
+    root: PathBuf,
+    origin: Origin,
+    /// By hour, counted from 1970.
+    parts: BTreeMap<u64, Part>,
+    rows: usize,
+    journal: Journal,
+    account: SinkAccount,
+}
+
+impl TreeSink {
+    /// Takes the place of a sensor in a tree, which is made if it is not there.
+    ///
+    /// # Errors
+    /// The folder cannot be made or written; another program writes as this sensor.
+    pub fn open(root: &Path, origin: Origin) -> Result<(Self, Option<NotWritten>), TreeError> {
+        let (journal, last) = Journal::open(root, &origin.sensor, &origin.boot)?;
+        remove_hidden(root, &origin.sensor).map_err(|error| TreeError::io("clean", root, error))?;
+        let (root, parts) = (root.to_owned(), BTreeMap::new());
+        let account = SinkAccount::default();
+        Ok((Self { root, origin, parts, rows: 0, journal, account }, last))
+    }
+
+    /// Writes the part of an hour as a file.
+    fn close(&mut self, hour: u64) {
+        let Some(mut part) = self.parts.remove(&hour) else { return };
+        self.rows -= part.rows.len();
+        match self.finish_part(&mut part) {
+            Ok(bytes) => {
+                self.account.records += part.records;
+                self.account.packets += part.packets;
+                self.account.bytes += bytes;
+                self.account.parts += 1;
+            }
+            Err(error) => self.fail(part, &error),
+        }
+    }
+
+    fn finish_part(&mut self, part: &mut Part) -> io::Result<u64> {
+        let Some(closed) = part.close(&self.origin)? else { return Ok(0) };
+        self.journal.announce(&closed.whole, part.records, part.packets);
+        let shown = closed.show();
+        self.journal.settle(closed.whole.exists());
+        shown.map(|()| closed.bytes)
+    }
+
+    /// Counts the records of a part that could not be written.
+    fn fail(&mut self, part: Part, error: &io::Error) {
+        let name = match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "disk_full",
+            _ => "write_failed",
+        };
+        self.account.lose(name, part.records, part.packets);
+        let root = self.root.display();
+        self.account.first_error.get_or_insert_with(|| format!("write records to {root}: {error}"));
+        part.discard();
+    }
+
+    /// Writes a row group of the part that has the most rows.
+    fn write_largest(&mut self) {
+        let largest = self.parts.iter().max_by_key(|(_, part)| part.rows.len());
+        let Some((&hour, _)) = largest else { return };
+        self.write_rows(hour);
+    }
+
+    fn write_rows(&mut self, hour: u64) {
+        let Some(part) = self.parts.get_mut(&hour) else { return };
+        let rows = part.rows.len();
+        let written = part.write(&self.origin);
+        self.rows -= rows;
+        if let Err(error) = written {
+            // What it could not write it still has, and goes with the part.
+            if let Some(part) = self.parts.remove(&hour) {
+                self.fail(part, &error);
+            }
+        }
+    }
+
+    fn lost(&self) -> (u64, u64) {
+        let lost = &self.account.lost;
+        (lost.iter().map(|lost| lost.records).sum(), lost.iter().map(|lost| lost.packets).sum())
+    }
+}
+
+impl RecordSink for TreeSink {
+    fn write(&mut self, batch: &Batch) {
+        for record in &batch.records {
+            let hour = record.first_ns / HOUR_NS;
+            if !self.parts.contains_key(&hour) && self.parts.len() == PARTS_MAX {
+                let oldest = self.parts.iter().min_by_key(|(_, part)| part.begun);
+                if let Some((&oldest, _)) = oldest {
+                    self.close(oldest);
+                }
+            }
+            let folder = || names::folder(&self.root, hour, &self.origin.sensor);
+            let part = self.parts.entry(hour).or_insert_with(|| Part::new(folder()));
+            part.push(Row { batch: batch.number, record: *record });
+            self.rows += 1;
+            if part.rows.len() >= GROUP_ROWS {
+                self.write_rows(hour);
+            } else if self.rows >= ROWS_MAX {
+                self.write_largest();
+            }
+        }
+    }
+
+    fn tick(&mut self, made: &Made) {
+        let is_due = |part: &Part| part.begun.elapsed() >= FILE_EVERY;
+        let due: Vec<u64> =
+            self.parts.iter().filter(|(_, part)| is_due(part)).map(|(hour, _)| *hour).collect();
+        due.into_iter().for_each(|hour| self.close(hour));
+        let (records, packets) = self.lost();
+        self.journal.tell(made, records, packets);
+    }
+
+    fn finish(&mut self, made: &Made) {
+        while let Some((&hour, _)) = self.parts.first_key_value() {
+            self.close(hour);
+        }
+        let (records, packets) = self.lost();
+        self.journal.tell(made, records, packets);
+        self.journal.end();
+    }
+
+    fn account(&self) -> SinkAccount {
+        self.account.clone()
+    }
+}
+
+/// Removes what an earlier start of this sensor has left unfinished.
+fn remove_hidden(root: &Path, sensor: &SensorName) -> io::Result<()> {
+    for folder in sensor_folders(root)? {
+        if !folder.ends_with(format!("sensor={}", sensor.as_str())) {
+            continue;
+        }
+        for entry in fs::read_dir(&folder)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let name = name.to_string_lossy();
+            if name.starts_with(".part-") && name.ends_with(".tmp") {
+                fs::remove_file(entry.path())?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// All folders of sensors in a tree, in order.
+fn sensor_folders(root: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut folders = vec![root.to_owned()];
+    for prefix in ["date=", "hour=", "sensor="] {
+        let mut deeper = Vec::new();
+        for folder in folders {
+            for entry in fs::read_dir(folder)? {
+                let entry = entry?;
+                if entry.file_name().to_string_lossy().starts_with(prefix) {
+                    deeper.push(entry.path());
+                }
+            }
+        }
+        deeper.sort();
+        folders = deeper;
+    }
+    Ok(folders)
+}

@@ -1,0 +1,138 @@
+//! One file of the tree while it is written: hidden until it is whole, then renamed.
+//!
+//! ```text
+//! rows gather ──► .part-BOOT-BATCH.tmp: row groups ──► closed, synced ──► part-BOOT-BATCH.parquet
+//! ```
+//!
+//! Invariant P1: a file without a dot in front is whole, synced and never changed again.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use parquet::errors::ParquetError;
+use parquet::file::writer::SerializedFileWriter;
+
+use super::Origin;
+use super::columns::{self, Row};
+
+/// Rows of a row group.
+pub(super) const GROUP_ROWS: usize = 1 << 17;
+
+/// A file of one hour.
+pub(super) struct Part {
+    pub(super) begun: Instant,
+    pub(super) records: u64,
+    pub(super) packets: u64,
+    pub(super) rows: Vec<Row>,
+    file: Option<Open>,
+    folder: PathBuf,
+}
+
+struct Open {
+    writer: SerializedFileWriter<File>,
+    hidden: PathBuf,
+    whole: PathBuf,
+}
+
+impl Part {
+    pub(super) fn new(folder: PathBuf) -> Self {
+        let (begun, rows) = (Instant::now(), Vec::new());
+        Self { begun, records: 0, packets: 0, rows, file: None, folder }
+    }
+
+    /// Takes a row.
+    pub(super) fn push(&mut self, row: Row) {
+        self.records += 1;
+        self.packets += row.record.packets;
+        self.rows.push(row);
+    }
+
+    /// Writes the rows that it holds as a row group.
+    pub(super) fn write(&mut self, origin: &Origin) -> io::Result<()> {
+        let Some(first) = self.rows.first() else { return Ok(()) };
+        let open = match &mut self.file {
+            Some(open) => open,
+            None => self.file.insert(Open::create(&self.folder, first.batch, origin)?),
+        };
+        columns::write_group(&mut open.writer, &mut self.rows, origin).map_err(io_of)?;
+        self.rows.clear();
+        Ok(())
+    }
+
+    /// Writes what is left and closes the file, which then has all of its bytes on the disk.
+    /// Returns its bytes and its name to be.
+    pub(super) fn close(&mut self, origin: &Origin) -> io::Result<Option<Closed>> {
+        self.write(origin)?;
+        let Some(open) = &mut self.file else { return Ok(None) };
+        open.writer.finish().map_err(io_of)?;
+        let file = open.writer.inner();
+        file.sync_all()?;
+        let bytes = file.metadata()?.len();
+        let (hidden, whole) = (open.hidden.clone(), open.whole.clone());
+        Ok(Some(Closed { bytes, hidden, whole }))
+    }
+
+    /// Removes what was written of a file that cannot be finished.
+    pub(super) fn discard(self) {
+        if let Some(open) = self.file {
+            // It is hidden, and the next start removes it, too.
+            let _ = fs::remove_file(&open.hidden);
+        }
+    }
+}
+
+/// A file that is whole and still hidden.
+#[derive(Clone, Debug)]
+pub(super) struct Closed {
+    pub(super) bytes: u64,
+    pub(super) hidden: PathBuf,
+    pub(super) whole: PathBuf,
+}
+
+impl Closed {
+    /// Shows it.
+    pub(super) fn show(&self) -> io::Result<()> {
+        show(&self.hidden, &self.whole)
+    }
+}
+
+/// Renames a file that is synced, so that it is there after a crash.
+pub(super) fn show(hidden: &Path, whole: &Path) -> io::Result<()> {
+    fs::rename(hidden, whole)?;
+    match whole.parent() {
+        Some(folder) => File::open(folder)?.sync_all(),
+        None => Ok(()),
+    }
+}
+
+impl Open {
+    fn create(folder: &Path, batch: u64, origin: &Origin) -> io::Result<Self> {
+        fs::create_dir_all(folder)?;
+        let boot = origin.boot.as_str();
+        let hidden = folder.join(format!(".part-{boot}-{batch:010}.tmp"));
+        let whole = folder.join(format!("part-{boot}-{batch:010}.parquet"));
+        // A batch may have records of several files of this hour, one after the other.
+        let (mut whole, mut next) = (whole, 1);
+        while whole.exists() {
+            whole = folder.join(format!("part-{boot}-{batch:010}-{next}.parquet"));
+            next += 1;
+        }
+        let file = File::options().write(true).create(true).truncate(true).open(&hidden)?;
+        let schema = columns::schema().map_err(io_of)?;
+        let writer = SerializedFileWriter::new(file, schema, columns::properties());
+        Ok(Self { writer: writer.map_err(io_of)?, hidden, whole })
+    }
+}
+
+/// The system's error, where that is what the library says.
+pub(super) fn io_of(error: ParquetError) -> io::Error {
+    match error {
+        ParquetError::External(inner) => match inner.downcast::<io::Error>() {
+            Ok(error) => *error,
+            Err(other) => io::Error::other(other.to_string()),
+        },
+        other => io::Error::other(other.to_string()),
+    }
+}
