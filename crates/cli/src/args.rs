@@ -11,6 +11,7 @@ mod demo;
 mod doctor;
 mod explain;
 mod extcap;
+mod fetch;
 mod flows;
 mod format;
 mod generate;
@@ -23,6 +24,7 @@ mod merge;
 mod moment;
 mod output;
 mod ports;
+mod query;
 mod replay;
 mod sizes;
 mod sources;
@@ -50,6 +52,7 @@ pub(crate) use doctor::{
 };
 pub(crate) use explain::ExplainArgs;
 pub(crate) use extcap::ExtcapArgs;
+pub(crate) use fetch::FetchArgs;
 pub(crate) use flows::{FlowsAction, FlowsArgs};
 pub(crate) use format::FormatArgs;
 pub(crate) use generate::GenerateArgs;
@@ -61,6 +64,7 @@ pub(crate) use merge::MergeArgs;
 pub(crate) use moment::Moment;
 pub(crate) use output::{LinkTypes, OutputArgs};
 pub(crate) use ports::{PortsArgs, details};
+pub(crate) use query::QueryArgs;
 pub(crate) use replay::ReplayArgs;
 pub(crate) use sources::ANY;
 pub(crate) use switch::{MirrorArgs, Named, SwitchAction, SwitchArgs};
@@ -220,6 +224,7 @@ impl Verb {
             Self::Info(args) => args.files.quiet,
             Self::Extract(args) => args.files.quiet,
             Self::Index(args) => args.files.quiet,
+            Self::Fetch(args) => args.quiet,
             _ => self.job().is_some_and(|job| job.quiet),
         }
     }
@@ -267,6 +272,8 @@ pub(crate) enum Verb {
     Capture(Box<CaptureArgs>),
     Merge(Box<MergeArgs>),
     Extract(Box<ExtractArgs>),
+    Fetch(Box<FetchArgs>),
+    Query(Box<QueryArgs>),
     Info(InfoArgs),
     Check(CheckArgs),
     Recover(RecoverArgs),

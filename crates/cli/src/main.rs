@@ -54,6 +54,8 @@ fn run(typed: Typed) -> Result<ExitCode, Failure> {
         Verb::Capture(args) => verbs::capture(&args),
         Verb::Merge(args) => verbs::merge(&args),
         Verb::Extract(args) => verbs::extract(&args),
+        Verb::Fetch(args) => verbs::fetch(&args),
+        Verb::Query(args) => verbs::query(&args),
         Verb::Info(args) => verbs::info(&args),
         Verb::Check(args) => verbs::check(&args),
         Verb::Recover(args) => verbs::recover(&args),

@@ -31,6 +31,9 @@ pub struct OpenOptions {
     pub selection: Selection,
     /// The files that the job reads and writes, so that it does not write what it reads.
     pub files: OpenedFiles,
+    /// Whether the interfaces of a set are named after their files, too: `FILE:eth1`. Then two
+    /// files share no interface.
+    pub names_files: bool,
     /// Whether an interface may be taken away from the host that it lives on.
     pub may_steal: bool,
     /// Which packets `xdp:` ports take from the host; the others are

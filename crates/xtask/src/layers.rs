@@ -9,7 +9,7 @@ use crate::metadata::{Metadata, Package};
 use crate::tree::Tree;
 
 /// The level of each crate, lowest first.
-const LEVELS: [(&str, u8); 22] = [
+const LEVELS: [(&str, u8); 23] = [
     ("burstline-skip", 0),
     ("burstline-wire", 0),
     ("burstline-sys", 0),
@@ -17,6 +17,7 @@ const LEVELS: [(&str, u8); 22] = [
     ("burstline-log", 1),
     ("burstline-afpacket", 1),
     ("burstline-peer", 1),
+    ("burstline-fleet", 1),
     ("burstline-xdp", 2),
     ("burstline-share", 2),
     ("burstline-nicsim", 2),

@@ -17,16 +17,23 @@ pub struct Interfaces {
     entered: Arc<Mutex<Vec<(TableEntry, u8)>>>,
     /// Whether one name and link type are one interface, as they are in the files of a rotation.
     is_set: bool,
+    /// Whether a name begins with that of the file.
+    names_files: bool,
 }
 
 impl Interfaces {
     pub(super) fn of_file(table: &PortTable) -> Self {
-        Self { table: table.clone(), entered: Arc::default(), is_set: false }
+        Self { table: table.clone(), entered: Arc::default(), is_set: false, names_files: false }
     }
 
     /// Of files in which one name and link type are one interface.
     pub fn of_set(table: &PortTable) -> Self {
         Self { is_set: true, ..Self::of_file(table) }
+    }
+
+    /// The same; each name begins with that of its file, `FILE:eth1`, if `names_files`.
+    pub(super) fn named_after_files(self, names_files: bool) -> Self {
+        Self { names_files, ..self }
     }
 
     /// Enters an interface, and returns its number and, where it has no number of its own, a note.
@@ -40,7 +47,11 @@ impl Interfaces {
         link: LinkType,
         path: &Path,
     ) -> Result<(u8, Option<String>), PortError> {
-        let entry = TableEntry { name: self::name(name, path), link };
+        let name = match self.names_files && !name.is_empty() {
+            true => format!("{}:{name}", self::name("", path)),
+            false => self::name(name, path),
+        };
+        let entry = TableEntry { name, link };
         let mut entered = self.entered.lock().unwrap_or_else(PoisonError::into_inner);
         let same = entered.iter().find(|(known, _)| self.is_set && *known == entry);
         if let Some(&(_, port)) = same {

@@ -12,7 +12,8 @@
 //! their time comes. So the files of a rotation, of which each begins where the one before ends,
 //! are read one after the other and without a copy; files that overlap are merged a run at a time,
 //! a run being what one of them has before the next of another. Within a file packets keep their
-//! order, whatever their times. Interfaces of the same name and link type are one.
+//! order, whatever their times. Interfaces of the same name and link type are one,
+//! unless they are named after their files.
 
 use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
@@ -279,7 +280,7 @@ impl SetSource {
             info: info_of(name),
             // They have been entered.
             options: OpenOptions { files: OpenedFiles::default(), ..options.clone() },
-            interfaces: Interfaces::of_set(&options.table),
+            interfaces: Interfaces::of_set(&options.table).named_after_files(options.names_files),
             waiting,
             members: Vec::new(),
             lender: None,

@@ -1,0 +1,105 @@
+//! `burstline query`.
+
+use std::process::ExitCode;
+
+use burstline_fleet::{Answered, Query, QueryError, READY, Ready, Span, Values};
+use burstline_port::did_you_mean;
+
+use crate::args::QueryArgs;
+use crate::failure::Failure;
+use crate::view::{self, query as pages};
+
+/// Rows that are printed at a time.
+const ROWS_AT_A_TIME: usize = 1024;
+
+/// Asks a tree of flow records.
+pub(crate) fn query(args: &QueryArgs) -> Result<ExitCode, Failure> {
+    let ready = Ready::of(&args.question);
+    let sql = sql(args, ready)?;
+    if args.show {
+        view::print(&sql)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let (Some(from), Some(to)) = (args.from, args.to)
+        && from >= to
+    {
+        return Err(Failure::usage("--from must be before --to: no record can be in between"));
+    }
+    let span = Span { from_ns: args.from, to_ns: args.to };
+    let asked = Query { tree: &args.tree, sql: &sql, span }.ask().map_err(failed)?;
+    match (args.csv, args.json) {
+        (true, _) => in_rows(asked)?,
+        (_, true) => in_object(asked)?,
+        _ => in_table(args, asked, ready)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn failed(error: QueryError) -> Failure {
+    Failure::new(error.to_string())
+}
+
+fn sql(args: &QueryArgs, ready: Option<&Ready>) -> Result<String, Failure> {
+    let question = &args.question;
+    if let Some(ready) = ready {
+        let values = Values { limit: args.limit, address: args.address };
+        let needs = || Failure::usage(format!("{question} needs --address IP"));
+        return ready.filled(values).ok_or_else(needs);
+    }
+    if args.address.is_some() || args.show {
+        let what = "--address and --show are for ready questions, not for SQL of yours";
+        return Err(Failure::usage(what));
+    }
+    // SQL has more than one word.
+    if !question.trim().contains(char::is_whitespace) {
+        let names = READY.map(|ready| ready.name);
+        let near = did_you_mean(question, names.into_iter());
+        let names = names.join(", ");
+        return Err(Failure::usage(format!(
+            "{question:?} is no ready question{near}: {names}; SQL begins with SELECT"
+        )));
+    }
+    Ok(question.clone())
+}
+
+fn in_rows(mut asked: Answered) -> Result<(), Failure> {
+    let mut text = pages::csv_head(&asked.columns);
+    let mut rows = 0;
+    while let Some(row) = asked.next_row().map_err(failed)? {
+        text += &pages::csv_row(&row);
+        rows += 1;
+        if rows % ROWS_AT_A_TIME == 0 {
+            view::print(&std::mem::take(&mut text))?;
+        }
+    }
+    Ok(view::print(&text)?)
+}
+
+fn in_object(mut asked: Answered) -> Result<(), Failure> {
+    let mut rows = Vec::new();
+    while let Some(row) = asked.next_row().map_err(failed)? {
+        rows.push(row);
+    }
+    Ok(view::print(&pages::object(&asked.columns, &asked.types, rows))?)
+}
+
+fn in_table(args: &QueryArgs, mut asked: Answered, ready: Option<&Ready>) -> Result<(), Failure> {
+    let chart = args.chart.as_deref().or(ready.map(|ready| ready.chart));
+    let chart = match chart {
+        Some(name) => {
+            Some(asked.columns.iter().position(|column| column == name).ok_or_else(|| {
+                let columns = asked.columns.join(", ");
+                Failure::usage(format!("--chart {name}: no such column; there are {columns}"))
+            })?)
+        }
+        None => None,
+    };
+    let (mut rows, mut more) = (Vec::new(), 0);
+    while let Some(row) = asked.next_row().map_err(failed)? {
+        match (rows.len() as u64) < args.limit {
+            true => rows.push(row),
+            false => more += 1,
+        }
+    }
+    Ok(view::print(&pages::table(&asked.columns, &asked.types, &rows, more, chart))?)
+}

@@ -1,0 +1,381 @@
+//! One sensor: ssh runs `burstline extract ... -w -` there, and its output is spooled in a file.
+//!
+//! ```text
+//!  sensor                                this machine
+//!  extract -w - ── stdout ── packets ──► copier thread ──► spool file
+//!               ── stderr ── report ───► listener thread ─► text, bounded
+//!                                        asker: waits for the end, counts silence
+//! ```
+//!
+//! ssh asks nobody (`BatchMode`), and nothing waits for ever: a connection has its time-out, and
+//! a sensor that sends no byte for as long as [`Patience::silence`] is given up. What it has sent
+//! until then is kept.
+//!
+//! Invariants:
+//! - A1: the host stands behind `--` on ssh's command line, so it is never an option.
+//! - A2: each word of the command that a shell on the sensor reads is in single quotes.
+//! - A3: the asker returns even if somebody keeps ssh's output open after its end.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::Sensor;
+
+/// Between two looks at the sensor's progress.
+const LOOK: Duration = Duration::from_millis(10);
+/// How long output may stay open after ssh has ended.
+const LINGER: Duration = Duration::from_secs(2);
+/// Bytes that are kept of what a sensor says besides packets.
+const SAID_MOST: usize = 1 << 20;
+const CHUNK_BYTES: usize = 256 << 10;
+
+/// What ssh returns for its own failures. Source: ssh(1), "EXIT STATUS".
+const SSH_FAILED: i32 = 255;
+/// What shells return for a program that there is not. Source: POSIX.1-2017, sh, "EXIT STATUS".
+const NOT_FOUND: i32 = 127;
+
+/// What is asked of every sensor: the flags of `extract`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Question {
+    /// As in `--from=... --to=... --flow=... --filter=...`.
+    pub flags: Vec<String>,
+}
+
+/// How long a sensor may take, and how much it may send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patience {
+    /// For a connection. Whole seconds count, at least one.
+    pub connect: Duration,
+    /// Without a byte.
+    pub silence: Duration,
+    /// Bytes that are taken of one sensor.
+    pub bytes_most: u64,
+}
+
+/// How it ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It has sent all that it found.
+    Whole,
+    /// It has sent some, or what it read was damaged: why.
+    Partial(String),
+    /// It has sent nothing: why.
+    Failed(String),
+}
+
+/// What a sensor has answered.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// Its own report, if it came to one.
+    pub report: Option<Value>,
+    /// Bytes in the spool file.
+    pub bytes: u64,
+}
+
+impl Answer {
+    /// A number of its report.
+    pub fn number(&self, key: &str) -> Option<u64> {
+        self.report.as_ref()?[key].as_u64()
+    }
+}
+
+/// What the threads of one question share.
+#[derive(Default)]
+struct Progress {
+    /// Bytes that were written, and those that a sensor has said.
+    bytes: u64,
+    said_bytes: u64,
+    /// Set when the thread has nothing more to do.
+    is_copied: bool,
+    is_heard: bool,
+    is_too_much: bool,
+    said: String,
+    error: Option<io::Error>,
+}
+
+#[derive(Default)]
+struct Shared(Mutex<Progress>);
+
+impl Shared {
+    /// A thread that holds it changes a few words and cannot panic in between.
+    fn lock(&self) -> MutexGuard<'_, Progress> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Asks a sensor, and writes what it sends to `spool`, which must be a new file.
+///
+/// Blocks until the sensor is done, is given up, or `is_stopped` says so.
+pub fn ask(
+    sensor: &Sensor,
+    question: &Question,
+    config: Option<&Path>,
+    patience: Patience,
+    spool: File,
+    is_stopped: &dyn Fn() -> bool,
+) -> Answer {
+    let mut command = command(sensor, question, config, patience);
+    let mut child = match command.spawn() {
+        Ok(child) => child,
+        Err(error) => {
+            let why = format!("start ssh: {error}; Debian: apt-get install openssh-client");
+            return Answer { outcome: Outcome::Failed(why), report: None, bytes: 0 };
+        }
+    };
+    let shared = Arc::new(Shared::default());
+    listen(&mut child, spool, patience.bytes_most, &shared);
+    let ended = wait(&mut child, &shared, patience, is_stopped);
+    judge(sensor, &shared, &ended)
+}
+
+/// ssh, with the command that it runs on the sensor.
+fn command(
+    sensor: &Sensor,
+    question: &Question,
+    config: Option<&Path>,
+    patience: Patience,
+) -> Command {
+    let connect = patience.connect.as_secs().max(1);
+    let mut command = Command::new("ssh");
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    if let Some(config) = config {
+        command.arg("-F").arg(config);
+    }
+    for option in [
+        "BatchMode=yes".to_owned(),
+        "ControlMaster=no".to_owned(),
+        "ForwardAgent=no".to_owned(),
+        "ForwardX11=no".to_owned(),
+        "ClearAllForwardings=yes".to_owned(),
+        "PermitLocalCommand=no".to_owned(),
+        "LogLevel=ERROR".to_owned(),
+        format!("ConnectTimeout={connect}"),
+        format!("ServerAliveInterval={connect}"),
+        "ServerAliveCountMax=3".to_owned(),
+    ] {
+        command.arg("-o").arg(option);
+    }
+    if let Some(port) = sensor.port {
+        command.args(["-p", &port.to_string()]);
+    }
+    // A1.
+    command.args(["-T", "--", &sensor.host, &remote(sensor, question)]);
+    command
+}
+
+/// What the shell on the sensor runs.
+fn remote(sensor: &Sensor, question: &Question) -> String {
+    let words = [sensor.program.as_str(), "extract", "--json", "--write=-"].into_iter();
+    let words = words.chain(question.flags.iter().map(String::as_str)).chain(["--"]);
+    let words = words.chain(sensor.files.iter().map(String::as_str));
+    words.map(quoted).collect::<Vec<_>>().join(" ")
+}
+
+/// A2. Source: POSIX.1-2017, Shell Command Language, 2.2.2.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// Starts the threads that take what ssh prints. They end with its output.
+fn listen(child: &mut Child, mut spool: File, bytes_most: u64, shared: &Arc<Shared>) {
+    let (mut packets, mut text) = (child.stdout.take(), child.stderr.take());
+    let copying = Arc::clone(shared);
+    thread::spawn(move || {
+        let copied = match &mut packets {
+            Some(packets) => copy(packets, &mut spool, bytes_most, &copying),
+            None => Ok(()),
+        };
+        let mut progress = copying.lock();
+        progress.error = copied.err();
+        progress.is_copied = true;
+    });
+    let hearing = Arc::clone(shared);
+    thread::spawn(move || {
+        text.iter_mut().for_each(|text| hear(text, &hearing));
+        hearing.lock().is_heard = true;
+    });
+}
+
+fn copy(from: &mut impl Read, to: &mut File, most: u64, shared: &Shared) -> io::Result<()> {
+    let (mut chunk, mut bytes) = (vec![0; CHUNK_BYTES], 0);
+    loop {
+        let length = match from.read(&mut chunk) {
+            Ok(0) => return Ok(()),
+            Ok(length) => length,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            // ssh was killed.
+            Err(_) => return Ok(()),
+        };
+        bytes += length as u64;
+        if bytes > most {
+            shared.lock().is_too_much = true;
+            return Ok(());
+        }
+        to.write_all(&chunk[..length])?;
+        shared.lock().bytes = bytes;
+    }
+}
+
+/// Keeps the end of what is said: the report is its last line.
+fn hear(from: &mut impl Read, shared: &Shared) {
+    let (mut said, mut chunk) = (Vec::new(), vec![0; 4096]);
+    while let Ok(length @ 1..) = from.read(&mut chunk) {
+        said.extend_from_slice(&chunk[..length]);
+        if said.len() > 2 * SAID_MOST {
+            said.drain(..said.len() - SAID_MOST);
+        }
+        let text = String::from_utf8_lossy(&said).into_owned();
+        let mut progress = shared.lock();
+        progress.said_bytes += length as u64;
+        progress.said = text;
+    }
+}
+
+/// Why nobody waits any longer.
+enum Ended {
+    /// ssh has ended with this code; `None`: by a signal.
+    Code(Option<i32>),
+    GivenUp(String),
+}
+
+fn wait(
+    child: &mut Child,
+    shared: &Shared,
+    patience: Patience,
+    is_stopped: &dyn Fn() -> bool,
+) -> Ended {
+    let (mut known, mut since) = (0, Instant::now());
+    let mut code = None;
+    let ended = loop {
+        if code.is_none() {
+            match child.try_wait() {
+                Ok(status) => code = status.map(|status| (status.code(), Instant::now())),
+                Err(error) => break Ended::GivenUp(format!("wait for ssh: {error}")),
+            }
+        }
+        let progress = shared.lock();
+        let is_done = progress.is_copied && progress.is_heard;
+        let bytes = progress.bytes + progress.said_bytes;
+        let (is_too_much, has_failed) = (progress.is_too_much, progress.error.is_some());
+        drop(progress);
+        match code {
+            Some((code, _)) if is_done => break Ended::Code(code),
+            // A3. While bytes come, ssh's own buffer is still being emptied.
+            Some((code, at)) if bytes == known && at.elapsed().min(since.elapsed()) > LINGER => {
+                break Ended::Code(code);
+            }
+            _ => {}
+        }
+        if bytes != known {
+            (known, since) = (bytes, Instant::now());
+        }
+        if is_stopped() {
+            break Ended::GivenUp("stopped".to_owned());
+        }
+        if is_too_much {
+            let most = patience.bytes_most;
+            break Ended::GivenUp(format!("sent more than {most} bytes, see --limit"));
+        }
+        if has_failed {
+            break Ended::GivenUp("the spool cannot be written".to_owned());
+        }
+        if since.elapsed() > patience.silence {
+            let seconds = patience.silence.as_secs_f64();
+            break Ended::GivenUp(format!("sent nothing for {seconds} s, see --silence"));
+        }
+        thread::sleep(LOOK);
+    };
+    // It may have ended; it is gone then, and so is the wait.
+    let _ = child.kill();
+    let _ = child.wait();
+    ended
+}
+
+/// What came of it.
+fn judge(sensor: &Sensor, shared: &Shared, ended: &Ended) -> Answer {
+    let mut progress = shared.lock();
+    let said = std::mem::take(&mut progress.said);
+    let objects = said.lines().rev().filter(|line| line.starts_with('{'));
+    let report = objects.filter_map(|line| serde_json::from_str::<Value>(line).ok()).next();
+    let report = report.filter(|report| report["command"] == "extract");
+    let bytes = progress.bytes;
+    let why = match (ended, progress.error.take()) {
+        (_, Some(error)) => Some(format!("write the spool: {error}")),
+        (Ended::GivenUp(why), None) => Some(why.clone()),
+        (Ended::Code(Some(0)), None) if report.is_some() => None,
+        (Ended::Code(Some(0)), None) => {
+            let program = &sensor.program;
+            Some(format!("{program:?} is no burstline: it has ended without a report"))
+        }
+        (Ended::Code(Some(NOT_FOUND)), None) => {
+            let program = &sensor.program;
+            Some(format!("no program {program:?} there: {}", last_line(&said)))
+        }
+        (Ended::Code(Some(SSH_FAILED)), None) => Some(last_line(&said)),
+        (Ended::Code(Some(code)), None) => Some(match &report {
+            Some(report) => format!("extract found damage: {}", losses(report)),
+            None => format!("extract ended with code {code}: {}", last_line(&said)),
+        }),
+        (Ended::Code(None), None) => Some("ssh was killed".to_owned()),
+    };
+    let outcome = match why {
+        None => Outcome::Whole,
+        Some(why) if bytes > 0 => Outcome::Partial(why),
+        Some(why) => Outcome::Failed(why),
+    };
+    Answer { outcome, report, bytes }
+}
+
+fn last_line(said: &str) -> String {
+    let last = said.lines().rev().map(str::trim).find(|line| !line.is_empty());
+    last.unwrap_or("without a word").to_owned()
+}
+
+fn losses(report: &Value) -> String {
+    let lost = report["lost"].as_object().into_iter().flatten();
+    let counted = lost.filter(|(_, packets)| packets.as_u64() > Some(0));
+    let texts: Vec<String> = counted.map(|(cause, packets)| format!("{cause} {packets}")).collect();
+    match texts.is_empty() {
+        true => "see its recordings with burstline check".to_owned(),
+        false => texts.join(", "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_host_is_no_option_and_words_are_quoted() {
+        let sensor = Sensor {
+            name: "x".into(),
+            host: "-oProxyCommand=touch x".into(),
+            port: Some(7),
+            files: vec!["/rec/it's $(id)".into(), "-w".into()],
+            program: "burst line".into(),
+        };
+        let question = Question { flags: vec!["--filter=host a; id".into()] };
+        let (second, most) = (Duration::from_secs(1), u64::MAX);
+        let patience = Patience { connect: second, silence: second, bytes_most: most };
+        let command = command(&sensor, &question, None, patience);
+        let words: Vec<_> = command.get_args().map(|word| word.to_string_lossy()).collect();
+        let end = words.iter().position(|word| word == "--").unwrap();
+        assert_eq!(words[end + 1], sensor.host);
+        assert_eq!(
+            words[end + 2],
+            r"'burst line' 'extract' '--json' '--write=-' '--filter=host a; id' '--' ".to_owned()
+                + r"'/rec/it'\''s $(id)' '-w'"
+        );
+        assert_eq!(words.len(), end + 3);
+        assert_eq!(words[end - 2..end], ["7", "-T"]);
+    }
+}

@@ -1,0 +1,22 @@
+//! Beyond one machine. Packets stay on the sensor that recorded them; who needs some fetches them.
+//!
+//! ```text
+//! sensors   a file that names sensors: hosts, folders of recordings
+//! ask       one sensor: ssh runs `burstline extract` there, its output is spooled here
+//! survey    all sensors, some at a time
+//! query     questions about flow records, which DuckDB answers
+//! ```
+//!
+//! Nothing of a cluster is ours: ssh finds the way and proves who is who, the sensor's own
+//! `extract` finds the packets.
+#![forbid(unsafe_code)]
+
+mod ask;
+mod query;
+mod sensors;
+mod survey;
+
+pub use ask::{Answer, Outcome, Patience, Question, ask};
+pub use query::{Answered, Query, QueryError, READY, Ready, Span, Values};
+pub use sensors::{Sensor, Sensors, SensorsError};
+pub use survey::survey;

@@ -1,0 +1,122 @@
+# Asks DuckDB. Burstline runs it with `python3 -c`.
+#
+# Standard input: a JSON object with `tree`, `sql`, `from_ns`, `to_ns`. Standard output: a line of
+# JSON with `columns` and `types`, then an array a row; or one with `error`, `line`, `column`.
+# Exit code: 0 done, 3 an error that was printed, 9 no DuckDB here.
+import sys
+
+# A file called duckdb.py in the working folder is not meant.
+sys.path[:] = [place for place in sys.path if place]
+
+import glob
+import json
+import math
+import os
+
+try:
+    import duckdb
+except ImportError:
+    sys.exit(9)
+
+
+def fail(what, line=None, column=None):
+    print(json.dumps({"error": what, "line": line, "column": column}), flush=True)
+    sys.exit(3)
+
+
+def fail_as(error, sql):
+    """Says where in the SQL an error is. DuckDB counts bytes from 0."""
+    text = str(error)
+    try:
+        fields = json.loads(text[text.index("{"):])
+    except ValueError:
+        fail(text)
+    what = fields.get("exception_message", text)
+    if sql is None or not fields.get("position", "").isdigit():
+        fail(what)
+    before = sql.encode()[: int(fields["position"])].decode(errors="replace")
+    fail(what, before.count("\n") + 1, len(before.rsplit("\n", 1)[-1]) + 1)
+
+
+def plain(value):
+    """What JSON has a word for; numbers that it would round are texts."""
+    if isinstance(value, bool) or value is None:
+        return value
+    if isinstance(value, int):
+        return value if -(2**63) <= value < 2**64 else str(value)
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, (list, tuple)):
+        return [plain(one) for one in value]
+    if isinstance(value, dict):
+        return {str(key): plain(one) for key, one in value.items()}
+    return str(value)
+
+
+def quoted(text):
+    return "'" + text.replace("'", "''") + "'"
+
+
+# The folders below a tree, and whole files in them: a name that begins with a dot is not whole yet.
+PARTS = "date=*/hour=*/sensor=*/part-*.parquet"
+
+
+def connect(tree, from_ns, to_ns):
+    """A connection that has the view `flows`, and may read nothing but the tree."""
+    if not os.path.isdir(tree):
+        fail(f"{tree}: no such folder")
+    if next(glob.iglob(os.path.join(glob.escape(tree), PARTS)), None) is None:
+        fail(f"{tree}: no flow records; it has no {PARTS}")
+    connection = duckdb.connect(":memory:")
+    for setting in (
+        "errors_as_json = true",
+        "autoinstall_known_extensions = false",
+        "autoload_known_extensions = false",
+        "enable_progress_bar = false",
+        f"allowed_directories = [{quoted(tree)}]",
+        "enable_external_access = false",
+        "lock_configuration = true",
+    ):
+        connection.execute(f"SET {setting}")
+    parts = quoted(os.path.join(glob.escape(tree), PARTS))
+    types = "{'date': DATE, 'hour': INTEGER, 'sensor': VARCHAR}"
+    view = (
+        f"CREATE VIEW flows AS SELECT * FROM read_parquet({parts}, hive_partitioning = true, "
+        f"hive_types = {types}, union_by_name = true)"
+    )
+    bounds = []
+    if from_ns is not None:
+        bounds.append(f"last_ns >= {int(from_ns)}")
+    if to_ns is not None:
+        bounds.append(f"first_ns < {int(to_ns)}")
+    connection.execute(view + (" WHERE " + " AND ".join(bounds) if bounds else ""))
+    return connection
+
+
+def main():
+    request = json.load(sys.stdin)
+    sql = request["sql"]
+    try:
+        connection = connect(request["tree"], request["from_ns"], request["to_ns"])
+    except duckdb.Error as error:
+        fail_as(error, None)
+    try:
+        statements = connection.extract_statements(sql)
+        asks = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
+        if len(statements) != 1 or statements[0].type not in asks:
+            fail("one SELECT is expected: a tree is only read", 1, 1)
+        answer = connection.execute(statements[0])
+        names = [column[0] for column in answer.description]
+        types = [str(column[1]) for column in answer.description]
+        print(json.dumps({"columns": names, "types": types}))
+        while rows := answer.fetchmany(4096):
+            print("\n".join(json.dumps(plain(row)) for row in rows))
+    except duckdb.Error as error:
+        fail_as(error, sql)
+
+
+try:
+    main()
+except BrokenPipeError:
+    # Nobody reads on.
+    os._exit(0)

@@ -1,0 +1,199 @@
+//! DuckDB, by Python's package.
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use serde_json::{Value, json};
+
+/// What it runs.
+const SCRIPT: &str = include_str!("engine.py");
+/// The script's codes.
+const NO_DUCKDB: i32 = 9;
+/// The variable that names the Python to use.
+const VARIABLE: &str = "BURSTLINE_PYTHON";
+/// Where `scripts/setup query` installs DuckDB, below the user's data.
+const INSTALLED: &str = "burstline/query/bin/python";
+
+/// Times in ns since 1970.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Span {
+    /// Records that ended before are left out.
+    pub from_ns: Option<u64>,
+    /// Records that began at it or later are left out.
+    pub to_ns: Option<u64>,
+}
+
+/// A question.
+#[derive(Clone, Debug)]
+pub struct Query<'a> {
+    /// The folder that has the `date=` folders.
+    pub tree: &'a Path,
+    /// One SELECT over `flows`.
+    pub sql: &'a str,
+    /// Which records there are in `flows`.
+    pub span: Span,
+}
+
+/// An answer, row by row.
+#[derive(Debug)]
+pub struct Answered {
+    /// Names of columns, as DuckDB has them.
+    pub columns: Vec<String>,
+    /// Their types, likewise.
+    pub types: Vec<String>,
+    lines: io::Lines<BufReader<ChildStdout>>,
+    child: Child,
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum QueryError {
+    /// No Python here has the package.
+    #[error(
+        "DuckDB is not installed in {looked}; run: scripts/setup query, or python3 -m pip install \
+         duckdb==2.0.0 and name that python3 by {VARIABLE}"
+    )]
+    NoEngine {
+        /// Where it was looked for.
+        looked: String,
+    },
+    /// The SQL is wrong, at a place that DuckDB names.
+    #[error("SQL line {line}, column {column}: {what}")]
+    Sql {
+        /// From 1.
+        line: u64,
+        /// From 1, in characters.
+        column: u64,
+        /// What DuckDB says.
+        what: String,
+    },
+    /// DuckDB could not answer: no tree, a damaged file, too little memory.
+    #[error("{0}")]
+    Failed(String),
+    /// The engine has ended in the middle of an answer.
+    #[error("{python}: {what}")]
+    Broken {
+        /// The Python.
+        python: String,
+        /// What was seen.
+        what: String,
+    },
+}
+
+impl Query<'_> {
+    /// Asks the first Python that has DuckDB.
+    ///
+    /// # Errors
+    /// [`QueryError`].
+    pub fn ask(&self) -> Result<Answered, QueryError> {
+        let candidates = pythons();
+        for python in &candidates {
+            if let Some(answered) = self.ask_one(python)? {
+                return Ok(answered);
+            }
+        }
+        let names: Vec<_> = candidates.iter().map(|path| path.display().to_string()).collect();
+        Err(QueryError::NoEngine { looked: names.join(", ") })
+    }
+
+    /// `None`: there is no such program, or it has no DuckDB.
+    fn ask_one(&self, python: &Path) -> Result<Option<Answered>, QueryError> {
+        let broken =
+            |what: String| QueryError::Broken { python: python.display().to_string(), what };
+        let mut command = Command::new(python);
+        command.args(["-c", SCRIPT]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = match command.spawn() {
+            Ok(child) => child,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(broken(error.to_string())),
+        };
+        let tree = std::path::absolute(self.tree).map_err(|error| broken(error.to_string()))?;
+        let request = json!({
+            "tree": tree.to_string_lossy(),
+            "sql": self.sql,
+            "from_ns": self.span.from_ns,
+            "to_ns": self.span.to_ns,
+        });
+        if let Some(mut input) = child.stdin.take() {
+            // One that has no DuckDB reads nothing; its code says so.
+            let _ = input.write_all(request.to_string().as_bytes());
+        }
+        let Some(output) = child.stdout.take() else { return Err(broken("no output".into())) };
+        let mut lines = BufReader::new(output).lines();
+        let first = lines.next().transpose().map_err(|error| broken(error.to_string()))?;
+        let Some(first) = first else {
+            let status = child.wait().map_err(|error| broken(error.to_string()))?;
+            return match status.code() {
+                Some(NO_DUCKDB) => Ok(None),
+                _ => Err(broken(format!("ended without an answer, {status}"))),
+            };
+        };
+        let head = read(&first).map_err(&broken)?;
+        if let Some(error) = failure(&head) {
+            let _ = child.wait();
+            return Err(error);
+        }
+        let texts = |key: &str| {
+            let values = head[key].as_array().into_iter().flatten();
+            values.map(|value| value.as_str().unwrap_or_default().to_owned()).collect()
+        };
+        let (columns, types) = (texts("columns"), texts("types"));
+        Ok(Some(Answered { columns, types, lines, child }))
+    }
+}
+
+impl Answered {
+    /// The next row.
+    ///
+    /// # Errors
+    /// [`QueryError`]: it came so far and no farther.
+    pub fn next_row(&mut self) -> Result<Option<Vec<Value>>, QueryError> {
+        let broken = |what: String| QueryError::Broken { python: "python3".into(), what };
+        let Some(line) = self.lines.next() else {
+            let status = self.child.wait().map_err(|error| broken(error.to_string()))?;
+            return match status.success() {
+                true => Ok(None),
+                false => Err(broken(format!("ended in the middle of an answer, {status}"))),
+            };
+        };
+        let value = line.map_err(|error| error.to_string()).and_then(|line| read(&line));
+        match value.map_err(broken)? {
+            Value::Array(row) => Ok(Some(row)),
+            other => Err(failure(&other).unwrap_or_else(|| broken("a row is no array".into()))),
+        }
+    }
+}
+
+impl Drop for Answered {
+    /// Whoever wants no more rows has it end.
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn read(line: &str) -> Result<Value, String> {
+    serde_json::from_str(line).map_err(|error| format!("no JSON: {error}"))
+}
+
+fn failure(value: &Value) -> Option<QueryError> {
+    let what = value["error"].as_str()?.trim().to_owned();
+    match (value["line"].as_u64(), value["column"].as_u64()) {
+        (Some(line), Some(column)) => Some(QueryError::Sql { line, column, what }),
+        _ => Some(QueryError::Failed(what)),
+    }
+}
+
+/// Which Pythons may have it, the likeliest first.
+fn pythons() -> Vec<PathBuf> {
+    if let Some(python) = std::env::var_os(VARIABLE) {
+        return vec![python.into()];
+    }
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    let data = std::env::var_os("XDG_DATA_HOME").map(PathBuf::from);
+    let data = data.or(home.map(|home| home.join(".local/share")));
+    let installed = data.map(|data| data.join(INSTALLED));
+    installed.into_iter().chain([PathBuf::from("python3")]).collect()
+}

@@ -1,0 +1,263 @@
+//! The file that names sensors.
+//!
+//! ```toml
+//! config = "ssh_config"              # optional: ssh -F; beside this file, if relative
+//!
+//! [[sensor]]
+//! name = "fra1"                      # letters, digits, dot, underscore, hyphen
+//! host = "probe@fra1.example.net"    # or a name of ssh's own configuration
+//! port = 22                          # optional
+//! files = ["/var/rec"]               # as extract takes them
+//! program = "burstline"              # optional: the program on that host
+//! ```
+//!
+//! Invariants:
+//! - S1: a name is a safe file name: it does not begin with a dot or a hyphen.
+//! - S2: a host is neither an option of ssh nor anything that a shell obeys: its user and its name
+//!   begin with a letter, a digit, or (the name) a bracket.
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use toml::Spanned;
+
+/// The most characters of a name, and of a host.
+const NAME_MOST: usize = 64;
+const HOST_MOST: usize = 255;
+
+/// One machine that has recordings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sensor {
+    /// What it is called here.
+    pub name: String,
+    /// Where ssh finds it: `HOST` or `USER@HOST`.
+    pub host: String,
+    /// The port of its ssh server; `None`: as ssh is configured.
+    pub port: Option<u16>,
+    /// Recordings, folders and patterns on that machine.
+    pub files: Vec<String>,
+    /// The program on that machine.
+    pub program: String,
+}
+
+/// All of a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sensors {
+    /// ssh's configuration; `None`: the user's own.
+    pub config: Option<PathBuf>,
+    /// In the order of the file, at least one.
+    pub sensors: Vec<Sensor>,
+}
+
+/// What is wrong with a file of sensors.
+#[derive(Debug, thiserror::Error)]
+pub enum SensorsError {
+    /// It cannot be read.
+    #[error("{path}: {error}")]
+    Read {
+        /// The file.
+        path: String,
+        /// What the kernel says.
+        error: std::io::Error,
+    },
+    /// It makes no sense.
+    #[error("{path}: line {line}, column {column}: {what}")]
+    Text {
+        /// The file.
+        path: String,
+        /// From 1.
+        line: usize,
+        /// From 1, in characters.
+        column: usize,
+        /// What is wrong there, and what would be right.
+        what: String,
+    },
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    config: Option<PathBuf>,
+    #[serde(default)]
+    sensor: Vec<Entry>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    name: Spanned<String>,
+    host: Spanned<String>,
+    port: Option<u16>,
+    files: Spanned<Vec<String>>,
+    program: Option<Spanned<String>>,
+}
+
+/// What is wrong, and at which byte.
+struct Fault {
+    at: usize,
+    what: String,
+}
+
+impl Sensors {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// [`SensorsError`]: it cannot be read, or the first thing that is wrong in it.
+    pub fn read(path: &Path) -> Result<Self, SensorsError> {
+        let name = path.display().to_string();
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| SensorsError::Read { path: name.clone(), error })?;
+        let mut sensors = Self::parse(&text).map_err(|Fault { at, what }| {
+            let before = &text[..text.floor_char_boundary(at)];
+            let line = before.matches('\n').count() + 1;
+            let column = before.rsplit('\n').next().map_or(0, |line| line.chars().count()) + 1;
+            SensorsError::Text { path: name, line, column, what: what.replace('\n', " ") }
+        })?;
+        if let (Some(config), Some(folder)) = (&mut sensors.config, path.parent()) {
+            *config = folder.join(&*config);
+        }
+        Ok(sensors)
+    }
+
+    fn parse(text: &str) -> Result<Self, Fault> {
+        let file = toml::from_str::<File>(text).map_err(|error| {
+            let at = error.span().map_or(0, |span| span.start);
+            Fault { at, what: error.message().to_owned() }
+        })?;
+        let mut known = HashSet::new();
+        for entry in &file.sensor {
+            check(entry)?;
+            if !known.insert(entry.name.get_ref().clone()) {
+                let what = format!("a second sensor {:?}: each has its own name", entry.name);
+                return Err(fault(&entry.name, what));
+            }
+        }
+        if file.sensor.is_empty() {
+            let what = "no [[sensor]]: at least one has name, host and files".to_owned();
+            return Err(Fault { at: 0, what });
+        }
+        let sensor = |entry: Entry| Sensor {
+            name: entry.name.into_inner(),
+            host: entry.host.into_inner(),
+            port: entry.port,
+            files: entry.files.into_inner(),
+            program: entry.program.map_or_else(|| "burstline".into(), Spanned::into_inner),
+        };
+        let sensors = file.sensor.into_iter().map(sensor).collect();
+        Ok(Self { config: file.config, sensors })
+    }
+}
+
+fn fault<T>(place: &Spanned<T>, what: String) -> Fault {
+    Fault { at: place.span().start, what }
+}
+
+fn check(entry: &Entry) -> Result<(), Fault> {
+    if !is_name(entry.name.get_ref()) {
+        let what = format!(
+            "name {:?}: 1 to {NAME_MOST} of A-Z a-z 0-9 . _ -, not a dot or hyphen first",
+            entry.name.get_ref()
+        );
+        return Err(fault(&entry.name, what));
+    }
+    if !is_host(entry.host.get_ref()) {
+        let what = format!(
+            "host {:?}: HOST or USER@HOST, each begins with a letter or digit, and has A-Z a-z \
+             0-9 . _ : % - (at most {HOST_MOST} in all); options belong into ssh's configuration",
+            entry.host.get_ref()
+        );
+        return Err(fault(&entry.host, what));
+    }
+    let is_text = |text: &String| !text.is_empty() && !text.contains(char::is_control);
+    if entry.files.get_ref().is_empty() || !entry.files.get_ref().iter().all(is_text) {
+        let what = "files: at least one path, none empty or with control characters".to_owned();
+        return Err(fault(&entry.files, what));
+    }
+    if let Some(program) = &entry.program
+        && !is_text(program.get_ref())
+    {
+        let what = "program: a path, not empty and without control characters".to_owned();
+        return Err(fault(program, what));
+    }
+    Ok(())
+}
+
+/// S1.
+fn is_name(name: &str) -> bool {
+    let is_fine = |letter: u8| letter.is_ascii_alphanumeric() || b"._-".contains(&letter);
+    (1..=NAME_MOST).contains(&name.len())
+        && name.bytes().all(is_fine)
+        && !name.starts_with(['.', '-'])
+}
+
+/// S2.
+fn is_host(host: &str) -> bool {
+    let is_fine = |letter: u8| letter.is_ascii_alphanumeric() || b"._:%-[]".contains(&letter);
+    let is_part = |part: &str| part.starts_with(|first: char| first.is_ascii_alphanumeric());
+    let (user, name) = host.split_once('@').unwrap_or(("x", host));
+    host.len() <= HOST_MOST
+        && is_part(user)
+        && is_part(name.strip_prefix(['[', ':']).unwrap_or(name))
+        && user.bytes().chain(name.bytes()).all(is_fine)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(name: &str, host: &str) -> Result<Sensors, String> {
+        let text = format!("[[sensor]]\nname = {name:?}\nhost = {host:?}\nfiles = [\"/rec\"]\n");
+        Sensors::parse(&text).map_err(|fault| fault.what)
+    }
+
+    #[test]
+    fn a_host_is_no_option_and_a_name_no_path() {
+        for host in ["fra1", "probe@fra1.example.net", "10.0.0.1", "fe80::1%eth0", "a@[fe80::1]"] {
+            assert!(one("fra1", host).is_ok(), "{host}");
+        }
+        for host in [
+            "-oProxyCommand=touch x",
+            "-oProxyCommand=x",
+            "a@-oProxyCommand=x",
+            "-l@fra1",
+            "",
+            "@fra1",
+            "a@",
+            "a b",
+            "$(id)",
+            "a;id",
+            "a`id`",
+            "a\nb",
+            "a@b@c",
+            "ssh://a",
+            "é",
+        ] {
+            assert!(one("fra1", host).unwrap_err().starts_with("host "), "{host}");
+        }
+        for name in ["", "..", ".x", "-x", "a/b", "a b", "a\n", &"x".repeat(65)] {
+            assert!(one(name, "fra1").unwrap_err().starts_with("name "), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_has_its_place() {
+        let folder = std::env::temp_dir().join(format!("burstline-sensors-{}", std::process::id()));
+        let good = "[[sensor]]\nname = \"a\"\nhost = \"h\"\nfiles = [\"/r\"]\n";
+        for (text, wanted) in [
+            ("", "line 1, column 1: no [[sensor]]"),
+            (&format!("{good}{good}")[..], "line 6, column 8: a second sensor"),
+            (&format!("{good}colour = 1\n"), "line 5, column 1: unknown field `colour`"),
+            (&good.replace("[\"/r\"]", "[]"), "line 4, column 9: files"),
+            ("[[sensor]]\nname = 5\n", "line 2, column 8"),
+        ] {
+            std::fs::write(&folder, text).unwrap();
+            let error = Sensors::read(&folder).unwrap_err().to_string();
+            assert!(error.contains(wanted), "{error}");
+        }
+        std::fs::write(&folder, format!("config = \"ssh\"\n{good}")).unwrap();
+        let read = Sensors::read(&folder).unwrap();
+        assert_eq!(read.config, Some(folder.with_file_name("ssh")));
+        std::fs::remove_file(&folder).unwrap();
+    }
+}
