@@ -23,6 +23,7 @@ mod moment;
 mod output;
 mod ports;
 mod replay;
+mod run;
 mod sizes;
 mod sources;
 mod switch;
@@ -30,6 +31,7 @@ pub(crate) mod values;
 
 use std::path::PathBuf;
 
+use burstline_port::Address;
 use burstline_sys::users::Account;
 use clap::{
     Arg, ArgAction, ArgMatches, Command, CommandFactory, FromArgMatches, Parser, Subcommand,
@@ -41,7 +43,7 @@ pub(crate) use archive::{CheckArgs, ExtractArgs, FilesArgs, IndexArgs, InfoArgs,
 pub(crate) use balance::{BalanceArgs, ModeArg};
 pub(crate) use bounce::BounceArgs;
 pub(crate) use capture::{CaptureArgs, NOTHING, Trigger};
-pub(crate) use common::{CommonArgs, JobArgs, LIST, SourceArgs};
+pub(crate) use common::{CommonArgs, JobArgs, LIST, SUPERVISED, SourceArgs};
 pub(crate) use count::{CountArgs, Verify};
 pub(crate) use demo::DemoArgs;
 pub(crate) use doctor::{
@@ -60,6 +62,7 @@ pub(crate) use moment::Moment;
 pub(crate) use output::{LinkTypes, OutputArgs};
 pub(crate) use ports::{PortsArgs, details};
 pub(crate) use replay::ReplayArgs;
+pub(crate) use run::{LogFormat, RunArgs};
 pub(crate) use sources::ANY;
 pub(crate) use switch::{MirrorArgs, Named, SwitchAction, SwitchArgs};
 
@@ -224,6 +227,34 @@ impl Verb {
         self.job().is_some_and(|job| job.keep_privileges)
     }
 
+    /// The ports that have to be there before the job begins: sources, and sinks that are
+    /// interfaces.
+    pub(crate) fn needed_ports(&self) -> Vec<&Address> {
+        let (sources, sinks): (Vec<&Address>, Vec<&Address>) = match self {
+            Self::Count(args) => (args.common.sources.iter().collect(), vec![]),
+            Self::Capture(args) => {
+                (args.common.sources.iter().collect(), args.output.iter().collect())
+            }
+            Self::Merge(args) => (args.common.sources.iter().collect(), vec![]),
+            Self::Balance(args) => (args.source.sources.iter().collect(), vec![]),
+            Self::Bounce(args) => (vec![&args.from], vec![&args.to]),
+            Self::Generate(args) => (vec![], vec![&args.output]),
+            Self::Replay(args) => {
+                let mapped = args.map.iter().map(|(_, sink)| sink);
+                (args.files.iter().collect(), args.output.iter().chain(mapped).collect())
+            }
+            Self::Switch(args) => (vec![], args.ports.iter().map(|port| &port.address).collect()),
+            _ => (vec![], vec![]),
+        };
+        let sinks = sinks.into_iter().filter(|sink| sink.interface().is_some());
+        sources.into_iter().chain(sinks).collect()
+    }
+
+    /// Whether the service has started this.
+    pub(crate) fn is_supervised(&self) -> bool {
+        self.job().is_some_and(|job| job.is_supervised)
+    }
+
     /// Finds sources and filter in the words that were typed.
     pub(crate) fn settle(&mut self) -> Result<(), Failure> {
         self.sources().map_or(Ok(()), SourceArgs::settle)
@@ -271,6 +302,7 @@ pub(crate) enum Verb {
     Bounce(Box<BounceArgs>),
     Switch(Box<SwitchArgs>),
     Balance(Box<BalanceArgs>),
+    Run(RunArgs),
     Demo(DemoArgs),
     Doctor(DoctorArgs),
     Ports(PortsArgs),
