@@ -260,7 +260,6 @@ impl Supervisor {
     /// Reads the file again, and changes what has changed.
     fn reload(&mut self) {
         self.notify.reloading();
-        self.awaits_ready = Some("reloaded");
         let site = match Site::read(&self.path) {
             Ok(site) => site,
             Err(faults) => {
@@ -270,9 +269,13 @@ impl Supervisor {
                 }
                 let text = "nothing has changed: the file has errors";
                 self.tell(None, "reload_failed", text, vec![]);
+                if self.awaits_ready.is_none() {
+                    self.notify.ready();
+                }
                 return;
             }
         };
+        self.awaits_ready = Some("reloaded");
         let names: HashSet<&str> = site.jobs.iter().map(|job| job.name.as_str()).collect();
         for index in (0..self.slots.len()).rev() {
             if !names.contains(self.slots[index].job.name.as_str()) {
