@@ -28,6 +28,7 @@ mod sizes;
 mod sources;
 mod switch;
 pub(crate) mod values;
+mod version;
 
 use std::path::PathBuf;
 
@@ -65,6 +66,7 @@ pub(crate) use replay::ReplayArgs;
 pub(crate) use run::{LogFormat, RunArgs};
 pub(crate) use sources::ANY;
 pub(crate) use switch::{MirrorArgs, Named, SwitchAction, SwitchArgs};
+pub(crate) use version::{VersionArgs, commit};
 
 /// What completions offer for a port: see `verbs::shell`. No word here is a host.
 pub(crate) const PORT_HINT: ValueHint = ValueHint::Hostname;
@@ -119,7 +121,7 @@ rejects, or another choice of yours, are not counted as a loss.";
 
 /// `burstline`.
 #[derive(Debug, Parser)]
-#[command(name = "burstline", version, about = ABOUT, after_help = PROGRAM_END)]
+#[command(name = "burstline", version = version::line(), about = ABOUT, after_help = PROGRAM_END)]
 #[command(after_long_help = PORTS.replace("{KEYS}", &ports::outline()))]
 pub(crate) struct Cli {
     #[command(subcommand)]
@@ -308,6 +310,7 @@ pub(crate) enum Verb {
     Ports(PortsArgs),
     Explain(ExplainArgs),
     Extcap(Box<ExtcapArgs>),
+    Version(VersionArgs),
     /// Print a completion script for a shell
     ///
     /// Example: burstline completions bash > /etc/bash_completion.d/burstline

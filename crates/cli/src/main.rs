@@ -73,6 +73,7 @@ fn run(typed: Typed) -> Result<ExitCode, Failure> {
         Verb::Ports(args) => verbs::ports(&args),
         Verb::Explain(args) => verbs::explain(&args),
         Verb::Extcap(args) => verbs::extcap(&args),
+        Verb::Version(args) => verbs::version(&args),
         Verb::Completions { shell, .. } => verbs::completions(shell),
         Verb::Man { verb, into } => verbs::man(&verb, into.as_deref()),
     }

@@ -21,6 +21,7 @@ mod resume;
 mod run;
 mod shell;
 mod switch;
+mod version;
 
 pub(crate) use ahead::check_ahead;
 pub(crate) use archive::{check, extract, index, info, recover};
@@ -42,3 +43,4 @@ pub(crate) use run::KEYS_OF_JOBS;
 pub(crate) use run::run;
 pub(crate) use shell::{completions, interfaces, man};
 pub(crate) use switch::switch;
+pub(crate) use version::version;
