@@ -19,7 +19,7 @@ LAB_DPDK := $(if $(HAS_DPDK),--features dpdk)
 .DEFAULT_GOAL := help
 .PHONY: help fresh run billion dpdk dpdk-newer test bench bench-smoke lint loom miri fuzz-smoke guest \
   ten guest-cards guest-lab guest-switch install install-c install-pcap header documents report-check runs setup \
-  figures book campaign
+  figures book campaign dist
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
@@ -118,9 +118,16 @@ guest-switch: ## Two guests on vhost ports of the switch, which is killed meanwh
 	@cargo build --quiet --release --locked -p burstline
 	@scripts/guest-switch
 
+# --version names it. Other targets leave it out, so that cargo builds nothing twice.
+COMMIT = BURSTLINE_COMMIT=$(shell git rev-parse --short=12 HEAD 2>/dev/null)
+
+dist: ## What is handed out: a static program, a package for Debian, a tarball, in target/dist
+	@scripts/setup rust
+	@scripts/dist $(TARGET_DIR)/dist
+
 install: ## Put the program burstline into cargo's bin folder
 	@scripts/setup rust
-	@cargo install --quiet --locked --path crates/cli
+	@$(COMMIT) cargo install --quiet --locked --path crates/cli
 
 # The number is BURSTLINE_ABI_VERSION; crates/capi/build.rs puts it into the library.
 SONAME := libburstline.so.0

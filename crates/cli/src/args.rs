@@ -26,13 +26,16 @@ mod output;
 mod ports;
 mod query;
 mod replay;
+mod run;
 mod sizes;
 mod sources;
 mod switch;
 pub(crate) mod values;
+mod version;
 
 use std::path::PathBuf;
 
+use burstline_port::Address;
 use burstline_sys::users::Account;
 use clap::{
     Arg, ArgAction, ArgMatches, Command, CommandFactory, FromArgMatches, Parser, Subcommand,
@@ -44,7 +47,7 @@ pub(crate) use archive::{CheckArgs, ExtractArgs, FilesArgs, IndexArgs, InfoArgs,
 pub(crate) use balance::{BalanceArgs, ModeArg};
 pub(crate) use bounce::BounceArgs;
 pub(crate) use capture::{CaptureArgs, NOTHING, Trigger};
-pub(crate) use common::{CommonArgs, JobArgs, LIST, SourceArgs};
+pub(crate) use common::{CommonArgs, JobArgs, LIST, SUPERVISED, SourceArgs};
 pub(crate) use count::{CountArgs, Verify};
 pub(crate) use demo::DemoArgs;
 pub(crate) use doctor::{
@@ -66,8 +69,10 @@ pub(crate) use output::{LinkTypes, OutputArgs};
 pub(crate) use ports::{PortsArgs, details};
 pub(crate) use query::QueryArgs;
 pub(crate) use replay::ReplayArgs;
+pub(crate) use run::{LogFormat, RunArgs};
 pub(crate) use sources::ANY;
 pub(crate) use switch::{MirrorArgs, Named, SwitchAction, SwitchArgs};
+pub(crate) use version::{VersionArgs, commit};
 
 /// What completions offer for a port: see `verbs::shell`. No word here is a host.
 pub(crate) const PORT_HINT: ValueHint = ValueHint::Hostname;
@@ -122,7 +127,7 @@ rejects, or another choice of yours, are not counted as a loss.";
 
 /// `burstline`.
 #[derive(Debug, Parser)]
-#[command(name = "burstline", version, about = ABOUT, after_help = PROGRAM_END)]
+#[command(name = "burstline", version = version::line(), about = ABOUT, after_help = PROGRAM_END)]
 #[command(after_long_help = PORTS.replace("{KEYS}", &ports::outline()))]
 pub(crate) struct Cli {
     #[command(subcommand)]
@@ -234,6 +239,34 @@ impl Verb {
         self.job().is_some_and(|job| job.keep_privileges)
     }
 
+    /// The ports that have to be there before the job begins: sources, and sinks that are
+    /// interfaces.
+    pub(crate) fn needed_ports(&self) -> Vec<&Address> {
+        let (sources, sinks): (Vec<&Address>, Vec<&Address>) = match self {
+            Self::Count(args) => (args.common.sources.iter().collect(), vec![]),
+            Self::Capture(args) => {
+                (args.common.sources.iter().collect(), args.output.iter().collect())
+            }
+            Self::Merge(args) => (args.common.sources.iter().collect(), vec![]),
+            Self::Balance(args) => (args.source.sources.iter().collect(), vec![]),
+            Self::Bounce(args) => (vec![&args.from], vec![&args.to]),
+            Self::Generate(args) => (vec![], vec![&args.output]),
+            Self::Replay(args) => {
+                let mapped = args.map.iter().map(|(_, sink)| sink);
+                (args.files.iter().collect(), args.output.iter().chain(mapped).collect())
+            }
+            Self::Switch(args) => (vec![], args.ports.iter().map(|port| &port.address).collect()),
+            _ => (vec![], vec![]),
+        };
+        let sinks = sinks.into_iter().filter(|sink| sink.interface().is_some());
+        sources.into_iter().chain(sinks).collect()
+    }
+
+    /// Whether the service has started this.
+    pub(crate) fn is_supervised(&self) -> bool {
+        self.job().is_some_and(|job| job.is_supervised)
+    }
+
     /// Finds sources and filter in the words that were typed.
     pub(crate) fn settle(&mut self) -> Result<(), Failure> {
         self.sources().map_or(Ok(()), SourceArgs::settle)
@@ -284,11 +317,13 @@ pub(crate) enum Verb {
     Bounce(Box<BounceArgs>),
     Switch(Box<SwitchArgs>),
     Balance(Box<BalanceArgs>),
+    Run(RunArgs),
     Demo(DemoArgs),
     Doctor(DoctorArgs),
     Ports(PortsArgs),
     Explain(ExplainArgs),
     Extcap(Box<ExtcapArgs>),
+    Version(VersionArgs),
     /// Print a completion script for a shell
     ///
     /// Example: burstline completions bash > /etc/bash_completion.d/burstline

@@ -34,6 +34,11 @@ impl Failure {
         Self { message: message.into(), code: USAGE }
     }
 
+    /// Whether it is the words that make no sense, not the machine that refuses.
+    pub(crate) fn is_usage(&self) -> bool {
+        self.code == USAGE
+    }
+
     /// Tells the user. An output that was closed on purpose is not worth a line.
     pub(crate) fn print(self) -> ExitCode {
         if !self.message.is_empty() {
@@ -116,13 +121,18 @@ pub(crate) fn usage(error: &clap::Error) -> ExitCode {
         let _ = error.print();
         return ExitCode::from(USAGE);
     }
+    complain(&format!("{}; see burstline --help", usage_text(error)));
+    ExitCode::from(USAGE)
+}
+
+/// What is wrong with a command line, and what was probably meant.
+pub(crate) fn usage_text(error: &clap::Error) -> String {
     let text = error.to_string();
     // clap's first paragraph says what is wrong and what is allowed; the others repeat the usage.
     let first = text.split("\n\n").next().unwrap_or(&text);
     let first = first.strip_prefix("error: ").unwrap_or(first);
     let words = first.split_whitespace().collect::<Vec<_>>().join(" ");
-    complain(&format!("{words}{}; see burstline --help", near(error)));
-    ExitCode::from(USAGE)
+    format!("{words}{}", near(error))
 }
 
 /// ` (did you mean WORD?)`, or nothing where no verb, flag or value is near.

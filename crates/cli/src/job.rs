@@ -22,9 +22,9 @@ use crate::args::{CommonArgs, JobArgs, SourceArgs};
 use crate::failure::{Failure, complain};
 use crate::metrics::{self, Listener};
 use crate::outcome::{Demands, Outcome};
-use crate::signals;
 use crate::view::{View, announce};
 use crate::words::{count_text, link_text, size_text};
+use crate::{signals, supervised};
 
 impl CommonArgs {
     /// What the ports of this job are opened with.
@@ -292,6 +292,9 @@ fn show(view: &mut View, run: &Run<'_>, receive: &Receiver<Event>) -> Result<Rep
                 is_started = run.progress.snapshot().is_started;
                 due = Instant::now() + interval;
                 view.begin();
+                if is_started {
+                    supervised::tell_started();
+                }
             }
             Err(RecvTimeoutError::Timeout) => {
                 losing.tell(view, run.progress);

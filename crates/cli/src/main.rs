@@ -22,6 +22,7 @@ mod metrics;
 mod outcome;
 mod paths;
 mod signals;
+mod supervised;
 mod verbs;
 mod view;
 mod words;
@@ -48,6 +49,9 @@ fn run(typed: Typed) -> Result<ExitCode, Failure> {
     let Typed::Verb(mut verb) = typed else { return verbs::interfaces() };
     verb.settle()?;
     confinement::name(&verb)?;
+    if verb.is_supervised() {
+        supervised::begin()?;
+    }
     match verb {
         Verb::Count(args) => verbs::count(&args),
         Verb::Flows(args) => verbs::flows(&args),
@@ -66,11 +70,13 @@ fn run(typed: Typed) -> Result<ExitCode, Failure> {
         Verb::Bounce(args) => verbs::bounce(&args),
         Verb::Switch(args) => verbs::switch(&args),
         Verb::Balance(args) => verbs::balance(&args),
+        Verb::Run(args) => verbs::run(&args),
         Verb::Demo(args) => verbs::demo(&args),
         Verb::Doctor(args) => verbs::doctor(&args),
         Verb::Ports(args) => verbs::ports(&args),
         Verb::Explain(args) => verbs::explain(&args),
         Verb::Extcap(args) => verbs::extcap(&args),
+        Verb::Version(args) => verbs::version(&args),
         Verb::Completions { shell, .. } => verbs::completions(shell),
         Verb::Man { verb, into } => verbs::man(&verb, into.as_deref()),
     }

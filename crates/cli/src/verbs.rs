@@ -1,5 +1,6 @@
 //! What the program can do: one file for each verb that is more than a few lines.
 
+mod ahead;
 mod archive;
 mod balance;
 mod bounce;
@@ -20,9 +21,12 @@ mod ports;
 mod query;
 mod replay;
 mod resume;
+mod run;
 mod shell;
 mod switch;
+mod version;
 
+pub(crate) use ahead::check_ahead;
 pub(crate) use archive::{check, extract, index, info, recover};
 pub(crate) use balance::balance;
 pub(crate) use bounce::bounce;
@@ -40,5 +44,9 @@ pub(crate) use merge::merge;
 pub(crate) use ports::ports;
 pub(crate) use query::query;
 pub(crate) use replay::replay;
+#[cfg(test)]
+pub(crate) use run::KEYS_OF_JOBS;
+pub(crate) use run::run;
 pub(crate) use shell::{completions, interfaces, man};
 pub(crate) use switch::switch;
+pub(crate) use version::version;

@@ -4,7 +4,7 @@ mod support;
 
 use std::fs;
 
-use support::{Directory, REAL, run};
+use support::{Directory, REAL, run, run_json};
 
 /// Runs something that has to fail with one line that has all of `words` in it.
 fn assert_complaint(arguments: &[&str], code: i32, words: &[&str]) {
@@ -42,7 +42,18 @@ fn help_has_examples_and_ends_with_success() {
         assert!(all.stdout.contains(word), "{word}");
     }
     let version = run(&["--version"]);
-    assert_eq!(version.stdout.trim(), concat!("burstline ", env!("CARGO_PKG_VERSION")));
+    let line = concat!("burstline ", env!("CARGO_PKG_VERSION"), " (");
+    assert!(
+        version.stdout.starts_with(line) && version.stdout.ends_with(")\n"),
+        "{}",
+        version.stdout
+    );
+    let whole = run(&["version"]);
+    let begin = format!("{}\n", version.stdout.trim());
+    assert!(whole.stdout.starts_with(&begin), "{}", whole.stdout);
+    let object = run_json(&["version"], 0);
+    assert_eq!(object["version"], env!("CARGO_PKG_VERSION"));
+    assert!(object["features"].is_array() && object["libraries"].is_object(), "{object}");
     assert_eq!(run(&[]).code, Some(2));
 }
 

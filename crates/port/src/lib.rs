@@ -48,6 +48,7 @@ mod open;
 mod opened;
 mod peer;
 mod port;
+mod presence;
 mod probe;
 mod replay;
 mod table;

@@ -122,6 +122,9 @@ pub(crate) const FILE: &str = "file";
 /// The scheme of interfaces that the host goes on using.
 pub(crate) const INTERFACE: &str = "afpacket";
 
+/// The scheme of packets that another program publishes.
+pub(crate) const LOG: &str = "log";
+
 /// What a scheme is that has nothing special.
 const PLAIN: Scheme = Scheme {
     name: "",
@@ -257,7 +260,7 @@ pub const SCHEMES: &[Scheme] = &[
         ..PLAIN
     },
     Scheme {
-        name: "log",
+        name: LOG,
         target: "NAME[@LOG]",
         help: "packets that another process publishes (--publish NAME), read in place; as a sink, \
                publishes",

@@ -27,7 +27,7 @@
 
 use std::ops::Range;
 
-use burstline_wire::grammar::{Bounds, Quantity, Rate};
+use burstline_wire::grammar::{Bounds, Quantity, Rate, place_of};
 use burstline_wire::link_address;
 use serde::Deserialize;
 use toml::Spanned;
@@ -172,9 +172,7 @@ impl Config {
 
 /// Line and column of a byte.
 fn place(text: &str, (at, what): Fault) -> ConfigError {
-    let before = &text[..text.floor_char_boundary(at)];
-    let line = before.matches('\n').count() + 1;
-    let column = before.rsplit('\n').next().map_or(0, |line| line.chars().count()) + 1;
+    let (line, column) = place_of(text, at);
     // A message of the parser may have several lines.
     let what = what.split('\n').map(str::trim).collect::<Vec<_>>().join(" ");
     ConfigError { line, column, what }

@@ -19,7 +19,7 @@ const MOST_BYTES: usize = 4096;
 /// has a NUL.
 pub fn format_local(seconds: u64, template: &str) -> Option<String> {
     let template = CString::new(template).ok()?;
-    let seconds = libc::time_t::try_from(seconds).ok()?;
+    let seconds = seconds.try_into().ok()?;
     let mut time = MaybeUninit::<libc::tm>::uninit();
     tzset();
     // SAFETY: both point to live places of their types; the call fills in the second.

@@ -48,7 +48,7 @@ pub fn wait(word: &AtomicU32, expected: u32, timeout_ns: u64) -> WaitOutcome {
     const SECOND_NS: u64 = 1_000_000_000;
     // Both fit: u64::MAX nanoseconds are 1.8e10 seconds.
     let timeout = libc::timespec {
-        tv_sec: (timeout_ns / SECOND_NS) as libc::time_t,
+        tv_sec: (timeout_ns / SECOND_NS) as _,
         tv_nsec: (timeout_ns % SECOND_NS) as libc::c_long,
     };
     let address = word.as_ptr();

@@ -76,6 +76,7 @@ pub mod option;
 pub mod pcap;
 pub mod prefetch;
 pub mod privileges;
+pub mod process;
 pub mod raw_socket;
 pub mod readiness;
 pub mod rights;

@@ -21,6 +21,7 @@
 //! Source: pcap_compile(3PCAP), pcap_open_dead(3PCAP), dlopen(3).
 
 mod library;
+mod tool;
 
 use std::ffi::CString;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -60,7 +61,7 @@ pub enum PcapError {
     /// No libpcap to be found.
     #[error(
         "filter: libpcap is needed for expressions and could not be loaded ({reason}); \
-         apt-get install libpcap0.8, or give a program made elsewhere: \
+         apt-get install libpcap0.8 (for a static program: tcpdump), or give a program made elsewhere: \
          tcpdump -y EN10MB -ddd EXPRESSION"
     )]
     NotInstalled {
@@ -127,9 +128,16 @@ pub fn compile(
     let refused = |message| PcapError::Expression { text: expression.to_owned(), message };
     let text = CString::new(expression)
         .map_err(|error| refused(format!("byte {} is NUL", error.nul_position())))?;
-    let mut library = lock();
-    let library = loaded(&mut library)?;
     let snapshot_bytes = snapshot_bytes.min(i32::MAX as u32);
+    let mut library = lock();
+    let library = match loaded(&mut library) {
+        Ok(library) => library,
+        Err(error @ PcapError::NotInstalled { .. }) => {
+            let program = tool::compile(expression, link_type, snapshot_bytes, optimise);
+            return program.unwrap_or(Err(error));
+        }
+        Err(error) => return Err(error),
+    };
     let handle = library
         .open_dead(data_link(link_type), snapshot_bytes)
         .ok_or(PcapError::Handle { link_type })?;

@@ -35,6 +35,14 @@ const TIMES: &[(&str, u64)] = &[
 
 const MILLISECOND_NS: u64 = 1_000_000;
 
+/// Line and column of a byte of `text`, from 1, as editors count them; of its end where `at` is
+/// beyond.
+pub fn place_of(text: &str, at: usize) -> (usize, usize) {
+    let before = &text[..text.floor_char_boundary(at)];
+    let column = before.rsplit('\n').next().map_or(0, |line| line.chars().count()) + 1;
+    (before.matches('\n').count() + 1, column)
+}
+
 /// What an integer counts, and so how it is typed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quantity {

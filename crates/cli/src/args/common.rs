@@ -18,6 +18,9 @@ use super::values::{self, Cores, Node};
 /// The flag of all verbs with sources that needs nothing else.
 pub(crate) const LIST: &str = "list-interfaces";
 
+/// The flag that every job has and nobody types: the service gives it.
+pub(crate) const SUPERVISED: &str = "supervised";
+
 /// Limits, threads, output: of every job.
 #[derive(Debug, Args)]
 pub(crate) struct JobArgs {
@@ -98,6 +101,10 @@ pub(crate) struct JobArgs {
     /// Print only errors (and the output of --json)
     #[arg(long, short)]
     pub(crate) quiet: bool,
+
+    /// It is a job of `burstline run`: standard input is the line to it.
+    #[arg(id = SUPERVISED, long, hide = true)]
+    pub(crate) is_supervised: bool,
 }
 
 /// What the user asks of a plan.

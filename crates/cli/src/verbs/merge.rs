@@ -56,7 +56,7 @@ pub(crate) fn merge(args: &MergeArgs) -> Result<ExitCode, Failure> {
     })
 }
 
-fn sink_address(args: &MergeArgs) -> Result<Address, Failure> {
+pub(super) fn sink_address(args: &MergeArgs) -> Result<Address, Failure> {
     args.write.as_deref().map_or(Ok(()), check_no_interface)?;
     match args.write.as_deref() {
         Some("") => Err(Failure::usage("invalid value '' for '--write <FILE>': a path, or -")),

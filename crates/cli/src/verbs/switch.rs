@@ -29,6 +29,11 @@ pub(crate) fn switch(args: &SwitchArgs) -> Result<ExitCode, Failure> {
     }
 }
 
+/// Reads the configuration file of a switch that is not to run yet.
+pub(super) fn check(args: &SwitchArgs) -> Result<(), Failure> {
+    Read::of(args).map(drop)
+}
+
 /// A configuration file, and its text for errors.
 struct Read {
     text: String,

@@ -164,7 +164,7 @@ pub fn sources_of(figure: &str) -> Vec<&'static str> {
     ]) {
         folders.extend(ENGINE);
     }
-    if begins(&["count", "xdp", "capture", "idle", "bounce", "startup", "dpdk-rtc", "dpdk-bounce"])
+    if begins(&["count", "xdp", "capture", "idle", "bounce", "start", "dpdk-rtc", "dpdk-bounce"])
         || begins(&["record", "extract", "file", "pcap", "suricata"])
     {
         folders.extend(PROGRAM);

@@ -3,6 +3,7 @@
 mod capture_file;
 mod count_file;
 mod entry;
+mod first_packet;
 mod hash;
 mod idle;
 mod inject;
@@ -93,6 +94,7 @@ impl Entry {
             }
             "tap-iperf-ovs-dpdk" | "tap-iperf-bridge" => switched::measure_taps(context, name),
             "switch-idle-cpu" => switched::measure_idle(context),
+            "start-first-packet" => first_packet::measure(context),
             "startup-loss-adaptive" => startup::measure(context, "adaptive"),
             "startup-loss-busy" => startup::measure(context, "busy"),
             "pcap-tcpdump" => sensors::one_tcpdump(context),

@@ -1,0 +1,25 @@
+//! What a verb can find wrong before it starts, for who asks ahead: `burstline run`.
+
+use super::output::{output_address, output_options};
+use super::{merge, switch};
+use crate::args::{NOTHING, Verb};
+use crate::failure::Failure;
+
+/// Fails where the verb would, as far as it can be known without opening a port.
+pub(crate) fn check_ahead(verb: &Verb) -> Result<(), Failure> {
+    match verb {
+        Verb::Capture(args) => {
+            if args.output.is_none() {
+                output_address(args.write(), args.format)?;
+            }
+            output_options(&args.files, args.write(), &args.common).map(drop)
+        }
+        Verb::Merge(args) => {
+            merge::sink_address(args)?;
+            let path = args.write.as_deref().unwrap_or(NOTHING);
+            output_options(&args.files, path, &args.common).map(drop)
+        }
+        Verb::Switch(args) => switch::check(args),
+        _ => Ok(()),
+    }
+}

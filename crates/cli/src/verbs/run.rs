@@ -1,0 +1,55 @@
+//! `burstline run`: a service that supervises jobs.
+//!
+//! ```text
+//!   site.toml ──► site: faults, or jobs ──► supervisor ──spawns──► child: burstline VERB ...
+//!                  keys: of clap's flags        │  ▲                 │ lines, started, ended
+//!                  policy: when to restart      │  └─────events──────┘
+//!                                               ├──► journal: text or JSON lines
+//!                                               └──► notify: systemd, or who is like it
+//! ```
+//!
+//! The service receives no packet. A job is a child process of this program, so it has its own
+//! rights, memory and ledger, and a reload touches only what changed.
+//!
+//! Invariants:
+//! - U1: nothing starts from a file with a fault; a reload with one changes nothing.
+//! - U2: only the supervisor's thread changes the state of a job; others send it events.
+//! - U3: no job outlives the service: see [`supervised`](crate::supervised).
+
+mod child;
+mod journal;
+mod keys;
+mod notify;
+mod policy;
+mod site;
+mod slot;
+mod supervisor;
+
+use std::process::ExitCode;
+
+use crate::args::RunArgs;
+use crate::failure::{Failure, complain};
+use crate::view;
+#[cfg(test)]
+pub(crate) use keys::OWN as KEYS_OF_JOBS;
+use site::Site;
+use supervisor::Supervisor;
+
+/// Runs the jobs of a file, or only checks it.
+pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
+    let site = Site::read(&args.file).map_err(|faults| {
+        let (path, count) = (args.file.display(), faults.len());
+        faults.iter().for_each(|fault| complain(&format!("{path}:{fault}")));
+        let errors = if count == 1 { "1 error".to_owned() } else { format!("{count} errors") };
+        Failure::usage(format!("{path}: {errors}; nothing was started"))
+    })?;
+    if args.check {
+        let mut text = String::new();
+        for job in &site.jobs {
+            text += &format!("{}: {}\n", job.name, job.command_text());
+        }
+        view::print(&format!("{text}{}: no errors\n", args.file.display()))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    Supervisor::new(args, site)?.run()
+}

@@ -1,0 +1,134 @@
+//! One job as a process: its start, what it says, its end.
+//!
+//! Three threads per job read its output, its errors and its line; each sends events to the
+//! supervisor. The one that has the line also waits for the process, so it is reaped once, after
+//! its last line or a second later.
+
+use std::io::{self, BufRead, BufReader, Read};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::{Child as ChildProcess, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Sender};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use burstline_sys::process::{Process, Request};
+
+use super::notify;
+use super::site::Job;
+use crate::args::{LogFormat, SUPERVISED};
+
+/// This program, also where its file was replaced since.
+const PROGRAM: &str = "/proc/self/exe";
+/// A longer line is several.
+const LINE_BYTES_MAX: u64 = 4 << 20;
+/// How long the last lines of a process are waited for that has left its output to others.
+const LAST_LINES: Duration = Duration::from_secs(1);
+
+/// What the supervisor is told of a process.
+#[derive(Debug)]
+pub(super) enum Told {
+    /// A line of its output: statistics, or its report.
+    Output(String),
+    /// A line of its errors.
+    Message(String),
+    /// Its threads run.
+    Started,
+    /// It has ended.
+    Ended(io::Result<ExitStatus>),
+}
+
+/// A process that runs, or has ended and that was not yet told.
+pub(super) struct Child {
+    process: Process,
+    pub(super) pid: u32,
+    pub(super) begun: Instant,
+    /// Whether its threads run.
+    pub(super) is_started: bool,
+    /// The start of which process events are.
+    pub(super) number: u64,
+}
+
+impl Child {
+    /// Starts a job. `tell` gets what happens to it.
+    pub(super) fn start<T: Send + 'static>(
+        job: &Job,
+        format: LogFormat,
+        number: u64,
+        events: &Sender<T>,
+        tell: fn(u64, Told) -> T,
+    ) -> io::Result<Self> {
+        let (line, others) = UnixStream::pair()?;
+        let mut command = Command::new(PROGRAM);
+        command.arg0("burstline").args(&job.words[..1]).arg(format!("--{SUPERVISED}"));
+        command.args((format == LogFormat::Json).then_some("--json")).args(&job.words[1..]);
+        // A key pressed at a terminal is for the service.
+        command.process_group(0).stdin(OwnedFd::from(others));
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        for variable in notify::VARIABLES {
+            command.env_remove(variable);
+        }
+        let mut child = command.spawn()?;
+        // The command holds the other end of the line.
+        drop(command);
+        let pid = child.id();
+        let started = Process::of(&child);
+        let (is_read, all_read) = mpsc::channel::<()>();
+        let send = move |events: &Sender<T>, told| drop(events.send(tell(number, told)));
+        let streams: [(Option<Box<dyn Read + Send>>, fn(String) -> Told); 2] = [
+            (child.stdout.take().map(|pipe| Box::new(pipe) as _), Told::Output),
+            (child.stderr.take().map(|pipe| Box::new(pipe) as _), Told::Message),
+        ];
+        for (pipe, told) in streams {
+            let (Some(pipe), events, is_read) = (pipe, events.clone(), is_read.clone()) else {
+                continue;
+            };
+            thread::Builder::new().name(format!("read {}", job.name)).spawn(move || {
+                for_each_line(pipe, |line| send(&events, told(line)));
+                drop(is_read);
+            })?;
+        }
+        drop(is_read);
+        let events = events.clone();
+        thread::Builder::new().name(format!("wait {}", job.name)).spawn(move || {
+            for_each_line(line, |_| send(&events, Told::Started));
+            let ended = wait(child, &all_read);
+            send(&events, Told::Ended(ended));
+        })?;
+        Ok(Self { process: started?, pid, begun: Instant::now(), is_started: false, number })
+    }
+
+    /// Has it end by itself, with its report; asked again after a second, without.
+    pub(super) fn end(&self) {
+        // One that has ended already is on its way here.
+        let _ = self.process.ask(Request::End);
+    }
+
+    /// Ends it.
+    pub(super) fn kill(&self) {
+        let _ = self.process.ask(Request::Kill);
+    }
+}
+
+/// Waits for a process, and then until both readers have ended.
+fn wait(mut child: ChildProcess, all_read: &mpsc::Receiver<()>) -> io::Result<ExitStatus> {
+    let status = child.wait();
+    // Disconnected where they have.
+    let _ = all_read.recv_timeout(LAST_LINES);
+    status
+}
+
+fn for_each_line(pipe: impl Read, mut tell: impl FnMut(String)) {
+    let mut lines = BufReader::new(pipe);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        match lines.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', &mut line) {
+            Ok(0) => return,
+            Ok(_) => tell(String::from_utf8_lossy(line.trim_ascii_end()).into_owned()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return,
+        }
+    }
+}

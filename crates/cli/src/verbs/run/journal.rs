@@ -1,0 +1,109 @@
+//! The service's log: one event a line on standard output, as text or as JSON.
+//!
+//! A thread beside writes it, so a reader that stops reading stops neither the supervisor nor a
+//! job. Lines that find no room are dropped and counted.
+
+use std::io::{self, Write};
+use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
+use std::thread;
+use std::time::Duration;
+
+use burstline_sys::clock;
+use serde_json::{Map, Value};
+
+use crate::args::LogFormat;
+use crate::failure::Failure;
+use crate::foreign::one_line;
+use crate::words::time_text;
+
+/// Lines that may wait for the reader.
+const ROOM: usize = 4096;
+/// How long a reader is waited for at the end.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Something that has happened.
+pub(super) struct Event<'a> {
+    pub(super) job: Option<&'a str>,
+    /// The word in JSON.
+    pub(super) name: &'static str,
+    /// What people read.
+    pub(super) text: &'a str,
+    /// What programs read beside it.
+    pub(super) fields: Vec<(&'static str, Value)>,
+}
+
+/// The log.
+pub(super) struct Journal {
+    format: LogFormat,
+    lines: SyncSender<String>,
+    done: Receiver<()>,
+    dropped: u64,
+}
+
+impl Journal {
+    /// Begins it.
+    pub(super) fn start(format: LogFormat) -> Result<Self, Failure> {
+        let (lines, receive) = mpsc::sync_channel(ROOM);
+        let (is_done, done) = mpsc::channel();
+        let writer = thread::Builder::new().name("journal".to_owned()).spawn(move || {
+            write_all(&receive);
+            let _ = is_done.send(()); // it fails where nobody waits any more
+        });
+        writer.map_err(|error| Failure::new(format!("start the thread `journal`: {error}")))?;
+        Ok(Self { format, lines, done, dropped: 0 })
+    }
+
+    /// Writes an event down.
+    pub(super) fn tell(&mut self, event: &Event<'_>) {
+        if self.dropped > 0 {
+            let text = format!("{} lines of this log were dropped: no room", self.dropped);
+            let fields = vec![("lines", self.dropped.into())];
+            let line = self.line(&Event { job: None, name: "dropped", text: &text, fields });
+            if self.lines.try_send(line).is_ok() {
+                self.dropped = 0;
+            }
+        }
+        if let Err(TrySendError::Full(_)) = self.lines.try_send(self.line(event)) {
+            self.dropped += 1;
+        }
+    }
+
+    fn line(&self, event: &Event<'_>) -> String {
+        let now = time_text(clock::realtime_ns());
+        let now = now.get(.."2026-11-21 21:44:01.123".len()).unwrap_or(&now);
+        match self.format {
+            LogFormat::Text => {
+                let job = event.job.map_or(String::new(), |job| format!("{job}: "));
+                format!("{now} UTC {job}{}\n", one_line(event.text))
+            }
+            LogFormat::Json => {
+                let mut object = Map::new();
+                object.insert("time".to_owned(), format!("{}Z", now.replace(' ', "T")).into());
+                if let Some(job) = event.job {
+                    object.insert("job".to_owned(), job.into());
+                }
+                object.insert("event".to_owned(), event.name.into());
+                if !event.text.is_empty() {
+                    object.insert("text".to_owned(), event.text.into());
+                }
+                let fields = event.fields.iter().map(|(key, value)| (*key, value.clone()));
+                object.extend(fields.map(|(key, value)| (key.to_owned(), value)));
+                format!("{}\n", Value::Object(object))
+            }
+        }
+    }
+
+    /// Ends it, with all lines written that its reader takes in time.
+    pub(super) fn finish(self) {
+        drop(self.lines);
+        let _ = self.done.recv_timeout(PATIENCE);
+    }
+}
+
+fn write_all(lines: &Receiver<String>) {
+    for line in lines {
+        let mut out = io::stdout().lock();
+        // A log that nobody reads is no reason to end: the jobs go on.
+        let _ = out.write_all(line.as_bytes()).and_then(|()| out.flush());
+    }
+}

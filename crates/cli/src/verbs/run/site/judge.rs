@@ -1,0 +1,184 @@
+//! What the parser of the command line, the verbs and the jobs beside say of each job.
+
+use burstline_port::Address;
+use clap::FromArgMatches;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+use super::super::policy::Missing;
+use super::draft::{Draft, Entry};
+use super::{Faults, Job};
+use crate::args::{ANY, Cli, Verb};
+use crate::failure::{Failure, usage_text};
+use crate::verbs::check_ahead;
+
+/// What two jobs cannot have in common: the flag, and what it is.
+const UNSHARED: [(&str, &str); 5] = [
+    ("--publish", "the name of a log"),
+    ("--inline", "the name of a log"),
+    ("--name", "the name of a switch"),
+    ("--write", "an output file"),
+    ("--metrics", "an address"),
+];
+
+/// Judges all jobs.
+pub(super) fn jobs(drafts: &[Draft], faults: &mut Faults<'_>) -> Vec<Job> {
+    shared(drafts, faults);
+    let published = published(drafts);
+    let judged = drafts.iter().filter_map(|draft| {
+        let verb = parsed(draft, faults)?;
+        judge(draft, verb, &published, faults)
+    });
+    judged.collect()
+}
+
+/// The names under which the jobs of the file publish logs.
+fn published(drafts: &[Draft]) -> Vec<String> {
+    let entries = drafts.iter().flat_map(|draft| &draft.entries);
+    let names = entries.filter(|entry| ["--publish", "--inline"].contains(&entry.flag.as_str()));
+    names.flat_map(|entry| &entry.values).map(|value| bare(value).to_owned()).collect()
+}
+
+/// A name without its options.
+fn bare(value: &str) -> &str {
+    value.split('?').next().unwrap_or(value)
+}
+
+/// Finds what two jobs have in common that they cannot share.
+fn shared(drafts: &[Draft], faults: &mut Faults<'_>) {
+    let mut seen: Vec<(&str, &str, &str)> = Vec::new();
+    for draft in drafts {
+        for entry in &draft.entries {
+            let Some((_, what)) = UNSHARED.iter().find(|(flag, _)| *flag == entry.flag) else {
+                continue;
+            };
+            // Each system picks a free port for 0.
+            for value in entry.values.iter().filter(|value| !value.ends_with(":0")) {
+                let value = bare(value);
+                match seen.iter().find(|(kind, known, _)| (kind, *known) == (what, value)) {
+                    Some((_, _, other)) if value != "null:" && value != "/dev/null" => {
+                        let name = &draft.name;
+                        let key = entry.flag.trim_start_matches('-');
+                        let what = format!("job {name}: {key}: job {other} has '{value}' already");
+                        faults.add(&entry.at, what);
+                    }
+                    _ => seen.push((what, value, &draft.name)),
+                }
+            }
+        }
+    }
+}
+
+/// What a job's words mean to the parser of the command line; every fault in them.
+fn parsed(draft: &Draft, faults: &mut Faults<'_>) -> Option<Verb> {
+    let mut left: Vec<&Entry> = draft.entries.iter().collect();
+    let mut is_faulty = draft.is_faulty;
+    loop {
+        let words = words(draft, &left);
+        let named = ["burstline".to_owned()].into_iter().chain(words);
+        let matches = Cli::whole().try_get_matches_from(named);
+        let error = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
+            Ok(cli) => return (!is_faulty).then_some(cli.verb),
+            Err(error) => error,
+        };
+        let guilty = guilty(&error, &left);
+        let place = guilty.map_or(&draft.at, |index| &left[index].at);
+        // Without what was refused before, something may be missing.
+        let is_news = guilty.is_some() || !is_faulty;
+        if is_news {
+            faults.add(place, format!("job {}: {}", draft.name, usage_text(&error)));
+        }
+        is_faulty = true;
+        left.remove(guilty?);
+    }
+}
+
+fn words(draft: &Draft, entries: &[&Entry]) -> Vec<String> {
+    let (flags, ports): (Vec<&Entry>, Vec<&Entry>) =
+        entries.iter().partition(|entry| !entry.flag.is_empty());
+    let mut words = vec![draft.verb.clone()];
+    words.extend(flags.into_iter().flat_map(Entry::words));
+    if !ports.is_empty() {
+        words.push("--".to_owned());
+        words.extend(ports.into_iter().flat_map(Entry::words));
+    }
+    words
+}
+
+/// Which key an error is about.
+fn guilty(error: &clap::Error, entries: &[&Entry]) -> Option<usize> {
+    if error.kind() == ErrorKind::MissingRequiredArgument {
+        return None;
+    }
+    let named = match error.get(ContextKind::InvalidArg)? {
+        ContextValue::String(name) => name.clone(),
+        ContextValue::Strings(names) => names.first()?.clone(),
+        _ => return None,
+    };
+    let flag = named.split([' ', '=', '[']).next().unwrap_or_default();
+    let flag = if flag.starts_with('-') { flag } else { "" };
+    entries.iter().position(|entry| entry.flag == flag)
+}
+
+/// The interfaces of `-i`, which are known also while they are not there.
+fn named_interfaces(draft: &Draft) -> Vec<Address> {
+    let entries = draft.entries.iter().filter(|entry| entry.flag == "--interface");
+    let names = entries.flat_map(|entry| &entry.values).filter(|name| name.as_str() != ANY);
+    names.filter_map(|name| name.parse::<Address>().ok()).map(|port| port.as_interface()).collect()
+}
+
+/// What else can be known of a job before it starts.
+fn judge(
+    draft: &Draft,
+    mut verb: Verb,
+    published: &[String],
+    faults: &mut Faults<'_>,
+) -> Option<Job> {
+    let before = faults.found.len();
+    let name = &draft.name;
+    let at_ports = draft.entries.iter().find(|entry| entry.flag.is_empty());
+    let at_ports = at_ports.map_or(&draft.at, |entry| &entry.at);
+    for entry in &draft.entries {
+        if entry.values.iter().any(|value| value == "-" || value == "file:-") {
+            let what = "'-' is standard input or output, which a job of a service has not; name a \
+                        file or a FIFO";
+            faults.add(&entry.at, format!("job {name}: {what}"));
+        }
+    }
+    let waits = draft.policy.missing == Missing::Wait;
+    // What the machine lacks now it may have later.
+    let may_come = |failure: &Failure| waits && !failure.is_usage();
+    let mut needs = named_interfaces(draft);
+    match verb.settle() {
+        Ok(()) => needs = verb.needed_ports().into_iter().cloned().collect(),
+        Err(failure) if may_come(&failure) => {}
+        Err(failure) => faults.add(at_ports, format!("job {name}: {failure}")),
+    }
+    let is_settled = faults.found.len() == before;
+    if let Some(Err(failure)) = is_settled.then(|| check_ahead(&verb)).filter(Result::is_err) {
+        let of_files = |entry: &&Entry| ["--write", "--config"].contains(&entry.flag.as_str());
+        let place = draft.entries.iter().find(of_files).map_or(&draft.at, |entry| &entry.at);
+        if !may_come(&failure) {
+            faults.add(place, format!("job {name}: {failure}"));
+        }
+    }
+    let siblings: Vec<String> = needs
+        .iter()
+        .filter_map(|port| port.log_name())
+        .filter(|log| published.iter().any(|name| name == log))
+        .map(ToOwned::to_owned)
+        .collect();
+    for port in needs.iter().filter(|_| !waits) {
+        let is_sibling = port.log_name().is_some_and(|log| published.iter().any(|n| n == log));
+        if let Some(what) = port.absent().filter(|_| !is_sibling) {
+            let remedy = "missing-port = \"wait\" starts the job when it is there";
+            faults.add(at_ports, format!("job {name}: there is no {what}; {remedy}"));
+        }
+    }
+    (faults.found.len() == before).then(|| Job {
+        name: name.clone(),
+        words: words(draft, &draft.entries.iter().collect::<Vec<_>>()),
+        policy: draft.policy,
+        needs,
+        siblings,
+    })
+}

@@ -1,0 +1,141 @@
+use super::*;
+
+/// The faults of a text, a line each.
+fn faults(text: &str) -> Vec<String> {
+    let faults = Site::parse(text).err().unwrap_or_default();
+    faults.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn keys_become_the_words_that_somebody_would_type() {
+    let text = "[job.tap]\nverb = 'capture'\nports = ['lo']\nwrite = '/dev/null'\nrotate = []\n\
+                fail-on-loss = true\nlossless = false\npackets = 5\nfilter = 'udp port 53'\n\
+                [job.check]\nports = 'gen:'\nverb = 'count'\nverify = true\n";
+    let site = Site::parse(text).unwrap();
+    let commands: Vec<_> = site.jobs.iter().map(Job::command_text).collect();
+    assert_eq!(
+        commands,
+        [
+            "burstline capture --write=/dev/null --fail-on-loss --packets=5 \
+             '--filter=udp port 53' -- lo",
+            "burstline count --verify -- gen:",
+        ]
+    );
+}
+
+#[test]
+fn every_fault_has_its_place_and_a_remedy() {
+    for (text, expected) in [
+        ("", "1:1: no job: a file has a table [job.NAME] for each"),
+        ("[jobs.a]\n", "1:2: unknown table or key 'jobs' (did you mean job?); a file has"),
+        ("job = 5\n", "1:7: 'job' is a table for each job: [job.NAME]"),
+        ("[job]\na = 5\n", "2:1: a job is a table: [job.NAME], then its keys"),
+        ("[job.\"a b\"]\nverb = 'count'\nports='gen:'\n", "1:6: the name 'a b': 1 to 64 letters"),
+        ("[job.a]\n", "1:6: job a: no key 'verb': add verb = \"capture\" or another of: "),
+        ("[job.a]\nverb = 'captur'\n", "2:8: job a: verb: 'captur' is no job (did you mean capt"),
+        ("[job.a]\nverb = 'info'\n", "2:8: job a: verb: 'info' is no job"),
+        ("[job.a]\nverb = 'count'\n", "1:6: job a: the following required arguments were not"),
+        (
+            "[job.a]\nverb = 'count'\nports = 'gen:'\nfiltre = 'udp'\n",
+            "4:1: job a: filtre: no such key of count (did you mean filter?); keys are the flags",
+        ),
+        (
+            "[job.a]\nverb = 'count'\nports = 'gen:'\n  packets = 'many'\n",
+            "4:3: job a: invalid value 'many' for '--packets <N>': ",
+        ),
+        (
+            "[job.a]\nverb = 'count'\nports = 'gen:'\nfail-on-loss = 'yes'\n",
+            "4:1: job a: fail-on-loss: takes true or false, not a string",
+        ),
+        (
+            "[job.a]\nverb = 'count'\nports = 'gen:'\npackets = [1, 2]\n",
+            "4:1: job a: packets: takes one value, not a list of 2",
+        ),
+        (
+            "[job.a]\nverb = 'count'\nports = 'gen:'\npackets = true\n",
+            "4:1: job a: packets: takes a text or a number, not true",
+        ),
+        (
+            "[job.a]\nverb = 'count'\nports = 'gen:'\npackets = 0x10\n",
+            "4:1: job a: packets: takes a text or a number, not a number (of base 10",
+        ),
+        (
+            "[job.a]\nverb = 'count'\nports = 'gen:'\nrestart = 'allways'\n",
+            "4:1: job a: restart: 'allways': one of never, on-failure, always (did you mean alw",
+        ),
+        (
+            "[job.a]\nverb = 'count'\nports = 'gen:'\nmissing-port = 'ignore'\n",
+            "4:1: job a: missing-port: 'ignore': one of fail, wait",
+        ),
+        (
+            "[job.a]\nverb = 'count'\nports = 'gen:'\nrestart-limit = -1\n",
+            "4:1: job a: restart-limit: '-1': a number, from 0",
+        ),
+        (
+            "[job.a]\nverb = 'count'\nports = 'gen:'\nrestart-delay = 'soon'\n",
+            "4:1: job a: restart-delay: 'soon': ",
+        ),
+        (
+            "[job.a]\nverb = 'count'\nports = 'gen:'\njson = true\n",
+            "4:1: job a: json: no such key of count",
+        ),
+        (
+            "[job.a]\nverb = 'count'\nports = '-'\n",
+            "3:1: job a: '-' is standard input or output, which a job of a service has not; name a",
+        ),
+        (
+            "[job.a]\nverb = 'count'\nports = 'unplugged9'\n",
+            "3:1: job a: there is no interface unplugged9; missing-port = \"wait\" starts the",
+        ),
+        ("[job.a]\nverb = 'count'\nports = 'xdpp:eth0'\n", "3:1: job a: "),
+        (
+            "[job.a]\nverb = 'capture'\nports = 'lo'\nwrite = '/nowhere/x'\nrotate='packets:1'\n",
+            "4:1: job a: create /nowhere/x: ",
+        ),
+        (
+            "[job.a]\nverb = 'switch'\nconfig = '/nowhere/switch.toml'\n",
+            "3:1: job a: read /nowhere/switch.toml: ",
+        ),
+        ("[job.a]\nverb = 'count'\nverb = 'count'\n", "3:1: duplicate key"),
+        ("[job.a]\nverb = count\n", "2:8: "),
+        ("[job.a\n", "1:7: "),
+    ] {
+        let found = faults(text);
+        assert_eq!(found.len(), 1, "{text}\n{found:#?}");
+        assert!(found[0].starts_with(expected), "{text}\n{}\n{expected}", found[0]);
+    }
+}
+
+#[test]
+fn all_faults_are_told_at_once() {
+    let text = "[job.a]\nverb = 'capture'\nports = 'gen:'\nwrite = '/dev/null'\npackets = 'x'\n\
+                snaplen = 'y'\nnonsense = 1\nkeep = '1s'\nresume = true\n[job.b]\nverb = 'none'\n\
+                [job.c]\nverb = 'capture'\nports = 'gen:'\npublish = 'tap'\nmetrics = 'bad'\n\
+                [job.d]\nverb = 'capture'\nports = 'gen:'\npublish = 'tap?mode=0600'\n";
+    let found = faults(text);
+    let begins = ["5:1", "6:1", "7:1", "8:1", "11:8", "16:1", "20:1"];
+    assert_eq!(found.len(), begins.len(), "{found:#?}");
+    for (fault, begin) in found.iter().zip(begins) {
+        assert!(fault.starts_with(begin), "{begin}: {found:#?}");
+    }
+    assert!(found[6].ends_with("job d: publish: job c has 'tap' already"), "{}", found[6]);
+}
+
+#[test]
+fn a_log_of_another_job_need_not_be_there_yet() {
+    let reader = "[job.reader]\nverb = 'count'\nports = 'log:made-by-a@1'\n";
+    assert_eq!(faults(reader).len(), 1);
+    let publisher = "[job.a]\nverb = 'capture'\nports = 'gen:'\npublish = 'made-by-a'\n";
+    let site = Site::parse(&format!("{publisher}{reader}")).unwrap();
+    assert_eq!(site.jobs[1].awaited(false).as_deref(), Some("log made-by-a"));
+    assert_eq!(site.jobs[0].awaited(true), None);
+}
+
+#[test]
+fn what_may_come_later_is_waited_for() {
+    for ports in ["ports = 'unplugged9'", "interface = 'unplugged9'", "ports = 'xdp:unplugged9'"] {
+        let text = format!("[job.a]\nverb = 'count'\n{ports}\nmissing-port = 'wait'\n");
+        let site = Site::parse(&text).unwrap();
+        assert!(site.jobs[0].awaited(true).is_some(), "{ports}");
+    }
+}

@@ -1,0 +1,89 @@
+//! A job under supervision: what is to run, and what runs.
+//!
+//! ```text
+//!              ports there            threads run
+//!   Waiting ─────────────► Running ◄─────────────  is_started
+//!      ▲                   │  │  end asked
+//!      │ delay over   ended│  └──────► Ending ──► next job, or gone
+//!      └──── Resting ◄─────┘
+//!                          └──────► Over
+//! ```
+
+use std::time::Instant;
+
+use super::child::Child;
+use super::policy::Failures;
+use super::site::Job;
+
+/// A job and its state.
+pub(super) struct Slot {
+    pub(super) job: Job,
+    pub(super) state: State,
+    pub(super) failures: Failures,
+    /// What comes when the process has ended that is being ended.
+    pub(super) successor: Successor,
+}
+
+/// Where a job is.
+pub(super) enum State {
+    /// It starts as soon as what it waits for is there; that was told, if it is named.
+    Waiting { told: Option<String> },
+    /// Its process is there.
+    Running(Child),
+    /// Its process was asked to end.
+    Ending { child: Child, due: Instant, was_urged: bool },
+    /// It starts again at this time.
+    Resting { until: Instant },
+    /// It does not start again.
+    Over { has_failed: bool },
+}
+
+/// What comes after a process that is being ended.
+pub(super) enum Successor {
+    /// Nothing: the service ends.
+    Nobody,
+    /// The job has another definition now.
+    Job(Box<Job>),
+    /// The file has no such job any more.
+    Removed,
+}
+
+impl Slot {
+    /// One that is about to start.
+    pub(super) fn new(job: Job) -> Self {
+        let state = State::Waiting { told: None };
+        Self { job, state, failures: Failures::default(), successor: Successor::Nobody }
+    }
+
+    /// The process, if there is one.
+    pub(super) fn child(&mut self) -> Option<&mut Child> {
+        match &mut self.state {
+            State::Running(child) | State::Ending { child, .. } => Some(child),
+            _ => None,
+        }
+    }
+
+    /// Whether it is neither on its way up nor on its way down.
+    pub(super) fn is_settled(&self) -> bool {
+        match &self.state {
+            State::Running(child) => child.is_started,
+            State::Waiting { told } => told.is_some(),
+            State::Ending { .. } => false,
+            State::Resting { .. } | State::Over { .. } => true,
+        }
+    }
+
+    /// Whether it does nothing any more.
+    pub(super) fn is_over(&self) -> bool {
+        matches!(self.state, State::Over { .. })
+    }
+
+    /// What it is to be: the definition that the file had last; `None`: gone.
+    pub(super) fn target(&self) -> Option<&Job> {
+        match (&self.state, &self.successor) {
+            (State::Ending { .. }, Successor::Job(job)) => Some(job),
+            (State::Ending { .. }, Successor::Removed) => None,
+            _ => Some(&self.job),
+        }
+    }
+}

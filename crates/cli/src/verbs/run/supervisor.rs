@@ -1,0 +1,444 @@
+//! The supervisor: one thread that starts jobs, hears of them, and ends them.
+
+use std::collections::HashSet;
+use std::io;
+use std::path::PathBuf;
+use std::process::{ExitCode, ExitStatus};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use super::child::{Child, Told};
+use super::journal::{Event as Entry, Journal};
+use super::notify::Notify;
+use super::policy::{Missing, Next};
+use super::site::{Job, Site};
+use super::slot::{Slot, State, Successor};
+use crate::args::{LogFormat, RunArgs};
+use crate::failure::{FAILED, Failure};
+
+/// How often is looked for ports that are waited for.
+const LOOK: Duration = Duration::from_millis(250);
+/// How long a process may take that was asked to end a second time.
+const URGED: Duration = Duration::from_secs(5);
+/// A process with nothing due is left alone for this long.
+const LONG: Duration = Duration::from_secs(3600);
+
+/// What the supervisor hears.
+enum Event {
+    Signal(i32),
+    Of { number: u64, told: Told },
+}
+
+/// All jobs of a file.
+pub(super) struct Supervisor {
+    path: PathBuf,
+    format: LogFormat,
+    journal: Journal,
+    notify: Notify,
+    slots: Vec<Slot>,
+    events: Sender<Event>,
+    heard: Receiver<Event>,
+    /// Processes started so far.
+    starts: u64,
+    is_stopping: bool,
+    /// Whether the service manager waits to hear that all is settled, and the word for the log.
+    awaits_ready: Option<&'static str>,
+}
+
+impl Supervisor {
+    /// Catches signals; nothing starts yet.
+    pub(super) fn new(args: &RunArgs, site: Site) -> Result<Self, Failure> {
+        let (events, heard) = mpsc::channel();
+        let signals = Signals::new([SIGHUP, SIGINT, SIGTERM]);
+        let mut signals =
+            signals.map_err(|error| Failure::new(format!("catch signals: {error}")))?;
+        let to = events.clone();
+        let listener = thread::Builder::new().name("signals".to_owned()).spawn(move || {
+            for signal in signals.forever() {
+                let _ = to.send(Event::Signal(signal)); // the service ends where it fails
+            }
+        });
+        listener.map_err(|error| Failure::new(format!("start the thread `signals`: {error}")))?;
+        Ok(Self {
+            path: args.file.clone(),
+            format: args.log_format,
+            journal: Journal::start(args.log_format)?,
+            notify: Notify::from_environment(),
+            slots: site.jobs.into_iter().map(Slot::new).collect(),
+            events,
+            heard,
+            starts: 0,
+            is_stopping: false,
+            awaits_ready: Some("ready"),
+        })
+    }
+
+    /// Runs until every job is over.
+    pub(super) fn run(mut self) -> Result<ExitCode, Failure> {
+        let (jobs, pid) = (self.slots.len(), std::process::id());
+        let text = format!("{}: {}, process {pid}", self.path.display(), jobs_text(jobs));
+        self.tell(None, "starting", &text, vec![("jobs", jobs.into()), ("pid", pid.into())]);
+        loop {
+            self.start_what_is_due();
+            self.urge_what_is_late();
+            self.report_state();
+            if self.slots.iter().all(Slot::is_over) {
+                break;
+            }
+            let patience = self.patience();
+            match self.heard.recv_timeout(patience) {
+                Ok(event) => self.hear(event),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => unreachable!("it has a sender itself"),
+            }
+        }
+        let is_failed = |slot: &&Slot| matches!(slot.state, State::Over { has_failed: true });
+        let failed = self.slots.iter().filter(is_failed).count();
+        let text = match failed {
+            0 => "every job has ended well".to_owned(),
+            _ => format!("{failed} of {} failed", jobs_text(self.slots.len())),
+        };
+        self.tell(None, "stopped", &text, vec![("failed", failed.into())]);
+        self.journal.finish();
+        Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
+    }
+
+    fn tell(
+        &mut self,
+        job: Option<&str>,
+        name: &'static str,
+        text: &str,
+        fields: Vec<(&'static str, Value)>,
+    ) {
+        self.journal.tell(&Entry { job, name, text, fields });
+    }
+
+    fn hear(&mut self, event: Event) {
+        match event {
+            Event::Signal(SIGHUP) if !self.is_stopping => self.reload(),
+            Event::Signal(SIGHUP) => {}
+            Event::Signal(_) if self.is_stopping => {
+                self.slots.iter_mut().filter_map(Slot::child).for_each(|child| child.end());
+            }
+            Event::Signal(_) => self.stop(),
+            Event::Of { number, told } => {
+                let is_of = |slot: &mut Slot| slot.child().is_some_and(|c| c.number == number);
+                if let Some(index) = self.slots.iter_mut().position(is_of) {
+                    self.hear_of(index, told);
+                }
+            }
+        }
+    }
+
+    fn hear_of(&mut self, index: usize, told: Told) {
+        let name = self.slots[index].job.name.clone();
+        match told {
+            Told::Started => {
+                if let Some(child) = self.slots[index].child() {
+                    child.is_started = true;
+                }
+                self.tell(Some(&name), "running", "its threads run", vec![]);
+            }
+            Told::Output(line) => self.tell_output(&name, line),
+            Told::Message(line) => self.tell(Some(&name), "message", without_stamp(&line), vec![]),
+            Told::Ended(status) => self.ended(index, &status),
+        }
+    }
+
+    /// A line of a job's report, or of its statistics.
+    fn tell_output(&mut self, name: &str, line: String) {
+        if self.format == LogFormat::Text {
+            self.tell(Some(name), "output", &line, vec![]);
+            return;
+        }
+        match serde_json::from_str::<Value>(&line) {
+            Ok(object) if object.get("interval").is_some() => {
+                self.tell(Some(name), "stats", "", vec![("stats", object)]);
+            }
+            Ok(object) => self.tell(Some(name), "ledger", "", vec![("report", object)]),
+            Err(_) => self.tell(Some(name), "output", &line, vec![]),
+        }
+    }
+
+    /// Starts each job whose time has come and whose ports are there.
+    fn start_what_is_due(&mut self) {
+        let now = Instant::now();
+        for index in 0..self.slots.len() {
+            if matches!(self.slots[index].state, State::Resting { until } if until <= now) {
+                self.slots[index].state = State::Waiting { told: None };
+            }
+            let slot = &mut self.slots[index];
+            let State::Waiting { told } = &mut slot.state else { continue };
+            let waits = slot.job.policy.missing == Missing::Wait;
+            match slot.job.awaited(waits) {
+                None => self.start(index),
+                Some(what) if told.as_ref() == Some(&what) => {}
+                Some(what) => {
+                    *told = Some(what.clone());
+                    let name = slot.job.name.clone();
+                    let fields = vec![("for", what.as_str().into())];
+                    self.tell(Some(&name), "waiting", &format!("waits for {what}"), fields);
+                }
+            }
+        }
+    }
+
+    fn start(&mut self, index: usize) {
+        self.starts += 1;
+        let (number, format) = (self.starts, self.format);
+        let tell = |number, told| Event::Of { number, told };
+        let slot = &mut self.slots[index];
+        let name = slot.job.name.clone();
+        match Child::start(&slot.job, format, number, &self.events, tell) {
+            Ok(child) => {
+                let pid = child.pid;
+                let command = slot.job.command_text();
+                slot.state = State::Running(child);
+                let fields = vec![("pid", pid.into()), ("command", command.into())];
+                self.tell(Some(&name), "started", &format!("started, process {pid}"), fields);
+            }
+            Err(error) => {
+                self.tell(Some(&name), "message", &format!("cannot be started: {error}"), vec![]);
+                self.go_on(index, false, Duration::ZERO);
+            }
+        }
+    }
+
+    /// A process has ended: what comes next.
+    fn ended(&mut self, index: usize, status: &io::Result<ExitStatus>) {
+        let slot = &mut self.slots[index];
+        let name = slot.job.name.clone();
+        let ran = slot.child().map_or(Duration::ZERO, |child| child.begun.elapsed());
+        let is_success = status.as_ref().is_ok_and(ExitStatus::success);
+        let how = match status {
+            Ok(status) => status.to_string(),
+            Err(error) => error.to_string(),
+        };
+        let code = status.as_ref().ok().and_then(ExitStatus::code);
+        let seconds = ran.as_secs_f64();
+        let fields = vec![("code", code.into()), ("ran_s", seconds.into())];
+        self.tell(Some(&name), "ended", &format!("ended after {seconds:.1} s: {how}"), fields);
+        let slot = &mut self.slots[index];
+        if !matches!(slot.state, State::Ending { .. }) {
+            self.go_on(index, is_success, ran);
+            return;
+        }
+        match std::mem::replace(&mut slot.successor, Successor::Nobody) {
+            Successor::Nobody => slot.state = State::Over { has_failed: !is_success },
+            Successor::Job(job) => *slot = Slot::new(*job),
+            Successor::Removed => drop(self.slots.remove(index)),
+        }
+    }
+
+    /// What the policy says after the end of a job by itself.
+    fn go_on(&mut self, index: usize, is_success: bool, ran: Duration) {
+        let slot = &mut self.slots[index];
+        let name = slot.job.name.clone();
+        let next = slot.failures.next(&slot.job.policy, is_success, ran);
+        match next {
+            Next::After(delay) => {
+                slot.state = State::Resting { until: Instant::now() + delay };
+                let seconds = delay.as_secs_f64();
+                let fields = vec![("after_s", seconds.into())];
+                self.tell(Some(&name), "restarting", &format!("restarts in {seconds} s"), fields);
+            }
+            Next::Rest => slot.state = State::Over { has_failed: !is_success },
+            Next::GiveUp => {
+                slot.state = State::Over { has_failed: true };
+                let limit = slot.job.policy.limit;
+                let text = format!("given up after {limit} restarts in a row");
+                self.tell(Some(&name), "given_up", &text, vec![("restarts", limit.into())]);
+            }
+        }
+    }
+
+    /// Reads the file again, and changes what has changed.
+    fn reload(&mut self) {
+        self.notify.reloading();
+        let site = match Site::read(&self.path) {
+            Ok(site) => site,
+            Err(faults) => {
+                let path = self.path.display().to_string();
+                for fault in faults {
+                    self.tell(None, "fault", &format!("{path}:{fault}"), vec![]);
+                }
+                let text = "nothing has changed: the file has errors";
+                self.tell(None, "reload_failed", text, vec![]);
+                if self.awaits_ready.is_none() {
+                    self.notify.ready();
+                }
+                return;
+            }
+        };
+        self.awaits_ready = Some("reloaded");
+        let names: HashSet<&str> = site.jobs.iter().map(|job| job.name.as_str()).collect();
+        for index in (0..self.slots.len()).rev() {
+            if !names.contains(self.slots[index].job.name.as_str()) {
+                self.replace(index, Successor::Removed);
+            }
+        }
+        for job in site.jobs {
+            match self.slots.iter().position(|slot| slot.job.name == job.name) {
+                None => self.slots.push(Slot::new(job)),
+                Some(index) => self.change(index, job),
+            }
+        }
+    }
+
+    /// A job has this definition now.
+    fn change(&mut self, index: usize, job: Job) {
+        let slot = &mut self.slots[index];
+        let is_same = slot.target().is_some_and(|known| known.runs_as(&job));
+        match (&slot.state, is_same) {
+            (State::Ending { .. }, _) => slot.successor = Successor::Job(Box::new(job)),
+            // A policy is the service's: the process goes on.
+            (State::Running(_), true) | (State::Over { has_failed: false }, true) => {
+                slot.job = job;
+            }
+            (State::Running(_), false) => self.replace(index, Successor::Job(Box::new(job))),
+            // One that had failed gets another chance.
+            _ => *slot = Slot::new(job),
+        }
+    }
+
+    /// Ends a job's process for what comes after it.
+    fn replace(&mut self, index: usize, successor: Successor) {
+        let slot = &mut self.slots[index];
+        match slot.child() {
+            Some(_) => {
+                slot.successor = successor;
+                end(slot);
+            }
+            None => match successor {
+                Successor::Removed => drop(self.slots.remove(index)),
+                Successor::Job(job) => *slot = Slot::new(*job),
+                Successor::Nobody => slot.state = State::Over { has_failed: false },
+            },
+        }
+    }
+
+    /// Ends all jobs.
+    fn stop(&mut self) {
+        self.is_stopping = true;
+        self.awaits_ready = None;
+        self.notify.stopping();
+        self.tell(None, "stopping", "ends every job", vec![]);
+        for slot in &mut self.slots {
+            slot.successor = Successor::Nobody;
+            match &slot.state {
+                State::Over { .. } => {}
+                State::Running(_) | State::Ending { .. } => end(slot),
+                // It did not run.
+                _ => slot.state = State::Over { has_failed: false },
+            }
+        }
+    }
+
+    /// Asks once more, then not at all, whom nothing has ended.
+    fn urge_what_is_late(&mut self) {
+        let now = Instant::now();
+        let mut late = Vec::new();
+        for slot in &mut self.slots {
+            let State::Ending { child, due, was_urged } = &mut slot.state else { continue };
+            if now < *due {
+                continue;
+            }
+            match *was_urged {
+                false => child.end(),
+                true => child.kill(),
+            }
+            late.push((slot.job.name.clone(), *was_urged));
+            (*was_urged, *due) = (true, now + URGED);
+        }
+        for (name, was_urged) in late {
+            let text = match was_urged {
+                false => "does not end: is asked again",
+                true => "does not end: is killed",
+            };
+            self.tell(Some(&name), "late", text, vec![]);
+        }
+    }
+
+    /// Tells the service manager what has changed.
+    fn report_state(&mut self) {
+        if self.awaits_ready.is_some() && self.slots.iter().all(Slot::is_settled) {
+            self.notify.ready();
+            let word = self.awaits_ready.take().unwrap_or_default();
+            let text = status(&self.slots);
+            self.tell(None, word, &text, vec![]);
+        }
+        let text = status(&self.slots);
+        self.notify.status(&text);
+    }
+
+    /// How long nothing is due.
+    fn patience(&mut self) -> Duration {
+        let now = Instant::now();
+        let mut due = self.notify.live(now).unwrap_or(now + LONG);
+        for slot in &self.slots {
+            due = due.min(match &slot.state {
+                State::Waiting { .. } => now + LOOK,
+                State::Ending { due, .. } => *due,
+                State::Resting { until } => *until,
+                State::Running(_) | State::Over { .. } => now + LONG,
+            });
+        }
+        due.saturating_duration_since(now)
+    }
+}
+
+/// Asks a job's process to end.
+fn end(slot: &mut Slot) {
+    let due = Instant::now() + slot.job.policy.stop_timeout;
+    let over = State::Over { has_failed: false };
+    slot.state = match std::mem::replace(&mut slot.state, over) {
+        State::Running(child) => {
+            child.end();
+            State::Ending { child, due, was_urged: false }
+        }
+        other => other,
+    };
+}
+
+/// `3 jobs: 2 running, 1 waiting (tap: log tap)`
+fn status(slots: &[Slot]) -> String {
+    let mut parts = Vec::new();
+    for (word, is_so) in STATES {
+        let names: Vec<_> = slots.iter().filter(|slot| is_so(&slot.state)).collect();
+        if !names.is_empty() {
+            let all: Vec<&str> = names.iter().map(|slot| slot.job.name.as_str()).collect();
+            parts.push(format!("{} {word} ({})", names.len(), all.join(", ")));
+        }
+    }
+    format!("{}: {}", jobs_text(slots.len()), parts.join(", "))
+}
+
+/// A state's word.
+type Named = (&'static str, fn(&State) -> bool);
+
+const STATES: [Named; 6] = [
+    ("running", |state| matches!(state, State::Running(_))),
+    ("waiting", |state| matches!(state, State::Waiting { .. })),
+    ("restarting", |state| matches!(state, State::Resting { .. })),
+    ("ending", |state| matches!(state, State::Ending { .. })),
+    ("ended", |state| matches!(state, State::Over { has_failed: false })),
+    ("failed", |state| matches!(state, State::Over { has_failed: true })),
+];
+
+fn jobs_text(jobs: usize) -> String {
+    if jobs == 1 { "1 job".to_owned() } else { format!("{jobs} jobs") }
+}
+
+/// A job's message without what every one begins with: the log has its own.
+fn without_stamp(line: &str) -> &str {
+    let line = line.strip_prefix("burstline: ").unwrap_or(line);
+    match line.split_once(" UTC: ") {
+        Some((stamp, rest)) if stamp.len() == "2026-11-21 21:44:01.123".len() => rest,
+        _ => line,
+    }
+}

@@ -1,0 +1,119 @@
+//! A service of the program, and what it has logged.
+#![allow(dead_code)] // each test file uses a part
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Child, ExitStatus, Stdio};
+
+use burstline_testbed::signal;
+use serde_json::Value;
+
+use super::live::wait_until;
+use super::{Directory, command};
+
+/// A service whose log is JSON in a file. It is killed with the test.
+pub(crate) struct Service {
+    child: Child,
+    log: String,
+    pub(crate) site: String,
+}
+
+impl Service {
+    pub(crate) fn start(directory: &Directory, site: &str) -> Self {
+        Self::start_with(directory, site, &[])
+    }
+
+    pub(crate) fn start_with(
+        directory: &Directory,
+        site: &str,
+        variables: &[(&str, &str)],
+    ) -> Self {
+        let (path, log) = (directory.file("site.toml"), directory.file("log"));
+        fs::write(&path, site).unwrap();
+        let mut command = command(&["run", &path, "--log-format", "json"]);
+        command.env("BURSTLINE_RUN", &directory.0).envs(variables.iter().copied());
+        let errors = File::create(directory.file("errors")).unwrap();
+        command.stdout(File::create(&log).unwrap()).stderr(Stdio::from(errors));
+        Self { child: command.spawn().unwrap(), log, site: path }
+    }
+
+    pub(crate) fn events(&self) -> Vec<Value> {
+        events(&self.log)
+    }
+
+    /// Returns the first event that is as wanted, when it is there.
+    pub(crate) fn wait_for(&self, what: &str, is_it: impl Fn(&Value) -> bool) -> Value {
+        let mut found = None;
+        wait_until(&format!("{what}: {:?}", self.site), || {
+            found = self.events().into_iter().find(|event| is_it(event));
+            found.is_some()
+        });
+        found.unwrap()
+    }
+
+    /// Returns when there are this many events of a name.
+    pub(crate) fn wait_for_count(&self, name: &str, count: usize) {
+        let of_name = |event: &&Value| event["event"] == name;
+        wait_until(name, || self.events().iter().filter(of_name).count() >= count);
+    }
+
+    pub(crate) fn reload(&self, site: &str) {
+        fs::write(&self.site, site).unwrap();
+        self.signal("-HUP");
+    }
+
+    pub(crate) fn signal(&self, name: &str) {
+        signal(self.child.id(), name).unwrap();
+    }
+
+    /// The process that a job has now.
+    pub(crate) fn pid(&self, job: &str) -> u32 {
+        let started = |event: &Value| event["job"] == job && event["event"] == "started";
+        let events = self.events();
+        let event = events.iter().rev().find(|event| started(event)).unwrap();
+        event["pid"].as_u64().unwrap() as u32
+    }
+
+    pub(crate) fn end(mut self) -> (ExitStatus, Vec<Value>) {
+        let status = self.child.wait().unwrap();
+        (status, self.events())
+    }
+
+    pub(crate) fn stop(self) -> (ExitStatus, Vec<Value>) {
+        self.signal("-TERM");
+        self.end()
+    }
+
+    /// Ends the service alone, and reaps it.
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub(crate) fn events(log: &str) -> Vec<Value> {
+    let text = fs::read_to_string(log).unwrap_or_default();
+    // The last line may not be whole yet.
+    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+}
+
+/// The report of a job's last process.
+pub(crate) fn ledger<'e>(events: &'e [Value], job: &str) -> &'e Value {
+    let is_it = |event: &&&Value| event["job"] == job && event["event"] == "ledger";
+    let events: Vec<_> = events.iter().collect();
+    &events.iter().rev().find(is_it).unwrap_or_else(|| panic!("no ledger of {job}"))["report"]
+}
+
+/// Whether a process is there and has not ended.
+pub(crate) fn is_alive(pid: u32) -> bool {
+    let status = fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat"));
+    // The state stands behind the name's bracket: proc_pid_stat(5).
+    status.is_ok_and(|text| text.rsplit(") ").next().is_some_and(|rest| !rest.starts_with('Z')))
+}

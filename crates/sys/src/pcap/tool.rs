@@ -1,0 +1,93 @@
+//! The same by tcpdump, for a program that cannot load a library: one that is linked statically.
+//!
+//! Source: tcpdump(8), `-ddd`: the number of instructions, then `code jt jf k` in decimal.
+
+use std::process::{Command, Stdio};
+
+use super::{PcapError, RawInstruction};
+
+/// Link types as capture files number them, and tcpdump's names. Source: pcap-linktype(7).
+const NAMES: [(u16, &str); 7] = [
+    (0, "NULL"),
+    (1, "EN10MB"),
+    (101, "RAW"),
+    (113, "LINUX_SLL"),
+    (228, "IPV4"),
+    (229, "IPV6"),
+    (276, "LINUX_SLL2"),
+];
+
+/// Compiles an expression; `None` if tcpdump is not installed, or knows no such link type.
+pub(super) fn compile(
+    expression: &str,
+    link_type: u16,
+    snapshot_bytes: u32,
+    optimise: bool,
+) -> Option<Result<Vec<RawInstruction>, PcapError>> {
+    let (_, name) = NAMES.iter().find(|(number, _)| *number == link_type)?;
+    let mut tcpdump = Command::new("tcpdump");
+    tcpdump.args(["-y", name, "-s", &snapshot_bytes.to_string(), "-ddd"]);
+    tcpdump.args((!optimise).then_some("-O")).args(["--", expression]);
+    let output = tcpdump.stdin(Stdio::null()).output().ok()?;
+    let refused = |message: &str| {
+        let message = message.trim().trim_start_matches("tcpdump: ").to_owned();
+        Err(PcapError::Expression { text: expression.to_owned(), message })
+    };
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        let last = said.lines().rfind(|line| !line.starts_with("Warning"));
+        return Some(refused(last.unwrap_or("tcpdump does not understand it")));
+    }
+    let program = parse(&String::from_utf8_lossy(&output.stdout));
+    Some(program.map_or_else(|| refused("tcpdump printed no program"), Ok))
+}
+
+fn parse(text: &str) -> Option<Vec<RawInstruction>> {
+    let mut lines = text.lines();
+    let count: usize = lines.next()?.trim().parse().ok()?;
+    let instruction = |line: &str| {
+        let mut words = line.split_whitespace();
+        let code = words.next()?.parse().ok()?;
+        let (jt, jf) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+        Some(RawInstruction { code, jt, jf, k: words.next()?.parse().ok()? })
+    };
+    let program: Vec<_> = lines.map(instruction).collect::<Option<_>>()?;
+    (program.len() == count).then_some(program)
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+
+    /// Programs of both, in the form in which they are compared.
+    fn numbers(program: &[RawInstruction]) -> Vec<(u16, u8, u8, u32)> {
+        program.iter().map(|step| (step.code, step.jt, step.jf, step.k)).collect()
+    }
+
+    #[test]
+    fn tcpdump_compiles_what_libpcap_does() {
+        let has_both = super::super::version().is_ok() && compile("ip", 1, 100, true).is_some();
+        if !has_both {
+            burstline_skip::skip(burstline_skip::test_name(), "it takes libpcap and tcpdump");
+            return;
+        }
+        for (expression, link_type, optimise) in
+            [("udp port 53", 1, true), ("not tcp[13] & 2 != 0", 1, false), ("ip6", 101, true)]
+        {
+            let theirs = compile(expression, link_type, 262_144, optimise).unwrap().unwrap();
+            let ours = super::super::compile(expression, link_type, 262_144, optimise).unwrap();
+            assert_eq!(numbers(&theirs), numbers(&ours), "{expression}");
+        }
+        let wrong = compile("udp prot 53", 1, 100, true).unwrap().unwrap_err().to_string();
+        assert!(wrong.contains("udp prot 53") && wrong.contains("syntax error"), "{wrong}");
+        assert!(compile("ip", 9999, 100, true).is_none());
+    }
+
+    #[test]
+    fn what_is_no_program_is_refused() {
+        for text in ["", "x", "1\n", "1\n40 0 0", "2\n6 0 0 0\n", "1\n6 0 0 0 \n6 0 0 0\n"] {
+            assert!(parse(text).is_none(), "{text:?}");
+        }
+        assert_eq!(parse("1\n6 0 0 96\n").unwrap()[0].k, 96);
+    }
+}

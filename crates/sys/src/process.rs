@@ -1,0 +1,71 @@
+//! A child process by a descriptor, so that a signal never reaches another process of its number.
+//!
+//! Source: pidfd_open(2), Linux 5.3; pidfd_send_signal(2), Linux 5.1.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::process::Child;
+
+use rustix::process::{
+    Pid, PidfdFlags, Signal, getpid, kill_process, pidfd_open, pidfd_send_signal,
+};
+
+/// A process, also after it has ended.
+#[derive(Debug)]
+pub struct Process(OwnedFd);
+
+/// What a process is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// To end: SIGTERM.
+    End,
+    /// Nothing: it ends at once, SIGKILL.
+    Kill,
+}
+
+impl Process {
+    /// A child that nobody has waited for yet. Takes a descriptor.
+    ///
+    /// # Errors
+    /// No descriptor is free.
+    pub fn of(child: &Child) -> io::Result<Self> {
+        Ok(Self(pidfd_open(Pid::from_child(child), PidfdFlags::empty())?))
+    }
+
+    /// Sends it a signal.
+    ///
+    /// # Errors
+    /// It has ended and was waited for, or it is another user's by now.
+    pub fn ask(&self, request: Request) -> io::Result<()> {
+        let signal = match request {
+            Request::End => Signal::TERM,
+            Request::Kill => Signal::KILL,
+        };
+        Ok(pidfd_send_signal(&self.0, signal)?)
+    }
+}
+
+/// Sends this process SIGTERM, as anybody else would.
+pub fn ask_self_to_end() {
+    // It may signal itself: kill(2).
+    let _ = kill_process(getpid(), Signal::TERM);
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn a_signal_reaches_the_child_and_after_its_end_nobody() {
+        for (request, number) in [(Request::End, 15), (Request::Kill, 9)] {
+            let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
+            let process = Process::of(&child).unwrap();
+            process.ask(request).unwrap();
+            assert_eq!(child.wait().unwrap().signal(), Some(number));
+            assert!(process.ask(request).is_err());
+        }
+    }
+}
