@@ -14,15 +14,15 @@ use burstline_log::MAX_PACKET_BYTES;
 use burstline_port::{
     Address, Losses, OpenOptions, PortAccount, PortError, PortTable, Sink, open_set,
 };
-use burstline_sys::{clock, privileges};
+use burstline_sys::privileges;
 use burstline_wire::hash::HashKind;
 
 use crate::args::values::{Cores, Node};
 use crate::args::{CommonArgs, JobArgs, SourceArgs};
 use crate::failure::{Failure, complain};
-use crate::metrics::{self, Listener};
 use crate::outcome::{Demands, Outcome};
-use crate::view::{View, announce};
+use crate::serving::Server;
+use crate::view::{View, announce, live};
 use crate::words::{count_text, link_text, size_text};
 use crate::{signals, supervised};
 
@@ -224,18 +224,17 @@ pub(crate) fn watch(
     keeps_privileges: bool,
     work: impl FnOnce() -> Result<Report, EngineError> + Send,
 ) -> Result<Report, Failure> {
-    let listener = view.metrics().map(Listener::bind).transpose()?;
-    if let Some(address) = listener.as_ref().and_then(|listener| listener.address().ok()) {
-        view.announce(&format!("metrics at http://{address}/metrics"));
+    let mut server = Server::bind(view.places())?;
+    for words in server.iter().flat_map(Server::words) {
+        view.announce(&words);
     }
-    let (command, begun_s) = (view.command(), clock::realtime_ns() as f64 / 1e9);
+    let about = view.about();
     let is_over = AtomicBool::new(false);
-    thread::scope(|scope| {
+    let watched = thread::scope(|scope| {
         let _over = Over(&is_over);
-        if let Some(listener) = &listener {
-            let (progress, is_over) = (run.progress, &is_over);
-            let serve = move || metrics::serve(listener, command, begun_s, progress, is_over);
-            start(scope, "metrics", serve)?;
+        if let Some(server) = &mut server {
+            let (about, progress, is_over) = (&about, run.progress, &is_over);
+            start(scope, "serve", move || server.serve(about, progress, is_over))?;
         }
         // Room for one request beside the result: those that come faster than they are answered
         // are one.
@@ -253,7 +252,17 @@ pub(crate) fn watch(
         // giving up is refused, the job's own threads fail for the same reason and say so.
         let _ = keeps_privileges || privileges::give_up().is_ok();
         Ok(show(view, run, &receive)?)
-    })
+    });
+    // Those who look on hear how it ended when that is known.
+    match (server, &watched) {
+        (None, _) => {}
+        (Some(server), Ok(_)) => view.keep(server),
+        (Some(server), Err(failure)) => {
+            let failure: &Failure = failure;
+            server.end(live::End::Failed(failure.to_string()));
+        }
+    }
+    watched
 }
 
 /// Starts a thread beside this one.
@@ -313,7 +322,7 @@ fn show(view: &mut View, run: &Run<'_>, receive: &Receiver<Event>) -> Result<Rep
     }
 }
 
-/// Ends the thread that answers scrapers with the job.
+/// Ends the thread that serves with the job.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {
@@ -387,6 +396,7 @@ pub(crate) fn conclude(
     }
     let outcome = Outcome::of(report, demands);
     outcome.complain();
+    view.tell_end(report, &outcome);
     view.finish(report, &outcome)?;
     Ok(outcome.exit_code())
 }

@@ -1,9 +1,9 @@
 //! What `--metrics` answers: a running job's counters as OpenMetrics text.
 //!
 //! ```text
-//!   job's threads ──store──► Progress ◄──load── text(): families, one line a label set
-//!                                                 ▲
-//!                        Prometheus ──GET /metrics┘ by [`server`]
+//!   Progress ──► Live ──► text(): families, one line a label set
+//!                           ▲
+//!  Prometheus ──GET /metrics┘ by `serving`
 //! ```
 //!
 //! A job's threads do not know of it: they store the counters that `--stats` shows.
@@ -12,11 +12,9 @@
 //!
 //! Source of the format: OpenMetrics 1.0, <https://openmetrics.io>.
 
-mod server;
-
 use std::fmt;
 
-use burstline_engine::{Counts, Place, Progress, Snapshot};
+use burstline_engine::{Counts, Place};
 use burstline_port::Loss;
 use burstline_sys::usage;
 use prometheus_client::collector::Collector;
@@ -27,23 +25,16 @@ use prometheus_client::encoding::{
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
-pub(crate) use server::{Listener, serve};
+use crate::live::Live;
 
-/// What is known of a job at some moment.
+/// What is encoded: a job at some moment, which a registry wants to own.
 #[derive(Debug)]
-struct Moment {
-    command: &'static str,
-    /// Since 1970.
-    begun_s: f64,
-    places: Vec<Place>,
-    whole: Snapshot,
-}
+struct Moment(Live);
 
 /// The answer: all families, and the mark that ends them.
-fn text(command: &'static str, begun_s: f64, progress: &Progress) -> String {
-    let (places, whole) = (progress.places(), progress.snapshot());
+pub(crate) fn text(live: Live) -> String {
     let mut registry = Registry::with_prefix("burstline");
-    registry.register_collector(Box::new(Moment { command, begun_s, places, whole }));
+    registry.register_collector(Box::new(Moment(live)));
     let mut text = String::new();
     // It fails where writing to the string does: never.
     let _ = encode(&mut text, &registry);
@@ -98,17 +89,17 @@ impl Collector for Moment {
 impl Moment {
     fn build(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let help = "The program, and the verb that it runs";
-        let labels = [("version", env!("CARGO_PKG_VERSION")), ("verb", self.command)];
+        let labels = [("version", env!("CARGO_PKG_VERSION")), ("verb", self.0.about.command)];
         encoder.encode_descriptor("build", help, None, MetricType::Info)?.encode_info(&labels)?;
         let help = "When the job began, in seconds since 1970";
-        gauge(encoder, "start_time_seconds", help, self.begun_s)?;
+        gauge(encoder, "start_time_seconds", help, self.0.about.begun_s)?;
         let help = "Whether the job's threads run: 0 while ports are opened and memory is laid";
-        gauge(encoder, "started", help, f64::from(u8::from(self.whole.is_started)))
+        gauge(encoder, "started", help, f64::from(u8::from(self.0.whole.is_started)))
     }
 
     fn places(&self, encoder: &mut DescriptorEncoder<'_>, family: &Family) -> fmt::Result {
         let mut lines = counters(encoder, family.name, family.help)?;
-        for place in self.places.iter().filter(|place| place.is_source == family.of_sources) {
+        for place in self.0.places.iter().filter(|place| place.is_source == family.of_sources) {
             let number = place.number.to_string();
             let labels = [who(place), ("number", &number)];
             lines.encode_family(&labels)?.count(&(family.count)(&place.counts))?;
@@ -119,7 +110,7 @@ impl Moment {
     fn losses(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let help = "Packets not delivered, by cause; those of kind choice were not asked for";
         let mut lines = counters(encoder, "lost_packets", help)?;
-        for place in &self.places {
+        for place in &self.0.places {
             let number = place.number.to_string();
             for cause in Loss::ALL {
                 let labels = [
@@ -135,7 +126,7 @@ impl Moment {
     }
 
     fn log(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let whole = &self.whole;
+        let whole = &self.0.whole;
         gauge(encoder, "log_bytes", "Packet memory of the job's logs", whole.log_bytes as f64)?;
         counters(encoder, "log_segments", "Segments of logs begun")?.count(&whole.segments)?;
         if let Some(kept_ns) = whole.kept_ns {
@@ -152,9 +143,9 @@ impl Moment {
         let seconds = (used.user_ns + used.system_ns) as f64 / 1e9;
         counters(encoder, "cpu_seconds", "Processor time of all threads")?.count(&seconds)?;
         // A kernel that does not tell has no line.
-        let Ok(memory) = usage::resident() else { return Ok(()) };
+        let Some(bytes) = self.0.resident_bytes else { return Ok(()) };
         let help = "Memory of the program that is in RAM";
-        gauge(encoder, "resident_bytes", help, memory.total_bytes() as f64)
+        gauge(encoder, "resident_bytes", help, bytes as f64)
     }
 }
 
@@ -188,12 +179,17 @@ impl Count for MetricEncoder<'_> {
 
 #[cfg(test)]
 mod tests {
+    use burstline_engine::Progress;
+
     use super::*;
+    use crate::live::About;
 
     #[test]
     fn each_cause_of_each_place_has_a_line_and_names_are_escaped() {
         let progress = Progress::new(2).named(["a\"b\n".to_owned(), "lo".to_owned()]);
-        let text = text("count", 1.5, &progress);
+        let mut about = About::new("count", None);
+        about.begun_s = 1.5;
+        let text = text(Live::of(&about, &progress));
         assert!(text.ends_with("# EOF\n"), "{text}");
         let lost = text.lines().filter(|line| line.starts_with("burstline_lost_packets_total{"));
         assert_eq!(lost.count(), 3 * Loss::ALL.len());

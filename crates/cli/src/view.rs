@@ -10,6 +10,7 @@ mod inline;
 mod json;
 mod ledger;
 mod line;
+pub(crate) mod live;
 pub(crate) mod logs;
 mod merge;
 pub(crate) mod query;
@@ -20,8 +21,8 @@ pub(crate) mod switch;
 mod test;
 mod values;
 
+use std::cell::RefCell;
 use std::io::{self, IsTerminal, Write};
-use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use burstline_engine::{Bounced, Generated, Report, Snapshot, SwitchStatus, Verdict};
@@ -30,7 +31,9 @@ use burstline_port::Address;
 use crate::args::{JobArgs, NOTHING};
 use crate::failure::complain;
 use crate::foreign::{harmless, one_line};
+use crate::live::About;
 use crate::outcome::Outcome;
+use crate::serving::{Places, Server};
 use crate::words::time_text;
 use summary::Summary;
 
@@ -87,7 +90,10 @@ pub(crate) struct View {
     /// Where the packets go, for the report.
     sink: Option<String>,
     interval: Duration,
-    metrics: Option<SocketAddr>,
+    /// Where it is to be seen while it runs.
+    places: Places,
+    /// Who has shown it there, until it is known how it ended.
+    server: RefCell<Option<Server>>,
     begun: Instant,
     shown: Mark,
     /// Of what was asked for by a signal: its own series.
@@ -138,7 +144,7 @@ impl View {
             is_json: args.json,
             is_quiet: args.quiet,
             is_verbose: args.verbose,
-            metrics: args.metrics,
+            places: Places::of(args),
             ..Self::with(command, stream, style, interval)
         }
     }
@@ -165,7 +171,8 @@ impl View {
             is_verbose: false,
             sink: None,
             interval,
-            metrics: None,
+            places: Places::default(),
+            server: RefCell::default(),
             begun: now,
             shown: Mark::new(now),
             answered: Mark::new(now),
@@ -208,13 +215,28 @@ impl View {
         self
     }
 
-    /// Where scrapers are answered.
-    pub(crate) fn metrics(&self) -> Option<SocketAddr> {
-        self.metrics
+    /// Where it is to be seen while it runs.
+    pub(crate) fn places(&self) -> &Places {
+        &self.places
     }
 
-    pub(crate) fn command(&self) -> &'static str {
-        self.command
+    /// What others see of it while it runs.
+    pub(crate) fn about(&self) -> About {
+        About::new(self.command, self.sink.clone())
+    }
+
+    /// Keeps who has shown it, until it is known how it ended.
+    pub(crate) fn keep(&self, server: Server) {
+        *self.server.borrow_mut() = Some(server);
+    }
+
+    /// Tells all who look on how the job ended.
+    pub(crate) fn tell_end(&self, report: &Report, outcome: &Outcome) {
+        if let Some(server) = self.server.take() {
+            let is_success = outcome.is_success();
+            let report = json::report(self.command, report, outcome);
+            server.end(live::End::Report { is_success, report });
+        }
     }
 
     /// How often `show` is wanted.

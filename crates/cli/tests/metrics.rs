@@ -2,62 +2,26 @@
 
 mod support;
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use burstline_skip::{skip, test_name};
 use support::live::wait_until;
-use support::{Directory, command, last_object, run};
+use support::watched::Watched;
+use support::{Directory, run};
 
-/// A job that answers scrapers.
-struct Job {
-    child: Child,
-    address: String,
+fn start(words: &[&str]) -> Watched {
+    Watched::start("--metrics", words)
 }
 
-impl Job {
-    fn start(words: &[&str]) -> Self {
-        let more = ["--metrics", "127.0.0.1:0", "--json"];
-        let mut job = command(&[words, &more].concat());
-        let mut child = job.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut said = BufReader::new(child.stderr.take().unwrap());
-        let mut line = String::new();
-        while !line.contains("metrics at http://") {
-            line.clear();
-            assert!(said.read_line(&mut line).unwrap() > 0, "it has ended");
-        }
-        let address = line.split("http://").nth(1).unwrap().split('/').next().unwrap();
-        Self { child, address: address.to_owned() }
-    }
-
-    /// The answer to a request; its head and body.
-    fn ask(&self, request: &str) -> (String, String) {
-        let mut stream = TcpStream::connect(&self.address).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        stream.write_all(request.as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        (head.to_owned(), body.to_owned())
-    }
-
-    fn scrape(&self) -> String {
-        let (head, body) = self.ask("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
-        assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
-        assert!(head.contains("application/openmetrics-text; version=1.0.0"), "{head}");
-        assert!(body.ends_with("# EOF\n"), "{body}");
-        body
-    }
-
-    /// Ends it, and returns its report.
-    fn end(self) -> serde_json::Value {
-        burstline_testbed::signal(self.child.id(), "-INT").unwrap();
-        let output = self.child.wait_with_output().unwrap();
-        assert!(output.status.success());
-        last_object(&String::from_utf8_lossy(&output.stdout))
-    }
+fn scrape(job: &Watched) -> String {
+    let (head, body) = job.ask("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
+    assert!(head.contains("application/openmetrics-text; version=1.0.0"), "{head}");
+    assert!(body.ends_with("# EOF\n"), "{body}");
+    body
 }
 
 /// The value of a line.
@@ -70,17 +34,17 @@ const SOURCE: &str = "gen:?rate=20k&pace=yes&flows=4";
 
 #[test]
 fn a_scraper_gets_the_counters_of_the_ledger() {
-    let job = Job::start(&["capture", SOURCE, "-w", "/dev/null", "--filter", "udp port 9"]);
+    let job = start(&["capture", SOURCE, "-w", "/dev/null", "--filter", "udp port 9"]);
     let received = format!("burstline_received_packets_total{{source=\"{SOURCE}\",number=\"0\"}} ");
     let filtered = format!(
         "burstline_lost_packets_total{{source=\"{SOURCE}\",number=\"0\",cause=\"filtered\",\
          kind=\"choice\"}} "
     );
     let begun = Instant::now();
-    let mut text = job.scrape();
+    let mut text = scrape(&job);
     while value(&text, &filtered) < 1000 {
         assert!(begun.elapsed() < Duration::from_secs(30), "{text}");
-        text = job.scrape();
+        text = scrape(&job);
     }
     assert!(text.contains("\nburstline_started 1.0\n"), "{text}");
     assert!(text.contains("verb=\"capture\""), "{text}");
@@ -92,7 +56,7 @@ fn a_scraper_gets_the_counters_of_the_ledger() {
 
 #[test]
 fn rude_clients_hold_up_nobody() {
-    let job = Job::start(&["count", SOURCE]);
+    let job = start(&["count", SOURCE]);
     // Some say nothing, some stop in the middle, some never stop.
     let mut rude: Vec<TcpStream> = Vec::new();
     for number in 0..100 {
@@ -108,7 +72,7 @@ fn rude_clients_hold_up_nobody() {
         rude.push(stream);
     }
     let begun = Instant::now();
-    job.scrape();
+    scrape(&job);
     assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
     for (request, status) in [
         ("GET / HTTP/1.1\r\n\r\n", "404"),
@@ -193,7 +157,7 @@ impl Drop for Prometheus {
 #[test]
 fn prometheus_scrapes_it_and_takes_the_alert_rules() {
     let directory = Directory::new("prometheus");
-    let job = Job::start(&["count", SOURCE]);
+    let job = start(&["count", SOURCE]);
     let Some(prometheus) = Prometheus::start(&directory, &job.address) else {
         job.end();
         return skip(test_name(), "prometheus is not installed: scripts/setup metrics");
@@ -217,8 +181,8 @@ fn prometheus_scrapes_it_and_takes_the_alert_rules() {
 
 #[test]
 fn the_page_has_each_family() {
-    let job = Job::start(&["capture", SOURCE, "-w", "/dev/null"]);
-    let text = job.scrape();
+    let job = start(&["capture", SOURCE, "-w", "/dev/null"]);
+    let text = scrape(&job);
     job.end();
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
     let page = std::fs::read_to_string(page).unwrap();
@@ -234,8 +198,8 @@ fn the_page_has_each_family() {
 
 #[test]
 fn alert_rules_ask_for_counters_that_there_are() {
-    let job = Job::start(&["count", SOURCE]);
-    let text = job.scrape();
+    let job = start(&["count", SOURCE]);
+    let text = scrape(&job);
     job.end();
     let rules = std::fs::read_to_string(ALERTS).unwrap();
     let word = |character: char| character.is_ascii_alphanumeric() || character == '_';

@@ -169,6 +169,7 @@ pub fn balance(
     let job = Job::start(&job_options.threads, run);
     // Each has its own clock, so that a broken sink stops nobody else.
     let own: Vec<_> = sinks.iter().map(|_| job.beside(run)).collect();
+    run.progress.show_logs(&ends.logs, publication.as_ref().map(Publication::shown));
     run.progress.start((job_options.log.bytes * ends.logs.len()) as u64);
     let logs = ends.logs.clone();
     let mut done =

@@ -151,6 +151,7 @@ fn capture_by(
     let publication = Publication::of(options, &logs)?;
     let mut sink = open_sink()?;
     let job = Job::start(&options.threads, run);
+    run.progress.show_logs(&logs, publication.as_ref().map(Publication::shown));
     run.progress.start((options.log.bytes * receivers) as u64);
     let captured = way.run(&job, options, &mut sources, &mut *sink, lanes)?;
     let is_stopped = is_stopped(&job, &captured.took);

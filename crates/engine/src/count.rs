@@ -133,6 +133,10 @@ impl<W: FnMut(&Burst<'_>) + Send> Step for Worker<'_, W> {
         self.job.show_account(self.index, self.source.port.account())
     }
 
+    fn newest_ns(&self) -> u64 {
+        self.counted.span.last_ns
+    }
+
     fn stop_sources(&mut self) -> bool {
         if self.is_ended || !self.source.port.info().capabilities.can_drain {
             return false;

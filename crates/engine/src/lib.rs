@@ -107,7 +107,10 @@ pub use report::{
     StageReport, ThreadPlace, TimestampReport,
 };
 pub use runtime::logs::CaptureOptions;
-pub use runtime::{Counts, Inlet, Limits, Place, PollMode, Progress, Run, Snapshot, Threads};
+pub use runtime::{
+    AGE_BOUNDS, AgesNow, Counts, Inlet, Limits, LogNow, Place, PollMode, Progress, Run, Snapshot,
+    StageNow, Standing, Threads,
+};
 pub use switch::{
     Fabric, OpenedPort, OpenedTarget, PortStatus, SWITCH_KEYS, SwitchHandle, SwitchOrders,
     SwitchPort, SwitchStatus, Switched, switch,

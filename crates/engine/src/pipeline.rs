@@ -153,6 +153,7 @@ impl<'w> Pipeline<'w> {
         options.threads.rehearse("pipeline")?;
         let publication = Publication::of(&options, &logs.logs)?;
         let job = Job::start(&options.threads, run);
+        run.progress.show_logs(&logs.logs, publication.as_ref().map(Publication::shown));
         run.progress.start((options.log.bytes * logs.logs.len()) as u64);
         let crew = self.run_stages(&job, &mut logs, policy)?;
         let is_stopped = is_stopped(&job, &crew.front);

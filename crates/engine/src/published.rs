@@ -7,6 +7,7 @@
 //! after the writers have ended    a moment for the readers to come to the end; then it is over
 //! ```
 
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,7 @@ use burstline_log::Log;
 use burstline_port::PortTable;
 use burstline_share::{PublishConfig, Publisher, ReaderStatus, ShareError};
 
-use crate::CaptureOptions;
+use crate::{CaptureOptions, Progress};
 
 /// How long the readers have to say that they have come to the end. They can read on afterwards;
 /// only nobody hears of it.
@@ -53,7 +54,44 @@ pub struct PublishedReport {
 pub(crate) struct Publication {
     name: String,
     logs: Vec<Log>,
-    publisher: Publisher,
+    /// Owned here: who looks at it meanwhile finds it gone once this has ended.
+    publisher: Arc<Mutex<Option<Publisher>>>,
+}
+
+/// What others see of a publication while it lasts.
+#[derive(Debug)]
+pub(crate) struct Shown {
+    name: String,
+    logs: Vec<Log>,
+    publisher: Arc<Mutex<Option<Publisher>>>,
+}
+
+impl Shown {
+    /// Who reads it now; `None`: it has ended.
+    pub(crate) fn now(&self) -> Option<PublishedReport> {
+        let publisher = lock(&self.publisher);
+        Some(report(&self.name, &self.logs, publisher.as_ref()?, false))
+    }
+}
+
+fn lock(publisher: &Mutex<Option<Publisher>>) -> MutexGuard<'_, Option<Publisher>> {
+    publisher.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn report(name: &str, logs: &[Log], publisher: &Publisher, is_stopped: bool) -> PublishedReport {
+    let visits = publisher.visits();
+    PublishedReport {
+        name: name.to_owned(),
+        socket: publisher.socket_path().display().to_string(),
+        epoch: publisher.epoch(),
+        is_stopped,
+        packets: logs.iter().map(Log::published).collect(),
+        readers_total: visits.total,
+        readers_peak: visits.peak,
+        there: visits.there,
+        gone: visits.gone,
+        gone_omitted: visits.gone_omitted,
+    }
 }
 
 impl Publication {
@@ -74,7 +112,19 @@ impl Publication {
         table.watch(move |number, entry| {
             told.iter().for_each(|log| log.name_port(number, entry.link.0.into(), &entry.name));
         });
+        let publisher = Arc::new(Mutex::new(Some(publisher)));
         Ok(Self { name: config.name.clone(), logs: logs.to_vec(), publisher })
+    }
+
+    /// What others see of it.
+    pub(crate) fn shown(&self) -> Shown {
+        let (name, logs) = (self.name.clone(), self.logs.clone());
+        Shown { name, logs, publisher: Arc::clone(&self.publisher) }
+    }
+
+    /// Shows its logs and their readers while the job runs.
+    pub(crate) fn show(&self, progress: &Progress) {
+        progress.show_logs(&self.logs, Some(self.shown()));
     }
 
     /// Ends it, once the writers have ended.
@@ -83,22 +133,21 @@ impl Publication {
         while !self.all_have_read() && Instant::now() < until {
             thread::sleep(LOOK_EVERY);
         }
-        let visits = self.publisher.visits();
-        PublishedReport {
-            name: self.name,
-            socket: self.publisher.socket_path().display().to_string(),
-            epoch: self.publisher.epoch(),
-            is_stopped,
-            packets: self.logs.iter().map(Log::published).collect(),
-            readers_total: visits.total,
-            readers_peak: visits.peak,
-            there: visits.there,
-            gone: visits.gone,
-            gone_omitted: visits.gone_omitted,
-        }
+        let publisher = lock(&self.publisher);
+        let Some(publisher) = publisher.as_ref() else { unreachable!("only a drop takes it") };
+        report(&self.name, &self.logs, publisher, is_stopped)
     }
 
     fn all_have_read(&self) -> bool {
-        self.publisher.readers().iter().all(|reader| reader.lag_packets == 0)
+        let publisher = lock(&self.publisher);
+        publisher.iter().all(|one| one.readers().iter().all(|reader| reader.lag_packets == 0))
+    }
+}
+
+impl Drop for Publication {
+    /// The publisher ends on this thread, whoever looks at it.
+    fn drop(&mut self) {
+        let publisher = lock(&self.publisher).take();
+        drop(publisher);
     }
 }

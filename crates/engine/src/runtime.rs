@@ -48,7 +48,9 @@ mod waiting;
 pub(crate) use crew::{Crew, Done, Post, run, run_alone};
 pub(crate) use job::Job;
 pub(crate) use meter::{StageCost, Usage};
-pub use progress::{Counts, Place, Progress, Snapshot};
+pub use progress::{
+    AGE_BOUNDS, AgesNow, Counts, LogNow, Place, Progress, Snapshot, StageNow, Standing,
+};
 pub(crate) use round::Round;
 pub use run::{Limits, Run};
 pub use source::Inlet;

@@ -276,6 +276,8 @@ pub struct PortAccount {
     pub events: Vec<String>,
     /// Bytes of the queue in front of a live source, which the kernel or a card fills; 0 if none.
     pub ring_bytes: u64,
+    /// The file that a sink is writing.
+    pub file: Option<String>,
     /// What stops working because of this port, and the remedy: known when it is open, and to be
     /// said at once. A report has them among its notes.
     pub warnings: Vec<String>,

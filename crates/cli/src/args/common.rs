@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::ops::{Deref, DerefMut};
+use std::path::PathBuf;
 
 use burstline_engine::PollMode;
 use burstline_port::{Address, Filter};
@@ -88,6 +89,17 @@ pub(crate) struct JobArgs {
     /// all who can connect
     #[arg(long, value_name = "ADDRESS", value_parser = values::socket_address)]
     pub(crate) metrics: Option<SocketAddr>,
+
+    /// Show the job as a page at this address while it runs: 127.0.0.1:9180, or a port of
+    /// 127.0.0.1; IPv6 in brackets. Nothing can be changed there. Elsewhere than on loopback the
+    /// page takes a token, which the program says
+    #[arg(long, value_name = "ADDRESS", value_parser = values::socket_address)]
+    pub(crate) web: Option<SocketAddr>,
+
+    /// The page takes the token in FILE, one line of at least 16 letters and digits: ?token=...
+    #[arg(long, value_name = "FILE", requires = "web", hide_short_help = true)]
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub(crate) web_token: Option<PathBuf>,
 
     /// Exit with code 1 if any packet is lost. Packets that a filter rejects, or another choice of
     /// yours, are not counted as a loss. Losing packets and delivering none always fails

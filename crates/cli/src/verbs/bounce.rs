@@ -48,7 +48,9 @@ pub(crate) fn bounce(args: &BounceArgs) -> Result<ExitCode, Failure> {
         common.announce(&format!("forwarding from {} to {}{ways}", args.from, args.to));
     }
     placed.fit(crossings.len());
-    let progress = Progress::new(crossings.len());
+    let names = crossings.iter().map(|crossing| crossing.info().name.clone());
+    let progress = Progress::new(crossings.len()).named(names);
+    inline.iter().for_each(|inline| inline.show(&progress));
     let mut view = View::new("bounce", common, Stream::beside(slice::from_ref(&args.to)));
     let run = common.run(&stop, &progress);
     let mut done = None;

@@ -20,7 +20,7 @@ pub(crate) fn generate(args: &GenerateArgs) -> Result<ExitCode, Failure> {
     let address = args.recipe.address(common.packets, link_of(args))?;
     let ports = OpenOptions::default();
     let source = Inlet::open(&address, &ports).map_err(as_flag)?;
-    let progress = Progress::new(1);
+    let progress = Progress::new(1).named(job::names(slice::from_ref(&source)));
     let mut run = common.run(&stop, &progress);
     // The source's own: so the report says that it has ended.
     run.limits.packets = None;

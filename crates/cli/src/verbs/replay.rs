@@ -49,7 +49,7 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     };
     let source = open_replay(&args.files, how, &ports).map_err(burstline_engine::EngineError::from);
     let source = Inlet::of(source?);
-    let progress = Progress::new(1);
+    let progress = Progress::new(1).named(job::names(std::slice::from_ref(&source)));
     let run = common.run(&stop, &progress);
     let mut view = View::new("replay", common, Stream::beside(&sinks));
     let mut about = None;

@@ -89,7 +89,7 @@ fn run(args: &SwitchArgs) -> Result<ExitCode, Failure> {
     };
     let fabric = open(args, &ports, &read, &options)?;
     let (handle, orders) = SwitchHandle::new()?;
-    let progress = Progress::new(1);
+    let progress = Progress::new(1).named(["switch".to_owned()]);
     let mut view = View::new("switch", common, Stream::Stdout);
     let run = common.run(&stop, &progress);
     let mut done = None;

@@ -141,7 +141,7 @@ fn port(row: &PortReport) -> Value {
     })
 }
 
-fn published(published: &PublishedReport) -> Value {
+pub(super) fn published(published: &PublishedReport) -> Value {
     let there = published.there.iter().map(|reader| reader_json(reader, true));
     let gone = published.gone.iter().map(|reader| reader_json(reader, false));
     json!({

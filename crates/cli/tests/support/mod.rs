@@ -1,6 +1,7 @@
 //! What the tests of the program share: running it, their own directory, other programs.
 #![allow(dead_code)] // each test file uses a part
 
+pub(crate) mod browser;
 pub(crate) mod conversations;
 pub(crate) mod endless;
 pub(crate) mod live;
@@ -9,6 +10,7 @@ pub(crate) mod sharing;
 pub(crate) mod talk;
 pub(crate) mod verdicts;
 pub(crate) mod virtual_port;
+pub(crate) mod watched;
 
 use std::fs;
 use std::path::PathBuf;

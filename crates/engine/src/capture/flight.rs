@@ -83,6 +83,7 @@ pub fn capture_flight(
     options.threads.rehearse("capture")?;
     let publication = Publication::of(options, &logs)?;
     let job = Job::start(&options.threads, run);
+    run.progress.show_logs(&logs, publication.as_ref().map(Publication::shown));
     run.progress.start((options.log.bytes * receivers) as u64);
     let mut files = Files::new(&mut open_file);
     let origins = Origin::of_all(&sources);

@@ -134,6 +134,10 @@ impl Step for InPlace<'_> {
         self.lost + self.job.show_losses_behind(0, self.recorded.losses())
     }
 
+    fn newest_ns(&self) -> u64 {
+        self.recorded.span.last_ns
+    }
+
     /// There is nothing to do: has the sink write what it has.
     fn flush(&mut self) {
         self.recorded.flush(self.sink, &self.job.clock);

@@ -115,7 +115,8 @@ fn start<'scope, S: Step + 'scope>(
         let place = threads.settle(index, &stage_name);
         let place = place.and_then(|place| threads.drop_privileges().map(|()| place));
         let mut place = place.inspect_err(|_| job.clock.break_off());
-        let done = stage::run(job, step);
+        let number = place.as_ref().ok().map(|place| job.progress.begin_stage(place.clone()));
+        let done = stage::run(job, step, number);
         if let Ok(place) = &mut place {
             place.look();
         }

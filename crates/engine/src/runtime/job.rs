@@ -48,6 +48,7 @@ impl<'a> Job<'a> {
     /// Returns the losses without what nobody asked for. Cost: a lock or two.
     pub(crate) fn show_account(&self, index: usize, account: PortAccount) -> u64 {
         self.progress.tell_new(index, &account.events);
+        self.progress.set_standing(index, &account);
         self.show_losses(index, account.lost)
     }
 
@@ -65,9 +66,12 @@ impl<'a> Job<'a> {
         self.show_losses(self.progress.received.len() + number, losses)
     }
 
-    /// Says what has happened to sink number `number`. Cost: what its account costs.
+    /// Says what has happened to sink number `number`, and how it stands. Cost: what its account
+    /// costs.
     pub(crate) fn tell_of_sink(&self, number: usize, sink: &dyn Sink) {
-        self.progress.tell_new(self.progress.received.len() + number, &sink.account().events);
+        let (place, account) = (self.progress.received.len() + number, sink.account());
+        self.progress.tell_new(place, &account.events);
+        self.progress.set_standing(place, &account);
     }
 
     /// How a log ends whose sources met `errors`: whether another may follow it.

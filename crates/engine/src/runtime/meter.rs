@@ -63,8 +63,9 @@ impl StageMeter {
         }
     }
 
-    /// `sleeps`: how often the thread slept meanwhile.
-    pub(super) fn end(self, sleeps: Sleeps) -> StageCost {
+    /// What the thread has cost so far; `sleeps`: how often it slept meanwhile. Cost: a call of the
+    /// kernel's.
+    pub(super) fn so_far(&self, sleeps: Sleeps) -> StageCost {
         let cpu_ns = clock::thread_cpu_ns() - self.cpu_start_ns;
         // A preempted poll took longer than it cost.
         let (empty_ns, busy_ns) = (self.empty_ns.min(cpu_ns), self.busy_ns);

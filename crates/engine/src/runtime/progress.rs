@@ -3,15 +3,22 @@
 //! Each counter has one writer, which stores absolute values once a poll. They carry no memory
 //! and need not agree with each other to the packet: the ledger at the end does.
 
+mod standing;
+
 use std::collections::BTreeMap;
 use std::mem;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use burstline_port::Losses;
+use burstline_log::Log;
+use burstline_port::{Losses, PortAccount};
 
+use super::meter::StageCost;
 use super::tally::Tally;
+use crate::ThreadPlace;
+use crate::published::{PublishedReport, Shown};
+pub use standing::{AGE_BOUNDS, AgesNow, LogNow, StageNow, Standing};
 
 /// One thread's counts of one thing.
 #[derive(Debug, Default)]
@@ -68,6 +75,14 @@ pub struct Progress {
     /// Losses so far by place: one for each source, then one for each recorder. Changed some times
     /// a second, by each place's own thread.
     losses: Mutex<Vec<Losses>>,
+    /// How ports stand, by place as `losses`.
+    standings: Mutex<Vec<Standing>>,
+    /// Threads, in the order of their start.
+    stages: Mutex<Vec<StageNow>>,
+    /// The job's logs, from its start on.
+    logs: Mutex<Vec<Log>>,
+    /// Who may read them, while they are published.
+    shown: Mutex<Option<Shown>>,
     /// What has happened, to be said at once.
     news: Mutex<News>,
     /// Of the sources.
@@ -87,6 +102,8 @@ pub struct Place {
     pub counts: Counts,
     /// What was lost there, by cause.
     pub lost: Losses,
+    /// How its port stands.
+    pub standing: Standing,
 }
 
 /// What has happened and was not fetched yet.
@@ -150,6 +167,11 @@ pub struct Snapshot {
     pub lost: Losses,
 }
 
+/// What is behind a lock, whatever became of a thread that held it: each change is whole.
+fn lock<T>(behind: &Mutex<T>) -> MutexGuard<'_, T> {
+    behind.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 fn sum(counters: &[Counter]) -> Counts {
     let mut sum = Counts::default();
     for counts in counters.iter().map(Counter::load) {
@@ -178,6 +200,10 @@ impl Progress {
             is_writing: AtomicBool::new(false),
             is_started: AtomicBool::new(false),
             losses: Mutex::new(vec![Losses::default(); sources + workers]),
+            standings: Mutex::new(vec![Standing::default(); sources + workers]),
+            stages: Mutex::default(),
+            logs: Mutex::default(),
+            shown: Mutex::default(),
             news: Mutex::default(),
             names: (0..sources).map(|number| number.to_string()).collect(),
         }
@@ -193,10 +219,12 @@ impl Progress {
     /// Each source and then each worker as it is now. Cost: as for [`snapshot`](Self::snapshot),
     /// and a few small allocations.
     pub fn places(&self) -> Vec<Place> {
-        let losses = self.losses.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let losses = lock(&self.losses).clone();
+        let standings = lock(&self.standings).clone();
         let sources = self.received.len();
-        let counters = self.received.iter().chain(&self.recorded).zip(losses).enumerate();
-        let place = |(index, (counter, lost)): (usize, (&Counter, Losses))| {
+        let said = losses.into_iter().zip(standings);
+        let counters = self.received.iter().chain(&self.recorded).zip(said).enumerate();
+        let place = |(index, (counter, (lost, standing))): (usize, (&Counter, _))| {
             let name = self.names.get(index);
             let number = if name.is_some() { index } else { index - sources };
             Place {
@@ -205,6 +233,7 @@ impl Progress {
                 is_source: name.is_some(),
                 counts: counter.load(),
                 lost,
+                standing,
             }
         };
         counters.map(place).collect()
@@ -213,7 +242,7 @@ impl Progress {
     /// The counters now. Cost: a load each and an uncontended lock.
     pub fn snapshot(&self) -> Snapshot {
         let mut lost = Losses::default();
-        for place in self.losses.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        for place in lock(&self.losses).iter() {
             lost.merge(place);
         }
         Snapshot {
@@ -227,6 +256,21 @@ impl Progress {
             is_writing: self.is_writing.load(Relaxed),
             lost,
         }
+    }
+
+    /// The job's threads, in the order of their start. Cost: an uncontended lock, some allocations.
+    pub fn stages(&self) -> Vec<StageNow> {
+        lock(&self.stages).clone()
+    }
+
+    /// The job's logs. Cost: an uncontended lock each, which no packet waits for.
+    pub fn logs(&self) -> Vec<LogNow> {
+        lock(&self.logs).iter().map(LogNow::of).collect()
+    }
+
+    /// Under which name the logs can be read, and who does. Cost: as for [`logs`](Self::logs).
+    pub fn published(&self) -> Option<PublishedReport> {
+        lock(&self.shown).as_ref().and_then(Shown::now)
     }
 
     /// What has happened since the last call: interfaces that went down, files that were begun.
@@ -249,12 +293,48 @@ impl Progress {
     }
 
     fn news(&self) -> MutexGuard<'_, News> {
-        self.news.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.news)
     }
 
     pub(crate) fn start(&self, log_bytes: u64) {
         self.log_bytes.store(log_bytes, Relaxed); // see the module
         self.is_started.store(true, Relaxed);
+    }
+
+    /// Shows the logs that the job has, and who may read them.
+    pub(crate) fn show_logs(&self, logs: &[Log], shown: Option<Shown>) {
+        *lock(&self.logs) = logs.to_vec();
+        *lock(&self.shown) = shown;
+    }
+
+    /// A thread has taken its place. Returns its number.
+    pub(crate) fn begin_stage(&self, place: ThreadPlace) -> usize {
+        let mut stages = lock(&self.stages);
+        stages.push(StageNow::new(place));
+        stages.len() - 1
+    }
+
+    /// Shows what stage number `stage` has cost so far, and how old its newest packet is, if it
+    /// has just come. Cost: an uncontended lock.
+    pub(crate) fn set_stage(&self, stage: usize, cost: &StageCost, age_ns: Option<u64>) {
+        if let Some(known) = lock(&self.stages).get_mut(stage) {
+            known.cost(cost);
+            age_ns.into_iter().for_each(|age_ns| known.ages.see(age_ns));
+        }
+    }
+
+    /// Shows how the port in `place` stands.
+    pub(crate) fn set_standing(&self, place: usize, account: &PortAccount) {
+        if let Some(known) = lock(&self.standings).get_mut(place) {
+            *known = Standing::of(account);
+        }
+    }
+
+    /// Shows which file is written behind the sources.
+    pub(crate) fn set_file(&self, worker: usize, file: Option<String>) {
+        if let Some(known) = lock(&self.standings).get_mut(self.received.len() + worker) {
+            known.file = file;
+        }
     }
 
     pub(crate) fn set_flight(&self, kept_ns: u64, files: u64, is_writing: bool) {
@@ -272,7 +352,7 @@ impl Progress {
 
     /// Looks at the losses of each source so far. Cost: a lock.
     pub(crate) fn with_losses_by_source(&self, look: impl FnOnce(&[Losses])) {
-        let places = self.losses.lock().unwrap_or_else(PoisonError::into_inner);
+        let places = lock(&self.losses);
         look(&places[..self.received.len().min(places.len())]);
     }
 
@@ -284,7 +364,7 @@ impl Progress {
     }
 
     pub(crate) fn set_losses(&self, place: usize, losses: Losses) {
-        let mut places = self.losses.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut places = lock(&self.losses);
         if let Some(known) = places.get_mut(place) {
             *known = losses;
         }

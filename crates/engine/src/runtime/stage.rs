@@ -26,7 +26,7 @@ use super::clock::{Drain, Glances, JobClock};
 use super::crew::Done;
 use super::job::Job;
 use super::losses::{LOSSES_EVERY_NS, LossWatch};
-use super::meter::StageMeter;
+use super::meter::{StageCost, StageMeter};
 use super::waiting::Waiter;
 
 /// What a poll has come to.
@@ -80,6 +80,11 @@ pub(crate) trait Step: Send {
 
     /// Shows what is lost so far, and returns it without what nobody asked for: every 100 ms.
     fn show_losses(&mut self) -> u64;
+
+    /// The time of the newest packet that it has handed on, in ns since 1970; 0: not known.
+    fn newest_ns(&self) -> u64 {
+        0
+    }
 
     /// Has what was sent so far made visible: when nothing comes, every 100 ms at most.
     fn flush(&mut self) {}
@@ -145,8 +150,8 @@ impl Pause<'_> {
     }
 }
 
-/// Runs a stage on the calling thread, to its end.
-pub(super) fn run<S: Step>(job: &Job<'_>, mut step: S) -> Done<S::Outcome> {
+/// Runs a stage on the calling thread, to its end. `number`: where its cost is shown meanwhile.
+pub(super) fn run<S: Step>(job: &Job<'_>, mut step: S, number: Option<usize>) -> Done<S::Outcome> {
     let clock = &job.clock;
     let mut meter = StageMeter::start();
     let mut now_ns = clock::monotonic_ns();
@@ -169,6 +174,7 @@ pub(super) fn run<S: Step>(job: &Job<'_>, mut step: S) -> Done<S::Outcome> {
             }
             if losses.is_due(now_ns) {
                 losses.saw(step.show_losses(), now_ns);
+                show_cost(job, number, &meter.so_far(waiter.sleeps()), &step, was_busy);
             }
         }
         match polled.next {
@@ -195,8 +201,24 @@ pub(super) fn run<S: Step>(job: &Job<'_>, mut step: S) -> Done<S::Outcome> {
     step.show();
     let lost = step.show_losses();
     let lost_first_second = losses.first_second_or(lost);
-    let cost = meter.end(waiter.sleeps());
+    let cost = meter.so_far(waiter.sleeps());
+    show_cost(job, number, &cost, &step, false);
     Done { cost, lost_first_second, outcome: step.end() }
+}
+
+/// Shows what a stage has cost, and how old its newest packet is, if that has just come.
+fn show_cost<S: Step>(
+    job: &Job<'_>,
+    number: Option<usize>,
+    cost: &StageCost,
+    step: &S,
+    was_busy: bool,
+) {
+    let Some(number) = number else { return };
+    let newest_ns = step.newest_ns();
+    let age_ns =
+        (was_busy && newest_ns > 0).then(|| clock::realtime_ns().saturating_sub(newest_ns));
+    job.progress.set_stage(number, cost, age_ns);
 }
 
 /// Takes what sources have in hand that were stopped.

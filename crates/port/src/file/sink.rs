@@ -391,7 +391,9 @@ impl Port for FileSink {
             Body::Failed(_) => 0,
             _ => self.accepted - self.kept().0,
         };
-        PortAccount { in_flight, lost: self.lost.losses(), ..self.account.clone() }
+        let is_open = !matches!(self.body, Body::Unopened | Body::Closed | Body::Failed(_));
+        let file = is_open.then(|| self.files.path().display().to_string());
+        PortAccount { in_flight, file, lost: self.lost.losses(), ..self.account.clone() }
     }
 }
 

@@ -39,7 +39,7 @@ use burstline_share::PublishConfig;
 use burstline_wire::hash::HashKind;
 
 use crate::published::Publication;
-use crate::{EngineError, Report};
+use crate::{EngineError, Progress, Report};
 use checked::Checked;
 use lane::Lane;
 use report::Said;
@@ -82,6 +82,11 @@ pub struct Inline {
 type Told = Arc<Mutex<Said>>;
 
 impl Inline {
+    /// Shows its logs and their readers while the job runs.
+    pub fn show(&self, progress: &Progress) {
+        self.publication.show(progress);
+    }
+
     /// Ends the publication once the crossings have run: the readers are in the report.
     pub fn end(self, is_stopped: bool, report: &mut Report) -> InlineReport {
         let ending = if is_stopped { Ending::Stopped } else { Ending::Final };

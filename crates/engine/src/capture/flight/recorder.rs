@@ -220,6 +220,8 @@ impl Step for FlightRecorder<'_, '_> {
         let progress = self.job.progress;
         let kept_ns = past_of(self.logs).map_or(0, |past| past.kept_ns);
         progress.set_flight(kept_ns, self.files.len() as u64, self.until_ns.is_some());
+        let written = self.files.last().filter(|_| self.until_ns.is_some());
+        progress.set_file(0, written.map(|file| file.name.clone()));
         let mut losses = self.recorded.losses();
         let missed = self.missed().into_iter().sum();
         if missed > 0 {

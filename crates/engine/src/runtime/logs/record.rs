@@ -188,6 +188,10 @@ impl<'p, S: DerefMut<Target = dyn Sink + 'p> + Send> Step for Recorder<'_, S> {
         self.job.show_losses_behind(self.number, losses)
     }
 
+    fn newest_ns(&self) -> u64 {
+        self.recorded.span.last_ns
+    }
+
     fn flush(&mut self) {
         self.recorded.flush(&mut *self.sink, &self.job.clock);
     }

@@ -1,0 +1,113 @@
+//! A running job at some moment: the one source of what `--metrics`, `--web` and `top` show.
+//!
+//! ```text
+//!   job's threads ──store──► Progress ◄──load── Live::of ──► metrics::text    OpenMetrics
+//!                                                        ──► view::live       JSON: page, top
+//! ```
+//!
+//! The job's threads do not know of it. A look takes some locks that no packet waits for.
+
+use burstline_engine::{Counts, LogNow, Place, Progress, PublishedReport, Snapshot, StageNow};
+use burstline_sys::clock;
+use burstline_sys::usage::{self, CpuUsage};
+use burstline_wire::ethernet::{FCS_BYTES, GAP_BYTES};
+
+/// What does not change while a job runs.
+#[derive(Clone, Debug)]
+pub(crate) struct About {
+    pub(crate) command: &'static str,
+    /// Where the packets go, if it is one sink.
+    pub(crate) sink: Option<String>,
+    /// When it began, in seconds since 1970.
+    pub(crate) begun_s: f64,
+    /// What the program had used by then.
+    used: CpuUsage,
+}
+
+impl About {
+    /// A job that begins now.
+    pub(crate) fn new(command: &'static str, sink: Option<String>) -> Self {
+        Self { command, sink, begun_s: now_s(), used: usage::process() }
+    }
+
+    /// How long it has run, in seconds.
+    pub(crate) fn elapsed_s(&self) -> f64 {
+        (now_s() - self.begun_s).max(0.0)
+    }
+}
+
+/// What is known of a job at some moment.
+#[derive(Debug)]
+pub(crate) struct Live {
+    pub(crate) about: About,
+    /// Since 1970.
+    pub(crate) now_s: f64,
+    pub(crate) places: Vec<Place>,
+    pub(crate) whole: Snapshot,
+    pub(crate) stages: Vec<StageNow>,
+    pub(crate) logs: Vec<LogNow>,
+    pub(crate) published: Option<PublishedReport>,
+    /// What the program has used since the job began.
+    pub(crate) cpu: CpuUsage,
+    /// Memory of the program that is in RAM; `None`: the kernel does not tell.
+    pub(crate) resident_bytes: Option<u64>,
+}
+
+impl Live {
+    /// Looks at a job.
+    pub(crate) fn of(about: &About, progress: &Progress) -> Self {
+        Self {
+            about: about.clone(),
+            now_s: now_s(),
+            places: progress.places(),
+            whole: progress.snapshot(),
+            stages: progress.stages(),
+            logs: progress.logs(),
+            published: progress.published(),
+            cpu: usage::process().since(&about.used),
+            resident_bytes: usage::resident().ok().map(|memory| memory.total_bytes()),
+        }
+    }
+
+    /// How long it has run, in seconds.
+    pub(crate) fn elapsed_s(&self) -> f64 {
+        (self.now_s - self.about.begun_s).max(0.0)
+    }
+
+    /// The job's sources, or what reads behind them.
+    pub(crate) fn places(&self, of_sources: bool) -> impl Iterator<Item = &Place> {
+        let has_workers = has_workers(&self.whole);
+        let is_meant =
+            move |place: &&Place| place.is_source == of_sources && (place.is_source || has_workers);
+        self.places.iter().filter(is_meant)
+    }
+
+    /// Percent of a core for each Gbit/s of line rate so far; 0 where there was no traffic.
+    pub(crate) fn rho(&self) -> f64 {
+        let counts = delivered(&self.whole);
+        let gaps = counts.packets * u64::from(FCS_BYTES + GAP_BYTES);
+        let gigabits = (counts.wire_bytes + gaps) as f64 * 8.0 / 1e9;
+        let seconds = (self.cpu.user_ns + self.cpu.system_ns) as f64 / 1e9;
+        if gigabits > 0.0 { seconds * 100.0 / gigabits } else { 0.0 }
+    }
+}
+
+fn now_s() -> f64 {
+    clock::realtime_ns() as f64 / 1e9
+}
+
+/// Whether something reads what the sources bring: a recorder, or workers.
+fn has_workers(whole: &Snapshot) -> bool {
+    whole.log_bytes > 0 || whole.recorded.packets > 0
+}
+
+/// What has arrived where the job takes it.
+pub(crate) fn delivered(whole: &Snapshot) -> Counts {
+    if has_workers(whole) { whole.recorded } else { whole.received }
+}
+
+/// How full the job's logs are, in `[0, 100]` percent.
+pub(crate) fn log_percent(whole: &Snapshot) -> f64 {
+    let waiting = whole.received.bytes.saturating_sub(whole.recorded.bytes);
+    (waiting as f64 * 100.0 / whole.log_bytes.max(1) as f64).min(100.0)
+}

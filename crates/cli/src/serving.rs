@@ -1,0 +1,371 @@
+//! The smallest server of HTTP that a scraper and a page need: one thread beside the job.
+//!
+//! ```text
+//!   --metrics ADDRESS ─► door ─┐               ┌─► /metrics          OpenMetrics
+//!   --web ADDRESS ─────► door ─┴► connections ─┼─► / and /events     the page, and its figures
+//!                                   one thread └─► /status           the same once, for `top`
+//!                                       │
+//!                                       └── Live::of(Progress): a look, when somebody asks
+//! ```
+//!
+//! The thread sleeps until any of its connections can go on, or a second has passed. It drops a
+//! client that is slow, says nothing or never stops when its time is up; while [`MOST_CLIENTS`]
+//! ask, further ones wait in the kernel's queue. Pages stay: there are [`MOST_PAGES`] at most.
+//!
+//! Who owns what when: a [`Server`] is bound by the thread that shows the job, before it gives up
+//! its rights; lent to the serving thread while the job runs; and then given how the job ended,
+//! which it tells all pages before it closes.
+//!
+//! Invariants:
+//! - V1: the job's threads do not know of it: no client makes them wait.
+//! - V2: memory and descriptors are bounded: by the two limits, and an event for each page.
+//! - V3: nothing that is sent here changes anything in the job.
+
+mod client;
+mod request;
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, Read};
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use burstline_engine::Progress;
+use burstline_sys::privileges;
+use burstline_sys::readiness::{Wish, wait_each_for};
+use burstline_sys::temporary::random_name;
+use serde_json::{Value, json};
+
+use crate::args::JobArgs;
+use crate::failure::Failure;
+use crate::live::{About, Live, delivered};
+use crate::{metrics, view};
+use client::{Client, Step};
+use request::{Figures, Reply};
+
+/// Connections that ask at a time.
+const MOST_CLIENTS: usize = 64;
+
+/// Pages that are open at a time.
+const MOST_PAGES: usize = 100;
+
+/// Between two looks whether the job has ended.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Between two events.
+const EVENT: Duration = Duration::from_secs(1);
+
+/// How long pages have to take the last event.
+const LAST_WORD: Duration = Duration::from_millis(500);
+
+/// Points of the past that a new page gets.
+const MOST_POINTS: usize = 180;
+
+/// The fewest characters of a token.
+const TOKEN_LEAST: usize = 16;
+
+/// Where a job is to be seen, as its flags say.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Places {
+    metrics: Option<SocketAddr>,
+    web: Option<SocketAddr>,
+    token_file: Option<PathBuf>,
+    is_quiet: bool,
+}
+
+impl Places {
+    pub(crate) fn of(args: &JobArgs) -> Self {
+        Self {
+            metrics: args.metrics,
+            web: args.web,
+            token_file: args.web_token.clone(),
+            is_quiet: args.quiet,
+        }
+    }
+
+    /// What the page at `web` takes: what is in the file, or where others can connect, one that is
+    /// made up.
+    fn token(&self, web: SocketAddr) -> Result<Option<String>, Failure> {
+        if let Some(file) = &self.token_file {
+            return read_token(file).map(Some);
+        }
+        if web.ip().is_loopback() {
+            return Ok(None);
+        }
+        if self.is_quiet {
+            return Err(Failure::usage(format!(
+                "--web {web}: --quiet would not say the token: give one, --web-token FILE"
+            )));
+        }
+        let failed = |error| Failure::new(format!("--web {web}: make a token: {error}"));
+        random_token().map(Some).map_err(failed)
+    }
+}
+
+fn read_token(path: &Path) -> Result<String, Failure> {
+    let shown = path.display();
+    let text = std::fs::read_to_string(path);
+    let text = text.map_err(|error| Failure::new(format!("--web-token {shown}: {error}")))?;
+    let token = text.trim();
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    match token.len() >= TOKEN_LEAST && token.bytes().all(is_plain) {
+        true => Ok(token.to_owned()),
+        false => Err(Failure::usage(format!(
+            "--web-token {shown}: expected one line of at least {TOKEN_LEAST} letters, digits or \
+             -._~, found {} bytes",
+            token.len()
+        ))),
+    }
+}
+
+fn random_token() -> io::Result<String> {
+    let mut bytes = [0; 16];
+    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// A socket that listens, and what is to be had there.
+#[derive(Debug)]
+struct Door {
+    listener: TcpListener,
+    has_metrics: bool,
+    has_page: bool,
+    token: Option<String>,
+}
+
+impl Door {
+    /// Listens at an address. Done before rights are given up: a low port takes one.
+    fn bind(flag: &str, address: SocketAddr) -> Result<Self, Failure> {
+        let bound = TcpListener::bind(address).and_then(|listener| {
+            listener.set_nonblocking(true)?;
+            Ok(listener)
+        });
+        let listener = bound.map_err(|error| {
+            Failure::new(format!("{flag} {address}: {error}; name another port, or stop its user"))
+        })?;
+        Ok(Self { listener, has_metrics: false, has_page: false, token: None })
+    }
+
+    /// What there is here, for who asks for something else.
+    fn paths(&self) -> &'static str {
+        match (self.has_metrics, self.has_page) {
+            (true, true) => "only /, /metrics, /events and /status are here\n",
+            (false, true) => "only /, /events and /status are here\n",
+            _ => "only /metrics and /status are here\n",
+        }
+    }
+
+    /// What to say of it.
+    fn words(&self) -> io::Result<Vec<String>> {
+        let address = self.listener.local_addr()?;
+        let token = self.token.as_ref().map_or(String::new(), |token| format!("?token={token}"));
+        let metrics = self.has_metrics.then(|| format!("metrics at http://{address}/metrics"));
+        let page = self.has_page.then(|| format!("page at http://{address}/{token}"));
+        Ok(metrics.into_iter().chain(page).collect())
+    }
+}
+
+/// A point of a job's past.
+#[derive(Clone, Copy, Debug)]
+struct Point {
+    elapsed_s: f64,
+    packets: u64,
+    wire_bytes: u64,
+    missing: u64,
+}
+
+/// Doors, connections, and the job's past.
+#[derive(Debug, Default)]
+pub(crate) struct Server {
+    doors: Vec<Door>,
+    clients: Vec<Client>,
+    points: VecDeque<Point>,
+    /// The job as it was when its threads had ended.
+    last: Value,
+}
+
+/// A job that can be looked at.
+struct Sight<'a> {
+    about: &'a About,
+    progress: &'a Progress,
+}
+
+impl Sight<'_> {
+    fn look(&self) -> Live {
+        Live::of(self.about, self.progress)
+    }
+}
+
+impl Figures for Sight<'_> {
+    fn metrics(&self) -> String {
+        metrics::text(self.look())
+    }
+
+    fn status(&self) -> String {
+        format!("{}\n", view::live::running(&self.look()))
+    }
+
+    fn nonce(&self) -> String {
+        random_name("") + &random_name("")
+    }
+}
+
+impl Server {
+    /// Listens at the places, if there are any.
+    pub(crate) fn bind(places: &Places) -> Result<Option<Self>, Failure> {
+        let mut doors = Vec::new();
+        if let Some(address) = places.metrics {
+            doors.push(Door { has_metrics: true, ..Door::bind("--metrics", address)? });
+        }
+        if let Some(address) = places.web {
+            let token = places.token(address)?;
+            // One address can be both.
+            if places.metrics != places.web {
+                doors.push(Door::bind("--web", address)?);
+            }
+            if let Some(door) = doors.last_mut() {
+                (door.has_page, door.token) = (true, token);
+            }
+        }
+        let server = Self { doors, ..Self::default() };
+        Ok((!server.doors.is_empty()).then_some(server))
+    }
+
+    /// What to say of where it listens.
+    pub(crate) fn words(&self) -> Vec<String> {
+        self.doors.iter().filter_map(|door| door.words().ok()).flatten().collect()
+    }
+
+    /// Answers until `is_over`.
+    pub(crate) fn serve(&mut self, about: &About, progress: &Progress, is_over: &AtomicBool) {
+        // Where that is refused, the job's own threads say so.
+        let _ = privileges::give_up();
+        let sight = Sight { about, progress };
+        let mut due = Instant::now();
+        // A wish, carries no memory.
+        while !is_over.load(Relaxed) {
+            let now = Instant::now();
+            if now >= due {
+                due = now + EVENT;
+                self.tick(&sight, now);
+            }
+            let patience = due.saturating_duration_since(now).min(LOOK);
+            self.turn(patience, &sight);
+        }
+        self.last = view::live::running(&sight.look());
+    }
+
+    /// Tells all pages how the job ended, with its report if there is one, and closes.
+    pub(crate) fn end(mut self, outcome: view::live::End) {
+        let last = outcome.added_to(std::mem::take(&mut self.last));
+        let event: Arc<[u8]> = event("end", &last).into_bytes().into();
+        let until = Instant::now() + LAST_WORD;
+        self.clients.retain(Client::is_watching);
+        while !self.clients.is_empty() && Instant::now() < until {
+            self.clients.retain_mut(|client| client.take_leave(&event));
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Waits for what can go on, and has it go on.
+    fn turn(&mut self, patience: Duration, sight: &Sight<'_>) {
+        let asking = self.clients.iter().filter(|client| !client.is_watching()).count();
+        let mut wanted: Vec<_> =
+            self.clients.iter().map(|client| (client.stream.as_fd(), client.wish())).collect();
+        let doors = if asking < MOST_CLIENTS { &self.doors[..] } else { &[] };
+        wanted.extend(doors.iter().map(|door| (door.listener.as_fd(), Wish::Read)));
+        let Ok(ready) = wait_each_for(&wanted, patience.as_nanos() as u64) else {
+            std::thread::sleep(LOOK);
+            return;
+        };
+        let now = Instant::now();
+        let (of_clients, of_doors) = ready.split_at(self.clients.len());
+        let step = |(client, &is_ready): (&mut Client, &bool)| match is_ready {
+            true => client.step(),
+            false => Step::On,
+        };
+        let steps: Vec<Step> = self.clients.iter_mut().zip(of_clients).map(step).collect();
+        for (number, step) in steps.iter().enumerate() {
+            if let Step::Asked { request, is_whole } = step {
+                let request = is_whole.then_some(&request[..]);
+                self.reply(number, request, sight, now);
+            }
+        }
+        let mut steps = steps.iter();
+        self.clients.retain(|client| steps.next() != Some(&Step::Over) && !client.is_late(now));
+        for (number, _) in of_doors.iter().enumerate().filter(|(_, is_ready)| **is_ready) {
+            if let Ok((stream, _)) = self.doors[number].listener.accept() {
+                // One that is gone already is not kept.
+                self.clients.extend(Client::new(stream, number, now));
+            }
+        }
+    }
+
+    /// Answers client number `number`, whose request is too long if there is none.
+    fn reply(&mut self, number: usize, request: Option<&[u8]>, sight: &Sight<'_>, now: Instant) {
+        let door = &self.doors[self.clients[number].door];
+        let reply = request.map(|request| request::answer(request, door, sight));
+        let pages = self.clients.iter().filter(|client| client.is_watching()).count();
+        let first = || {
+            let state = event("state", &view::live::running(&sight.look()));
+            request::events_head() + &event("past", &self.past()) + &state
+        };
+        let answer = match reply {
+            None => request::too_long(),
+            Some(Reply::Whole(answer)) => answer,
+            Some(Reply::Events) if pages >= MOST_PAGES => request::too_many(MOST_PAGES),
+            Some(Reply::Events) => {
+                let first = first();
+                return self.clients[number].watch(first, now);
+            }
+        };
+        self.clients[number].answer(answer);
+    }
+
+    /// A second has passed: notes a point, and sends pages the job as it is.
+    fn tick(&mut self, sight: &Sight<'_>, now: Instant) {
+        let has_page = self.doors.iter().any(|door| door.has_page);
+        if !has_page {
+            return;
+        }
+        let whole = sight.progress.snapshot();
+        let counts = delivered(&whole);
+        if self.points.len() == MOST_POINTS {
+            self.points.pop_front();
+        }
+        self.points.push_back(Point {
+            elapsed_s: sight.about.elapsed_s(),
+            packets: counts.packets,
+            wire_bytes: counts.wire_bytes,
+            missing: whole.lost.missing(),
+        });
+        if self.clients.iter().any(Client::is_watching) {
+            let event: Arc<[u8]> =
+                event("state", &view::live::running(&sight.look())).into_bytes().into();
+            for client in &mut self.clients {
+                client.tell(&event, now);
+            }
+        }
+    }
+
+    /// What was noted, as columns.
+    fn past(&self) -> Value {
+        let points = &self.points;
+        json!({
+            "elapsed_s": points.iter().map(|point| point.elapsed_s).collect::<Vec<_>>(),
+            "delivered": points.iter().map(|point| point.packets).collect::<Vec<_>>(),
+            "wire_bytes": points.iter().map(|point| point.wire_bytes).collect::<Vec<_>>(),
+            "missing": points.iter().map(|point| point.missing).collect::<Vec<_>>(),
+        })
+    }
+}
+
+/// An event: JSON has no line feed.
+fn event(name: &str, data: &Value) -> String {
+    format!("event: {name}\ndata: {data}\n\n")
+}

@@ -1,0 +1,156 @@
+//! A connection: a request that comes, an answer that goes, or events for as long as it lasts.
+//!
+//! A stream of events has at most one event under way. While that is not gone, further ones are
+//! left out: a slow page gets the newest state, later. The last event waits for its turn.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use burstline_sys::readiness::Wish;
+
+/// The longest request, in bytes.
+const REQUEST_BYTES: usize = 8 << 10;
+
+/// How long a connection may take for request and answer.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// How long a page may take for an event.
+const EVENT_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Where a connection is.
+#[derive(Debug)]
+enum State {
+    /// The request is coming.
+    Asking(Vec<u8>),
+    /// An answer is going; then it is closed.
+    Answering(Arc<[u8]>, usize),
+    /// Events go: the one under way, if there is one.
+    Watching(Option<(Arc<[u8]>, usize)>),
+}
+
+/// What came of a step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// It goes on.
+    On,
+    /// The request is whole, or longer than one may be.
+    Asked { request: Vec<u8>, is_whole: bool },
+    /// It is done with, or has gone.
+    Over,
+}
+
+/// A connection.
+#[derive(Debug)]
+pub(super) struct Client {
+    pub(super) stream: TcpStream,
+    /// The listener by which it came.
+    pub(super) door: usize,
+    state: State,
+    deadline: Instant,
+    /// Whether it has the last event, or that is under way.
+    has_last: bool,
+}
+
+impl Client {
+    pub(super) fn new(stream: TcpStream, door: usize, now: Instant) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        let (state, deadline) = (State::Asking(Vec::new()), now + PATIENCE);
+        Ok(Self { stream, door, state, deadline, has_last: false })
+    }
+
+    /// What it waits for.
+    pub(super) fn wish(&self) -> Wish {
+        match self.state {
+            State::Asking(_) | State::Watching(None) => Wish::Read,
+            State::Answering(..) | State::Watching(Some(_)) => Wish::Write,
+        }
+    }
+
+    pub(super) fn is_watching(&self) -> bool {
+        matches!(self.state, State::Watching(_))
+    }
+
+    /// Whether something is still to be sent to it.
+    pub(super) fn is_sending(&self) -> bool {
+        matches!(self.state, State::Answering(..) | State::Watching(Some(_)))
+    }
+
+    /// Whether its time is up.
+    pub(super) fn is_late(&self, now: Instant) -> bool {
+        now >= self.deadline && !matches!(self.state, State::Watching(None))
+    }
+
+    /// Answers it.
+    pub(super) fn answer(&mut self, answer: String) {
+        self.state = State::Answering(answer.into_bytes().into(), 0);
+    }
+
+    /// Sends events from now on; `first` begins them.
+    pub(super) fn watch(&mut self, first: String, now: Instant) {
+        self.state = State::Watching(Some((first.into_bytes().into(), 0)));
+        self.deadline = now + EVENT_PATIENCE;
+    }
+
+    /// Sends an event, unless another is under way. Returns whether it did.
+    pub(super) fn tell(&mut self, event: &Arc<[u8]>, now: Instant) -> bool {
+        let is_free = matches!(self.state, State::Watching(None));
+        if is_free {
+            self.state = State::Watching(Some((Arc::clone(event), 0)));
+            self.deadline = now + EVENT_PATIENCE;
+        }
+        is_free
+    }
+
+    /// Has it take the last event. Returns whether it is still to take some of that.
+    pub(super) fn take_leave(&mut self, last: &Arc<[u8]>) -> bool {
+        self.has_last = self.has_last || self.tell(last, self.deadline);
+        let is_gone = self.is_sending() && self.step() == Step::Over;
+        !is_gone && (self.is_sending() || !self.has_last)
+    }
+
+    /// Does what can be done now.
+    pub(super) fn step(&mut self) -> Step {
+        let stepped = match &mut self.state {
+            State::Asking(request) => ask(&mut self.stream, request),
+            State::Answering(bytes, sent) => {
+                send(&mut self.stream, bytes, sent).map(|is_gone| match is_gone {
+                    true => Step::Over,
+                    false => Step::On,
+                })
+            }
+            State::Watching(Some((bytes, sent))) => {
+                let gone = send(&mut self.stream, bytes, sent);
+                if matches!(gone, Ok(true)) {
+                    self.state = State::Watching(None);
+                }
+                gone.map(|_| Step::On)
+            }
+            // A page that has asked says nothing more: this is its end.
+            State::Watching(None) => self.stream.read(&mut [0; 64]).map(|_| Step::Over),
+        };
+        stepped.unwrap_or_else(|error| match error.kind() {
+            io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => Step::On,
+            _ => Step::Over,
+        })
+    }
+}
+
+fn ask(stream: &mut TcpStream, request: &mut Vec<u8>) -> io::Result<Step> {
+    let mut place = [0; 1024];
+    let bytes = stream.read(&mut place)?;
+    request.extend_from_slice(&place[..bytes]);
+    let is_whole = request.windows(4).any(|four| four == b"\r\n\r\n");
+    Ok(match (is_whole || request.len() > REQUEST_BYTES, bytes) {
+        (true, _) => Step::Asked { request: std::mem::take(request), is_whole },
+        (false, 0) => Step::Over,
+        (false, _) => Step::On,
+    })
+}
+
+/// Sends some of it. Returns whether all is gone.
+fn send(stream: &mut TcpStream, bytes: &[u8], sent: &mut usize) -> io::Result<bool> {
+    *sent += stream.write(&bytes[*sent..])?;
+    Ok(*sent == bytes.len())
+}

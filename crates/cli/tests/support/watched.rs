@@ -1,0 +1,108 @@
+//! Jobs that answer by HTTP while they run, and who asks them.
+#![allow(dead_code)] // each test file uses a part
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::{PROGRAM, last_object};
+
+/// A job that answers.
+pub(crate) struct Watched {
+    pub(crate) child: Child,
+    /// Where: host and port.
+    pub(crate) address: String,
+    /// What stands behind these in what the program said: `/metrics`, `/`, `/?token=...`.
+    pub(crate) path: String,
+    /// Kept, so that the job can say more.
+    said: BufReader<ChildStderr>,
+}
+
+impl Watched {
+    /// Starts a job with `--metrics` or `--web`, here at a port of the kernel's choice.
+    pub(crate) fn start(flag: &str, words: &[&str]) -> Self {
+        Self::start_at(flag, "127.0.0.1:0", words, |_| {})
+    }
+
+    /// The same at an address, with a command that is changed before.
+    pub(crate) fn start_at(
+        flag: &str,
+        address: &str,
+        words: &[&str],
+        change: impl FnOnce(&mut Command),
+    ) -> Self {
+        let mut job = Command::new(PROGRAM);
+        job.args(words).args([flag, address, "--json"]).stdin(Stdio::null());
+        change(&mut job);
+        let mut child = job.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut said = BufReader::new(child.stderr.take().unwrap());
+        let what = if flag == "--web" { "page at http://" } else { "metrics at http://" };
+        let mut line = String::new();
+        while !line.contains(what) {
+            line.clear();
+            assert!(said.read_line(&mut line).unwrap() > 0, "it has ended");
+        }
+        let address = line.trim().split("http://").nth(1).unwrap();
+        let (address, path) = address.split_at(address.find('/').unwrap());
+        let (address, path) = (address.to_owned(), path.to_owned());
+        Self { child, address, path, said }
+    }
+
+    /// Where a browser finds its page.
+    pub(crate) fn page(&self) -> String {
+        format!("http://{}{}", self.address, self.path)
+    }
+
+    /// The answer to a request; its head and body.
+    pub(crate) fn ask(&self, request: &str) -> (String, String) {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        (head.to_owned(), body.to_owned())
+    }
+
+    /// The job as JSON.
+    pub(crate) fn status(&self) -> Value {
+        let query =
+            self.path.split_once('?').map_or(String::new(), |(_, query)| format!("?{query}"));
+        let request = format!("GET /status{query} HTTP/1.1\r\nHost: {}\r\n\r\n", self.address);
+        let (head, body) = self.ask(&request);
+        assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
+        serde_json::from_str(&body).unwrap()
+    }
+
+    pub(crate) fn signal(&self, name: &str) {
+        burstline_testbed::signal(self.child.id(), name).unwrap();
+    }
+
+    /// Ends it, and returns its report.
+    pub(crate) fn end(self) -> Value {
+        self.signal("-INT");
+        self.wait(true)
+    }
+
+    /// Waits for its end, and returns its report.
+    pub(crate) fn wait(mut self, is_success: bool) -> Value {
+        let mut rest = String::new();
+        self.said.read_to_string(&mut rest).unwrap();
+        let mut output = String::new();
+        self.child.stdout.take().unwrap().read_to_string(&mut output).unwrap();
+        assert_eq!(self.child.wait().unwrap().success(), is_success, "{rest}");
+        last_object(&output)
+    }
+}
+
+impl Drop for Watched {
+    /// A test that fails leaves no job behind.
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
