@@ -19,7 +19,7 @@ LAB_DPDK := $(if $(HAS_DPDK),--features dpdk)
 .DEFAULT_GOAL := help
 .PHONY: help fresh run billion dpdk dpdk-newer test bench bench-smoke lint loom miri fuzz-smoke guest \
   ten guest-cards guest-lab guest-switch install install-c install-pcap header documents report-check runs setup \
-  figures book campaign
+  figures book campaign wheel python
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
@@ -77,6 +77,7 @@ lint: ## Format, clippy, documentation, house rules
 	@scripts/setup rust
 	@cargo fmt --all --check
 	@cargo fmt --manifest-path fuzz/Cargo.toml --check
+	@cargo fmt --manifest-path crates/python/Cargo.toml --check
 	@cargo clippy --quiet --workspace --all-targets --locked --keep-going $(DPDK) -- -D warnings
 	@RUSTDOCFLAGS="-D warnings" cargo doc --quiet --workspace --no-deps --locked $(DPDK)
 	@$(if $(DPDK),cargo clippy --quiet -p burstline -p burstline-lab --locked \
@@ -155,6 +156,15 @@ install-pcap: ## The libpcap with devices burst:NAME, and burstline-run: make in
 	@install -d '$(DESTDIR)$(EXTCAP)'
 	@printf '#!/bin/sh\nexec burstline extcap "$$@"\n' > '$(DESTDIR)$(EXTCAP)/burstline'
 	@chmod 755 '$(DESTDIR)$(EXTCAP)/burstline'
+
+wheel: ## The Python package as a wheel in target/wheels, by maturin in a virtual environment
+	@scripts/setup rust python
+	@scripts/python wheel
+
+python: ## The Python package built, installed beside its rivals, and tested: make python [ARGUMENTS=]
+	@scripts/setup rust python
+	@cargo clippy --quiet --manifest-path crates/python/Cargo.toml --locked -- -D warnings
+	@scripts/python test $(ARGUMENTS)
 
 header: ## Write include/burstline.h anew, from crates/capi
 	@scripts/setup rust

@@ -48,7 +48,7 @@ def open(  # noqa: A001 - as in io, gzip, zipfile
     filter: str | None = None,  # noqa: A002 - as in tcpdump's words
     snaplen: int | None = None,
     hash: str = "five-tuple",  # noqa: A002
-    window: int = 8,
+    window: int = 4,
     steal: bool = False,
 ) -> Reader:
     """Opens what ``source`` names, to be read burst by burst.

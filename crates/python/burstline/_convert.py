@@ -84,6 +84,8 @@ def _class_for(packet: Any, classes: dict[int, tuple[str, str]], library: str) -
 
 def to_scapy(packet: Any) -> Any:
     """The packet as scapy dissects it, with its time."""
+    for layers in ("scapy.layers.inet", "scapy.layers.inet6"):
+        _library(layers, "scapy")  # else scapy's Ethernet knows no IP
     found = _class_for(packet, _SCAPY, "scapy")(bytes(packet))
     found.time = packet.time_ns / 1e9
     found.wirelen = packet.original_length

@@ -1,13 +1,16 @@
 """Types of the native part. burstline.open() and burstline.publish() make the objects."""
 
 import builtins
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any, Final, Self, TypedDict, final
 
 import numpy as np
 import numpy.typing as npt
 
 __version__: Final[str]
+__all__ = [
+    "Burst", "Packet", "PacketIterator", "Packets", "Publisher", "Reader", "View", "__version__",
+]
 
 class _Row(TypedDict):
     port: str
@@ -79,7 +82,14 @@ class Packets:
 
     def __len__(self) -> int: ...
     def __getitem__(self, index: int, /) -> Packet: ...
-    def __iter__(self) -> Iterator[Packet]: ...
+    def __iter__(self) -> PacketIterator: ...
+
+@final
+class PacketIterator:
+    """Goes through the packets of a burst."""
+
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> Packet: ...
 
 @final
 class Burst:
@@ -126,7 +136,7 @@ class Reader:
         filter: str | None = None,
         snaplen: int | None = None,
         hash: str = "five-tuple",
-        window: int = 8,
+        window: int = 4,
         steal: bool = False,
     ) -> Self: ...
     def next(self, timeout: float | None = None) -> Burst | None: ...
@@ -167,6 +177,4 @@ class Publisher:
 
 @final
 class View:
-    """Memory that numpy and memoryviews look at. It is nobody's to make."""
-
-    def __buffer__(self, flags: int, /) -> memoryview: ...
+    """Memory that numpy and memoryviews look at. Nobody makes one."""

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! Python                         here                                below
-//!   open("tap") ────────────►  Reader ─► Inlet ── a published name ─► share: Follower, held bursts
-//!                                          └───── anything else ────► port: Source ─► a private log
+//!   open("tap") ────────────►  Reader ─► Inlet ─ a published name ─► share: Follower, held bursts
+//!                                          └── anything else ────► port: Source ─► a private log
 //!   for burst in reader ────►  Burst ──► Lent ─── pins a segment, or owns a checked copy
 //!   burst.worklist ─────────►  View ───► Arc<Lent>    numpy holds the View, the View the burst
 //!   publish("name") ────────►  Publisher ─► port: the sink log:NAME
@@ -52,6 +52,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<burst::Burst>()?;
     module.add_class::<packet::Packet>()?;
     module.add_class::<packet::Packets>()?;
+    module.add_class::<packet::PacketIterator>()?;
     module.add_class::<publisher::Publisher>()?;
     module.add_class::<view::View>()?;
     Ok(())

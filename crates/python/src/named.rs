@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use burstline_port::{FilterByLink, Loss, Losses, OpenOptions};
 use burstline_port::{Address, Filter, LogSettings};
+use burstline_port::{FilterByLink, Loss, Losses, OpenOptions};
 use burstline_share::{AttachConfig, Follower, Next, ShareError, Trust, published_sockets};
 use burstline_wire::headers::LinkType;
 

@@ -25,6 +25,33 @@ impl Packets {
         let missing = || PyIndexError::new_err(format!("packet {index} of a burst of {count}"));
         Ok(Packet { burst: self.0.clone_ref(py), index: at.ok_or_else(missing)? })
     }
+
+    fn __iter__(&self, py: Python<'_>) -> PacketIterator {
+        PacketIterator { burst: self.0.clone_ref(py), next: 0 }
+    }
+}
+
+/// Goes through the packets of a burst, the oldest first.
+#[pyclass(module = "burstline._native")]
+pub(crate) struct PacketIterator {
+    burst: Py<Burst>,
+    next: usize,
+}
+
+#[pymethods]
+impl PacketIterator {
+    fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    fn __next__(&mut self, py: Python<'_>) -> PyResult<Option<Packet>> {
+        let index = self.next;
+        if index >= self.burst.bind(py).get().lent()?.len() {
+            return Ok(None);
+        }
+        self.next += 1;
+        Ok(Some(Packet { burst: self.burst.clone_ref(py), index }))
+    }
 }
 
 /// One packet of a burst. It is of no use once the burst is released; what `bytes` returned is.

@@ -132,7 +132,7 @@ impl Reader {
     /// Opens `source`; burstline.open() says what each argument is.
     #[new]
     #[pyo3(signature = (source, *, filter = None, snaplen = None, hash = "five-tuple",
-                        window = WINDOW_MAX, steal = false))]
+                        window = 4, steal = false))]
     fn new(
         py: Python<'_>,
         source: &str,
