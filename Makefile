@@ -19,7 +19,7 @@ LAB_DPDK := $(if $(HAS_DPDK),--features dpdk)
 .DEFAULT_GOAL := help
 .PHONY: help fresh run billion dpdk dpdk-newer test bench bench-smoke lint loom miri fuzz-smoke guest \
   ten guest-cards guest-lab guest-switch install install-c install-pcap header documents report-check runs setup \
-  figures book campaign wheel python
+  figures book campaign wheel python abi
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
@@ -169,6 +169,10 @@ python: ## The Python package built, installed beside its rivals, and tested: ma
 header: ## Write include/burstline.h anew, from crates/capi
 	@scripts/setup rust
 	@WRITE_HEADER=1 cargo test --quiet --locked -p burstline-capi --test header
+
+abi: ## At a release: what include/burstline.h promises from now on, in include/burstline.abi
+	@scripts/setup rust
+	@WRITE_ABI=1 cargo test --quiet --locked -p burstline-capi --test abi
 
 documents: ## Write docs/documents.md anew, from crates/lab/documents
 	@scripts/setup rust

@@ -153,13 +153,19 @@ fn what_is_installed_is_what_was_promised() {
             "burstline_account",
             "burstline_close",
             "burstline_error_text",
+            "burstline_finish",
             "burstline_next",
             "burstline_open",
+            "burstline_packet_flow",
             "burstline_port_name",
+            "burstline_publish",
             "burstline_release",
             "burstline_replace",
             "burstline_verdict",
             "burstline_version",
+            "burstline_write",
+            "burstline_writer_account",
+            "burstline_writer_port",
         ]
     );
     let below = |path: &str| library.folder.join(path).display().to_string();
