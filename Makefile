@@ -127,16 +127,19 @@ install: ## Put the program burstline into cargo's bin folder
 SONAME := libburstline.so.0
 PREFIX ?= /usr/local
 LIBDIR ?= $(PREFIX)/lib
+MANDIR ?= $(PREFIX)/share/man
 EXTCAP ?= $(LIBDIR)/wireshark/extcap
 VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 CAPI_FEATURES ?=
 
-install-c: ## The C library, header and pkg-config file: make install-c [PREFIX=] [LIBDIR=] [DESTDIR=]
+install-c: ## The C library, header, manual page and pkg-config file: make install-c [PREFIX=] [LIBDIR=] [DESTDIR=]
 	@scripts/setup rust
 	@cargo rustc --quiet --locked -p burstline-capi --lib --profile capi \
 	  --crate-type cdylib,staticlib --features '$(CAPI_FEATURES)'
 	@install -d '$(DESTDIR)$(PREFIX)/include' '$(DESTDIR)$(LIBDIR)/pkgconfig'
 	@install -m 644 include/burstline.h '$(DESTDIR)$(PREFIX)/include/'
+	@install -d '$(DESTDIR)$(MANDIR)/man3'
+	@install -m 644 include/burstline.3 '$(DESTDIR)$(MANDIR)/man3/'
 	@install -m 755 '$(TARGET_DIR)/capi/libburstline.so' '$(DESTDIR)$(LIBDIR)/$(SONAME)'
 	@ln -sf $(SONAME) '$(DESTDIR)$(LIBDIR)/libburstline.so'
 	@install -m 644 '$(TARGET_DIR)/capi/libburstline.a' '$(DESTDIR)$(LIBDIR)/'
