@@ -19,7 +19,7 @@ LAB_DPDK := $(if $(HAS_DPDK),--features dpdk)
 .DEFAULT_GOAL := help
 .PHONY: help fresh run billion dpdk dpdk-newer test bench bench-smoke lint loom miri fuzz-smoke guest \
   ten guest-cards guest-lab guest-switch install install-c install-pcap header documents report-check runs setup \
-  figures book campaign wheel python abi
+  figures book campaign wheel python abi publishable
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
@@ -168,6 +168,10 @@ python: ## The Python package built, installed beside its rivals, and tested: ma
 	@scripts/setup rust python
 	@cargo clippy --quiet --manifest-path crates/python/Cargo.toml --locked -- -D warnings
 	@scripts/python test $(ARGUMENTS)
+
+publishable: ## Could the library crates be published? Each packaged and built from its package, in order
+	@scripts/setup rust
+	@cargo publish --quiet --workspace --dry-run --locked --allow-dirty
 
 header: ## Write include/burstline.h anew, from crates/capi
 	@scripts/setup rust
