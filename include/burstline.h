@@ -17,7 +17,7 @@
  * A program that publishes:
  *
  *     struct burstline_writer *writer;
- *     struct burstline_packet packet = {bytes, length, 0, 0, 0, 0, 0};
+ *     struct burstline_packet_to_write packet = {bytes, length, 0, 0, 0, 0, 0};
  *     if (burstline_publish("mine", NULL, &writer) == BURSTLINE_STATUS_OK)
  *         burstline_write(writer, &packet, 1, NULL);
  *     burstline_finish(writer);
@@ -459,7 +459,7 @@ struct burstline_publish_options {
  * A packet to be published. Zeros but for its bytes and length are what one wants most of the
  * time.
  */
-struct burstline_packet {
+struct burstline_packet_to_write {
     /**
      * Its bytes, from the link header on, without FCS. They are copied.
      */
@@ -726,7 +726,7 @@ burstline_status burstline_writer_port(struct burstline_writer *writer,
  * or a later one was looked at. One thread at a time. Costs no system call, but to wake readers.
  */
 burstline_status burstline_write(struct burstline_writer *writer,
-                                 const struct burstline_packet *packets,
+                                 const struct burstline_packet_to_write *packets,
                                  uint64_t count,
                                  uint64_t *written);
 
@@ -765,7 +765,7 @@ burstline_status burstline_packet_flow(uint32_t link_type,
             BURSTLINE_TRUST_NOBODY, BURSTLINE_FOLLOW, BURSTLINE_ALL_LOGS, 0                     \
     }
 
-/** The same for burstline_publish(): 16 MiB, for readers of one's own user, that cannot hold it up. */
+/** The same for burstline_publish(): 16 MiB, for readers of its user, who cannot hold it up. */
 #define BURSTLINE_PUBLISH_OPTIONS_INIT                                                          \
     {                                                                                           \
         sizeof(struct burstline_publish_options), 0600, 16777216, BURSTLINE_HASH_FIVE_TUPLE, 0, \

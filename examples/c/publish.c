@@ -43,7 +43,7 @@ int main(int count, char **words) {
     getchar(); /* a line, or the end of the input, starts it */
 
     static unsigned char frames[BATCH][BYTES];
-    static struct burstline_packet packets[BATCH];
+    static struct burstline_packet_to_write packets[BATCH];
     const uint64_t total = strtoull(words[2], NULL, 10);
     uint64_t of_port[PORTS] = {0};
     burstline_status status = BURSTLINE_STATUS_OK;

@@ -98,7 +98,7 @@ fn promises(header: &str) -> BTreeSet<String> {
         ("burstline_facts", size_of::<FactsWords>()),
         ("burstline_flow", size_of::<Flow>()),
         ("burstline_options", size_of::<Options>()),
-        ("burstline_packet", size_of::<PacketToWrite>()),
+        ("burstline_packet_to_write", size_of::<PacketToWrite>()),
         ("burstline_port", size_of::<PortName>()),
         ("burstline_publish_options", size_of::<PublishOptions>()),
         ("burstline_statistics", size_of::<Statistics>()),

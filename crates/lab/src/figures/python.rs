@@ -19,8 +19,8 @@ use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
 use crate::contest::alternate;
 
-/// 35 MB at 350 bytes each: scapy takes some 10 s.
-const PACKETS: u64 = 100_000;
+/// 350 bytes each, so that a turn of the rival takes some seconds.
+const PACKETS: [(&str, u64); 2] = [("scapy", 100_000), ("dpkt", 500_000)];
 const SEED: u64 = 20_240_607;
 
 /// What a program says at its end.
@@ -43,7 +43,9 @@ impl Said {
 pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> {
     let rival = name.trim_start_matches("python-");
     let Some(python) = interpreter() else { return Ok(Outcome::NotHere(absent())) };
-    let packets = if context.smoke { 2000 } else { PACKETS };
+    let known = PACKETS.iter().find(|(name, _)| *name == rival);
+    let &(_, packets) = known.ok_or_else(|| format!("no program is called flows_{rival}"))?;
+    let packets = if context.smoke { 2000 } else { packets };
     let file = CaptureFile::create(packets, SEED)?;
     let count = |side: &str| count(&python, side, file.path());
     let expected = count("burstline")?;
