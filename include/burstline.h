@@ -721,8 +721,8 @@ burstline_status burstline_writer_port(struct burstline_writer *writer,
  * Copies count packets into the log and publishes them together. Says in *written, which may be
  * NULL, how many were published.
  *
- * BURSTLINE_STATUS_NONE: the log was full for as long as options.wait_ms, because a lossless reader
- * holds it; the packets from *written on are counted as full. An error: nothing of packet *written
+ * BURSTLINE_STATUS_NONE: the log was full for as long as options.wait_ms, because a lossless
+ * reader holds it; the packets from *written on are counted as full. An error: nothing of packet *written
  * or a later one was looked at. One thread at a time. Costs no system call, but to wake readers.
  */
 burstline_status burstline_write(struct burstline_writer *writer,
@@ -738,8 +738,8 @@ burstline_status burstline_writer_account(struct burstline_writer *writer,
                                           struct burstline_writer_statistics *statistics);
 
 /**
- * Ends a writer: readers get what was published, and then BURSTLINE_STATUS_END. Waits up to 1 s for
- * readers to come to the end. Its pointer is never given again. NULL is nothing to end, and fine.
+ * Ends a writer: readers get what was published, and then BURSTLINE_STATUS_END. Waits up to 1 s
+ * for readers to come to the end. Its pointer is never given again. NULL is nothing to end, and fine.
  */
 burstline_status burstline_finish(struct burstline_writer *writer);
 

@@ -86,8 +86,8 @@ pub unsafe extern "C" fn burstline_writer_port(
 /// Copies count packets into the log and publishes them together. Says in *written, which may be
 /// NULL, how many were published.
 ///
-/// BURSTLINE_STATUS_NONE: the log was full for as long as options.wait_ms, because a lossless reader
-/// holds it; the packets from *written on are counted as full. An error: nothing of packet *written
+/// BURSTLINE_STATUS_NONE: the log was full for as long as options.wait_ms, because a lossless
+/// reader holds it; the packets from *written on are counted as full. An error: nothing of packet *written
 /// or a later one was looked at. One thread at a time. Costs no system call, but to wake readers.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn burstline_write(
@@ -144,8 +144,8 @@ pub unsafe extern "C" fn burstline_writer_account(
     })
 }
 
-/// Ends a writer: readers get what was published, and then BURSTLINE_STATUS_END. Waits up to 1 s for
-/// readers to come to the end. Its pointer is never given again. NULL is nothing to end, and fine.
+/// Ends a writer: readers get what was published, and then BURSTLINE_STATUS_END. Waits up to 1 s
+/// for readers to come to the end. Its pointer is never given again. NULL is nothing to end, and fine.
 #[unsafe(no_mangle)]
 pub extern "C" fn burstline_finish(writer: *mut LogWriter) -> Status {
     border(Status::ErrorPanic, || match writer.is_null() {

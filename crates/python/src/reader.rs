@@ -40,6 +40,8 @@ struct State {
     rows: Vec<Row>,
     /// What Python got last, to be taken back.
     last: Option<Share>,
+    /// Whether its source has said that there will never be more.
+    has_ended: bool,
     /// All that may still be held.
     lent: Vec<Weak<Lent>>,
 }
@@ -77,7 +79,10 @@ impl State {
                 Ok(Outcome::Burst(Burst::new(share)))
             }
             Found::Nothing | Found::Again => Ok(Outcome::Nothing),
-            Found::End => Ok(Outcome::End),
+            Found::End => {
+                self.has_ended = true;
+                Ok(Outcome::End)
+            }
             Found::WindowFull { window } => Err(Fault::WindowFull { held: self.held(), window }),
         }
     }
@@ -174,7 +179,13 @@ impl Reader {
         if let Some(signal) = interrupted.into_inner().ok().flatten() {
             return Err(signal);
         }
-        let state = State { inlet: Some(opened?), rows: vec![], last: None, lent: vec![] };
+        let state = State {
+            inlet: Some(opened?),
+            rows: vec![],
+            last: None,
+            has_ended: false,
+            lent: vec![],
+        };
         Ok(Self {
             state: Here::new(Mutex::new(state)),
             is_closing: Mutex::new(false),
@@ -232,6 +243,12 @@ impl Reader {
     fn closed(&self) -> PyResult<bool> {
         self.state.get()?;
         Ok(*self.is_closing())
+    }
+
+    /// Whether the source has ended, so that next() gives None for good.
+    #[getter]
+    fn ended(&self) -> PyResult<bool> {
+        Ok(self.lock()?.has_ended)
     }
 
     /// What it was opened with.

@@ -130,8 +130,9 @@ def test_reading_ends_and_next_says_so(trace):
     reader = burstline.open(str(trace))
     seen = 0
     while (burst := reader.next(timeout=1.0)) is not None:
+        assert not reader.ended
         seen += len(burst)
-    assert seen == PACKETS and list(reader) == [] and reader.next(timeout=0) is None
+    assert seen == PACKETS and reader.ended and list(reader) == [] and reader.next(timeout=0) is None
     reader.close()
     reader.close()
     with pytest.raises(burstline.ClosedError):
