@@ -722,8 +722,9 @@ burstline_status burstline_writer_port(struct burstline_writer *writer,
  * NULL, how many were published.
  *
  * BURSTLINE_STATUS_NONE: the log was full for as long as options.wait_ms, because a lossless
- * reader holds it; the packets from *written on are counted as full. An error: nothing of packet *written
- * or a later one was looked at. One thread at a time. Costs no system call, but to wake readers.
+ * reader holds it; the packets from *written on are counted as full. An error: nothing of packet
+ * *written or a later one was looked at. One thread at a time. Costs no system call, but to wake
+ * readers.
  */
 burstline_status burstline_write(struct burstline_writer *writer,
                                  const struct burstline_packet_to_write *packets,
@@ -739,7 +740,8 @@ burstline_status burstline_writer_account(struct burstline_writer *writer,
 
 /**
  * Ends a writer: readers get what was published, and then BURSTLINE_STATUS_END. Waits up to 1 s
- * for readers to come to the end. Its pointer is never given again. NULL is nothing to end, and fine.
+ * for readers to come to the end. Its pointer is never given again. NULL is nothing to end, and
+ * fine.
  */
 burstline_status burstline_finish(struct burstline_writer *writer);
 

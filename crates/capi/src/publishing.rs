@@ -87,8 +87,9 @@ pub unsafe extern "C" fn burstline_writer_port(
 /// NULL, how many were published.
 ///
 /// BURSTLINE_STATUS_NONE: the log was full for as long as options.wait_ms, because a lossless
-/// reader holds it; the packets from *written on are counted as full. An error: nothing of packet *written
-/// or a later one was looked at. One thread at a time. Costs no system call, but to wake readers.
+/// reader holds it; the packets from *written on are counted as full. An error: nothing of packet
+/// *written or a later one was looked at. One thread at a time. Costs no system call, but to wake
+/// readers.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn burstline_write(
     writer: *mut LogWriter,
@@ -145,7 +146,8 @@ pub unsafe extern "C" fn burstline_writer_account(
 }
 
 /// Ends a writer: readers get what was published, and then BURSTLINE_STATUS_END. Waits up to 1 s
-/// for readers to come to the end. Its pointer is never given again. NULL is nothing to end, and fine.
+/// for readers to come to the end. Its pointer is never given again. NULL is nothing to end, and
+/// fine.
 #[unsafe(no_mangle)]
 pub extern "C" fn burstline_finish(writer: *mut LogWriter) -> Status {
     border(Status::ErrorPanic, || match writer.is_null() {
