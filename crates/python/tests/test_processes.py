@@ -16,7 +16,9 @@ from test_published import packets
 
 
 def start(text: str, *arguments: str) -> subprocess.Popen:
-    command = [sys.executable, "-c", textwrap.dedent(text), *arguments]
+    # A shell's background jobs, and so their children, ignore SIGINT.
+    heeds = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    command = [sys.executable, "-c", heeds + textwrap.dedent(text), *arguments]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
