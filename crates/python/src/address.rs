@@ -1,6 +1,6 @@
 //! What a word names: a published log, a file, a set, an interface, or an address with its scheme.
 
-use burstline_port::{Address, AddressError, Role};
+use burstline_port::{Address, Role};
 use burstline_share::published_sockets;
 
 use crate::fault::Fault;
@@ -21,7 +21,10 @@ pub(crate) fn resolve(source: &str) -> Result<Address, Fault> {
         .iter()
         .any(|path| path.file_name().is_some_and(|name| name == address.target()));
     match address.resolved(Role::Source) {
-        Ok(_) if is_published => Err(AddressError::Ambiguous { name: source.to_owned() }.into()),
+        Ok(other) if is_published => {
+            let other = format!("{}:{}", other.scheme(), other.target());
+            Err(Fault::Ambiguous { word: source.to_owned(), other })
+        }
         Ok(resolved) => Ok(resolved),
         Err(error) if error.is_about_machine() => Ok(as_log()?),
         Err(error) => Err(error.into()),

@@ -29,6 +29,14 @@ pub(crate) enum Fault {
         /// What else it may be that was meant, or nothing.
         near: String,
     },
+    /// A word stands for two things.
+    #[error("'{word}' is a published log and exists as {other}, too: write log:{word} or {other}")]
+    Ambiguous {
+        /// What was typed.
+        word: String,
+        /// What else it is, with its scheme.
+        other: String,
+    },
     /// A private log could not be made.
     #[error(transparent)]
     Memory(#[from] burstline_log::CreateError),
@@ -66,6 +74,7 @@ impl From<Fault> for PyErr {
         match &fault {
             Fault::Port(error) => of_port(error, text),
             Fault::Share { error, .. } => of_share(error, text),
+            Fault::Ambiguous { .. } => PyValueError::new_err(text),
             Fault::WindowFull { .. } => PyBufferError::new_err(text),
             Fault::Memory(_) | Fault::Attach(_) => Error::new_err(text),
         }

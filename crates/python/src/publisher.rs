@@ -7,7 +7,7 @@
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use burstline_log::{Meta, Packet as Seen, SCRATCH_PACKETS, Scratch};
-use burstline_port::{Address, OpenOptions, PortTable, Sink, open_sink};
+use burstline_port::{Address, OpenOptions, PortAccount, PortTable, Sink, open_sink};
 use burstline_sys::clock;
 use burstline_wire::hash::{FlowHasher, HashKind};
 use burstline_wire::headers::LinkType;
@@ -35,8 +35,10 @@ pub(crate) struct Publisher {
 }
 
 struct State {
-    sink: Box<dyn Sink>,
-    is_closed: bool,
+    /// Gone, with its name, once it is closed.
+    sink: Option<Box<dyn Sink>>,
+    /// What it said last.
+    account: PortAccount,
     staged: Vec<u8>,
     scratch: Scratch,
     hasher: FlowHasher,
@@ -64,8 +66,9 @@ impl State {
         if self.scratch.is_empty() {
             return Ok(());
         }
+        let Some(sink) = &mut self.sink else { return Ok(()) };
         let burst = self.scratch.burst(&self.staged, 0);
-        let sent = self.sink.transmit(&burst);
+        let sent = sink.transmit(&burst);
         if let Ok(taken) = sent {
             self.written.packets += taken;
             for packet in burst.split_at(taken as usize).0.packets() {
@@ -127,8 +130,8 @@ impl Publisher {
         // Of a table that is empty.
         let port = table.add(interface, link).unwrap_or_default();
         let state = State {
-            sink,
-            is_closed: false,
+            account: sink.account(),
+            sink: Some(sink),
             staged: Vec::with_capacity(STAGED_BYTES),
             scratch: Scratch::new(),
             hasher: FlowHasher::new(hash),
@@ -152,7 +155,7 @@ impl Publisher {
     ) -> PyResult<u64> {
         let mut guard = self.lock()?;
         let state = &mut *guard;
-        if state.is_closed {
+        if state.sink.is_none() {
             return Err(ClosedError::new_err("this publisher is closed"));
         }
         let before = state.written.packets;
@@ -182,9 +185,10 @@ impl Publisher {
     /// The ledger: one row, as of a Reader; `delivered` is what was published.
     fn report<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let state = self.lock()?;
-        let account = state.sink.account();
+        let account = state.sink.as_ref().map(|sink| sink.account());
+        let account = account.unwrap_or_else(|| state.account.clone());
         let row = Row {
-            port: state.sink.info().name.clone(),
+            port: format!("log:{}", self.name),
             offered: account.offered,
             delivered: state.written,
             lost: account.lost,
@@ -199,9 +203,13 @@ impl Publisher {
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let mut guard = self.lock()?;
         let state = &mut *guard;
-        if !std::mem::replace(&mut state.is_closed, true) {
-            py.detach(|| state.sink.finish()).map_err(Fault::from)?;
-        }
+        let Some(mut sink) = state.sink.take() else { return Ok(()) };
+        py.detach(|| {
+            let outcome = sink.finish();
+            state.account = sink.account();
+            outcome
+        })
+        .map_err(Fault::from)?;
         Ok(())
     }
 

@@ -193,3 +193,22 @@ def test_readers_of_several_threads_share_nothing(trace):
     for thread in threads:
         thread.join(timeout=60)
     assert counts == [20_000] * 8
+
+
+def test_a_word_is_what_exists_by_that_name(tmp_path, monkeypatch, trace):
+    monkeypatch.setenv("BURSTLINE_RUN", str(tmp_path / "run"))
+    (tmp_path / "run").mkdir(mode=0o700)
+    monkeypatch.chdir(tmp_path)
+    with burstline.publish("tap") as publisher:
+        reader = burstline.open("tap")
+        publisher.write(packets(3))
+        assert len(reader.next(timeout=10)) == 3
+        assert reader.report()["ports"][0]["port"] == "log:tap"
+        (tmp_path / "tap").write_bytes(trace.read_bytes())
+        with pytest.raises(ValueError, match="write log:tap or file:tap"):
+            burstline.open("tap")
+        assert sum(map(len, burstline.open("./tap"))) == 20_000
+        burstline.open("log:tap").close()
+    assert sum(map(len, burstline.open("tap"))) == 20_000, "nobody publishes it any more"
+    with pytest.raises(burstline.AbsentError, match="tip"):
+        burstline.open("tip")
