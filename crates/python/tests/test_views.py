@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import os
 import weakref
+from random import Random
 
 import numpy as np
 import pytest
@@ -138,3 +140,51 @@ def test_no_reference_is_kept_that_is_not_needed(trace):
     assert reader.report()["held"] == 1, "the array's"
     del array
     assert reader.report()["held"] == 0
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("trust", ["own", "nobody"])
+def test_whatever_order_things_go_in_bytes_stay(name, seed, trust):
+    """Packets carry their numbers; views of any age must still have them."""
+    random = Random(seed)
+    kept, number = [], 0
+    with burstline.publish(name, bytes=8 << 20) as publisher:
+        reader = burstline.open(f"log:{name}?from=oldest&trust={trust}", window=8)
+        for _ in range(400):
+            match random.randrange(6):
+                case 0 | 1:
+                    count = random.randrange(1, 3000)
+                    numbers = range(number, number + count)
+                    publisher.write(n.to_bytes(8) + bytes(52) for n in numbers)
+                    number += count
+                case 2 | 3:
+                    try:
+                        burst = reader.next(timeout=0)
+                    except BufferError:
+                        kept.clear()
+                        continue
+                    if burst is not None:
+                        kept.append((burst.first_packet, burst.worklist, burst.memory))
+                        random.choice([lambda: None, burst.release])()
+                case 4 if kept:
+                    first, worklist, memory = kept[random.randrange(len(kept))]
+                    index = random.randrange(len(worklist))
+                    at = int(worklist["offset"][index])
+                    assert int.from_bytes(memory[at : at + 8].tobytes()) == first + index
+                case 5 if kept:
+                    kept.pop(random.randrange(len(kept)))
+        total = reader.report()["total"]
+        assert total["offered"] == number and total["unaccounted"] == 0
+
+
+def test_readers_that_come_and_go_leave_nothing(trace):
+    def descriptors():
+        gc.collect()
+        return len(os.listdir("/proc/self/fd"))
+
+    next(burstline.open(str(trace)))
+    before = descriptors()
+    for _ in range(50):
+        kept = next(burstline.open(str(trace))).worklist
+    del kept
+    assert descriptors() <= before
