@@ -19,7 +19,7 @@ LAB_DPDK := $(if $(HAS_DPDK),--features dpdk)
 .DEFAULT_GOAL := help
 .PHONY: help fresh run billion dpdk dpdk-newer test bench bench-smoke lint loom miri fuzz-smoke guest \
   ten guest-cards guest-lab guest-switch install install-c install-pcap header documents report-check runs setup \
-  figures book campaign dist
+  figures book campaign dist wheel python abi publishable
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
@@ -77,6 +77,7 @@ lint: ## Format, clippy, documentation, house rules
 	@scripts/setup rust
 	@cargo fmt --all --check
 	@cargo fmt --manifest-path fuzz/Cargo.toml --check
+	@cargo fmt --manifest-path crates/python/Cargo.toml --check
 	@cargo clippy --quiet --workspace --all-targets --locked --keep-going $(DPDK) -- -D warnings
 	@RUSTDOCFLAGS="-D warnings" cargo doc --quiet --workspace --no-deps --locked $(DPDK)
 	@$(if $(DPDK),cargo clippy --quiet -p burstline -p burstline-lab --locked \
@@ -133,16 +134,19 @@ install: ## Put the program burstline into cargo's bin folder
 SONAME := libburstline.so.0
 PREFIX ?= /usr/local
 LIBDIR ?= $(PREFIX)/lib
+MANDIR ?= $(PREFIX)/share/man
 EXTCAP ?= $(LIBDIR)/wireshark/extcap
 VERSION = $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 CAPI_FEATURES ?=
 
-install-c: ## The C library, header and pkg-config file: make install-c [PREFIX=] [LIBDIR=] [DESTDIR=]
+install-c: ## The C library, header, manual page and pkg-config file: make install-c [PREFIX=] [LIBDIR=] [DESTDIR=]
 	@scripts/setup rust
 	@cargo rustc --quiet --locked -p burstline-capi --lib --profile capi \
 	  --crate-type cdylib,staticlib --features '$(CAPI_FEATURES)'
 	@install -d '$(DESTDIR)$(PREFIX)/include' '$(DESTDIR)$(LIBDIR)/pkgconfig'
 	@install -m 644 include/burstline.h '$(DESTDIR)$(PREFIX)/include/'
+	@install -d '$(DESTDIR)$(MANDIR)/man3'
+	@install -m 644 include/burstline.3 '$(DESTDIR)$(MANDIR)/man3/'
 	@install -m 755 '$(TARGET_DIR)/capi/libburstline.so' '$(DESTDIR)$(LIBDIR)/$(SONAME)'
 	@ln -sf $(SONAME) '$(DESTDIR)$(LIBDIR)/libburstline.so'
 	@install -m 644 '$(TARGET_DIR)/capi/libburstline.a' '$(DESTDIR)$(LIBDIR)/'
@@ -163,9 +167,26 @@ install-pcap: ## The libpcap with devices burst:NAME, and burstline-run: make in
 	@printf '#!/bin/sh\nexec burstline extcap "$$@"\n' > '$(DESTDIR)$(EXTCAP)/burstline'
 	@chmod 755 '$(DESTDIR)$(EXTCAP)/burstline'
 
+wheel: ## The Python package as a wheel in target/wheels, by maturin in a virtual environment
+	@scripts/setup rust python
+	@scripts/python wheel
+
+python: ## The Python package built, installed beside its rivals, and tested: make python [ARGUMENTS=]
+	@scripts/setup rust python
+	@cargo clippy --quiet --manifest-path crates/python/Cargo.toml --locked -- -D warnings
+	@scripts/python test $(ARGUMENTS)
+
+publishable: ## Could the library crates be published? Each packaged and built from its package, in order
+	@scripts/setup rust
+	@cargo publish --quiet --workspace --dry-run --locked --allow-dirty
+
 header: ## Write include/burstline.h anew, from crates/capi
 	@scripts/setup rust
 	@WRITE_HEADER=1 cargo test --quiet --locked -p burstline-capi --test header
+
+abi: ## At a release: what include/burstline.h promises from now on, in include/burstline.abi
+	@scripts/setup rust
+	@WRITE_ABI=1 cargo test --quiet --locked -p burstline-capi --test abi
 
 documents: ## Write docs/documents.md anew, from crates/lab/documents
 	@scripts/setup rust

@@ -1,4 +1,4 @@
-/* libburstline: readers of published packet logs.
+/* libburstline: published packet logs, read and written.
  *
  * Packets lie back to back in the publisher's memory, with a worklist beside them, and are read
  * there: nothing is copied, and no call is made for a packet.
@@ -13,6 +13,14 @@
  *         burstline_release(reader, &burst);
  *     }
  *     burstline_close(reader);
+ *
+ * A program that publishes:
+ *
+ *     struct burstline_writer *writer;
+ *     struct burstline_packet_to_write packet = {bytes, length, 0, 0, 0, 0, 0};
+ *     if (burstline_publish("mine", NULL, &writer) == BURSTLINE_STATUS_OK)
+ *         burstline_write(writer, &packet, 1, NULL);
+ *     burstline_finish(writer);
  *
  * Every pointer that a function is given is NULL, which is an error where nothing else is said, or
  * points to what its type says; a string ends with a 0. A pointer to a reader may be any: one that
@@ -120,6 +128,16 @@
 #define BURSTLINE_FOREVER UINT64_MAX
 
 /**
+ * burstline_publish_options.hash: packets have none.
+ */
+#define BURSTLINE_HASH_NONE 0
+
+/**
+ * burstline_publish_options.hash: of addresses, ports and protocol, the same for both directions.
+ */
+#define BURSTLINE_HASH_FIVE_TUPLE 2
+
+/**
  * A mark of a packet: it was cut short, lies far from its neighbours in time, or packets were lost
  * just before it. A struct burstline_facts stands behind it.
  */
@@ -210,6 +228,11 @@ typedef enum burstline_status burstline_status;
 typedef int32_t burstline_status;
 #endif // __STDC_VERSION__ >= 202311L
 #endif // __cplusplus
+
+/**
+ * Publishes packets under a name. Its pointer is only a number: nothing is there to look at.
+ */
+struct burstline_writer;
 
 /**
  * Reads what a publisher publishes. Its pointer is only a number: nothing is there to look at.
@@ -398,6 +421,148 @@ struct burstline_port {
 };
 
 /**
+ * How to publish. BURSTLINE_PUBLISH_OPTIONS_INIT has the values that one wants most of the time.
+ */
+struct burstline_publish_options {
+    /**
+     * sizeof(struct burstline_publish_options) of the header that the program was compiled with.
+     */
+    uint32_t size;
+    /**
+     * Who may read, like a file's mode, in [0, 0777].
+     */
+    uint32_t mode;
+    /**
+     * Memory of the log, in whole segments of 256 KiB: from 2 MiB to 64 GiB.
+     */
+    uint64_t log_bytes;
+    /**
+     * What the flow hash of each packet is made from: BURSTLINE_HASH_NONE or
+     * BURSTLINE_HASH_FIVE_TUPLE.
+     */
+    uint32_t hash;
+    /**
+     * Whether readers that ask for it may hold the writer up: 0 or 1.
+     */
+    uint32_t lossless;
+    /**
+     * How long burstline_write() waits for readers that hold the log full, in ms, in [0, 60000].
+     */
+    uint32_t wait_ms;
+    /**
+     * What packets start with. Source: LINKTYPE_ values of libpcap, 1 is Ethernet.
+     */
+    uint32_t link_type;
+};
+
+/**
+ * A packet to be published. Zeros but for its bytes and length are what one wants most of the
+ * time.
+ */
+struct burstline_packet_to_write {
+    /**
+     * Its bytes, from the link header on, without FCS. They are copied.
+     */
+    const uint8_t *bytes;
+    /**
+     * How many, in [1, 131072].
+     */
+    uint32_t length;
+    /**
+     * Its length on the wire, without FCS; less than length, such as 0: as many as there are.
+     */
+    uint32_t original_length;
+    /**
+     * When it arrived, in ns since 1970; 0: now.
+     */
+    uint64_t time_ns;
+    /**
+     * Packets that its port lost just before it.
+     */
+    uint64_t drops_before;
+    /**
+     * Its port, in [0, 256): see burstline_writer_port().
+     */
+    uint32_t port;
+    /**
+     * BURSTLINE_FLAG_*, without BURSTLINE_FLAG_FACTS.
+     */
+    uint32_t flags;
+};
+
+/**
+ * What became of the packets that a writer was given: offered = published + full.
+ */
+struct burstline_writer_statistics {
+    /**
+     * In: sizeof(struct burstline_writer_statistics). Out: how many bytes the library has filled.
+     */
+    uint32_t size;
+    /**
+     * Readers of other processes, at this moment.
+     */
+    uint32_t readers;
+    /**
+     * Packets that burstline_write() was given.
+     */
+    uint64_t offered;
+    /**
+     * Packets that are published, whether or not somebody reads them.
+     */
+    uint64_t published;
+    /**
+     * Packets that the log had no room for.
+     */
+    uint64_t full;
+    /**
+     * Which publisher of the name this is: the next one has a larger number.
+     */
+    uint64_t epoch;
+};
+
+/**
+ * Where a packet goes: addresses, ports and protocol, in its own direction.
+ */
+struct burstline_flow {
+    /**
+     * Address of the sender; an IPv4 address stands in the last 4 bytes, behind ::ffff.
+     */
+    uint8_t source[16];
+    /**
+     * Address of the receiver, likewise.
+     */
+    uint8_t destination[16];
+    /**
+     * Port of the sender; 0 where has_ports is 0.
+     */
+    uint16_t source_port;
+    /**
+     * Port of the receiver, likewise.
+     */
+    uint16_t destination_port;
+    /**
+     * IP protocol number.
+     */
+    uint8_t protocol;
+    /**
+     * 4 or 6.
+     */
+    uint8_t version;
+    /**
+     * Whether the packet shows ports: 0 or 1.
+     */
+    uint8_t has_ports;
+    /**
+     * Not used.
+     */
+    uint8_t reserved;
+    /**
+     * BURSTLINE_HASH_FIVE_TUPLE of it: the same for both directions.
+     */
+    uint32_t hash;
+};
+
+/**
  * What is true of few packets. Stands behind the packet's bytes, at the next multiple of 16.
  */
 struct burstline_facts {
@@ -531,6 +696,66 @@ const char *burstline_error_text(const struct burstline_reader *reader);
  */
 burstline_status burstline_close(struct burstline_reader *reader);
 
+/**
+ * Publishes a log as name: a word, or the path of a socket with a slash in it. options may be
+ * NULL: BURSTLINE_PUBLISH_OPTIONS_INIT. On success *writer is one to be ended with
+ * burstline_finish(), else NULL.
+ *
+ * What goes wrong with a writer is said by burstline_error_text(NULL). It starts a thread, which
+ * lets readers in.
+ */
+burstline_status burstline_publish(const char *name,
+                                   const struct burstline_publish_options *options,
+                                   struct burstline_writer **writer);
+
+/**
+ * Says what a port stands for, before its first packet: what its packets start with, and its name,
+ * of up to 58 bytes. Ports that nothing was said of have the link type of the options.
+ */
+burstline_status burstline_writer_port(struct burstline_writer *writer,
+                                       uint32_t port,
+                                       uint32_t link_type,
+                                       const char *name);
+
+/**
+ * Copies count packets into the log and publishes them together. Says in *written, which may be
+ * NULL, how many were published.
+ *
+ * BURSTLINE_STATUS_NONE: the log was full for as long as options.wait_ms, because a lossless
+ * reader holds it; the packets from *written on are counted as full. An error: nothing of packet
+ * *written or a later one was looked at. One thread at a time. Costs no system call, but to wake
+ * readers.
+ */
+burstline_status burstline_write(struct burstline_writer *writer,
+                                 const struct burstline_packet_to_write *packets,
+                                 uint64_t count,
+                                 uint64_t *written);
+
+/**
+ * Says in *statistics what became of the packets so far. statistics->size must be
+ * sizeof(struct burstline_writer_statistics) before the call. One thread at a time.
+ */
+burstline_status burstline_writer_account(struct burstline_writer *writer,
+                                          struct burstline_writer_statistics *statistics);
+
+/**
+ * Ends a writer: readers get what was published, and then BURSTLINE_STATUS_END. Waits up to 1 s
+ * for readers to come to the end. Its pointer is never given again. NULL is nothing to end, and
+ * fine.
+ */
+burstline_status burstline_finish(struct burstline_writer *writer);
+
+/**
+ * Says in *flow where a packet goes: length bytes from the link header on, which starts as
+ * link_type says. BURSTLINE_STATUS_NONE: it is not IP, or too short to say; *flow is zeros.
+ *
+ * Any thread may call, with any bytes. Costs some tens of ns; the hash of the worklist is cheaper.
+ */
+burstline_status burstline_packet_flow(uint32_t link_type,
+                                       const uint8_t *bytes,
+                                       uint64_t length,
+                                       struct burstline_flow *flow);
+
 #ifdef __cplusplus
 }  // extern "C"
 #endif  // __cplusplus
@@ -540,6 +765,13 @@ burstline_status burstline_close(struct burstline_reader *reader);
     {                                                                                           \
         sizeof(struct burstline_options), 1, BURSTLINE_LOSSY, BURSTLINE_FROM_NOW,               \
             BURSTLINE_TRUST_NOBODY, BURSTLINE_FOLLOW, BURSTLINE_ALL_LOGS, 0                     \
+    }
+
+/** The same for burstline_publish(): 16 MiB, for readers of its user, who cannot hold it up. */
+#define BURSTLINE_PUBLISH_OPTIONS_INIT                                                          \
+    {                                                                                           \
+        sizeof(struct burstline_publish_options), 0600, 16777216, BURSTLINE_HASH_FIVE_TUPLE, 0, \
+            100, 1                                                                              \
     }
 
 #ifdef __cplusplus

@@ -5,6 +5,13 @@
             BURSTLINE_TRUST_NOBODY, BURSTLINE_FOLLOW, BURSTLINE_ALL_LOGS, 0                     \
     }
 
+/** The same for burstline_publish(): 16 MiB, for readers of its user, who cannot hold it up. */
+#define BURSTLINE_PUBLISH_OPTIONS_INIT                                                          \
+    {                                                                                           \
+        sizeof(struct burstline_publish_options), 0600, 16777216, BURSTLINE_HASH_FIVE_TUPLE, 0, \
+            100, 1                                                                              \
+    }
+
 #ifdef __cplusplus
 extern "C" {
 #endif

@@ -10,8 +10,17 @@ use burstline_share::ShareError;
 
 use crate::types::Status;
 
-/// Whether [`border`] can do what it is for.
-pub(crate) const STOPS_PANICS: bool = cfg!(panic = "unwind");
+/// Whether [`border`] can do what it is for. Nothing is opened where it cannot.
+pub(crate) fn can_stop_panics() -> Result<(), Fault> {
+    match cfg!(panic = "unwind") {
+        true => Ok(()),
+        false => {
+            let text = "this library was built so that a panic would end the process: \
+                        build it with make install-c, or cargo build --profile capi";
+            Err(Fault::new(Status::ErrorPanic, text))
+        }
+    }
+}
 
 thread_local! {
     /// What went wrong last in this thread where there was no reader to say it of.

@@ -16,7 +16,7 @@ use burstline_log::{
 };
 use burstline_share::Next;
 
-use crate::border::{self, Fault, STOPS_PANICS, border};
+use crate::border::{self, Fault, border};
 use crate::handles;
 use crate::options::{self, Wishes};
 use crate::reading::Reading;
@@ -324,7 +324,7 @@ fn given(verdicts: &VerdictGiver, number: u64, verdict: Verdict<'_>) -> Result<S
     }
 }
 
-fn check<T>(at: *const T, name: &str) -> Result<(), Fault> {
+pub(crate) fn check<T>(at: *const T, name: &str) -> Result<(), Fault> {
     if at.is_null() {
         return Err(Fault::argument(format!("{name} is NULL")));
     }
@@ -338,7 +338,7 @@ fn check<T>(at: *const T, name: &str) -> Result<(), Fault> {
 ///
 /// # Safety
 /// `at` is null, or misaligned, or may be written.
-unsafe fn fill<T>(at: *mut T, name: &str, value: T) -> Result<(), Fault> {
+pub(crate) unsafe fn fill<T>(at: *mut T, name: &str, value: T) -> Result<(), Fault> {
     check(at, name)?;
     // SAFETY: neither null nor misaligned, so it may be written. What was there has no destructor.
     unsafe { at.write(value) };
@@ -347,7 +347,7 @@ unsafe fn fill<T>(at: *mut T, name: &str, value: T) -> Result<(), Fault> {
 
 /// # Safety
 /// `name` is null or a C string that lives and does not change while the result does.
-unsafe fn string<'a>(name: *const c_char) -> Result<&'a str, Fault> {
+pub(crate) unsafe fn string<'a>(name: *const c_char) -> Result<&'a str, Fault> {
     check(name, "name")?;
     // SAFETY: the caller's promise.
     let name = unsafe { CStr::from_ptr(name) };
@@ -357,11 +357,7 @@ unsafe fn string<'a>(name: *const c_char) -> Result<&'a str, Fault> {
 /// # Safety
 /// `options` is null or points to as many bytes as its size says.
 unsafe fn wishes(options: *const Options) -> Result<Wishes, Fault> {
-    if !STOPS_PANICS {
-        let text = "this library was built so that a panic would end the process: \
-                    build it with make install-c, or cargo build --profile capi";
-        return Err(Fault::new(Status::ErrorPanic, text));
-    }
+    border::can_stop_panics()?;
     if options.is_null() {
         return Wishes::of(&Options::default());
     }

@@ -52,7 +52,7 @@ fn not_held() -> Fault {
 }
 
 /// A number that nobody has.
-fn another() -> u64 {
+pub(crate) fn another() -> u64 {
     let mut last = lock(&LAST);
     *last += 1;
     *last

@@ -1,4 +1,4 @@
-//! The C library: readers of published logs for programs that are not in Rust.
+//! The C library: published logs, read and written by programs that are not in Rust.
 //!
 //! ```text
 //! C program                    border                  Rust
@@ -7,6 +7,8 @@
 //!     worklist, bytes ◄───────────────────────────────  the publisher's own memory, read-only
 //!   burstline_release ───►  ticket -> burst       ──►  log: its segment may be reused
 //! ```
+//!
+//! Writing is likewise: `publishing` has the functions, `writers` what they stand for.
 //!
 //! A call is for a burst, never for a packet: the program walks worklist and bytes itself, with
 //! the inline functions at the end of `include/burstline.h` or with its own loop. The header is
@@ -20,7 +22,7 @@
 //! - a burst is the program's from `burstline_next` to `burstline_release`, and known by its
 //!   ticket, which is never given twice. Closing its reader releases it: the program must not look
 //!   at its bytes any more, which nobody can check.
-//! - an error's text is its reader's, and the thread's where there is no reader.
+//! - an error's text is its reader's, and the thread's where there is no reader: so a writer's.
 //!
 //! Invariants:
 //! - B1: nothing unwinds into C. Each exported function is one call of `border`; a library in
@@ -34,8 +36,11 @@ mod border;
 mod exports;
 mod handles;
 mod options;
+mod publishing;
 mod reading;
 mod types;
+mod writers;
 
 pub use exports::*;
+pub use publishing::*;
 pub use types::*;

@@ -55,6 +55,11 @@ pub const ALL_LOGS: u32 = u32::MAX;
 /// A timeout without end.
 pub const FOREVER: u64 = u64::MAX;
 
+/// burstline_publish_options.hash: packets have none.
+pub const HASH_NONE: u32 = 0;
+/// burstline_publish_options.hash: of addresses, ports and protocol, the same for both directions.
+pub const HASH_FIVE_TUPLE: u32 = 2;
+
 /// A mark of a packet: it was cut short, lies far from its neighbours in time, or packets were lost
 /// just before it. A struct burstline_facts stands behind it.
 pub const FLAG_FACTS: u32 = 1;
@@ -223,6 +228,96 @@ pub struct PortName {
     pub name: [c_char; 60],
 }
 
+/// How to publish. BURSTLINE_PUBLISH_OPTIONS_INIT has the values that one wants most of the time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct PublishOptions {
+    /// sizeof(struct burstline_publish_options) of the header that the program was compiled with.
+    pub size: u32,
+    /// Who may read, like a file's mode, in [0, 0777].
+    pub mode: u32,
+    /// Memory of the log, in whole segments of 256 KiB: from 2 MiB to 64 GiB.
+    pub log_bytes: u64,
+    /// What the flow hash of each packet is made from: BURSTLINE_HASH_NONE or
+    /// BURSTLINE_HASH_FIVE_TUPLE.
+    pub hash: u32,
+    /// Whether readers that ask for it may hold the writer up: 0 or 1.
+    pub lossless: u32,
+    /// How long burstline_write() waits for readers that hold the log full, in ms, in [0, 60000].
+    pub wait_ms: u32,
+    /// What packets start with. Source: LINKTYPE_ values of libpcap, 1 is Ethernet.
+    pub link_type: u32,
+}
+
+/// A packet to be published. Zeros but for its bytes and length are what one wants most of the
+/// time.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct PacketToWrite {
+    /// Its bytes, from the link header on, without FCS. They are copied.
+    pub bytes: *const u8,
+    /// How many, in [1, 131072].
+    pub length: u32,
+    /// Its length on the wire, without FCS; less than length, such as 0: as many as there are.
+    pub original_length: u32,
+    /// When it arrived, in ns since 1970; 0: now.
+    pub time_ns: u64,
+    /// Packets that its port lost just before it.
+    pub drops_before: u64,
+    /// Its port, in [0, 256): see burstline_writer_port().
+    pub port: u32,
+    /// BURSTLINE_FLAG_*, without BURSTLINE_FLAG_FACTS.
+    pub flags: u32,
+}
+
+/// What became of the packets that a writer was given: offered = published + full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct WriterStatistics {
+    /// In: sizeof(struct burstline_writer_statistics). Out: how many bytes the library has filled.
+    pub size: u32,
+    /// Readers of other processes, at this moment.
+    pub readers: u32,
+    /// Packets that burstline_write() was given.
+    pub offered: u64,
+    /// Packets that are published, whether or not somebody reads them.
+    pub published: u64,
+    /// Packets that the log had no room for.
+    pub full: u64,
+    /// Which publisher of the name this is: the next one has a larger number.
+    pub epoch: u64,
+}
+
+/// Where a packet goes: addresses, ports and protocol, in its own direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Flow {
+    /// Address of the sender; an IPv4 address stands in the last 4 bytes, behind ::ffff.
+    pub source: [u8; 16],
+    /// Address of the receiver, likewise.
+    pub destination: [u8; 16],
+    /// Port of the sender; 0 where has_ports is 0.
+    pub source_port: u16,
+    /// Port of the receiver, likewise.
+    pub destination_port: u16,
+    /// IP protocol number.
+    pub protocol: u8,
+    /// 4 or 6.
+    pub version: u8,
+    /// Whether the packet shows ports: 0 or 1.
+    pub has_ports: u8,
+    /// Not used.
+    pub reserved: u8,
+    /// BURSTLINE_HASH_FIVE_TUPLE of it: the same for both directions.
+    pub hash: u32,
+}
+
+/// Publishes packets under a name. Its pointer is only a number: nothing is there to look at.
+#[derive(Debug)]
+pub struct LogWriter {
+    _nothing: (),
+}
+
 /// Reads what a publisher publishes. Its pointer is only a number: nothing is there to look at.
 #[derive(Debug)]
 pub struct Reader {
@@ -235,3 +330,7 @@ const _: () = assert!(size_of::<FactsWords>() == FACTS_BYTES);
 const _: () = assert!(size_of::<BurstView>() == 64 && offset_of!(BurstView, ticket) == 56);
 const _: () = assert!(size_of::<Statistics>() == 88);
 const _: () = assert!(size_of::<PortName>() == 64);
+const _: () = assert!(size_of::<PublishOptions>() == 32);
+const _: () = assert!(size_of::<PacketToWrite>() == 40);
+const _: () = assert!(size_of::<WriterStatistics>() == 40);
+const _: () = assert!(size_of::<Flow>() == 44 && offset_of!(Flow, hash) == 40);

@@ -9,7 +9,7 @@ fn generated(crate_folder: &Path) -> String {
     let mut config = cbindgen::Config::from_file(crate_folder.join("cbindgen.toml")).unwrap();
     config.trailer = Some(fs::read_to_string(crate_folder.join("inline.h")).unwrap());
     let builder = cbindgen::Builder::new().with_config(config);
-    let sources = ["src/types.rs", "src/exports.rs"];
+    let sources = ["src/types.rs", "src/exports.rs", "src/publishing.rs"];
     let builder = sources.iter().fold(builder, |b, path| b.with_src(crate_folder.join(path)));
     let mut header = Vec::new();
     builder.generate().expect("the sources can be read").write(&mut header);

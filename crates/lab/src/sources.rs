@@ -8,12 +8,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// Folders of the repository that figures depend on.
-pub const FOLDERS: [&str; 20] = [
+pub const FOLDERS: [&str; 22] = [
     "crates/afpacket/src",
     "crates/cli/src",
     "crates/dpdk/src",
     "crates/engine/src",
     "crates/lab/rivals-dpdk",
+    "crates/lab/rivals-python",
     "crates/lab/src/contenders",
     "crates/lab/src/figures",
     "crates/lab/src/rivals",
@@ -23,6 +24,7 @@ pub const FOLDERS: [&str; 20] = [
     "crates/pcap/src",
     "crates/peer/src",
     "crates/port/src",
+    "crates/python/src",
     "crates/share/src",
     "crates/switch/src",
     "crates/sys/src",
@@ -65,7 +67,10 @@ fn find(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
         }
         if path.is_dir() {
             find(&path, files)?;
-        } else if path.extension().is_some_and(|kind| ["rs", "c", "h"].iter().any(|k| kind == *k)) {
+        } else if path
+            .extension()
+            .is_some_and(|kind| ["rs", "c", "h", "py"].iter().any(|k| kind == *k))
+        {
             files.push(path);
         }
     }

@@ -77,6 +77,7 @@ pub use file::{
 };
 pub use filter::{Filter, FilterByLink, FilterProblem};
 pub use generator::GENERATOR_KEYS;
+pub use log_source::LogSettings;
 pub use lost::{LostOf, LostPackets, Tally};
 pub use near::did_you_mean;
 pub use open::{

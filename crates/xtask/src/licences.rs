@@ -5,7 +5,7 @@ use crate::metadata::{Metadata, Package};
 use crate::spdx;
 
 /// Licences a dependency may have, and why where it is not plain.
-const ALLOWED: [(&str, &str); 11] = [
+const ALLOWED: [(&str, &str); 12] = [
     ("MIT", "ours"),
     ("Apache-2.0", "ours"),
     ("BSD-2-Clause", "permissive"),
@@ -16,6 +16,7 @@ const ALLOWED: [(&str, &str); 11] = [
     ("Unlicense", "public domain"),
     ("Unicode-3.0", "permissive; covers the character tables of unicode-ident"),
     ("MPL-2.0", "copyleft of single files; covers cbindgen, which only a test of our header uses"),
+    ("Apache-2.0 WITH LLVM-exception", "permissive; covers target-lexicon, of pyo3's build"),
     ("NCSA", "permissive; covers libFuzzer, which only the fuzz harness links"),
 ];
 

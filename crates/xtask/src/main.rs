@@ -70,6 +70,7 @@ fn check() -> Result<(usize, Vec<Finding>), String> {
     let tree = Tree::read()?;
     let workspace = Metadata::read(tree.root(), "Cargo.toml")?;
     let fuzz = Metadata::read(tree.root(), "fuzz/Cargo.toml")?;
+    let python = Metadata::read(tree.root(), "crates/python/Cargo.toml")?;
     let mut findings = Vec::new();
     findings.extend(layers::check(&workspace, &tree));
     findings.extend(unsafety::check(&workspace, &tree));
@@ -77,7 +78,7 @@ fn check() -> Result<(usize, Vec<Finding>), String> {
     findings.extend(size::check(&tree));
     findings.extend(leftovers::check(&tree));
     findings.extend(prose::check(&tree));
-    findings.extend(licences::check(&[&workspace, &fuzz]));
+    findings.extend(licences::check(&[&workspace, &fuzz, &python]));
     findings.extend(links::check(&tree));
     findings.extend(book::check(&tree));
     findings.sort();

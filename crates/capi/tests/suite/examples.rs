@@ -180,3 +180,26 @@ fn the_examples_makefile_works() {
         std::fs::remove_file(directory.path().join("walk")).unwrap();
     }
 }
+
+#[test]
+fn what_c_publishes_c_reads() {
+    if is_without_tools() {
+        return;
+    }
+    let directory = Directory::new();
+    for link in [Link::Shared, Link::Static] {
+        let (publish, count) =
+            (example("publish", &directory, link), example("count", &directory, link));
+        let name = directory.name(&format!("{link:?}"));
+        let mut command = library().command(&publish);
+        let mut publisher = Talker::start(command.args([&name, "20000"]));
+        publisher.hear("publishing");
+        let counter = start(&count, &[&name, "oldest", "lossless", "inplace"]);
+        let said = publisher.end();
+        let (said, read) = (numbers(&said), counter.end());
+        let read = numbers(&read);
+        assert_eq!((said["offered"], said["published"], said["full"]), (20_000, 20_000, 0));
+        assert_eq!((said["flow_1000"], said["flow_1003"]), (5000, 5000));
+        assert_eq!((read["packets"], read["bytes"], read["missed"]), (20_000, 1_200_000, 0));
+    }
+}

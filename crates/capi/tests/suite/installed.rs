@@ -133,7 +133,12 @@ fn what_is_installed_is_what_was_promised() {
     }
     let library = library();
     let folder = library.folder.join("opt/burstline");
-    let files = ["include/burstline.h", "lib/libburstline.a", "lib/libburstline.so.0"];
+    let files = [
+        "include/burstline.h",
+        "lib/libburstline.a",
+        "lib/libburstline.so.0",
+        "share/man/man3/burstline.3",
+    ];
     for file in files.into_iter().chain(["lib/libburstline.so", "lib/pkgconfig/burstline.pc"]) {
         assert!(folder.join(file).is_file(), "{file}");
     }
@@ -153,13 +158,19 @@ fn what_is_installed_is_what_was_promised() {
             "burstline_account",
             "burstline_close",
             "burstline_error_text",
+            "burstline_finish",
             "burstline_next",
             "burstline_open",
+            "burstline_packet_flow",
             "burstline_port_name",
+            "burstline_publish",
             "burstline_release",
             "burstline_replace",
             "burstline_verdict",
             "burstline_version",
+            "burstline_write",
+            "burstline_writer_account",
+            "burstline_writer_port",
         ]
     );
     let below = |path: &str| library.folder.join(path).display().to_string();
@@ -167,6 +178,36 @@ fn what_is_installed_is_what_was_promised() {
     let (include, lib) = (below("opt/burstline/include"), below("opt/burstline/lib"));
     assert_eq!(flags, format!("-I{include} -L{lib} -lburstline"));
     assert_eq!(library.pkg_config(&["--modversion"]), env!("CARGO_PKG_VERSION"));
+}
+
+/// The manual page says what the header declares, and man(1) has nothing to say of it.
+#[test]
+fn the_manual_page_has_every_function() {
+    let folder = repository().join("include");
+    let page = fs::read_to_string(folder.join("burstline.3")).unwrap();
+    let promised = fs::read_to_string(folder.join("burstline.abi")).unwrap();
+    let calls = promised.lines().filter_map(|line| line.strip_prefix("function "));
+    let calls = calls.filter(|call| !call.starts_with("static inline"));
+    let name =
+        |call: &str| call.split('(').next().unwrap().rsplit([' ', '*']).next().unwrap().to_owned();
+    let statuses =
+        promised.lines().filter_map(|line| line.strip_prefix("constant BURSTLINE_STATUS_"));
+    let statuses =
+        statuses.map(|line| format!("BURSTLINE_STATUS_{}", line.split(' ').next().unwrap()));
+    let mut found = 0;
+    for word in calls.map(name).chain(statuses) {
+        assert!(page.contains(&word), "burstline.3 does not say {word}");
+        found += 1;
+    }
+    assert!(found > 25, "{found}");
+    if !is_there("man") {
+        without(test_name(), "man is not installed: apt-get install man-db".to_owned());
+        return;
+    }
+    let mut man = Command::new("man");
+    man.args(["--warnings", "-E", "UTF-8", "-l"]).arg(folder.join("burstline.3"));
+    let said = man.env("LC_ALL", "C.UTF-8").env("MAN_KEEP_STDERR", "1").output().unwrap();
+    assert!(said.status.success() && said.stderr.is_empty(), "{said:?}");
 }
 
 #[test]

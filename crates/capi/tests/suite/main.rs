@@ -7,3 +7,4 @@ mod examples;
 mod installed;
 mod misuse;
 mod roles;
+mod writing;

@@ -115,6 +115,7 @@ pub(super) fn version_of(rival: &str) -> String {
             hyperscan::version().map_or_else(|why| why, |version| format!("Hyperscan {version}"))
         }
         None if rival == "suricata" => super::sensors::suricata_version(),
+        None if ["scapy", "dpkt"].contains(&rival) => super::python::version(rival),
         None if ["capinfos", "dd", "tshark"].contains(&rival) => {
             programs::first_line(rival, &["--version"])
         }
@@ -142,6 +143,8 @@ const ENGINE: [&str; 5] = [
 const PROGRAM: [&str; 1] = ["crates/cli/src"];
 /// What those do besides that have our libpcap.
 const PCAP: [&str; 2] = ["crates/pcap/src", "crates/share/src"];
+/// What those do besides that run in Python.
+const PYTHON: [&str; 3] = ["crates/lab/rivals-python", "crates/python/src", "crates/share/src"];
 /// What those do besides that are of the switch and its ports.
 const SWITCH: [&str; 4] =
     ["crates/memif/src", "crates/peer/src", "crates/switch/src", "crates/vhost/src"];
@@ -174,6 +177,9 @@ pub fn sources_of(figure: &str) -> Vec<&'static str> {
     }
     if begins(&["pcap", "suricata"]) {
         folders.extend(PCAP);
+    }
+    if begins(&["python"]) {
+        folders.extend(PYTHON);
     }
     if begins(&["switch", "tap"]) {
         folders.extend(PROGRAM);

@@ -13,6 +13,7 @@ mod kept_up;
 mod latency;
 mod nicsim;
 mod pacing;
+mod python;
 mod recording;
 mod run;
 mod sensors;
@@ -78,6 +79,7 @@ impl Entry {
             "core-distance" => latency::distance(context),
             "count-file-tcpdump" => count_file::against_tcpdump(context),
             "count-file-capinfos" => count_file::against_capinfos(context),
+            "python-scapy" | "python-dpkt" => python::measure(context, name),
             "record-dd" => recording::against_dd(context),
             "extract-flow-tshark" | "extract-flow-tcpdump" => recording::flow(context, name),
             "extract-window" => recording::window(context),

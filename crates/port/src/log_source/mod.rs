@@ -38,7 +38,7 @@ use crate::near::distance;
 use crate::{Address, OpenOptions, PortError, Source};
 use name::Name;
 pub(crate) use settings::KEYS;
-use settings::Settings;
+pub use settings::LogSettings;
 use source::LogSource;
 
 /// A port for each log of the name.
@@ -46,7 +46,7 @@ pub(crate) fn open_sources(
     address: &Address,
     options: &OpenOptions,
 ) -> Result<Vec<Box<dyn Source>>, PortError> {
-    let settings = Settings::parse(address)?;
+    let settings = LogSettings::parse(address)?;
     let fail = |error| PortError::Log { near: near(&settings.name, &error), error };
     let (name, taken) = Name::open(&settings, options.stop.as_deref()).map_err(fail)?;
     let is_alone = taken.len() == 1 && settings.log.is_none();
@@ -85,5 +85,5 @@ const NEAR_MOST: usize = 5;
 /// Reads an address, for the test of tables.
 #[cfg(test)]
 pub(crate) fn read(address: &Address) {
-    let _ = Settings::parse(address);
+    let _ = LogSettings::parse(address);
 }

@@ -20,7 +20,7 @@ use burstline_share::{AttachConfig, Attachment, Feed, ShareError, WriterLink};
 use burstline_sys::affinity::{self, CoreId};
 use burstline_sys::scheduling::{self, SchedulingClass};
 
-use super::settings::Settings;
+use super::settings::LogSettings;
 
 /// Between two looks for the next writer.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -69,7 +69,7 @@ impl Name {
     /// Attaches to every log that is asked for; waits for the publisher as long as its address
     /// says, and `stop` is not set.
     pub(super) fn open(
-        settings: &Settings,
+        settings: &LogSettings,
         stop: Option<&AtomicBool>,
     ) -> Result<(Arc<Self>, Vec<Taken>), ShareError> {
         let config = AttachConfig {

@@ -28,25 +28,33 @@ pub(crate) const KEYS: &[Key] = &[
     Key::switch("untrusted", "The same as trust=nobody").or("no").alone(),
 ];
 
-/// What an address says.
+/// What an address `log:NAME[@LOG]?...` says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Settings {
+pub struct LogSettings {
     /// The name, or the path of the socket.
-    pub(super) name: String,
+    pub name: String,
     /// Which of its logs; all if `None`.
-    pub(super) log: Option<u32>,
-    pub(super) policy: Policy,
-    pub(super) trust: Trust,
-    pub(super) start: Start,
-    pub(super) window: usize,
+    pub log: Option<u32>,
+    /// Whether it may be lapped, or holds the publisher up.
+    pub policy: Policy,
+    /// Whose packets are read in place.
+    pub trust: Trust,
+    /// With which packet it begins.
+    pub start: Start,
+    /// Segments that it may hold at a time, in `[1, 8]`.
+    pub window: usize,
     /// For how long a publisher that is not there is waited for.
-    pub(super) wait: Duration,
+    pub wait: Duration,
     /// Whether the next writer is waited for when one was stopped or killed.
-    pub(super) is_following: bool,
+    pub is_following: bool,
 }
 
-impl Settings {
-    pub(super) fn parse(address: &Address) -> Result<Self, AddressError> {
+impl LogSettings {
+    /// Reads an address of this scheme.
+    ///
+    /// # Errors
+    /// What is wrong with a key or its value.
+    pub fn parse(address: &Address) -> Result<Self, AddressError> {
         let values = address.values(KEYS)?;
         let (name, log) = name_and_number(address.target());
         let is_untrusted = values.switch("untrusted")?;
@@ -87,8 +95,8 @@ fn name_and_number(target: &str) -> (&str, Option<u32>) {
 mod tests {
     use super::*;
 
-    fn parse(text: &str) -> Result<Settings, AddressError> {
-        Settings::parse(&text.parse()?)
+    fn parse(text: &str) -> Result<LogSettings, AddressError> {
+        LogSettings::parse(&text.parse()?)
     }
 
     #[test]

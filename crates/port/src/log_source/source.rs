@@ -12,7 +12,7 @@ use super::account::{Past, consumed};
 use super::interfaces::{Interfaces, named};
 use super::judge::LogJudge;
 use super::name::{Name, Next, Taken};
-use super::settings::Settings;
+use super::settings::LogSettings;
 use crate::{
     Capabilities, Lent, Loss, OpenOptions, Port, PortAccount, PortError, PortInfo, PortState,
     Received, Source, TimestampSource,
@@ -71,7 +71,7 @@ impl LogSource {
         index: usize,
         name: &Arc<Name>,
         taken: Taken,
-        settings: &Settings,
+        settings: &LogSettings,
         options: &OpenOptions,
     ) -> Result<Self, PortError> {
         let Taken { feed, link, .. } = taken;

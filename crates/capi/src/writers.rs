@@ -1,0 +1,219 @@
+//! What a `burstline_writer *` stands for: a log, and the name that it is published under.
+//!
+//! ```text
+//! burstline_write ──► Writing: append, publish ──► a log of this process ──► readers elsewhere
+//!                        '── no room: a lossless reader holds all segments: wait, then `full`
+//! ```
+//!
+//! Invariants:
+//! - W1: offered = published + full, and a call returns within `wait_ms`.
+//! - W2: a reader that stands still costs one wait, and no more of them until it moves.
+//! - W3: a pointer is a number that is looked up, and never given twice; see `handles`.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use burstline_log::{Appended, Ending, Log, LogConfig, Meta, Writer};
+use burstline_share::{LosslessReaders, PublishConfig, Publisher};
+use burstline_wire::hash::{FlowHasher, HashKind};
+use burstline_wire::headers::LinkType;
+
+use crate::border::Fault;
+use crate::handles::another;
+use crate::types::{
+    HASH_FIVE_TUPLE, HASH_NONE, LogWriter, PublishOptions, Status, WriterStatistics,
+};
+
+/// The writers that are open, by number.
+static OPEN: RwLock<BTreeMap<usize, Arc<Mutex<Writing>>>> = RwLock::new(BTreeMap::new());
+
+/// Memory of a log, in bytes: the least and the most.
+const LOG_BYTES: std::ops::RangeInclusive<u64> = 2 << 20..=64 << 30;
+/// The longest wait for readers.
+const WAIT_MS_MAX: u32 = 60_000;
+/// Between two looks whether there is room.
+const LOOK_EVERY: Duration = Duration::from_micros(200);
+/// How long readers have to come to the end, before the name goes.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// A log that is written and published.
+pub(crate) struct Writing {
+    log: Log,
+    writer: Writer,
+    publisher: Publisher,
+    hasher: FlowHasher,
+    /// What packets of each port start with.
+    links: Vec<LinkType>,
+    wait: Duration,
+    /// Whether the last wait was for nothing (W2).
+    has_given_up: bool,
+    offered: u64,
+    full: u64,
+}
+
+impl Writing {
+    /// Makes a log and publishes it.
+    pub(crate) fn open(name: &str, options: &PublishOptions) -> Result<Self, Fault> {
+        let hash = check(options)?;
+        let segment = LogConfig::default().segment_bytes;
+        let (log, writer) = Log::create(LogConfig {
+            name: name.to_owned(),
+            bytes: (options.log_bytes as usize).next_multiple_of(segment),
+            allow_lossless: options.lossless == 1,
+            hash_kind: hash.code().into(),
+            ..LogConfig::default()
+        })
+        .map_err(|error| Fault::new(Status::ErrorSystem, error.to_string()))?;
+        let lossless = match options.lossless {
+            0 => LosslessReaders::Refused,
+            _ => LosslessReaders::Forever,
+        };
+        let config = PublishConfig { mode: options.mode, lossless, ..PublishConfig::new(name) };
+        let publisher = Publisher::start(&config, vec![log.clone()])?;
+        Ok(Self {
+            log,
+            writer,
+            publisher,
+            hasher: FlowHasher::new(hash),
+            links: vec![LinkType(options.link_type as u16); 256],
+            wait: Duration::from_millis(options.wait_ms.into()),
+            has_given_up: false,
+            offered: 0,
+            full: 0,
+        })
+    }
+
+    /// Says what a port stands for: before its first packet.
+    pub(crate) fn name_port(&mut self, port: u8, link: u16, name: &str) {
+        self.links[usize::from(port)] = LinkType(link);
+        self.log.name_port(port, link.into(), name);
+    }
+
+    /// Appends a packet, and publishes what is there where it has to wait. False: there was no
+    /// room; the packet is counted as full.
+    pub(crate) fn append(&mut self, bytes: &[u8], mut meta: Meta) -> bool {
+        self.offered += 1;
+        meta.hash = self.hasher.hash(self.links[usize::from(meta.port)], bytes);
+        let mut until = None;
+        while self.writer.append(bytes, &meta) == Appended::Full {
+            self.writer.publish();
+            let until = *until.get_or_insert_with(|| Instant::now() + self.wait);
+            if self.has_given_up || Instant::now() >= until {
+                self.has_given_up = true;
+                self.full += 1;
+                return false;
+            }
+            thread::sleep(LOOK_EVERY);
+        }
+        self.has_given_up = false;
+        true
+    }
+
+    /// Counts packets that come behind one there was no room for.
+    pub(crate) fn give_up(&mut self, packets: u64) {
+        self.offered += packets;
+        self.full += packets;
+    }
+
+    /// Shows the readers what was appended.
+    pub(crate) fn publish(&mut self) {
+        self.writer.publish();
+    }
+
+    pub(crate) fn statistics(&self) -> WriterStatistics {
+        WriterStatistics {
+            size: size_of::<WriterStatistics>() as u32,
+            readers: self.publisher.readers().len() as u32,
+            offered: self.offered,
+            published: self.writer.statistics().packets,
+            full: self.full,
+            epoch: self.publisher.epoch(),
+        }
+    }
+
+    /// Tells the readers that this was all, and gives them a moment to come to it.
+    fn finish(self) {
+        self.writer.finish(Ending::Final);
+        let until = Instant::now() + LAST_WORDS;
+        let are_behind = || self.publisher.readers().iter().any(|reader| reader.lag_packets > 0);
+        while are_behind() && Instant::now() < until {
+            thread::sleep(LOOK_EVERY);
+        }
+    }
+}
+
+/// Checks each field; which hash is wanted.
+fn check(options: &PublishOptions) -> Result<HashKind, Fault> {
+    let PublishOptions { size: _, mode, log_bytes, hash, lossless, wait_ms, link_type } = *options;
+    let wrong = |field: &str, value: u64, must: &str| {
+        Err(Fault::argument(format!("options.{field} is {value}: it must be {must}")))
+    };
+    if mode > 0o777 {
+        return wrong("mode", mode.into(), "from 0 to 0777");
+    }
+    if !LOG_BYTES.contains(&log_bytes) {
+        return wrong("log_bytes", log_bytes, "from 2097152 to 68719476736");
+    }
+    if lossless > 1 {
+        return wrong("lossless", lossless.into(), "0 or 1");
+    }
+    if wait_ms > WAIT_MS_MAX {
+        return wrong("wait_ms", wait_ms.into(), "from 0 to 60000");
+    }
+    if link_type > u16::MAX.into() {
+        return wrong("link_type", link_type.into(), "from 0 to 65535");
+    }
+    match hash {
+        HASH_NONE => Ok(HashKind::None),
+        HASH_FIVE_TUPLE => Ok(HashKind::FiveTuple),
+        _ => wrong("hash", hash.into(), "BURSTLINE_HASH_NONE or _FIVE_TUPLE"),
+    }
+}
+
+/// Puts a writer into the table.
+pub(crate) fn add(writing: Writing) -> *mut LogWriter {
+    let number = another() as usize;
+    let mut open = OPEN.write().unwrap_or_else(PoisonError::into_inner);
+    open.insert(number, Arc::new(Mutex::new(writing)));
+    std::ptr::without_provenance_mut(number)
+}
+
+/// Does something with a writer.
+pub(crate) fn with<T>(
+    writer: *const LogWriter,
+    body: impl FnOnce(&mut Writing) -> Result<T, Fault>,
+) -> Result<T, Fault> {
+    let open = OPEN.read().unwrap_or_else(PoisonError::into_inner);
+    let found = open.get(&writer.addr()).cloned().ok_or_else(closed)?;
+    drop(open);
+    let mut guard = lock(&found)?;
+    body(&mut guard)
+}
+
+fn lock(writing: &Mutex<Writing>) -> Result<MutexGuard<'_, Writing>, Fault> {
+    writing.try_lock().map_err(|error| match error {
+        TryLockError::WouldBlock => {
+            Fault::new(Status::ErrorBusy, "another thread is in a call with this writer")
+        }
+        TryLockError::Poisoned(_) => {
+            Fault::new(Status::ErrorPanic, "a panic has stopped an earlier call with this writer")
+        }
+    })
+}
+
+fn closed() -> Fault {
+    Fault::new(Status::ErrorClosed, "this writer is finished, or never was open")
+}
+
+/// Takes a writer out of the table, and ends its log. A thread that is in a call ends it instead.
+pub(crate) fn finish(writer: *const LogWriter) -> Result<(), Fault> {
+    let removed = OPEN.write().unwrap_or_else(PoisonError::into_inner).remove(&writer.addr());
+    let writing = removed.ok_or_else(closed)?;
+    if let Some(writing) = Arc::into_inner(writing) {
+        // After a panic, too: the log is whole up to what was published.
+        writing.into_inner().unwrap_or_else(PoisonError::into_inner).finish();
+    }
+    Ok(())
+}

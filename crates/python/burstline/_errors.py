@@ -1,0 +1,33 @@
+"""Errors. Each message is one line, with the number that is wrong and the remedy."""
+
+
+class Error(Exception):
+    """What goes wrong with a source, a publisher or a system call."""
+
+
+class AbsentError(Error, FileNotFoundError):
+    """Nobody publishes the name, and no file, set or interface is called so."""
+
+    __str__ = Exception.__str__
+
+
+class RefusedError(Error, PermissionError):
+    """The system, or a publisher, does not let this process in."""
+
+    __str__ = Exception.__str__
+
+
+class ClosedError(Error, ValueError):
+    """The reader or publisher is closed."""
+
+
+class ReleasedError(Error, ValueError):
+    """The burst is released: the loop has gone on, or its ``with`` has ended."""
+
+
+class ForkedError(Error, RuntimeError):
+    """A child process uses what its parent has opened."""
+
+
+class BusyError(Error, RuntimeError):
+    """Another thread is in a call of the same reader or publisher."""

@@ -1,0 +1,215 @@
+//! A burst as Python has it, until it is released.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use burstline_wire::hash::HashKind;
+use pyo3::prelude::*;
+use pyo3::types::{PyAny, PySlice};
+
+use crate::columns;
+use crate::fault::ReleasedError;
+use crate::lent::{Lent, Seen};
+use crate::packet::Packets;
+use crate::view::{Dtype, View};
+
+/// A burst's share in its packets, which the reader can take back.
+#[derive(Clone)]
+pub(crate) struct Share(Arc<Mutex<Option<Arc<Lent>>>>);
+
+impl Share {
+    pub(crate) fn new(lent: &Arc<Lent>) -> Self {
+        Self(Arc::new(Mutex::new(Some(Arc::clone(lent)))))
+    }
+
+    /// Takes the share back. Views keep theirs.
+    pub(crate) fn release(&self) {
+        let lent = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        drop(lent); // without the lock: it may be the last one
+    }
+
+    fn lent(&self) -> Option<Arc<Lent>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// A run of packets of one log, which lie where the source has put them.
+///
+/// It is valid until it is released: by the next step of the loop over its reader, at the end of
+/// `with burst:`, or by release(). After that everything asked of it raises ReleasedError. Arrays
+/// and memoryviews stay valid: they keep its memory until they are collected.
+#[pyclass(module = "burstline", frozen)]
+pub(crate) struct Burst(Share);
+
+impl Burst {
+    pub(crate) fn new(share: Share) -> Self {
+        Self(share)
+    }
+
+    /// The packets, if they were not released, in the process that opened the reader.
+    pub(crate) fn lent(&self) -> PyResult<Arc<Lent>> {
+        let lent = self.0.lent().ok_or_else(|| {
+            ReleasedError::new_err(
+                "this burst is released: the loop has gone on, or its `with` has ended; copy what \
+                 you keep (array.copy(), bytes(packet))",
+            )
+        })?;
+        lent.here().check()?;
+        Ok(lent)
+    }
+
+    fn column<'py, const BYTES: usize>(
+        &self,
+        py: Python<'py>,
+        dtype: Dtype,
+        value: impl Fn(&Seen<'_>) -> [u8; BYTES],
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let lent = self.lent()?;
+        let bytes = lent.packets().flat_map(|seen| value(&seen)).collect();
+        View::own(bytes).into_array(py, dtype)
+    }
+
+    fn convert<'py>(
+        slf: &Bound<'py, Self>,
+        function: &str,
+        is_with_bytes: bool,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        slf.py().import("burstline._convert")?.call_method1(function, (slf, is_with_bytes))
+    }
+}
+
+#[pymethods]
+impl Burst {
+    /// One entry a packet, the oldest first: a read-only array of shape (n,) and dtype WORKLIST,
+    /// over the worklist itself. Valid until it is collected.
+    #[getter]
+    fn worklist<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let newest_first = View::worklist(self.lent()?).into_array(py, Dtype::Worklist)?;
+        newest_first.get_item(PySlice::new(py, isize::MAX, isize::MIN, -1))
+    }
+
+    /// What worklist["offset"] counts from: a read-only array of bytes, without a copy. Packet i
+    /// is memory[offset[i] : offset[i] + lengths[i]].
+    #[getter]
+    fn memory<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        View::memory(self.lent()?).into_array(py, Dtype::Byte)
+    }
+
+    /// The packets as objects, the oldest first, each made when it is looked at.
+    #[getter]
+    fn packets(slf: &Bound<'_, Self>) -> PyResult<Packets> {
+        slf.get().lent()?;
+        Ok(Packets(slf.clone().unbind()))
+    }
+
+    /// Bytes of each packet that are here: uint32, shape (n,), a copy.
+    fn lengths<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.column(py, Dtype::U32, |seen| (seen.bytes.len() as u32).to_le_bytes())
+    }
+
+    /// Bytes of each packet on the wire, without FCS: uint32, shape (n,), a copy.
+    fn original_lengths<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.column(py, Dtype::U32, |seen| (seen.packet.original_length() as u32).to_le_bytes())
+    }
+
+    /// When each packet arrived, in ns since 1970: uint64, shape (n,), a copy.
+    fn times_ns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.column(py, Dtype::U64, |seen| seen.packet.time_ns().to_le_bytes())
+    }
+
+    /// The marks of each packet, sums of FLAG_ constants: uint8, shape (n,), a copy.
+    fn flags<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        self.column(py, Dtype::Byte, |seen| [seen.flags()])
+    }
+
+    /// Times, lengths, addresses, ports and protocol of each packet: shape (n,), dtype COLUMNS, a
+    /// copy. No object is made for a packet.
+    fn columns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let lent = self.lent()?;
+        let rows = py.detach(|| columns::rows(&lent));
+        View::own(rows).into_array(py, Dtype::Columns)
+    }
+
+    /// A pandas.DataFrame, a row a packet, of copies; with_bytes adds a column of bytes. Needs
+    /// pandas.
+    #[pyo3(signature = (*, with_bytes = false))]
+    fn to_pandas<'py>(slf: &Bound<'py, Self>, with_bytes: bool) -> PyResult<Bound<'py, PyAny>> {
+        Self::convert(slf, "to_pandas", with_bytes)
+    }
+
+    /// A pyarrow.RecordBatch, a row a packet, of copies; with_bytes adds a column of bytes. Needs
+    /// pyarrow.
+    #[pyo3(signature = (*, with_bytes = false))]
+    fn to_arrow<'py>(slf: &Bound<'py, Self>, with_bytes: bool) -> PyResult<Bound<'py, PyAny>> {
+        Self::convert(slf, "to_arrow", with_bytes)
+    }
+
+    /// What worklist["time_delta_ns"] counts from, in ns since 1970. times_ns() knows the packets
+    /// that lie too far away for a delta, too.
+    #[getter]
+    fn base_time_ns(&self) -> PyResult<u64> {
+        Ok(self.lent()?.burst().base_time_ns())
+    }
+
+    /// The number of the first packet that lies here, counted from 0 in each log of each epoch.
+    #[getter]
+    fn first_packet(&self) -> PyResult<u64> {
+        Ok(self.lent()?.burst().first_packet())
+    }
+
+    /// Which log of the name it is of, or which source: from 0.
+    #[getter]
+    fn log(&self) -> PyResult<u32> {
+        Ok(self.lent()?.log)
+    }
+
+    /// Which publisher of the name it is of: a later one has a larger number. 0: not published.
+    #[getter]
+    fn epoch(&self) -> PyResult<u64> {
+        Ok(self.lent()?.epoch)
+    }
+
+    /// What worklist["hash"] is made from, such as "five-tuple"; "none": all are 0.
+    #[getter]
+    fn hash_kind(&self) -> PyResult<String> {
+        let code = self.lent()?.hash_kind;
+        let kind = u16::try_from(code).ok().and_then(HashKind::from_code);
+        Ok(kind.map_or_else(|| format!("unknown: {code}"), |kind| kind.to_string()))
+    }
+
+    /// Whether it is released.
+    #[getter]
+    fn released(&self) -> bool {
+        self.0.lent().is_none()
+    }
+
+    /// Gives the packets back; twice is as good as once. Views that are alive keep the memory.
+    fn release(&self) -> PyResult<()> {
+        if let Some(lent) = self.0.lent() {
+            lent.here().check()?;
+        }
+        self.0.release();
+        Ok(())
+    }
+
+    fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {
+        slf.get().lent()?;
+        Ok(slf)
+    }
+
+    #[pyo3(signature = (*_exception))]
+    fn __exit__(&self, _exception: &Bound<'_, PyAny>) -> PyResult<bool> {
+        self.release()?;
+        Ok(false)
+    }
+
+    fn __len__(&self) -> PyResult<usize> {
+        Ok(self.lent()?.len())
+    }
+
+    fn __repr__(&self) -> String {
+        match self.0.lent() {
+            Some(lent) => format!("<Burst of {} packets>", lent.len()),
+            None => "<Burst, released>".to_owned(),
+        }
+    }
+}
