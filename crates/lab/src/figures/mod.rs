@@ -4,6 +4,7 @@ mod capture_file;
 mod count_file;
 mod entry;
 mod first_packet;
+mod flowing;
 mod hash;
 mod idle;
 mod inject;
@@ -80,6 +81,9 @@ impl Entry {
             "count-file-tcpdump" => count_file::against_tcpdump(context),
             "count-file-capinfos" => count_file::against_capinfos(context),
             "python-scapy" | "python-dpkt" => python::measure(context, name),
+            "flows-1k" | "flows-1m" => flowing::in_memory(context, name),
+            "flows-softflowd" => flowing::against_softflowd(context),
+            "flows-nfpcapd" => flowing::against_nfpcapd(context),
             "record-dd" => recording::against_dd(context),
             "extract-flow-tshark" | "extract-flow-tcpdump" => recording::flow(context, name),
             "extract-window" => recording::window(context),
@@ -141,6 +145,7 @@ mod tests {
                 "stalled",
                 "nicsim",
                 "instrumentation-memory",
+                "flows-1",
             ];
             let is_dpdk = ["dpdk-pipeline", "dpdk-balance", "dpdk-merge"]
                 .iter()
