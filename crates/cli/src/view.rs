@@ -22,13 +22,14 @@ mod test;
 mod values;
 
 use std::cell::RefCell;
+use std::fs::Metadata;
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use burstline_engine::{Bounced, Generated, Report, Snapshot, SwitchStatus, Verdict};
 use burstline_port::Address;
 
-use crate::args::{JobArgs, NOTHING};
+use crate::args::{JobArgs, NOTHING, SourceArgs};
 use crate::failure::complain;
 use crate::foreign::{harmless, one_line};
 use crate::live::About;
@@ -89,6 +90,8 @@ pub(crate) struct View {
     is_verbose: bool,
     /// Where the packets go, for the report.
     sink: Option<String>,
+    /// Bytes of the files that are read, where nothing else is.
+    input_bytes: Option<u64>,
     interval: Duration,
     /// Where it is to be seen while it runs.
     places: Places,
@@ -170,6 +173,7 @@ impl View {
             is_quiet: false,
             is_verbose: false,
             sink: None,
+            input_bytes: None,
             interval,
             places: Places::default(),
             server: RefCell::default(),
@@ -188,6 +192,20 @@ impl View {
             _ if sink.to_string() == NOTHING => None,
             _ => Some(sink.to_string()),
         };
+        self
+    }
+
+    /// The view of a job of these sources: of files it says how much is left.
+    pub(crate) fn with_sources(mut self, sources: &SourceArgs) -> Self {
+        // What a filter leaves out is not counted in bytes.
+        let sizes = sources.sources.iter().map(|source| {
+            let is_plain = source.is_file()
+                && !source.target().ends_with("z")
+                && !source.target().ends_with(".zst");
+            let found = std::fs::metadata(source.target()).ok().filter(|_| is_plain);
+            found.filter(Metadata::is_file).map(|found| found.len())
+        });
+        self.input_bytes = sizes.sum::<Option<u64>>().filter(|_| sources.filter.is_none());
         self
     }
 
@@ -252,7 +270,8 @@ impl View {
 
     /// Shows the job as it is now.
     pub(crate) fn show(&mut self, now: &Snapshot) -> io::Result<()> {
-        let moment = line::Moment::next(self.command, self.begun, now, &mut self.shown);
+        let mut moment = line::Moment::next(self.command, self.begun, now, &mut self.shown);
+        moment.input_bytes = self.input_bytes;
         let text = match self.style {
             Style::Silent => return Ok(()),
             // Erases what is left of the line before, and clips this one at the terminal's edge:

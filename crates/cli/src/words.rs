@@ -1,5 +1,7 @@
 //! Numbers as people read them.
 
+use std::time::Duration;
+
 use burstline_sys::clock::date_of;
 use burstline_wire::headers::LinkType;
 
@@ -63,6 +65,20 @@ pub(crate) fn size_text(bytes: usize) -> String {
     }
 }
 
+/// `, 12 s left`: as long as it took so far for each byte; nothing in the first second, and where
+/// nothing is left.
+pub(crate) fn left_text(done: u64, all: u64, elapsed: Duration) -> String {
+    if done == 0 || done >= all || elapsed < Duration::from_secs(1) {
+        return String::new();
+    }
+    let seconds = elapsed.as_secs_f64() * (all - done) as f64 / done as f64;
+    match seconds.ceil() as u64 {
+        left @ 0..120 => format!(", {left} s left"),
+        left @ 120..7200 => format!(", {} min left", left.div_ceil(60)),
+        left => format!(", {} h left", left.div_ceil(3600)),
+    }
+}
+
 /// A time in ns since 1970 as `2026-11-21 21:44:01.123456789` UTC.
 pub(super) fn time_text(time_ns: u64) -> String {
     let (seconds, fraction) = (time_ns / 1_000_000_000, time_ns % 1_000_000_000);
@@ -102,6 +118,17 @@ mod tests {
         let text = [0, 1, 2, 1000].map(packets_text);
         assert_eq!(text, ["0 packets", "1 packet", "2 packets", "1,000 packets"]);
         assert_eq!(counted_text(2, "context switch"), "2 context switches");
+    }
+
+    #[test]
+    fn what_is_left_takes_as_long_as_what_was_done() {
+        let left = |done, all, seconds| left_text(done, all, Duration::from_secs(seconds));
+        assert_eq!(left(25, 100, 10), ", 30 s left");
+        assert_eq!(left(1, 100, 10), ", 17 min left");
+        assert_eq!(left(1, 10_000, 10), ", 28 h left");
+        for (done, all, seconds) in [(0, 100, 10), (50, 100, 0), (100, 100, 5), (101, 100, 5)] {
+            assert_eq!(left(done, all, seconds), "", "{done} of {all}");
+        }
     }
 
     #[test]

@@ -10,11 +10,13 @@
 //!
 //! Source: open(2), `O_PATH`; symlink(7), magic links.
 
-use std::fs::{self, File, Metadata, OpenOptions, Permissions};
+use std::fs::{self, File, Metadata, Permissions};
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt, chown};
+use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::Path;
+
+use rustix::fs::{Mode, OFlags};
 
 /// A file of any kind. Takes a descriptor.
 #[derive(Debug)]
@@ -25,8 +27,7 @@ pub struct Inode {
 impl Inode {
     /// What stands at `path` now: a link itself, not what it leads to.
     pub fn find(path: &Path) -> io::Result<Self> {
-        let flags = libc::O_PATH | libc::O_NOFOLLOW;
-        Ok(Self { file: OpenOptions::new().read(true).custom_flags(flags).open(path)? })
+        Ok(Self { file: open_path(path, OFlags::NOFOLLOW)? })
     }
 
     /// Kind, owner, group, mode, device and number.
@@ -47,6 +48,13 @@ impl Inode {
     fn path(&self) -> String {
         format!("/proc/self/fd/{}", self.file.as_raw_fd())
     }
+}
+
+/// A descriptor of what stands at `path` that neither reads nor writes. The standard library's way
+/// to open takes `O_PATH` for an access mode where the C library is musl, and drops it.
+pub(crate) fn open_path(path: &Path, flags: OFlags) -> io::Result<File> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC | flags;
+    Ok(File::from(rustix::fs::open(path, flags, Mode::empty())?))
 }
 
 #[cfg(all(test, not(miri)))]

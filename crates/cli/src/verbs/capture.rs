@@ -48,7 +48,8 @@ pub(crate) fn capture(args: &CaptureArgs) -> Result<ExitCode, Failure> {
     let flight = flight::plan(args)?;
     let sources = common.open_sources(&ports)?;
     let progress = Progress::new(sources.len()).named(job::names(&sources));
-    let mut view = View::new("capture", common, Stream::beside(slice::from_ref(&sink)));
+    let stream = Stream::beside(slice::from_ref(&sink));
+    let mut view = View::new("capture", common, stream).with_sources(common);
     if flight.is_none() {
         view = view.with_sink(&sink);
     }

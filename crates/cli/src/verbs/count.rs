@@ -40,7 +40,7 @@ pub(crate) fn count(args: &CountArgs) -> Result<ExitCode, Failure> {
     placed.fit(sources.len());
     let threads = placed.threads;
     let progress = Progress::new(sources.len()).named(job::names(&sources));
-    let mut view = View::new("count", common, Stream::Stdout);
+    let mut view = View::new("count", common, Stream::Stdout).with_sources(common);
     let run = common.run(&stop, &progress);
     let verifier = args.verify.map(|verify| Mutex::new(Verifier::new(integrity(verify))));
     // Made before the run, which may end without the right to make it.
@@ -93,7 +93,7 @@ fn publish(args: &CountArgs, stop: &Arc<AtomicBool>) -> Result<ExitCode, Failure
     let sink: Address = NOTHING.parse()?;
     let sources = common.open_sources(&ports)?;
     let progress = Progress::new(sources.len()).named(job::names(&sources));
-    let mut view = View::new("count", common, Stream::Stdout);
+    let mut view = View::new("count", common, Stream::Stdout).with_sources(common);
     let run = common.run(stop, &progress);
     let report = job::watch(&mut view, &run, common.keep_privileges, || {
         let open = || open_sink(&sink, &ports);

@@ -46,8 +46,8 @@ pub(crate) fn merge(args: &MergeArgs) -> Result<ExitCode, Failure> {
     let merging = MergeOptions { lateness_ns: args.lateness, offsets_ns, is_one_thread };
     let sources: Vec<Inlet> = opened.into_iter().flatten().collect();
     let progress = Progress::new(sources.len()).named(job::names(&sources));
-    let mut view =
-        View::new("merge", common, Stream::beside(slice::from_ref(&sink))).with_sink(&sink);
+    let stream = Stream::beside(slice::from_ref(&sink));
+    let mut view = View::new("merge", common, stream).with_sources(common).with_sink(&sink);
     let demands = common.demands_with(args.lossless);
     let run = common.run(&stop, &progress);
     job::run(&mut view, &run, &demands, common.keep_privileges, || {

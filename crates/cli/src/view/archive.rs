@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::values::losses;
 use crate::foreign::path_text;
-use crate::words::{bytes_text, count_text, size_text, time_text};
+use crate::words::{bytes_text, count_text, left_text, size_text, time_text};
 
 /// How often a bar moves.
 const STEP: Duration = Duration::from_millis(100);
@@ -27,6 +27,7 @@ pub(crate) struct Bar {
     name: String,
     /// Bytes of the file; 0 where that is not known.
     bytes: u64,
+    begun: Instant,
     due: Option<Instant>,
     is_shown: bool,
 }
@@ -38,6 +39,7 @@ impl Bar {
         Self {
             name: path_text(path),
             bytes: std::fs::metadata(path).map_or(0, |metadata| metadata.len()),
+            begun: Instant::now(),
             due: is_wanted.then(|| Instant::now() + STEP),
             is_shown: false,
         }
@@ -49,10 +51,11 @@ impl Bar {
         self.due = Some(due.max(Instant::now()) + STEP);
         self.is_shown = true;
         // A terminal that has gone shows no bar.
-        let _ = write!(io::stderr().lock(), "\r\x1b[K\x1b[?7l{}\x1b[?7h", self.text(bytes));
+        let text = self.text(bytes, self.begun.elapsed());
+        let _ = write!(io::stderr().lock(), "\r\x1b[K\x1b[?7l{text}\x1b[?7h");
     }
 
-    fn text(&self, bytes: u64) -> String {
+    fn text(&self, bytes: u64, elapsed: Duration) -> String {
         if self.bytes == 0 {
             return format!("{}: {}", self.name, bytes_text(bytes));
         }
@@ -60,7 +63,8 @@ impl Bar {
         let done = part(WIDTH).min(WIDTH) as usize;
         let (full, left) = ("█".repeat(done), "░".repeat(WIDTH as usize - done));
         let (percent, read, all) = (part(100).min(100), bytes_text(bytes), bytes_text(self.bytes));
-        format!("{full}{left} {percent:>3} %  {read} of {all}  {}", self.name)
+        let rest = left_text(bytes, self.bytes, elapsed);
+        format!("{full}{left} {percent:>3} %  {read} of {all}{rest}  {}", self.name)
     }
 
     /// Takes it away.
@@ -282,14 +286,17 @@ mod tests {
 
     #[test]
     fn a_bar_shows_how_far_it_is() {
-        let mut bar = Bar { name: "x".into(), bytes: 3000, due: None, is_shown: false };
-        let text = bar.text(1000);
+        let begun = Instant::now();
+        let mut bar = Bar { name: "x".into(), bytes: 3000, begun, due: None, is_shown: false };
+        let second = Duration::from_secs(1);
+        let text = bar.text(1000, second);
         assert!(
-            text.starts_with(&"█".repeat(10)) && text.contains("░  33 %  1.00 kB of"),
+            text.starts_with(&"█".repeat(10))
+                && text.contains("░  33 %  1.00 kB of 3.00 kB, 2 s left"),
             "{text}"
         );
-        assert!(bar.text(9000).contains(" 100 % "));
+        assert!(bar.text(9000, second).contains(" 100 % "));
         bar.bytes = 0;
-        assert_eq!(bar.text(7), "x: 7 B");
+        assert_eq!(bar.text(7, second), "x: 7 B");
     }
 }

@@ -8,7 +8,10 @@ use burstline_port::Loss;
 use burstline_wire::ethernet::{FCS_BYTES, GAP_BYTES};
 
 use super::Mark;
-use crate::words::{bytes_text, count_text, rate_text};
+use crate::words::{bytes_text, count_text, left_text, rate_text};
+
+/// What a file has before each packet. Source: pcap-savefile(5).
+const RECORD_HEADER_BYTES: u64 = 16;
 
 /// A job at the end of an interval.
 pub(super) struct Moment<'a> {
@@ -18,6 +21,8 @@ pub(super) struct Moment<'a> {
     pub(super) interval: Duration,
     pub(super) now: &'a Snapshot,
     pub(super) last: Snapshot,
+    /// Bytes of the files that the job reads, if that is all it reads.
+    pub(super) input_bytes: Option<u64>,
 }
 
 impl<'a> Moment<'a> {
@@ -37,6 +42,7 @@ impl<'a> Moment<'a> {
             interval: at - mem::replace(&mut series.at, at),
             now,
             last: mem::replace(&mut series.last, now.clone()),
+            input_bytes: None,
         }
     }
 }
@@ -82,6 +88,7 @@ impl Moment<'_> {
             rate_text(l2, "bit/s"),
             rate_text(line, "bit/s"),
         );
+        text += &self.progress_text();
         if let Some(kept_ns) = self.now.kept_ns {
             let (kept, files) = (kept_ns as f64 / 1e9, count_text(self.now.files));
             text += &match self.now.is_writing {
@@ -93,6 +100,15 @@ impl Moment<'_> {
             text += &format!(" | {segments} segments, log {:.0}% full", self.log_percent());
         }
         text
+    }
+
+    /// ` | 43 %, 12 s left`, for files. About, because a file also has headers of packets.
+    fn progress_text(&self) -> String {
+        let Some(all) = self.input_bytes.filter(|&bytes| bytes > 0) else { return String::new() };
+        let received = self.now.received;
+        let read = (received.bytes + received.packets * RECORD_HEADER_BYTES).min(all);
+        let percent = u128::from(read) * 100 / u128::from(all);
+        format!(" | {percent} %{}", left_text(read, all, self.elapsed))
     }
 
     fn losses(&self) -> String {

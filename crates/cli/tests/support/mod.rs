@@ -5,6 +5,7 @@ pub(crate) mod browser;
 pub(crate) mod conversations;
 pub(crate) mod endless;
 pub(crate) mod live;
+pub(crate) mod schema;
 pub(crate) mod service;
 pub(crate) mod sharing;
 pub(crate) mod talk;

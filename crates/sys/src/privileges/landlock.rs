@@ -10,13 +10,16 @@
 //!
 //! Source: Documentation/userspace-api/landlock.rst and include/uapi/linux/landlock.h, Linux 6.18.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::mem::size_of;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::ptr;
+
+use rustix::fs::OFlags;
+
+use crate::inode::open_path;
 
 const EXECUTE: u64 = 1;
 const WRITE_FILE: u64 = 1 << 1;
@@ -114,10 +117,7 @@ impl Ruleset {
     /// # Errors
     /// What the kernel says to the rule.
     pub fn allow(&self, path: &Path, access: Access) -> io::Result<()> {
-        let flags = libc::O_PATH | libc::O_CLOEXEC;
-        let Ok(parent) = OpenOptions::new().read(true).custom_flags(flags).open(path) else {
-            return Ok(());
-        };
+        let Ok(parent) = open_path(path, OFlags::empty()) else { return Ok(()) };
         self.allow_beneath(&parent, access)
     }
 

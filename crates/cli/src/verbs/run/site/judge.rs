@@ -167,6 +167,10 @@ fn judge(
         .filter(|log| published.iter().any(|name| name == log))
         .map(ToOwned::to_owned)
         .collect();
+    // Asked of any address, it fails where nobody knows its scheme.
+    for error in needs.iter().filter_map(|port| port.inward().err()) {
+        faults.add(at_ports, format!("job {name}: {error}"));
+    }
     for port in needs.iter().filter(|_| !waits) {
         let is_sibling = port.log_name().is_some_and(|log| published.iter().any(|n| n == log));
         if let Some(what) = port.absent().filter(|_| !is_sibling) {
