@@ -188,8 +188,17 @@ pub(crate) fn with<T>(
     let open = OPEN.read().unwrap_or_else(PoisonError::into_inner);
     let found = open.get(&writer.addr()).cloned().ok_or_else(closed)?;
     drop(open);
-    let mut guard = lock(&found)?;
-    body(&mut guard)
+    let outcome = lock(&found).and_then(|mut guard| body(&mut guard));
+    end_if_last(found);
+    outcome
+}
+
+/// Ends a log that is no longer in the table, where no other thread is in a call with it.
+fn end_if_last(writing: Arc<Mutex<Writing>>) {
+    if let Some(writing) = Arc::into_inner(writing) {
+        // After a panic, too: the log is whole up to what was published.
+        writing.into_inner().unwrap_or_else(PoisonError::into_inner).finish();
+    }
 }
 
 fn lock(writing: &Mutex<Writing>) -> Result<MutexGuard<'_, Writing>, Fault> {
@@ -210,10 +219,6 @@ fn closed() -> Fault {
 /// Takes a writer out of the table, and ends its log. A thread that is in a call ends it instead.
 pub(crate) fn finish(writer: *const LogWriter) -> Result<(), Fault> {
     let removed = OPEN.write().unwrap_or_else(PoisonError::into_inner).remove(&writer.addr());
-    let writing = removed.ok_or_else(closed)?;
-    if let Some(writing) = Arc::into_inner(writing) {
-        // After a panic, too: the log is whole up to what was published.
-        writing.into_inner().unwrap_or_else(PoisonError::into_inner).finish();
-    }
+    end_if_last(removed.ok_or_else(closed)?);
     Ok(())
 }

@@ -3,6 +3,7 @@
 use std::ffi::{CStr, CString, c_char};
 use std::ptr;
 use std::thread;
+use std::time::Duration;
 
 use burstline::{
     Flow, LogWriter, PacketToWrite, PublishOptions, Status, WriterStatistics, burstline_error_text,
@@ -202,6 +203,32 @@ fn one_thread_writes_at_a_time() {
     });
     assert_eq!(writer.account().published, published);
     burstline_finish(writer.0);
+}
+
+#[test]
+fn a_log_ends_though_another_thread_is_in_a_call() {
+    let directory = Directory::new();
+    let name = directory.name("tap");
+    let bytes = [3; 60];
+    for _ in 0..4 {
+        let writer = publish(&name, &PublishOptions::default()).unwrap();
+        let mut reader = follow(&name, Policy::Lossy);
+        thread::scope(|scope| {
+            let write = || while writer.write(&[plain(&bytes)]).0 == Status::Ok {};
+            let thread = scope.spawn(write);
+            thread::sleep(Duration::from_millis(2));
+            assert_eq!(burstline_finish(writer.0), Status::Ok);
+            thread.join().unwrap();
+        });
+        assert_eq!(writer.write(&[plain(&bytes)]), (Status::ErrorClosed, 0));
+        loop {
+            match reader.next(10_000_000_000, || false).unwrap() {
+                Next::Burst { .. } => {}
+                Next::End => break,
+                _ => panic!("neither packets nor an end"),
+            }
+        }
+    }
 }
 
 #[test]
