@@ -344,14 +344,8 @@ impl Address {
     fn known_scheme(&self) -> Result<&'static Scheme, AddressError> {
         let found = SCHEMES.iter().find(|scheme| scheme.name == self.scheme());
         let scheme = found.ok_or_else(|| AddressError::unknown_scheme(self))?;
-        if scheme.target.is_empty() && !self.target().is_empty() {
-            return Err(AddressError::Target {
-                address: self.to_string(),
-                scheme: scheme.name.to_owned(),
-                target: self.target().to_owned(),
-            });
-        }
-        Ok(scheme)
+        let is_possible = self.target().is_empty() || !scheme.target.is_empty();
+        is_possible.then_some(scheme).ok_or_else(|| AddressError::no_target(self))
     }
 
     fn is(&self, what: impl FnOnce(&Scheme) -> bool) -> bool {

@@ -155,6 +155,11 @@ impl AddressError {
         }
     }
 
+    pub(crate) fn no_target(address: &Address) -> Self {
+        let [scheme, target] = [address.scheme(), address.target()].map(str::to_owned);
+        Self::Target { address: address.to_string(), scheme, target }
+    }
+
     pub(crate) fn unknown_scheme(address: &Address) -> Self {
         let known: Vec<&str> = SCHEMES.iter().map(|scheme| scheme.name).collect();
         Self::UnknownScheme {
