@@ -135,7 +135,9 @@ fn duckdb_and_tshark_find_the_same_conversations() {
     let question = "select column_name, column_type, \\\"null\\\" from (describe flows)";
     let described = duckdb(&tree, &question.replace("\\\"", "\"")).unwrap();
     let documented = include_str!("../../../docs/flows.md");
-    for line in described.iter().filter(|line| !line.starts_with("date") && !line.starts_with("hour")) {
+    for line in
+        described.iter().filter(|line| !line.starts_with("date") && !line.starts_with("hour"))
+    {
         let name = line.split('\t').next().unwrap();
         assert!(documented.contains(&format!("| `{name}` |")), "{name} is not in docs/flows.md");
     }

@@ -113,7 +113,8 @@ pub fn flows(
     let mut report = report(&job, &sources, crew);
     if let Some(flows) = &mut report.flows {
         let made = shows.made();
-        (flows.records_dropped, flows.packets_dropped) = (made.records_dropped, made.packets_dropped);
+        (flows.records_dropped, flows.packets_dropped) =
+            (made.records_dropped, made.packets_dropped);
         flows.sinks = sinks.iter().map(|sink| sink.account()).collect();
         let failed = flows.sinks.iter().filter_map(|sink| sink.first_error.clone());
         report.errors.extend(failed.map(EngineError::Records));

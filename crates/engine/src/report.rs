@@ -14,7 +14,8 @@ use burstline_sys::usage::{self, CpuUsage, ResidentMemory};
 use crate::ledger::line_bits;
 use crate::runtime::{Done, Span, Usage};
 use crate::{
-    BalanceReport, EngineError, FlowsReport, Inlet, MergeReport, PollMode, PortReport, PublishedReport, Total,
+    BalanceReport, EngineError, FlowsReport, Inlet, MergeReport, PollMode, PortReport,
+    PublishedReport, Total,
 };
 
 /// Everything there is to say of a job.
@@ -360,7 +361,9 @@ impl Report {
 
     /// Whether the job did what it was asked to, with nothing unexplained. Losses are explained.
     pub fn is_success(&self) -> bool {
-        self.errors.is_empty() && !self.is_damaged && self.total.unaccounted == 0
+        self.errors.is_empty()
+            && !self.is_damaged
+            && self.total.unaccounted == 0
             && self.flows.as_ref().is_none_or(|flows| flows.unaccounted == 0)
     }
 }

@@ -68,7 +68,8 @@ fn sinks(args: &FlowsArgs, sources: &[Inlet]) -> Result<Sinks, Failure> {
     let sensor = sensor(args).map_err(failed)?;
     let ports = port_names(&args.source, sources);
     let origin = Origin { sensor, boot: BootId::default(), ports };
-    let (sink, last) = TreeSink::open(tree, origin, Duration::from_nanos(args.every)).map_err(failed)?;
+    let (sink, last) =
+        TreeSink::open(tree, origin, Duration::from_nanos(args.every)).map_err(failed)?;
     Ok((vec![Box::new(sink)], last))
 }
 

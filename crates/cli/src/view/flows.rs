@@ -24,7 +24,8 @@ pub(super) fn text(flows: &FlowsReport) -> String {
     }
     for sink in &flows.sinks {
         let (records, parts) = (count_text(sink.records), count_text(sink.parts));
-        let _ = writeln!(text, "written  {records} records, {parts} files, {}", bytes_text(sink.bytes));
+        let _ =
+            writeln!(text, "written  {records} records, {parts} files, {}", bytes_text(sink.bytes));
     }
     for LostRecords { name, records, packets } in lost(flows) {
         let (records, packets) = (count_text(records), packets_text(packets));

@@ -74,11 +74,7 @@ impl Sight {
     /// # Errors
     /// Why it has no flow.
     #[inline(always)]
-    pub(super) fn new(
-        packet: &Packet<'_>,
-        link: LinkType,
-        secret: u64,
-    ) -> Result<Self, NoFlow> {
+    pub(super) fn new(packet: &Packet<'_>, link: LinkType, secret: u64) -> Result<Self, NoFlow> {
         let bytes = packet.bytes();
         let outer = headers::parse(link, bytes);
         let mut word = u64::from(vlan(&outer, 1)) << 16;
@@ -212,7 +208,8 @@ impl Key {
     /// The flow in the direction of end `from`.
     pub(super) fn flow(&self, from: usize) -> FlowKey {
         let [l0, l1, h0, h1, facts, _] = self.0;
-        let address = |high: u64, low: u64| (u128::from(high) << 64 | u128::from(low)).to_be_bytes();
+        let address =
+            |high: u64, low: u64| (u128::from(high) << 64 | u128::from(low)).to_be_bytes();
         let kind = facts >> 16;
         let ports = Ports { source: (facts >> 48) as u16, destination: (facts >> 32) as u16 };
         let key = FlowKey {

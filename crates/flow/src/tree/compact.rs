@@ -112,7 +112,10 @@ fn compact_folder(folder: &Path, done: &mut Compacted) -> Result<(), TreeError> 
 /// Copies the row groups of all files, and returns how many rows they have.
 fn copy_all(folder: &Path, names: &[String], into: File) -> Result<u64, TreeError> {
     let wrong = |path: PathBuf| {
-        move |error: ParquetError| TreeError::Parquet { path: path.clone(), what: error.to_string() }
+        move |error: ParquetError| TreeError::Parquet {
+            path: path.clone(),
+            what: error.to_string(),
+        }
     };
     let here = wrong(folder.join(HIDDEN));
     let schema = columns::schema().map_err(&here)?;
@@ -135,10 +138,8 @@ fn copy_all(folder: &Path, names: &[String], into: File) -> Result<u64, TreeErro
 fn metadata(path: &Path) -> Result<(File, ParquetMetaData), TreeError> {
     let file = File::open(path).map_err(|error| TreeError::io("open", path, error))?;
     let read = ParquetMetaDataReader::new().parse_and_finish(&file);
-    let wrong = |error: ParquetError| TreeError::Parquet {
-        path: path.to_owned(),
-        what: error.to_string(),
-    };
+    let wrong =
+        |error: ParquetError| TreeError::Parquet { path: path.to_owned(), what: error.to_string() };
     Ok((file, read.map_err(wrong)?))
 }
 

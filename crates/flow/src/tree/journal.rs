@@ -135,7 +135,8 @@ impl Journal {
         );
         if let Some(Pending { whole, records, packets }) = &self.pending {
             let whole = whole.display();
-            text += &format!("pending={whole}\npending_records={records}\npending_packets={packets}\n");
+            text +=
+                &format!("pending={whole}\npending_records={records}\npending_packets={packets}\n");
         }
         // Padded, so that a shorter text covers a longer one in one write.
         let text = format!("{text:\n<1024}");

@@ -25,7 +25,11 @@ impl SensorName {
             && name.len() <= NAME_BYTES_MAX
             && !name.starts_with('.')
             && name.chars().all(is_plain);
-        if is_good { Ok(Self(name.to_owned())) } else { Err(TreeError::Sensor { name: name.into() }) }
+        if is_good {
+            Ok(Self(name.to_owned()))
+        } else {
+            Err(TreeError::Sensor { name: name.into() })
+        }
     }
 
     /// The name.
