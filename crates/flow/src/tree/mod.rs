@@ -22,6 +22,8 @@ mod journal;
 mod names;
 mod pages;
 mod part;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::fs;
