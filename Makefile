@@ -55,10 +55,11 @@ bench: ## Our figures beside our rivals': make bench [FIGURE=glob] [RUNS=n] [FUL
 	  --out $(or $(OUT),$(TARGET_DIR)/figures) $(if $(FIGURE),'$(FIGURE)') $(if $(RUNS),--runs $(RUNS)) \
 	  $(if $(FULL),--full)
 
-fleet: ## Two sensors' records on a Spark cluster of two workers and in DuckDB: equal, row for row?
-	@scripts/setup rust query spark
+fleet: ## Records of two sensors on a Spark cluster, in ClickHouse and in DuckDB: equal, row for row?
+	@scripts/setup rust query spark chdb
 	@cargo build --quiet --release --locked -p burstline
 	@PROGRAM=$(TARGET_DIR)/release/burstline scripts/fleet
+	@PROGRAM=$(TARGET_DIR)/release/burstline scripts/fleet-clickhouse
 
 campaign: ## The reliability campaigns: make campaign [NAME=glob] [FULL=1: as many rounds as a release takes]
 	@scripts/setup rust

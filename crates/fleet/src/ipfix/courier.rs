@@ -180,7 +180,7 @@ impl Courier {
     /// TCP collector until the job ends.
     fn connect(&mut self) -> io::Result<()> {
         if let Way::Tcp(stream) = &mut self.way {
-            if stream.as_mut().is_some_and(|stream| is_closed(stream)) {
+            if stream.as_mut().is_some_and(is_closed) {
                 *stream = None;
             }
             if stream.is_none() {
