@@ -53,6 +53,8 @@ const READ: [&str; 15] = [
 struct Wants {
     /// Files and folders that are opened later.
     paths: Vec<(PathBuf, Access)>,
+    /// TCP ports that it connects to.
+    tcp_ports: Vec<u16>,
     calls: Vec<Need>,
     /// Whether it takes the number of the user who started it.
     takes_user: bool,
@@ -79,7 +81,7 @@ pub(crate) fn name(verb: &Verb) -> Result<(), Failure> {
     };
     let files = match wants.opens_anything {
         true => None,
-        false => rules(&wants.paths).map_err(|error| failed(&error))?,
+        false => rules(&wants).map_err(|error| failed(&error))?,
     };
     let is_filtered = !wants.calls_anything && CallFilter::is_supported();
     let calls = is_filtered.then(|| CallFilter::new(&wants.calls, refusal));
@@ -114,14 +116,17 @@ fn refusal() -> Result<Option<Refusal>, Failure> {
     }
 }
 
-fn rules(paths: &[(PathBuf, Access)]) -> std::io::Result<Option<Ruleset>> {
+fn rules(wants: &Wants) -> std::io::Result<Option<Ruleset>> {
     let Some(rules) = Ruleset::new()? else { return Ok(None) };
     for path in READ {
         rules.allow(Path::new(path), Access::Read)?;
     }
     rules.allow(Path::new("/dev/null"), Access::Write)?;
-    for (path, access) in paths {
+    for (path, access) in &wants.paths {
         rules.allow(path, *access)?;
+    }
+    for port in &wants.tcp_ports {
+        rules.allow_tcp(*port)?;
     }
     Ok(Some(rules))
 }
@@ -175,6 +180,8 @@ impl Wants {
             Verb::Capture(args) => wants.capture(args),
             Verb::Flows(args) => {
                 wants.read(&args.source.sources);
+                let tcp = args.ipfix.iter().filter(|collector| collector.is_tcp);
+                wants.tcp_ports.extend(tcp.map(|collector| collector.port));
                 if let Some(tree) = &args.output {
                     // Where it cannot be made, who writes it says so.
                     let _ = std::fs::create_dir_all(tree);

@@ -93,8 +93,8 @@ fn wrong_sql_has_its_place_and_nothing_but_the_tree_is_read() {
     let directory = Directory::new("query");
     let Some(tree) = tree(&directory) else { return };
     let outside = directory.file("outside.csv");
-    let (write, into) =
-        (format!("COPY (SELECT 1) TO '{outside}'"), format!("COPY (SELECT 1) TO '{tree}/x'"));
+    let write = format!("COPY (SELECT 1) TO '{outside}'");
+    let into = format!("COPY (SELECT 1) TO '{}/x'", tree.replace('\'', "''"));
     for (sql, wanted) in [
         ("SELECT\n  nope FROM flows", "SQL line 2, column 3: Referenced column \"nope\""),
         ("SELECT 'é', nope FROM flows", "SQL line 1, column 13: "),

@@ -4,6 +4,7 @@
 //! sensors   a file that names sensors: hosts, folders of recordings
 //! ask       one sensor: ssh runs `burstline extract` there, its output is spooled here
 //! survey    all sensors, some at a time
+//! ipfix     flow records to a collector
 //! query     questions about flow records, which DuckDB answers
 //! ```
 //!
@@ -12,11 +13,13 @@
 #![forbid(unsafe_code)]
 
 mod ask;
+mod ipfix;
 mod query;
 mod sensors;
 mod survey;
 
 pub use ask::{Answer, Outcome, Patience, Question, ask};
+pub use ipfix::{Collector, CollectorError, IpfixSink};
 pub use query::{Answered, Query, QueryError, READY, Ready, Span, Values};
 pub use sensors::{Sensor, Sensors, SensorsError};
 pub use survey::survey;

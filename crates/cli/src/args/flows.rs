@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use burstline_fleet::Collector;
 use clap::{Args, Subcommand, ValueHint};
 
 use super::{SourceArgs, values};
@@ -11,6 +12,7 @@ Examples:
   burstline flows eth0 -o flows/                records of a link, a file a minute
   burstline flows xdp:eth1 -o /data/flows --sensor fra1 --flows 4M
   burstline flows trace.pcapng -o flows/ --json records of a file, with the ledger as JSON
+  burstline flows eth0 --ipfix udp:10.0.0.9:4739 to nfcapd, pmacct or another collector
   burstline flows trace.pcap                    how many conversations, without writing them
   burstline flows compact flows/                one file of all files of an hour and sensor
 
@@ -39,6 +41,11 @@ pub(crate) struct FlowsArgs {
     /// The folder of the tree; made if it is not there. Without it records are only counted
     #[arg(long, short, value_name = "TREE", value_hint = ValueHint::DirPath)]
     pub(crate) output: Option<PathBuf>,
+
+    /// Send records to a collector by IPFIX: udp:HOST:PORT or tcp:HOST:PORT, with ?domain=N for the
+    /// observation domain. For several, several times
+    #[arg(long, value_name = "COLLECTOR")]
+    pub(crate) ipfix: Vec<Collector>,
 
     /// Conversations that may be open at a time (suffixes k, M). Packets of more are counted as
     /// `table_full`

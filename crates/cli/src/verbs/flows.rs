@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use burstline_engine::{EngineError, FlowsOptions, Inlet, Progress, Workers};
+use burstline_fleet::IpfixSink;
 use burstline_flow::{
     BootId, NotWritten, Origin, PortName, RecordSink, SensorName, TreeSink, compact,
 };
@@ -63,14 +64,20 @@ pub(crate) fn flows(args: &FlowsArgs) -> Result<ExitCode, Failure> {
 type Sinks = (Vec<Box<dyn RecordSink>>, Option<NotWritten>);
 
 fn sinks(args: &FlowsArgs, sources: &[Inlet]) -> Result<Sinks, Failure> {
-    let Some(tree) = &args.output else { return Ok((Vec::new(), None)) };
+    let mut sinks: Vec<Box<dyn RecordSink>> = Vec::new();
+    for collector in &args.ipfix {
+        let opened = IpfixSink::open(collector.clone());
+        sinks.push(Box::new(opened.map_err(|error| Failure::new(error.to_string()))?));
+    }
+    let Some(tree) = &args.output else { return Ok((sinks, None)) };
     let failed = |error: burstline_flow::TreeError| Failure::new(error.to_string());
     let sensor = sensor(args).map_err(failed)?;
     let ports = port_names(&args.source, sources);
     let origin = Origin { sensor, boot: BootId::default(), ports };
     let (sink, last) =
         TreeSink::open(tree, origin, Duration::from_nanos(args.every)).map_err(failed)?;
-    Ok((vec![Box::new(sink)], last))
+    sinks.push(Box::new(sink));
+    Ok((sinks, last))
 }
 
 fn sensor(args: &FlowsArgs) -> Result<SensorName, burstline_flow::TreeError> {

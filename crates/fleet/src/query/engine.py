@@ -65,7 +65,9 @@ def connect(tree, from_ns, to_ns):
     """A connection that has the view `flows`, and may read nothing but the tree."""
     if not os.path.isdir(tree):
         fail(f"{tree}: no such folder")
-    if next(glob.iglob(os.path.join(glob.escape(tree), PARTS)), None) is None:
+    # The tree's own name may have characters that patterns give a meaning.
+    os.chdir(tree)
+    if next(glob.iglob(PARTS), None) is None:
         fail(f"{tree}: no flow records; it has no {PARTS}")
     connection = duckdb.connect(":memory:")
     for setting in (
@@ -78,11 +80,10 @@ def connect(tree, from_ns, to_ns):
         "lock_configuration = true",
     ):
         connection.execute(f"SET {setting}")
-    parts = quoted(os.path.join(glob.escape(tree), PARTS))
     types = "{'date': DATE, 'hour': INTEGER, 'sensor': VARCHAR}"
     view = (
-        f"CREATE VIEW flows AS SELECT * FROM read_parquet({parts}, hive_partitioning = true, "
-        f"hive_types = {types}, union_by_name = true)"
+        f"CREATE VIEW flows AS SELECT * FROM read_parquet({quoted(PARTS)}, "
+        f"hive_partitioning = true, hive_types = {types}, union_by_name = true)"
     )
     bounds = []
     if from_ns is not None:

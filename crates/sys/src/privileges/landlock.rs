@@ -2,7 +2,7 @@
 //!
 //! A [`Ruleset`] is made while everything may be opened, and a thread enters it once. From then on
 //! the thread, and every thread that it starts, opens what the ruleset lists and nothing else.
-//! Descriptors that are open already stay as they are. TCP is refused as a whole.
+//! Descriptors that are open already stay as they are. TCP is refused, but for connections to ports that are listed.
 //!
 //! Invariants:
 //! - L1: a ruleset handles each right that this kernel knows of, so what no rule allows is denied.
@@ -37,8 +37,12 @@ const IOCTL_DEVICE: u64 = 1 << 15;
 const OF_FILES: u64 = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEVICE;
 /// `LANDLOCK_ACCESS_NET_BIND_TCP` and `LANDLOCK_ACCESS_NET_CONNECT_TCP`.
 const TCP: u64 = 3;
+const CONNECT_TCP: u64 = 2;
+/// The version that handles TCP.
+const SINCE_TCP: u32 = 4;
 const CREATE_VERSION: u32 = 1;
 const RULE_PATH_BENEATH: u32 = 1;
+const RULE_NET_PORT: u32 = 2;
 
 /// What may be done with a file, or with all that is beneath a folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +65,13 @@ struct Handled {
 struct Beneath {
     allowed: u64,
     parent: i32,
+}
+
+/// `struct landlock_net_port_attr`.
+#[repr(C)]
+struct Port {
+    allowed: u64,
+    port: u64,
 }
 
 /// What may be opened.
@@ -98,7 +109,7 @@ impl Ruleset {
         }
         let since = |first: u32, rights: u64| if version >= first { rights } else { 0 };
         let files = FIRST | since(2, REFER) | since(3, TRUNCATE) | since(5, IOCTL_DEVICE);
-        let handled = Handled { files, network: since(4, TCP) };
+        let handled = Handled { files, network: since(SINCE_TCP, TCP) };
         let (at, bytes) = (&raw const handled, size_of::<Handled>());
         // SAFETY: `at` leads to this many bytes of ours; an older kernel takes a longer structure
         // whose rest is 0, which `since` sees to.
@@ -121,6 +132,18 @@ impl Ruleset {
         self.allow_beneath(&parent, access)
     }
 
+    /// Allows connections to a TCP port, of whatever host.
+    ///
+    /// # Errors
+    /// What the kernel says to the rule.
+    pub fn allow_tcp(&self, port: u16) -> io::Result<()> {
+        if self.version < SINCE_TCP {
+            return Ok(());
+        }
+        let rule = Port { allowed: CONNECT_TCP, port: port.into() };
+        self.add(RULE_NET_PORT, &raw const rule)
+    }
+
     fn allow_beneath(&self, parent: &File, access: Access) -> io::Result<()> {
         let of_kind = if parent.metadata()?.is_dir() { u64::MAX } else { OF_FILES };
         let wanted = match access {
@@ -133,11 +156,15 @@ impl Ruleset {
         };
         let allowed = wanted & of_kind & self.handled;
         let rule = Beneath { allowed, parent: parent.as_raw_fd() };
-        let (ruleset, at) = (self.descriptor.as_raw_fd(), &raw const rule);
-        // SAFETY: `at` leads to a structure of this type; both descriptors are open.
-        let added = unsafe {
-            libc::syscall(libc::SYS_landlock_add_rule, ruleset, RULE_PATH_BENEATH, at, 0_u32)
-        };
+        self.add(RULE_PATH_BENEATH, &raw const rule)
+    }
+
+    /// `at`: a rule of the structure that is `kind`'s.
+    fn add<T>(&self, kind: u32, at: *const T) -> io::Result<()> {
+        let ruleset = self.descriptor.as_raw_fd();
+        // SAFETY: both callers pass a rule that lives on their stack, of the kind that it is; the
+        // descriptors are open.
+        let added = unsafe { libc::syscall(libc::SYS_landlock_add_rule, ruleset, kind, at, 0_u32) };
         if added < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 

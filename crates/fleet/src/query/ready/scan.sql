@@ -1,4 +1,4 @@
--- Who tried many addresses or ports and mostly got no answer, or a reset.
+/* Who tried many addresses or ports and mostly got no answer, or a reset. */
 SELECT src_ip, count(DISTINCT dst_ip) AS addresses, count(DISTINCT dst_port) AS ports,
   count(*) AS attempts,
   sum(CASE WHEN packets_back = 0 OR end_reason = 'rst' THEN 1 ELSE 0 END) AS refused,

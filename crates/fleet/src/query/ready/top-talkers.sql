@@ -1,4 +1,4 @@
--- The addresses that sent and received most bytes.
+/* The addresses that sent and received most bytes. */
 WITH pairs AS (
   SELECT src_ip, dst_ip, sum(bytes) AS bytes, sum(bytes_back) AS bytes_back,
     sum(packets) AS packets, count(*) AS records

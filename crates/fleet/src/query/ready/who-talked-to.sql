@@ -1,4 +1,4 @@
--- Everybody who exchanged packets with one address.
+/* Everybody who exchanged packets with one address. */
 SELECT CASE WHEN src_ip = '{address}' THEN dst_ip ELSE src_ip END AS peer, protocol,
   CASE WHEN src_ip = '{address}' THEN dst_port ELSE src_port END AS peer_port,
   count(*) AS records, sum(packets) AS packets, sum(bytes) AS bytes, min(first_ns) AS first_ns,

@@ -60,8 +60,9 @@ pub(super) enum Rule {
 const NAMESPACES: u32 = 0x7e02_0000;
 /// `TIOCSTI` and `TIOCLINUX`: what is typed, and pasted, for the terminal's next reader.
 const TYPES: &[u32] = &[0x5412, 0x541c];
-/// `AF_UNIX`, `AF_INET` (questions about interfaces), `AF_NETLINK`, `AF_PACKET`, `AF_XDP`.
-const FAMILIES: &[u32] = &[1, 2, 16, 17, 44];
+/// `AF_UNIX`, `AF_INET` and `AF_INET6` (questions about interfaces; collectors), `AF_NETLINK`,
+/// `AF_PACKET`, `AF_XDP`.
+const FAMILIES: &[u32] = &[1, 2, 10, 16, 17, 44];
 /// Look up, update, delete, next key, take out, information.
 const OF_MAPS: &[u32] = &[1, 2, 3, 4, 15, 21];
 /// Names, dumpable, seccomp's mode, timer slack, `no_new_privs`, ambient set, names of mappings.

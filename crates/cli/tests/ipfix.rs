@@ -1,0 +1,189 @@
+//! Flow records by IPFIX, as the collectors understand them that people have.
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Read;
+use std::net::{TcpListener, UdpSocket};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use burstline_skip::{skip, test_name};
+use serde_json::Value;
+use support::{Directory, REAL, other, run_json};
+
+/// A program that ends with this.
+struct Ending(Child);
+
+impl Ending {
+    /// Asks it to end, as a service is, and waits.
+    fn end(mut self) {
+        let done = Command::new("kill").arg(self.0.id().to_string()).status().unwrap();
+        assert!(done.success());
+        self.0.wait().unwrap();
+    }
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A port that nobody has now.
+fn free_port() -> u16 {
+    UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// Waits until somebody listens at a UDP port.
+fn await_listener(port: u16) {
+    let began = Instant::now();
+    let wanted = format!(":{port:04X} ");
+    while !fs::read_to_string("/proc/net/udp").unwrap().contains(&wanted) {
+        assert!(began.elapsed() < Duration::from_secs(60), "nobody listens at {port}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn start(program: &str, arguments: &[&str]) -> Option<Ending> {
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    match command.spawn() {
+        Ok(child) => Some(Ending(child)),
+        Err(error) => {
+            skip(test_name(), format!("{program}: {error}: scripts/setup test"));
+            None
+        }
+    }
+}
+
+fn number(value: &Value, key: &str) -> u64 {
+    value[key].as_u64().unwrap_or_else(|| panic!("{key}: {value}"))
+}
+
+/// Every datagram or every byte of a connection that a collector would get.
+fn messages(bytes: &[u8]) -> Vec<&[u8]> {
+    let (mut rest, mut messages) = (bytes, Vec::new());
+    while !rest.is_empty() {
+        assert_eq!(rest[..2], [0, 10], "no IPFIX after {} messages", messages.len());
+        let length = usize::from(u16::from_be_bytes([rest[2], rest[3]]));
+        let (message, more) = rest.split_at(length);
+        messages.push(message);
+        rest = more;
+    }
+    messages
+}
+
+#[test]
+fn nfcapd_and_nfdump_read_every_record() {
+    let directory = Directory::new("ipfix");
+    let (port, folder) = (free_port(), directory.file("nfcapd"));
+    fs::create_dir(&folder).unwrap();
+    let arguments = ["-w", &folder, "-b", "127.0.0.1", "-p", &port.to_string(), "-t", "3600"];
+    let Some(collector) = start("nfcapd", &arguments) else { return };
+    await_listener(port);
+    let to = format!("udp:127.0.0.1:{port}");
+    let report = run_json(&["flows", REAL, "--ipfix", &to], 0);
+    let flows = &report["flows"];
+    let (records, packets) = (number(flows, "records"), number(flows, "packets_in_records"));
+    assert_eq!((records, packets), (18, 147), "{report}");
+    assert_eq!((number(&flows["sinks"][0], "records"), number(flows, "unaccounted")), (18, 0));
+    // It has read all when the socket's queue is empty.
+    thread::sleep(Duration::from_secs(1));
+    collector.end();
+    let read = other("nfdump", &["-R", &folder, "-o", "json", "-q"]).unwrap();
+    assert_eq!(read.code, Some(0), "{}", read.stderr);
+    let read: Vec<Value> =
+        serde_json::from_str(&format!("[{}]", read.stdout)).unwrap_or_else(|error| {
+            panic!("{error}: {}", read.stdout);
+        });
+    let sum = |key: &str| read.iter().map(|record| record[key].as_u64().unwrap_or(0)).sum::<u64>();
+    assert_eq!(sum("in_packets"), 147, "{read:?}");
+    let (total, both) = (&report["total"], sum("in_bytes"));
+    assert!(both > 0 && both <= number(total, "wire_bytes"), "{both} {total}");
+    // A way that had packets is a record: the times are those of the packets.
+    assert!((19..=36).contains(&read.len()), "{}", read.len());
+    assert!(read.iter().all(|record| record["first"].as_str().unwrap().starts_with("2026-11-21")));
+}
+
+#[test]
+fn tshark_decodes_what_goes_over_tcp() {
+    let directory = Directory::new("ipfix");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let to = format!("tcp:{}?domain=42", listener.local_addr().unwrap());
+    let collected = thread::spawn(move || {
+        let mut bytes = Vec::new();
+        listener.accept().unwrap().0.read_to_end(&mut bytes).unwrap();
+        bytes
+    });
+    let report = run_json(&["flows", REAL, "--ipfix", &to], 0);
+    assert_eq!(number(&report["flows"]["sinks"][0], "records"), 18, "{report}");
+    let bytes = collected.join().unwrap();
+    let messages = messages(&bytes);
+    assert_eq!(number(&report["flows"]["sinks"][0], "parts"), messages.len() as u64);
+    // Each in a datagram of its own, for tshark.
+    let mut dump = String::new();
+    for message in &messages {
+        for (line, bytes) in message.chunks(16).enumerate() {
+            let bytes: Vec<String> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            dump += &format!("{:06x} {}\n", line * 16, bytes.join(" "));
+        }
+        dump += "\n";
+    }
+    let (text, capture) = (directory.file("dump.txt"), directory.file("dump.pcap"));
+    fs::write(&text, dump).unwrap();
+    let Some(made) = other("text2pcap", &["-q", "-u", "4739,4739", &text, &capture]) else {
+        return;
+    };
+    assert_eq!(made.code, Some(0), "{}", made.stderr);
+    let fields = ["-d", "udp.port==4739,cflow", "-T", "json", "-V"];
+    let Some(read) = other("tshark", &[&["-r", &capture][..], &fields].concat()) else { return };
+    assert!(!read.stdout.contains("Malformed") && !read.stdout.contains("_ws.expert"), "malformed");
+    let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
+    for line in read.stdout.lines() {
+        let Some((key, value)) = line.trim().trim_end_matches(',').split_once(": ") else {
+            continue;
+        };
+        let value = value.trim_matches('"');
+        if let ("\"cflow.packets\"" | "\"cflow.od_id\"", Ok(value)) = (key, value.parse::<u64>()) {
+            *sums.entry(key).or_default() += value;
+        }
+    }
+    assert_eq!(sums.get("\"cflow.packets\""), Some(&147), "{sums:?}");
+    let domains = sums.get("\"cflow.od_id\"").copied().unwrap_or(0);
+    assert!(domains >= 42 * messages.len() as u64, "{sums:?}");
+}
+
+#[test]
+fn an_absent_collector_loses_records_by_name_and_no_packets() {
+    let port = free_port();
+    for (scheme, name) in [("udp", "collector_refused"), ("tcp", "collector_absent")] {
+        let to = format!("{scheme}:127.0.0.1:{port}");
+        let report = run_json(&["flows", REAL, "--ipfix", &to], 0);
+        assert_eq!(number(&report["total"], "delivered"), 149, "{report}");
+        let flows = &report["flows"];
+        assert_eq!(number(flows, "unaccounted"), 0);
+        let (sent, lost) = (number(&flows["sinks"][0], "records"), &flows["records_dropped_by"]);
+        assert_eq!((sent, number(lost, name)), (0, 18), "{report}");
+        assert_eq!(number(flows, "packets_in_records_dropped"), 147);
+    }
+}
+
+#[test]
+fn a_collector_that_reads_nothing_loses_records_and_no_packets() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let to = format!("tcp:{}", listener.local_addr().unwrap());
+    // A record a packet: more than the socket and the queue have room for.
+    let load = "gen:?packets=1500000&flows=1000000&size=64";
+    let report = run_json(&["flows", load, "--ipfix", &to], 0);
+    let flows = &report["flows"];
+    assert_eq!(number(&report["total"], "delivered"), 1_500_000, "{report}");
+    assert_eq!(number(flows, "unaccounted"), 0);
+    let (sent, lost) = (number(&flows["sinks"][0], "records"), number(flows, "records_dropped"));
+    assert!(lost > 0, "{report}");
+    assert_eq!(sent + lost, number(flows, "records"), "{report}");
+    drop(listener);
+}

@@ -1,0 +1,308 @@
+//! The thread that has the socket.
+//!
+//! UDP: what a collector that is not there answers (ICMP) arrives with the next message, and is
+//! about one before: the last message then counts as lost. Nobody else tells what was lost on the
+//! way; the collector sees a gap in the sequence numbers.
+//!
+//! TCP: without a connection the courier keeps one message and tries again each second; the queue
+//! behind it fills meanwhile. What was written into a connection that then breaks may be lost in
+//! the kernels; of that the message that could not be written is counted.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use burstline_flow::{Made, Record};
+use burstline_sys::privileges;
+
+use super::message::Messages;
+use super::sink::{Collector, Shared};
+
+/// Between two times that a UDP collector gets the templates, and any the statistics.
+const RESENT: Duration = Duration::from_secs(30);
+/// How long a message waits for more records.
+const LINGER: Duration = Duration::from_millis(500);
+const CONNECT: Duration = Duration::from_secs(2);
+const WRITE: Duration = Duration::from_secs(5);
+/// Between two tries to connect.
+const RETRY: Duration = Duration::from_secs(1);
+/// Between two looks at whether the job ends.
+const LOOK: Duration = Duration::from_millis(20);
+/// How long an answer to the last message may take.
+const LAST: Duration = Duration::from_millis(50);
+
+/// Bytes of a message: what passes through tunnels whole, and what one write takes.
+const UDP_BYTES: usize = 1400;
+const TCP_BYTES: usize = 16 << 10;
+
+/// What the sink hands over.
+pub(super) enum Order {
+    Records(Vec<Record>),
+    Made(Made),
+}
+
+/// Flow records and packets in a message.
+#[derive(Clone, Copy, Debug, Default)]
+struct Load {
+    records: u64,
+    packets: u64,
+}
+
+enum Way {
+    Udp(UdpSocket),
+    Tcp(Option<TcpStream>),
+}
+
+pub(super) struct Courier {
+    collector: Collector,
+    way: Way,
+    messages: Messages,
+    shared: Arc<Shared>,
+    made: Made,
+    /// In the message that is being made, and since when.
+    load: Load,
+    since: Instant,
+    /// In the message that was sent last.
+    last: Load,
+    told: Option<Instant>,
+    /// Whether the job ends and the collector is not there: no more tries.
+    is_given_up: bool,
+}
+
+impl Courier {
+    /// Binds a socket; a TCP collector is connected to later.
+    pub(super) fn new(collector: Collector, shared: Arc<Shared>) -> io::Result<Self> {
+        let (way, bytes) = match collector.is_tcp {
+            true => (Way::Tcp(None), TCP_BYTES),
+            false => {
+                let any = match collector.address {
+                    SocketAddr::V4(_) => "0.0.0.0:0",
+                    SocketAddr::V6(_) => "[::]:0",
+                };
+                let socket = UdpSocket::bind(any)?;
+                socket.set_write_timeout(Some(WRITE))?;
+                socket.connect(collector.address)?;
+                (Way::Udp(socket), UDP_BYTES)
+            }
+        };
+        let messages = Messages::new(collector.domain, bytes);
+        Ok(Self {
+            collector,
+            way,
+            messages,
+            shared,
+            made: Made::default(),
+            load: Load::default(),
+            since: Instant::now(),
+            last: Load::default(),
+            told: None,
+            is_given_up: false,
+        })
+    }
+
+    /// Sends what comes, until the sink hands over no more.
+    pub(super) fn run(mut self, orders: &Receiver<Order>) {
+        // The job's own threads say so where that is refused.
+        let _ = privileges::give_up();
+        loop {
+            match orders.recv_timeout(LINGER) {
+                Ok(Order::Records(records)) => {
+                    records.iter().for_each(|record| self.add(record));
+                }
+                Ok(Order::Made(made)) => self.made = made,
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            if self.load.records > 0 && self.since.elapsed() >= LINGER {
+                self.flush();
+            }
+            if self.told.is_some_and(|told| told.elapsed() >= RESENT) {
+                self.tell();
+            }
+        }
+        self.flush();
+        self.tell();
+        if let Way::Udp(socket) = &self.way {
+            thread::sleep(LAST);
+            if let Ok(Some(error)) = socket.take_error() {
+                self.lost_before(&error);
+            }
+        }
+    }
+
+    fn add(&mut self, record: &Record) {
+        if !self.messages.has_room() {
+            self.flush();
+        }
+        if self.load.records == 0 {
+            self.since = Instant::now();
+        }
+        self.messages.record(record);
+        self.load.records += 1;
+        self.load.packets += record.packets;
+    }
+
+    /// Sends the message that is being made.
+    fn flush(&mut self) {
+        let load = std::mem::take(&mut self.load);
+        if load.records == 0 {
+            return;
+        }
+        // A collector that does not know the templates cannot read it. The message is made after
+        // them, so that its sequence number is right.
+        let is_ready = match self.shared.is_overdue() {
+            true => Err(ErrorKind::TimedOut.into()),
+            false => self.connect(),
+        };
+        let message = self.messages.take(now_s());
+        match is_ready {
+            Ok(()) => self.send(&message, load),
+            Err(error) => self.shared.lose(self.reason(&error), load.records, load.packets, &error),
+        }
+    }
+
+    /// The name of a loss.
+    fn reason(&self, error: &io::Error) -> &'static str {
+        let has_connection = matches!(&self.way, Way::Tcp(Some(_)));
+        match error.kind() {
+            ErrorKind::WouldBlock | ErrorKind::TimedOut if has_connection => "collector_slow",
+            _ if has_connection => "collector_broke_off",
+            _ if self.collector.is_tcp => "collector_absent",
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => "collector_slow",
+            _ => "collector_unreachable",
+        }
+    }
+
+    /// Makes sure that there is a connection, and that the templates were sent on it. Waits for a
+    /// TCP collector until the job ends.
+    fn connect(&mut self) -> io::Result<()> {
+        if let Way::Tcp(stream) = &mut self.way {
+            if stream.as_mut().is_some_and(is_closed) {
+                *stream = None;
+            }
+            if stream.is_none() {
+                self.shared.set_connected(false);
+                self.dial()?;
+            }
+        }
+        if self.told.is_none() {
+            self.templates()?;
+        }
+        Ok(())
+    }
+
+    fn dial(&mut self) -> io::Result<()> {
+        if self.is_given_up {
+            return Err(ErrorKind::NotConnected.into());
+        }
+        loop {
+            let is_last = self.shared.is_finishing();
+            let error = match TcpStream::connect_timeout(&self.collector.address, CONNECT) {
+                Ok(stream) => {
+                    stream.set_write_timeout(Some(WRITE))?;
+                    self.way = Way::Tcp(Some(stream));
+                    self.told = None;
+                    self.shared.set_connected(true);
+                    return Ok(());
+                }
+                Err(error) => error,
+            };
+            if is_last {
+                self.is_given_up = true;
+                return Err(error);
+            }
+            self.shared.note(&error);
+            let until = Instant::now() + RETRY;
+            while Instant::now() < until && !self.shared.is_finishing() {
+                thread::sleep(LOOK);
+            }
+        }
+    }
+
+    /// Sends the templates, in front of the message that is being made.
+    fn templates(&mut self) -> io::Result<()> {
+        if self.collector.is_tcp {
+            self.messages.restart();
+        }
+        let message = self.messages.templates(now_s());
+        self.put(&message)?;
+        self.shared.sent(0, 0, message.len());
+        self.told = Some(Instant::now());
+        Ok(())
+    }
+
+    /// Templates again, where they may have been lost, and the statistics.
+    fn tell(&mut self) {
+        if self.load.records > 0 {
+            self.flush();
+        }
+        if !self.collector.is_tcp {
+            self.told = None;
+        }
+        if self.told.is_none() && self.connect().is_err() {
+            return;
+        }
+        self.told = Some(Instant::now());
+        let totals = self.shared.totals();
+        self.messages.statistics(&self.made, &totals);
+        let message = self.messages.take(now_s());
+        self.send(&message, Load::default());
+    }
+
+    fn send(&mut self, message: &[u8], load: Load) {
+        match self.put(message) {
+            Ok(()) => {
+                self.shared.sent(load.records, load.packets, message.len());
+                self.last = load;
+            }
+            Err(error) => {
+                self.shared.lose(self.reason(&error), load.records, load.packets, &error);
+                if let Way::Tcp(stream) = &mut self.way {
+                    // The collector may have half of it: only a new connection has sense again.
+                    *stream = None;
+                    self.told = None;
+                }
+            }
+        }
+    }
+
+    fn put(&mut self, message: &[u8]) -> io::Result<()> {
+        let refused = match &mut self.way {
+            Way::Tcp(Some(stream)) => return stream.write_all(message),
+            Way::Tcp(None) => return Err(ErrorKind::NotConnected.into()),
+            Way::Udp(socket) => match socket.send(message) {
+                Err(error) if error.kind() == ErrorKind::ConnectionRefused => error,
+                sent => return sent.map(drop),
+            },
+        };
+        self.lost_before(&refused);
+        let Way::Udp(socket) = &self.way else { return Ok(()) };
+        socket.send(message).map(drop)
+    }
+
+    /// The message before has come to nobody.
+    fn lost_before(&mut self, error: &io::Error) {
+        let Load { records, packets } = std::mem::take(&mut self.last);
+        self.shared.unsend(records, packets);
+        self.shared.lose("collector_refused", records, packets, error);
+    }
+}
+
+/// Whether the collector has closed the connection; it has nothing else to say.
+fn is_closed(stream: &mut TcpStream) -> bool {
+    let mut byte = [0];
+    let looked = stream.set_nonblocking(true).and_then(|()| stream.read(&mut byte));
+    let is_open = match looked {
+        Ok(length) => length > 0,
+        Err(error) => error.kind() == ErrorKind::WouldBlock,
+    };
+    !is_open || stream.set_nonblocking(false).is_err()
+}
+
+fn now_s() -> u32 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    since.as_secs() as u32
+}
