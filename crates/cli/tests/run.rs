@@ -79,6 +79,9 @@ fn a_job_that_dies_is_started_again_and_the_others_go_on() {
     let service = Service::start(&directory, &site);
     service.wait_for("ready", |event| event["event"] == "ready");
     let calm = service.pid("calm");
+    service.signal("-USR1");
+    let told = service.wait_for("its state", |event| event["event"] == "status");
+    assert_eq!(told["text"], "2 jobs: 2 running (calm, crash)");
     for round in 1..=3 {
         signal(service.pid("crash"), "-KILL").unwrap();
         service.wait_for_count("running", 2 + round);
