@@ -127,7 +127,7 @@ fn a_job_waits_for_its_port_and_a_reader_for_its_publisher() {
     );
     let service = Service::start(&directory, &site);
     let waits = service.wait_for("it waits", is("waiting", "late"));
-    assert_eq!(waits["for"], format!("interface or file {late}"));
+    assert_eq!(waits["for"], format!("file {late}"));
     service.wait_for("ready", |event| event["event"] == "ready");
     service.wait_for("the reader has read", is("ledger", "reader"));
     fs::copy(support::REAL, directory.file("new")).unwrap();

@@ -68,7 +68,7 @@ pub(super) const NOTES: [Known; 11] = [
     note(
         "copied-log",
         "are copied and checked, unless trust=own vouches for it",
-        "The publisher is another program file, so its memory is not trusted: each packet is copied",
+        "The publisher is another program file, so its memory is not trusted",
         "log:NAME?trust=own, if the publisher is one of your programs",
     ),
     note(
