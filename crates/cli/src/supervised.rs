@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   job ──"started\n"──► service      once, when its threads run
-//!   job ◄──────end────── service      when it has gone, by SIGKILL, too: the job ends as by SIGTERM
+//!   job ◄──────end────── service      when it has gone, by SIGKILL, too: the job ends
 //! ```
 //!
 //! A parent-death signal would not do: the kernel forgets it where a process gives up its rights

@@ -79,6 +79,9 @@ fn a_job_that_dies_is_started_again_and_the_others_go_on() {
     let service = Service::start(&directory, &site);
     service.wait_for("ready", |event| event["event"] == "ready");
     let calm = service.pid("calm");
+    service.signal("-USR1");
+    let told = service.wait_for("its state", |event| event["event"] == "status");
+    assert_eq!(told["text"], "2 jobs: 2 running (calm, crash)");
     for round in 1..=3 {
         signal(service.pid("crash"), "-KILL").unwrap();
         service.wait_for_count("running", 2 + round);
@@ -124,7 +127,7 @@ fn a_job_waits_for_its_port_and_a_reader_for_its_publisher() {
     );
     let service = Service::start(&directory, &site);
     let waits = service.wait_for("it waits", is("waiting", "late"));
-    assert_eq!(waits["for"], format!("interface or file {late}"));
+    assert_eq!(waits["for"], format!("file {late}"));
     service.wait_for("ready", |event| event["event"] == "ready");
     service.wait_for("the reader has read", is("ledger", "reader"));
     fs::copy(support::REAL, directory.file("new")).unwrap();

@@ -11,15 +11,20 @@ impl Address {
     /// What a source waits for that is not there: its interface, its file, or the log of its name.
     /// A name that a killed publisher left behind counts as there.
     pub fn absent(&self) -> Option<String> {
+        let target = self.target();
+        // Of a word alone nobody knows yet which of both it will be.
+        if self.is_bare() {
+            let is_there = is_interface(target) || Path::new(target).exists();
+            return (!is_there).then(|| format!("interface or file {target}"));
+        }
         if let Some((name, _)) = self.interface() {
             return (!is_interface(name)).then(|| format!("interface {name}"));
         }
         if let Some(name) = self.log_name() {
             return (!is_published(name)).then(|| format!("log {name}"));
         }
-        let target = self.target();
         let is_there = !self.is_file() || self.is_standard() || Path::new(target).exists();
-        (!is_there).then(|| format!("interface or file {target}"))
+        (!is_there).then(|| format!("file {target}"))
     }
 
     /// The name of the log that it reads, or publishes.
@@ -51,7 +56,7 @@ mod tests {
             ("xdp:unplugged9@1", "interface unplugged9"),
             ("log:nobody-publishes-this@1", "log nobody-publishes-this"),
             ("log:/nowhere/tap", "log /nowhere/tap"),
-            ("./gone.pcap", "interface or file ./gone.pcap"),
+            ("./gone.pcap", "file ./gone.pcap"),
         ] {
             assert_eq!(absent(gone).as_deref(), Some(what));
         }

@@ -61,8 +61,8 @@ pub enum PcapError {
     /// No libpcap to be found.
     #[error(
         "filter: libpcap is needed for expressions and could not be loaded ({reason}); \
-         apt-get install libpcap0.8 (for a static program: tcpdump), or give a program made elsewhere: \
-         tcpdump -y EN10MB -ddd EXPRESSION"
+         apt-get install libpcap0.8 (for a static program: tcpdump), or give a program made \
+         elsewhere: tcpdump -y EN10MB -ddd EXPRESSION"
     )]
     NotInstalled {
         /// The dynamic loader's words for the last name tried.

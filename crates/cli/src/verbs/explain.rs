@@ -1,5 +1,7 @@
 //! `burstline explain`.
 
+mod known;
+
 use std::process::ExitCode;
 
 use burstline_lab::scenario::doubts::KNOWN;
@@ -9,6 +11,7 @@ use serde_json::{Value, json};
 use crate::args::ExplainArgs;
 use crate::failure::Failure;
 use crate::view;
+use known::{FAULTS, Known, NOTES};
 
 /// A name, and what there is to say of it.
 struct Entry {
@@ -35,6 +38,11 @@ impl Entry {
         Self { name: loss.name(), what, means, remedy: loss.remedy() }
     }
 
+    fn of(known: &Known, what: &str) -> Self {
+        let (means, remedy) = (known.means.to_owned(), known.remedy);
+        Self { name: known.name, what: what.to_owned(), means, remedy }
+    }
+
     fn text(&self) -> String {
         let mut text = format!("{}: {}\n  {}\n", self.name, self.what, self.means);
         if !self.remedy.is_empty() {
@@ -56,7 +64,9 @@ fn entries() -> Vec<Entry> {
         means: doubt.when.to_owned(),
         remedy: "",
     });
-    losses.chain(doubts).collect()
+    let notes = NOTES.iter().map(|note| Entry::of(note, "a note of a report"));
+    let faults = FAULTS.iter().map(|fault| Entry::of(fault, "a fault: why the exit code is 1"));
+    losses.chain(doubts).chain(notes).chain(faults).collect()
 }
 
 /// Says what a name means.
@@ -64,11 +74,15 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<ExitCode, Failure> {
     let entries = entries();
     let text = match &args.code {
         Some(code) => {
-            let Some(entry) = entries.iter().find(|entry| entry.name == code) else {
+            // A note is also known by its text.
+            let note = NOTES.iter().find(|note| code.contains(note.part));
+            let name = note.map_or(code.as_str(), |note| note.name);
+            let Some(entry) = entries.iter().find(|entry| entry.name == name) else {
                 let names = entries.iter().map(|entry| entry.name);
                 let near = did_you_mean(code, names);
-                let what =
-                    format!("no loss or doubt is called '{code}'{near}; see burstline explain");
+                let what = format!(
+                    "no loss, note, fault or doubt is called '{code}'{near}; see burstline explain"
+                );
                 return Err(Failure::usage(what));
             };
             if args.json { format!("{}\n", entry.json()) } else { entry.text() }

@@ -17,6 +17,12 @@ const NAMES: [(u16, &str); 7] = [
     (276, "LINUX_SLL2"),
 ];
 
+/// tcpdump takes no longer snapshot. Source: `MAXIMUM_SNAPLEN`, tcpdump's `netdissect.h`.
+const SNAPSHOT_BYTES_MAX: u32 = 262_144;
+
+/// `ret #k`. Source: `BPF_RET | BPF_K`, `linux/bpf_common.h`.
+const RETURN: u16 = 6;
+
 /// Compiles an expression; `None` if tcpdump is not installed, or knows no such link type.
 pub(super) fn compile(
     expression: &str,
@@ -26,7 +32,8 @@ pub(super) fn compile(
 ) -> Option<Result<Vec<RawInstruction>, PcapError>> {
     let (_, name) = NAMES.iter().find(|(number, _)| *number == link_type)?;
     let mut tcpdump = Command::new("tcpdump");
-    tcpdump.args(["-y", name, "-s", &snapshot_bytes.to_string(), "-ddd"]);
+    let taken = snapshot_bytes.min(SNAPSHOT_BYTES_MAX);
+    tcpdump.args(["-y", name, "-s", &taken.to_string(), "-ddd"]);
     tcpdump.args((!optimise).then_some("-O")).args(["--", expression]);
     let output = tcpdump.stdin(Stdio::null()).output().ok()?;
     let refused = |message: &str| {
@@ -38,7 +45,11 @@ pub(super) fn compile(
         let last = said.lines().rfind(|line| !line.starts_with("Warning"));
         return Some(refused(last.unwrap_or("tcpdump does not understand it")));
     }
-    let program = parse(&String::from_utf8_lossy(&output.stdout));
+    let program = parse(&String::from_utf8_lossy(&output.stdout)).map(|mut program| {
+        let accepts = |step: &&mut RawInstruction| step.code == RETURN && step.k > 0;
+        program.iter_mut().filter(accepts).for_each(|step| step.k = snapshot_bytes);
+        program
+    });
     Some(program.map_or_else(|| refused("tcpdump printed no program"), Ok))
 }
 
@@ -74,9 +85,11 @@ mod tests {
         for (expression, link_type, optimise) in
             [("udp port 53", 1, true), ("not tcp[13] & 2 != 0", 1, false), ("ip6", 101, true)]
         {
-            let theirs = compile(expression, link_type, 262_144, optimise).unwrap().unwrap();
-            let ours = super::super::compile(expression, link_type, 262_144, optimise).unwrap();
-            assert_eq!(numbers(&theirs), numbers(&ours), "{expression}");
+            for bytes in [96, 262_144, 1 << 20] {
+                let theirs = compile(expression, link_type, bytes, optimise).unwrap().unwrap();
+                let ours = super::super::compile(expression, link_type, bytes, optimise).unwrap();
+                assert_eq!(numbers(&theirs), numbers(&ours), "{expression} {bytes}");
+            }
         }
         let wrong = compile("udp prot 53", 1, 100, true).unwrap().unwrap_err().to_string();
         assert!(wrong.contains("udp prot 53") && wrong.contains("syntax error"), "{wrong}");

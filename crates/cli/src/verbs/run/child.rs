@@ -4,10 +4,12 @@
 //! supervisor. The one that has the line also waits for the process, so it is reaped once, after
 //! its last line or a second later.
 
+use std::env;
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::{Child as ChildProcess, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Sender};
 use std::thread;
@@ -19,12 +21,22 @@ use super::notify;
 use super::site::Job;
 use crate::args::{LogFormat, SUPERVISED};
 
-/// This program, also where its file was replaced since.
+/// This program; by this name also where its file was replaced since.
 const PROGRAM: &str = "/proc/self/exe";
+
+/// Its own path, by which tools show its name, as long as it is there.
+fn program() -> PathBuf {
+    let path = env::current_exe().ok().filter(|path| path.is_file());
+    path.unwrap_or_else(|| PROGRAM.into())
+}
+
 /// A longer line is several.
 const LINE_BYTES_MAX: u64 = 4 << 20;
 /// How long the last lines of a process are waited for that has left its output to others.
 const LAST_LINES: Duration = Duration::from_secs(1);
+
+/// A pipe of a process, and what its lines are.
+type Stream = (Option<Box<dyn Read + Send>>, fn(String) -> Told);
 
 /// What the supervisor is told of a process.
 #[derive(Debug)]
@@ -60,7 +72,7 @@ impl Child {
         tell: fn(u64, Told) -> T,
     ) -> io::Result<Self> {
         let (line, others) = UnixStream::pair()?;
-        let mut command = Command::new(PROGRAM);
+        let mut command = Command::new(program());
         command.arg0("burstline").args(&job.words[..1]).arg(format!("--{SUPERVISED}"));
         command.args((format == LogFormat::Json).then_some("--json")).args(&job.words[1..]);
         // A key pressed at a terminal is for the service.
@@ -76,7 +88,7 @@ impl Child {
         let started = Process::of(&child);
         let (is_read, all_read) = mpsc::channel::<()>();
         let send = move |events: &Sender<T>, told| drop(events.send(tell(number, told)));
-        let streams: [(Option<Box<dyn Read + Send>>, fn(String) -> Told); 2] = [
+        let streams: [Stream; 2] = [
             (child.stdout.take().map(|pipe| Box::new(pipe) as _), Told::Output),
             (child.stderr.take().map(|pipe| Box::new(pipe) as _), Told::Message),
         ];

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 
 use super::child::{Child, Told};
@@ -54,7 +54,7 @@ impl Supervisor {
     /// Catches signals; nothing starts yet.
     pub(super) fn new(args: &RunArgs, site: Site) -> Result<Self, Failure> {
         let (events, heard) = mpsc::channel();
-        let signals = Signals::new([SIGHUP, SIGINT, SIGTERM]);
+        let signals = Signals::new([SIGHUP, SIGINT, SIGTERM, SIGUSR1]);
         let mut signals =
             signals.map_err(|error| Failure::new(format!("catch signals: {error}")))?;
         let to = events.clone();
@@ -122,6 +122,10 @@ impl Supervisor {
         match event {
             Event::Signal(SIGHUP) if !self.is_stopping => self.reload(),
             Event::Signal(SIGHUP) => {}
+            Event::Signal(SIGUSR1) => {
+                let text = status(&self.slots);
+                self.tell(None, "status", &text, vec![]);
+            }
             Event::Signal(_) if self.is_stopping => {
                 self.slots.iter_mut().filter_map(Slot::child).for_each(|child| child.end());
             }

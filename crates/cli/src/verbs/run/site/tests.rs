@@ -85,7 +85,7 @@ fn every_fault_has_its_place_and_a_remedy() {
         ),
         (
             "[job.a]\nverb = 'count'\nports = 'unplugged9'\n",
-            "3:1: job a: there is no interface unplugged9; missing-port = \"wait\" starts the",
+            "3:1: job a: there is no interface or file unplugged9; missing-port = \"wait\" starts",
         ),
         ("[job.a]\nverb = 'count'\nports = 'xdpp:eth0'\n", "3:1: job a: "),
         (
