@@ -26,6 +26,7 @@ mod replay;
 mod sizes;
 mod sources;
 mod switch;
+mod top;
 pub(crate) mod values;
 
 use std::path::PathBuf;
@@ -62,6 +63,7 @@ pub(crate) use ports::{PortsArgs, details};
 pub(crate) use replay::ReplayArgs;
 pub(crate) use sources::ANY;
 pub(crate) use switch::{MirrorArgs, Named, SwitchAction, SwitchArgs};
+pub(crate) use top::TopArgs;
 
 /// What completions offer for a port: see `verbs::shell`. No word here is a host.
 pub(crate) const PORT_HINT: ValueHint = ValueHint::Hostname;
@@ -274,6 +276,7 @@ pub(crate) enum Verb {
     Demo(DemoArgs),
     Doctor(DoctorArgs),
     Ports(PortsArgs),
+    Top(TopArgs),
     Explain(ExplainArgs),
     Extcap(Box<ExtcapArgs>),
     /// Print a completion script for a shell

@@ -19,6 +19,7 @@ mod replay;
 mod resume;
 mod shell;
 mod switch;
+mod top;
 
 pub(crate) use archive::{check, extract, index, info, recover};
 pub(crate) use balance::balance;
@@ -36,3 +37,4 @@ pub(crate) use ports::ports;
 pub(crate) use replay::replay;
 pub(crate) use shell::{completions, interfaces, man};
 pub(crate) use switch::switch;
+pub(crate) use top::top;
