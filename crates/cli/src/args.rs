@@ -30,6 +30,7 @@ mod run;
 mod sizes;
 mod sources;
 mod switch;
+mod top;
 pub(crate) mod values;
 mod version;
 
@@ -73,6 +74,7 @@ pub(crate) use run::{LogFormat, RunArgs};
 pub(crate) use sources::ANY;
 pub(crate) use switch::{MirrorArgs, Named, SwitchAction, SwitchArgs};
 pub(crate) use version::{VersionArgs, commit};
+pub(crate) use top::TopArgs;
 
 /// What completions offer for a port: see `verbs::shell`. No word here is a host.
 pub(crate) const PORT_HINT: ValueHint = ValueHint::Hostname;
@@ -321,6 +323,7 @@ pub(crate) enum Verb {
     Demo(DemoArgs),
     Doctor(DoctorArgs),
     Ports(PortsArgs),
+    Top(TopArgs),
     Explain(ExplainArgs),
     Extcap(Box<ExtcapArgs>),
     Version(VersionArgs),

@@ -76,6 +76,7 @@ fn run(typed: Typed) -> Result<ExitCode, Failure> {
         Verb::Demo(args) => verbs::demo(&args),
         Verb::Doctor(args) => verbs::doctor(&args),
         Verb::Ports(args) => verbs::ports(&args),
+        Verb::Top(args) => verbs::top(&args),
         Verb::Explain(args) => verbs::explain(&args),
         Verb::Extcap(args) => verbs::extcap(&args),
         Verb::Version(args) => verbs::version(&args),

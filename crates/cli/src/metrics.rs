@@ -12,6 +12,8 @@
 //!
 //! Source of the format: OpenMetrics 1.0, <https://openmetrics.io>.
 
+mod parts;
+
 use std::fmt;
 
 use burstline_engine::{Counts, Place};
@@ -82,6 +84,7 @@ impl Collector for Moment {
         }
         self.losses(&mut encoder)?;
         self.log(&mut encoder)?;
+        parts::encode(&self.0, &mut encoder)?;
         self.process(&mut encoder)
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   --metrics ADDRESS ─► door ─┐               ┌─► /metrics          OpenMetrics
-//!   --web ADDRESS ─────► door ─┴► connections ─┼─► / and /events     the page, and its figures
-//!                                   one thread └─► /status           the same once, for `top`
+//!   --web ADDRESS ─────► door ─┴► connections ─┼─► /                 the page
+//!                                   one thread └─► /events, /status  its figures, also for `top`
 //!                                       │
 //!                                       └── Live::of(Progress): a look, when somebody asks
 //! ```
@@ -156,7 +156,7 @@ impl Door {
         match (self.has_metrics, self.has_page) {
             (true, true) => "only /, /metrics, /events and /status are here\n",
             (false, true) => "only /, /events and /status are here\n",
-            _ => "only /metrics and /status are here\n",
+            _ => "only /metrics, /events and /status are here\n",
         }
     }
 
@@ -329,10 +329,6 @@ impl Server {
 
     /// A second has passed: notes a point, and sends pages the job as it is.
     fn tick(&mut self, sight: &Sight<'_>, now: Instant) {
-        let has_page = self.doors.iter().any(|door| door.has_page);
-        if !has_page {
-            return;
-        }
         let whole = sight.progress.snapshot();
         let counts = delivered(&whole);
         if self.points.len() == MOST_POINTS {

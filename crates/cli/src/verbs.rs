@@ -25,6 +25,7 @@ mod run;
 mod shell;
 mod switch;
 mod version;
+mod top;
 
 pub(crate) use ahead::check_ahead;
 pub(crate) use archive::{check, extract, index, info, recover};
@@ -50,3 +51,4 @@ pub(crate) use run::run;
 pub(crate) use shell::{completions, interfaces, man};
 pub(crate) use switch::switch;
 pub(crate) use version::version;
+pub(crate) use top::top;

@@ -146,6 +146,11 @@ impl Prometheus {
     }
 }
 
+/// As a query has it.
+fn escaped(text: &str) -> String {
+    text.bytes().map(|byte| format!("%{byte:02x}")).collect()
+}
+
 impl Drop for Prometheus {
     fn drop(&mut self) {
         // It may have ended.
@@ -171,6 +176,10 @@ fn prometheus_scrapes_it_and_takes_the_alert_rules() {
     let rules = prometheus.get("/api/v1/rules").unwrap();
     let rules = rules["data"]["groups"][0]["rules"].as_array().unwrap().clone();
     assert!(rules.len() >= 4, "{rules:?}");
+    for expression in dashboard() {
+        let answer = prometheus.get(&format!("/api/v1/query?query={}", escaped(&expression)));
+        assert_eq!(answer.unwrap()["status"], "success", "{expression}");
+    }
     wait_until("it has looked at its rules", || {
         let now = prometheus.get("/api/v1/rules").unwrap();
         let now = now["data"]["groups"][0]["rules"].as_array().unwrap().clone();
@@ -182,12 +191,20 @@ fn prometheus_scrapes_it_and_takes_the_alert_rules() {
 #[test]
 fn the_page_has_each_family() {
     let job = start(&["capture", SOURCE, "-w", "/dev/null"]);
+    wait_until("it runs", || job.status()["stages"].as_array().unwrap().len() == 2);
     let text = scrape(&job);
     job.end();
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
     let page = std::fs::read_to_string(page).unwrap();
-    for line in text.lines().filter(|line| !line.starts_with('#')) {
-        let name = line.split(['{', ' ']).next().unwrap();
+    let kinds = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+    for kind in kinds {
+        let (name, kind) = kind.split_once(' ').unwrap();
+        let ending = match kind {
+            "counter" => "_total",
+            "info" => "_info",
+            _ => "",
+        };
+        let name = format!("{name}{ending}");
         // Those of one thing are in one row, which has the first name in full.
         let whole = page.contains(&format!("`{name}`"));
         let ending = ["_bytes_total", "_wire_bytes_total"].iter().find(|end| name.ends_with(*end));
@@ -196,17 +213,90 @@ fn the_page_has_each_family() {
     }
 }
 
+/// The family of a metric's name in an expression.
+fn family(name: &str) -> &str {
+    let ends = ["_total", "_bucket", "_info"];
+    ends.iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name)
+}
+
+/// Fails unless the program has each metric that a text names.
+fn assert_known(text: &str, asked: &str, least: usize) {
+    let word = |character: char| character.is_ascii_alphanumeric() || character == '_';
+    let names = asked.split(|character| !word(character));
+    let names: Vec<_> = names.filter(|name| name.starts_with("burstline_")).collect();
+    assert!(names.len() >= least, "{names:?}");
+    for name in names {
+        assert!(text.contains(&format!("# TYPE {} ", family(name))), "{name}");
+    }
+}
+
 #[test]
-fn alert_rules_ask_for_counters_that_there_are() {
+fn alert_rules_and_the_dashboard_ask_for_metrics_that_there_are() {
     let job = start(&["count", SOURCE]);
     let text = scrape(&job);
     job.end();
-    let rules = std::fs::read_to_string(ALERTS).unwrap();
-    let word = |character: char| character.is_ascii_alphanumeric() || character == '_';
-    let names = rules.split(|character| !word(character));
-    let names: Vec<_> = names.filter(|name| name.starts_with("burstline_")).collect();
-    assert!(names.len() >= 4);
-    for name in names {
-        assert!(text.lines().any(|line| line.starts_with(name)), "{name}");
+    assert_known(&text, &std::fs::read_to_string(ALERTS).unwrap(), 6);
+    for expression in dashboard() {
+        assert_known(&text, &expression, 1);
     }
+}
+
+const DASHBOARD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/grafana.json");
+
+/// The expressions of the dashboard's panels, with what Grafana puts in place of its variables.
+fn dashboard() -> Vec<String> {
+    let text = std::fs::read_to_string(DASHBOARD).unwrap();
+    let dashboard: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap().iter();
+    let targets = panels.flat_map(|panel| panel["targets"].as_array().unwrap());
+    let expressions = targets.map(|target| target["expr"].as_str().unwrap());
+    let filled = expressions.map(|one| one.replace("$__rate_interval", "2s"));
+    let filled: Vec<_> = filled.map(|one| one.replace("$instance", ".*")).collect();
+    assert!(filled.len() >= 12 && filled.iter().all(|one| !one.contains('$')));
+    filled
+}
+
+#[test]
+fn threads_logs_and_readers_have_their_lines() {
+    let names = support::sharing::Names::new("metrics-names");
+    let there = |job: &mut Command| {
+        job.env("BURSTLINE_RUN", &names.0.0);
+    };
+    let words = ["capture", SOURCE, "-w", "/dev/null", "--publish", "tap"];
+    let job = Watched::start_at("--metrics", "127.0.0.1:0", &words, there);
+    wait_until("it is published", || names.look("tap").is_some());
+    let reader = names.start(&["count", "log:tap"]);
+    names.wait_for_readers("tap", 1);
+    let age = "burstline_packet_age_seconds_count{stage=\"record\",number=";
+    let has_aged = |text: &str| {
+        let lines = text.lines().filter(|line| line.starts_with(age));
+        lines.filter_map(|line| line.split(' ').nth(1)).any(|count| count != "0")
+    };
+    wait_until("packets had an age", || has_aged(&scrape(&job)));
+    let text = scrape(&job);
+    for line in [
+        "burstline_stage_cpu_seconds_total{stage=\"receive\"",
+        "burstline_stage_busy_seconds_total{stage=\"record\"",
+        "burstline_log_packets_total{log=\"0\"} ",
+        "burstline_log_seats_taken{log=\"0\"} 2",
+        "burstline_log_fill_ratio ",
+        "burstline_readers{name=\"tap\"} 1",
+        "burstline_reader_lag_packets{log=\"0\",seat=",
+        "burstline_rho ",
+    ] {
+        assert!(text.lines().any(|other| other.starts_with(line)), "{line}\n{text}");
+    }
+    // A histogram's buckets grow up to its count.
+    let value = |line: &str| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap();
+    let of_record = |line: &&str| line.contains("stage=\"record\"");
+    let buckets =
+        text.lines().filter(|line| line.starts_with("burstline_packet_age_seconds_bucket"));
+    let buckets: Vec<f64> = buckets.filter(of_record).map(value).collect();
+    let count = text.lines().find(|line| line.starts_with(age)).map(value);
+    assert!(buckets.is_sorted() && buckets.last().copied() == count, "{buckets:?} {count:?}");
+    let offered = format!("burstline_offered_packets_total{{source=\"{SOURCE}\",number=\"0\"}} ");
+    let offered = self::value(&text, &offered);
+    let report = job.end();
+    assert!((1..=report["ports"][0]["offered"].as_u64().unwrap()).contains(&offered));
+    drop(reader);
 }

@@ -27,6 +27,7 @@ mod injector;
 mod program;
 mod server;
 mod signal;
+mod terminal;
 
 pub use bed::{Bed, FAR, FAR_ADDRESS, FAR_MAC, NEAR, NEAR_ADDRESS, NEAR_MAC};
 pub use error::BedError;
@@ -39,3 +40,4 @@ pub use injector::{
 pub use program::Program;
 pub use server::serve_bytes;
 pub use signal::signal;
+pub use terminal::Terminal;

@@ -139,7 +139,7 @@ pub(super) fn answer(request: &[u8], door: &Door, figures: &impl Figures) -> Rep
             let nonce = figures.nonce();
             whole("text/html; charset=utf-8", &PAGE.replace("{NONCE}", &nonce), &policy(&nonce))
         }),
-        "/events" if door.has_page => refusal().unwrap_or(Reply::Events),
+        "/events" => refusal().unwrap_or(Reply::Events),
         _ => head.plain("404 Not Found", door.paths()),
     }
 }

@@ -94,21 +94,21 @@ fn ports(args: &DoctorPortsArgs) -> Result<ExitCode, Failure> {
 }
 
 /// What is published. Only a name that was asked for and is not there is a failure.
+/// The names that are published on this machine, and what their publishers say.
+pub(crate) fn published() -> Vec<Published> {
+    let sockets = published_sockets();
+    let paths = sockets.iter().map(|path| path.to_string_lossy().into_owned());
+    paths.map(|path| Published { answer: query(&path), path }).collect()
+}
+
 fn logs(args: &DoctorLogsArgs) -> Result<ExitCode, Failure> {
-    let names = match &args.name {
-        Some(name) => vec![name.clone()],
-        None => {
-            let sockets = published_sockets();
-            sockets.iter().map(|path| path.to_string_lossy().into_owned()).collect()
+    let found = match &args.name {
+        None => published(),
+        Some(name) => {
+            let answer = Ok(query(name).map_err(EngineError::from)?);
+            vec![Published { path: name.clone(), answer }]
         }
     };
-    let mut found = Vec::new();
-    for path in names {
-        match (&args.name, query(&path)) {
-            (Some(_), Err(error)) => return Err(EngineError::from(error).into()),
-            (_, answer) => found.push(Published { path, answer }),
-        }
-    }
     let text = match args.json {
         true => format!("{}\n", view::logs::json(&found)),
         false => view::logs::text(&found),

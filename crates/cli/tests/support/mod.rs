@@ -3,6 +3,7 @@
 
 pub(crate) mod browser;
 pub(crate) mod conversations;
+pub(crate) mod emulator;
 pub(crate) mod endless;
 pub(crate) mod live;
 pub(crate) mod schema;

@@ -1,0 +1,44 @@
+//! `burstline top`: a running job, or the published logs, in a terminal.
+//!
+//! ```text
+//!   a job's /events ──┐ thread                 ┌─► draw ──► terminal, only changed cells
+//!                     ├──────► News ──► Series ┤
+//!   published names ──┘                        └─► text, where there is no terminal
+//! ```
+//!
+//! What a job says is what its page shows: one object, with the names of the `--json` report.
+//!
+//! Who owns what when: the thread that asks owns its connection and is left alone at the end; the
+//! terminal is the [`Screen`](screen::Screen)'s, which gives it back however the program ends.
+
+mod board;
+mod draw;
+mod parts;
+mod screen;
+mod source;
+
+use std::io::{self, IsTerminal};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use crate::args::TopArgs;
+use crate::failure::Failure;
+use crate::view;
+use board::Series;
+use source::Source;
+
+/// Columns of a frame that is printed as text.
+const TEXT_COLUMNS: u16 = 100;
+
+/// Watches until the user ends it.
+pub(crate) fn top(args: &TopArgs) -> Result<ExitCode, Failure> {
+    let source = Source::of(args.address.as_deref())?;
+    let mut series = Series::new(source.name());
+    if args.once || !io::stdout().is_terminal() {
+        series.hear(source.look()?);
+        view::print(&draw::text(&series.board(), TEXT_COLUMNS))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    screen::watch(source, series, Duration::from_nanos(args.interval))?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,243 @@
+//! Where `top` has its figures from: a job's stream of events, or the published names.
+//!
+//! A peer is not trusted: what it sends is bounded, and text of it is shown without orders to the
+//! terminal.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::sync::mpsc::SyncSender;
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::failure::Failure;
+use crate::verbs::doctor::published;
+use crate::view::logs;
+
+/// How long a connection may take.
+const CONNECT: Duration = Duration::from_secs(3);
+
+/// How long a job may say nothing: it has an event a second.
+const SILENCE: Duration = Duration::from_secs(5);
+
+/// The longest line of an answer, in bytes.
+const LINE_BYTES: u64 = 4 << 20;
+
+/// Before a connection that was lost is tried again.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// What there is to tell.
+#[derive(Debug)]
+pub(super) enum News {
+    /// Figures of the past, as columns.
+    Past(Value),
+    /// Figures of now.
+    State(Value),
+    /// The job has come to its end: its report.
+    End(Value),
+    /// Nobody answers, for this reason.
+    Lost(String),
+}
+
+/// Where figures are from.
+#[derive(Clone, Debug)]
+pub(super) enum Source {
+    /// The names that are published on this machine.
+    Names,
+    /// A job.
+    Job(Peer),
+}
+
+/// A job that answers.
+#[derive(Clone, Debug)]
+pub(super) struct Peer {
+    address: SocketAddr,
+    /// `?token=...`, or nothing.
+    query: String,
+}
+
+impl Source {
+    /// What a word means: a port, an address, or what the job has printed.
+    pub(super) fn of(word: Option<&str>) -> Result<Self, Failure> {
+        let Some(word) = word else { return Ok(Self::Names) };
+        let rest = word.strip_prefix("http://").unwrap_or(word);
+        let (place, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        let query = path.find('?').map_or("", |at| &path[at..]);
+        let is_plain = query.bytes().all(|byte| byte.is_ascii_graphic());
+        let address = match place.parse::<u16>() {
+            Ok(port) => Ok(Some((Ipv4Addr::LOCALHOST, port).into())),
+            Err(_) => place.to_socket_addrs().map(|mut found| found.next()),
+        };
+        match address {
+            Ok(Some(address)) if is_plain => {
+                Ok(Self::Job(Peer { address, query: query.to_owned() }))
+            }
+            Err(error) if place.contains(':') => Err(Failure::new(format!("top {word}: {error}"))),
+            _ => Err(Failure::usage(format!(
+                "top {word}: expected HOST:PORT, a port of 127.0.0.1, or http://HOST:PORT/?token="
+            ))),
+        }
+    }
+
+    /// What to call it.
+    pub(super) fn name(&self) -> String {
+        match self {
+            Self::Names => "published logs".to_owned(),
+            Self::Job(peer) => peer.address.to_string(),
+        }
+    }
+
+    /// The figures of now, once.
+    pub(super) fn look(&self) -> Result<News, Failure> {
+        match self {
+            Self::Names => Ok(News::State(names())),
+            Self::Job(peer) => {
+                let mut body = String::new();
+                let answer = peer.ask("/status").and_then(|answer| {
+                    let read = answer.take(LINE_BYTES).read_to_string(&mut body);
+                    read.map_err(|error| peer.failed(&error.to_string()))
+                });
+                answer.map_err(Failure::new)?;
+                let state = serde_json::from_str(&body);
+                let failed = |_| Failure::new(peer.failed("its answer is not a job's"));
+                state.map(News::State).map_err(failed)
+            }
+        }
+    }
+
+    /// Tells news until nobody hears them.
+    pub(super) fn follow(&self, tell: &SyncSender<News>, every: Duration) {
+        loop {
+            let is_heard = match self {
+                Self::Names => tell.send(News::State(names())).is_ok(),
+                Self::Job(peer) => match peer.follow(tell) {
+                    Ok(is_heard) => is_heard,
+                    Err(error) => tell.send(News::Lost(error)).is_ok(),
+                },
+            };
+            if !is_heard {
+                return;
+            }
+            thread::sleep(if matches!(self, Self::Names) { every } else { AGAIN });
+        }
+    }
+}
+
+fn names() -> Value {
+    logs::json(&published())
+}
+
+impl Peer {
+    fn failed(&self, why: &str) -> String {
+        format!("{}: {why}", self.address)
+    }
+
+    /// Asks for a path. Returns the answer behind its head.
+    fn ask(&self, path: &str) -> Result<BufReader<TcpStream>, String> {
+        let unreachable = |error: std::io::Error| match error.kind() {
+            std::io::ErrorKind::ConnectionRefused => {
+                self.failed("no job answers here: start one with --web or --metrics")
+            }
+            _ => self.failed(&error.to_string()),
+        };
+        let mut stream = TcpStream::connect_timeout(&self.address, CONNECT).map_err(unreachable)?;
+        stream.set_read_timeout(Some(SILENCE)).map_err(unreachable)?;
+        stream.set_write_timeout(Some(SILENCE)).map_err(unreachable)?;
+        let Self { address, query } = self;
+        write!(stream, "GET {path}{query} HTTP/1.1\r\nHost: {address}\r\n\r\n")
+            .map_err(unreachable)?;
+        let mut answer = BufReader::new(stream);
+        let status = line(&mut answer).map_err(unreachable)?;
+        match status.as_deref().and_then(|status| status.split(' ').nth(1)) {
+            Some("200") => {}
+            Some("401") => {
+                let how = format!("it takes a token: burstline top 'http://{address}/?token=...'");
+                return Err(self.failed(&how));
+            }
+            Some("503") => return Err(self.failed("as many look on as may")),
+            _ => return Err(self.failed("this is no job of burstline's")),
+        }
+        loop {
+            match line(&mut answer).map_err(unreachable)?.as_deref() {
+                Some("") => return Ok(answer),
+                Some(_) => {}
+                None => return Err(self.failed("its answer ends in the middle")),
+            }
+        }
+    }
+
+    /// Tells what a job says until it ends. False: nobody hears it, or the job has told its end.
+    fn follow(&self, tell: &SyncSender<News>) -> Result<bool, String> {
+        let mut answer = self.ask("/events")?;
+        let mut name = String::new();
+        loop {
+            let silent = |error: std::io::Error| match error.kind() {
+                std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => {
+                    self.failed("it has said nothing for 5 s")
+                }
+                _ => self.failed(&error.to_string()),
+            };
+            let Some(line) = line(&mut answer).map_err(silent)? else {
+                return Err(self.failed("the connection was closed before the job's end"));
+            };
+            if let Some(event) = line.strip_prefix("event: ") {
+                event.clone_into(&mut name);
+            }
+            let Some(data) = line.strip_prefix("data: ") else { continue };
+            let data = serde_json::from_str(data);
+            let data = data.map_err(|_| self.failed("its answer is not a job's"))?;
+            let is_heard = match name.as_str() {
+                "end" => {
+                    // It was the last: whether it is heard is the same.
+                    let _ = tell.send(News::End(data));
+                    false
+                }
+                "past" => tell.send(News::Past(data)).is_ok(),
+                _ => tell.send(News::State(data)).is_ok(),
+            };
+            if !is_heard {
+                return Ok(false);
+            }
+        }
+    }
+}
+
+/// The next line without its end. `None`: there is no more.
+fn line(answer: &mut BufReader<TcpStream>) -> std::io::Result<Option<String>> {
+    let mut bytes = Vec::new();
+    answer.take(LINE_BYTES).read_until(b'\n', &mut bytes)?;
+    if bytes.pop() != Some(b'\n') {
+        return Ok(None);
+    }
+    let text = String::from_utf8_lossy(&bytes);
+    Ok(Some(text.trim_end_matches('\r').to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_that_are_addresses_and_words_that_are_not() {
+        let read = |word| match Source::of(Some(word)) {
+            Ok(Source::Job(peer)) => Some(format!("{}{}", peer.address, peer.query)),
+            _ => None,
+        };
+        for (word, address) in [
+            ("9180", Some("127.0.0.1:9180")),
+            ("10.0.0.1:80", Some("10.0.0.1:80")),
+            ("[::1]:9180", Some("[::1]:9180")),
+            ("http://10.0.0.1:80/?token=abc", Some("10.0.0.1:80?token=abc")),
+            ("http://10.0.0.1:80/metrics", Some("10.0.0.1:80")),
+            ("10.0.0.1", None),
+            ("tap", None),
+            ("", None),
+            ("http://", None),
+            ("127.0.0.1:1/?a b", None),
+            ("127.0.0.1:1/?a\r\nX: y", None),
+        ] {
+            assert_eq!(read(word).as_deref(), address, "{word}");
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! `burstline top` in a pseudo-terminal, and without one.
+
+mod support;
+
+use std::process::Command;
+use std::time::Duration;
+
+use burstline_testbed::{Terminal, signal};
+use support::emulator::screen;
+use support::live::wait_until;
+use support::sharing::Names;
+use support::watched::Watched;
+use support::{PROGRAM, run};
+
+const SOURCE: &str = "gen:?rate=20k&pace=yes&flows=4";
+
+/// How long the program may take to end.
+const SOON: Duration = Duration::from_secs(20);
+
+const COLUMNS: u16 = 100;
+const ROWS: u16 = 30;
+
+fn start(arguments: &[&str]) -> Terminal {
+    Terminal::start(PROGRAM, arguments, COLUMNS, ROWS, |_| {}).unwrap()
+}
+
+/// Waits until the terminal shows this.
+fn wait_for(terminal: &Terminal, what: &str) {
+    wait_until(what, || {
+        let lines = screen(&terminal.shown(), usize::from(COLUMNS), usize::from(ROWS));
+        lines.iter().any(|line| line.contains(what))
+    });
+}
+
+/// Fails unless the terminal is as a shell wants it, back from the other screen.
+fn assert_given_back(terminal: &Terminal) {
+    assert!(terminal.is_sane().unwrap(), "{:?}", terminal.shown());
+    wait_until("it is given back", || {
+        let shown = terminal.shown();
+        let (entered, left) = (shown.rfind("\u{1b}[?1049h"), shown.rfind("\u{1b}[?1049l"));
+        let has_cursor = shown.rfind("\u{1b}[?25l") < shown.rfind("\u{1b}[?25h");
+        entered.is_some() && entered < left && has_cursor
+    });
+}
+
+#[test]
+fn a_job_is_watched_to_its_end_and_q_gives_the_terminal_back() {
+    for flag in ["--web", "--metrics"] {
+        let job = Watched::start(flag, &["count", SOURCE]);
+        let mut terminal = start(&["top", &job.address]);
+        wait_for(&terminal, "burstline count");
+        wait_for(&terminal, "running for");
+        wait_for(&terminal, SOURCE);
+        assert!(!terminal.is_sane().unwrap(), "it is ours");
+        terminal.press("?").unwrap();
+        wait_for(&terminal, "Nothing here changes anything");
+        terminal.press("?").unwrap();
+        let before = terminal.shown().len();
+        terminal.resize(60, 12).unwrap();
+        wait_until("it is drawn anew", || terminal.shown()[before..].contains("burstline count"));
+        let report = job.end();
+        assert_eq!(report["total"]["unaccounted"], 0);
+        wait_for(&terminal, "the job has ended: no packets lost, 0 unaccounted");
+        terminal.press("q").unwrap();
+        assert!(terminal.wait(SOON).unwrap().success());
+        assert_given_back(&terminal);
+    }
+}
+
+#[test]
+fn a_signal_and_control_c_give_the_terminal_back() {
+    let job = Watched::start("--web", &["count", SOURCE]);
+    for name in ["-TERM", "-HUP", "-INT"] {
+        let mut terminal = start(&["top", &job.address]);
+        wait_for(&terminal, "running for");
+        signal(terminal.process_id(), name).unwrap();
+        terminal.wait(SOON).unwrap();
+        assert_given_back(&terminal);
+    }
+    let mut terminal = start(&["top", &job.address]);
+    wait_for(&terminal, "running for");
+    terminal.press("\u{3}").unwrap();
+    assert!(terminal.wait(SOON).unwrap().success());
+    assert_given_back(&terminal);
+    job.end();
+}
+
+#[test]
+fn a_job_that_is_killed_is_said_to_be_gone() {
+    let mut job = Watched::start("--web", &["count", SOURCE]);
+    let mut terminal = start(&["top", &job.address]);
+    wait_for(&terminal, "running for");
+    job.child.kill().unwrap();
+    job.child.wait().unwrap();
+    wait_for(&terminal, "connection lost, the figures are old");
+    wait_for(&terminal, "no job answers here");
+    terminal.press("q").unwrap();
+    assert!(terminal.wait(SOON).unwrap().success());
+    assert_given_back(&terminal);
+}
+
+#[test]
+fn published_logs_are_watched_with_their_readers() {
+    let names = Names::new("top-names");
+    let publisher = names.start(&["count", SOURCE, "--publish", "tap"]);
+    wait_until("it is published", || names.look("tap").is_some());
+    let reader = names.start(&["count", "log:tap"]);
+    names.wait_for_readers("tap", 1);
+    let once = names.run(&["top"]);
+    assert_eq!(once.code, Some(0), "{}", once.stderr);
+    assert!(once.stdout.contains("published logs\n1 name\n"), "{}", once.stdout);
+    assert!(once.stdout.contains("\ntap: process "), "{}", once.stdout);
+    assert!(once.stdout.contains("Readers of tap\nreader"), "{}", once.stdout);
+    let there = |command: &mut Command| {
+        command.env("BURSTLINE_RUN", &names.0.0);
+    };
+    let arguments = ["top", "--interval", "100ms"];
+    let mut terminal = Terminal::start(PROGRAM, &arguments, COLUMNS, ROWS, there).unwrap();
+    wait_for(&terminal, "Readers of tap");
+    wait_for(&terminal, "kpps");
+    terminal.press("q").unwrap();
+    assert!(terminal.wait(SOON).unwrap().success());
+    assert_given_back(&terminal);
+    drop((reader, publisher));
+}
+
+#[test]
+fn one_frame_is_text_and_bad_words_are_one_line() {
+    let job = Watched::start("--web", &["count", SOURCE]);
+    wait_until("it runs", || job.status()["state"] == "running");
+    let once = run(&["top", &job.address, "--once"]);
+    assert_eq!(once.code, Some(0), "{}", once.stderr);
+    assert!(once.stdout.starts_with("burstline count\nrunning for "), "{}", once.stdout);
+    assert!(once.stdout.contains("\nThreads\n") && !once.stdout.contains('\u{1b}'));
+    let address = job.address.clone();
+    job.end();
+    let gone = run(&["top", &address]);
+    assert_eq!((gone.code, gone.stderr.lines().count()), (Some(1), 1), "{}", gone.stderr);
+    assert!(gone.stderr.contains("start one with --web or --metrics"), "{}", gone.stderr);
+    let wrong = run(&["top", "tap"]);
+    assert_eq!((wrong.code, wrong.stderr.lines().count()), (Some(2), 1), "{}", wrong.stderr);
+    assert!(wrong.stderr.contains("HOST:PORT"), "{}", wrong.stderr);
+}
