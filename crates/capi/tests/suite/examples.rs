@@ -163,7 +163,7 @@ fn the_examples_makefile_works() {
     }
     let directory = Directory::new();
     let sources = repository().join("examples/c");
-    for file in ["Makefile", "count.c", "verdict.c", "walk.c"] {
+    for file in ["Makefile", "count.c", "publish.c", "verdict.c", "walk.c"] {
         std::fs::copy(sources.join(file), directory.path().join(file)).unwrap();
     }
     let path = library().libraries().join("pkgconfig");
