@@ -73,8 +73,8 @@ pub(crate) use replay::ReplayArgs;
 pub(crate) use run::{LogFormat, RunArgs};
 pub(crate) use sources::ANY;
 pub(crate) use switch::{MirrorArgs, Named, SwitchAction, SwitchArgs};
-pub(crate) use version::{VersionArgs, commit};
 pub(crate) use top::TopArgs;
+pub(crate) use version::{VersionArgs, commit};
 
 /// What completions offer for a port: see `verbs::shell`. No word here is a host.
 pub(crate) const PORT_HINT: ValueHint = ValueHint::Hostname;

@@ -24,8 +24,8 @@ mod resume;
 mod run;
 mod shell;
 mod switch;
-mod version;
 mod top;
+mod version;
 
 pub(crate) use ahead::check_ahead;
 pub(crate) use archive::{check, extract, index, info, recover};
@@ -50,5 +50,5 @@ pub(crate) use run::KEYS_OF_JOBS;
 pub(crate) use run::run;
 pub(crate) use shell::{completions, interfaces, man};
 pub(crate) use switch::switch;
-pub(crate) use version::version;
 pub(crate) use top::top;
+pub(crate) use version::version;
