@@ -8,7 +8,7 @@ use crate::rust;
 use crate::tree::{TextFile, Tree};
 
 /// Path prefixes that may name `sync::atomic`, and why.
-const ALLOWED: [(&str, &str); 16] = [
+const ALLOWED: [(&str, &str); 17] = [
     ("crates/afpacket/", "the ring's words, which the kernel writes and reads"),
     ("crates/xdp/", "the rings' words and the counters of programs, likewise"),
     ("crates/peer/", "words of rings, which a peer writes and reads; a handler of signals"),

@@ -5,7 +5,7 @@ use crate::metadata::{Metadata, Package};
 use crate::spdx;
 
 /// Licences a dependency may have, and why where it is not plain.
-const ALLOWED: [(&str, &str); 12] = [
+const ALLOWED: [(&str, &str); 13] = [
     ("MIT", "ours"),
     ("Apache-2.0", "ours"),
     ("BSD-2-Clause", "permissive"),
