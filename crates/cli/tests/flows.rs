@@ -64,7 +64,8 @@ fn files(tree: &str, prefix: &str) -> Vec<PathBuf> {
 fn duckdb(tree: &str, question: &str) -> Option<Vec<String>> {
     let python = std::env::var("BURSTLINE_PYTHON").unwrap_or_else(|_| "python3".to_owned());
     let program = format!(
-        "import duckdb\nflows = duckdb.read_parquet('{tree}/**/*.parquet', hive_partitioning=True)\n\
+        "import duckdb\n\
+         flows = duckdb.read_parquet('{tree}/**/*.parquet', hive_partitioning=True)\n\
          for row in duckdb.sql(\"\"\"{question}\"\"\").fetchall(): print(*row, sep='\\t')"
     );
     let output = Command::new(&python).args(["-c", &program]).stdin(Stdio::null()).output();

@@ -118,7 +118,7 @@ mod tests {
         /// Few homes, so that clusters form and wrap round.
         #[test]
         fn it_is_a_map(steps in proptest::collection::vec((0_u32..24, any::<bool>()), 0..400)) {
-            let hash_of = |slot: u32| (slot % 3) * 7 | (slot % 5) << 20;
+            let hash_of = |slot: u32| ((slot % 3) * 7) | ((slot % 5) << 20);
             let mut index = Index::new(24);
             let mut model = HashMap::new();
             for (slot, is_insert) in steps {

@@ -98,9 +98,12 @@ fn sums(record: &Record) -> Sums {
     ]
 }
 
+/// Two ends, their ports, and the protocol.
+type Ends = (u8, u8, u16, u16, u8);
+
 /// What the table should do, without its own ways: a map of open records.
 fn model(made: &[Made], config: &TableConfig) -> Vec<(Made, Sums)> {
-    let mut open: HashMap<(u8, u8, u16, u16, u8), (Made, Sums)> = HashMap::new();
+    let mut open: HashMap<Ends, (Made, Sums)> = HashMap::new();
     let mut done = Vec::new();
     for packet in made {
         let [source, destination] = packet.ports;
@@ -274,5 +277,5 @@ fn a_flow_takes_at_most_200_bytes() {
         let bytes = FlowTable::new(config(flows)).state_bytes();
         assert!(bytes <= flows * STATE_BYTES_MAX, "{flows}: {}", bytes as f64 / flows as f64);
     }
-    assert_eq!((size_of::<Ends>(), size_of::<Counts>()), (64, 64));
+    assert_eq!((size_of::<super::Ends>(), size_of::<Counts>()), (64, 64));
 }

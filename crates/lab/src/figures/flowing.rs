@@ -151,7 +151,8 @@ pub(super) fn against_softflowd(context: &Context) -> Result<Outcome, String> {
         let mut command = Command::new("softflowd");
         command.arg("-r").arg(file).args(["-d", "-v", "10", "-b", "-n", "127.0.0.1:9", "-m"]);
         command.arg("65536").arg("-p").arg(folder.join("pid"));
-        command.arg("-c").arg(folder.join("control"));
+        // With a control socket it may wait for somebody to talk to.
+        command.args(["-c", "none"]);
         command
     })
 }
