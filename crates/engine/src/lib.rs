@@ -21,7 +21,7 @@
 //! ```text
 //! count      source --lend--> burst -> tally                     one worker a source, no copy
 //!
-//! flows      source --lend--> burst -> table, records -> sinks   one worker a source, one that writes
+//! flows      source --lend--> burst -> table --records--> sinks   one worker a source, one writer
 //!
 //! capture    sources --receive--> log --burst--> sink            one receive thread, one recorder
 //!            sources --receive--> log -/                         or several, with a log each

@@ -200,4 +200,4 @@ impl Writer<'_> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

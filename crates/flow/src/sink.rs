@@ -102,7 +102,10 @@ pub enum TreeError {
         name: String,
     },
     /// Somebody else writes it.
-    #[error("{path}: another program writes as sensor {sensor}; --sensor NAME names another", path = path.display())]
+    #[error(
+        "{path}: another program writes as sensor {sensor}; --sensor NAME names another",
+        path = path.display()
+    )]
     Taken {
         /// The journal.
         path: PathBuf,

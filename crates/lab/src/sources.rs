@@ -8,11 +8,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// Folders of the repository that figures depend on.
-pub const FOLDERS: [&str; 20] = [
+pub const FOLDERS: [&str; 21] = [
     "crates/afpacket/src",
     "crates/cli/src",
     "crates/dpdk/src",
     "crates/engine/src",
+    "crates/flow/src",
     "crates/lab/rivals-dpdk",
     "crates/lab/src/contenders",
     "crates/lab/src/figures",

@@ -61,6 +61,10 @@ pub(crate) struct FlowsArgs {
     #[arg(long, value_name = "TIME", default_value = "30m", value_parser = values::span_ns)]
     pub(crate) active: u64,
 
+    /// A file gathers records for this long
+    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = values::span_ns)]
+    pub(crate) every: u64,
+
     /// The name of this machine in the records and in the tree [default: the host's name]
     #[arg(long, value_name = "NAME")]
     pub(crate) sensor: Option<String>,

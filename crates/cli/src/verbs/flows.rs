@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use burstline_engine::{EngineError, FlowsOptions, Inlet, Progress, Workers};
 use burstline_fleet::IpfixSink;
@@ -73,7 +74,8 @@ fn sinks(args: &FlowsArgs, sources: &[Inlet]) -> Result<Sinks, Failure> {
     let sensor = sensor(args).map_err(failed)?;
     let ports = port_names(&args.source, sources);
     let origin = Origin { sensor, boot: BootId::default(), ports };
-    let (sink, last) = TreeSink::open(tree, origin).map_err(failed)?;
+    let (sink, last) =
+        TreeSink::open(tree, origin, Duration::from_nanos(args.every)).map_err(failed)?;
     sinks.push(Box::new(sink));
     Ok((sinks, last))
 }

@@ -20,6 +20,7 @@
 //! - T2: a slot is either in the index and counts a packet, or in `free`, or never was used.
 //! - T3: what a record holds does not depend on the sweep, as long as times do not go back.
 
+mod counts;
 mod index;
 mod sight;
 #[cfg(test)]
@@ -32,8 +33,9 @@ use burstline_sys::prefetch;
 use burstline_wire::headers::LinkType;
 
 use crate::record::{EndReason, Record};
+use counts::{ACK, Counts, SHOOK, SYN};
 use index::Index;
-use sight::{Key, Segment, Sight};
+use sight::{Key, Sight};
 
 /// The most bytes of state for each flow that a table has room for.
 pub const STATE_BYTES_MAX: usize = 200;
@@ -49,20 +51,6 @@ const SWEEP_MAX: usize = 128;
 
 /// Slots that are looked at for room when there is none.
 const SEARCH: usize = 16;
-
-const FIN: u8 = 0x01;
-const SYN: u8 = 0x02;
-const RST: u8 = 0x04;
-const ACK: u8 = 0x10;
-
-/// Bits of `Counts::state`. FINs and known sequence numbers have one for each end.
-const SAW_FIN: u8 = 0x01;
-const SAW_RST: u8 = 0x04;
-const SAW_SYN: u8 = 0x08;
-const SAW_SYN_ACK: u8 = 0x10;
-/// The handshake is over, or cannot be measured.
-const SHOOK: u8 = 0x20;
-const HAS_SEQUENCE: u8 = 0x40;
 
 /// How large a table is, and when a conversation is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,23 +137,6 @@ struct Ends {
     origin: u8,
     has_macs: bool,
     icmp: [u8; 2],
-}
-
-/// What is counted; the second line. Index 0 is the smaller end's packets, 1 the larger's.
-#[derive(Clone, Copy, Default)]
-#[repr(align(64))]
-struct Counts {
-    packets: [u64; 2],
-    bytes: [u64; 2],
-    first_ns: u64,
-    last_ns: u64,
-    /// Behind the highest byte sent.
-    sequence: [u32; 2],
-    retransmissions: u32,
-    flags: [u8; 2],
-    state: u8,
-    /// Which end sent the SYN.
-    opener: u8,
 }
 
 /// No round trip was measured.
@@ -503,101 +474,6 @@ impl FlowTable {
         self.done.records += 1;
         self.done.packets_in_records += record.packets;
         out(&record);
-    }
-}
-
-impl Counts {
-    #[inline(always)]
-    fn packets(&self) -> u64 {
-        self.packets[0] + self.packets[1]
-    }
-
-    /// How far a time is from the latest packet, in either direction: a clock may be set back.
-    #[inline(always)]
-    fn gap(&self, time_ns: u64) -> u64 {
-        self.last_ns.abs_diff(time_ns)
-    }
-
-    /// How the connection has closed, if it has.
-    #[inline(always)]
-    fn closed(&self) -> Option<EndReason> {
-        const BOTH: u8 = SAW_FIN | SAW_FIN << 1;
-        if self.state & (SAW_RST | BOTH) == 0 {
-            None
-        } else if self.state & SAW_RST != 0 {
-            Some(EndReason::Rst)
-        } else {
-            (self.state & BOTH == BOTH).then_some(EndReason::Fin)
-        }
-    }
-
-    /// The counts of the next record in the same slot: the connection goes on, unless it had
-    /// closed.
-    fn continued(&self, reason: EndReason) -> Self {
-        if matches!(reason, EndReason::Fin | EndReason::Rst) {
-            return Self::default();
-        }
-        // A handshake that is not over is of two records: of neither.
-        let state = self.state | SHOOK;
-        Self { sequence: self.sequence, state, opener: self.opener, ..Self::default() }
-    }
-
-    /// Follows one end's sequence numbers.
-    #[inline(always)]
-    fn follow(&mut self, segment: &Segment, from: usize) {
-        let flags = segment.flags;
-        if flags & RST != 0 {
-            self.state |= SAW_RST;
-            return;
-        }
-        let length = segment.bytes + u32::from(flags & SYN != 0) + u32::from(flags & FIN != 0);
-        if flags & FIN != 0 {
-            self.state |= SAW_FIN << from;
-        }
-        if length == 0 {
-            return;
-        }
-        let end = segment.sequence.wrapping_add(length);
-        // Of each end one bit: 0x40, 0x80.
-        let known = HAS_SEQUENCE << from;
-        let next = &mut self.sequence[from];
-        let is_ahead = end.wrapping_sub(*next) as i32 > 0;
-        if self.state & known == 0 || is_ahead || flags & SYN != 0 && end != *next {
-            self.state |= known;
-            *next = end;
-            return;
-        }
-        // A keep-alive repeats at most one byte, the last. Source: RFC 9293, section 3.8.4.
-        let is_probe = length == 1 && flags & (SYN | FIN) == 0 && end == *next;
-        if !is_probe {
-            self.retransmissions += 1;
-        }
-    }
-
-    /// Follows the handshake.
-    #[inline(never)]
-    fn shake(&mut self, segment: &Segment, sight: &Sight, rtt_ns: &mut u64) {
-        let from = sight.from as u8;
-        let is_opener = self.opener == from;
-        match segment.flags & (SYN | ACK) {
-            SYN if self.state & SAW_SYN == 0 && self.packets() == 1 => {
-                (self.state, self.opener) = (self.state | SAW_SYN, from);
-            }
-            kind if kind == SYN | ACK
-                && self.state & (SAW_SYN | SAW_SYN_ACK) == SAW_SYN
-                && !is_opener =>
-            {
-                self.state |= SAW_SYN_ACK;
-            }
-            ACK if self.state & SAW_SYN_ACK != 0 && is_opener => {
-                self.state |= SHOOK;
-                // The SYN was the record's first packet.
-                *rtt_ns = sight.time_ns.saturating_sub(self.first_ns);
-            }
-            ACK if self.state & SAW_SYN_ACK != 0 => {}
-            // Sent twice, or its beginning was not seen.
-            _ => self.state |= SHOOK,
-        }
     }
 }
 

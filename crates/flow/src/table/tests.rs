@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use burstline_log::{Meta, Scratch};
 use proptest::prelude::*;
 
+use super::counts::{FIN, RST};
 use super::*;
 
 const SECOND: u64 = 1_000_000_000;

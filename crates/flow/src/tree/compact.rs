@@ -1,8 +1,8 @@
 //! Few files of many: the row groups of an hour's files, copied as they are into one.
 //!
 //! ```text
-//! part, part, part ──► .compact.tmp, synced ──► .compact.list names the parts ──► renamed over the
-//!                                                     first ──► the others removed ──► list removed
+//! part, part, part ──► .compact.tmp, synced ──► .compact.list names the parts
+//!                  ──► renamed over the first ──► the others removed ──► list removed
 //! ```
 //!
 //! Nothing is decoded: a column's bytes are copied. A reader between the last two steps may see

@@ -22,6 +22,8 @@ mod journal;
 mod names;
 mod pages;
 mod part;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -40,9 +42,6 @@ use columns::Row;
 use journal::Journal;
 use names::HOUR_NS;
 use part::{GROUP_ROWS, Part};
-
-/// How long a file gathers records.
-const FILE_EVERY: Duration = Duration::from_secs(60);
 
 /// Files that are open at a time.
 const PARTS_MAX: usize = 16;
@@ -65,6 +64,8 @@ pub struct Origin {
 pub struct TreeSink {
     root: PathBuf,
     origin: Origin,
+    /// How long a file gathers records.
+    every: Duration,
     /// By hour, counted from 1970.
     parts: BTreeMap<u64, Part>,
     rows: usize,
@@ -73,16 +74,21 @@ pub struct TreeSink {
 }
 
 impl TreeSink {
-    /// Takes the place of a sensor in a tree, which is made if it is not there.
+    /// Takes the place of a sensor in a tree, which is made if it is not there. `every`: how long a
+    /// file gathers records.
     ///
     /// # Errors
     /// The folder cannot be made or written; another program writes as this sensor.
-    pub fn open(root: &Path, origin: Origin) -> Result<(Self, Option<NotWritten>), TreeError> {
+    pub fn open(
+        root: &Path,
+        origin: Origin,
+        every: Duration,
+    ) -> Result<(Self, Option<NotWritten>), TreeError> {
         let (journal, last) = Journal::open(root, &origin.sensor, &origin.boot)?;
         remove_hidden(root, &origin.sensor).map_err(|error| TreeError::io("clean", root, error))?;
         let (root, parts) = (root.to_owned(), BTreeMap::new());
         let account = SinkAccount::default();
-        Ok((Self { root, origin, parts, rows: 0, journal, account }, last))
+        Ok((Self { root, origin, every, parts, rows: 0, journal, account }, last))
     }
 
     /// Writes the part of an hour as a file.
@@ -169,7 +175,7 @@ impl RecordSink for TreeSink {
     }
 
     fn tick(&mut self, made: &Made) {
-        let is_due = |part: &Part| part.begun.elapsed() >= FILE_EVERY;
+        let is_due = |part: &Part| part.begun.elapsed() >= self.every;
         let due: Vec<u64> =
             self.parts.iter().filter(|(_, part)| is_due(part)).map(|(hour, _)| *hour).collect();
         due.into_iter().for_each(|hour| self.close(hour));

@@ -115,7 +115,7 @@ pub(super) fn version_of(rival: &str) -> String {
             hyperscan::version().map_or_else(|why| why, |version| format!("Hyperscan {version}"))
         }
         None if rival == "suricata" => super::sensors::suricata_version(),
-        None if ["capinfos", "dd", "tshark"].contains(&rival) => {
+        None if ["capinfos", "dd", "softflowd", "tshark"].contains(&rival) => {
             programs::first_line(rival, &["--version"])
         }
         None => format!("in this program: {}", machine::build().rustc),
@@ -178,6 +178,10 @@ pub fn sources_of(figure: &str) -> Vec<&'static str> {
     if begins(&["switch", "tap"]) {
         folders.extend(PROGRAM);
         folders.extend(SWITCH);
+    }
+    if begins(&["flows"]) {
+        folders.extend(PROGRAM);
+        folders.push("crates/flow/src");
     }
     if begins(&["nicsim"]) {
         folders.push("crates/nicsim/src");

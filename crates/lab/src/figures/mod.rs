@@ -3,6 +3,7 @@
 mod capture_file;
 mod count_file;
 mod entry;
+mod flowing;
 mod hash;
 mod idle;
 mod inject;
@@ -77,6 +78,9 @@ impl Entry {
             "core-distance" => latency::distance(context),
             "count-file-tcpdump" => count_file::against_tcpdump(context),
             "count-file-capinfos" => count_file::against_capinfos(context),
+            "flows-1k" | "flows-1m" => flowing::in_memory(context, name),
+            "flows-softflowd" => flowing::against_softflowd(context),
+            "flows-nfpcapd" => flowing::against_nfpcapd(context),
             "record-dd" => recording::against_dd(context),
             "extract-flow-tshark" | "extract-flow-tcpdump" => recording::flow(context, name),
             "extract-window" => recording::window(context),
@@ -137,6 +141,7 @@ mod tests {
                 "stalled",
                 "nicsim",
                 "instrumentation-memory",
+                "flows-1",
             ];
             let is_dpdk = ["dpdk-pipeline", "dpdk-balance", "dpdk-merge"]
                 .iter()
