@@ -39,6 +39,8 @@ pub struct SinkAccount {
     pub bytes: u64,
     /// Files, or messages.
     pub parts: u64,
+    /// Whether parts are messages.
+    pub sends: bool,
     /// Records that could not be written, by name.
     pub lost: Vec<LostRecords>,
     /// What went wrong first, with its reason.

@@ -6,6 +6,7 @@ use burstline_engine::FlowsReport;
 use burstline_flow::{Compacted, LostRecords, NotWritten, SinkAccount};
 use serde_json::{Map, Value, json};
 
+use crate::foreign::one_line;
 use crate::words::{bytes_text, count_text, packets_text};
 
 /// The queue's loss beside those of the sinks.
@@ -24,8 +25,12 @@ pub(super) fn text(flows: &FlowsReport) -> String {
     }
     for sink in &flows.sinks {
         let (records, parts) = (count_text(sink.records), count_text(sink.parts));
-        let _ =
-            writeln!(text, "written  {records} records, {parts} files, {}", bytes_text(sink.bytes));
+        let (how, what) = if sink.sends { ("sent   ", "messages") } else { ("written", "files") };
+        let bytes = bytes_text(sink.bytes);
+        let _ = writeln!(text, "{how}  {records} records, {parts} {what}, {bytes}");
+        for note in sink.notes.iter().filter(|_| sink.sends) {
+            let _ = writeln!(text, "note     {}", one_line(note));
+        }
     }
     for LostRecords { name, records, packets } in lost(flows) {
         let (records, packets) = (count_text(records), packets_text(packets));
@@ -82,6 +87,7 @@ fn sink(sink: &SinkAccount) -> Value {
         "packets": sink.packets,
         "bytes": sink.bytes,
         "parts": sink.parts,
+        "sends": sink.sends,
         "notes": sink.notes,
     })
 }

@@ -2,7 +2,8 @@
 //!
 //! A [`Ruleset`] is made while everything may be opened, and a thread enters it once. From then on
 //! the thread, and every thread that it starts, opens what the ruleset lists and nothing else.
-//! Descriptors that are open already stay as they are. TCP is refused, but for connections to ports that are listed.
+//! Descriptors that are open already stay as they are. TCP is refused, but for connections to ports
+//! that are listed.
 //!
 //! Invariants:
 //! - L1: a ruleset handles each right that this kernel knows of, so what no rule allows is denied.
