@@ -82,14 +82,16 @@ mod tests {
             // SAFETY: the mapping is ours, and nobody else knows of it.
             unsafe { start.as_ptr().add(4096).write(7) };
             assert!(present(start) < BYTES >> 12);
-            // SAFETY: likewise.
             match by_call {
+                // SAFETY: likewise.
                 true => unsafe { populate(start, BYTES, true) }.unwrap(),
+                // SAFETY: likewise.
                 false => unsafe { touch(start, BYTES, true) },
             }
             assert_eq!(present(start), BYTES >> 12);
-            // SAFETY: likewise; nothing uses it afterwards.
+            // SAFETY: likewise.
             assert_eq!(unsafe { start.as_ptr().add(4096).read() }, 7);
+            // SAFETY: likewise; nothing uses it afterwards.
             unsafe { munmap(start.as_ptr().cast(), BYTES) }.unwrap();
         }
     }
