@@ -54,6 +54,7 @@ mod mapping;
 mod page;
 #[cfg(not(miri))]
 pub(crate) mod placement;
+pub(crate) mod populate;
 mod region;
 #[cfg(not(miri))]
 mod reserved;

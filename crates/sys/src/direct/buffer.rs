@@ -7,6 +7,7 @@ use std::ptr::{self, NonNull};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 use super::ALIGNMENT;
+use crate::memory::populate::populate;
 
 /// Zeroed bytes of this process, 4 KiB aligned, all present; 2 MiB pages if the kernel has them.
 ///
@@ -41,13 +42,14 @@ impl AlignedBuffer {
         let buffer = Self { start, bytes };
         // A wish: refused by a kernel without huge pages, and then small pages it is.
         let _ = buffer.advise(Advice::LinuxHugepage);
-        buffer.advise(Advice::LinuxPopulateWrite)?;
+        // SAFETY: by B1 the range is ours, mapped for writing.
+        unsafe { populate(start, bytes, true) }?;
         Ok(buffer)
     }
 
     /// Passes advice that changes no byte.
     fn advise(&self, advice: Advice) -> io::Result<()> {
-        // SAFETY: by B1 the range is ours; both callers give advice that keeps its content.
+        // SAFETY: by B1 the range is ours; the caller gives advice that keeps its content.
         Ok(unsafe { madvise(self.start.as_ptr().cast(), self.bytes, advice) }?)
     }
 }

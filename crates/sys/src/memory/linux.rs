@@ -85,11 +85,7 @@ pub(super) fn attach(
     let view = View::map(file.as_fd(), found as usize, page_bytes, writable)
         .map_err(MemoryError::system("mmap of shared memory"))?;
     // Pages that this process never touched are mapped now, so that no look at them faults.
-    let populate = match writable {
-        true => Advice::LinuxPopulateWrite,
-        false => Advice::LinuxPopulateRead,
-    };
-    view.advise(populate).map_err(MemoryError::system("MADV_POPULATE of shared memory"))?;
+    view.populate(writable).map_err(MemoryError::system("MADV_POPULATE of shared memory"))?;
     // hugetlbfs does not say where its holes are, and counts what lies beyond the end. It has more
     // now if there were any.
     let now = allocated_bytes(&fstat(&file).map_err(MemoryError::system("fstat"))?);
@@ -236,8 +232,7 @@ fn mapped(
 
 /// Makes every page present, or tells that there are too few.
 fn populate(view: &View) -> Result<(), MemoryError> {
-    view.advise(Advice::LinuxPopulateWrite)
-        .map_err(MemoryError::system("MADV_POPULATE_WRITE of a region"))
+    view.populate(true).map_err(MemoryError::system("MADV_POPULATE_WRITE of a region"))
 }
 
 fn seal(file: BorrowedFd<'_>, seals: SealFlags) -> Result<(), MemoryError> {

@@ -7,6 +7,7 @@ use rustix::io::{Errno, Result};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, mmap_anonymous, munmap};
 
 use super::PageKind;
+use super::populate::populate;
 
 /// Gathers what is mapped into transparent huge pages, now. Source: `MADV_COLLAPSE` in the kernel's
 /// include/uapi/asm-generic/mman-common.h, Linux 6.1.
@@ -87,6 +88,13 @@ impl View {
         self.file.as_ref().expect("a region keeps its file").as_fd()
     }
 
+    /// Makes every page present, for writing or for reading.
+    pub(crate) fn populate(&self, writable: bool) -> Result<()> {
+        // SAFETY: by V1 the range is ours and mapped; callers ask for writing where it is mapped
+        // for that.
+        unsafe { populate(self.start, self.bytes, writable) }
+    }
+
     /// Passes advice about all of the view. No advice that discards content may be given.
     pub(crate) fn advise(&self, advice: Advice) -> Result<()> {
         // SAFETY: by V1 the range is ours and mapped; callers give populate and huge page advice
@@ -97,10 +105,11 @@ impl View {
     /// Makes present the first small page of each `step` bytes. `step` is a multiple of 4 KiB.
     pub(crate) fn populate_one_page_every(&self, step: usize) -> Result<()> {
         for offset in (0..self.bytes).step_by(step) {
-            let page = self.start.as_ptr().wrapping_add(offset).cast();
+            // SAFETY: `offset` is inside the mapping (V1), so the sum does not wrap.
+            let page = unsafe { self.start.add(offset) };
             // SAFETY: by V1 the page is ours and mapped: `bytes` is a multiple of 4 KiB, or the
-            // mapping ends with a whole page all the same; populating changes no byte.
-            unsafe { madvise(page, PageKind::Size4K.bytes(), Advice::LinuxPopulateWrite) }?;
+            // mapping ends with a whole page all the same.
+            unsafe { populate(page, PageKind::Size4K.bytes(), true) }?;
         }
         Ok(())
     }
