@@ -203,9 +203,10 @@ book: ## The documents as a book, in target/book/html; compiles mdBook if it is 
 	@cargo build --quiet --locked -p burstline $(LAB_DPDK)
 	@scripts/book $(TARGET_DIR)/debug/burstline $(TARGET_DIR)/book
 
-report-check: ## Is a report of the lab readable on a phone? In Chromium, which it installs
+report-check: ## Reports of the lab, and the page of --web, on a phone and a desk: in Chromium, which it installs
 	@scripts/setup rust report
 	@cargo test --quiet --locked -p burstline-lab --test report
+	@cargo test --quiet --locked -p burstline --test web_page
 
 # Records of an older run would stand in the report beside those of this one.
 RUN ?= runs/latest

@@ -155,7 +155,7 @@ fn losses(job: &Value) -> Option<Table> {
         .map(|(cause, packets)| vec![Cell::of(cause), Cell::of(&count_text(packets))])
         .collect();
     let title = "Losses by cause".to_owned();
-    (!rows.is_empty()).then(|| Table { title, columns: &["cause", "packets"], rows })
+    (!rows.is_empty()).then_some(Table { title, columns: &["cause", "packets"], rows })
 }
 
 /// The tables of published names: logs and readers of each.
