@@ -15,11 +15,26 @@ import burstline
 from test_published import packets
 
 
+STARTED: list[subprocess.Popen] = []
+
+
+@pytest.fixture(autouse=True)
+def nobody_is_left():
+    """A test that fails leaves no process behind."""
+    yield
+    while STARTED:
+        process = STARTED.pop()
+        process.kill()
+        process.communicate()
+
+
 def start(text: str, *arguments: str) -> subprocess.Popen:
     # A shell's background jobs, and so their children, ignore SIGINT.
     heeds = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
     command = [sys.executable, "-c", heeds + textwrap.dedent(text), *arguments]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    STARTED.append(process)
+    return process
 
 
 def run_in_child(body) -> str:
