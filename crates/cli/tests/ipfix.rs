@@ -110,32 +110,6 @@ fn nfcapd_and_nfdump_read_every_record() {
 }
 
 #[test]
-fn pmacct_adds_up_the_same_packets() {
-    let directory = Directory::new("ipfix");
-    let (port, output) = (free_port(), directory.file("pmacct.json"));
-    let config = directory.file("nfacctd.conf");
-    let text = format!(
-        "daemonize: false\nnfacctd_ip: 127.0.0.1\nnfacctd_port: {port}\nplugins: print\n\
-         aggregate: src_host, dst_host, src_port, dst_port, proto\nprint_output: json\n\
-         print_output_file: {output}\nprint_output_file_append: true\nprint_refresh_time: 1\n"
-    );
-    fs::write(&config, text).unwrap();
-    let Some(collector) = start("nfacctd", &["-f", &config]) else { return };
-    await_listener(port);
-    run_json(&["flows", REAL, "--ipfix", &format!("udp:127.0.0.1:{port}")], 0);
-    // It writes once a second what it has.
-    let (began, mut packets) = (Instant::now(), 0);
-    while packets < 147 && began.elapsed() < Duration::from_secs(60) {
-        thread::sleep(Duration::from_millis(100));
-        let lines = fs::read_to_string(&output).unwrap_or_default();
-        let records = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        packets = records.map(|record| number(&record, "packets")).sum();
-    }
-    assert_eq!(packets, 147);
-    collector.end();
-}
-
-#[test]
 fn tshark_decodes_what_goes_over_tcp() {
     let directory = Directory::new("ipfix");
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
