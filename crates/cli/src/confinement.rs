@@ -182,6 +182,7 @@ impl Wants {
                 wants.read(&args.source.sources);
                 let tcp = args.ipfix.iter().filter(|collector| collector.is_tcp);
                 wants.tcp_ports.extend(tcp.map(|collector| collector.port));
+                wants.calls.extend(args.ipfix.first().map(|_| Need::Collector));
                 if let Some(tree) = &args.output {
                     // Where it cannot be made, who writes it says so.
                     let _ = std::fs::create_dir_all(tree);

@@ -74,7 +74,8 @@ fn the_page_shows_what_the_ledger_says_while_a_job_runs_and_when_it_ends() {
     let ports = cells(&mut browser, "ports");
     assert_eq!(ports[0][0], SOURCE);
     assert!(number(&ports[0][1]) <= status["ports"][0]["offered"].as_u64().unwrap());
-    assert_eq!(cells(&mut browser, "workers")[0][5], file);
+    let row = "document.querySelector('#workers tbody tr')";
+    browser.wait(&format!("{row}?.cells[5]?.textContent === {file:?}"));
     let readers = cells(&mut browser, "readers");
     assert!(readers[0][0].starts_with(&format!("burstline ({})", reader.id())), "{readers:?}");
     let threads = cells(&mut browser, "threads");

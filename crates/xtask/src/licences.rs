@@ -73,7 +73,7 @@ mod tests {
         let bad = metadata(&[Some("GPL-3.0-only"), None, Some("MIT OR")]);
         let found = check(&[&bad]);
         assert_eq!(found.len(), 3);
-        let expected = "`GPL-3.0-only` (not one of the 12 accepted)";
+        let expected = "`GPL-3.0-only` (not one of the 13 accepted)";
         assert!(found.iter().any(|finding| finding.what.contains(expected)));
     }
 }

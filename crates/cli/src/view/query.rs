@@ -142,7 +142,7 @@ mod tests {
         let text = table(&columns, &types, &rows, 2, Some(1));
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines.len(), 4, "{text}");
-        assert_eq!(lines[0], "sensor                bytes");
+        assert_eq!(lines[0], "sensor                 bytes");
         assert!(lines[1].starts_with("a\\u001b[2J\\u000ab  1,234,567  █"), "{text}");
         assert!(lines[2].ends_with("5  ▏"), "{text}");
         assert_eq!(lines[3], "and 2 rows more: --limit");

@@ -23,7 +23,11 @@ const SNAPSHOT_BYTES_MAX: u32 = 262_144;
 /// `ret #k`. Source: `BPF_RET | BPF_K`, `linux/bpf_common.h`.
 const RETURN: u16 = 6;
 
-/// Compiles an expression; `None` if tcpdump is not installed, or knows no such link type.
+/// How the dynamic loader ends a program whose libraries it does not load. Source: `rtld.c`, glibc.
+const NOT_LOADED: i32 = 127;
+
+/// Compiles an expression; `None` if tcpdump is not installed, or lacks a library itself, or knows
+/// no such link type.
 pub(super) fn compile(
     expression: &str,
     link_type: u16,
@@ -40,6 +44,9 @@ pub(super) fn compile(
         let message = message.trim().trim_start_matches("tcpdump: ").to_owned();
         Err(PcapError::Expression { text: expression.to_owned(), message })
     };
+    if output.status.code() == Some(NOT_LOADED) {
+        return None;
+    }
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         let last = said.lines().rfind(|line| !line.starts_with("Warning"));

@@ -102,7 +102,9 @@ struct Span {
 /// neighbours.
 fn spans<'a>(rows: impl Iterator<Item = &'a Row>, process: u32, refused: u32) -> Vec<Span> {
     let mut rows: Vec<_> = rows.collect();
-    rows.sort_by_key(|row| row.number as u32);
+    rows.sort_by_key(|row| (row.number as u32, row.need.is_none()));
+    // What a job needs besides stands for what every job needs.
+    rows.dedup_by_key(|row| row.number);
     let mut spans: Vec<Span> = Vec::new();
     let mut was_allowed = false;
     for row in rows {

@@ -9,6 +9,8 @@ pub enum Need {
     Maps,
     /// Folders are made.
     Folders,
+    /// Records are sent to a collector, which may have an IPv6 address.
+    Collector,
 }
 
 /// A row.
@@ -60,9 +62,10 @@ pub(super) enum Rule {
 const NAMESPACES: u32 = 0x7e02_0000;
 /// `TIOCSTI` and `TIOCLINUX`: what is typed, and pasted, for the terminal's next reader.
 const TYPES: &[u32] = &[0x5412, 0x541c];
-/// `AF_UNIX`, `AF_INET` and `AF_INET6` (questions about interfaces; collectors), `AF_NETLINK`,
-/// `AF_PACKET`, `AF_XDP`.
-const FAMILIES: &[u32] = &[1, 2, 10, 16, 17, 44];
+/// `AF_UNIX`, `AF_INET` (questions about interfaces), `AF_NETLINK`, `AF_PACKET`, `AF_XDP`.
+const FAMILIES: &[u32] = &[1, 2, 16, 17, 44];
+/// The same, and `AF_INET6`.
+const FAMILIES_TO_COLLECTORS: &[u32] = &[1, 2, 10, 16, 17, 44];
 /// Look up, update, delete, next key, take out, information.
 const OF_MAPS: &[u32] = &[1, 2, 3, 4, 15, 21];
 /// Names, dumpable, seccomp's mode, timer slack, `no_new_privs`, ambient set, names of mappings.
@@ -90,6 +93,11 @@ pub(super) const LIST: &[Row] = &[
     // Its flags lie in memory, where a filter does not see them: libc then calls clone.
     with(libc::SYS_clone3, Rule::Fails(libc::ENOSYS)),
     with(libc::SYS_socket, Rule::Known { argument: 0, values: FAMILIES }),
+    Row {
+        number: libc::SYS_socket,
+        rule: Rule::Known { argument: 0, values: FAMILIES_TO_COLLECTORS },
+        need: Some(Need::Collector),
+    },
     with(libc::SYS_kill, Rule::Own),
     with(libc::SYS_tgkill, Rule::Own),
     with(libc::SYS_prlimit64, Rule::OwnLimits),
