@@ -57,20 +57,7 @@ fn a_scraper_gets_the_counters_of_the_ledger() {
 #[test]
 fn rude_clients_hold_up_nobody() {
     let job = start(&["count", SOURCE]);
-    // Some say nothing, some stop in the middle, some never stop.
-    let mut rude: Vec<TcpStream> = Vec::new();
-    for number in 0..100 {
-        let mut stream = TcpStream::connect(&job.address).unwrap();
-        stream.set_nonblocking(true).unwrap();
-        let bytes: &[u8] = match number % 3 {
-            0 => b"",
-            1 => b"GET /metrics HTTP/1.1\r\nHost:",
-            _ => &[b'x'; 16 << 10],
-        };
-        // It may be refused already.
-        let _ = stream.write(bytes);
-        rude.push(stream);
-    }
+    let rude = job.rude_clients("/metrics");
     let begun = Instant::now();
     scrape(&job);
     assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());

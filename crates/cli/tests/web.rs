@@ -88,20 +88,7 @@ fn a_hundred_pages_some_of_them_slow_or_rude_hold_up_nobody() {
     }
     let mut one_more = Events::open(&job);
     assert_eq!(one_more.status(), "503");
-    // Beside them those that say nothing, stop in the middle, or never stop.
-    let mut rude: Vec<TcpStream> = Vec::new();
-    for number in 0..100 {
-        let mut stream = TcpStream::connect(&job.address).unwrap();
-        stream.set_nonblocking(true).unwrap();
-        let bytes: &[u8] = match number % 3 {
-            0 => b"",
-            1 => b"GET /events HTTP/1.1\r\nHost:",
-            _ => &[b'x'; 16 << 10],
-        };
-        // It may be refused already.
-        let _ = stream.write(bytes);
-        rude.push(stream);
-    }
+    let _rude = job.rude_clients("/events");
     let begun = Instant::now();
     assert_eq!(job.status()["state"], "running");
     let (head, _) = job.ask("GET /metrics HTTP/1.1\r\n\r\n");

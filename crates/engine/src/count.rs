@@ -14,10 +14,13 @@
 use std::sync::{Mutex, PoisonError};
 
 use burstline_log::{Burst, SCRATCH_PACKETS, Scratch};
-use burstline_port::{Losses, Received};
+use burstline_port::{Losses, PortAccount, Received};
 
 use crate::runtime::{self, Crew, Job, Next, Pause, Polled, Post, Round, Span, Step, Tally, tally};
 use crate::{EngineError, Inlet, PortReport, Report, Run, Threads, Verifier};
+
+/// What the threads that count are called.
+const STAGE: &str = "poll";
 
 /// Counts the packets of all sources, each on its own thread, until they end, a limit is
 /// reached or `stop` is set.
@@ -61,21 +64,67 @@ pub fn run_to_completion<W: FnMut(&Burst<'_>) + Send>(
     threads.check(sources.len())?;
     let job = Job::start(threads, run);
     run.progress.start(0);
-    let posts = sources.iter_mut().enumerate().map(|(index, source)| Post {
+    let works = (0..sources.len()).map(&mut work_for).collect();
+    let crew = run_works(&job, &mut sources, works, STAGE)?;
+    Ok(report(&job, &sources, crew, STAGE).report)
+}
+
+/// What is done with the bursts of one source, on the thread that polls it.
+pub(crate) trait Work: Send {
+    /// What it has to tell at the end.
+    type Outcome: Send;
+
+    /// Looks at a burst where its packets lie.
+    fn see(&mut self, burst: &Burst<'_>);
+
+    /// Shows what it has so far: after each poll that found something.
+    fn show(&mut self) {}
+
+    /// Hears what its source has lost so far: every 100 ms, and before it is closed.
+    fn hear(&mut self, _account: &PortAccount) {}
+
+    /// Hands on what it still has: when nothing comes.
+    fn flush(&mut self) {}
+
+    /// Nothing comes any more.
+    fn close(&mut self) {}
+
+    /// Ends.
+    fn end(self) -> Self::Outcome;
+}
+
+impl<W: FnMut(&Burst<'_>) + Send> Work for W {
+    type Outcome = ();
+
+    #[inline]
+    fn see(&mut self, burst: &Burst<'_>) {
+        self(burst);
+    }
+
+    fn end(self) {}
+}
+
+/// Gives each source's bursts to its work, each on a thread named after `stage`.
+pub(crate) fn run_works<W: Work>(
+    job: &Job<'_>,
+    sources: &mut [Inlet],
+    works: Vec<W>,
+    stage: &str,
+) -> Result<Crew<Counted<W::Outcome>, ()>, EngineError> {
+    let posts = sources.iter_mut().zip(works).enumerate().map(|(index, (source, work))| Post {
         index,
-        name: stage_name(index),
-        step: Worker::new(&job, index, source, work_for(index)),
+        name: stage_name(stage, index),
+        step: Worker::new(job, index, source, work),
     });
-    let crew = runtime::run_alone(&job, posts.collect())?;
-    Ok(report(&job, &sources, crew))
+    runtime::run_alone(job, posts.collect())
 }
 
 /// What a worker has counted.
-#[derive(Default)]
-struct Counted {
+pub(crate) struct Counted<T> {
     tally: Tally,
     span: Span,
     error: Option<EngineError>,
+    outcome: T,
 }
 
 struct Worker<'a, W> {
@@ -84,19 +133,20 @@ struct Worker<'a, W> {
     source: &'a mut Inlet,
     scratch: Scratch,
     work: W,
-    counted: Counted,
+    counted: Counted<()>,
     is_ended: bool,
 }
 
-impl<'a, W: FnMut(&Burst<'_>)> Worker<'a, W> {
+impl<'a, W: Work> Worker<'a, W> {
     fn new(job: &'a Job<'a>, index: usize, source: &'a mut Inlet, work: W) -> Self {
-        let (scratch, counted) = (Scratch::new(), Counted::default());
-        Self { job, index, source, scratch, work, counted, is_ended: false }
+        let counted =
+            Counted { tally: Tally::default(), span: Span::default(), error: None, outcome: () };
+        Self { job, index, source, scratch: Scratch::new(), work, counted, is_ended: false }
     }
 }
 
-impl<W: FnMut(&Burst<'_>) + Send> Step for Worker<'_, W> {
-    type Outcome = Counted;
+impl<W: Work> Step for Worker<'_, W> {
+    type Outcome = Counted<W::Outcome>;
     const POLLS_A_LOOK: u32 = 8;
 
     /// Borrows packets and counts them.
@@ -109,7 +159,7 @@ impl<W: FnMut(&Burst<'_>) + Send> Step for Worker<'_, W> {
         let Self { job, source, scratch, work, counted, .. } = self;
         let taken = round.poll(&job.budget, SCRATCH_PACKETS as u64, |granted| {
             let lent = source.port.lend(scratch, granted)?;
-            work(&lent.burst);
+            work.see(&lent.burst);
             counted.tally.add(&tally(&lent.burst, &mut counted.span));
             Ok(Received { packets: lent.burst.len() as u64, state: lent.state })
         });
@@ -127,10 +177,17 @@ impl<W: FnMut(&Burst<'_>) + Send> Step for Worker<'_, W> {
     #[inline]
     fn show(&mut self) {
         self.job.progress.received[self.index].store(&self.counted.tally);
+        self.work.show();
     }
 
     fn show_losses(&mut self) -> u64 {
-        self.job.show_account(self.index, self.source.port.account())
+        let account = self.source.port.account();
+        self.work.hear(&account);
+        self.job.show_account(self.index, account)
+    }
+
+    fn flush(&mut self) {
+        self.work.flush();
     }
 
     fn newest_ns(&self) -> u64 {
@@ -146,19 +203,37 @@ impl<W: FnMut(&Burst<'_>) + Send> Step for Worker<'_, W> {
         self.counted.error.is_none()
     }
 
-    fn end(self) -> Counted {
-        self.counted
+    fn close(&mut self) {
+        self.work.hear(&self.source.port.account());
+        self.work.close();
+    }
+
+    fn end(self) -> Counted<W::Outcome> {
+        let Counted { tally, span, error, outcome: () } = self.counted;
+        Counted { tally, span, error, outcome: self.work.end() }
     }
 }
 
-fn report(job: &Job<'_>, sources: &[Inlet], crew: Crew<Counted, ()>) -> Report {
+/// What a job reports, and what its works have to tell, in the order of the sources.
+pub(crate) struct Reported<T> {
+    pub(crate) report: Report,
+    pub(crate) outcomes: Vec<T>,
+}
+
+pub(crate) fn report<T>(
+    job: &Job<'_>,
+    sources: &[Inlet],
+    crew: Crew<Counted<T>, ()>,
+    stage: &str,
+) -> Reported<T> {
     let mut ending = job.ending();
     let (mut ports, mut stages) = (Vec::new(), Vec::new());
     for (index, (source, done)) in sources.iter().zip(&crew.front).enumerate() {
         let (account, counted) = (source.port.account(), &done.outcome);
         let none = Losses::default();
         let row = PortReport::new(&source.port.info().name, &account, &counted.tally, &none);
-        stages.push(done.cost.report(&stage_name(index), ending.elapsed_ns, &counted.tally));
+        let name = stage_name(stage, index);
+        stages.push(done.cost.report(&name, ending.elapsed_ns, &counted.tally));
         ports.push(row);
         ending.add(done);
         ending.span.merge(&counted.span);
@@ -169,10 +244,14 @@ fn report(job: &Job<'_>, sources: &[Inlet], crew: Crew<Counted, ()>) -> Report {
     report.memory.node = crew.places.first().and_then(|place| place.node);
     job.describe(&mut report, crew.places);
     report.hear(sources);
-    report.errors.extend(crew.front.into_iter().filter_map(|done| done.outcome.error));
-    report
+    let mut outcomes = Vec::new();
+    for done in crew.front {
+        report.errors.extend(done.outcome.error);
+        outcomes.push(done.outcome.outcome);
+    }
+    Reported { report, outcomes }
 }
 
-fn stage_name(index: usize) -> String {
-    format!("poll-{index}")
+fn stage_name(stage: &str, index: usize) -> String {
+    format!("{stage}-{index}")
 }

@@ -18,15 +18,17 @@ use burstline_flow::{
     FlowTable, NoFlow, NotWritten, Outbox, Record, RecordSink, Shows, SinkAccount, TableConfig,
     TableCounts, Writer, queue,
 };
-use burstline_log::{SCRATCH_PACKETS, Scratch};
-use burstline_port::{Losses, PortTable, Received};
+use burstline_log::Burst;
+use burstline_port::{PortAccount, PortTable};
 use burstline_sys::clock;
 
 use crate::balance::links::Links;
-use crate::runtime::{
-    self, Crew, Job, Next, Pause, Polled, Post, Round, Span, Step, Tally, spawn, tally,
-};
-use crate::{EngineError, Inlet, PortReport, Report, Run, Threads};
+use crate::count::{self, Reported, Work, run_works};
+use crate::runtime::{Job, spawn};
+use crate::{EngineError, Inlet, Report, Run, Threads};
+
+/// What the threads that make records are called.
+const STAGE: &str = "flows";
 
 /// What is asked of records.
 #[derive(Clone, Debug)]
@@ -69,6 +71,12 @@ impl FlowsReport {
         NoFlow::ALL.iter().map(|reason| reason.name()).zip(self.counts.without_flow)
     }
 
+    fn add(&mut self, table: &TableEnd) {
+        self.counts.add(&table.counts);
+        self.state_bytes += table.state_bytes;
+        self.flows += table.flows;
+    }
+
     /// Records that are in no file: dropped, or lost by a sink.
     #[must_use]
     pub fn records_lost(&self) -> u64 {
@@ -98,27 +106,34 @@ pub fn flows(
     let shows = Shows::new(sources.len());
     let (outboxes, writer) = queue(&can_wait, &shows);
     let each = (options.flows / sources.len().max(1)).max(1);
-    let posts = sources.iter_mut().zip(outboxes).enumerate().map(|(index, (source, outbox))| {
-        let step = Worker::new(&job, index, source, outbox, options, each);
-        Post { index, name: stage_name(index), step }
-    });
-    let posts: Vec<_> = posts.collect();
+    let works = sources
+        .iter()
+        .zip(outboxes)
+        .enumerate()
+        .map(|(index, (source, outbox))| Recording::new(source, index, outbox, options, each));
+    let works = works.collect();
     let crew = std::thread::scope(|scope| {
         let write = || write(&job, writer, &mut sinks);
         let written = spawn(scope, "records", write)?;
-        let crew = runtime::run_alone(&job, posts);
+        let crew = run_works(&job, &mut sources, works, STAGE);
         let written = written.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         written.and(crew)
     })?;
-    let mut report = report(&job, &sources, crew);
-    if let Some(flows) = &mut report.flows {
-        let made = shows.made();
-        (flows.records_dropped, flows.packets_dropped) =
-            (made.records_dropped, made.packets_dropped);
-        flows.sinks = sinks.iter().map(|sink| sink.account()).collect();
-        let failed = flows.sinks.iter().filter_map(|sink| sink.first_error.clone());
-        report.errors.extend(failed.map(EngineError::Records));
-    }
+    let Reported { mut report, outcomes } = count::report(&job, &sources, crew, STAGE);
+    let made = shows.made();
+    let mut flows = FlowsReport {
+        records_dropped: made.records_dropped,
+        packets_dropped: made.packets_dropped,
+        sinks: sinks.iter().map(|sink| sink.account()).collect(),
+        ..FlowsReport::default()
+    };
+    outcomes.iter().for_each(|table| flows.add(table));
+    let delivered: u64 = report.ports.iter().map(|port| port.delivered).sum();
+    let told = flows.counts.packets_in_records + flows.counts.packets_without_flow();
+    flows.unaccounted = delivered as i64 - told as i64;
+    let failed = flows.sinks.iter().filter_map(|sink| sink.first_error.clone());
+    report.errors.extend(failed.map(EngineError::Records));
+    report.flows = Some(flows);
     Ok(report)
 }
 
@@ -133,28 +148,11 @@ fn write(
     given_up
 }
 
-/// What a worker has counted.
-struct Counted {
-    tally: Tally,
-    span: Span,
-    counts: TableCounts,
-    state_bytes: u64,
-    flows: u64,
-    error: Option<EngineError>,
-}
-
-struct Worker<'a> {
-    job: &'a Job<'a>,
-    index: usize,
-    source: &'a mut Inlet,
-    scratch: Scratch,
+/// Makes records of one source's packets.
+struct Recording<'a> {
     table: FlowTable,
     links: Links,
     outbox: Outbox<'a>,
-    tally: Tally,
-    span: Span,
-    error: Option<EngineError>,
-    is_ended: bool,
     tells_gaps: bool,
     /// When packets last came, by the monotonic clock, and how many there had been.
     came_ns: u64,
@@ -163,11 +161,10 @@ struct Worker<'a> {
     last_ns: u64,
 }
 
-impl<'a> Worker<'a> {
+impl<'a> Recording<'a> {
     fn new(
-        job: &'a Job<'a>,
+        source: &Inlet,
         index: usize,
-        source: &'a mut Inlet,
         outbox: Outbox<'a>,
         options: &FlowsOptions,
         flows: usize,
@@ -176,17 +173,9 @@ impl<'a> Worker<'a> {
         let FlowsOptions { idle_ns, active_ns, .. } = *options;
         let config = TableConfig { flows, idle_ns, active_ns, port: index as u16, tells_gaps };
         Self {
-            job,
-            index,
-            source,
-            scratch: Scratch::new(),
             table: FlowTable::new(config),
             links: Links::new(&options.table),
             outbox,
-            tally: Tally::default(),
-            span: Span::default(),
-            error: None,
-            is_ended: false,
             tells_gaps,
             came_ns: clock::monotonic_ns(),
             came: 0,
@@ -196,7 +185,7 @@ impl<'a> Worker<'a> {
 
     /// Nothing came for some time: records end nevertheless.
     fn rest(&mut self) {
-        let (now_ns, packets) = (clock::monotonic_ns(), self.tally.packets);
+        let (now_ns, packets) = (clock::monotonic_ns(), self.table.counts().packets);
         if packets != self.came {
             (self.came, self.came_ns, self.last_ns) = (packets, now_ns, self.table.now_ns());
             return;
@@ -207,115 +196,53 @@ impl<'a> Worker<'a> {
     }
 }
 
-impl Step for Worker<'_> {
-    type Outcome = Counted;
-    const POLLS_A_LOOK: u32 = 8;
+impl Work for Recording<'_> {
+    type Outcome = TableEnd;
 
-    /// Borrows packets and enters them.
     #[inline]
-    fn poll(&mut self, _now_ns: u64) -> Polled {
-        let mut round = Round::default();
-        if self.is_ended {
-            return round.polled(Next::Wait);
-        }
-        let Self { job, source, scratch, table, links, outbox, tally: sum, span, .. } = self;
-        let taken = round.poll(&job.budget, SCRATCH_PACKETS as u64, |granted| {
-            let lent = source.port.lend(scratch, granted)?;
-            let give = &mut |record: &Record| outbox.push(record);
-            table.see(&lent.burst, |port| links.of(port).0, give);
-            sum.add(&tally(&lent.burst, span));
-            Ok(Received { packets: lent.burst.len() as u64, state: lent.state })
-        });
-        self.is_ended = taken.unwrap_or_else(|error: EngineError| {
-            self.error = Some(error);
-            true
-        });
-        round.polled(Next::Wait)
-    }
-
-    fn wait(&mut self, pause: Pause<'_>) -> bool {
-        pause.on(std::iter::once(self.source.port()))
+    fn see(&mut self, burst: &Burst<'_>) {
+        let Self { table, links, outbox, .. } = self;
+        let give = &mut |record: &Record| outbox.push(record);
+        table.see(burst, |port| links.of(port).0, give);
     }
 
     #[inline]
     fn show(&mut self) {
-        self.job.progress.received[self.index].store(&self.tally);
         self.outbox.show(&self.table.counts());
     }
 
-    fn show_losses(&mut self) -> u64 {
-        let account = self.source.port.account();
+    fn hear(&mut self, account: &PortAccount) {
         if !self.tells_gaps {
             self.table.set_losses(account.lost.missing());
         }
         self.rest();
-        self.job.show_account(self.index, account)
     }
 
     fn flush(&mut self) {
         self.outbox.flush();
     }
 
-    fn stop_sources(&mut self) -> bool {
-        if self.is_ended || !self.source.port.info().capabilities.can_drain {
-            return false;
-        }
-        self.error = self.source.port.finish().err().map(EngineError::from);
-        self.error.is_none()
-    }
-
     /// Ends all conversations. No packet comes any more, so it may wait for the writer.
     fn close(&mut self) {
-        self.show_losses();
         self.outbox.wait_from_now();
         let outbox = &mut self.outbox;
         self.table.end(&mut |record: &Record| outbox.push(record));
         self.outbox.flush();
     }
 
-    fn end(self) -> Counted {
-        Counted {
+    /// The outbox goes, which is how the writer learns of the end.
+    fn end(self) -> TableEnd {
+        TableEnd {
             counts: self.table.counts(),
             state_bytes: self.table.state_bytes() as u64,
             flows: self.table.flows() as u64,
-            tally: self.tally,
-            span: self.span,
-            error: self.error,
         }
     }
 }
 
-fn report(job: &Job<'_>, sources: &[Inlet], crew: Crew<Counted, ()>) -> Report {
-    let mut ending = job.ending();
-    let (mut ports, mut stages) = (Vec::new(), Vec::new());
-    let mut flows = FlowsReport::default();
-    let mut delivered = 0;
-    for (index, (source, done)) in sources.iter().zip(&crew.front).enumerate() {
-        let (account, counted) = (source.port.account(), &done.outcome);
-        let none = Losses::default();
-        let row = PortReport::new(&source.port.info().name, &account, &counted.tally, &none);
-        stages.push(done.cost.report(&stage_name(index), ending.elapsed_ns, &counted.tally));
-        ports.push(row);
-        ending.add(done);
-        ending.span.merge(&counted.span);
-        ending.bytes_copied += account.bytes_copied;
-        flows.counts.add(&counted.counts);
-        flows.state_bytes += counted.state_bytes;
-        flows.flows += counted.flows;
-        delivered += counted.tally.packets;
-    }
-    let told = flows.counts.packets_in_records + flows.counts.packets_without_flow();
-    flows.unaccounted = delivered as i64 - told as i64;
-    let mut report = Report::new(ports, &ending);
-    report.flows = Some(flows);
-    report.stages = stages;
-    report.memory.node = crew.places.first().and_then(|place| place.node);
-    job.describe(&mut report, crew.places);
-    report.hear(sources);
-    report.errors.extend(crew.front.into_iter().filter_map(|done| done.outcome.error));
-    report
-}
-
-fn stage_name(index: usize) -> String {
-    format!("flows-{index}")
+/// What a table tells at the end.
+struct TableEnd {
+    counts: TableCounts,
+    state_bytes: u64,
+    flows: u64,
 }

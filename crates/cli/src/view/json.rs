@@ -174,21 +174,27 @@ fn stage(stage: &StageReport) -> Value {
 }
 
 fn thread(place: &ThreadPlace) -> Value {
+    let mut thread = where_it_runs(place);
+    thread["stack_pages"] = pages_json(&place.stack);
+    thread["rights"] = json!({
+        "user": place.rights.user,
+        "capabilities": place.rights.capabilities.count_ones(),
+        "bounding": place.rights.bounding.count_ones(),
+        "no_new_privileges": place.rights.has_no_new_privileges,
+        "filtered": place.rights.is_filtered,
+        "landlock": place.rights.landlock,
+    });
+    thread
+}
+
+/// What is known of a thread while it runs.
+pub(super) fn where_it_runs(place: &ThreadPlace) -> Value {
     json!({
         "stage": place.name,
         "core": place.pinned_to.map(|core| core.0),
         "node": place.node.map(|node| node.0),
         "class": place.class.to_string(),
         "stack_node": place.stack_node.map(|node| node.0),
-        "stack_pages": pages_json(&place.stack),
-        "rights": {
-            "user": place.rights.user,
-            "capabilities": place.rights.capabilities.count_ones(),
-            "bounding": place.rights.bounding.count_ones(),
-            "no_new_privileges": place.rights.has_no_new_privileges,
-            "filtered": place.rights.is_filtered,
-            "landlock": place.rights.landlock,
-        },
     })
 }
 

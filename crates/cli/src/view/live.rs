@@ -3,7 +3,7 @@
 use burstline_engine::{LogNow, Place, Snapshot, StageNow};
 use serde_json::{Value, json};
 
-use super::json::published;
+use super::json::{published, where_it_runs};
 use super::values::losses;
 use crate::live::{Live, delivered, log_percent};
 
@@ -12,6 +12,7 @@ pub(crate) fn running(live: &Live) -> Value {
     let whole = &live.whole;
     let total = delivered(whole);
     let seconds = |ns: u64| ns as f64 / 1e9;
+    let threads = live.stages.iter().map(|stage| where_it_runs(&stage.place));
     json!({
         "command": live.about.command,
         "version": env!("CARGO_PKG_VERSION"),
@@ -31,7 +32,7 @@ pub(crate) fn running(live: &Live) -> Value {
             "missing": whole.lost.missing(),
         },
         "stages": live.stages.iter().map(|one| stage(live, one)).collect::<Vec<_>>(),
-        "placement": { "threads": live.stages.iter().map(thread).collect::<Vec<_>>() },
+        "placement": { "threads": threads.collect::<Vec<_>>() },
         "memory": {
             "log_bytes": whole.log_bytes,
             "resident_bytes": live.resident_bytes,
@@ -94,17 +95,6 @@ fn stage(live: &Live, stage: &StageNow) -> Value {
         "sleeps": stage.sleeps,
         "wakes": stage.wakes,
         "age_s": (stage.ages.total() > 0).then(|| seconds(stage.ages.last_ns)),
-    })
-}
-
-fn thread(stage: &StageNow) -> Value {
-    let place = &stage.place;
-    json!({
-        "stage": place.name,
-        "core": place.pinned_to.map(|core| core.0),
-        "node": place.node.map(|node| node.0),
-        "class": place.class.to_string(),
-        "stack_node": place.stack_node.map(|node| node.0),
     })
 }
 

@@ -22,6 +22,21 @@ pub(crate) struct Watched {
 }
 
 impl Watched {
+    /// A hundred clients: some say nothing, some stop in the middle of asking for `path`, some
+    /// never stop.
+    pub(crate) fn rude_clients(&self, path: &str) -> Vec<TcpStream> {
+        let half = format!("GET {path} HTTP/1.1\r\nHost:");
+        let words: [&[u8]; 3] = [b"", half.as_bytes(), &[b'x'; 16 << 10]];
+        let rude = (0..100).map(|number| {
+            let mut stream = TcpStream::connect(&self.address).unwrap();
+            stream.set_nonblocking(true).unwrap();
+            // It may be refused already.
+            let _ = stream.write(words[number % 3]);
+            stream
+        });
+        rude.collect()
+    }
+
     /// Starts a job with `--metrics` or `--web`, here at a port of the kernel's choice.
     pub(crate) fn start(flag: &str, words: &[&str]) -> Self {
         Self::start_at(flag, "127.0.0.1:0", words, |_| {})
