@@ -260,7 +260,8 @@ impl Wants {
                     self.have_names();
                     self.have_path(port.target());
                 }
-                "xdp" | "inject" => self.calls.push(Need::Maps),
+                "xdp" => self.calls.push(Need::Maps),
+                "inject" => self.calls.push(Need::Injections),
                 // The control thread serves one peer after the other at this path, and removes it.
                 "vhost" | "memif" => {
                     self.takes_user = true;

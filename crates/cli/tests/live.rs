@@ -43,6 +43,19 @@ fn a_count_without_any_right_delivers_everything_and_sees_its_interface_go() {
 }
 
 #[test]
+fn a_job_that_injects_may_still_run_its_program_without_rights() {
+    let name = "a_job_that_injects_may_still_run_its_program_without_rights";
+    let Some(bed) = Bed::or_skip(name) else { return };
+    let directory = Directory::new("live-inject");
+    let job = format!("generate -o inject:{FAR} --rate 20k");
+    let live = Live::start(&bed, &directory, &job);
+    wait_until("its filter stands", || live.statuses("Seccomp").iter().all(|mode| mode == "2"));
+    live.interrupt();
+    let (is_success, report) = live.end();
+    assert!(is_success && report["total"]["delivered"].as_u64() > Some(0), "{report}");
+}
+
+#[test]
 fn packets_have_a_time_each_where_somebody_looks_at_it() {
     let name = "packets_have_a_time_each_where_somebody_looks_at_it";
     let Some(bed) = Bed::or_skip(name) else { return };

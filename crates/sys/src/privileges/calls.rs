@@ -103,7 +103,8 @@ struct Span {
 fn spans<'a>(rows: impl Iterator<Item = &'a Row>, process: u32, refused: u32) -> Vec<Span> {
     let mut rows: Vec<_> = rows.collect();
     rows.sort_by_key(|row| (row.number as u32, row.need.is_none()));
-    // What a job needs besides stands for what every job needs.
+    // What a job needs besides stands for what every job needs; the list's order decides between
+    // two such needs.
     rows.dedup_by_key(|row| row.number);
     let mut spans: Vec<Span> = Vec::new();
     let mut was_allowed = false;

@@ -7,6 +7,8 @@ use libc::c_long;
 pub enum Need {
     /// Maps of XDP programs are read and filled.
     Maps,
+    /// The same, and the kernel is given frames by running a program on them.
+    Injections,
     /// Folders are made.
     Folders,
     /// Records are sent to a collector, which may have an IPv6 address.
@@ -68,6 +70,8 @@ const FAMILIES: &[u32] = &[1, 2, 16, 17, 44];
 const FAMILIES_TO_COLLECTORS: &[u32] = &[1, 2, 10, 16, 17, 44];
 /// Look up, update, delete, next key, take out, information.
 const OF_MAPS: &[u32] = &[1, 2, 3, 4, 15, 21];
+/// The same, and `BPF_PROG_TEST_RUN`.
+const OF_INJECTIONS: &[u32] = &[1, 2, 3, 4, 10, 15, 21];
 /// Names, dumpable, seccomp's mode, timer slack, `no_new_privs`, ambient set, names of mappings.
 const OPTIONS: &[u32] = &[3, 4, 15, 16, 21, 23, 29, 30, 38, 39, 47, 0x5356_4d41];
 
@@ -101,6 +105,12 @@ pub(super) const LIST: &[Row] = &[
     with(libc::SYS_kill, Rule::Own),
     with(libc::SYS_tgkill, Rule::Own),
     with(libc::SYS_prlimit64, Rule::OwnLimits),
+    // Before the narrower row: of two that a job needs, the first counts.
+    Row {
+        number: libc::SYS_bpf,
+        rule: Rule::OneOf { argument: 0, values: OF_INJECTIONS },
+        need: Some(Need::Injections),
+    },
     Row {
         number: libc::SYS_bpf,
         rule: Rule::OneOf { argument: 0, values: OF_MAPS },
