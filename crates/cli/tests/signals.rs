@@ -11,15 +11,7 @@ use burstline_skip::{test_name, without};
 use burstline_sys::memory::Reservation;
 use serde_json::Value;
 use support::endless::{end, signal, start};
-use support::{Directory, assert_closed, command, judged_packets, last_object, other};
-
-/// Whether the starter of this has it ignored, which a program then keeps to.
-/// Source: proc(5), /proc/pid/status: `SigIgn`, a mask of signals from 1 on.
-fn is_hangup_ignored() -> bool {
-    let status = fs::read_to_string("/proc/self/status").unwrap();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
-    u64::from_str_radix(mask.trim(), 16).unwrap() & 1 == 1
-}
+use support::{Directory, assert_closed, command, hangup, judged_packets, last_object, other};
 
 /// Sends several signals in a moment, as timeout(1) does: a shell has kill(1) built in.
 fn signal_each(child: &Child, names: &[&str]) {
@@ -30,10 +22,7 @@ fn signal_each(child: &Child, names: &[&str]) {
 
 #[test]
 fn a_signal_ends_a_count_with_its_ledger() {
-    let hangup = (!is_hangup_ignored()).then_some("-HUP");
-    if hangup.is_none() {
-        without("a_signal_ends_a_count_with_its_ledger", "SIGHUP is ignored here: nohup(1)");
-    }
+    let hangup = hangup("a_signal_ends_a_count_with_its_ledger");
     for name in ["-INT", "-TERM"].into_iter().chain(hangup) {
         let report = end(start(&["count", "gen:", "gen:?rate=1000"]), name);
         assert_closed(&report);

@@ -10,7 +10,7 @@ use support::emulator::screen;
 use support::live::wait_until;
 use support::sharing::Names;
 use support::watched::Watched;
-use support::{PROGRAM, run};
+use support::{PROGRAM, hangup, run};
 
 const SOURCE: &str = "gen:?rate=20k&pace=yes&flows=4";
 
@@ -70,7 +70,8 @@ fn a_job_is_watched_to_its_end_and_q_gives_the_terminal_back() {
 #[test]
 fn a_signal_and_control_c_give_the_terminal_back() {
     let job = Watched::start("--web", &["count", SOURCE]);
-    for name in ["-TERM", "-HUP", "-INT"] {
+    let hangup = hangup("a_signal_and_control_c_give_the_terminal_back");
+    for name in ["-TERM", "-INT"].into_iter().chain(hangup) {
         let mut terminal = start(&["top", &job.address]);
         wait_for(&terminal, "running for");
         signal(terminal.process_id(), name).unwrap();

@@ -158,6 +158,18 @@ pub(crate) fn two_cores_or_skip() -> Option<String> {
     Some(format_cores(&cores[..2]))
 }
 
+/// SIGHUP for `test` to send, unless the starter of this has it ignored, which a program keeps to.
+/// Source: proc(5), /proc/pid/status: `SigIgn`, a mask of signals from 1 on.
+pub(crate) fn hangup(test: &str) -> Option<&'static str> {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
+    if u64::from_str_radix(mask.trim(), 16).unwrap() & 1 == 1 {
+        without(test, "SIGHUP is ignored here: nohup(1)");
+        return None;
+    }
+    Some("-HUP")
+}
+
 /// A pcap in ns of UDP packets of `length` bytes, one each 10 us, by turns of 40 flows.
 pub(crate) fn regular(directory: &Directory, name: &str, packets: u32, length: u32) -> String {
     let mut pcap = [0xA1B2_3C4D_u32, 0x0004_0002, 0, 0, 262_144, 1].map(u32::to_le_bytes).concat();
