@@ -24,12 +24,15 @@ fn start(arguments: &[&str]) -> Terminal {
     Terminal::start(PROGRAM, arguments, COLUMNS, ROWS, |_| {}).unwrap()
 }
 
+/// Whether the terminal shows this.
+fn shows(terminal: &Terminal, what: &str) -> bool {
+    let lines = screen(&terminal.shown(), usize::from(COLUMNS), usize::from(ROWS));
+    lines.iter().any(|line| line.contains(what))
+}
+
 /// Waits until the terminal shows this.
 fn wait_for(terminal: &Terminal, what: &str) {
-    wait_until(what, || {
-        let lines = screen(&terminal.shown(), usize::from(COLUMNS), usize::from(ROWS));
-        lines.iter().any(|line| line.contains(what))
-    });
+    wait_until(what, || shows(terminal, what));
 }
 
 /// Fails unless the terminal is as a shell wants it, back from the other screen.
@@ -53,8 +56,12 @@ fn a_job_is_watched_to_its_end_and_q_gives_the_terminal_back() {
         wait_for(&terminal, SOURCE);
         assert!(!terminal.is_sane().unwrap(), "it is ours");
         terminal.press("?").unwrap();
-        wait_for(&terminal, "Nothing here changes anything");
+        let help = "Nothing here changes anything";
+        wait_for(&terminal, help);
         terminal.press("?").unwrap();
+        // A help that closes after the resize leaves parts of the title as they are: only once it is
+        // gone does the resize draw the whole title in one piece.
+        wait_until("the help is closed", || !shows(&terminal, help));
         let before = terminal.shown().len();
         terminal.resize(60, 12).unwrap();
         wait_until("it is drawn anew", || terminal.shown()[before..].contains("burstline count"));
