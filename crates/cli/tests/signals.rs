@@ -49,6 +49,15 @@ fn a_signal_ends_a_capture_with_a_valid_file() {
     }
 }
 
+/// The peer's ring may have packets in hand when the signal comes; the generator never ends.
+#[test]
+fn a_signal_ends_a_switch_whose_source_is_endless() {
+    let folder = Directory::new("signals-switch");
+    let to = format!("memif:{}", folder.file("nobody"));
+    let job = start(&["switch", "--port", "gen:?rate=10k&pace=yes", "--port", &to]);
+    assert_closed(&end(job, "-TERM"));
+}
+
 #[test]
 fn signals_in_a_moment_are_one_and_end_no_report() {
     let directory = Directory::new("moment");

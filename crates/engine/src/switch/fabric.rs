@@ -412,17 +412,19 @@ impl Fabric {
         losses
     }
 
-    /// Stops all sources. Returns whether some have packets in hand.
+    /// Stops all sources: those that have nothing in hand have ended. Returns whether some have.
     pub(super) fn stop_sources(&mut self) -> bool {
         let (mut can_drain, mut failed) = (false, Vec::new());
         for (index, inlets) in self.inlets.iter_mut().enumerate() {
             for Inlet { source, has_ended } in inlets.iter_mut() {
-                can_drain |= source.info().capabilities.can_drain && !*has_ended;
+                *has_ended |= !source.info().capabilities.can_drain;
+                can_drain |= !*has_ended;
                 if let Err(error) = source.finish() {
                     failed.push((EndId(index as u16), error));
                 }
             }
         }
+        self.renew_polls();
         for (end, error) in failed {
             self.fail(end, error.into());
         }
