@@ -13,16 +13,19 @@
 //! `log` makes what is not in the list of calls and notes it in the kernel's log, `off` gives up
 //! capabilities only.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread;
 
+use burstline_engine::SwitchPort;
 use burstline_port::{Address, striped_paths};
 use burstline_share::{folder_to_publish, folders_of_names};
+use burstline_switch::Config;
 use burstline_sys::pcap;
 use burstline_sys::privileges::{self, Access, CallFilter, Confinement, Need, Refusal, Ruleset};
 use burstline_sys::users::{self, Account};
 
-use crate::args::{CaptureArgs, LinkTypes, LogArgs, NOTHING, OutputArgs, Verb};
+use crate::args::{CaptureArgs, LinkTypes, LogArgs, NOTHING, OutputArgs, SwitchArgs, Verb};
 use crate::failure::{Failure, complain};
 
 /// The variable that says how strict the list of calls is.
@@ -185,7 +188,7 @@ impl Wants {
                 wants.calls.extend(args.ipfix.first().map(|_| Need::Collector));
                 if let Some(tree) = &args.output {
                     // Where it cannot be made, who writes it says so.
-                    let _ = std::fs::create_dir_all(tree);
+                    let _ = fs::create_dir_all(tree);
                     wants.takes_user = true;
                     wants.calls.push(Need::Folders);
                     wants.paths.push((tree.clone(), Access::Write));
@@ -217,12 +220,7 @@ impl Wants {
                 let mapped = args.map.iter().map(|(_, sink)| sink);
                 wants.use_ports(args.output.iter().chain(mapped));
             }
-            // Ports are added while it runs.
-            Verb::Switch(_) => {
-                wants.opens_anything = true;
-                wants.takes_user = true;
-                wants.calls.push(Need::Maps);
-            }
+            Verb::Switch(args) => wants.switch(args),
             Verb::Info(_)
             | Verb::Check(_)
             | Verb::Recover(_)
@@ -243,6 +241,28 @@ impl Wants {
             // The thread that runs the command is started by one that has given up its rights.
             self.calls_anything |= args.files.on_close.is_some();
             self.opens_anything |= args.files.on_close.is_some();
+        }
+    }
+
+    fn switch(&mut self, args: &SwitchArgs) {
+        // What is wrong with its file is said when the switch reads it.
+        let text = args.config.as_ref().and_then(|path| fs::read_to_string(path).ok());
+        let config = text.and_then(|text| Config::parse(&text).ok()).unwrap_or_default();
+        let named = config.ports.iter().filter_map(|port| port.parse().ok());
+        let ports: Vec<SwitchPort> = args.ports.iter().cloned().chain(named).collect();
+        self.use_ports(ports.iter().map(|port| &port.address));
+        let own = ports.iter().filter_map(|port| port.mirror.as_deref());
+        let targets: Vec<Address> =
+            own.chain(config.rules.targets()).filter_map(|name| name.parse().ok()).collect();
+        self.use_ports(&targets);
+        if args.name.is_some() {
+            // Ports are added while it runs.
+            self.opens_anything = true;
+            self.takes_user = true;
+            self.calls.push(Need::Maps);
+        }
+        if targets.iter().any(|target| target.scheme() == "log") {
+            self.publish();
         }
     }
 

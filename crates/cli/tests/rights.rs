@@ -131,6 +131,7 @@ fn root_becomes_nobody_before_packets_come() {
         &["merge", "gen:?rate=1000", "gen:?rate=1000", "-w", &file],
         &["bounce", "gen:?rate=1000", "null:"],
         &["generate", "-o", "null:", "--rate", "1000"],
+        &["switch", "--port", "gen:?rate=1000&pace=yes", "--port", "afpacket:lo"],
     ] {
         let running = start(job);
         let process = running.0.id();
