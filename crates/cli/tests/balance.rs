@@ -185,7 +185,7 @@ fn more_workers_than_cores_share_them_unless_cores_are_named() {
     assert_eq!(workers(&report).len(), 16);
     assert_eq!(report["total"]["delivered"], 20_000);
     let named = run(&["balance", gen_, "--workers", "16", "--cores", "0"]);
-    assert!(named.stderr.contains("17 threads for 1 cores"), "{}", named.stderr);
+    assert!(named.stderr.contains("17 threads for 1 core:"), "{}", named.stderr);
     let placement = format!("A_{}", "A".repeat(60));
     let forced = run(&["balance", gen_, "--workers", "60", "--placement", &placement]);
     // (A machine with that many cores has room for them.)

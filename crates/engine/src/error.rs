@@ -96,7 +96,10 @@ pub enum EngineError {
         name: String,
     },
     /// There are more threads to pin than cores.
-    #[error("{threads} threads for {cores} cores: name one core per thread with --cores")]
+    #[error(
+        "{threads} threads for {cores} core{}: name one core per thread with --cores",
+        if *cores == 1 { "" } else { "s" }
+    )]
     TooFewCores {
         /// Threads of the job.
         threads: usize,

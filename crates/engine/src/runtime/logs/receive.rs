@@ -1,5 +1,6 @@
 //! A receive thread: each of its sources in turn, one publish a poll, into its own log.
 
+use std::mem;
 use std::thread::Thread;
 
 use burstline_log::{Ending, Writer};
@@ -7,7 +8,7 @@ use burstline_port::{PortError, PortTable, Received, Source};
 
 use super::LogCounts;
 use crate::EngineError;
-use crate::runtime::{Done, Inlet, Job, Next, Owners, Pause, Polled, Round, Step, tally_of_log};
+use crate::runtime::{Done, Inlet, Job, Next, Owners, Pause, Polled, Round, Step, Tally};
 
 /// Packets taken from one source before the next has its turn: at 60 bytes a quarter of the
 /// default segment.
@@ -96,6 +97,8 @@ struct Hand<'a> {
     is_ended: bool,
     /// Packets appended to the log.
     received: u64,
+    /// Their bytes.
+    bytes: u64,
 }
 
 /// A receive thread's own.
@@ -109,6 +112,8 @@ pub(crate) struct Receiver<'a, I = Writer> {
     bells: Vec<Thread>,
     owners: Owners,
     errors: Vec<EngineError>,
+    /// Bytes that the log had after the last poll of a source.
+    bytes: u64,
     /// What the sources lost, as of the last look.
     lost: u64,
 }
@@ -122,7 +127,7 @@ impl<'a, I: Intake> Receiver<'a, I> {
         writer: I,
         table: &PortTable,
     ) -> Self {
-        let hand = |(index, source)| Hand { index, source, is_ended: false, received: 0 };
+        let hand = |(index, source)| Hand { index, source, is_ended: false, received: 0, bytes: 0 };
         Self {
             job,
             number,
@@ -131,6 +136,7 @@ impl<'a, I: Intake> Receiver<'a, I> {
             bells: Vec::new(),
             owners: Owners::new(table),
             errors: Vec::new(),
+            bytes: 0,
             lost: 0,
         }
     }
@@ -147,13 +153,15 @@ impl<I: Intake> Step for Receiver<'_, I> {
     fn poll(&mut self, _now_ns: u64) -> Polled {
         let mut round = Round::default();
         for hand in self.hands.iter_mut().filter(|hand| !hand.is_ended) {
-            let (writer, owners) = (&mut self.writer, &mut self.owners);
+            let (writer, owners, bytes) = (&mut self.writer, &mut self.owners, &mut self.bytes);
             let taken = round.poll(&self.job.budget, RECEIVE_BUDGET, |granted| {
                 let received = writer.receive(hand.index, &mut *hand.source.port, granted);
                 // Before what came is seen: the recorder's counts are by interface.
                 owners.claim(hand.index);
                 writer.publish();
                 hand.received += received.as_ref().map_or(0, |received| received.packets);
+                let bytes_before = mem::replace(bytes, writer.statistics().bytes);
+                hand.bytes += *bytes - bytes_before;
                 received
             });
             hand.is_ended = taken.unwrap_or_else(|error| {
@@ -173,11 +181,12 @@ impl<I: Intake> Step for Receiver<'_, I> {
     }
 
     fn show(&mut self) {
-        let log = self.writer.statistics();
-        if let Some(counter) = self.job.progress.received.get(self.number) {
-            counter.store(&tally_of_log(&log));
+        for Hand { index, received, bytes, .. } in &self.hands {
+            if let Some(counter) = self.job.progress.received.get(*index) {
+                counter.store(&Tally::whole(*received, *bytes));
+            }
         }
-        self.job.progress.set_segments(self.number, log.segments);
+        self.job.progress.set_segments(self.number, self.writer.statistics().segments);
     }
 
     fn show_losses(&mut self) -> u64 {
