@@ -74,9 +74,9 @@ impl Live {
         (self.now_s - self.about.begun_s).max(0.0)
     }
 
-    /// The job's sources, or what reads behind them.
+    /// The job's sources, or what takes packets behind them.
     pub(crate) fn places(&self, of_sources: bool) -> impl Iterator<Item = &Place> {
-        let has_workers = has_workers(&self.whole);
+        let has_workers = has_workers(&self.whole) || self.whole.has_own_places;
         let is_meant =
             move |place: &&Place| place.is_source == of_sources && (place.is_source || has_workers);
         self.places.iter().filter(is_meant)

@@ -70,7 +70,7 @@ const FAMILIES: [Family; 5] = [
     Family {
         name: "delivered_packets",
         of_sources: false,
-        help: "Packets that a worker has handed to its sink",
+        help: "Packets that a worker has handed to its sink, or that a switch's port has sent",
         count: |counts| counts.packets,
     },
     Family { name: "delivered_bytes", of_sources: false, help: KEPT, count: |counts| counts.bytes },

@@ -55,6 +55,36 @@ fn a_scraper_gets_the_counters_of_the_ledger() {
 }
 
 #[test]
+fn a_switch_shows_each_port_as_its_ledger_does() {
+    let folder = Directory::new("metrics-switch");
+    let (from, to) = ("gen:?packets=1000", format!("memif:{}", folder.file("nobody")));
+    let job = start(&["switch", "--port", from, "--port", &to]);
+    let places = [
+        ("received_packets_total{source=\"gen:\",number=\"0\"} ".to_owned(), 1000),
+        (format!("delivered_packets_total{{worker=\"> {to}\",number=\"1\"}} "), 0),
+        (
+            format!(
+                "lost_packets_total{{worker=\"> {to}\",number=\"1\",cause=\"link_down\",\
+                 kind=\"full\"}} "
+            ),
+            1000,
+        ),
+    ];
+    let is_so = |text: &str| {
+        let is_line =
+            |(line, count): &(String, u64)| text.contains(&format!("\nburstline_{line}{count}\n"));
+        places.iter().all(is_line)
+    };
+    wait_until("the ports show what they did", || is_so(&scrape(&job)));
+    let report = job.end();
+    let row = report["ports"].as_array().unwrap().iter().find(|row| row["port"] == "gen:");
+    assert_eq!(row.unwrap()["delivered"], 1000, "{report}");
+    let stage = &report["stages"][0];
+    assert_eq!((&stage["in"], &stage["lost"]), (&1000.into(), &0.into()), "{report}");
+    assert_eq!(report["total"]["lost"]["link_down"], 1000, "{report}");
+}
+
+#[test]
 fn rude_clients_hold_up_nobody() {
     let job = start(&["count", SOURCE]);
     let rude = job.rude_clients("/metrics");

@@ -119,10 +119,11 @@ pub fn switch(
     let rows = fabric.close();
     ending.bytes_copied = rows.bytes_copied;
     let through = rows.through;
-    let lost = rows.missing();
+    let dropped = rows.dropped;
     let mut report = Report::new(rows.rows, &ending);
     let mut stage = cost.report(STAGE, ending.elapsed_ns, &through);
-    (stage.packets_in, stage.lost) = (through.packets + lost, lost);
+    stage.packets_in = through.packets + dropped.total();
+    stage.lost = dropped.missing();
     report.stages = vec![stage];
     report.memory.node = crew.places.first().and_then(|place| place.node);
     job.describe(&mut report, crew.places);

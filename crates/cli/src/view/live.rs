@@ -75,6 +75,7 @@ fn port(place: &Place) -> Value {
 
 fn worker(place: &Place) -> Value {
     json!({
+        "worker": place.name,
         "number": place.number,
         "delivered": place.counts.packets,
         "bytes": place.counts.bytes,

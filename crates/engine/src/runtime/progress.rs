@@ -39,6 +39,12 @@ pub struct Counts {
     pub wire_bytes: u64,
 }
 
+impl Counts {
+    pub(crate) fn of(tally: &Tally) -> Self {
+        Self { packets: tally.packets, bytes: tally.bytes, wire_bytes: tally.wire_bytes }
+    }
+}
+
 impl Counter {
     pub(crate) fn store(&self, tally: &Tally) {
         self.packets.store(tally.packets, Relaxed); // see the module: no memory depends on it
@@ -58,11 +64,11 @@ impl Counter {
 /// The counters of one job.
 #[derive(Debug)]
 pub struct Progress {
-    /// By thread that receives: at most one a source.
+    /// By source; a merge has all in the first one.
     pub(crate) received: Vec<Counter>,
     /// By recorder, or worker.
     pub(crate) recorded: Vec<Counter>,
-    /// By thread that receives, as `received`.
+    /// By thread that receives: at most one a source.
     segments: Vec<AtomicU64>,
     log_bytes: AtomicU64,
     /// How far back the logs go, in ns; `u64::MAX` where that is nobody's concern.
@@ -87,14 +93,16 @@ pub struct Progress {
     news: Mutex<News>,
     /// Of the sources.
     names: Vec<String>,
+    /// The places of a job whose ports come and go, in place of those above.
+    own_places: Mutex<Option<Vec<Place>>>,
 }
 
-/// A source, or a worker that reads what the sources bring, and what it has counted.
+/// A source, or what takes packets behind the sources (a worker, a sink), and what it has counted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// What a source is called; workers have their number.
+    /// What a source or a sink is called; workers have their number.
     pub name: String,
-    /// Among the sources, or among the workers.
+    /// Among the sources, or among what is behind them.
     pub number: usize,
     /// Whether it is a source.
     pub is_source: bool,
@@ -165,6 +173,8 @@ pub struct Snapshot {
     pub is_writing: bool,
     /// Losses by cause.
     pub lost: Losses,
+    /// Whether the job lists its sources and sinks itself, as a switch does.
+    pub has_own_places: bool,
 }
 
 /// What is behind a lock, whatever became of a thread that held it: each change is whole.
@@ -206,6 +216,7 @@ impl Progress {
             shown: Mutex::default(),
             news: Mutex::default(),
             names: (0..sources).map(|number| number.to_string()).collect(),
+            own_places: Mutex::default(),
         }
     }
 
@@ -216,9 +227,12 @@ impl Progress {
         self
     }
 
-    /// Each source and then each worker as it is now. Cost: as for [`snapshot`](Self::snapshot),
-    /// and a few small allocations.
+    /// Each source and then each worker or sink as it is now. Cost: as for
+    /// [`snapshot`](Self::snapshot), and a few small allocations.
     pub fn places(&self) -> Vec<Place> {
+        if let Some(own) = lock(&self.own_places).as_ref() {
+            return own.clone();
+        }
         let losses = lock(&self.losses).clone();
         let standings = lock(&self.standings).clone();
         let sources = self.received.len();
@@ -255,6 +269,7 @@ impl Progress {
             files: self.files.load(Relaxed),
             is_writing: self.is_writing.load(Relaxed),
             lost,
+            has_own_places: lock(&self.own_places).is_some(),
         }
     }
 
@@ -299,6 +314,11 @@ impl Progress {
     pub(crate) fn start(&self, log_bytes: u64) {
         self.log_bytes.store(log_bytes, Relaxed); // see the module
         self.is_started.store(true, Relaxed);
+    }
+
+    /// Shows the sources and sinks that the job has now.
+    pub(crate) fn show_places(&self, places: Vec<Place>) {
+        *lock(&self.own_places) = Some(places);
     }
 
     /// Shows the logs that the job has, and who may read them.

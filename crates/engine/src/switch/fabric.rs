@@ -9,10 +9,10 @@ use burstline_sys::clock;
 
 use super::own_mirror;
 use super::port::{OpenedPort, OpenedTarget, Outlet};
-use super::rows::{Rows, joined, losses_of, tally_of};
+use super::rows::{Rows, joined, losses_of, sink_place, source_place, tally_of};
 use super::status::{PortStatus, SwitchStatus};
-use crate::EngineError;
 use crate::runtime::Tally;
+use crate::{EngineError, Place};
 
 /// Bursts that a port that is removed may still deliver.
 const LAST_BURSTS: u32 = 64;
@@ -300,6 +300,22 @@ impl Fabric {
             });
         }
         ports
+    }
+
+    /// Its sources and its sinks, as they are now.
+    pub(super) fn places(&self) -> Vec<Place> {
+        let (mut places, mut sinks) = (Vec::new(), Vec::new());
+        for (end, name, _) in self.switch.ends() {
+            let Some(outlet) = &self.outlets[end.index()] else { continue };
+            let (inlets, counters) = (&self.inlets[end.index()], self.switch.counters(end));
+            if !inlets.is_empty() {
+                let account = joined(inlets.iter().map(|inlet| &*inlet.source));
+                places.push(source_place(name, places.len(), &account, &counters));
+            }
+            sinks.push(sink_place(name, sinks.len(), outlet, &counters));
+        }
+        places.extend(sinks);
+        places
     }
 
     /// A round begins.

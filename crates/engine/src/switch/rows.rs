@@ -4,8 +4,8 @@ use burstline_port::{Loss, Losses, PortAccount, Source};
 use burstline_switch::{Cause, Counters};
 
 use super::port::Outlet;
-use crate::runtime::Tally;
-use crate::{EngineError, PortReport};
+use crate::runtime::{Standing, Tally};
+use crate::{Counts, EngineError, Place, PortReport};
 
 /// What the ports of a switch have told at their ends.
 #[derive(Debug, Default)]
@@ -13,6 +13,8 @@ pub(super) struct Rows {
     pub(super) rows: Vec<PortReport>,
     /// Frames that were switched.
     pub(super) through: Tally,
+    /// What the switch itself has dropped, by cause.
+    pub(super) dropped: Losses,
     pub(super) bytes_copied: u64,
     pub(super) notes: Vec<String>,
     pub(super) clocks: Vec<&'static str>,
@@ -67,6 +69,52 @@ pub(super) fn joined<'a>(sources: impl Iterator<Item = &'a dyn Source>) -> PortA
     sum
 }
 
+/// How the row of a port's sink is called.
+fn sink_name(port: &str) -> String {
+    format!("> {port}")
+}
+
+/// What an outlet has sent, and its account with what it was offered.
+fn sent(outlet: &Outlet, counters: &Counters) -> (PortAccount, Tally) {
+    let offered = counters.copies_out + counters.mirrored;
+    let account = PortAccount { offered, ..outlet.sink.account() };
+    let mut sent = outlet.given.taken(&*outlet.sink);
+    sent.packets = sent.packets.saturating_sub(account.in_flight);
+    (account, sent)
+}
+
+/// The source of an end as it is now. `number` counts the sources.
+pub(super) fn source_place(
+    name: &str,
+    number: usize,
+    account: &PortAccount,
+    counters: &Counters,
+) -> Place {
+    let mut lost = losses_of(counters);
+    lost.merge(&account.lost);
+    Place {
+        name: name.to_owned(),
+        number,
+        is_source: true,
+        counts: Counts::of(&tally_of(counters)),
+        lost,
+        standing: Standing::of(account),
+    }
+}
+
+/// The sink of an end as it is now. `number` counts the sinks.
+pub(super) fn sink_place(name: &str, number: usize, outlet: &Outlet, counters: &Counters) -> Place {
+    let (account, sent) = sent(outlet, counters);
+    Place {
+        name: sink_name(name),
+        number,
+        is_source: false,
+        counts: Counts::of(&sent),
+        standing: Standing::of(&account),
+        lost: account.lost,
+    }
+}
+
 impl Rows {
     /// The rows of an end that is closed.
     pub(super) fn add(
@@ -80,6 +128,7 @@ impl Rows {
             let account = joined(sources.iter().map(|source| &**source));
             let tally = tally_of(counters);
             self.through.add(&tally);
+            self.dropped.merge(&losses_of(counters));
             let row = PortReport::new(name, &account, &tally, &losses_of(counters));
             self.enter(name, row, account);
         }
@@ -88,11 +137,8 @@ impl Rows {
                 self.clocks.push(clock);
             }
         }
-        let offered = counters.copies_out + counters.mirrored;
-        let account = PortAccount { offered, ..outlet.sink.account() };
-        let mut sent = outlet.given.taken(&*outlet.sink);
-        sent.packets = sent.packets.saturating_sub(account.in_flight);
-        let name = format!("> {name}");
+        let (account, sent) = sent(outlet, counters);
+        let name = sink_name(name);
         let row = PortReport::new(&name, &account, &sent, &Losses::default());
         self.enter(&name, row, account);
     }
@@ -106,10 +152,5 @@ impl Rows {
             let omitted = account.notes_omitted;
             self.notes.push(format!("{name}: {omitted} more notes like these"));
         }
-    }
-
-    /// Packets that were lost, without what the user did not ask for.
-    pub(super) fn missing(&self) -> u64 {
-        self.rows.iter().map(|row| row.lost.missing()).sum()
     }
 }

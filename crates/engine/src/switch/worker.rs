@@ -75,6 +75,7 @@ impl Step for Worker<'_> {
     }
 
     fn show_losses(&mut self) -> u64 {
+        self.job.progress.show_places(self.fabric.places());
         self.job.show_losses(0, self.fabric.losses())
     }
 

@@ -72,7 +72,7 @@ pub(super) fn job(looks: &Looks<'_>) -> Vec<Table> {
             &["worker", "delivered", "a second", "bytes", "lost", "file "],
             |number, worker| {
                 vec![
-                    Cell::of(&number.to_string()),
+                    Cell::of(word(worker, "/worker")),
                     counted(worker, "/delivered"),
                     rate(looks, &format!("/workers/{number}/delivered")),
                     Cell::of(&bytes_text(count(worker, "/bytes"))),

@@ -129,7 +129,7 @@ pub struct Standing {
 }
 
 impl Standing {
-    pub(super) fn of(account: &PortAccount) -> Self {
+    pub(crate) fn of(account: &PortAccount) -> Self {
         Self {
             offered: account.offered,
             in_flight: account.in_flight,
