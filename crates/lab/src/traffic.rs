@@ -42,7 +42,7 @@ pub fn time_of(counter: u32) -> u64 {
 impl Traffic {
     /// Packets of `length` bytes, in `[60, MAX_BYTES]`.
     pub fn new(length: usize) -> Self {
-        assert!((60..=MAX_BYTES).contains(&length), "{length} bytes are no packet here");
+        assert!((60..=MAX_BYTES).contains(&length), "{length} bytes are not a packet here");
         let mut template = Aligned([0; MAX_BYTES]);
         for (index, byte) in template.0.iter_mut().enumerate() {
             *byte = (index * 7) as u8;

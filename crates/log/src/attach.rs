@@ -91,7 +91,7 @@ impl Reader {
         let packets = Mapping::attach_region(files.packets, geometry.packet_bytes());
         let packets = packets.map_err(|error| match error {
             MemoryError::WrongSize { .. } => AttachError::NotALog {
-                reason: "its packet memory has not the size of its segments",
+                reason: "its packet memory does not have the size of its segments",
             },
             error => error.into(),
         })?;

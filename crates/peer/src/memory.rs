@@ -25,7 +25,7 @@ type Header = [u8; 12];
 #[non_exhaustive]
 pub enum PeerMemoryError {
     /// A pipe or a device in place of a file.
-    #[error("descriptor for memory is no regular file (mode {mode:#o})")]
+    #[error("descriptor for memory is not a regular file (mode {mode:#o})")]
     NotAFile {
         /// Its type and mode.
         mode: u32,
@@ -355,6 +355,6 @@ mod tests {
         assert!(error.contains("18446744073709551615 bytes in a file of 4096"), "{error}");
         let pipe = std::io::pipe().unwrap().0;
         let error = PeerMemory::map(pipe.as_fd(), 1).unwrap_err().to_string();
-        assert!(error.contains("no regular file"), "{error}");
+        assert!(error.contains("not a regular file"), "{error}");
     }
 }

@@ -46,7 +46,7 @@ pub enum ListenError {
     },
     /// There is a file that is no socket.
     #[error(
-        "{}: a file is there that is no socket: remove it, or choose another path",
+        "{}: a file is there that is not a socket: remove it, or choose another path",
         path.display()
     )]
     NotASocket {

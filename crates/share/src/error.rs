@@ -12,7 +12,7 @@ use crate::refusal::Refusal;
 #[non_exhaustive]
 pub enum ShareError {
     /// The name is none.
-    #[error("{name:?} is no name for a log: {reason}; use one like tap-1, or a path with a /")]
+    #[error("{name:?} is not a name for a log: {reason}; use one like tap-1, or a path with a /")]
     Name {
         /// What was given.
         name: String,
@@ -56,7 +56,7 @@ pub enum ShareError {
     },
     /// Something that nobody should replace, and nobody can read, stands where the socket would.
     #[error(
-        "{}: this is no socket, so no log's: choose another name, or move it away",
+        "{}: not a socket, so not a log: choose another name, or move it away",
         path.display()
     )]
     NotASocket {
@@ -108,7 +108,7 @@ pub enum ShareError {
         waited_s: u64,
     },
     /// What the publisher says is not of the protocol.
-    #[error("{}: process {pid} is no publisher of logs: {reason}", path.display())]
+    #[error("{}: process {pid} is not a publisher of logs: {reason}", path.display())]
     Broken {
         /// The socket.
         path: PathBuf,

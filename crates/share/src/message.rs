@@ -193,7 +193,7 @@ impl Reply {
             LOG => fields.log().map(Self::Log),
             READERS => fields.readers().map(Self::Readers),
             END => Some(Self::End),
-            _ => return Err("its answer is of no known kind"),
+            _ => return Err("its answer is of an unknown kind"),
         };
         reply.filter(|_| fields.0.is_empty()).ok_or("its answer has the wrong length")
     }

@@ -117,7 +117,7 @@ impl Place {
     fn new(socket: PathBuf) -> Result<Self, ShareError> {
         let Some(name) = socket.file_name().map(|name| name.to_os_string()) else {
             let name = socket.display().to_string();
-            return Err(ShareError::Name { name, reason: "it ends in no file's name" });
+            return Err(ShareError::Name { name, reason: "it does not end in a file's name" });
         };
         let (mut lock, mut unfinished) = (name.clone(), std::ffi::OsString::from("."));
         lock.push(LOCK_SUFFIX);

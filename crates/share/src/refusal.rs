@@ -89,7 +89,7 @@ pub enum Refusal {
         waiting: u64,
     },
     /// The user has attached as often as one may within a second.
-    #[error("user {uid} has attached {most} times within a second, and that is the most: wait")]
+    #[error("user {uid} has attached {most} times within a second, which is the maximum: wait")]
     TooOften {
         /// Who asked.
         uid: u64,

@@ -130,7 +130,7 @@ impl Reader {
             return Ok(());
         }
         let Some((key, value)) = word.split_once('=') else {
-            return Err(format!("'{word}' is no word of a rule"));
+            return Err(format!("'{word}' is not a word of a rule"));
         };
         self.read_value(key, value)
     }
@@ -224,7 +224,7 @@ fn action(word: &str) -> Result<Action, String> {
         "mod_nw_dst" => set.ip_destination = Some(ip()?.octets()),
         "mod_tp_src" => set.source_port = Some(port()?),
         "mod_tp_dst" => set.destination_port = Some(port()?),
-        _ => return Err(format!("'{word}' is no action; there are {ACTIONS}")),
+        _ => return Err(format!("'{word}' is not an action; there are {ACTIONS}")),
     }
     Ok(Action::Set(set))
 }
@@ -313,10 +313,10 @@ mod tests {
             ("tp_dst=80,actions=drop", 0, "tp_dst needs tcp, udp or sctp"),
             ("nw_src=1.2.3.4,actions=drop", 0, "nw_src needs ip"),
             ("ip, nw_src=1.2.3.4/33,actions=drop", 4, "expected IP or IP/N"),
-            ("ipx,actions=drop", 0, "'ipx' is no word of a rule"),
+            ("ipx,actions=drop", 0, "'ipx' is not a word of a rule"),
             ("dl_vlan=0,actions=drop", 0, "expected 1 to 4094"),
             ("reg0=1,actions=drop", 0, "there is no 'reg0'; there are in_port"),
-            ("ip,actions=drop,flood", 16, "'flood' is no action; there are drop"),
+            ("ip,actions=drop,flood", 16, "'flood' is not an action; there are drop"),
             ("ip,actions=meter:x", 11, "no action says where the packet goes"),
             ("ip,actions=output:", 11, "a name behind the colon"),
             ("ip,actions=drop:1", 11, "takes no value"),

@@ -66,7 +66,7 @@ pub enum UsageError {
     #[error("/proc/self/status: {0}")]
     Unreadable(io::Error),
     /// A field is missing, or is no number of kB.
-    #[error("/proc/self/status: field {0} is missing or no number of kB")]
+    #[error("/proc/self/status: field {0} is missing or not a number of kB")]
     Malformed(&'static str),
 }
 
@@ -192,7 +192,7 @@ mod tests {
         );
         assert_eq!(resident.total_bytes(), 4096 + 16_384 + (2 << 20));
         let error = parse_resident("RssAnon:\t4 kB\nRssShmem: x kB\n").unwrap_err().to_string();
-        assert_eq!(error, "/proc/self/status: field RssShmem is missing or no number of kB");
+        assert_eq!(error, "/proc/self/status: field RssShmem is missing or not a number of kB");
     }
 
     #[test]

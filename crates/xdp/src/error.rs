@@ -82,7 +82,9 @@ pub enum XdpError {
     #[error(transparent)]
     Memory(#[from] MemoryError),
     /// The kernel described a packet that cannot be.
-    #[error("{interface}@{queue}: the kernel described {length} bytes at {address:#x}: no frame")]
+    #[error(
+        "{interface}@{queue}: the kernel described {length} bytes at {address:#x}, outside of any frame"
+    )]
     BadDescriptor {
         /// The interface.
         interface: String,

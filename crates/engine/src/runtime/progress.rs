@@ -157,7 +157,7 @@ pub struct Snapshot {
     pub segments: u64,
     /// Size of the logs' packet memory, 0 where there is none.
     pub log_bytes: u64,
-    /// How far back the log goes that keeps its past, in ns; of several the shortest.
+    /// Age of the oldest packet in the log that keeps its past, in ns; of several the shortest.
     pub kept_ns: Option<u64>,
     /// Files that triggers have had begun so far.
     pub files: u64,

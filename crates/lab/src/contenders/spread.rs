@@ -136,7 +136,8 @@ impl<'a> Turn<'a> {
     fn of(job: &'a Job<'a>) -> Result<Self, String> {
         let case = job.case.unwrap_or_default();
         let (workers, flows) = case.split_once('-').unwrap_or((case, INTERLEAVINGS[0].0));
-        let workers = workers.parse().map_err(|_| format!("{case:?} is no number of workers"))?;
+        let workers =
+            workers.parse().map_err(|_| format!("{case:?} is not a number of workers"))?;
         let interleaving = INTERLEAVINGS.iter().position(|(name, _)| *name == flows);
         let interleaving = interleaving.ok_or_else(|| format!("{flows:?} are no flows"))?;
         if job.size_bytes > LONGEST {

@@ -85,7 +85,7 @@ mod tests {
         let arena = Arena::create(8 << 20, PageChoice::Size2M);
         drop(reservation);
         let Ok(_arena) = arena else {
-            return skip(test_name(), "no reserved pages are to be had");
+            return skip(test_name(), "no reserved pages are available");
         };
         let found = pages_of(&own);
         assert!(found.reserved_mib >= 8.0 && found.reserved_page_kib == 2048, "{found:?}");

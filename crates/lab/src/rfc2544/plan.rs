@@ -26,7 +26,7 @@ pub enum Test {
     Loss,
     /// The longest burst without loss.
     BackToBack,
-    /// A million packets at half the throughput; not of the RFC.
+    /// A million packets at half the throughput; not part of RFC 2544.
     Half,
 }
 

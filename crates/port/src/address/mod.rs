@@ -62,7 +62,7 @@ pub enum AddressError {
         known: String,
     },
     /// Something behind the colon of a scheme that names nothing, such as `gen:`.
-    #[error("{address}: nothing goes behind {scheme}: but keys; did you mean {scheme}:?{target}?")]
+    #[error("{address}: {scheme}: takes only keys; did you mean {scheme}:?{target}?")]
     Target {
         /// The whole address.
         address: String,

@@ -113,7 +113,7 @@ fn what_stands_behind_a_scheme_without_targets_is_refused_with_what_was_meant() 
     let error = address.known_scheme().err().unwrap();
     assert_eq!(
         error.to_string(),
-        "gen:packets=10: nothing goes behind gen: but keys; did you mean gen:?packets=10?"
+        "gen:packets=10: gen: takes only keys; did you mean gen:?packets=10?"
     );
     for text in ["gen:", "gen:?packets=10", "null:"] {
         assert!(text.parse::<Address>().unwrap().known_scheme().is_ok(), "{text}");

@@ -74,8 +74,8 @@ impl TapSource {
         if depth != asked {
             account.hint(|| {
                 format!(
-                    "{}: {depth} packets wait in a queue, not {asked}: a user namespace may not \
-                     say how many",
+                    "{}: {depth} packets fit into a queue, not {asked}: a user namespace may not \
+                     set it",
                     interface.name
                 )
             });
@@ -116,8 +116,8 @@ impl TapSource {
                 let name = self.watch.name();
                 self.account.note(|| {
                     format!(
-                        "{name} was moved to another network namespace: what it drops there is in \
-                         its own counters only (ip -s link)"
+                        "{name} was moved to another network namespace: only its own counters \
+                         show what it drops there (ip -s link)"
                     )
                 });
             }

@@ -43,7 +43,7 @@ pub(super) fn of_taking(link: &Interface, queue: Option<u32>) -> Option<String> 
         None => interface.clone(),
     };
     Some(format!(
-        "the host does not hear what is sent to {address} ({name}){others} while xdp: takes all \
+        "the host does not receive packets for {address} ({name}){others} while xdp: takes all \
          packets of {taken}: --only EXPR takes some of them, or use an interface without an address"
     ))
 }
@@ -60,16 +60,16 @@ fn of_forwarding(link: &Interface) -> Option<String> {
         };
         let name = name.as_deref().unwrap_or("NAME");
         return Some(format!(
-            "what the other end of {link} ({place}) sends may have no TCP and UDP checksums yet, \
-             and xdp: adds none: then TCP hangs until, there, ethtool -K {name} tx off"
+            "packets from the other end of {link} ({place}) may lack TCP and UDP checksums, and \
+             xdp: adds none: if TCP hangs, run there ethtool -K {name} tx off"
         ));
     }
     let name = name?;
     let offloads = send_offloads(&name)?;
     (offloads.checksums || offloads.segments).then(|| {
         format!(
-            "what {name}, the other end of {link}, sends has no TCP and UDP checksums yet, and \
-             xdp: adds none: TCP hangs until ethtool -K {name} tx off"
+            "packets from {name}, the other end of {link}, lack TCP and UDP checksums, and xdp: \
+             adds none: TCP hangs until ethtool -K {name} tx off"
         )
     })
 }

@@ -282,7 +282,7 @@ mod tests {
             return skip(test_name(), "no 2 MiB pages can be reserved: it takes root");
         };
         let Ok(_used) = region() else {
-            return skip(test_name(), "no 2 MiB pages are to be had");
+            return skip(test_name(), "no 2 MiB pages are available");
         };
         let _second = Reservation::take(2);
         drop(first);

@@ -31,8 +31,8 @@ pub enum TapError {
     },
     /// No interface can have such a name, or one that has it is another kind.
     #[error(
-        "{name}: the kernel does not open it as a tap device with {queues} queues: an interface \
-         of another kind, or another number of queues, may have the name (ip tuntap)"
+        "{name}: the kernel refuses to open it as a tap device with {queues} queues: another kind \
+         of interface, or one with another number of queues, may have the name (ip tuntap)"
     )]
     NotATap {
         /// The name.

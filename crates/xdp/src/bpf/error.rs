@@ -17,7 +17,9 @@ pub enum BpfError {
         at: usize,
     },
     /// A jump goes too far.
-    #[error("instruction {at} jumps over {distance} instructions; 16 bits with a sign hold it not")]
+    #[error(
+        "instruction {at} jumps over {distance} instructions, more than a signed 16-bit offset holds"
+    )]
     FarJump {
         /// The jump.
         at: usize,

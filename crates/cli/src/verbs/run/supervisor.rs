@@ -361,7 +361,7 @@ impl Supervisor {
         }
         for (name, was_urged) in late {
             let text = match was_urged {
-                false => "does not end: is asked again",
+                false => "still running: asked again to end",
                 true => "does not end: is killed",
             };
             self.tell(Some(&name), "late", text, vec![]);

@@ -103,7 +103,7 @@ impl Files {
     ) -> Result<Rotating, PortError> {
         let is_special = fs::metadata(&self.path).is_ok_and(|found| !found.is_file());
         if target == "-" || is_special {
-            let what = "only regular files follow each other, and this is none";
+            let what = "only regular files follow each other, and this is not one";
             return Err(self.failed("rotate", io::Error::other(what)));
         }
         let segment_bytes = layout.has_places().then_some(layout.segment_bytes as u64);

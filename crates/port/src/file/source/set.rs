@@ -85,7 +85,7 @@ pub(crate) fn open_source(
     let (paths, skipped) = captures_of(address.target())?;
     let mut set = SetSource::open(address.to_string(), &paths, options)?;
     if skipped > 0 {
-        set.account.note(|| format!("{address}: left out files that are no captures: {skipped}"));
+        set.account.note(|| format!("{address}: skipped files that are not captures: {skipped}"));
     }
     Ok(Box::new(set))
 }
@@ -244,7 +244,7 @@ pub(super) fn is_capture(path: &Path) -> bool {
 /// A file, and the time of its first packet; 0 where it has none: it is read first, and says why.
 fn look_at(path: &Path, files: &OpenedFiles, stays_open: bool) -> Result<Waiting, PortError> {
     if !path.is_file() {
-        let error = std::io::Error::other("no regular file, and a set reads each twice");
+        let error = std::io::Error::other("not a regular file, and a set reads each twice");
         return Err(PortError::Io { action: "open", path: path.to_owned(), error });
     }
     let mut reader = CaptureReader::open(&path.to_string_lossy(), files)?;
