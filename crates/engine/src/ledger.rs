@@ -68,8 +68,8 @@ pub struct Total {
 }
 
 impl PortReport {
-    /// The row of a source that says `account`, of which `delivered` arrived, and `lost` was lost
-    /// behind it.
+    /// The row of a source with this `account`: `delivered` arrived, and `lost` was lost behind the
+    /// source.
     pub(crate) fn new(port: &str, account: &PortAccount, delivered: &Tally, lost: &Losses) -> Self {
         let mut all = account.lost.clone();
         all.merge(lost);

@@ -52,7 +52,7 @@ pub(crate) enum Cores {
 /// Which node to use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Node {
-    /// That of the cores, or whatever the kernel chooses.
+    /// That of the cores, or the kernel's choice.
     Auto,
     /// This one.
     Number(NodeId),
@@ -137,7 +137,7 @@ pub(crate) fn node_number(text: &str) -> Result<NodeId, String> {
     text.parse().map(NodeId).map_err(|_| "must be a node's number from 0".to_owned())
 }
 
-/// `0,2,4-7`, of whatever machine.
+/// `0,2,4-7`, of any machine.
 pub(crate) fn core_list(text: &str) -> Result<Box<[CoreId]>, String> {
     affinity::parse_cores(text).map(Vec::into_boxed_slice).map_err(|error| error.to_string())
 }

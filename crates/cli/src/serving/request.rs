@@ -5,8 +5,8 @@
 //! ```
 //!
 //! Invariants:
-//! - Q1: what a browser shows is answered only where `Host` is a number or this machine's own: a
-//!   name that leads here by another's DNS is not (rebinding), so no foreign page can read it.
+//! - Q1: a browser gets an answer only where `Host` is an address or this machine's own name. A
+//!   foreign name that DNS points here is refused (rebinding), so no foreign page can read it.
 //! - Q2: where a token is set, every answer with the job's figures but `/metrics` takes it.
 //!
 //! Sources: RFC 9110, RFC 9112; Server-sent events: HTML Standard, section 9.2; Fetch Metadata.

@@ -87,8 +87,8 @@ impl Output {
     }
 }
 
-/// Writes the sound packets of all files, one file after the other, into a sink, which is to be
-/// opened after all of them: then it is none of them.
+/// Writes the sound packets of all files, one file after the other, into a sink. Open the sink
+/// after all of them, so that it is none of them.
 ///
 /// # Errors
 /// [`EngineError::Port`]: a file cannot be read, the sink cannot be written.

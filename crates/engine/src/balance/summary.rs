@@ -15,9 +15,8 @@ use crate::runtime::logs::record::Recorded;
 use crate::runtime::{self, Owners, Tally};
 use crate::{EngineError, Inlet, PortReport, Report, StageReport};
 
-/// What the sink of each worker gets to know of the interfaces that the worker saw: what was
-/// received and lost before packets were spread is the whole interface's, and the same for all
-/// workers.
+/// What each worker's sink learns about the interfaces that the worker saw. Counts of packets
+/// received and lost before spreading are those of the whole interface, the same for all workers.
 pub(super) fn totals(sources: &[Inlet], done: &Balanced) -> Vec<Vec<InterfaceTotals>> {
     let origins = Origin::of_all(sources);
     let of_worker = |recorded: &Recorded| {

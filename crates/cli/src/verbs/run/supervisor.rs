@@ -343,7 +343,7 @@ impl Supervisor {
         }
     }
 
-    /// Asks once more, then not at all, whom nothing has ended.
+    /// Asks a job that has not ended once more, then kills it.
     fn urge_what_is_late(&mut self) {
         let now = Instant::now();
         let mut late = Vec::new();
