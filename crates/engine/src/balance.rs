@@ -28,7 +28,7 @@
 //! - B1: for each worker, offered = delivered + every named loss. `offered` is the receive threads'
 //!   count, the rest is the worker's own. A group's row is the sum of its workers'.
 //! - B2: for each source and group, a row of the report closes. The total counts a packet once for
-//!   each group that was to see it.
+//!   each group that should see it.
 //! - B3: packets of one flow from one source are in their order in one log.
 
 mod elephants;
@@ -85,7 +85,7 @@ pub enum Mode {
     Share,
 }
 
-/// Where a log's memory is to be.
+/// The node of a log's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogHome {
     /// The node: its reader's.

@@ -35,7 +35,7 @@ pub use inline::{
 };
 use worker::{CrossingState, Worker};
 
-/// What came of a bounce.
+/// The outcome of a bounce.
 #[derive(Debug)]
 pub struct Bounced {
     /// The ledger, as of every job: a row a direction.

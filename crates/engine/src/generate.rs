@@ -49,7 +49,7 @@ pub enum Limit {
     Sink,
 }
 
-/// What came of it.
+/// The outcome.
 #[derive(Debug)]
 pub struct Generated {
     /// What the thread did: "generate" or "replay".

@@ -1,5 +1,5 @@
-//! A rehearsal: a plan is carried out with small logs and a few packets, and the kernel is asked
-//! where everything came to lie.
+//! A rehearsal: carries a plan out with small logs and a few packets, and asks the kernel where
+//! everything lies.
 //!
 //! ```text
 //!   for each thread of the plan      pin, move the stack, write or read its logs, look
@@ -30,7 +30,7 @@ const LOG_BYTES: usize = 2 << 20;
 /// How long a reader sleeps at most before it looks again, in ns.
 const PATIENCE_NS: u64 = 100_000_000;
 
-/// What came of a plan.
+/// The outcome of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rehearsal {
     /// Its threads, in the order of the plan.
@@ -125,7 +125,7 @@ fn run(
         for (index, ((planned, writers), readers)) in roles {
             crew.push(spawn(scope, &planned.name, move || {
                 let place = threads.settle(index, &planned.name);
-                // Whatever came of that, the writers are closed, so that nobody waits for ever.
+                // Close the writers in any case, so that nobody waits for ever.
                 writers.into_iter().for_each(write);
                 let seen: u64 = readers.into_iter().map(read).sum();
                 let mut place = place?;

@@ -31,11 +31,11 @@ pub struct Trial {
     pub contender: &'static str,
     /// What it was to do.
     pub work: Work,
-    /// What came of it.
+    /// The outcome.
     pub outcome: Outcome,
 }
 
-/// What came of a turn.
+/// The outcome of a turn.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     /// It was ready, and packets came through.

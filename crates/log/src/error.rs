@@ -41,7 +41,7 @@ pub enum CreateError {
         /// The most.
         most: usize,
     },
-    /// Memory was not to be had.
+    /// Memory was not available.
     #[error(transparent)]
     Memory(#[from] MemoryError),
 }

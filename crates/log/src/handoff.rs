@@ -11,10 +11,10 @@
 //! nothing. Near, it costs more than half of the rate; far, it is worth a half more
 //! (Decision 0031).
 //!
-//! How far the reader is can change while a job runs: a hypervisor moves cores. So the writer
-//! times one load a segment: that of the reader's cursor, which the reader has written since. It
-//! does so for a lossless reader. One that may be lapped must not slow the writer, and a writer in
-//! its own cache is faster than one that streams, whoever misses packets for it.
+//! How far the reader is can change while a job runs: a hypervisor moves cores. So the writer times
+//! one load a segment: that of the reader's cursor, which the reader has written since. It does so
+//! for a lossless reader. One that may be lapped must not slow the writer, and a writer in its own
+//! cache is faster than one that streams, even if a reader misses packets for it.
 //!
 //! Invariant H1: the way changes only between segments, and not before [`SURE`] more looks have
 //! said so than have said otherwise.

@@ -64,7 +64,7 @@ pub trait Control {
     fn settle(&self);
     /// Waits for longer than a store of another core's can take to be seen.
     fn let_time_pass(&self);
-    /// A full fence in every thread of this process. False: it could not be had.
+    /// A full fence in every thread of this process. False: it was not available.
     fn fence_everywhere(&self) -> bool;
     /// How many segments there are; segment numbers are in `[0, segment_count)`.
     fn segment_count(&self) -> u32;

@@ -360,7 +360,7 @@ impl Writer {
     }
 
     /// Room for a packet of `length` bytes, in the open segment or the next: what is left of it
-    /// afterwards. `None` when there is no segment to be had.
+    /// afterwards. `None` when there is no segment available.
     #[cold]
     #[inline(never)]
     fn make_room(&mut self, length: usize) -> Option<usize> {
@@ -376,7 +376,7 @@ impl Writer {
         self.edge.room_after(length)
     }
 
-    /// Seals the open segment, if any, and opens the next. False when there is none to be had.
+    /// Seals the open segment, if any, and opens the next. False when there is none available.
     #[cold]
     fn roll(&mut self) -> bool {
         self.seal();

@@ -17,7 +17,7 @@ pub const LONGEST: usize = 65_536 + 18;
 /// The most events that are kept for people.
 const EVENTS_MAX: usize = 100;
 
-/// What came of looking for a packet.
+/// The outcome of looking for a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
     /// A packet of this length is in the room.

@@ -31,7 +31,7 @@ pub struct ProbeOptions {
     pub may_attach: bool,
 }
 
-/// What came of trying one port.
+/// The outcome of trying one port.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Probe {
     /// Its address.

@@ -156,7 +156,7 @@ pub fn without_rights<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T>
     aside(|| give_up().map(|()| work()))?
 }
 
-/// Does `work` on another thread, and waits for it. An error: there is no other thread to be had.
+/// Does `work` on another thread, and waits for it. An error: no other thread is available.
 fn aside<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
     thread::scope(|scope| {
         let thread = thread::Builder::new().spawn_scoped(scope, work)?;

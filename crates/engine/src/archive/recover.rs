@@ -11,7 +11,7 @@ use burstline_wire::files::Direction;
 use super::scan::{Scanned, Seen, scan};
 use crate::EngineError;
 
-/// What came of it.
+/// The outcome.
 #[derive(Clone, Debug, Default)]
 pub struct Recovered {
     /// What is wrong with each file.

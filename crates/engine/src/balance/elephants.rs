@@ -22,7 +22,7 @@ use super::links::Links;
 
 const SLOTS: usize = 1024;
 
-/// Packets of a flow in its slot before it is asked for its name: most flows never get there.
+/// Packets of a flow in its slot before its name is looked up: most flows never get there.
 const NAME_AT: u64 = 16;
 
 /// The most flows that are named, and the least part of all bytes that one has: 1/100.

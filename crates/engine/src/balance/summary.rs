@@ -1,4 +1,4 @@
-//! What came of a balancer: the threads' counts put together, and held against each other.
+//! The outcome of a balancer: the threads' counts put together, and held against each other.
 
 use burstline_log::Log;
 use burstline_port::{InterfaceTotals, Loss, Losses, Sink};

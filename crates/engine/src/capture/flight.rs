@@ -78,7 +78,7 @@ pub fn capture_flight(
     options.threads.check(receivers + 1)?;
     let policy = options.policy.unwrap_or_else(|| policy_for(&sources));
     let LogSet { logs, writers, readers } = lanes(options, &sources, policy, receivers)?;
-    // While nobody asks, nobody reads.
+    // Without a trigger, nothing reads the log.
     drop(readers);
     options.threads.rehearse("capture")?;
     let publication = Publication::of(options, &logs)?;
@@ -94,7 +94,7 @@ pub fn capture_flight(
     let Crew { places, front: took, readers } = crew;
     let is_stopped = is_stopped(&job, &took);
     let (Home { mut recorded, files: written, next }, done) = only(readers).split();
-    // What came after the last file was asked for by nobody: by the writer's own count.
+    // No trigger asked for packets after the last file; the writer's own count says how many.
     for ((expired, next), took) in recorded.expired.iter_mut().zip(next).zip(&took) {
         *expired += took.outcome.log.packets.saturating_sub(next);
     }

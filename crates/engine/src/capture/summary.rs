@@ -1,4 +1,4 @@
-//! What came of a capture: the threads' counts put together, and held against each other.
+//! The outcome of a capture: the threads' counts put together, and held against each other.
 
 use burstline_port::{InterfaceTotals, Loss, Losses, PortAccount, PortTable, Sink};
 

@@ -1,4 +1,4 @@
-//! Contenders that the founding documents measured, and that take what is not to be had here. A row
+//! Contenders that the founding documents measured, and that take what is not available here. A row
 //! of theirs says what, and the document's own figures stand beside it. They never run.
 
 use std::path::Path;

@@ -49,12 +49,12 @@ pub(crate) struct Seen {
     /// What counters say, as far as they are there.
     pub(super) events: Vec<(Event, u64)>,
     /// What ran, by function and file, in per cent of a core; most first. Empty where no samples
-    /// can be had.
+    /// are available.
     pub(super) symbols: Vec<(String, f64)>,
 }
 
 impl Watch {
-    /// Begins. Counters that cannot be had are left out.
+    /// Begins. Counters that are not available are left out.
     pub(crate) fn start(cores: &[CoreId]) -> Result<Self, String> {
         let mut counters = Vec::new();
         for event in Event::SOFTWARE.into_iter().chain(Event::HARDWARE) {

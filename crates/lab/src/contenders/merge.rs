@@ -227,7 +227,7 @@ fn whole_bursts(packets: u64) -> u64 {
     (packets / BURST as u64).max(1) * BURST as u64
 }
 
-/// What came of it.
+/// The outcome.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     packets: u64,

@@ -158,7 +158,7 @@ impl Job<'_> {
     }
 }
 
-/// What came of a job.
+/// The outcome of a job.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sample {
     /// Figures by name.

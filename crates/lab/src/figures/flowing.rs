@@ -2,7 +2,7 @@
 //! others that make records of the same file.
 //!
 //! Processor time is compared, of one thread or of whole processes, because a writer's thread and a
-//! collector's sockets are not to be had for nothing, and this machine may be shared.
+//! collector's sockets cost something, and this machine may be shared.
 
 use std::collections::HashMap;
 use std::path::Path;

@@ -66,7 +66,7 @@ pub(super) fn in_memory(context: &Context) -> Result<Outcome, String> {
     let what = "packets of 60 bytes copied from and into the first cache, 0.4 s of a thread's time";
     let copy = || {
         let copier = thread::spawn(move || {
-            // Where the core cannot be had, the kernel chooses.
+            // Where the core is not available, the kernel chooses.
             let _ = affinity::pin_to(core);
             copies_per_us(time)
         });
@@ -94,7 +94,7 @@ fn copies_per_us(time: Duration) -> f64 {
     (rounds * PACKETS) as f64 * 1e3 / spent_ns as f64
 }
 
-/// Does some work while a core may be watched. What came of it, and how many samples there were.
+/// Does some work while a core may be watched. The outcome, and how many samples there were.
 fn watched<R>(
     is_watched: bool,
     core: CoreId,

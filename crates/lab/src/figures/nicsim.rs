@@ -99,7 +99,7 @@ fn compare(
     more: impl FnOnce() -> Result<Vec<String>, String>,
 ) -> Result<Outcome, String> {
     let steps = steps(context);
-    // If a core cannot be had, all run where the kernel puts them.
+    // If a core is not available, all run where the kernel puts them.
     let _ = affinity::pin_to(context.cores.producer);
     let conditions = Conditions::watch(context.cores);
     let rounds = alternate(

@@ -33,7 +33,7 @@ struct Said {
 }
 
 impl Said {
-    /// What has to be the same whoever counts.
+    /// What every counter has to agree on.
     fn counts(&self) -> [u64; 3] {
         [self.packets, self.flows, self.squares]
     }

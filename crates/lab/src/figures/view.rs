@@ -27,7 +27,7 @@ const SMOKE: Duration = Duration::from_millis(500);
 /// Packets of a smoke run's turn.
 const SMOKE_PACKETS: u64 = 4096;
 
-/// What came of a point: of ours and of the rival, and of those beside them.
+/// The outcome of a point: of ours and of the rival, and of those beside them.
 struct Turns {
     rounds: Rounds<Sample>,
     beside: Vec<Vec<Sample>>,

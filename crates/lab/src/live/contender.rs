@@ -47,8 +47,8 @@ pub fn with_all(command: &str) -> String {
 }
 
 impl<'a> Contender<'a> {
-    /// Starts a program on the far host and on the cores of `cores`, with huge pages where they can
-    /// be had, and returns when it is [ready](crate::programs::Ready).
+    /// Starts a program on the far host and on the cores of `cores`, with huge pages where
+    /// available, and returns when it is [ready](crate::programs::Ready).
     ///
     /// # Errors
     /// It does not get so far: with what is not so yet, and what it has printed.

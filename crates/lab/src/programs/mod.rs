@@ -8,8 +8,8 @@
 //! Invariants:
 //! - P1: a program is ready by its own fact: the last line of its start, and what it has
 //!   opened by then. What it prints by its own clock does not count.
-//! - P2: who takes memory of DPDK's gets reserved huge pages where they can be had, and small ones
-//!   elsewhere; all alike.
+//! - P2: a program that uses DPDK's memory gets reserved huge pages where available, else small
+//!   ones; all alike.
 
 pub mod bridge;
 mod captures;

@@ -5,8 +5,8 @@
 //!            '-- until they are near -'               the first is at line rate
 //! ```
 //!
-//! What came of too much is a good guess at what would have come whole: from there the search goes
-//! up in strides that double, and halves what is left. Trials take a minute each.
+//! What came through of a lossy trial is a good guess at the rate without loss. From there the
+//! search goes up in strides that double, then halves what is left. Trials take a minute each.
 
 use serde::{Deserialize, Serialize};
 

@@ -39,7 +39,7 @@ const AGAIN: usize = 3;
 /// How often the receiver is looked at.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// What came of one trial.
+/// The outcome of one trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
     /// Frames a second that were asked for; `None`: as many as there can be.

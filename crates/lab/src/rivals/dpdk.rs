@@ -163,7 +163,7 @@ unsafe extern "C" {
     fn rival_merge_turns(merge: *mut RawMerge, manner: *const Manner, violations: *mut u64) -> u64;
 }
 
-/// Starts EAL, unless it runs, in reserved huge pages where they can be had.
+/// Starts EAL, unless it runs, in reserved huge pages where available.
 ///
 /// # Errors
 /// As a sentence.

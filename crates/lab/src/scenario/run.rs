@@ -41,7 +41,7 @@ struct Entrant {
     command: String,
 }
 
-/// What came of a contender at a point.
+/// The outcome of a contender at a point.
 #[derive(Default)]
 struct Cell {
     samples: Vec<Sample>,

@@ -36,8 +36,8 @@ pub struct Adopted {
 
 impl Writer {
     /// Takes the segment that will be open next, for somebody else to write packets into: at once,
-    /// although packets are adopted only when it is [open](Self::turn). `None`: there is none to be
-    /// had, or one was taken already; it may be tried again.
+    /// although packets are adopted only when it is [open](Self::turn). `None`: there is no free
+    /// segment, or one was taken already; try again later.
     ///
     /// Cost: as what [`append`](Self::append) does once a segment.
     pub fn hand_out(&mut self) -> Option<HandedOut> {

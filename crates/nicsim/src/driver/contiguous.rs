@@ -45,7 +45,7 @@ pub(crate) struct Contiguous {
     looked_at: u32,
     tail: u32,
     /// The restart that the device was told to go on after, and the one that the ring was laid out
-    /// anew for: the later one, while no segment is to be had.
+    /// anew for: the later one, while no segment is available.
     epoch: u32,
     laid_out: u32,
     chosen: Scratch,
@@ -170,7 +170,7 @@ impl Contiguous {
         Some(adopted)
     }
 
-    /// Opens the next segment, where none is open, and posts others, as far as they are to be had.
+    /// Opens the next segment, where none is open, and posts others, as long as there are any.
     #[cold]
     fn post(&mut self) {
         let tail = self.tail;

@@ -69,7 +69,7 @@ pub struct Retention<'a> {
     pub stop: &'a AtomicBool,
 }
 
-/// What came of it.
+/// The outcome.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Retained {
     /// Of the driver and the application.

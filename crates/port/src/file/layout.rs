@@ -70,7 +70,7 @@ impl Layout {
             name.map_err(|reason| AddressError::BadName { address: address.to_string(), reason })?;
         let compressions = [Some(Compression::Zstd), Some(Compression::Gzip), None];
         let compression = values.typed_word("compress", compressions)?.unwrap_or(compression);
-        // Whoever says how long segments are wants some.
+        // A user who sets the segment size wants segments.
         let is_implied = values.is_typed("segment") && !is_stream;
         let pcap = |nanoseconds| Format::Classic { nanoseconds };
         let formats = [Format::Segmented, Format::Pcapng, pcap(true), pcap(false)];

@@ -139,7 +139,7 @@ impl Now {
             self.looked = Instant::now();
             let (config, cores, link) = (*config, self.cores.clone(), Arc::clone(&self.link));
             let look = thread::Builder::new().name("next writer".to_owned());
-            // Where no thread is to be had, the next time.
+            // If no thread is available, try next time.
             let look = look.spawn(move || {
                 // A thread that spins on our core at its own priority would not let us look.
                 let _ = scheduling::set_class(SchedulingClass::Normal);

@@ -14,7 +14,7 @@ use crate::{OpenOptions, PortAccount, PortError, PortState, Source, open_source}
 /// How long a port that brings nothing is left alone while frames are gathered.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// What came of the frames at the other end of the cable.
+/// The outcome of the frames at the other end of the cable.
 #[derive(Default)]
 pub(super) struct FarEnd {
     /// Frames that the port they come from lost, before the card.

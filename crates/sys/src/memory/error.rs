@@ -1,4 +1,4 @@
-//! Why memory could not be had, in one line each, with what would mend it.
+//! Why memory was not available, in one line each, with what would mend it.
 
 use std::error::Error;
 use std::io;

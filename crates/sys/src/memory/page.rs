@@ -16,7 +16,7 @@ impl fmt::Display for NodeId {
 /// The page size that a region is asked to have. Text form: `auto`, `1g`, `2m`, `thp`, `4k`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum PageChoice {
-    /// The largest page not above the region's size that can be had: 1g, 2m, thp, then 4k.
+    /// The largest available page not above the region's size: 1g, 2m, thp, then 4k.
     #[default]
     Auto,
     /// Reserved pages of 1 GiB, or an error.

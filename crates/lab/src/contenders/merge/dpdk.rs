@@ -53,7 +53,7 @@ fn run(traffic: &Traffic, pool: Pool, manner: Manner) -> Result<Run, String> {
     let merged = if traffic.are_two {
         dpdk::merge(&mut arena, lines, how, most, traffic.cores)?
     } else {
-        // Where the core cannot be had, the kernel chooses.
+        // Where the core is not available, the kernel chooses.
         let _ = affinity::pin_to(traffic.cores.producer);
         dpdk::merge_in_turns(&mut arena, lines, how, most)?
     };

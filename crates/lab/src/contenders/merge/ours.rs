@@ -23,7 +23,7 @@ pub(super) const POLLS: [PollMode; 2] = [PollMode::Adaptive, PollMode::Busy];
 /// A huge page beside the log's.
 const SPARE_BYTES: usize = 2 << 20;
 
-/// Merges it into a log in the best pages that can be had; with `is_checking` its reader looks at
+/// Merges it into a log in the best pages available; with `is_checking` its reader looks at
 /// all times.
 ///
 /// # Errors

@@ -54,7 +54,7 @@ pub(crate) fn about_programs(job: &Job<'_>) -> Result<Vec<String>, String> {
     }
     #[cfg(feature = "dpdk")]
     crate::rivals::dpdk::start()?;
-    // If the core cannot be had, it runs where the kernel puts it.
+    // If the core is not available, it runs where the kernel puts it.
     let _ = affinity::pin_to(job.places.contender[0]);
     let mut said = Vec::new();
     for (number, bytes) in SIZES.into_iter().enumerate() {

@@ -34,7 +34,7 @@ pub(in crate::figures) fn measure(context: &Context) -> Result<Outcome, String> 
         true => (SMOKE_RULES, SMOKE_PACKETS, 1),
         false => (RULES, PACKETS, ROUNDS),
     };
-    // Where the core cannot be had, the kernel chooses.
+    // Where the core is not available, the kernel chooses.
     let _ = affinity::pin_to(context.cores.consumer);
     let rules = contents::rules(rules);
     let sides = Sides { context, rules: &rules, rounds };
@@ -85,7 +85,7 @@ struct Sides<'a> {
     rounds: usize,
 }
 
-/// What came of one kind of traffic.
+/// The outcome of one kind of traffic.
 struct OfTraffic {
     rounds: Rounds,
     /// The peer's buffers in lists, a call for as many packets as ours.

@@ -70,7 +70,7 @@ pub(super) struct Index {
     pub(super) runs: Vec<Run>,
 }
 
-/// What came of making an index.
+/// The outcome of making an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Indexed {
     /// Where it is.
