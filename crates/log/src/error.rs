@@ -41,7 +41,7 @@ pub enum CreateError {
         /// The most.
         most: usize,
     },
-    /// Memory was not available.
+    /// No memory was available.
     #[error(transparent)]
     Memory(#[from] MemoryError),
 }

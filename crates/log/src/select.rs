@@ -1,8 +1,8 @@
 //! Which of up to 64 packets have a bucket of one's own: bits, so that nothing is guessed.
 //!
-//! Of packets that come as they like a processor guesses "mine" wrong about once each, at some 20
-//! cycles; the bits of 64 packets cost some 20 instructions together, and one wrong guess at their
-//! end.
+//! For packets in random order a processor mispredicts "mine" about once per match, at some 20
+//! cycles. The bits of 64 packets together cost some 20 instructions, and one misprediction at
+//! their end.
 
 use crate::buckets::Buckets;
 
@@ -70,7 +70,8 @@ mod tests {
             for (start, end) in
                 [(0, 1), (0, 64), (5, 64), (63, 65), (64, 128), (200, 263), (236, 300)]
             {
-                // Beyond the end the column is somebody else's; a short one is of no help.
+                // Beyond its end the column's bytes belong to something else; a short column does
+                // not help.
                 for known in [end, 280, 0] {
                     let bits = own(&column[..known], (start, end), buckets, |index| column[index]);
                     for (offset, &bucket) in column[start..end].iter().enumerate() {
