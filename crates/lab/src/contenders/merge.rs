@@ -5,10 +5,10 @@
 //! peer   objects -> ring a port | bursts in order of their stamps --copy--> shared memory -> read
 //! ```
 //!
-//! In memory each side's packets lie in its own receive memory when it begins, as a card has
-//! written them: ours back to back, the rival's in the objects of its pool. Each has a reader that
-//! counts, by port, what the worklist says. The bar is where the second core begins; in the case
-//! `one-core` the parts take turns. All threads of both are counted.
+//! In memory each side's packets lie in its own receive memory when it begins, as a card would
+//! write them. Ours lie back to back, the rival's in the objects of its pool. Each has a reader
+//! that counts, by port, what the worklist says. The bar is where the second core begins; in the
+//! case `one-core` the parts take turns. All threads of both are counted.
 //!
 //! Each side is looked at for its order, too, in a shorter run of its own behind each turn. A
 //! rival's pool and cache, and how our threads wait for packets, are the best that were found
@@ -187,7 +187,7 @@ struct Traffic {
     /// Packets of each line that is not idle: a multiple of [`BURST`].
     most: u64,
     cores: Cores,
-    /// Whether what reads our log, and the rival's later stages, have a core of their own.
+    /// Whether our log's reader, and the rival's later stages, have a separate core.
     are_two: bool,
 }
 

@@ -9,8 +9,8 @@
 //! other. By a driver, what is handed over is what DPDK's net_null brings: ours copies it into the
 //! log.
 //!
-//! What has sizes (our log, a pool and its caches, a number of buffers) has the best ones that were
-//! found before the first turn at a point.
+//! Sizes (of our log, a pool and its caches, a number of buffers) are the best found before the
+//! first turn at a point.
 
 #[cfg(feature = "dpdk")]
 mod dpdk;

@@ -1,8 +1,8 @@
 //! Second by second, who took cores away from a contender and its generator: why packets were lost,
 //! if some were.
 //!
-//! A thread on the generator's core looks once a second at what the kernel has counted: time that
-//! the host took, time that threads waited for a core, and how often they had to leave one.
+//! A thread on the generator's core reads the kernel's counts once a second: time that the host
+//! took, time that threads waited for a core, and how often they had to leave one.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -25,13 +25,13 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Ms of a tick of `/proc/stat`. Source: USER_HZ, which is 100 wherever this runs.
 const TICK_MS: f64 = 10.0;
 
-/// A thread that had to wait for less time than this lost nothing by it: rings hold so much.
+/// A thread that waited for less time than this lost nothing by it: rings hold that much.
 const HELD_MS: f64 = 1.0;
 
 /// Losses by second since packets began, and by name of the place.
 pub(super) type LostBySecond = BTreeMap<usize, BTreeMap<String, u64>>;
 
-/// Whom to look at.
+/// The threads to look at.
 #[derive(Clone, Debug)]
 pub(super) struct Whom {
     /// The contender's processes.

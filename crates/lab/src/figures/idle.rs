@@ -3,7 +3,7 @@
 //!
 //! The latency is taken in this process, by the engine's own loop: a port around the port notes
 //! when a burst was lent. Frames are sent one by one through a packet socket on the cable's other
-//! end, the clock is read just before, so the kernel's way along the cable is part of it.
+//! end. The clock is read just before, so the kernel's work along the cable is included.
 
 mod latency;
 
@@ -73,7 +73,7 @@ pub(super) fn measure(context: &Context) -> Result<Outcome, String> {
     Ok(Outcome::Measured(Compared::of(unit, better, rounds, details)))
 }
 
-/// Per cent of a core that a count takes of which nothing comes.
+/// Per cent of a core that a count takes when no packet comes.
 fn idle(context: &Context, program: &Path, poll: &str) -> Result<f64, String> {
     let road = Road::new(context.cores)?;
     let core = context.cores.consumer.0;

@@ -1,9 +1,9 @@
 //! What it costs to watch a contender: with the lab's counters and samples on its core, and
 //! without, in turns.
 //!
-//! The target is less than 2 % of throughput at 64 bytes. In memory the work never waits, so each
-//! interrupt of a sample is in the figure; on an interface it is in the figure only when the
-//! contender is what limits.
+//! The target is less than 2 % of throughput at 64 bytes. In memory the work never waits, so the
+//! figure contains each sample's interrupt. On an interface it does so only when the contender is
+//! the limit.
 
 use std::cell::RefCell;
 use std::hint::black_box;
@@ -143,8 +143,8 @@ fn compare(
     Ok(Outcome::Measured(Compared::of(unit, better, rounds, details)))
 }
 
-/// How much throughput is lost to being watched: by turns that were one after the other, and by the
-/// fastest turn of each side, which other programs disturbed least.
+/// How much throughput watching costs: by pairs of consecutive turns, and by the fastest turn of
+/// each side, which other programs disturbed least.
 fn overhead(rounds: &Rounds) -> String {
     let turns = rounds.ours.iter().zip(&rounds.peer);
     let lost: Vec<f64> = turns.map(|(ours, peer)| 100.0 * (1.0 - ours / peer)).collect();

@@ -1,10 +1,11 @@
-//! A simulated card in its three modes: what the driver costs, on one core, and which line rate
-//! device and driver keep up with, on two.
+//! A simulated card in its three modes: the driver's cost on one core, and the line rate that
+//! device and driver keep up with on two.
 //!
-//! The driver is what a host would run; the device is our own, so its cost is nobody's: only the
-//! driver's part is timed, a batch of 256 packets of 64 bytes at a time. Ours is a mode of the
-//! documents, the peer is descriptor write-back, which every card has. Then each mode has a line of
-//! a rate to keep up with: what the FIFO lost is counted, and what the device had no time for.
+//! The driver is what a host would run. The device is our simulation, so its cost does not count:
+//! only the driver's part is timed, a batch of 256 packets of 64 bytes at a time. Ours is a mode of
+//! the documents, the peer is descriptor write-back, which every card has. Then each mode has to
+//! keep up with a line's rate. Counted are the frames that the FIFO lost, and those that the device
+//! had no time for.
 
 use std::time::{Duration, Instant};
 
@@ -149,8 +150,8 @@ fn stepped(steps: u64, mut step: impl FnMut() -> Cost) -> Cost {
     Cost { packets: after.packets - before.packets, time: after.time - before.time }
 }
 
-/// Device and driver on a core each, at a line's rate, for a second, some times; the one before
-/// packets also leave by another card, whose device shares the first one's core.
+/// Device and driver on a core each, at a line's rate, for a second, several times. With
+/// `forwards`, packets also leave by another card, whose device shares the first one's core.
 fn sustained(context: &Context, mode: Mode, line: f64, forwards: bool) -> Result<String, String> {
     let (tries, time) = match context.smoke {
         true => (1, Duration::from_millis(10)),

@@ -83,7 +83,7 @@ pub(super) fn against_dd(context: &Context) -> Result<Outcome, String> {
     Ok(Outcome::Measured(Compared::of("GB/s", Better::Higher, rounds, details)))
 }
 
-/// What is asked of both sides.
+/// The question for both sides.
 struct Question {
     ours: Vec<String>,
     peer: Peer,
@@ -122,7 +122,7 @@ impl Peer {
     }
 }
 
-/// The recording that is asked: half a million packets in memory, or 10 GB on a disk.
+/// The recording to search: half a million packets in memory, or 10 GB on a disk.
 struct Load {
     packets: u64,
     flows: Flows,

@@ -1,5 +1,5 @@
-//! What a switch costs between two guests: ours, Open vSwitch with DPDK, and
-//! testpmd, which carries packets from one port to the other and looks at none.
+//! What a switch costs between two guests: ours, Open vSwitch with DPDK, and testpmd, which carries
+//! packets from one port to the other without looking at them.
 //!
 //! ```text
 //!   core 0                                        core 1
@@ -13,8 +13,8 @@
 //!
 //! Invariants:
 //! - S1: each turn has its own processes and sockets, which go with its [`Road`].
-//! - S2: counts close: what the load sent, the middle took, but for what a ring holds at the end;
-//!   what the middle passed on, the load received, but for the same.
+//! - S2: counts close. The middle took what the load sent, and the load received what the middle
+//!   passed on, except what a ring holds at the end.
 //! - S3: both sides have the same rules, the same rings, and huge pages.
 
 mod idle;

@@ -1,5 +1,5 @@
-//! Which pages the memory of a running program is in, by what the kernel says of each mapping: what
-//! it had, not what it asked for.
+//! Which pages a running program's memory is in, by the kernel's account of each mapping: what it
+//! has, not what it asked for.
 
 use std::fs;
 

@@ -5,9 +5,8 @@
 //!   runs/figures-intel/NAME.json -+- Record --> between two marks of a Markdown file
 //! ```
 //!
-//! A ratio stands beside the figures that it is of, so that nobody takes a quick machine's for a
-//! quick program's; and beside the ratio on every other machine, so that nobody sees the better
-//! one alone.
+//! A ratio stands beside its figures, so that a fast machine does not look like a fast program. It
+//! also stands beside the ratio on every other machine, so that the better one is never alone.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;

@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use super::tester::Trial;
 
-/// A trial that was asked for more than this much above what it offered, and lost nothing, says
-/// only that the device takes what was offered.
+/// A trial whose requested rate is more than this much above what it offered, and that lost
+/// nothing, says only that the device takes what was offered.
 const OFFERED: f64 = 0.99;
 
 /// Below this rate a device passes nothing.
@@ -157,8 +157,8 @@ pub(super) fn loss_curve(
     Ok(())
 }
 
-/// Looks for the longest burst of up to `most` frames of which nothing is lost, to a part of
-/// `resolution`. A trial says whether its burst came whole.
+/// Looks for the longest burst without loss, of up to `most` frames, to a part of `resolution`. A
+/// trial says whether its burst came whole.
 pub(super) fn back_to_back(
     most: u64,
     resolution: f64,

@@ -5,11 +5,11 @@
 //! ```
 //!
 //! Segments are filled in turn. There are no pins, policies, readers that come and go, sleepers or
-//! statistics; a mark a segment says how many packets are there, counted on from lap to lap.
+//! statistics. Each segment has a mark with its number of packets, counted on from lap to lap.
 //!
 //! Invariants:
-//! - I1: the producer writes a segment only after the consumer has left it (`left`), above the
-//!   count in its mark; the consumer reads below that count.
+//! - I1: the producer writes a segment only after the consumer has left it (`left`), and only above
+//!   the count in its mark. The consumer reads below that count.
 //! - I2: marks only grow: lap `n` of a segment counts from `n << 32`.
 
 use std::hint::spin_loop;

@@ -57,7 +57,7 @@ pub struct Output<'a> {
     next: usize,
     /// Packets and bytes that the reader has seen, by port.
     seen: [(u64, u64); LINES],
-    /// Packets older than one that was copied before; only counted where that is asked for.
+    /// Packets older than one that was copied before; counted only on request.
     pub violations: u64,
     newest_ns: u64,
     is_checking: bool,
@@ -155,7 +155,7 @@ struct Receive<'r, 'p> {
 }
 
 impl Receive<'_, '_> {
-    /// Receives a burst from each port, up to `most` packets of it. False where every port has so
+    /// Receives a burst from each port, up to `most` packets of it. False where every port has this
     /// many.
     #[inline]
     fn poll(&mut self, most: u64) -> bool {
@@ -206,8 +206,8 @@ unsafe fn describe(object: Address, line: &Line, port: usize, packet: u64) {
     unsafe { object.0.cast::<Header>().write(header) };
 }
 
-/// Writes a packet into each object of a pool that nobody has taken any of, as a card does before
-/// it is received.
+/// Writes a packet into each object of an untouched pool, as a card does before packets are
+/// received.
 fn write_packets(pool: &Pool<'_>, lines: &[Option<Line>; LINES]) {
     let (mut none, mut objects) = (Cache::new(0), Vec::new());
     let mut burst = [Address::NOWHERE; 1];

@@ -334,8 +334,8 @@ fn ratios(rows: &[&Row], scenario: &Scenario) -> Option<String> {
     ))
 }
 
-/// Where cores came to lie nearer or farther apart while contenders took turns at a point: all
-/// rows of those points by name, as their ratios are worth little.
+/// Points where the distance between cores changed while contenders took turns. Names all rows of
+/// those points, because their ratios are worth little.
 fn distances(rows: &[&Row]) -> Option<String> {
     let is_moved = |row: &&&Row| row.distance_ns.is_some_and(|distance| distance.has_changed());
     let moved: Vec<&Row> = rows.iter().filter(is_moved).copied().collect();

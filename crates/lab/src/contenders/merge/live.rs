@@ -6,10 +6,10 @@
 //!    core 0                        └► 4 net_af_xdp ─► rings, by burst ─► memory        peer
 //! ```
 //!
-//! Frames are dealt over the interfaces, 256 to each in turn, with a number by interface: so their
-//! true order is known, and a shorter run looks whether it was kept. Ours has a time of each
-//! packet, of the XDP program; net_af_xdp knows none, so that the rival has those of its polls, as
-//! ours has by poll, and its variant by packet can order no more than they say.
+//! Frames are dealt over the interfaces, 256 to each in turn, with a number by interface. So their
+//! true order is known, and a shorter run checks that it was kept. Ours has a time for each packet,
+//! from the XDP program. net_af_xdp has none, so the rival uses the times of its polls, as our
+//! variant by poll does. Its variant by packet can order no better than those.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};

@@ -1,5 +1,6 @@
-//! What programs over net_null take of a processor, whatever else runs on it: instructions, by the
-//! difference of a short run and a longer one under callgrind; and what the copy into a log costs.
+//! What programs over net_null cost a processor, whatever else runs on it. Instructions come from
+//! the difference of a short run and a longer one under callgrind. Also what the copy into a log
+//! costs.
 
 use burstline_log::{Log, LogConfig, Scratch};
 use burstline_port::PortError;

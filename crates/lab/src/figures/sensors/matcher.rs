@@ -20,7 +20,7 @@ use crate::statistics::Quartiles;
 const PACKETS: usize = 32_768;
 /// Rounds of a turn.
 const ROUNDS: usize = 16;
-/// Of packets that are to match, one in so many does.
+/// In traffic with matches, one packet in this many matches.
 const MATCH_EVERY: u64 = 4;
 const SMOKE_PACKETS: usize = 512;
 const SMOKE_RULES: usize = 100;
