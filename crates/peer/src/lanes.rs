@@ -24,9 +24,9 @@ pub enum Taken {
     Packet {
         /// Its length.
         bytes: usize,
-        /// Its checksum is to be filled in.
+        /// Its checksum must be filled in.
         is_partial: bool,
-        /// It is to be cut into segments.
+        /// It must be cut into segments.
         is_merged: bool,
     },
     /// It was given back, because of what was wrong with it.
@@ -75,7 +75,7 @@ pub trait FromPeer: Send {
 
 /// A ring that we fill.
 pub trait ToPeer: Send {
-    /// Copies a packet to the peer; `offload` is zeros where nothing is to be done to it.
+    /// Copies a packet to the peer; `offload` is zeros if the packet needs nothing.
     fn put(&mut self, packet: &[u8], offload: &[u8; OFFLOAD_BYTES]) -> Put;
 
     /// Shows the peer what was put.

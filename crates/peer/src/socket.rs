@@ -34,11 +34,11 @@ pub enum Kind {
     Messages,
 }
 
-/// Why nobody can be listened for.
+/// Why it cannot listen.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ListenError {
-    /// Somebody else listens there.
+    /// Another program listens there.
     #[error("{}: another program listens there: end it, or choose another path", path.display())]
     InUse {
         /// Where.

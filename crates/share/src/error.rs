@@ -27,7 +27,7 @@ pub enum ShareError {
         /// The longest there can be.
         most: usize,
     },
-    /// The directory for names is somebody else's, or open to others.
+    /// The directory for names belongs to another user, or is open to others.
     #[error(
         "{}: owner {uid}, mode {mode:04o}, and it must be user {ours}'s alone: \
          rm -r it, or set BURSTLINE_RUN", path.display()
@@ -54,7 +54,7 @@ pub enum ShareError {
         /// Who has it, by its own word; 0 if it has not said yet.
         pid: u32,
     },
-    /// Something that nobody should replace, and nobody can read, stands where the socket would.
+    /// Something that must not be replaced, and is not a log, stands where the socket would.
     #[error(
         "{}: not a socket, so not a log: choose another name, or move it away",
         path.display()

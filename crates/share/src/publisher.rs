@@ -40,8 +40,8 @@ impl PublishConfig {
 
 /// A published name. Dropping it ends that: readers drain what was published and see the end.
 ///
-/// End the writers first ([`Writer::finish`](burstline_log::Writer::finish)), so that readers
-/// learn how the logs ended; a writer that goes on after this has no readers in other processes.
+/// End the writers first ([`Writer::finish`](burstline_log::Writer::finish)), so that readers learn
+/// how the logs ended. A writer that goes on after this has no readers in other processes.
 pub struct Publisher {
     file: SocketFile,
     roster: Arc<Roster>,

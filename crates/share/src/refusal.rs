@@ -107,7 +107,7 @@ pub enum Refusal {
         /// How long the user has to wait.
         wait_s: u64,
     },
-    /// Nobody waits for verdicts on its packets.
+    /// Its packets wait for no verdicts.
     #[error("it takes no verdicts: only bounce --inline does")]
     NoVerdicts,
     /// A log's packets have one verdict each.

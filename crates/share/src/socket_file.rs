@@ -4,16 +4,16 @@
 //! lock NAME.lock -> epoch -> bind .NAME -> owner, mode -> listen -> rename to NAME
 //! ```
 //!
-//! Under its name the socket has its permissions from the first moment, and there is always one
-//! file or the other: what a killed publisher left is replaced, not removed and made anew.
+//! Under its name the socket has its permissions from the first moment. There is always the old
+//! file or the new one: what a killed publisher left is replaced, not removed and made again.
 //!
 //! The *epoch* tells the publishers of a name apart, for readers who outlive one and take up the
 //! next. It is one more than the last one's, which is in the lock. If something deleted the lock
-//! file, counting from 1 would give two publishers one number, and a reader would mistake the next
-//! publisher for the one that it has drained. So it begins with the milliseconds
-//! since the machine started: no reader is older than that, and no name had more publishers in
-//! that time. And since the lock of a publisher that lives is no lock without its file, it is
-//! called at its socket before the name is taken.
+//! file, counting from 1 would give two publishers one number. A reader would then mistake the next
+//! publisher for the one that it has drained. So it begins with the milliseconds since the machine
+//! started: no reader is older than that, and no name had more publishers in that time. And without
+//! its file the lock of a living publisher does not count. So we call it at its socket before we
+//! take the name.
 
 use std::fs;
 use std::io;
@@ -34,8 +34,8 @@ use crate::places::Place;
 /// Connections that may wait for the publisher's thread.
 const BACKLOG: i32 = 128;
 
-/// How long to try to call a publisher without a lock. One that lives is called at once, or has so
-/// many callers that it lives for certain.
+/// How long to try to call a publisher without a lock. A living publisher can be called at once, or
+/// has so long a queue of callers that it lives for certain.
 const CALLING: Duration = Duration::from_millis(100);
 
 /// The published name. Dropping it takes the socket's file away, if it is still ours.
@@ -63,8 +63,8 @@ impl SocketFile {
         place: &Place,
         permissions: Permissions,
     ) -> Result<(Self, SeqPacket, Access), ShareError> {
-        // Before there is a lock, which would stay beside what is no log's; and behind it, where
-        // nobody else makes a socket here.
+        // Before there is a lock, which would stay beside a file that is not a log. And again under
+        // the lock, when no other process makes a socket here.
         check_place(&place.socket)?;
         let (claim, epoch) = claim(place)?;
         check_place(&place.socket)?;

@@ -9,10 +9,10 @@
 //!
 //! A reader in place has `&[u8]` over memory that another process may write. That is sound only
 //! where that process keeps to the protocol of the log (`burstline_log`, Decision 0001). No check
-//! of the memory can show that, and the user of a process does not either: a faulty program of our
-//! own user scribbles like any other. So in place there is a promise, or an argument: a process
-//! that runs the same file as this one has the same [`Writer`](burstline_log::Writer), which is
-//! what a reader inside this process stands on as well (Decision 0023).
+//! of the memory can show that. Neither does the process's user: a faulty program of our own user
+//! scribbles like any other. So reading in place needs a promise, or an argument. A process that
+//! runs the same file as this one has the same [`Writer`](burstline_log::Writer), and a reader
+//! inside this process relies on that as well (Decision 0023).
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -40,18 +40,17 @@ impl Trust {
     /// Every log is copied and checked: nothing that a writer does harms this process.
     pub const NOBODY: Self = Self(Whom::Nobody);
 
-    /// A log is read in place where the publisher is of our own user or root, and its process
-    /// runs the same file as this one, as `/proc` shows. Every other log is copied and checked.
+    /// A log is read in place if the publisher runs as our user or root, and its process runs the
+    /// same file as this one, as `/proc` shows. Every other log is copied and checked.
     ///
     /// Cost: some system calls for each attachment.
     pub const PROGRAM: Self = Self(Whom::Program);
 
     /// Logs of our own user and root are read in place; those of others are refused.
     ///
-    /// # Safety
-    /// Each process of our own user or root that publishes under the name keeps to the log's
-    /// protocol for as long as a reader attached with this, or a burst of it, lives: it changes
-    /// no published byte of a pinned segment.
+    /// # Safety Each process of our own user or root that publishes under the name keeps to the
+    /// log's protocol: it changes no published byte of a pinned segment. This must hold as long as
+    /// a reader attached with this, or a burst of it, lives.
     pub const unsafe fn own_user() -> Self {
         Self(Whom::OwnUser)
     }
@@ -168,7 +167,7 @@ mod tests {
         ] {
             assert_eq!([us, root, other].map(|peer| covers(trust, peer)), wanted, "{trust:?}");
         }
-        // Process 1 is not this program, and nobody knows process 0.
+        // Process 1 is not this program, and process 0 does not exist here.
         for pid in [0, 1] {
             assert_eq!(covers(Trust::PROGRAM, peer(ours, pid)), Some(false), "{pid}");
         }

@@ -9,10 +9,10 @@
 //!                                              mask B { ... }   until no better one can come
 //! ```
 //!
-//! Rules that look at the same bits are in one space: looking there is one hash, however many
-//! rules it has. The cache remembers the answer for each key, also that no rule matches. A key has
-//! only bits that some rule looks at: so packets that no rule tells apart share one, and where
-//! rules look at ports and VLANs alone no packet is looked into.
+//! Rules that look at the same bits are in one space: looking there is one hash, however many rules
+//! it has. The cache remembers the answer for each key, also that no rule matches. A key has only
+//! bits that some rule looks at. So packets that no rule distinguishes share one key; if rules look
+//! only at ports and VLANs, no packet is parsed.
 
 use std::collections::HashMap;
 use std::hash::BuildHasher;

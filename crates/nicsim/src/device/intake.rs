@@ -27,7 +27,7 @@ pub(super) struct Arrivals<'a> {
 impl Arrivals<'_> {
     /// Takes all in, and returns how many bytes they have.
     pub(super) fn take(&mut self, frames: &Burst<'_>) -> u64 {
-        // Where neither hash nor number of a frame matters, all go the same way.
+        // If neither a frame's hash nor its number matters, all go the same way.
         if self.wishes.0 || !self.link_down.is_empty() {
             return self.take_each(frames);
         }
