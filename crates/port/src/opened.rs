@@ -37,7 +37,7 @@ impl OpenedFiles {
         Ok(file)
     }
 
-    /// Enters a file. A file may be read several times, but what is written is nobody else's.
+    /// Enters a file. A file may be read several times, but a written file has one user.
     /// Anything but a regular file is not entered.
     pub(crate) fn enter(
         &self,

@@ -53,8 +53,8 @@ pub(super) struct Layout {
     compression: Option<Compression>,
 }
 
-/// Below this many bytes a file that is to be rotated has no segments unless they are asked for:
-/// it could not be filled well.
+/// Below this many bytes a rotated file has no segments unless they are requested: it could not be
+/// filled well.
 const SEGMENTED_FROM: u64 = 8 << 20;
 
 impl Layout {

@@ -23,13 +23,13 @@ use super::input::O_NONBLOCK;
 use super::naming::Compression;
 use super::pieces::Pieces;
 
-/// How long a pipe that nobody empties is waited for once the job is to end.
+/// How long the writer waits for a stalled pipe once the job should end.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Between two looks whether the job is to end.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// `ENXIO`: a FIFO that nobody reads was opened without blocking. Source: fifo(7).
+/// `ENXIO`: a FIFO without a reader was opened without blocking. Source: fifo(7).
 const NOBODY_READS: i32 = 6;
 
 /// Set when the job is to end.

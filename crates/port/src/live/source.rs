@@ -5,8 +5,8 @@
 //!                   one copy        aligned to 16            until the next call
 //! ```
 //!
-//! An [`Intake`] is a ring of one kind; [`LiveSource`] is the port around it: it has the buffer,
-//! asks the judge what is wanted, and keeps the account.
+//! An [`Intake`] is a ring of one kind; [`LiveSource`] is the port around it. It has the buffer,
+//! asks the judge which packets the job wants, and keeps the account.
 //!
 //! Invariants:
 //! - S1: offered is the intake's word, by the index that the peer sees; offered = delivered +

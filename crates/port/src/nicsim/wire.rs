@@ -72,7 +72,7 @@ impl FarEnd {
         problem.get_or_insert_with(|| error.to_string());
     }
 
-    /// What became of the port that frames come from.
+    /// What happened to the port that frames come from.
     fn hear(&self, port: &dyn Source) {
         let account = port.account();
         self.lost_before.store(account.lost.total(), Relaxed); // a count
@@ -86,7 +86,7 @@ impl FarEnd {
     }
 }
 
-/// The inner ports have interfaces of their own: those of the job are the card's.
+/// The inner ports have separate interfaces: those of the job are the card's.
 fn inner(options: &OpenOptions) -> OpenOptions {
     OpenOptions {
         files: options.files.clone(),

@@ -1,8 +1,8 @@
 //! The sink: each packet is a system call, after which the host has received it.
 //!
 //! Packets of a flow go to one queue, so that the kernel hands the flow's answers to that queue,
-//! too. A packet that is unfinished (`offloads=on`) gets a header that says what is to be done: the
-//! rest of a checksum, and the cut into segments of what the interface's MTU allows.
+//! too. An unfinished packet (`offloads=on`) gets a header that says what is left to do: complete
+//! the checksum, and cut the packet into segments that the interface's MTU allows.
 
 use std::io;
 

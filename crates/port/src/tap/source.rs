@@ -18,8 +18,8 @@ use crate::{
     PortInfo, PortState, Received, Source, TimestampSource,
 };
 
-/// Bytes of the buffer: some dozens of packets of 1,514 bytes before the longest would not fit any
-/// more, and few enough to stay in the cache.
+/// Bytes of the buffer: room for some dozens of packets of 1,514 bytes and one of the longest, and
+/// few enough to stay in the cache.
 const BUFFER_BYTES: usize = 4 * (64 << 10);
 const _: () = assert!(BUFFER_BYTES > 2 * LONGEST);
 
@@ -34,7 +34,7 @@ pub(super) struct TapSource {
     judge: Judge,
     port: u8,
     buffer: Box<[u8]>,
-    /// The queue that is asked next.
+    /// The queue that is polled next.
     queue: usize,
     /// Packets of the queues, wanted or not.
     taken: u64,

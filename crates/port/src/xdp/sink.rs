@@ -1,13 +1,13 @@
 //! The sink: a tx ring, its own frames, and no XDP program.
 //!
-//! It sends by queue 0 unless told otherwise, and takes nothing from the host: without a program
-//! no packet is redirected here. In zero-copy mode the device gives the queue to the socket, in
-//! both directions; so on the interface that the host lives on `copy=auto` copies, and `copy=zero`
-//! takes `--steal`.
+//! It sends by queue 0 unless told otherwise, and takes nothing from the host: without a program no
+//! packet is redirected here. In zero-copy mode the device gives the queue to the socket, in both
+//! directions. So on an interface that the host uses, `copy=auto` copies, and `copy=zero` needs
+//! `--steal`.
 //!
-//! What the driver drops while it is asked to send is `tx_refused`, by the kernel's word: there is
-//! no carrier, or the other end of a veth pair has no room. In zero-copy mode such packets are in
-//! the device's counters alone.
+//! What the driver drops during a send is `tx_refused`, as the kernel reports: there is no carrier,
+//! or the other end of a veth pair has no room. In zero-copy mode such packets are in the device's
+//! counters alone.
 
 use std::io;
 

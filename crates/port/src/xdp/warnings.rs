@@ -21,8 +21,8 @@ pub(super) fn of(
     [taking, forwarding].into_iter().flatten().flatten().collect()
 }
 
-/// Of taking all packets of an interface, or of one of its queues. The host does not hear what is
-/// sent to the addresses that it has there, or on what the interface carries.
+/// Of taking all packets of an interface, or of one of its queues. The host does not receive what
+/// is sent to the addresses that it has there, or on what the interface carries.
 pub(super) fn of_taking(link: &Interface, queue: Option<u32>) -> Option<String> {
     let carried = carried_by(&link.name);
     // Every interface that is up has an address of its link, which few people use.
@@ -48,8 +48,8 @@ pub(super) fn of_taking(link: &Interface, queue: Option<u32>) -> Option<String> 
     ))
 }
 
-/// Of sending on what is taken from an interface. What the other end of a veth pair sends has no
-/// checksums yet where they are left to the device, and nobody adds them on the way.
+/// Of sending on what is taken from an interface. Packets from the other end of a veth pair lack
+/// checksums that were left to the device, and nothing on the way adds them.
 fn of_forwarding(link: &Interface) -> Option<String> {
     let VethPeer { name, is_here } = veth_peer(link.index)?;
     let link = &link.name;

@@ -23,7 +23,7 @@ pub(in super::super) struct Made {
     pub(in super::super) inode: u64,
 }
 
-/// What is to be done.
+/// What to do.
 #[derive(Debug)]
 pub(super) enum Chore {
     /// The file is closed: runs the command.
@@ -113,7 +113,7 @@ fn remove(made: &Made) -> Result<(), String> {
             fs::remove_file(&made.path).map_err(|error| format!("remove {path}: {error}"))
         }
         Ok(_) => Err(format!("{path} is not removed: another file has its name now")),
-        // Somebody has removed or moved it already.
+        // Another program has removed or moved it already.
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(format!("remove {path}: {error}")),
     }

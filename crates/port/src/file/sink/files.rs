@@ -44,9 +44,9 @@ pub(super) struct Files {
     current: Option<Made>,
     rotating: Option<Rotating>,
     safe: Option<Safe>,
-    /// How far the open file was written when that was told last.
+    /// How far the open file was written when this was last reported.
     told: Mark,
-    /// The open file, for its file system's sake, if room is to be left there.
+    /// The open file, to check its file system, if room must be left there.
     space: Option<File>,
     /// Bytes of the open file at which to look at that again.
     next_look: u64,
@@ -365,8 +365,8 @@ impl FileSink {
         }
     }
 
-    /// Ends the last file. It is synced before it is handed on: one that cannot be synced is cut
-    /// where it is safe, and that takes a file that is open.
+    /// Ends the last file. It is synced before it is handed on. If a sync fails, the file is cut
+    /// where it is safe, and that needs an open file.
     fn finish_last(&mut self) -> Result<(), PortError> {
         let is_over = match &self.body {
             Body::Closed | Body::Failed(_) => true,
@@ -422,8 +422,8 @@ impl FileSink {
     }
 }
 
-/// The closing counts of an interface. What packets tell of is among them, also where a loss is not
-/// in this job's ledger: a log's publisher, or the file that is read, had it before.
+/// The closing counts of an interface. They include losses that packets report and that are not in
+/// this job's ledger: a log's publisher, or the file that is read, had them before.
 fn counters(interface: &InFile, told: u64, totals: Option<&InterfaceTotals>) -> Counters {
     let delivered = Some(interface.tally.packets);
     let Some(totals) = totals else { return Counters { delivered, ..Counters::default() } };

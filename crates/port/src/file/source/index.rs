@@ -5,10 +5,10 @@
 //!  run         offset in FILE, first packet, earliest, latest, is it steady | flow hashes, sorted
 //! ```
 //!
-//! An index is a hint. It is used only where its checksum holds and the file is the one that it was
-//! made of, by size, time of change and inode. Packets that it leads to are decoded and tested like
-//! any others. A run that is not *steady* (an interface is described in it, a section starts,
-//! something is damaged) is always read.
+//! An index is a hint. It is used only if its checksum holds and it was made of this file, by size,
+//! time of change and inode. Packets that it leads to are decoded and tested like any others. A run
+//! that is not *steady* (an interface is described in it, a section starts, something is damaged)
+//! is always read.
 //!
 //! All numbers are little-endian. The header: magic `BurstIdx`, version (4 bytes), runs (4), size,
 //! seconds and ns of the last change, inode, device, packets (8 each). A run: offset, end, first

@@ -19,8 +19,8 @@ use crate::{
     TimestampSource, Treatment,
 };
 
-/// Opens the way from one interface to another, of `xdp:` both, and with `is_both` also the way
-/// back: a crossing for each direction of each pair of queues. `frames`, `frame`, `copy` and
+/// Opens the way from one `xdp:` interface to another, and with `is_both` also the way back.
+/// Returns a crossing for each direction of each pair of queues. `frames`, `frame`, `copy` and
 /// `wakeup` of the first address are those of both.
 ///
 /// # Errors

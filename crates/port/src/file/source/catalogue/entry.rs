@@ -1,8 +1,8 @@
 //! Entries of a catalogue, as they lie in it.
 //!
 //! An entry: the stamp of its file (five numbers), packets, time of the first, earliest, latest (8
-//! bytes each), words of 4 bytes that the sketch has (2 bytes), bytes of the name (2), kind (4),
-//! name, sketch, and the CRC32C of all that (4).
+//! bytes each). Then 4-byte words of the sketch (2 bytes), bytes of the name (2), kind (4), name,
+//! sketch, and the CRC32C of all that (4).
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
