@@ -1,7 +1,7 @@
 //! What time it is.
 //!
-//! Three clocks, three uses: `monotonic_ns` measures spans and deadlines and never steps;
-//! `realtime_ns` stamps packets and may step when the machine's time is set; `cycles` counts cost
+//! Three clocks, three uses. `monotonic_ns` measures spans and deadlines and never steps.
+//! `realtime_ns` stamps packets and may step when the machine's time is set. `cycles` counts cost
 //! within one core. All are read without entering the kernel where the vDSO allows.
 //!
 //! Source: clock_gettime(2), vdso(7).
@@ -18,8 +18,8 @@ pub fn realtime_ns() -> u64 {
     read_ns(libc::CLOCK_REALTIME)
 }
 
-/// What has to be added to realtime to get International Atomic Time, in ns: whole seconds, 0 on
-/// machines where nobody has told the kernel. It changes with leap seconds.
+/// Offset from realtime to International Atomic Time, in ns: whole seconds, 0 on machines whose
+/// kernel does not know it. It changes with leap seconds.
 pub fn tai_offset_ns() -> i64 {
     let (realtime, tai) = (read_ns(libc::CLOCK_REALTIME), read_ns(libc::CLOCK_TAI));
     let difference = tai as i64 - realtime as i64;

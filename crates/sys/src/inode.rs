@@ -1,12 +1,12 @@
-//! A file that was found under a name, whatever stands there later.
+//! A file that was found under a name, even if something else has the name later.
 //!
 //! ```text
 //!   find(path) --> descriptor without rights (O_PATH) --> chmod, chown by way of /proc/self/fd
 //! ```
 //!
-//! A user who may write a directory can replace a file by a link between two calls that name
-//! it, and a program with more rights would change what the link leads to. What was found
-//! once stays the same file. Symbolic links are not followed.
+//! A user who may write a directory can replace a file by a link between two calls that name it. A
+//! program with more rights would then change the link's target. What was found once stays the same
+//! file. Symbolic links are not followed.
 //!
 //! Source: open(2), `O_PATH`; symlink(7), magic links.
 

@@ -1,8 +1,8 @@
 //! How much memory may be locked, and how many descriptors there may be.
 //!
 //! AF_XDP on old kernels, BPF maps, registered io_uring buffers and `mlock` all count against
-//! `RLIMIT_MEMLOCK`. The limit has two parts: the soft one counts, the hard one is how far a
-//! process may raise the soft one by itself; root (`CAP_SYS_RESOURCE`) may raise both.
+//! `RLIMIT_MEMLOCK`. The limit has two parts. The soft one counts; a process may raise it by itself
+//! up to the hard one. Root (`CAP_SYS_RESOURCE`) may raise both.
 //!
 //! Source: getrlimit(2).
 

@@ -46,8 +46,8 @@ pub struct Rights {
     pub effective: u64,
     /// A bit for each that a program it starts could ever have.
     pub bounding: u64,
-    /// Whether they hold for the whole machine. In a user namespace that somebody made they hold
-    /// for what belongs to the namespace, and BPF does not.
+    /// Whether they hold for the whole machine. In a user namespace they hold only for what belongs
+    /// to the namespace, which BPF does not.
     pub is_machine_wide: bool,
 }
 

@@ -5,8 +5,8 @@
 //! usual one figure (`VmRSS`) leaves huge pages out. Shared memory counts in every process that
 //! has touched it, so figures of several processes do not add up.
 //!
-//! Softirqs, in which the kernel receives packets, are nobody's: the kernel counts them by core and
-//! not by process, so what can be told is what the whole machine spent in them.
+//! The kernel receives packets in softirqs, and counts those by core, not by process. So we can
+//! only report what the whole machine spent in them.
 //!
 //! Source: getrusage(2), proc_pid_status(5), proc_stat(5).
 
@@ -58,7 +58,7 @@ impl ResidentMemory {
     }
 }
 
-/// Why usage could not be told.
+/// Why usage could not be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum UsageError {

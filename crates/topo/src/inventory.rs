@@ -144,7 +144,7 @@ pub struct ReceiveQueue {
 pub struct TransmitQueue {
     /// Its number.
     pub number: u32,
-    /// The cores that send through it (XPS); none if nobody says.
+    /// The cores that send through it (XPS); none if unknown.
     pub cores: Vec<CoreId>,
 }
 

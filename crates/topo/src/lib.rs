@@ -10,7 +10,7 @@
 //! no thread. The code that carries out a plan also asks the kernel whether the result matches it.
 //!
 //! A placement is written as in "Comparison of High-Performance Packet Processing Frameworks on
-//! NUMA" (Wang, He, Wang): `A_AB` is a receive thread on node A, a worker there and one on another
+//! NUMA" (Wang, He, Wang). `A_AB` is a receive thread on node A, a worker there and one on another
 //! node, B. See [`Placement`].
 //!
 //! # Invariants

@@ -12,7 +12,7 @@ pub(super) const HEADER_BYTES: usize = 10;
 /// `VIRTIO_NET_HDR_F_NEEDS_CSUM`.
 const NEEDS_CHECKSUM: u8 = 1;
 
-/// Into which kind of segments a packet is to be cut: `VIRTIO_NET_HDR_GSO_`.
+/// The kind of segments to cut a packet into: `VIRTIO_NET_HDR_GSO_`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Segments {
     /// TCP over IPv4.
@@ -36,12 +36,12 @@ impl Segments {
 /// What is still to be done to a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offload {
-    /// Where a checksum begins and where, behind that, it is to be written.
+    /// Where a checksum begins and where, behind that, to write it.
     pub checksum: Option<(u16, u16)>,
     /// Whether it is several packets of the wire in one.
     pub is_merged: bool,
-    /// Of one that is to be sent: the kind of segments, bytes of headers in front, and of payload
-    /// in each segment.
+    /// For a packet to send: the kind of segments, bytes of headers in front, and of payload in
+    /// each segment.
     pub segments: Option<(Segments, u16, u16)>,
 }
 

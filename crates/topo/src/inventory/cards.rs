@@ -1,5 +1,5 @@
-//! Network cards on the PCI bus: those bound to a network driver of the kernel, and those bound to
-//! a driver that hands them to programs.
+//! Network cards on the PCI bus: bound to a network driver of the kernel, or to a driver that hands
+//! them to programs.
 
 use burstline_sys::memory::NodeId;
 
@@ -56,7 +56,8 @@ pub struct Lenders {
 pub enum Presence {
     /// It is there.
     Loaded,
-    /// It is a file that can be loaded. A snapshot tells of no files: so is whatever is not loaded.
+    /// It is a file that can be loaded. A snapshot does not show files, so a driver that is not
+    /// loaded counts as missing.
     Loadable,
     /// This kernel was built without.
     Missing,
@@ -102,7 +103,7 @@ fn interfaces(files: &Files, folder: &str) -> Vec<(String, bool)> {
             let flags = flags.and_then(|text| {
                 u64::from_str_radix(text.strip_prefix("0x").unwrap_or(&text), 16).ok()
             });
-            // One that does not tell may be somebody's.
+            // A device that does not say may be in use.
             found.push((name, flags.is_none_or(|flags| flags & IS_UP != 0)));
         }
     }
