@@ -44,7 +44,7 @@ pub enum XdpError {
         /// The interface.
         interface: String,
     },
-    /// Somebody has the queue, and did not give it back within two seconds.
+    /// Another process has the queue, and did not give it back within two seconds.
     #[error("{interface}@{queue} is taken by another XDP socket: ss --xdp -p shows whose")]
     Busy {
         /// The interface.

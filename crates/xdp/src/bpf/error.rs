@@ -4,7 +4,7 @@ use std::io;
 
 use burstline_sys::machine::program;
 
-/// Why a map, program or link was not available.
+/// Why a map, program or link could not be made.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BpfError {

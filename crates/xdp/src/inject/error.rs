@@ -31,7 +31,7 @@ pub enum InjectError {
         bytes: usize,
         /// The fewest there may be.
         least: usize,
-        /// Where its number was to be.
+        /// Where its number should be.
         number_at: Option<usize>,
     },
     /// The program was not there any more.
