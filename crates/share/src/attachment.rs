@@ -62,7 +62,8 @@ impl Offer {
     /// Takes seats at the logs published as `name`, or, with a slash in it, at that path. Takes
     /// up to 10 s where the publisher does not answer.
     ///
-    /// # Errors [`ShareError::Absent`]: there is no publisher. [`ShareError::NotAllowed`] or
+    /// # Errors
+    /// [`ShareError::Absent`]: there is no publisher. [`ShareError::NotAllowed`] or
     /// [`ShareError::Refused`]: it refuses us. [`ShareError::NotTrusted`]: we refuse it. The rest
     /// says what is broken.
     pub fn ask(name: &str, config: &AttachConfig) -> Result<Self, ShareError> {
@@ -168,7 +169,8 @@ impl Attachment {
     /// publisher that has ended stays for a moment, and its report would name a reader that read
     /// nothing.
     ///
-    /// # Errors As for [`open`](Self::open), except `Absent`.
+    /// # Errors
+    /// As for [`open`](Self::open), except `Absent`.
     pub fn open_next(link: &WriterLink, config: &AttachConfig) -> Result<Option<Self>, ShareError> {
         // It has a slash, so it is looked for nowhere else.
         let path = link.path().to_string_lossy();

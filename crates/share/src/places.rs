@@ -88,7 +88,8 @@ pub fn folders_of_names() -> Vec<PathBuf> {
 
 /// The directory in which this process publishes names; makes it.
 ///
-/// # Errors The directory cannot be made, or belongs to another user.
+/// # Errors
+/// The directory cannot be made, or belongs to another user.
 pub fn folder_to_publish() -> Result<PathBuf, ShareError> {
     let directory = own_directory();
     directory.make()?;

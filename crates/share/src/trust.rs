@@ -48,9 +48,10 @@ impl Trust {
 
     /// Logs of our own user and root are read in place; those of others are refused.
     ///
-    /// # Safety Each process of our own user or root that publishes under the name keeps to the
-    /// log's protocol: it changes no published byte of a pinned segment. This must hold as long as
-    /// a reader attached with this, or a burst of it, lives.
+    /// # Safety
+    /// Each process of our own user or root that publishes under the name keeps to the log's
+    /// protocol: it changes no published byte of a pinned segment. This must hold as long as a
+    /// reader attached with this, or a burst of it, lives.
     pub const unsafe fn own_user() -> Self {
         Self(Whom::OwnUser)
     }

@@ -99,7 +99,8 @@ pub struct PlannedLog {
 
 /// Places a job on a machine.
 ///
-/// # Errors [`PlanError`], with the numbers, if the request cannot be met or contradicts itself.
+/// # Errors
+/// [`PlanError`], with the numbers, if the request cannot be met or contradicts itself.
 pub fn plan(inventory: &Inventory, request: &PlanRequest) -> Result<Plan, PlanError> {
     let mut notes = Vec::new();
     let (receivers, workers) = request.thread_counts()?;

@@ -25,9 +25,10 @@ const ASKED_ENTRIES: u32 = 64;
 
 /// The mapping of a ring.
 ///
-/// # Invariants R1. `[start, start + bytes)` is mapped until drop. At the offsets the kernel gave,
-/// it holds the two positions, the flags and `entries` entries of type `T`. R2. `T` is plain
-/// integers.
+/// # Invariants
+/// R1. `[start, start + bytes)` is mapped until drop. At the offsets the kernel gave, it holds the
+/// two positions, the flags and `entries` entries of type `T`.
+/// R2. `T` is plain integers.
 pub(super) struct Ring<T> {
     start: NonNull<u8>,
     bytes: usize,

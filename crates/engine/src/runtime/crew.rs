@@ -64,8 +64,9 @@ type Handle<'scope, T> = ScopedJoinHandle<'scope, (Result<ThreadPlace, EngineErr
 /// the others, given the threads that read. Posts that are dropped drop what they fill, so that
 /// nobody waits for it.
 ///
-/// # Errors A thread could not be started, take its place or give up its rights. Then the job was
-/// broken off, and all threads have ended.
+/// # Errors
+/// A thread could not be started, take its place or give up its rights. Then the job was broken
+/// off, and all threads have ended.
 pub(crate) fn run<F: Step, R: Step>(
     job: &Job<'_>,
     readers: Vec<Post<R>>,

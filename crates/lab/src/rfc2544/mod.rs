@@ -46,7 +46,8 @@ const RATES_PPS: std::ops::RangeInclusive<f64> = 0.001..=1e9;
 
 /// Whether a scenario can be tested as it says.
 ///
-/// # Errors One line: a link whose rate cannot be sent; a device without known ports.
+/// # Errors
+/// One line: a link whose rate cannot be sent; a device without known ports.
 pub(crate) fn check(scenario: &Scenario) -> Result<(), String> {
     if scenario.work != Work::Rfc2544 {
         return Ok(());

@@ -26,9 +26,10 @@ const STEP_BYTES: usize = 128;
 
 /// Fills `to` with the words from `from` on. Sound even if another process writes meanwhile.
 ///
-/// # Safety `from` is aligned to 8, and `words` words from there on are mapped, readable memory.
-/// Only other processes write it, or this one does so atomically. `to` may be uninitialized; it is
-/// this process's own, valid for writes of `words` words, and nobody else's while this runs.
+/// # Safety
+/// `from` is aligned to 8, and `words` words from there on are mapped, readable memory. Only other
+/// processes write it, or this one does so atomically. `to` may be uninitialized; it is this
+/// process's own, valid for writes of `words` words, and nobody else's while this runs.
 #[inline]
 pub(crate) unsafe fn copy(from: NonNull<u8>, to: *mut u64, words: usize) {
     // SAFETY: the caller's promise, handed on.

@@ -62,10 +62,10 @@ impl Writer {
     /// Cost: some 25 instructions a packet; only the head of a packet is read. Nothing is
     /// prefetched: descs go to lines that this core has just used.
     ///
-    /// # Safety From `from` up to `limit`, or up to a head that ends it, the segment is heads, back
-    /// to back, each with its packet and what follows it. All of that is written, and from now on
-    /// only this log writes to it. Only this writer uses the end of the segment, 16 bytes for each
-    /// packet.
+    /// # Safety
+    /// From `from` up to `limit`, or up to a head that ends it, the segment is heads, back to back,
+    /// each with its packet and what follows it. All of that is written, and from now on only this
+    /// log writes to it. Only this writer uses the end of the segment, 16 bytes for each packet.
     ///
     /// # Panics
     /// If a packet is not behind those adopted before and in front of the descs.

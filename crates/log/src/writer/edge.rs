@@ -40,7 +40,8 @@ fn taken(length: usize) -> usize {
 /// They are pointers, and `room` is a separate number, so a loop over packets has little to compute
 /// and to keep: every register counts (Decision 0026).
 ///
-/// # Invariants E1. `room` is 0, or `room + FACTS_BYTES <= descs - at`. Room for facts is always
+/// # Invariants
+/// E1. `room` is 0, or `room + FACTS_BYTES <= descs - at`. Room for facts is always
 /// kept, so every packet that was filled in has a place for its facts. And `room <= ROOM_MOST`, so
 /// that what fits is never too long.
 #[derive(Clone, Copy, Debug)]

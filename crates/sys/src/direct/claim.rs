@@ -83,9 +83,10 @@ impl Drop for Claimed {
 /// A FIFO makes this wait until its other end is opened. File systems that know no locks go
 /// without.
 ///
-/// # Errors What the kernel says. [`io::ErrorKind::ResourceBusy`] if another writer has the file,
-/// with the number of its process. [`io::ErrorKind::InvalidInput`] for a symbolic link not to
-/// follow, or a block device not to overwrite. The file is then as it was.
+/// # Errors
+/// What the kernel says. [`io::ErrorKind::ResourceBusy`] if another writer has the file, with the
+/// number of its process. [`io::ErrorKind::InvalidInput`] for a symbolic link not to follow, or a
+/// block device not to overwrite. The file is then as it was.
 pub fn claim(path: &Path, creation: &Creation) -> io::Result<Claimed> {
     // Emptied below and not on opening: only then is it known to be a regular file, and ours.
     let mut options = OpenOptions::new();

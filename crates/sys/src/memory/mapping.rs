@@ -10,7 +10,8 @@ use super::{MemoryError, PageKind, Region};
 
 /// Memory that another party made, attached here.
 ///
-/// # Invariants I1 and I4 of [`crate::memory`]. The seals that `attach` checked make I1 hold,
+/// # Invariants
+/// I1 and I4 of [`crate::memory`]. The seals that `attach` checked make I1 hold,
 /// whatever the other process does.
 pub struct Mapping {
     memory: Memory,
@@ -80,8 +81,9 @@ impl Mapping {
 
     /// Attaches a region made by [`Region::create_shared`] for reading and writing.
     ///
-    /// # Errors As [`attach_read_only`](Self::attach_read_only), but only the shrink and grow seals
-    /// are required. A region sealed against writing is a [`MemoryError::System`] with `EPERM`.
+    /// # Errors
+    /// As [`attach_read_only`](Self::attach_read_only), but only the shrink and grow seals are
+    /// required. A region sealed against writing is a [`MemoryError::System`] with `EPERM`.
     pub fn attach_writable(
         file: OwnedFd,
         expected_bytes: Option<usize>,

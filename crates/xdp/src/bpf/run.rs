@@ -79,8 +79,9 @@ impl Program {
     /// The longest frame is a page without 640 to 800 bytes of the kernel's own; see the kernel
     /// file above.
     ///
-    /// # Errors [`BpfError`] with what the kernel says. `EINTR` after a signal: some frames may be
-    /// out. `EINVAL`: the frame is too long. `ENODEV`: no such interface.
+    /// # Errors
+    /// [`BpfError`] with what the kernel says. `EINTR` after a signal: some frames may be out.
+    /// `EINVAL`: the frame is too long. `ENODEV`: no such interface.
     pub fn run_live(&self, frame: &[u8], run: &LiveRun) -> Result<(), BpfError> {
         let context = XdpContext {
             data: 0,
