@@ -112,8 +112,8 @@ pub use runtime::{
     StageNow, Standing, Threads,
 };
 pub use switch::{
-    Fabric, OpenedPort, OpenedTarget, PortStatus, SWITCH_KEYS, SwitchHandle, SwitchOrders,
-    SwitchPort, SwitchStatus, Switched, switch,
+    Fabric, KnownAddress, MeterStatus, OpenedPort, OpenedTarget, PortStatus, SWITCH_KEYS,
+    SwitchHandle, SwitchOrders, SwitchPort, SwitchStatus, Switched, switch,
 };
 pub use verify::{FLOWS_MAX, FlowVerdict, Integrity, Latency, Verdict, Verifier, WINDOW};
 

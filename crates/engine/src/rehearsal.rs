@@ -37,8 +37,10 @@ pub struct Rehearsal {
     pub threads: Vec<ThreadPlace>,
     /// Its logs, in the order of the plan: pages by node.
     pub logs: Vec<BTreeMap<NodeId, usize>>,
-    /// Packets that the workers were to see, and saw.
-    pub packets: (u64, u64),
+    /// Packets that the workers should have seen.
+    pub packets_sent: u64,
+    /// Packets that they saw.
+    pub packets_seen: u64,
 }
 
 impl Rehearsal {
@@ -55,7 +57,7 @@ impl Rehearsal {
         for (planned, found) in plan.logs.iter().zip(&self.logs) {
             faults.extend(elsewhere(&planned.name, "log", planned.node, found));
         }
-        let (sent, seen) = self.packets;
+        let (sent, seen) = (self.packets_sent, self.packets_seen);
         if sent != seen {
             faults.push(format!("{sent} packets sent, {seen} read"));
         }
@@ -109,7 +111,7 @@ pub fn rehearse(plan: &Plan) -> Result<Rehearsal, EngineError> {
         logs.push(log.placement().nodes.clone());
     }
     let (places, seen) = run(plan, &threads, writers, readers)?;
-    Ok(Rehearsal { threads: places, logs, packets: (expected, seen) })
+    Ok(Rehearsal { threads: places, logs, packets_sent: expected, packets_seen: seen })
 }
 
 /// Runs all threads to their end.

@@ -45,7 +45,7 @@ pub use fabric::Fabric;
 pub use handle::{SwitchHandle, SwitchOrders};
 pub use port::{OpenedPort, OpenedTarget};
 pub use settings::{SWITCH_KEYS, SwitchPort};
-pub use status::{PortStatus, SwitchStatus};
+pub use status::{KnownAddress, MeterStatus, PortStatus, SwitchStatus};
 use worker::Worker;
 
 /// The name of its thread.

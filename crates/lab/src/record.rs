@@ -29,7 +29,7 @@ use crate::distribution::Distribution;
 use crate::rfc2544::Found;
 use crate::scenario::doubts::KNOWN;
 use crate::statistics::Quartiles;
-pub use comparison::{Comparison, Distance};
+pub use comparison::{Comparison, Distance, Sides};
 pub use machine::{Build, Cache, Interface, Machine, Pages};
 
 /// What [`Record::schema`] says.

@@ -13,7 +13,7 @@ use crate::opened::OpenedFiles;
 use crate::{
     Address, AddressError, Crossing, Filter, GENERATOR_KEYS, Key, OutputOptions, PortError,
     PortTable, Probe, ProbeOptions, Role, Selection, Sink, Source, Treatment, afpacket, dpdk, file,
-    generator, inject, log_sink, log_source, memif, nicsim, tap, vhost, xdp,
+    generator, inject, log_sink, log_source, memif, nicsim, peer, tap, vhost, xdp,
 };
 
 /// What every port of a job is opened with. Clones belong to the same job.
@@ -239,9 +239,12 @@ pub const SCHEMES: &[Scheme] = &[
         example: "vhost:/run/vm1.sock",
         source: Some(Face {
             keys: vhost::KEYS,
-            open: |address, options| Ok(vec![vhost::open_source(address, options)?]),
+            open: |address, options| Ok(vec![peer::open_source(&vhost::OPEN, address, options)?]),
         }),
-        sink: Some(Face { keys: vhost::SINK_KEYS, open: vhost::open_sink }),
+        sink: Some(Face {
+            keys: vhost::SINK_KEYS,
+            open: |address, _| peer::open_sink(&vhost::OPEN, address),
+        }),
         is_device: true,
         ..PLAIN
     },
@@ -253,9 +256,12 @@ pub const SCHEMES: &[Scheme] = &[
         example: "memif:/run/memif.sock?client",
         source: Some(Face {
             keys: memif::KEYS,
-            open: |address, options| Ok(vec![memif::open_source(address, options)?]),
+            open: |address, options| Ok(vec![peer::open_source(&memif::OPEN, address, options)?]),
         }),
-        sink: Some(Face { keys: memif::SINK_KEYS, open: memif::open_sink }),
+        sink: Some(Face {
+            keys: memif::SINK_KEYS,
+            open: |address, _| peer::open_sink(&memif::OPEN, address),
+        }),
         is_device: true,
         ..PLAIN
     },

@@ -109,6 +109,17 @@ pub enum PortState {
     Ended,
 }
 
+impl PortState {
+    /// That of a source that is not over and took `taken` packets where `budget` were wanted.
+    pub(crate) fn after(taken: u64, budget: u64) -> Self {
+        match taken {
+            0 if budget == 0 => Self::Blocked,
+            0 => Self::Idle,
+            _ => Self::Busy,
+        }
+    }
+}
+
 /// The outcome of [`Source::receive`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received {

@@ -128,10 +128,18 @@ pub enum Refusal {
     },
 }
 
+/// A refusal as it is sent: a code and its numbers, 0 where it has none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Coded {
+    pub(crate) code: u16,
+    pub(crate) first: u64,
+    pub(crate) second: u64,
+}
+
 impl Refusal {
     /// As it is sent.
-    pub(crate) fn encode(self) -> (u16, u64, u64) {
-        match self {
+    pub(crate) fn encode(self) -> Coded {
+        let (code, first, second) = match self {
             Self::Version { theirs, ours } => (1, theirs, ours),
             Self::Malformed { bytes } => (2, bytes, 0),
             Self::NotAllowed { uid } => (3, uid, 0),
@@ -148,12 +156,14 @@ impl Refusal {
             Self::UsersSeats { has, most } => (14, has, most),
             Self::NoVerdicts => (15, 0, 0),
             Self::HasGiver => (16, 0, 0),
-        }
+        };
+        Coded { code, first, second }
     }
 
     /// As it was sent; `None` for a code that this version does not know.
-    pub(crate) fn decode(code: u16, a: u64, b: u64) -> Option<Self> {
-        Some(match code {
+    pub(crate) fn decode(coded: Coded) -> Option<Self> {
+        let (a, b) = (coded.first, coded.second);
+        Some(match coded.code {
             1 => Self::Version { theirs: a, ours: b },
             2 => Self::Malformed { bytes: a },
             3 => Self::NotAllowed { uid: a },

@@ -23,7 +23,7 @@ use std::process;
 use std::time::Duration;
 
 use burstline_sys::claim::{Claim, Claimed};
-use burstline_sys::inode::Inode;
+use burstline_sys::inode::{FileId, Inode};
 use burstline_sys::seqpacket::SeqPacket;
 use burstline_sys::{clock, users};
 
@@ -42,11 +42,17 @@ const CALLING: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(crate) struct SocketFile {
     path: PathBuf,
-    /// Device and inode.
-    identity: (u64, u64),
+    id: FileId,
     pub(crate) epoch: u64,
     /// Ours until the file is gone.
     _claim: Claim,
+}
+
+/// A name that is taken: its file, the socket that listens there, and who may use it.
+pub(crate) struct Published {
+    pub(crate) file: SocketFile,
+    pub(crate) socket: SeqPacket,
+    pub(crate) access: Access,
 }
 
 /// Who may use the socket, as configured.
@@ -62,7 +68,7 @@ impl SocketFile {
     pub(crate) fn publish(
         place: &Place,
         permissions: Permissions,
-    ) -> Result<(Self, SeqPacket, Access), ShareError> {
+    ) -> Result<Published, ShareError> {
         // Before there is a lock, which would stay beside a file that is not a log. And again under
         // the lock, when no other process makes a socket here.
         check_place(&place.socket)?;
@@ -90,9 +96,9 @@ impl SocketFile {
             group: made.gid(),
             mode: permissions.mode,
         };
-        let identity = (made.dev(), made.ino());
-        let file = Self { path: place.socket.clone(), identity, epoch, _claim: claim };
-        Ok((file, socket, access))
+        let id = FileId::of(&made);
+        let file = Self { path: place.socket.clone(), id, epoch, _claim: claim };
+        Ok(Published { file, socket, access })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -103,7 +109,7 @@ impl SocketFile {
 impl Drop for SocketFile {
     fn drop(&mut self) {
         let found = fs::symlink_metadata(&self.path);
-        if found.is_ok_and(|found| (found.dev(), found.ino()) == self.identity) {
+        if found.is_ok_and(|found| FileId::of(&found) == self.id) {
             // A directory that we may not write any more keeps a dead socket: the next publisher
             // replaces it.
             let _ = fs::remove_file(&self.path);

@@ -15,9 +15,9 @@
 //! inside this process relies on that as well (Decision 0023).
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use burstline_sys::inode::FileId;
 use burstline_sys::seqpacket::Credentials;
 use burstline_sys::users;
 
@@ -83,16 +83,14 @@ impl Trust {
 /// Whether a process runs the file that this code is in. False where `/proc` does not show it:
 /// another user's process, another process namespace, a process with more rights than this one.
 fn runs_this_program(pid: u32) -> bool {
-    let theirs = identity(&format!("/proc/{pid}/exe"));
-    pid != 0 && theirs.is_some() && theirs == identity(OWN_PROGRAM) && is_in_the_program()
+    let theirs = id_of(&format!("/proc/{pid}/exe"));
+    pid != 0 && theirs.is_some() && theirs == id_of(OWN_PROGRAM) && is_in_the_program()
 }
 
 const OWN_PROGRAM: &str = "/proc/self/exe";
 
-/// Device and number of a file.
-fn identity(path: &str) -> Option<(u64, u64)> {
-    let found = fs::metadata(path).ok()?;
-    Some((found.dev(), found.ino()))
+fn id_of(path: &str) -> Option<FileId> {
+    fs::metadata(path).ok().as_ref().map(FileId::of)
 }
 
 /// Whether this code is part of the program's own file. In a library that an interpreter has
@@ -126,7 +124,7 @@ mod tests {
         assert!(runs_this_program(std::process::id()));
         // A child that waits: of another file, and it is not what this process runs.
         let mut other = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
-        while identity(&format!("/proc/{}/exe", other.id())) == identity(OWN_PROGRAM) {
+        while id_of(&format!("/proc/{}/exe", other.id())) == id_of(OWN_PROGRAM) {
             std::thread::yield_now(); // it has not come to execve(2)
         }
         assert!(!runs_this_program(other.id()));

@@ -48,21 +48,31 @@ struct Kind {
 }
 
 /// Words that stand alone: EtherType and protocol.
-const KINDS: [(&str, u16, Option<u8>); 13] = [
-    ("ip", ether_type::IPV4, None),
-    ("ipv6", ether_type::IPV6, None),
-    ("ip6", ether_type::IPV6, None),
-    ("arp", ARP, None),
-    ("icmp", ether_type::IPV4, Some(protocol::ICMP)),
-    ("tcp", ether_type::IPV4, Some(protocol::TCP)),
-    ("udp", ether_type::IPV4, Some(protocol::UDP)),
-    ("sctp", ether_type::IPV4, Some(protocol::SCTP)),
-    ("icmp6", ether_type::IPV6, Some(protocol::ICMPV6)),
-    ("tcp6", ether_type::IPV6, Some(protocol::TCP)),
-    ("udp6", ether_type::IPV6, Some(protocol::UDP)),
-    ("sctp6", ether_type::IPV6, Some(protocol::SCTP)),
-    ("icmpv6", ether_type::IPV6, Some(protocol::ICMPV6)),
+const KINDS: [Named; 13] = [
+    named("ip", ether_type::IPV4, None),
+    named("ipv6", ether_type::IPV6, None),
+    named("ip6", ether_type::IPV6, None),
+    named("arp", ARP, None),
+    named("icmp", ether_type::IPV4, Some(protocol::ICMP)),
+    named("tcp", ether_type::IPV4, Some(protocol::TCP)),
+    named("udp", ether_type::IPV4, Some(protocol::UDP)),
+    named("sctp", ether_type::IPV4, Some(protocol::SCTP)),
+    named("icmp6", ether_type::IPV6, Some(protocol::ICMPV6)),
+    named("tcp6", ether_type::IPV6, Some(protocol::TCP)),
+    named("udp6", ether_type::IPV6, Some(protocol::UDP)),
+    named("sctp6", ether_type::IPV6, Some(protocol::SCTP)),
+    named("icmpv6", ether_type::IPV6, Some(protocol::ICMPV6)),
 ];
+
+struct Named {
+    name: &'static str,
+    ether_type: u16,
+    protocol: Option<u8>,
+}
+
+const fn named(name: &'static str, ether_type: u16, protocol: Option<u8>) -> Named {
+    Named { name, ether_type, protocol }
+}
 
 const MATCHES: &str = "in_port, dl_vlan, dl_src, dl_dst, dl_type, nw_src, nw_dst, ipv6_src, \
                        ipv6_dst, nw_proto, tp_src, tp_dst, priority";
@@ -120,10 +130,10 @@ fn words(
 
 impl Reader {
     fn read_match(&mut self, word: &str) -> Result<(), String> {
-        if let Some((_, ether_type, protocol)) = KINDS.iter().find(|(known, ..)| *known == word) {
-            self.rule.matches.ether_type(*ether_type);
-            self.kind.ether_type = Some(*ether_type);
-            if let Some(protocol) = *protocol {
+        if let Some(kind) = KINDS.iter().find(|kind| kind.name == word) {
+            self.rule.matches.ether_type(kind.ether_type);
+            self.kind.ether_type = Some(kind.ether_type);
+            if let Some(protocol) = kind.protocol {
                 self.rule.matches.protocol(protocol);
                 self.kind.protocol = Some(protocol);
             }

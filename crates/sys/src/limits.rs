@@ -36,10 +36,21 @@ pub fn locked_memory_bytes() -> Option<u64> {
     getrlimit(Resource::Memlock).current
 }
 
-/// As [`locked_memory_bytes`], and how far this process may raise it by itself.
-pub fn locked_memory_range() -> (Option<u64>, Option<u64>) {
-    let limit = getrlimit(Resource::Memlock);
-    (limit.current, limit.maximum)
+/// How much memory a process may lock; `None` means without limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LockedMemory {
+    /// Bytes that it may lock now.
+    pub now_bytes: Option<u64>,
+    /// How far it may raise that by itself.
+    pub most_bytes: Option<u64>,
+}
+
+impl LockedMemory {
+    /// That of this process.
+    pub fn of_this_process() -> Self {
+        let limit = getrlimit(Resource::Memlock);
+        Self { now_bytes: limit.current, most_bytes: limit.maximum }
+    }
 }
 
 /// Descriptors that this process may have open; `None` means without limit.

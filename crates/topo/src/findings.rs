@@ -11,7 +11,7 @@ mod memory;
 
 use crate::inventory::Inventory;
 use crate::plan::Plan;
-pub use cores::{FAR_SOURCE, KERNEL_NEEDS};
+pub use cores::{FAR_SOURCE, KERNEL_NEEDS, KernelNeed};
 pub use dpdk::{Dpdk, DpdkDriver, dpdk_findings};
 
 /// Something that was looked at.

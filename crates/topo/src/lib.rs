@@ -32,10 +32,12 @@ mod plan;
 mod snapshot;
 
 pub use error::PlanError;
-pub use findings::{Dpdk, DpdkDriver, FAR_SOURCE, Finding, KERNEL_NEEDS, dpdk_findings, findings};
+pub use findings::{
+    Dpdk, DpdkDriver, FAR_SOURCE, Finding, KERNEL_NEEDS, KernelNeed, dpdk_findings, findings,
+};
 pub use inventory::{
-    Attached, Cache, Card, Core, Group, Interface, Interrupt, Inventory, Lenders, Node, Presence,
-    ReceiveQueue, Settings, TransmitQueue,
+    Attached, Cache, Card, Core, Group, Interface, Interrupt, Inventory, Lenders, Node, PciId,
+    Presence, ReceiveQueue, Settings, TransmitQueue,
 };
 pub use notation::{Placement, PlacementError};
 pub use plan::{

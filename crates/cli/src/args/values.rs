@@ -239,7 +239,7 @@ pub(crate) fn hash_kind(text: &str) -> Result<HashKind, String> {
 
 /// What the flow hashes are, as `--help` says it.
 pub(crate) fn hash_help() -> String {
-    let all = HashKind::NAMED.map(|(_, name, what)| (name, what)).into_iter();
+    let all = HashKind::NAMED.map(|named| (named.name, named.made_from)).into_iter();
     let all = all.chain([HashKind::BYTE]).map(|(name, what)| format!("{name} ({what})"));
     let all = all.collect::<Vec<_>>().join(", ");
     format!("Which flow hash each packet gets; fragments follow their flow. One of {all}")
@@ -262,8 +262,8 @@ pub(crate) const ROUND_ROBIN: &str = "round-robin";
 
 /// What the distributions are, as `--help` says it.
 pub(crate) fn distribution_help() -> String {
-    let kinds = HashKind::NAMED.into_iter().filter(|(kind, ..)| *kind != HashKind::None);
-    let kinds = kinds.map(|(_, name, what)| (name, what)).chain([HashKind::BYTE]);
+    let kinds = HashKind::NAMED.into_iter().filter(|named| named.kind != HashKind::None);
+    let kinds = kinds.map(|named| (named.name, named.made_from)).chain([HashKind::BYTE]);
     let kinds: Vec<_> = kinds.map(|(name, what)| format!("{name} ({what})")).collect();
     format!(
         "How packets are distributed; fragments follow their flow. One of {}, {ROUND_ROBIN} (one \

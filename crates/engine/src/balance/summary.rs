@@ -208,14 +208,14 @@ fn ports(
             let mut given = given(from, group);
             let mut lost = policy_losses(from, group);
             if options.has_workers {
-                let (seen, written, by_sinks) = seen(crew, own);
-                let missed = given.packets.saturating_sub(seen.packets);
+                let found = seen(crew, own);
+                let missed = given.packets.saturating_sub(found.seen.packets);
                 unseen[group] += missed;
                 if missed > 0 {
                     lost.add(Loss::ReaderOverrun, missed);
                 }
-                lost.merge(&by_sinks);
-                given = written;
+                lost.merge(&found.lost);
+                given = found.written;
             }
             let mut name = source.port().info().name.clone();
             if options.groups.len() > 1 {
@@ -254,20 +254,26 @@ fn policy_losses(from: &FromSource, group: usize) -> Losses {
     lost
 }
 
-/// What workers saw of the interfaces `own`, took of them, and lost of them.
-fn seen(
-    crew: &[runtime::Done<Recorded>],
-    own: impl Iterator<Item = usize> + Clone,
-) -> (Tally, Tally, Losses) {
-    let (mut seen, mut written, mut lost) = Default::default();
+/// What workers did with the packets of some interfaces.
+#[derive(Default)]
+struct ByWorkers {
+    seen: Tally,
+    written: Tally,
+    /// By their sinks.
+    lost: Losses,
+}
+
+/// Of the interfaces `own`.
+fn seen(crew: &[runtime::Done<Recorded>], own: impl Iterator<Item = usize> + Clone) -> ByWorkers {
+    let mut all = ByWorkers::default();
     for recorded in crew.iter().map(|done| &done.outcome) {
         for port in own.clone() {
-            Tally::add(&mut seen, &recorded.seen[port]);
-            Tally::add(&mut written, &recorded.written(port));
-            Losses::merge(&mut lost, &recorded.lost(port));
+            all.seen.add(&recorded.seen[port]);
+            all.written.add(&recorded.written(port));
+            all.lost.merge(&recorded.lost(port));
         }
     }
-    (seen, written, lost)
+    all
 }
 
 fn stages(done: &Balanced, elapsed_ns: u64) -> Vec<StageReport> {

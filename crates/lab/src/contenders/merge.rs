@@ -258,10 +258,11 @@ fn staged_run(traffic: &Traffic, pool: Pool, is_checking: bool) -> Result<Run, S
     let bytes = staged::arena_bytes(pool.objects as usize, traffic.shape());
     let arena = pages::with_best(bytes, |pages| Arena::create(bytes, pages));
     let arena = arena.map_err(|error| error.to_string())?;
-    let (how, page_bytes) = ((traffic.cores, traffic.are_two, is_checking), arena.page().bytes());
-    let shape = (pool.objects as usize, pool.cache as usize);
+    let page_bytes = arena.page().bytes();
+    let how = staged::How { cores: traffic.cores, are_two: traffic.are_two, is_checking };
+    let sizes = staged::Sizes { objects: pool.objects as usize, cache: pool.cache as usize };
     let Staged { packets, cpu_s, elapsed_s, violations } =
-        staged::run(&arena, &traffic.lines, shape, traffic.most, how);
+        staged::run(&arena, &traffic.lines, sizes, traffic.most, how);
     whole(packets, traffic)?;
     Ok(Run { packets, cpu_s, elapsed_s, violations, page_bytes })
 }

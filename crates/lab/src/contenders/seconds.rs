@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use burstline_sys::affinity::{self, CoreId};
 
-use super::Sample;
+use super::{EachSecond, Sample};
 
 /// From look to look.
 const SECOND: Duration = Duration::from_secs(1);
@@ -178,12 +178,15 @@ fn involuntary(status: &str) -> f64 {
 
 /// Enters what happened in each second, and a line for each second in which packets were lost.
 pub(super) fn enter(seconds: &[Taken], lost: &LostBySecond, sample: &mut Sample) {
-    let all = |figure: fn(&Taken) -> f64| seconds.iter().map(figure).collect::<Vec<f64>>();
+    let figure = |name, unit, of: fn(&Taken) -> f64| {
+        let values = seconds.iter().map(of).collect();
+        EachSecond { name, unit, values }
+    };
     sample.each_second = [
-        ("stolen_ms_each_second", "ms", all(|taken| taken.stolen_ms)),
-        ("waited_ms_each_second", "ms", all(|taken| taken.waited_ms)),
-        ("involuntary_each_second", "context switches", all(|taken| taken.involuntary)),
-        ("generator_waited_ms_each_second", "ms", all(|taken| taken.generator_waited_ms)),
+        figure("stolen_ms_each_second", "ms", |taken| taken.stolen_ms),
+        figure("waited_ms_each_second", "ms", |taken| taken.waited_ms),
+        figure("involuntary_each_second", "context switches", |taken| taken.involuntary),
+        figure("generator_waited_ms_each_second", "ms", |taken| taken.generator_waited_ms),
     ]
     .to_vec();
     sample.notes.extend(lost.iter().map(|(&second, places)| explained(second, places, seconds)));
@@ -247,7 +250,7 @@ mod tests {
             let rest = line.strip_prefix(start).unwrap_or_else(|| panic!("{line}"));
             assert!(rest.starts_with(cause), "{line}");
         }
-        assert_eq!((sample.notes.len(), sample.each_second[0].2[1]), (5, 20.0));
+        assert_eq!((sample.notes.len(), sample.each_second[0].values[1]), (5, 20.0));
     }
 
     #[test]

@@ -161,7 +161,7 @@ fn sustained(context: &Context, mode: Mode, line: f64, forwards: bool) -> Result
     let mut said = Vec::new();
     for number in 1..=tries {
         let settings = settings(mode, Some(line))?;
-        let (counts, seconds, kept_up) = keep_up(context, &settings, time, forwards)?;
+        let Second { counts, seconds, kept_up } = keep_up(context, &settings, time, forwards)?;
         let (rate, lost) = (counts.delivered as f64 / seconds / 1e6, lost(&counts));
         let one = format!("{rate:.2} Mpps, {lost} lost, {kept_up}");
         if !context.smoke {
@@ -176,12 +176,20 @@ fn sustained(context: &Context, mode: Mode, line: f64, forwards: bool) -> Result
     Ok(format!("two cores, {work}, {mode}, {gigabits} Gbit/s, {due:.2} Mpps due: {all}"))
 }
 
+/// What came in a second, or in so long.
+struct Second {
+    counts: ReceiveCounts,
+    seconds: f64,
+    /// In words.
+    kept_up: String,
+}
+
 fn keep_up(
     context: &Context,
     settings: &Settings,
     time: Duration,
     forwards: bool,
-) -> Result<(ReceiveCounts, f64, String), String> {
+) -> Result<Second, String> {
     // The devices' threads inherit their core.
     let _ = affinity::pin_to(context.cores.producer);
     let mut cards = Cards::start(settings, forwards).map_err(|error| error.to_string())?;
@@ -200,7 +208,7 @@ fn keep_up(
     counts.delivered -= before.delivered;
     drop(cards);
     let _ = affinity::pin_to(context.cores.producer);
-    Ok((counts, seconds, kept_up.said()))
+    Ok(Second { counts, seconds, kept_up: kept_up.said() })
 }
 
 /// Cards that run, and the driver.

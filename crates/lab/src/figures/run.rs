@@ -145,6 +145,7 @@ mod tests {
     use super::*;
     use crate::compared::Better;
     use crate::contest::Rounds;
+    use crate::record::Sides;
 
     fn made(after_ns: f64) -> Record {
         let rounds = Rounds { ours: vec![3.0, 1.0, 2.0], peer: vec![4.0; 3] };
@@ -161,7 +162,7 @@ mod tests {
         let figure = made(70.0);
         let again = Record::parse(&figure.to_text()).unwrap();
         assert_eq!(again, figure);
-        let (comparison, ours, rival) = again.compared().unwrap();
+        let Sides { comparison, ours, rival } = again.compared().unwrap();
         assert_eq!((comparison.ratio, &comparison.rival[..]), (2.0, "scattered-pool"));
         assert_eq!((&ours.samples[..], rival.median), (&[3.0, 1.0, 2.0][..], 4.0));
         assert_eq!(comparison.pages["scattered-pool"], "2 MiB");

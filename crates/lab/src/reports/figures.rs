@@ -15,7 +15,7 @@ use std::{fs, io};
 
 use super::numbers;
 use crate::figures::{all, sources_of};
-use crate::record::{Metric, Record};
+use crate::record::{Metric, Record, Sides};
 use crate::sources;
 
 /// What stands before the table in a page, and behind it.
@@ -108,7 +108,7 @@ const NONE: &str = " | | | |";
 /// A figure's group on one machine.
 fn cells(measured: &Measured<'_>) -> Result<String, String> {
     let Measured { record, is_old } = measured;
-    let (comparison, ours, rival) =
+    let Sides { comparison, ours, rival } =
         record.compared().ok_or_else(|| format!("{} compares nothing", record.scenario))?;
     Ok(format!(
         " {} | {} | {}{} | {} |",

@@ -385,7 +385,8 @@ impl Drop for Merge<'_> {
 pub fn merge(
     arena: &mut Arena,
     lines: &[Option<Line>; LINES],
-    (shape, manner): (Shape, Manner),
+    shape: Shape,
+    manner: Manner,
     most: u64,
     cores: Cores,
 ) -> Result<Merged, String> {
@@ -421,7 +422,8 @@ pub fn merge(
 pub fn merge_in_turns(
     arena: &mut Arena,
     lines: &[Option<Line>; LINES],
-    (shape, manner): (Shape, Manner),
+    shape: Shape,
+    manner: Manner,
     most: u64,
 ) -> Result<Merged, String> {
     arena.clear();

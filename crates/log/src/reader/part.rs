@@ -98,7 +98,7 @@ impl Part {
         while at < count {
             let end = count.min(at + WINDOW);
             let bucket_at = |index: usize| bucket_of(descs[count + from - 1 - index].hash());
-            let window = (from + at, from + end);
+            let window = from + at..from + end;
             let mut own = select::own(column, window, self.buckets, bucket_at);
             while own != 0 {
                 let index = at + own.trailing_zeros() as usize;

@@ -230,10 +230,17 @@ impl Device {
         let (frames, number) = (arrived.frames.len() as u64, self.arrived);
         let has_faults = self.link_down.start < number + frames && number < self.link_down.end;
         let link_down = if has_faults { self.link_down.clone() } else { 0..0 };
-        let (is_hashing, longest) = (self.is_hashing, self.longest);
         let has_metadata = queues.iter().any(ReceiveQueue::has_metadata);
-        let wishes = (is_hashing, has_metadata);
-        let mut intake = Arrivals { queues, spreader, meter, wishes, longest, link_down, number };
+        let mut intake = Arrivals {
+            is_hashing: self.is_hashing,
+            has_metadata,
+            longest: self.longest,
+            queues,
+            spreader,
+            meter,
+            link_down,
+            number,
+        };
         let bytes = intake.take(&arrived.frames);
         self.line.advance(frames, bytes);
         self.is_unshown |= arrived.state == WireState::Ended && !self.is_ended;

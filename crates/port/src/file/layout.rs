@@ -2,10 +2,10 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use burstline_sys::direct::{Creation, OutputFile, WriteError, claim};
+use burstline_sys::inode::FileId;
 
 use super::naming::{Compression, Naming};
 use super::output::{Output, Stop, is_pipe};
@@ -136,7 +136,7 @@ impl Layout {
         let opened = self.open_entered(path, creation, stop);
         match (&opened, before) {
             (Ok(_), None) => files.enter(path, &fs::metadata(path).map_err(fail)?, Use::Write)?,
-            (Err(_), Some(metadata)) => files.leave(metadata.dev(), metadata.ino()),
+            (Err(_), Some(metadata)) => files.leave(FileId::of(&metadata)),
             _ => {}
         }
         opened.map_err(fail)

@@ -215,12 +215,9 @@ impl<I: Intake> Source for LiveSource<I> {
             let budget = budget.min(SCRATCH_PACKETS as u64) as usize;
             let taken = self.fill(scratch, budget);
             self.is_over = taken == 0 && budget > 0 && self.left.is_some();
-            state = match taken {
-                _ if self.is_over => PortState::Ended,
-                0 if budget == 0 => PortState::Blocked,
-                0 => PortState::Idle,
-                _ => PortState::Busy,
-            };
+            if !self.is_over {
+                state = PortState::after(taken, budget as u64);
+            }
         }
         let first_packet = self.delivered;
         self.delivered += scratch.len() as u64;

@@ -118,7 +118,7 @@ fn check_all_queues(interface: &XdpInterface, socket: &SocketOptions) -> Result<
     let bytes = frames * u64::from(interface.queues);
     let rights = Rights::read();
     let is_free = rights.is_machine_wide && rights.has(IPC_LOCK);
-    match limits::locked_memory_range().1 {
+    match limits::LockedMemory::of_this_process().most_bytes {
         Some(limit) if !is_free && limit < bytes => Err(XdpError::NoMemory {
             interface: interface.link.name.clone(),
             bytes: bytes as usize,

@@ -15,7 +15,7 @@ use burstline_sys::interface::LinkState;
 use burstline_xdp::{Copying, Sender, XdpInterface};
 
 use super::guard;
-use super::settings::{SINK_KEYS, parse_sink};
+use super::settings::{SINK_KEYS, SinkSettings, parse_sink};
 use crate::live::{LiveSink, Outlet, OutletCounts};
 use crate::watch::Watch;
 use crate::{Address, Loss, OpenOptions, PortError, Sink};
@@ -26,7 +26,7 @@ pub(crate) fn open_sink(
     options: &OpenOptions,
 ) -> Result<Box<dyn Sink>, PortError> {
     let values = address.values(SINK_KEYS)?;
-    let (interface, queue, mut wanted) = parse_sink(&values)?;
+    let SinkSettings { interface, queue, sender: mut wanted } = parse_sink(&values)?;
     if wanted.copying != Copying::Copy && !options.may_steal {
         let link = XdpInterface::by_name(interface)?.link;
         match guard::refuse_the_hosts_own(&link, address) {
@@ -93,10 +93,11 @@ mod tests {
             needs_wakeup: false,
             ..SenderOptions::default()
         };
-        let parsed = |text: &str| {
+        let parsed = |text: &str| -> Result<_, AddressError> {
             let address: Address = text.parse().unwrap();
             let values = address.values(SINK_KEYS)?;
-            parse_sink(&values).map(|(name, queue, options)| (name.to_owned(), queue, options))
+            let settings = parse_sink(&values)?;
+            Ok((settings.interface.to_owned(), settings.queue, settings.sender))
         };
         assert_eq!(parsed(text).unwrap(), ("v0".to_owned(), 3, expected));
         let plain = ("v0".to_owned(), 0, SenderOptions::default());

@@ -38,7 +38,7 @@ use crate::netlink::{Line, find};
 
 pub use error::TapError;
 use header::HEADER_BYTES;
-pub use header::{Offload, Segments};
+pub use header::{Checksum, Cut, Offload, Segments};
 
 /// Bytes of the longest packet that the kernel hands over: what a socket buffer can have, and an
 /// Ethernet header with a tag. Source: `GSO_LEGACY_MAX_SIZE`, include/linux/netdevice.h.

@@ -14,13 +14,22 @@ const NETWORK: u32 = 0x02;
 /// `IFF_UP`. Source: include/uapi/linux/if.h.
 const IS_UP: u64 = 1;
 
+/// What a PCI device is, by numbers that its maker has from the PCI-SIG.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PciId {
+    /// The maker.
+    pub vendor: u16,
+    /// The device, among the maker's.
+    pub device: u16,
+}
+
 /// A network card.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Card {
     /// Where it is plugged in: `0000:00:04.0`.
     pub address: String,
-    /// Vendor and device.
-    pub id: (u16, u16),
+    /// What it is.
+    pub id: PciId,
     /// Its node, if the kernel knows.
     pub node: Option<NodeId>,
     /// The driver of the kernel's that has it.
@@ -77,7 +86,7 @@ fn card(files: &Files, address: String) -> Option<Card> {
     let id = files.field(&uevent, "PCI_ID=")?;
     let (vendor, device) = id.split_once(':')?;
     let number = |digits| u16::from_str_radix(digits, 16).ok();
-    let id = (number(vendor)?, number(device)?);
+    let id = PciId { vendor: number(vendor)?, device: number(device)? };
     let node = files.number(&format!("{folder}/numa_node"));
     let driver = files.field(&uevent, "DRIVER=");
     Some(Card {

@@ -36,7 +36,7 @@ mod symmetric;
 mod toeplitz;
 
 pub use fragments::FRAGMENTS_MAX;
-pub use kind::{BytePosition, HashKind, HashKindError};
+pub use kind::{BytePosition, HashKind, HashKindError, NamedHash};
 pub use toeplitz::{INPUT_BYTES_MAX, KEY_BYTES, MICROSOFT_KEY, SYMMETRIC_KEY, Toeplitz};
 
 use std::iter;

@@ -113,8 +113,8 @@ pub(crate) fn rehearsal_json(plan: &Plan, rehearsal: &Rehearsal) -> Value {
     json!({
         "threads": threads.collect::<Vec<_>>(),
         "logs": logs.collect::<Vec<_>>(),
-        "packets_sent": rehearsal.packets.0,
-        "packets_seen": rehearsal.packets.1,
+        "packets_sent": rehearsal.packets_sent,
+        "packets_seen": rehearsal.packets_seen,
         "faults": rehearsal.faults(plan),
     })
 }

@@ -58,14 +58,10 @@ pub(super) fn measure(merger: &Merger, job: &Job<'_>) -> Result<Sample, String> 
     };
     let (run, _) = turn(frames, false)?;
     let (looked_at, violations) = turn(shorter, true)?;
-    Ok(sample(&run, job.size_bytes, (looked_at.taken, violations)))
-}
-
-fn sample(run: &Turn, size_bytes: u32, (taken, violations): (u64, u64)) -> Sample {
-    let mut sample = timed::taken(run, size_bytes);
-    let percent = 100.0 * violations as f64 / taken.max(1) as f64;
+    let mut sample = timed::taken(&run, job.size_bytes);
+    let percent = 100.0 * violations as f64 / looked_at.taken.max(1) as f64;
     sample.set("out_of_order", "% of packets", percent);
-    sample
+    Ok(sample)
 }
 
 /// Ours; with `is_checking` also how many frames came after one that was sent later.

@@ -3,12 +3,12 @@
 use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use burstline_log::Burst;
 use burstline_sys::clock;
 use burstline_sys::direct::{Creation, free_bytes};
+use burstline_sys::inode::FileId;
 use burstline_wire::files::{Counters, LossCause};
 
 use super::super::layout::{Layout, Target};
@@ -126,8 +126,7 @@ impl Files {
         (self.told, self.next_look) = (Mark::default(), 0);
         let Some(file) = target.share()? else { return Ok(()) };
         let metadata = file.metadata()?;
-        let (path, device, inode) = (self.path.clone(), metadata.dev(), metadata.ino());
-        self.current = Some(Made { path, device, inode });
+        self.current = Some(Made { path: self.path.clone(), id: FileId::of(&metadata) });
         if self.options.least_free_bytes > 0 {
             self.space = Some(file.try_clone()?);
         }
@@ -167,7 +166,7 @@ impl Files {
     fn close(&mut self, output: Box<dyn Send>, written: Mark, follows: bool) {
         let mut removes = None;
         if let (Some(rotating), Some(made)) = (&mut self.rotating, &self.current) {
-            self.opened.leave(made.device, made.inode);
+            self.opened.leave(made.id);
             rotating.made.push_back(made.clone());
             let stay = rotating.rotation.ring_files.map_or(usize::MAX, |files| files as usize);
             if follows && rotating.made.len() >= stay {

@@ -224,10 +224,9 @@ impl Crossing for XdpCrossing {
         if packets > 0 || self.passage.in_exit() > 0 {
             self.send()?;
         }
-        let state = match packets {
-            0 if budget == 0 => PortState::Blocked,
-            0 => self.state_when_empty()?,
-            _ => PortState::Busy,
+        let state = match PortState::after(packets, budget) {
+            PortState::Idle => self.state_when_empty()?,
+            state => state,
         };
         Ok(Received { packets, state })
     }
