@@ -82,6 +82,7 @@ mod tests {
     use burstline_xdp::SenderOptions;
 
     use super::*;
+    use crate::AddressError;
 
     #[test]
     fn every_key_has_its_effect_and_bad_values_are_named() {
