@@ -5,9 +5,9 @@
 //! ```
 //!
 //! A job that root starts becomes nobody, unless it needs root's number later: because it makes or
-//! removes files, publishes a name, or connects to one. It then stays root without capabilities, and
-//! opens only what is beneath the folders of these files and names (decision 0041). `--user` names
-//! somebody else; `--keep-privileges` leaves everything as it is.
+//! removes files, publishes a name, or connects to one. It then stays root without capabilities,
+//! and opens only what is beneath the folders of these files and names (decision 0041). `--user`
+//! names another user; `--keep-privileges` leaves everything as it is.
 //!
 //! `BURSTLINE_CONFINE` is for tests and for tools that write files from the program's threads.
 //! `log` allows calls outside the list and notes them in the kernel's log; `off` gives up

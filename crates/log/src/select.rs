@@ -11,8 +11,8 @@ use crate::buckets::Buckets;
 /// Packets that are looked at together.
 pub(crate) const WINDOW: usize = u64::BITS as usize;
 
-/// Bit `i` says whether packet `packets.start + i` of a segment has one of `buckets`, for `packets`,
-/// from 1 to 64 of them. `column` is what is published of the segment's column; `bucket_at` tells a
+/// Bit `i` says whether packet `packets.start + i` of a segment has one of `buckets`, for 1 to 64
+/// `packets`. `column` is what is published of the segment's column; `bucket_at` tells a
 /// packet's bucket where that does not help.
 #[inline]
 pub(crate) fn own(

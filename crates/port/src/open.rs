@@ -239,12 +239,9 @@ pub const SCHEMES: &[Scheme] = &[
         example: "vhost:/run/vm1.sock",
         source: Some(Face {
             keys: vhost::KEYS,
-            open: |address, options| Ok(vec![peer::open_source(&vhost::OPEN, address, options)?]),
+            open: |address, options| Ok(vec![peer::open_source::<vhost::Port>(address, options)?]),
         }),
-        sink: Some(Face {
-            keys: vhost::SINK_KEYS,
-            open: |address, _| peer::open_sink(&vhost::OPEN, address),
-        }),
+        sink: Some(Face { keys: vhost::SINK_KEYS, open: peer::open_sink::<vhost::Port> }),
         is_device: true,
         ..PLAIN
     },
@@ -256,12 +253,9 @@ pub const SCHEMES: &[Scheme] = &[
         example: "memif:/run/memif.sock?client",
         source: Some(Face {
             keys: memif::KEYS,
-            open: |address, options| Ok(vec![peer::open_source(&memif::OPEN, address, options)?]),
+            open: |address, options| Ok(vec![peer::open_source::<memif::Port>(address, options)?]),
         }),
-        sink: Some(Face {
-            keys: memif::SINK_KEYS,
-            open: |address, _| peer::open_sink(&memif::OPEN, address),
-        }),
+        sink: Some(Face { keys: memif::SINK_KEYS, open: peer::open_sink::<memif::Port> }),
         is_device: true,
         ..PLAIN
     },

@@ -83,7 +83,7 @@ pub enum XdpError {
     Memory(#[from] MemoryError),
     /// The kernel described a packet that cannot be.
     #[error(
-        "{interface}@{queue}: the kernel described {length} bytes at {address:#x}, outside of any frame"
+        "{interface}@{queue}: the kernel described {length} bytes at {address:#x}: no frame there"
     )]
     BadDescriptor {
         /// The interface.

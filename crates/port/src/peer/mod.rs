@@ -37,6 +37,9 @@ pub(crate) trait Device: Sized + Send + Sync + 'static {
     /// Keys of its sinks.
     const SINK_KEYS: &'static [Key];
 
+    /// The devices of this kind that are open.
+    fn opened() -> &'static Devices<Self, Self::Options>;
+
     /// Reads the keys, of a source or of a sink.
     fn parse(values: &Values<'_>) -> Result<Self::Options, AddressError>;
 
@@ -49,26 +52,25 @@ pub(crate) trait Device: Sized + Send + Sync + 'static {
     fn passes_offloads(options: &Self::Options) -> bool;
 }
 
-/// Opens a device to receive from; `open` are those of its kind that are open.
+/// Opens a device to receive from.
 pub(crate) fn open_source<D: Device>(
-    open: &Devices<D, D::Options>,
     address: &Address,
     options: &OpenOptions,
 ) -> Result<Box<dyn Source>, PortError> {
     let wanted = D::parse(&address.values(D::KEYS)?)?;
-    let half = take(open, address, wanted, Role::Source)?;
+    let half = take::<D>(address, wanted, Role::Source)?;
     let intake = source::FromPeers::new(half);
     Ok(Box::new(LiveSource::new(address, address.target(), options, intake)?))
 }
 
-/// Opens a device to send to; `open` as for [`open_source`].
+/// Opens a device to send to.
 pub(crate) fn open_sink<D: Device>(
-    open: &Devices<D, D::Options>,
     address: &Address,
+    _options: &OpenOptions,
 ) -> Result<Box<dyn Sink>, PortError> {
     let values = address.values(D::SINK_KEYS)?;
     let wanted = D::parse(&values)?;
-    sink::sink(&values, take(open, address, wanted, Role::Sink)?)
+    sink::sink(&values, take::<D>(address, wanted, Role::Sink)?)
 }
 
 /// Reads an address, for the test of tables.
@@ -87,13 +89,12 @@ pub(crate) fn read_sink<D: Device>(address: &Address) {
 
 /// Takes a role at the device of `address`, which is opened if it is not yet.
 fn take<D: Device>(
-    open: &Devices<D, D::Options>,
     address: &Address,
     wanted: D::Options,
     role: Role,
 ) -> Result<Half<D, D::Options>, PortError> {
     let path = address.target();
-    open.take(address, path.to_owned(), wanted, role, |options| {
+    D::opened().take(address, path.to_owned(), wanted, role, |options| {
         Ok(D::open(Path::new(path), options)?)
     })
 }

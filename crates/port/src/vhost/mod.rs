@@ -22,8 +22,7 @@ use crate::peer::Device;
 use crate::{AddressError, Key, Values};
 pub(crate) use settings::{KEYS, SINK_KEYS};
 
-/// Those that are open.
-pub(crate) static OPEN: Devices<Port, DeviceOptions> = Devices::new();
+static OPEN: Devices<Port, DeviceOptions> = Devices::new();
 
 impl Device for Port {
     type From = FromGuest;
@@ -32,6 +31,10 @@ impl Device for Port {
 
     const KEYS: &'static [Key] = KEYS;
     const SINK_KEYS: &'static [Key] = SINK_KEYS;
+
+    fn opened() -> &'static Devices<Self, DeviceOptions> {
+        &OPEN
+    }
 
     fn parse(values: &Values<'_>) -> Result<DeviceOptions, AddressError> {
         settings::parse(values)

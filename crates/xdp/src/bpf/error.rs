@@ -17,9 +17,7 @@ pub enum BpfError {
         at: usize,
     },
     /// A jump goes too far.
-    #[error(
-        "instruction {at} jumps over {distance} instructions, more than a signed 16-bit offset holds"
-    )]
+    #[error("instruction {at} jumps over {distance} instructions, too far for 16 bits")]
     FarJump {
         /// The jump.
         at: usize,

@@ -93,7 +93,7 @@ pub(crate) fn rehearsal_text(plan: &Plan, rehearsal: &Rehearsal) -> String {
         true => "all as planned, the kernel confirms",
         false => "not as planned",
     };
-    let (sent, seen) = rehearsal.packets;
+    let (sent, seen) = (rehearsal.packets_sent, rehearsal.packets_seen);
     let _ = writeln!(text, "tried   {seen} of {sent} packets read; {verdict}");
     text
 }

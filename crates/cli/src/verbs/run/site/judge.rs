@@ -144,8 +144,8 @@ fn judge(
     let at_ports = at_ports.map_or(&draft.at, |entry| &entry.at);
     for entry in &draft.entries {
         if entry.values.iter().any(|value| value == "-" || value == "file:-") {
-            let what = "'-' is standard input or output, which a service's job does not have; name a \
-                        file or a FIFO";
+            let what = "'-' is standard input or output, which a service's job does not have; name \
+                        a file or a FIFO";
             faults.add(&entry.at, format!("job {name}: {what}"));
         }
     }

@@ -84,7 +84,7 @@ fn every_fault_has_its_place_and_a_remedy() {
         ),
         (
             "[job.a]\nverb = 'count'\nports = '-'\n",
-            "3:1: job a: '-' is standard input or output, which a service's job does not have; name a",
+            "3:1: job a: '-' is standard input or output, which a service's job does not have",
         ),
         (
             "[job.a]\nverb = 'count'\nports = 'unplugged9'\n",
