@@ -84,7 +84,7 @@ fn checksums_that_nobody_adds_are_warned_of_where_packets_are_sent_on() {
     let far = about(&format!("bounce xdp:{NEAR} xdp:a0"));
     let end = format!("the other end of {NEAR} ({FAR}, in another network namespace)");
     assert!(far.len() == 1 && far[0].contains(&end), "{far:?}");
-    assert!(far[0].ends_with(&format!("there, ethtool -K {FAR} tx off")), "{far:?}");
+    assert!(far[0].ends_with(&format!("run there ethtool -K {FAR} tx off")), "{far:?}");
     if other("ethtool", &["--version"]).is_some() {
         bed.near.command("ethtool", &["-K", "a1", "tx", "off"]).unwrap();
         assert_eq!(about("bounce xdp:a0 xdp:b0 --both"), both[1..]);
