@@ -69,8 +69,8 @@ int shim_rss_change(uint16_t port, const struct shim_rss *rss)
     return rte_eth_dev_rss_hash_update(port, &conf);
 }
 
-/* Whether the hash is of addresses and ports, as Microsoft defines it. Of a fragment, of what is
- * neither TCP nor UDP and of what is within a tunnel devices hash other fields. */
+/* Whether the hash is of addresses and ports, as Microsoft defines it. For fragments, for protocols
+ * other than TCP and UDP, and inside tunnels, devices hash other fields. */
 static bool is_hashed(const struct rte_mbuf *mbuf)
 {
     uint32_t transport = mbuf->packet_type & RTE_PTYPE_L4_MASK;

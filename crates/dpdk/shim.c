@@ -350,11 +350,11 @@ static void close_device(void *of)
     sem_post(&closing->done);
 }
 
-/* net_memif takes a connection down in the thread of DPDK's interrupts when the peer hangs up,
- * without a lock that close would take too (drivers/net/memif/memif_socket.c of 22.11,
- * memif_disconnect): two ends that go together free it twice. An alarm runs in that very thread,
- * so there the two come after each other. Other drivers stay here: they look for their interface
- * in the network of the thread that closes them, and that is this one's. */
+/* When the peer hangs up, net_memif takes the connection down in DPDK's interrupt thread, without a
+ * lock that close also takes (drivers/net/memif/memif_socket.c of 22.11, memif_disconnect). Two
+ * ends that close together free it twice. An alarm runs in that very thread, so there the two come
+ * after each other. Other drivers stay here: they look for their interface in the network of the
+ * thread that closes them, and that is this one's. */
 static bool is_closed_by_interrupts(const struct rte_eth_dev_info *info)
 {
     return info->driver_name != NULL && strcmp(info->driver_name, "net_memif") == 0;
@@ -498,10 +498,10 @@ void shim_reclaim(uint16_t port, uint16_t queue)
 
 /* Bytes that an mbuf has to be longer to be a line longer than a page.
  *
- * In small pages no mbuf crosses one, if it fits: each begins a page, so that all their headers
- * are in the same few sets of the first cache, which has room for 8 of a burst. What is larger
- * than a page may cross it, and each mbuf begins a line further than the one before. It takes no
- * more memory: a page each either way. */
+ * In small pages no mbuf crosses a page if it fits, so each begins a page. All their headers then
+ * share the same few sets of the first cache, which has room for 8 of a burst. What is larger than
+ * a page may cross it, and each mbuf begins a line further than the one before. It takes no more
+ * memory: a page each either way. */
 static uint16_t stagger(uint16_t room)
 {
     size_t page = sysconf(_SC_PAGESIZE);

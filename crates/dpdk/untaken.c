@@ -1,12 +1,11 @@
 /*
  * What lies in a queue to send by and was not taken by the other end yet.
  *
- * Drivers of a memory that two share count a packet as sent when it is in the ring: what is there
- * when the device is closed never arrives. No call of DPDK's 22.11 tells how much that is
- * (rte_eth_tx_descriptor_status is not for these drivers), and mbufs are no sign: most drivers
- * give back what they have sent when they send again. So we look at the rings themselves, which
- * these drivers make of EAL's named memory.
- */
+ * Drivers over shared memory count a packet as sent when it is in the ring. What is there when the
+ * device is closed never arrives. No call of DPDK 22.11 reports how much that is:
+ * rte_eth_tx_descriptor_status does not work for these drivers. Mbufs do not show it either: most
+ * drivers give back what they have sent only when they send again. So we look at the rings
+ * themselves, which these drivers make of EAL's named memory. */
 #include "shim.h"
 
 #include <stdio.h>

@@ -1,11 +1,10 @@
-/* Walks worklist and bytes of each burst as an application does that is made for contiguous
- * bursts: one address that goes on from packet to packet, and for each the two words of its desc.
+/* Walks worklist and bytes of each burst, like an application made for contiguous bursts. One
+ * address goes on from packet to packet; each packet needs only the two words of its desc.
  *
  *     walk NAME [lossless]
  *
- * It adds up all bytes, counts packets and bytes of each port, and checks what the layout promises:
- * that packets lie back to back, from the first to the last, and in the order of their times.
- */
+ * It adds up all bytes, and counts packets and bytes of each port. It checks what the layout
+ * promises: packets lie back to back, from the first to the last, in the order of their times. */
 #include <burstline.h>
 
 #include <inttypes.h>

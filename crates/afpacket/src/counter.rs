@@ -1,10 +1,10 @@
 //! A socket that counts and keeps nothing.
 //!
 //! What a filter rejects the kernel counts nowhere. A second socket on the same interface, whose
-//! filter accepts just those packets, has them in its own counters. Nobody reads it: once a packet
-//! or two have filled its buffer, the smallest there is, each one costs the kernel its filter and
-//! the addition of one. `PACKET_STATISTICS` says of such a socket how many it was offered, those
-//! that found no room included (`packet_getsockopt`, net/packet/af_packet.c).
+//! filter accepts just those packets, has them in its own counters. Nobody reads it: a packet or
+//! two fill its buffer, the smallest there is. After that each packet costs the kernel the filter
+//! and one addition. `PACKET_STATISTICS` says of such a socket how many it was offered, those that
+//! found no room included (`packet_getsockopt`, net/packet/af_packet.c).
 
 use std::cell::Cell;
 use std::io;

@@ -12,11 +12,11 @@
 //!
 //! The kernel copies each packet into its open block and hands the block over, retires it, when it
 //! is full or a timeout has passed. A block is ours from then until [`Ring::next_block`] gives it
-//! back, which happens when all its packets have been taken and the next block is asked for.
-//! When the kernel comes round to a block that is not free, it drops packets and counts them.
+//! back: when all its packets have been taken and the caller asks for the next block. When the
+//! kernel comes round to a block that is not free, it drops packets and counts them.
 //!
-//! Packets come out as they were on the wire: a VLAN tag that the kernel took out is written back
-//! into the room in front of the packet, in place, so that lending and copying show the same bytes.
+//! Packets come out as they were on the wire. If the kernel took out a VLAN tag, we write it back
+//! in place, into the room in front of the packet. So lending and copying show the same bytes.
 //!
 //! Who owns what: `block_status` says it. `KERNEL`: we read only two words of the header,
 //! atomically. `USER`: the kernel writes nothing.
@@ -26,8 +26,8 @@
 //!
 //! # Invariants
 //! - A1. `packets` = taken + in the ring + `drops`, by the kernel's counters; [`Ring::in_ring`].
-//! - A2. Bytes are referred to only while their block is held, and every offset and length that is
-//!   read from a block is checked against its bounds before use.
+//! - A2. We refer to bytes only while we hold their block. Every offset and length read from a
+//!   block is checked against its bounds before use.
 //! - A3. Nothing outlives the socket: promiscuous mode is a membership of it, the filter and the
 //!   fanout group are its own.
 //!

@@ -67,13 +67,13 @@ pub struct RingOptions {
     pub direction: Direction,
     /// Whose clock.
     pub timestamps: Timestamps,
-    /// The number of a packet socket that the parent process left open for it, in
-    /// place of a new one: `socket(AF_PACKET, SOCK_RAW, 0)`, which needs `CAP_NET_RAW`; all else
-    /// here needs nothing.
+    /// The descriptor of a packet socket that the parent process left open, to use in place of a
+    /// new one: `socket(AF_PACKET, SOCK_RAW, 0)`. Opening it needs `CAP_NET_RAW`; nothing else here
+    /// does.
     pub inherited: Option<i32>,
     /// A group to share packets with.
     pub fanout: Option<Fanout>,
-    /// A cBPF program; packets for which it returns 0 are not taken, nor counted by this socket.
+    /// A cBPF program. The socket neither takes nor counts packets for which it returns 0.
     /// Others are cut to as many bytes as it returns. Empty: all packets, whole.
     pub filter: Vec<Instruction>,
     /// A cBPF program that accepts what `filter` rejects: a second socket counts those packets,

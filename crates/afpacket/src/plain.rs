@@ -1,5 +1,5 @@
-//! Receiving as a program does that was written without a ring: a system call for some packets,
-//! each of which the kernel copies twice.
+//! Receiving without a ring, as plain programs do: one system call takes some packets, and the
+//! kernel copies each of them twice.
 //!
 //! It is not how this program receives; it is what that is compared with.
 
@@ -31,7 +31,7 @@ pub struct PlainReceiver {
 
 impl PlainReceiver {
     /// Opens an interface of the calling thread's network namespace, with `bytes` of the kernel's
-    /// memory for packets that wait, of which it takes about 800 for one of 60 bytes.
+    /// memory for waiting packets. A packet of 60 bytes takes about 800 of them.
     ///
     /// # Errors
     /// As [`Ring::open`](super::Ring::open).

@@ -112,8 +112,8 @@ impl Ring {
     /// The block to take packets from: the same one until all have been taken, then the next one
     /// that the kernel has retired, if any. The one before is given back.
     ///
-    /// Cost: two atomic operations, and when a block is given back a system call, by which drops
-    /// are found while it is still known where they belong.
+    /// Cost: two atomic operations. Giving a block back adds a system call, which finds drops while
+    /// it is still known where they belong.
     #[inline]
     pub fn next_block(&mut self) -> Option<Block<'_>> {
         if self.held.is_none_or(|held| held.left == 0) {
@@ -167,8 +167,8 @@ impl Ring {
     }
 
     /// Packets that the filter has rejected, by the kernel's count; 0 without a program that says
-    /// which those are. To be asked every 2^32 packets at least, lest the kernel's counter comes
-    /// round. Cost: one system call.
+    /// which those are. Ask at least every 2^32 packets, because the kernel's counter wraps. Cost:
+    /// one system call.
     pub fn rejected(&self) -> u64 {
         self.counter.as_ref().map_or(0, Counter::packets)
     }
@@ -182,8 +182,8 @@ impl Ring {
         self.socket.link_state(self.interface.index)
     }
 
-    /// Takes no more packets, nor counts those that the filter rejects. Those in the ring can still
-    /// be taken.
+    /// Takes no more packets, and stops counting those that the filter rejects. Those in the ring
+    /// can still be taken.
     ///
     /// # Errors
     /// What the kernel says.
@@ -217,8 +217,8 @@ impl Ring {
 
     /// Gives the held block back to the kernel.
     fn release(&mut self) {
-        // While we held this block the kernel can only have been stuck at it, so what it dropped
-        // since the last block was given back belongs before this block's next use.
+        // While we held this block, the kernel could only be stuck at it. So what it dropped since
+        // we gave the last block back belongs before this block's next use.
         let drops = self.statistics().drops;
         self.gaps[self.next] += drops - self.placed_drops;
         self.placed_drops = drops;

@@ -12,8 +12,8 @@ use libc::{c_int, sockaddr_ll, socklen_t};
 
 use super::AfPacketError;
 
-/// A packet socket for a program to be started with fewer rights: it is bound to nothing, and
-/// stays open in programs that this process starts. Its number is for
+/// A packet socket for a program that will start with fewer rights. It is not bound, and stays open
+/// in programs that this process starts. Its number is for
 /// [`RingOptions::inherited`](super::RingOptions::inherited) there. Needs `CAP_NET_RAW`.
 ///
 /// # Errors
@@ -108,7 +108,7 @@ impl Socket {
         self.set_at::<c_int>(libc::SOL_SOCKET, libc::SO_RCVBUF, &0)
     }
 
-    /// Sets its receive buffer to `bytes`, whatever the limit for others.
+    /// Sets its receive buffer to `bytes`, beyond the limit for other processes.
     pub(super) fn force_buffer(&self, bytes: c_int) -> io::Result<()> {
         self.set_at(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, &bytes)
     }

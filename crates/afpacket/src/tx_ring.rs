@@ -7,15 +7,15 @@
 //!         driver            next `send`
 //! ```
 //!
-//! A packet that the driver drops while it is asked to take it stays where it is and is tried
-//! again by the next `send`: a full device loses nothing here.
+//! If the driver refuses a packet, it stays in its slot and the next `send` tries again: a full
+//! device loses nothing here.
 //!
 //! The slots are those of TPACKET_V2: a tx ring of TPACKET_V3 has the same ones behind a longer
 //! header, since the kernel takes no blocks to send (`packet_set_ring`).
 //!
-//! In front of each packet stands a header of virtio by which the kernel copies the whole packet
-//! into its own buffer, instead of lending it the slot page by page, which a driver of software
-//! (veth) copies later and in a slower way.
+//! Each packet has a virtio header in front. It makes the kernel copy the whole packet into its own
+//! buffer. Without it the kernel would lend the slot page by page, and a software driver (veth)
+//! would copy that later and more slowly.
 //!
 //! A packet that the kernel finds wrong stops the ring at its slot. It is taken out and counted as
 //! rejected, and those behind it move up (`PACKET_LOSS` would skip it without a word).
@@ -23,7 +23,7 @@
 //! # Invariants
 //! - T1. reaped <= taken <= filled <= reaped + slots; all three only grow, a rejected packet aside,
 //!   which is taken back from `filled`.
-//! - T2. The kernel looks at slots only in a system call of ours, and owns those that it has taken
+//! - T2. The kernel looks at slots only during our system calls. It owns the slots it has taken
 //!   until their status says otherwise; we write only slots of `[filled, reaped + slots)`.
 //!
 //! Source: net/packet/af_packet.c of Linux 6.18, `tpacket_snd`.

@@ -1,8 +1,9 @@
 //! The functions that C sees. Each is one call of `border` (B1).
 //!
-//! What C owes them is said once, at the top of the header, and here: a pointer is null, or
-//! misaligned, or points to what its type says and may be read, and written where it is `*mut`.
-//! Options and statistics are as long as their first field says. Pointers to readers may be any.
+//! C's obligations are stated once, at the top of the header and here. A pointer is null, or
+//! misaligned, or points to what its type says. That may be read, and written if the pointer is
+//! `*mut`. Options and statistics are as long as their first field says. Pointers to readers may be
+//! any.
 
 #![expect(clippy::missing_safety_doc, reason = "it is said once, above")]
 
@@ -73,11 +74,11 @@ pub unsafe extern "C" fn burstline_open(
 /// most timeout_ns: 0 only looks, BURSTLINE_FOREVER waits without end.
 ///
 /// BURSTLINE_STATUS_NONE: none came; BURSTLINE_STATUS_END: none will ever come. Both leave in
-/// *burst a burst of no packets. With BURSTLINE_FOLLOW the end of a writer that was stopped or
-/// killed is not the end: its packets are read, and then those of the next one. If that one cannot
-/// be read, this says so (BURSTLINE_STATUS_ERROR_REFUSED or _SYSTEM); the next call tries again.
-/// Taking it up is the one thing that may take longer than timeout_ns: up to 10 s where it does not
-/// answer.
+/// *burst a burst of no packets. With BURSTLINE_FOLLOW a reader goes on after its writer was
+/// stopped or killed: it reads that writer's packets, then those of the next one. If that one
+/// cannot be read, this says so (BURSTLINE_STATUS_ERROR_REFUSED or _SYSTEM); the next call tries
+/// again. Taking it up is the one thing that may take longer than timeout_ns: up to 10 s where it
+/// does not answer.
 ///
 /// One thread at a time: another one's call is BURSTLINE_STATUS_ERROR_BUSY; burstline_close() in
 /// another thread ends this one with BURSTLINE_STATUS_ERROR_CLOSED. Costs no system call where
@@ -129,9 +130,9 @@ pub unsafe extern "C" fn burstline_release(reader: *mut Reader, burst: *mut Burs
 /// _DROP, _REJECT or _PASS_FLOW; packet 0 is the oldest. Other bytes for a packet are given by
 /// burstline_replace(). The reader was opened with BURSTLINE_VERDICTS.
 ///
-/// A packet that gets no verdict within the publisher's deadline goes on, or is lost, as the
-/// publisher was told. A verdict that comes later, or a second one, changes nothing. Any thread may
-/// do it at any time. Costs no system call; one call for many packets is the cheapest.
+/// A packet that gets no verdict within the publisher's deadline goes on or is lost, as the
+/// publisher's options say. A verdict that comes later, or a second one, changes nothing. Any
+/// thread may do it at any time. Costs no system call; one call for many packets is the cheapest.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn burstline_verdict(
     reader: *mut Reader,
@@ -159,8 +160,8 @@ pub unsafe extern "C" fn burstline_verdict(
     })
 }
 
-/// Has length bytes, from the link header on, go on in place of a packet of a burst that is held:
-/// the packet at index, where 0 is the oldest. length is in [14, 65535]. The bytes are copied.
+/// Replaces a packet of a held burst by length bytes, from the link header on. index says which
+/// packet: 0 is the oldest. length is in [14, 65535]. The bytes are copied.
 ///
 /// BURSTLINE_STATUS_NONE: replacements of older packets fill the room for them; nothing was given,
 /// and it may be tried again when those packets have left. The rest is as of burstline_verdict().
@@ -192,9 +193,9 @@ pub unsafe extern "C" fn burstline_replace(
     })
 }
 
-/// Says in *statistics what the reader has seen so far. statistics->size must be
-/// sizeof(struct burstline_statistics) before the call; a newer library fills no more than that, an
-/// older one fills less and says so there. One thread at a time, as burstline_next().
+/// Writes to *statistics what the reader has seen so far. statistics->size must be sizeof(struct
+/// burstline_statistics) before the call. A newer library fills no more than that; an older one
+/// fills less and writes how much to size. One thread at a time, as burstline_next().
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn burstline_account(
     reader: *mut Reader,

@@ -1,7 +1,7 @@
 //! What a `burstline_reader *` stands for: a table, because a pointer from C proves nothing.
 //!
-//! Numbers of readers and tickets of bursts are one count (2^64 do not run out): none is given
-//! twice, so that what was closed or released cannot be taken for something else.
+//! Numbers of readers and tickets of bursts come from one counter (2^64 do not run out). None is
+//! used twice, so a closed reader or released burst is never mistaken for another.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError};

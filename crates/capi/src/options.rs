@@ -23,8 +23,8 @@ pub(crate) struct Wishes {
     pub(crate) is_following: bool,
 }
 
-/// Reads options of any size: what an older program does not know is 0, and what a newer one
-/// knows and this library does not must be 0.
+/// Reads options of any size. Fields that an older program does not know are 0. Fields that only a
+/// newer program knows must be 0.
 ///
 /// # Safety
 /// `options` points to that many bytes as its first field says; it is not null, and aligned.

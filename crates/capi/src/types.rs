@@ -44,7 +44,7 @@ pub const VERDICTS: u32 = 1;
 pub const VERDICT_PASS: u32 = 1;
 /// burstline_verdict(): the packet ends here.
 pub const VERDICT_DROP: u32 = 2;
-/// burstline_verdict(): the packet ends here, and its sender is told.
+/// burstline_verdict(): the packet ends here, and its sender gets an answer.
 pub const VERDICT_REJECT: u32 = 4;
 /// burstline_verdict(): the packet goes on, and so do all later ones of its flow, unseen.
 pub const VERDICT_PASS_FLOW: u32 = 5;

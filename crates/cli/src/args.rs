@@ -201,7 +201,7 @@ impl Verb {
         }
     }
 
-    /// Whom threads become when they give up their rights, if somebody else.
+    /// The user that threads become when they give up their rights, if it is another one.
     pub(crate) fn successor(&self) -> Option<&Account> {
         self.job()?.successor.as_ref()
     }

@@ -4,13 +4,13 @@
 //!   verb ──► ports, files, names ──► what it still opens, calls and owns ──► Confinement
 //! ```
 //!
-//! A job of root's becomes nobody, unless it has something to do later that takes root's number:
-//! it makes or removes files, has a name that others find it by, or calls on one. It then stays
-//! root without capabilities, and opens only what is beneath the folders of these files and names
-//! (decision 0041). `--user` names somebody else; `--keep-privileges` leaves everything as it is.
+//! A job that root starts becomes nobody, unless it needs root's number later: because it makes or
+//! removes files, publishes a name, or connects to one. It then stays root without capabilities,
+//! and opens only what is beneath the folders of these files and names (decision 0041). `--user`
+//! names another user; `--keep-privileges` leaves everything as it is.
 //!
-//! `BURSTLINE_CONFINE` is for tests and for tools that write files by the program's threads:
-//! `log` makes what is not in the list of calls and notes it in the kernel's log, `off` gives up
+//! `BURSTLINE_CONFINE` is for tests and for tools that write files from the program's threads.
+//! `log` allows calls outside the list and notes them in the kernel's log; `off` gives up
 //! capabilities only.
 
 use std::fs;
@@ -138,7 +138,7 @@ fn failed(error: &std::io::Error) -> Failure {
     Failure::new(format!("give up rights: {error}; --keep-privileges keeps them"))
 }
 
-/// Whom root becomes, where this process may.
+/// The user that root becomes, where this process may change.
 fn nobody() -> Option<Account> {
     if users::effective_user() != 0 {
         return None;

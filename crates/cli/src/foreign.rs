@@ -1,9 +1,9 @@
 //! Text that others made: names of files, interfaces and logs.
 //!
-//! A terminal obeys some characters: a name could clear the screen, or write a line of a report.
-//! So everything that is printed for people goes through [`harmless`], and a name of somebody's
-//! through [`one_line`] before it gets into a text of several lines. Both write such a character
-//! as JSON does, so that JSON that goes through them still says the same.
+//! A terminal obeys some characters: a name could clear the screen, or write a line of a report. So
+//! everything printed for people goes through [`harmless`]. A name from elsewhere goes through
+//! [`one_line`] before it gets into a text of several lines. Both write such a character as JSON
+//! does, so that JSON that goes through them still says the same.
 
 use std::borrow::Cow;
 use std::path::Path;

@@ -34,7 +34,7 @@ impl CommonArgs {
 }
 
 impl SourceArgs {
-    /// What the ports of this job are opened with, to compute such a hash.
+    /// What the ports of this job are opened with, to compute this hash.
     pub(crate) fn open_options(&self, hash: HashKind) -> OpenOptions {
         OpenOptions {
             table: PortTable::new(),

@@ -96,7 +96,8 @@ impl Moment {
         encoder.encode_descriptor("build", help, None, MetricType::Info)?.encode_info(&labels)?;
         let help = "When the job began, in seconds since 1970";
         gauge(encoder, "start_time_seconds", help, self.0.about.begun_s)?;
-        let help = "Whether the job's threads run: 0 while ports are opened and memory is laid";
+        let help =
+            "Whether the job's threads run: 0 while ports are opened and memory is allocated";
         gauge(encoder, "started", help, f64::from(u8::from(self.0.whole.is_started)))
     }
 
@@ -111,7 +112,7 @@ impl Moment {
     }
 
     fn losses(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let help = "Packets not delivered, by cause; those of kind choice were not asked for";
+        let help = "Packets not delivered, by cause; kind choice was left out on request";
         let mut lines = counters(encoder, "lost_packets", help)?;
         for place in &self.0.places {
             let number = place.number.to_string();
@@ -133,7 +134,7 @@ impl Moment {
         gauge(encoder, "log_bytes", "Packet memory of the job's logs", whole.log_bytes as f64)?;
         counters(encoder, "log_segments", "Segments of logs begun")?.count(&whole.segments)?;
         if let Some(kept_ns) = whole.kept_ns {
-            let help = "How far back the log goes that keeps its past";
+            let help = "Age of the oldest packet in the log that keeps its past";
             gauge(encoder, "kept_seconds", help, kept_ns as f64 / 1e9)?;
             let help = "Files that triggers began";
             counters(encoder, "triggered_files", help)?.count(&whole.files)?;

@@ -5,7 +5,7 @@ use clap::ValueEnum;
 
 use crate::args::{FormatArgs, NOTHING};
 
-/// The address of a file, whatever characters are in its path.
+/// The address of a file, with any characters in its path.
 pub(crate) fn file_address(path: &str) -> String {
     let mut address = String::from("file:");
     for character in path.chars() {

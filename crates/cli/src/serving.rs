@@ -9,12 +9,12 @@
 //! ```
 //!
 //! The thread sleeps until any of its connections can go on, or a second has passed. It drops a
-//! client that is slow, says nothing or never stops when its time is up; while [`MOST_CLIENTS`]
-//! ask, further ones wait in the kernel's queue. Pages stay: there are [`MOST_PAGES`] at most.
+//! client that is slow, silent or endless when its time is up. While it serves [`MOST_CLIENTS`],
+//! further ones wait in the kernel's queue. Pages stay: there are [`MOST_PAGES`] at most.
 //!
-//! Who owns what when: a [`Server`] is bound by the thread that shows the job, before it gives up
-//! its rights; lent to the serving thread while the job runs; and then given how the job ended,
-//! which it tells all pages before it closes.
+//! Who owns what when: the thread that shows the job binds a [`Server`] before it gives up its
+//! rights. It lends it to the serving thread while the job runs. Then it passes on how the job
+//! ended, and the server tells all pages before it closes.
 //!
 //! Invariants:
 //! - V1: the job's threads do not know of it: no client makes them wait.
@@ -129,7 +129,7 @@ fn random_token() -> io::Result<String> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// A socket that listens, and what is to be had there.
+/// A listening socket, and what it serves.
 #[derive(Debug)]
 struct Door {
     listener: TcpListener,

@@ -13,8 +13,8 @@
 //! counts when a signal came, not when somebody had time for it. A separate thread, which has no
 //! capabilities and reads no packets, does what takes longer.
 //!
-//! Invariant I1: that thread never writes to standard error itself, where it might wait for a
-//! reader: it always hears the first signal, and arms the handlers for the second.
+//! Invariant I1: that thread never writes to standard error, where it might wait for a reader. So
+//! it always hears the first signal, and arms the handlers for the second.
 
 use std::fs;
 use std::sync::atomic::AtomicBool;

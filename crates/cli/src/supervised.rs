@@ -26,7 +26,7 @@ static LINE: OnceLock<File> = OnceLock::new();
 
 /// Listens for the end of the service from now on.
 pub(crate) fn begin() -> Result<(), Failure> {
-    let failed = |error: io::Error| Failure::new(format!("the line to the service: {error}"));
+    let failed = |error: io::Error| Failure::new(format!("the connection to the service: {error}"));
     let line = File::from(io::stdin().as_fd().try_clone_to_owned().map_err(failed)?);
     let _ = LINE.set(line.try_clone().map_err(failed)?);
     let listener = thread::Builder::new().name("supervised".to_owned()).spawn(move || {

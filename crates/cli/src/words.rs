@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use burstline_sys::clock::date_of;
+use burstline_sys::clock::{Date, Utc};
 use burstline_wire::headers::LinkType;
 
 /// `12,345,678`
@@ -82,9 +82,7 @@ pub(crate) fn left_text(done: u64, all: u64, elapsed: Duration) -> String {
 /// A time in ns since 1970 as `2026-11-21 21:44:01.123456789` UTC.
 pub(super) fn time_text(time_ns: u64) -> String {
     let (seconds, fraction) = (time_ns / 1_000_000_000, time_ns % 1_000_000_000);
-    let (days, second) = (seconds / 86_400, seconds % 86_400);
-    let (year, month, day) = date_of(days);
-    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    let Utc { date: Date { year, month, day }, hour, minute, second } = Utc::of(seconds);
     format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}.{fraction:09}")
 }
 

@@ -338,7 +338,7 @@ fn what_cannot_be_asked_is_said() {
         (&["--from", "+5s", "--to", "+5s"], "--from must be before --to"),
         (&["--flow", "10.0.0.1"], "two ends and a protocol"),
         (&["--filter", "udp prot 53"], "udp prot 53"),
-        (&["-"], "no regular file"),
+        (&["-"], "not a regular file"),
     ] {
         let run = run(&[&["extract", REAL], flags].concat());
         assert!(run.code == Some(2) && run.stderr.contains(word), "{flags:?}: {}", run.stderr);

@@ -80,7 +80,7 @@ mod with {
             assert!(run.stderr.contains(said), "{address}: {}", run.stderr);
         }
         let run = run(&["count", NULL, "dpdk:net_null1?memory=64"]);
-        assert!(run.stderr.contains("DPDK runs already, with `burstline"), "{}", run.stderr);
+        assert!(run.stderr.contains("DPDK already runs with `burstline"), "{}", run.stderr);
     }
 
     /// Whether a file of EAL's is that process's: a longer number is another one's.

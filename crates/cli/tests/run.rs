@@ -151,7 +151,7 @@ fn a_reload_touches_only_what_has_changed() {
     service.reload(&format!("{kept}[job.x]\nverb = 'cout'\n"));
     service.wait_for("it is refused", |event| event["event"] == "reload_failed");
     let fault = service.wait_for("the fault", |event| event["event"] == "fault");
-    assert!(fault["text"].as_str().unwrap().contains(":6:8: job x: verb: 'cout' is no job"));
+    assert!(fault["text"].as_str().unwrap().contains(":6:8: job x: verb: 'cout' is not a job"));
     assert!(pids.iter().all(|pid| is_alive(*pid)));
     // A policy alone is no other process.
     let kept = endless("kept", "restart = 'always'");

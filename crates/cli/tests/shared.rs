@@ -213,7 +213,7 @@ fn names_that_are_taken_or_missing_are_told_with_what_mends_it() {
     for (source, code, said) in [
         ("log:tap@1", 1, "it has 1 logs, and number 1 was asked for"),
         ("log:tap?window=99", 2, "must be 1-8"),
-        ("log:a b", 2, "is no name for a log"),
+        ("log:a b", 2, "is not a name for a log"),
         (&format!("log:{REAL}"), 1, "this is no socket"),
     ] {
         let run = names.run(&["count", source]);

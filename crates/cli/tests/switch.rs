@@ -646,5 +646,5 @@ fn a_user_namespace_of_its_own_is_enough_for_taps() {
     }
     assert!(output.status.success(), "{text}");
     let report = last_object(&String::from_utf8_lossy(&output.stdout));
-    assert!(report["notes"].to_string().contains("packets wait in a queue, not 4096"), "{report}");
+    assert!(report["notes"].to_string().contains("packets fit into a queue, not 4096"), "{report}");
 }

@@ -178,7 +178,7 @@ fn a_slip_of_the_finger_gets_the_word_that_was_meant() {
         (&["count", "-i", "lp"], 1, "no interface 'lp' (did you mean lo?); there are: "),
         (&["count", "lp"], 1, ") nor a file (did you mean lo?)"),
         (&["doctor", "ports", "lp"], 1, "no interface 'lp' (did you mean lo?)"),
-        (&["count", REAL, "upd", "port", "53"], 2, "begins no filter (did you mean udp?)"),
+        (&["count", REAL, "upd", "port", "53"], 2, "does not begin a filter (did you mean udp?)"),
     ] {
         assert_complaint(words, code, &[meant]);
     }

@@ -29,7 +29,7 @@ fn bed(name: &str) -> Option<Bed> {
 fn an_address_that_hears_nothing_any_more_is_warned_of() {
     let Some(bed) = bed("an_address_that_hears_nothing_any_more_is_warned_of") else { return };
     let warning = format!(
-        "the host does not hear what is sent to {FAR_ADDRESS} ({FAR}) while xdp: takes all packets \
+        "the host does not receive packets for {FAR_ADDRESS} ({FAR}) while xdp: takes all packets \
          of {FAR}: --only EXPR takes some of them, or use an interface without an address"
     );
     let line = format!("burstline: warning: {warning}");
@@ -47,7 +47,7 @@ fn an_address_that_hears_nothing_any_more_is_warned_of() {
         assert!(!job.contains("--quiet") || said.is_empty(), "{job}: {said:?}");
     }
     let doctor = bed.far.command("sh", &["-c", &format!("{PROGRAM} doctor ports; :")]).unwrap();
-    assert!(doctor.contains(&format!("does not hear what is sent to {FAR_ADDRESS}")), "{doctor}");
+    assert!(doctor.contains(&format!("does not receive packets for {FAR_ADDRESS}")), "{doctor}");
 }
 
 #[test]
@@ -67,8 +67,8 @@ fn checksums_that_nobody_adds_are_warned_of_where_packets_are_sent_on() {
     };
     let both = ["a", "b"].map(|end| {
         format!(
-            "burstline: warning: what {end}1, the other end of {end}0, sends has no TCP and UDP \
-             checksums yet, and xdp: adds none: TCP hangs until ethtool -K {end}1 tx off"
+            "burstline: warning: packets from {end}1, the other end of {end}0, lack TCP and UDP \
+             checksums, and xdp: adds none: TCP hangs until ethtool -K {end}1 tx off"
         )
     });
     assert_eq!(about("bounce xdp:a0 xdp:b0 --both"), both);
@@ -84,7 +84,7 @@ fn checksums_that_nobody_adds_are_warned_of_where_packets_are_sent_on() {
     let far = about(&format!("bounce xdp:{NEAR} xdp:a0"));
     let end = format!("the other end of {NEAR} ({FAR}, in another network namespace)");
     assert!(far.len() == 1 && far[0].contains(&end), "{far:?}");
-    assert!(far[0].ends_with(&format!("there, ethtool -K {FAR} tx off")), "{far:?}");
+    assert!(far[0].ends_with(&format!("run there ethtool -K {FAR} tx off")), "{far:?}");
     if other("ethtool", &["--version"]).is_some() {
         bed.near.command("ethtool", &["-K", "a1", "tx", "off"]).unwrap();
         assert_eq!(about("bounce xdp:a0 xdp:b0 --both"), both[1..]);

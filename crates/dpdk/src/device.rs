@@ -48,8 +48,8 @@ pub struct DeviceFacts {
     /// Whether packets are counted by the card, before they are in our memory; else the driver
     /// counts them when they are taken.
     pub is_hardware: bool,
-    /// Whether each time that no mbuf was free is a packet lost; else it stays where it is, and the
-    /// driver asks for an mbuf again.
+    /// Whether a packet is lost each time that no mbuf is free. If not, it stays where it is, and
+    /// the driver asks for an mbuf again.
     pub loses_without_mbuf: bool,
     /// What work it does for us.
     pub offloads: Offloads,
@@ -111,7 +111,7 @@ pub struct Device {
     /// Whether its pool has room for the mbufs of another.
     has_mate: bool,
     before: Statistics,
-    /// Held in a control call, of which a device takes one at a time. Source: rte_ethdev.h.
+    /// Held during a control call: a device takes one at a time. Source: rte_ethdev.h.
     control: Mutex<Apart>,
     kernel: Mutex<KernelLosses>,
     owned: Mutex<Owned>,
@@ -136,9 +136,9 @@ impl Device {
         Self::open_with(options, eal, Mate::None)
     }
 
-    /// Opens two that send each other's packets. If they are alike, and nobody says how many mbufs
-    /// one has, both receive into one pool: packets that go from one to the other come back to
-    /// where the next are taken from, and what is in the cache is half as much.
+    /// Opens two that send each other's packets. If they are alike, and no address sets the number
+    /// of mbufs, both receive into one pool. Packets that go from one to the other return to the
+    /// pool that the next come from, so half as much memory is in the cache.
     ///
     /// # Errors
     /// As `open`.

@@ -20,6 +20,12 @@ const MARK: &[u8] = b"PMD_INFO_STRING= ";
 /// Stands for any number in an id. Source: `RTE_PCI_ANY_ID`, rte_pci.h.
 const ANY: u16 = 0xffff;
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct PciId {
+    vendor: u16,
+    device: u16,
+}
+
 /// A driver for cards.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PciDriver {
@@ -27,15 +33,15 @@ pub struct PciDriver {
     pub name: String,
     /// The drivers of the kernel's that it has its cards from, as it tells them.
     pub kernel_modules: String,
-    /// Vendors and devices that it is made for.
-    ids: Vec<(u16, u16)>,
+    /// What it is made for; [`ANY`] stands for any.
+    ids: Vec<PciId>,
 }
 
 impl PciDriver {
     /// Whether it is made for this vendor and device.
-    pub fn takes(&self, (vendor, device): (u16, u16)) -> bool {
+    pub fn takes(&self, vendor: u16, device: u16) -> bool {
         let fits = |wanted: u16, is: u16| wanted == ANY || wanted == is;
-        self.ids.iter().any(|&(of, one)| fits(of, vendor) && fits(one, device))
+        self.ids.iter().any(|id| fits(id.vendor, vendor) && fits(id.device, device))
     }
 }
 
@@ -74,7 +80,7 @@ fn drivers_in(content: &[u8]) -> Vec<PciDriver> {
 fn driver(text: &str) -> Option<PciDriver> {
     let ids = text.split_once("\"pci_ids\"")?.1.split('[').filter_map(|id| {
         let mut numbers = id.split([',', ']']).map(|number| number.trim().parse::<u16>());
-        Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+        Some(PciId { vendor: numbers.next()?.ok()?, device: numbers.next()?.ok()? })
     });
     Some(PciDriver {
         name: string(text, "name")?,
@@ -102,17 +108,20 @@ mod tests {
         let told: Vec<_> =
             found.iter().map(|one| (one.name.as_str(), one.kernel_modules.as_str())).collect();
         assert_eq!(told, [("net_x", "* vfio-pci"), ("net_y", "")]);
-        assert!(found[0].takes((0x8086, 0x100e)) && found[0].takes((0x1234, 7)));
-        assert!(!found[0].takes((0x8086, 0x100f)) && !found[1].takes((0x8086, 0x100e)));
+        assert!(found[0].takes(0x8086, 0x100e) && found[0].takes(0x1234, 7));
+        assert!(!found[0].takes(0x8086, 0x100f) && !found[1].takes(0x8086, 0x100e));
     }
 
     #[test]
     fn the_drivers_that_are_here_tell_theirs() {
         assert!(version().starts_with("DPDK "));
         let drivers = pci_drivers();
-        let of = |id| drivers.iter().find(|driver| driver.takes(id)).map(|one| one.name.as_str());
-        assert_eq!(of((0x8086, 0x10d3)), Some("net_e1000_em"));
-        assert_eq!(of((0x1af4, 0x1041)), Some("net_virtio"));
-        assert_eq!(of((0x1234, 0x5678)), None);
+        let of = |vendor, device| {
+            let found = drivers.iter().find(|driver| driver.takes(vendor, device));
+            found.map(|one| one.name.as_str())
+        };
+        assert_eq!(of(0x8086, 0x10d3), Some("net_e1000_em"));
+        assert_eq!(of(0x1af4, 0x1041), Some("net_virtio"));
+        assert_eq!(of(0x1234, 0x5678), None);
     }
 }

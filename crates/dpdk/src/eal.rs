@@ -227,8 +227,8 @@ fn arguments_of(options: &EalOptions, machine: Machine) -> Vec<String> {
 }
 
 /// Whether a device is behind one of the kernel's uio drivers, which lets it reach any memory and
-/// translates nothing. EAL finds that out by itself only for devices that are there when it
-/// starts, and it gets none; where there is an IOMMU it would go by virtual addresses.
+/// translates nothing. EAL finds that out only for devices that exist when it starts, and here it
+/// starts without any. With an IOMMU it would then use virtual addresses.
 fn takes_physical(device: &str) -> bool {
     let address = device.split(',').next().unwrap_or(device);
     let address = address.strip_prefix("pci:").unwrap_or(address);

@@ -1,6 +1,6 @@
 //! What DPDK refuses: one line, with its own words and the mend.
 
-/// Why EAL or a device is not to be had.
+/// Why EAL or a device is not available.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum DpdkError {
@@ -14,7 +14,7 @@ pub enum DpdkError {
     },
     /// EAL runs already, as another port wanted it.
     #[error(
-        "DPDK runs already, with `{running}`, and {device} wants `{wanted}`: give huge, memory \
+        "DPDK already runs with `{running}`, and {device} needs `{wanted}`: give huge, memory \
          and eal to the first dpdk: port only, or to all the same"
     )]
     OtherOptions {
@@ -59,7 +59,7 @@ pub enum DpdkError {
         reason: String,
     },
     /// More queues than there are.
-    #[error("dpdk:{device}: {wanted} queues are asked for, and it has {most}: queues={most}")]
+    #[error("dpdk:{device}: {wanted} queues requested, and it has {most}: queues={most}")]
     TooManyQueues {
         /// Its devargs.
         device: String,
@@ -82,7 +82,7 @@ pub enum DpdkError {
         room: u16,
     },
     /// Another port of this job has it.
-    #[error("dpdk:{device}: {what} is another port's of this job already")]
+    #[error("dpdk:{device}: {what} is already used by another port of this job")]
     Taken {
         /// Its devargs.
         device: String,

@@ -15,22 +15,21 @@
 //! `offloads.c` has what a device can do besides moving packets, and `untaken.c` looks into rings
 //! that drivers do not tell about.
 //!
-//! **EAL**, DPDK's environment, exists once a process and pins the thread that starts it. So it
-//! has its own thread, which starts devices and ends them; the threads that move packets are
-//! the caller's, pinned by nobody but the caller, and known to EAL only for the pools' caches.
-//! It leaves no files and takes no signals, and what it has to say it says to us: the
-//! last errors it logged become the text of ours.
+//! **EAL**, DPDK's environment, exists once a process and pins the thread that starts it. So it has
+//! its own thread, which starts and ends devices. The threads that move packets belong to the
+//! caller, which alone pins them. EAL knows them only for the pools' caches. It leaves no files and
+//! takes no signals. It logs to us: the last errors it logged become the text of our errors.
 //!
-//! Who owns an mbuf: the pool, until a device fills it; a `Receiver`, from the burst that
-//! brought it to the next call after its packet was delivered; the device that it was sent by,
-//! which gives it back to the pool it came from. A pool therefore lives until all of its mbufs
-//! are back, whichever device had them last. Two devices that send each other's packets receive
-//! into one pool, where they are alike.
+//! Who owns an mbuf: the pool, until a device fills it. Then a `Receiver`, from the burst that
+//! brought it to the next call after its packet was delivered. Then the device that sends it, which
+//! gives it back to the pool it came from. A pool therefore lives until all of its mbufs are back,
+//! whichever device had them last. Two devices that send each other's packets receive into one
+//! pool, where they are alike.
 //!
 //! Invariants:
 //! - I1: bytes that are lent belong to an mbuf that is held until the borrow ends.
-//! - I2: an mbuf that was allocated or received is freed or sent, once: when the last device is
-//!   closed, every pool is full again, and `leaked_mbufs` counts what is not there.
+//! - I2: an mbuf that was allocated or received is freed or sent, once. When the last device is
+//!   closed, every pool is full again, and `leaked_mbufs` counts what is missing.
 //! - I3: a queue of a device belongs to one `Receiver`, or one `Exit`.
 #![cfg(feature = "libdpdk")]
 

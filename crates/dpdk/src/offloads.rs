@@ -6,10 +6,10 @@
 //! ```
 //!
 //! **Hash.** Receive-side scaling (RSS) spreads packets over queues by a hash of addresses and
-//! ports, so that a flow stays in one queue. Toeplitz's hash is the same number for all who have
-//! the same key; so with a key of ours, and where the device tells each packet's hash, nobody has
-//! to compute it again. That is done for TCP and UDP only, and only where the device hashes ports
-//! of both: of all else, devices hash what they like.
+//! ports, so that a flow stays in one queue. The Toeplitz hash depends only on the key and the
+//! packet. So if the device uses our key and reports each packet's hash, we need not compute it
+//! again. That is done for TCP and UDP only, and only where the device hashes ports of both: of all
+//! else, devices hash what they like.
 //!
 //! **Time.** DPDK has a place for a packet's time, and leaves its unit and its beginning to the
 //! driver. What is not known here is not used.
@@ -68,7 +68,7 @@ impl fmt::Display for Spreading {
         let names = [(ffi::RSS_IP, "ip"), (ffi::RSS_TCP, "tcp"), (ffi::RSS_UDP, "udp")];
         write!(f, "rss of {}", names_of(names, |function| self.functions & function != 0))?;
         f.write_str(if self.has_our_key { " by our key" } else { " by the driver's key" })?;
-        f.write_str(if self.has_hashes { ", hashes told" } else { "" })?;
+        f.write_str(if self.has_hashes { ", hashes reported" } else { "" })?;
         f.write_str(if self.is_told { "" } else { " (the driver does not confirm it)" })
     }
 }
@@ -223,10 +223,10 @@ fn keyed(
     let refused = |why| Err(refusal(options, "spread packets by a hash", why));
     let bytes = usize::from(offers.key_bytes);
     if offers.rss == 0 {
-        return refused(format!("{driver} does not: without rss="));
+        return refused(format!("{driver} does not: leave out rss="));
     }
     if !(RSS_KEY_BYTES..=ffi::KEY_MOST).contains(&bytes) {
-        return refused(format!("{driver} has keys of {bytes} bytes: without rss="));
+        return refused(format!("{driver} has keys of {bytes} bytes: leave out rss="));
     }
     let mut rss = ffi::Rss { key_bytes: offers.key_bytes, ..ffi::Rss::default() };
     rss.key[..RSS_KEY_BYTES].copy_from_slice(key);
@@ -264,7 +264,7 @@ mod tests {
         };
         let checksums = ffi::SUM_UDP | ffi::SUM_TCP;
         let on = Offloads { checksums, rss: Some(spreading), times: true, ..Offloads::default() };
-        let said = "rss of ip tcp udp by our key, hashes told, checksums of tcp udp, times";
+        let said = "rss of ip tcp udp by our key, hashes reported, checksums of tcp udp, times";
         assert_eq!(on.to_string(), said);
         assert!(spreading.tells_our_hash());
         for other in [

@@ -1,11 +1,11 @@
 //! Pools of mbufs, each alive until all of its mbufs are back.
 //!
-//! A device that sends packets of another one's pool may give them back only when it is closed.
-//! So a pool that is not needed any more waits for that, and whenever a device is closed the
-//! waiting pools that are full are freed. What is missing when no device is left is lost for good.
+//! A device that sends packets of another one's pool may give them back only when it is closed. So
+//! an unneeded pool waits for that. Each time a device is closed, the waiting pools that are full
+//! are freed. What is missing when no device is left is lost for good.
 //!
-//! Without reserved huge pages mbufs are laid out so that those of a burst do not push each other
-//! out of the first cache: `stagger` in `shim.c`.
+//! Without reserved huge pages, mbufs are laid out so that those of one burst do not evict each
+//! other from the first cache: `stagger` in `shim.c`.
 
 use std::ffi::CString;
 use std::ptr::NonNull;

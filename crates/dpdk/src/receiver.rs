@@ -9,14 +9,14 @@
 //! back at the next call.
 //!
 //! Most bursts are plain: each packet in one mbuf of the device's own pool, and nothing to tell of
-//! it. A whole burst of those is described in one pass over the first line of each mbuf, and goes
-//! back to its pool as it is; their base is the pool's first byte. Only where that cannot be, or
-//! where somebody wants to look at each packet, are the mbufs looked at one by one.
+//! it. A whole burst of those is described in one pass over the first line of each mbuf, and
+//! returns to its pool unchanged. Their base is the pool's first byte. Only where that cannot be,
+//! or where somebody wants to look at each packet, are the mbufs looked at one by one.
 //!
 //! A lent burst is a base address and offsets of 32 bits. The base is the lowest packet of the
-//! device's burst, wherever that lies. Packets of a pool are close enough; where a burst spans
-//! more than 4 GiB, or a packet lies in several mbufs, that packet is its own burst, and in
-//! the second case it is put together in memory of ours: the one copy that lending can cost.
+//! device's burst, wherever that lies. Packets of a pool are close enough. Where a burst spans more
+//! than 4 GiB, or a packet lies in several mbufs, that packet is its own burst. In the second case
+//! we join it in our own memory: the only copy that lending can cost.
 
 mod copy;
 
@@ -174,9 +174,9 @@ impl Receiver {
     }
 
     /// Lends up to `most` of the packets that the device has handed over already, as far as they
-    /// make one burst. `pick` says of each how many of its bytes are wanted and what is true of
-    /// it, or that it is not wanted. `plain` is what is true of any packet without a mark,
-    /// which is wanted whole: a burst of only such packets is lent without asking `pick`.
+    /// make one burst. `pick` says of each how many of its bytes are wanted and what is true of it,
+    /// or that it is not wanted. `plain` holds for any packet without a mark, which is wanted
+    /// whole: a burst of only those is lent without a call of `pick`.
     ///
     /// Cost: some 20 instructions a packet of a plain burst, else some 60.
     #[inline]

@@ -38,9 +38,9 @@ impl Exit {
         statistics.sent_by(self.queue, self.device.exits())
     }
 
-    /// Packets that the driver counts as sent and that the other end has not taken yet, of drivers
-    /// whose ring can be looked into: `net_ring`, and virtio's with split rings. Else 0. They are
-    /// gone when the device is closed. Cost: EAL's tables are searched.
+    /// Packets that the driver counts as sent and that the other end has not taken yet. Known only
+    /// where we can look into the driver's ring: `net_ring`, and virtio's with split rings. Else 0.
+    /// They are gone when the device is closed. Cost: EAL's tables are searched.
     pub fn untaken(&self) -> u64 {
         self.device.untaken(self.queue)
     }

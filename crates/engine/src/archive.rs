@@ -9,7 +9,8 @@
 //! ```
 //!
 //! Invariants:
-//! - A1: a packet of a segment whose checksum does not hold is never counted as sound, nor written.
+//! - A1: a packet of a segment whose checksum does not hold is never counted as sound and never
+//!   written.
 //! - A2: offered = written + named losses, as in every job; what damage cost is `corrupt` or
 //!   `missing_segments`.
 //! - A3: no file that is read is written.

@@ -8,27 +8,27 @@
 //!
 //! The receive thread borrows packets where the source has them and copies each into the log of its
 //! worker: that is the only copy. A flow's hash is the same in both directions and for fragments
-//! (see the hash kinds), eight bits made of it are its bucket, and buckets belong to workers in
-//! equal parts, so a flow stays with one worker, in order. With several receive threads each has a
-//! log for each worker, and a worker reads one of each.
+//! (see the hash kinds). Eight bits made of it are its bucket, and workers share the buckets
+//! equally. So a flow stays with one worker, in order. With several receive threads each has a log
+//! for each worker, and a worker reads one of each.
 //!
 //! A worker is a thread that counts, or one that records into its own sink; or it is another
 //! program, which reads the published log. Groups of workers are applications side by side: each
 //! group gets every packet once.
 //!
 //! In mode *share* all workers read one log, and each takes the packets of its buckets: a part of
-//! the log. The log tells the buckets of 64 packets at a look, and counts them, so a worker that is
-//! lapped knows what of the missed packets was its own. A part is published as a log would be.
+//! the log. The log shows the buckets of 64 packets at a time and counts them, so a lapped worker
+//! knows which of the missed packets were its own. A part is published as a log would be.
 //!
 //! Who owns what when: the logs of a worker are that worker's queue. One that stalls is lapped and
 //! loses its own packets, exactly counted (`reader_overrun`); one whose sink breaks loses what
 //! comes after. Neither holds anybody up, unless the job is lossless.
 //!
 //! Invariants:
-//! - B1: for each worker, offered = delivered + every named loss, where `offered` is the receive
-//!   threads' count and the rest is the worker's own; a group's row is the sum of its workers'.
+//! - B1: for each worker, offered = delivered + every named loss. `offered` is the receive threads'
+//!   count, the rest is the worker's own. A group's row is the sum of its workers'.
 //! - B2: for each source and group, a row of the report closes. The total counts a packet once for
-//!   each group that was to see it.
+//!   each group that should see it.
 //! - B3: packets of one flow from one source are in their order in one log.
 
 mod elephants;
@@ -80,12 +80,12 @@ pub enum Mode {
     /// Each worker reads its own log: they touch nothing of each other.
     #[default]
     Copy,
-    /// One log, of which each takes the packets of its buckets: one copy whatever the number of
+    /// One log, from which each worker takes the packets of its buckets: one copy for any number of
     /// groups. Only for flows.
     Share,
 }
 
-/// Where a log's memory is to be.
+/// The node of a log's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogHome {
     /// The node: its reader's.
@@ -107,14 +107,14 @@ impl LogHome {
 /// What a job is made with.
 #[derive(Clone, Debug)]
 pub struct BalanceOptions {
-    /// Threads, the shape of each worker's log, the policy towards workers, the table that
-    /// the ports were opened with, and the name to publish the logs under: those of the first
-    /// receive thread by worker, then those of the next. Cores are for the receive threads first.
+    /// Threads, the shape of each worker's log, the policy towards workers, and the table that the
+    /// ports were opened with. With a name, logs are published: those of the first receive thread
+    /// by worker, then those of the next. Cores are for the receive threads first.
     pub job: CaptureOptions,
     /// What workers read.
     pub mode: Mode,
-    /// Where each log's memory is to be, by receive thread and then by worker, or by receive thread
-    /// where workers share one; as the log's shape says where this ends.
+    /// The node of each log's memory, by receive thread and then by worker, or by receive thread
+    /// where workers share one. Logs beyond its end follow the log's shape.
     pub log_homes: Vec<LogHome>,
     /// How packets are spread.
     pub distribution: Distribution,

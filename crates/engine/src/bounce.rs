@@ -6,16 +6,16 @@
 //! ```
 //!
 //! Between two `xdp:` ports a packet stays in the frame it came in, between two `dpdk:` ports in
-//! its mbuf; between others it is lent by the source and copied by the sink. Which it is, and who
+//! its mbuf. Between other ports the source lends it and the sink copies it. Which it is, and who
 //! copies, the report says. With verdicts (`inline`) it waits in a log in between.
 //!
 //! Invariants:
 //! - N1: a crossing is run by one worker, which shares nothing with the others but the budget, the
 //!   flag and the progress counters.
-//! - N2: a row is a direction: offered by the port that packets come in by, delivered at the one
-//!   that they leave by, lost to a named cause at either.
-//! - N3: however the job ends, every crossing is finished, drained and closed: nothing is in flight
-//!   but what a limit on packets has left in a ring.
+//! - N2: a row is a direction: offered by the port that packets enter by, delivered at the port
+//!   they leave by, lost to a named cause at either.
+//! - N3: however the job ends, every crossing is finished, drained and closed. Only packets that a
+//!   limit left in a ring are in flight.
 
 mod carry;
 pub(crate) mod given;
@@ -35,7 +35,7 @@ pub use inline::{
 };
 use worker::{CrossingState, Worker};
 
-/// What came of a bounce.
+/// The outcome of a bounce.
 #[derive(Debug)]
 pub struct Bounced {
     /// The ledger, as of every job: a row a direction.
@@ -74,8 +74,8 @@ pub fn open_bounce(
     ways.into_iter().flatten().map(open).collect()
 }
 
-/// Runs crossings until they end, a limit is reached or `stop` is set: a thread for each, or, where
-/// fewer cores are named or there are, for several.
+/// Runs crossings until they end, a limit is reached or `stop` is set. Each has a thread, or shares
+/// one if fewer cores are named or exist.
 ///
 /// # Errors
 /// The threads could not be started, pinned or given their class. What goes wrong later is in the

@@ -11,12 +11,12 @@
 //! log has one writer. Source i goes to thread i modulo their number. Packets of different logs
 //! are not merged by time.
 //!
-//! A receive thread never waits for the sink, unless nothing is lost by that: where every source
-//! can wait, or the user says so, the recorder is a lossless reader and a full log holds its
-//! sources up. Otherwise it is a lossy one, and what it missed is an exact count.
+//! A receive thread waits for the sink only where that loses nothing. Where every source can wait,
+//! or the user says so, the recorder is a lossless reader and a full log holds its sources up.
+//! Otherwise it is a lossy one, and what it missed is an exact count.
 //!
-//! One live source whose own queue is as deep as a log is recorded in place, by one thread and
-//! without a log, unless two cores are named for it (`in_place`, decision 0011).
+//! A single live source whose queue is as deep as a log is recorded in place: by one thread,
+//! without a log. Naming two cores for it prevents that (`in_place`, decision 0011).
 //!
 //! Invariants: those of [`logs`](crate::runtime::logs), and
 //! - K3: a sink is opened last, and finished when all counts are known: it gets them first.
@@ -78,9 +78,9 @@ pub fn capture(
     capture_by(way, sources, open_sink, options, run)
 }
 
-/// As [`capture`], and has all sources in one sequence, in order of time: see [`MergeOptions`].
-/// One thread receives and copies into one log, another records that, or the same one does
-/// ([`MergeOptions::is_one_thread`]), whatever number of receive threads the options have.
+/// As [`capture`], and has all sources in one sequence, in order of time: see [`MergeOptions`]. One
+/// thread receives and copies into one log. Another thread records the log, or the same one does
+/// ([`MergeOptions::is_one_thread`]). The options' number of receive threads does not matter.
 ///
 /// # Errors
 /// As [`capture`]; or a source lends its packets only once.

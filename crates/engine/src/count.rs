@@ -33,7 +33,7 @@ pub fn count(sources: Vec<Inlet>, threads: &Threads, run: &Run<'_>) -> Result<Re
 }
 
 /// As [`count`], and has every packet looked at. The workers take turns with the verifier, a burst
-/// each, so packets of one flow that come by several sources are in the order of that.
+/// each. Packets of one flow from several sources are then in the order of those turns.
 ///
 /// # Errors
 /// As [`count`].
@@ -49,9 +49,9 @@ pub fn count_verified(
     run_to_completion(sources, |_| see, threads, run)
 }
 
-/// Receives, works and lets go, on one core for each source: `work_for` makes the closure that
-/// sees every burst of a source, given the source's number, where the port has the packets. What it
-/// wants to keep it copies; what it wants to send it gives to its own sink.
+/// Receives, works and lets go, on one core for each source. `work_for` gets a source's number and
+/// makes the closure that sees each of its bursts, where the port has the packets. What it wants to
+/// keep it copies; what it wants to send it gives to its own sink.
 ///
 /// # Errors
 /// As [`count`].

@@ -50,7 +50,7 @@ pub enum EngineError {
     /// A thread could not give up its capabilities.
     #[error("drop capabilities: {0}; --keep-privileges keeps them")]
     Privileges(std::io::Error),
-    /// Packets that the sink's format cannot hold: nobody asked for those to be left out.
+    /// Packets that the sink's format cannot hold, and that were not left out on request.
     #[error("{packets} packets are not in the output ({cause}): {}", cause.help())]
     LeftOut {
         /// How many.

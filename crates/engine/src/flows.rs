@@ -30,7 +30,7 @@ use crate::{EngineError, Inlet, Report, Run, Threads};
 /// What the threads that make records are called.
 const STAGE: &str = "flows";
 
-/// What is asked of records.
+/// How records are made.
 #[derive(Clone, Debug)]
 pub struct FlowsOptions {
     /// Conversations that may be open at a time, over all sources.

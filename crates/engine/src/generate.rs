@@ -10,8 +10,8 @@
 //! core or the sink was too slow, is not in the ledger: it never was a packet. The report says
 //! instead what rate was asked for, what was reached, and which of the two it was.
 //!
-//! Invariant S1: every packet that was lent is given to the sink, and is in its account; one that
-//! the sink lost later, on a flush or at its end, is taken back from `delivered`.
+//! Invariant S1: every lent packet is given to the sink and is in its account. If the sink loses
+//! one later, on a flush or at its end, it is subtracted from `delivered`.
 
 mod lane;
 mod sent;
@@ -49,7 +49,7 @@ pub enum Limit {
     Sink,
 }
 
-/// What came of it.
+/// The outcome.
 #[derive(Debug)]
 pub struct Generated {
     /// What the thread did: "generate" or "replay".

@@ -45,9 +45,9 @@ pub struct Total {
     pub wire_bytes: u64,
     /// As in a row.
     pub lost: Losses,
-    /// The sum of all causes, those included that nobody asked for.
+    /// The sum of all causes, including packets left out on request.
     pub lost_total: u64,
-    /// Losses within the first second of the job, without what nobody asked for.
+    /// Losses within the first second of the job, without what was left out on request.
     pub lost_first_second: u64,
     /// As in a row.
     pub in_flight: u64,
@@ -68,8 +68,8 @@ pub struct Total {
 }
 
 impl PortReport {
-    /// The row of a source that says `account`, of which `delivered` arrived, and `lost` was lost
-    /// behind it.
+    /// The row of a source with this `account`: `delivered` arrived, and `lost` was lost behind the
+    /// source.
     pub(crate) fn new(port: &str, account: &PortAccount, delivered: &Tally, lost: &Losses) -> Self {
         let mut all = account.lost.clone();
         all.merge(lost);

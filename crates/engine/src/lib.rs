@@ -35,25 +35,25 @@
 //! switch     ports --lend--> plan -> ports, mirrors              one thread, orders meanwhile
 //! ```
 //!
-//! A job is a list of [`Inlet`]s, where its threads run ([`Threads`]), and a [`Run`]: a flag that
-//! ends it, what bounds it ([`Limits`]) and its [`Progress`], which anybody may look at meanwhile.
+//! A job is a list of [`Inlet`]s, where its threads run ([`Threads`]), and a [`Run`]. A run has a
+//! flag that ends it, its [`Limits`], and its [`Progress`], which any thread may read meanwhile.
 //! [`count()`] and [`capture()`] run it to its end and return a [`Report`].
 //!
 //! What every thread does besides its own work is the `runtime`'s: the loop around a stage's step,
 //! and the stages that fill and read logs. A verb is a composition of such stages and logs, and a
 //! report of what they tell.
 //!
-//! Who counts what: `offered` and losses come from the ports' own accounts; `delivered` is
-//! counted here, from the worklists that arrived; what a lossy reader missed comes from packet
-//! numbers in the log. The remainder of these three, `unaccounted`, is 0 or something is wrong.
+//! Who counts what: `offered` and losses come from the ports' own accounts. `delivered` is counted
+//! here, from the worklists that arrived. What a lossy reader missed comes from packet numbers in
+//! the log. The remainder of these three, `unaccounted`, is 0 or something is wrong.
 //!
 //! Invariants:
-//! - I1: every port's row closes: offered = delivered + lost + in flight + unaccounted, with
-//!   signed `unaccounted`; the total row is the sum of the rows, except that what the recorder
-//!   missed is taken from the log's exact count.
-//! - I2: a limit on packets is exact, whatever the number of sources and threads.
-//! - I3: however a job ends (its sources' end, a limit, the flag, an error), the threads are
-//!   joined, the sink is finished and the ledger is whole.
+//! - I1: every port's row closes: offered = delivered + lost + in flight + unaccounted, with signed
+//!   `unaccounted`. The total row is the sum of the rows, except that what the recorder missed is
+//!   the log's exact count.
+//! - I2: a limit on packets is exact for any number of sources and threads.
+//! - I3: however a job ends (end of sources, a limit, the flag, an error), the threads are joined,
+//!   the sink is finished and the ledger is whole.
 //! - I4: nothing is printed here, and no thread outlives its job.
 #![forbid(unsafe_code)]
 
@@ -112,8 +112,8 @@ pub use runtime::{
     StageNow, Standing, Threads,
 };
 pub use switch::{
-    Fabric, OpenedPort, OpenedTarget, PortStatus, SWITCH_KEYS, SwitchHandle, SwitchOrders,
-    SwitchPort, SwitchStatus, Switched, switch,
+    Fabric, KnownAddress, MeterStatus, OpenedPort, OpenedTarget, PortStatus, SWITCH_KEYS,
+    SwitchHandle, SwitchOrders, SwitchPort, SwitchStatus, Switched, switch,
 };
 pub use verify::{FLOWS_MAX, FlowVerdict, Integrity, Latency, Verdict, Verifier, WINDOW};
 

@@ -65,16 +65,16 @@ impl LogRequest {
         }
     }
 
-    /// How deep a live source's own queue is to be, in bytes, so that it needs no log: where one
-    /// core is to do all the work, and nothing is said about a log but its size.
+    /// How deep a live source's own queue must be, in bytes, so that it needs no log. For jobs
+    /// where one core does all the work, and the user set no more of a log than its size.
     pub fn queue_bytes(&self, sources: &[Address], threads: &Threads) -> Option<usize> {
         let is_alone = sources.len() == 1 && threads.cores.len() < 2;
         let needs_a_log = self.has_shape() || self.is_published;
         (is_alone && !needs_a_log).then(|| self.bytes())
     }
 
-    /// The size of a segment that holds every packet of these sources; of one log of several a
-    /// smaller one, where that would not make four.
+    /// The size of a segment that holds every packet of these sources. Where a job has several logs
+    /// it is smaller, if a log would not get four.
     fn segment_for(&self, sources: &[Address]) -> usize {
         let has_files = sources.iter().any(Address::is_file);
         let usual = if has_files { FILE_SEGMENT_BYTES } else { LogConfig::default().segment_bytes };

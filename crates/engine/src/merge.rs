@@ -6,18 +6,18 @@
 //!  source 2 --lend--> burst | times |--/      one thread does all of this
 //! ```
 //!
-//! A source's burst stays where it is until the last of its packets is in the log; what is looked
-//! at to find the order is an array of times for each input, and what is copied is copied once.
-//! Where sources take turns, what comes of one before the next is found by one comparison and
-//! copied as a whole (`order`).
+//! A source's burst stays where it is until the last of its packets is in the log. To find the
+//! order we look at an array of times for each input; each packet is copied once. Where sources
+//! take turns, what comes of one before the next is found by one comparison and copied as a whole
+//! (`order`).
 //!
 //! **An idle source never stalls the others.** The next packet can go when it is known that no
 //! source will bring an older one. A source that has packets in hand has said so; one that has
 //! ended, too. One that is idle promises a time ([`low_time_ns`](burstline_port::Source)), and is
-//! asked again and again. One that promises nothing, or too little, is waited for no longer than
-//! [`MergeOptions::lateness_ns`]: from then on it is *overdue* and nobody waits for it, until it
-//! has caught up. A packet that is older than one that has gone already is *late*: it goes at once,
-//! and is counted. None is ever left out.
+//! asked again and again. A source that promises nothing, or too little, is waited for at most
+//! [`MergeOptions::lateness_ns`]. From then on it is *overdue*: the merge does not wait for it
+//! until it has caught up. A packet that is older than one that has gone already is *late*: it goes
+//! at once, and is counted. None is ever left out.
 //!
 //! Invariants:
 //! - M1: packets of a source keep the order in which it delivers them; packets of equal times
@@ -70,7 +70,7 @@ pub struct MergedPort {
 /// What a merge has to say.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MergeReport {
-    /// The longest that a packet was to wait, in ns.
+    /// The longest time a packet may wait, in ns.
     pub lateness_ns: u64,
     /// A row for each source.
     pub ports: Vec<MergedPort>,

@@ -6,21 +6,21 @@
 //!                  '------------------------------> work "all"      two stages read one log
 //! ```
 //!
-//! A [`Lane`] is a log between stages. A receive stage fills one; a routing stage reads some and
-//! fills others, a packet into one of them or into none; a working stage reads some and ends there.
-//! A lane may be read by several stages, each of which sees every packet; a stage may read several
+//! A [`Lane`] is a log between stages. A receive stage fills one. A routing stage reads some and
+//! fills others: each packet goes into one of them or into none. A working stage reads some and
+//! ends there. Several stages may read a lane; each sees every packet. A stage may read several
 //! lanes, a burst of each in turn. Each stage is a thread. Work is a closure over bursts, which lie
 //! where they are until it returns: what it wants to keep it copies.
 //!
-//! Who owns what when: a log's writer belongs to the stage that fills it, its readers to those that
-//! read it; a stage that has come to the end of all its logs closes the ones it fills, so the end
-//! of the sources runs through the pipeline from stage to stage.
+//! Who owns what when: a log's writer belongs to the stage that fills it, its readers to the stages
+//! that read it. A stage at the end of all its logs closes the ones it fills. So the end of the
+//! sources runs through the pipeline from stage to stage.
 //!
 //! Invariants:
 //! - P1: for each stage, in = out + lost, where `in` is what was published to it. A closure that
 //!   routes a packet nowhere loses it by choice, as `shed`.
-//! - P2: lossless pipelines have no cycles, because a lane exists before the stages that read it;
-//!   so a full log holds up the stages before it and never itself.
+//! - P2: lossless pipelines have no cycles, because a lane exists before the stages that read it.
+//!   So a full log holds up the stages before it and never itself.
 //!
 //! Run to completion, without a log, is [`run_to_completion`](crate::run_to_completion).
 
@@ -77,9 +77,9 @@ struct Receive {
 }
 
 impl<'w> Pipeline<'w> {
-    /// An empty pipeline. Of `options`, cores are for the stages in the order in which they are
-    /// added, the receive stages first; `log` is the shape of each lane; with `publish` all lanes
-    /// are to be read under that name, by their numbers.
+    /// An empty pipeline. `options` has cores for the stages in the order they are added, the
+    /// receive stages first; `log`, the shape of each lane; and `publish`, the name under which
+    /// others read all lanes, by their numbers.
     pub fn new(options: CaptureOptions) -> Self {
         let (sources, receivers, stages) = Default::default();
         Self { options, sources, receivers, stages, lanes: 0 }
@@ -95,8 +95,8 @@ impl<'w> Pipeline<'w> {
         Lane(lane)
     }
 
-    /// Adds a thread that copies each packet of `inputs` into one of `outputs` new lanes, which
-    /// `route` says by its index; `None`, or an index beyond them, leaves the packet out.
+    /// Adds a thread that copies each packet of `inputs` into one of `outputs` new lanes: `route`
+    /// returns its index. `None`, or an index beyond them, leaves the packet out.
     pub fn route(
         &mut self,
         name: &str,
@@ -139,8 +139,8 @@ impl<'w> Pipeline<'w> {
     }
 
     /// Runs all stages until the sources end, a limit is reached or `stop` is set, and the last
-    /// packet has gone through. A row of the report says what came into the pipeline; `stages` has
-    /// each stage's own ledger: `packets_in = packets_out + lost`, in the order of their adding.
+    /// packet has gone through. A row of the report says what came into the pipeline. `stages` has
+    /// each stage's own ledger, in the order they were added: `packets_in = packets_out + lost`.
     ///
     /// # Errors
     /// A log could not be made, or a thread not be started, pinned or given its class. What goes

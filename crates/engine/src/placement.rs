@@ -1,7 +1,7 @@
 //! From what the user asks to a plan, and from a plan to where a job's threads and logs go.
 //!
-//! A plan is followed where it can do better than the kernel: on machines of several nodes, where
-//! cores are isolated for such work, and where the user asks for it (a node, planned cores, a
+//! A job follows a plan where it can do better than the kernel: on machines of several nodes, and
+//! where cores are isolated for this work. A user can also ask for it (a node, planned cores, a
 //! placement, a node for logs or stacks). Elsewhere the kernel moves threads out of each other's
 //! way, and is left to it. Cores by name are the user's own plan; with one of the last three they
 //! are the cores of ours.
@@ -97,8 +97,8 @@ fn workers(count: usize) -> String {
 }
 
 impl Placed {
-    /// Where each worker's log goes, by receive thread and then by worker, of a job that has
-    /// turned out to have `receivers` and `workers`; empty leaves them all to `log_node`.
+    /// The node of each worker's log, by receive thread and then by worker, for a job with
+    /// `receivers` and `workers`. Empty leaves them all to `log_node`.
     pub fn log_homes(&self, receivers: usize, workers: usize) -> Vec<LogHome> {
         // The receive threads have the first cores, the workers those behind.
         let (from, to) = match self.core_nodes.get(receivers..receivers + workers) {
@@ -222,7 +222,7 @@ impl PlacementRequest {
         workers: &Workers,
     ) -> PlanRequest {
         let (has_log, cores) = (workers.log_bytes > 0, self.cores.len());
-        // Logs that nobody here reads are written by one thread, as others are.
+        // Logs without a reader here are written by one thread, like others.
         let receivers = match (&self.placement, cores) {
             (Some(_), _) => None,
             (None, 0) => has_log.then_some(1),
@@ -251,11 +251,11 @@ fn home_of(log: &PlannedLog, plan: &Plan) -> LogHome {
     LogHome { node: log.node, is_far: plan.threads[log.writer].node != log.node }
 }
 
-/// Sources as a plan knows them: the interface, and the queues that are ports of their own.
+/// Sources as a plan knows them: the interface, and the queues that are separate ports.
 pub fn source_requests(sources: &[Address], inventory: &Inventory) -> Vec<SourceRequest> {
     let request = |address: &Address| {
         let name = address.to_string();
-        // Of whatever machine the plan is for.
+        // Of any machine that the plan is for.
         let is_known = address.is_bare() && inventory.interface(address.target()).is_some();
         let found = if is_known { address.as_interface() } else { address.clone() };
         let Some((interface, queues)) = found.interface() else {

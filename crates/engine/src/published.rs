@@ -17,8 +17,8 @@ use burstline_share::{PublishConfig, Publisher, ReaderStatus, ShareError};
 
 use crate::{CaptureOptions, Progress};
 
-/// How long the readers have to say that they have come to the end. They can read on afterwards;
-/// only nobody hears of it.
+/// How long the readers have to say that they have come to the end. They can read on afterwards,
+/// but no report mentions it.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
 /// Between two looks whether they have.
@@ -37,7 +37,7 @@ pub struct PublishedReport {
     pub is_stopped: bool,
     /// Packets published, by log.
     pub packets: Vec<u64>,
-    /// Readers over the job's life, whatever the number of logs that each reads.
+    /// Readers over the job's life, each counted once however many logs it reads.
     pub readers_total: u64,
     /// The most at a time.
     pub readers_peak: usize,
@@ -145,7 +145,7 @@ impl Publication {
 }
 
 impl Drop for Publication {
-    /// The publisher ends on this thread, whoever looks at it.
+    /// The publisher ends on this thread, even if others still look at it.
     fn drop(&mut self) {
         let publisher = lock(&self.publisher).take();
         drop(publisher);

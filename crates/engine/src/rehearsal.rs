@@ -1,5 +1,5 @@
-//! A rehearsal: a plan is carried out with small logs and a few packets, and the kernel is asked
-//! where everything came to lie.
+//! A rehearsal: carries a plan out with small logs and a few packets, and asks the kernel where
+//! everything lies.
 //!
 //! ```text
 //!   for each thread of the plan      pin, move the stack, write or read its logs, look
@@ -30,15 +30,17 @@ const LOG_BYTES: usize = 2 << 20;
 /// How long a reader sleeps at most before it looks again, in ns.
 const PATIENCE_NS: u64 = 100_000_000;
 
-/// What came of a plan.
+/// The outcome of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rehearsal {
     /// Its threads, in the order of the plan.
     pub threads: Vec<ThreadPlace>,
     /// Its logs, in the order of the plan: pages by node.
     pub logs: Vec<BTreeMap<NodeId, usize>>,
-    /// Packets that the workers were to see, and saw.
-    pub packets: (u64, u64),
+    /// Packets that the workers should have seen.
+    pub packets_sent: u64,
+    /// Packets that they saw.
+    pub packets_seen: u64,
 }
 
 impl Rehearsal {
@@ -55,7 +57,7 @@ impl Rehearsal {
         for (planned, found) in plan.logs.iter().zip(&self.logs) {
             faults.extend(elsewhere(&planned.name, "log", planned.node, found));
         }
-        let (sent, seen) = self.packets;
+        let (sent, seen) = (self.packets_sent, self.packets_seen);
         if sent != seen {
             faults.push(format!("{sent} packets sent, {seen} read"));
         }
@@ -109,7 +111,7 @@ pub fn rehearse(plan: &Plan) -> Result<Rehearsal, EngineError> {
         logs.push(log.placement().nodes.clone());
     }
     let (places, seen) = run(plan, &threads, writers, readers)?;
-    Ok(Rehearsal { threads: places, logs, packets: (expected, seen) })
+    Ok(Rehearsal { threads: places, logs, packets_sent: expected, packets_seen: seen })
 }
 
 /// Runs all threads to their end.
@@ -125,7 +127,7 @@ fn run(
         for (index, ((planned, writers), readers)) in roles {
             crew.push(spawn(scope, &planned.name, move || {
                 let place = threads.settle(index, &planned.name);
-                // Whatever came of that, the writers are closed, so that nobody waits for ever.
+                // Close the writers in any case, so that nobody waits for ever.
                 writers.into_iter().for_each(write);
                 let seen: u64 = readers.into_iter().map(read).sum();
                 let mut place = place?;

@@ -1,4 +1,4 @@
-//! What a job returns: plain data, to be printed by somebody else.
+//! What a job returns: plain data, which the caller prints.
 
 use std::collections::BTreeMap;
 
@@ -132,7 +132,7 @@ pub struct PlacementReport {
     pub allowed_cores: Vec<CoreId>,
     /// One for each stage.
     pub threads: Vec<ThreadPlace>,
-    /// Why there: what was assumed, or could not be had.
+    /// Why there: what was assumed, or was not available.
     pub notes: Vec<String>,
 }
 
@@ -156,7 +156,7 @@ pub struct MemoryReport {
 }
 
 impl Default for MemoryReport {
-    /// A job without a log: whatever a port keeps is in ordinary pages.
+    /// A job without a log: ports keep packets in ordinary pages.
     fn default() -> Self {
         Self {
             page_bytes: 4096,
@@ -195,7 +195,7 @@ impl HandoffReport {
 /// What became of the past, in a job that keeps it until a trigger asks for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FlightReport {
-    /// How much of it was to be kept, in ns.
+    /// How much of it should be kept, in ns.
     pub asked_ns: u64,
     /// How far back the log went at the end, in ns, at most as asked; of several the shortest.
     pub kept_ns: u64,
@@ -207,7 +207,7 @@ pub struct FlightReport {
     pub files: Vec<FlightFile>,
 }
 
-/// One file of such a job.
+/// One file of such a job: of a flight recorder.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FlightFile {
     /// Its name.

@@ -11,23 +11,23 @@
 //! ```
 //!
 //! A verb brings [`Step`]s: what one poll does, what to wait for, what it has to tell at the end.
-//! The loop around a step is here once ([`stage`]), and so are its users that fill logs and read
-//! them ([`logs`]): a verb puts these together and makes a report of what its threads tell.
+//! The loop around a step exists once ([`stage`]), as do the steps that fill logs and read them
+//! ([`logs`]). A verb puts these together and makes a report of its threads' outcomes.
 //!
-//! Who owns what when: a [`Job`] is shared and lives as long as its threads; a step belongs to its
-//! thread until `end` turns it into its outcome; the loop owns meter, patience and the watch over
+//! Who owns what when: a [`Job`] is shared and lives as long as its threads. A step belongs to its
+//! thread until `end` turns it into its outcome. The loop owns meter, patience and the watch over
 //! losses. Ports belong to steps, which borrow them of the verb, so the verb has them back for its
 //! report.
 //!
 //! Invariants:
-//! - T1: a thread that cannot take its place breaks the job off and runs its stage nevertheless:
-//!   sources end, logs are closed, everything is counted. Its job returns the error.
-//! - T2: a stage of sources ends at the latest one poll after the job's clock says so; a stage that
-//!   reads logs ends when these have, so nothing stays between the two.
-//! - T3: losses are looked at every 100 ms and once more at the end; what was lost in the first
-//!   second is known here and nowhere else.
-//! - T4: no thread outlives [`run`], and none keeps rights that it does not need: the thread that
-//!   starts the others gives its own up last, since they begin with the rights of that one.
+//! - T1: a thread that cannot take its place breaks the job off, and still runs its stage: sources
+//!   end, logs are closed, everything is counted. Its job returns the error.
+//! - T2: a stage of sources ends at most one poll after the job's clock says so. A stage that reads
+//!   logs ends when these have ended, so nothing stays between the two.
+//! - T3: losses are read every 100 ms and once more at the end. Only this loop knows what was lost
+//!   in the first second.
+//! - T4: no thread outlives [`run`], and none keeps rights that it does not need. The thread that
+//!   starts the others gives its own up last, because they begin with its rights.
 
 pub(crate) mod budget;
 pub(crate) mod clock;

@@ -13,7 +13,7 @@
 //! thread that sends the order, which may have rights that the one which reads packets has given
 //! up.
 //!
-//! A port has two rows in the ledger: what came in by it, and what was to leave by it.
+//! A port has two rows in the ledger: what came in by it, and what should leave by it.
 //!
 //! ```text
 //!   tap:a      offered = forwarded + flooded + dropped by a cause + lost by the source + in flight
@@ -21,13 +21,13 @@
 //! ```
 //!
 //! Invariants:
-//! - F1: a row's `offered` is counted by somebody else than its `delivered`: by the source and the
-//!   switch, by the switch and the sink.
+//! - F1: different parts count a row's `offered` and its `delivered`: the source and the switch, or
+//!   the switch and the sink.
 //! - F2: a port that fails ends alone: it is removed, its rows stay, and the others go on.
-//! - F3: an order is carried out between two bursts: a burst sees the ports and rules before it, or
-//!   after it, and never some of each.
-//! - F4: no sink is waited for, unless its address says so: a port that takes nothing loses its own
-//!   packets, by name, and holds nobody up.
+//! - F3: an order is carried out between two bursts. A burst sees the ports and rules before it or
+//!   after it, never some of each.
+//! - F4: the switch waits for no sink, unless its address says so. A port that takes nothing loses
+//!   its own packets, by name, and holds nobody up.
 
 mod fabric;
 mod handle;
@@ -45,13 +45,13 @@ pub use fabric::Fabric;
 pub use handle::{SwitchHandle, SwitchOrders};
 pub use port::{OpenedPort, OpenedTarget};
 pub use settings::{SWITCH_KEYS, SwitchPort};
-pub use status::{PortStatus, SwitchStatus};
+pub use status::{KnownAddress, MeterStatus, PortStatus, SwitchStatus};
 use worker::Worker;
 
 /// The name of its thread.
 const STAGE: &str = "switch";
 
-/// What came of a switch.
+/// The outcome of a switch.
 #[derive(Debug)]
 pub struct Switched {
     /// The ledger: two rows a port, and one for each target of mirrors.

@@ -6,17 +6,17 @@
 //!           '- time: latency --> histogram
 //! ```
 //!
-//! A packet is known by its [mark](burstline_wire::mark) alone. Of one that is corrupted nothing is
-//! believed but that it came: its number counts as missing from its flow, and lost is what is
-//! missing and did not come corrupted either. A packet whose magic is damaged and nothing else is
-//! known by its check. What was lost behind the last packet that came cannot be seen here: for that
-//! one has to know how many were sent.
+//! A packet is known by its [mark](burstline_wire::mark) alone. A corrupted packet is believed only
+//! to have arrived. Its number counts as missing from its flow; lost is what is missing minus what
+//! came corrupted. A packet whose magic is damaged and nothing else is known by its check. What was
+//! lost behind the last packet that came cannot be seen here: for that one has to know how many
+//! were sent.
 //!
 //! Invariants:
 //! - V1: intact = unique + duplicates + too late; packets = intact + corrupted + unmarked + cut +
 //!   beyond.
-//! - V2: for each flow, numbers up to the highest that came = unique + missing, as far as none
-//!   came too late to be told from a duplicate: more than [`WINDOW`] behind the highest.
+//! - V2: for each flow, numbers up to the highest that came = unique + missing. The exception is a
+//!   packet more than [`WINDOW`] behind the highest: it is too late to tell from a duplicate.
 
 mod flow;
 mod log;

@@ -314,7 +314,7 @@ fn judge(sensor: &Sensor, shared: &Shared, ended: &Ended) -> Answer {
         (Ended::Code(Some(0)), None) if report.is_some() => None,
         (Ended::Code(Some(0)), None) => {
             let program = &sensor.program;
-            Some(format!("{program:?} is no burstline: it has ended without a report"))
+            Some(format!("{program:?} is not burstline: it ended without a report"))
         }
         (Ended::Code(Some(NOT_FOUND)), None) => {
             let program = &sensor.program;

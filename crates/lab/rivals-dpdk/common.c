@@ -38,9 +38,10 @@ static void collapse(struct rte_mempool *pool, void *opaque, struct rte_mempool_
 }
 
 /* In reserved huge pages where EAL has some, else in transparent ones, as far as the kernel can. */
-/* Mbufs a line longer than a page (3,968 bytes of room), testpmd's best in the figures against it, were
- * tried, too: the pipeline made 34.5 million packets a second with them and 36.9 without, merging 15.4
- * and 17.7 a second of processor time, spreading 18.4 and 16.4 (Intel Xeon, 2026-11-23). */
+/* We also tried mbufs a line longer than a page (3,968 bytes of room), testpmd's best in the
+ * figures against it. With them the pipeline made 34.5 million packets a second, and 36.9 without.
+ * Merging made 15.4 and 17.7 a second of processor time, spreading 18.4 and 16.4 (Intel Xeon,
+ * 2026-11-23). */
 struct rte_mempool *rival_pool(const struct rival_shape *shape, bool *is_huge)
 {
     return rival_pool_of(shape, RTE_MBUF_DEFAULT_DATAROOM, is_huge);

@@ -10,10 +10,9 @@
  * a card has written them there: neither side pays for that.
  * A variant merges packet by packet, in order of their times, which the article's design does not.
  *
- * Live, devices bring what there is in place of 32 packets, and all stages take turns on one core: a
- * burst of each port, then all that was received is merged and copied. Nobody waits for a port that
- * has nothing, since each was asked in the same turn.
- */
+ * Live, devices bring what there is in place of 32 packets, and all stages take turns on one core.
+ * Each turn takes a burst of each port, then merges and copies all that was received. The merge
+ * does not wait for a port that has nothing, because each was polled in the same turn. */
 #include "rivals.h"
 
 #include <stdlib.h>
@@ -166,9 +165,9 @@ static inline void describe(const struct rival_merge *merge, struct rte_mbuf *mb
         round * packets->count * packets->frame_ns + merge->lines[line].times_ns[at];
 }
 
-/* A burst of each port, in turn. False: all have received everything. Where the pool has no more,
- * the port whose turn it is goes on with it: else the first would have them all, and the merge by
- * packet wait for the last. */
+/* A burst of each port, in turn. False: all have received everything. When the pool is empty, the
+ * port whose turn it was continues first. Otherwise the first port would get all mbufs, and the
+ * merge by packet would wait for the last port. */
 static inline bool receive_turn(struct rival_merge *merge)
 {
     bool is_open = false;

@@ -1,7 +1,6 @@
 /*
- * The packets of the rivals and the work on them: those of ../src/traffic.rs, and so is the sum
- * that tells whether a packet was lost or torn.
- */
+ * The packets of the rivals and the work on them are those of ../src/traffic.rs. So is the sum that
+ * shows whether a packet was lost or torn. */
 #ifndef BURSTLINE_RIVAL_PACKETS_H
 #define BURSTLINE_RIVAL_PACKETS_H
 

@@ -8,10 +8,9 @@
  * search finds its size), objects spread over memory channels by the mempool itself, bulk calls for
  * pools and rings, single-producer and single-consumer rings where there is one of each (tried
  * against the others), prefetch of the next packets' mbufs and data, bursts of 32 (others where a
- * sweep asks for them, in loops of their own). The copy is
- * rte_memcpy as the library's flags compile it. The work of the consumer and the packets are those
- * of crates/lab/src/traffic.rs, and so is the sum that tells whether a packet was lost or torn.
- */
+ * sweep asks for them, in loops of their own). The copy is rte_memcpy as the library's flags
+ * compile it. The packets and the consumer's work are those of crates/lab/src/traffic.rs. So is the
+ * sum that shows whether a packet was lost or torn. */
 #include "packets.h"
 
 #include <stdlib.h>

@@ -103,8 +103,8 @@ uint32_t rival_balance_destroy(struct rival_balance *balance);
 void rival_balance_spread(struct rival_balance *balance, const uint8_t *packet, uint32_t length,
                           uint64_t packets, uint32_t interleaving);
 uint64_t rival_balance_work(struct rival_balance *balance, uint64_t packets);
-/* Both in turns on one thread, `turn` packets each, uniform; `packets` is a multiple of `turn`, and
- * that one of BURST, with room in the rings. Returns the sum. */
+/* Both take turns on one thread, `turn` packets each, uniform. `packets` is a multiple of `turn`,
+ * `turn` a multiple of BURST, with room in the rings. Returns the sum. */
 uint64_t rival_balance_turns(struct rival_balance *balance, const uint8_t *packet, uint32_t length,
                              uint64_t packets, uint32_t turn);
 

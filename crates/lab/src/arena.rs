@@ -61,7 +61,7 @@ impl Arena {
         unsafe { self.region.as_ptr().add(start) }
     }
 
-    /// A piece as cells of `count` values, whatever their bits are now.
+    /// A piece as cells of `count` values, with any bits in them.
     pub fn cells<T: Plain>(&self, count: usize) -> &[UnsafeCell<T>] {
         let piece = self.piece(count * size_of::<T>()).cast::<UnsafeCell<T>>();
         // SAFETY: the piece is aligned to 64, that large, given to nobody else while the arena is

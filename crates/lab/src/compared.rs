@@ -1,4 +1,4 @@
-//! What came of contenders that took turns, before it is a record.
+//! The outcome of contenders that took turns, before it is a record.
 //!
 //! ```text
 //!   figures (bench) ---\

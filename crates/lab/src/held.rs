@@ -6,11 +6,10 @@
 //!                                             `--the next one finds it among what is left
 //! ```
 //!
-//! Who is killed takes nothing away. But its lock is gone with it, so that a process that makes
-//! another one in the same place can tell what nobody holds any more, in whatever process namespace
-//! that was. Nobody sees a file by its last name before it has its lock. The place may be
-//! everybody's: names are random, and what is no file and no folder (a pipe, which holds up who
-//! opens it; a link) is left alone.
+//! Who is killed takes nothing away. But its lock is gone with it. So a process that makes another
+//! one in the same place can tell what is no longer held, even across process namespaces. A file is
+//! locked before it gets its final name. The place may be open to all users. Names are random, and
+//! anything but a file or a folder is left alone: a link, or a pipe, which would block its opener.
 
 use std::fs::{self, File};
 use std::io;

@@ -7,10 +7,10 @@
 //!                      each twice: a few rounds or packets, and more
 //! ```
 //!
-//! The difference of the two is the work of the rounds between, without the start of the program.
-//! A count does not depend on the machine's load, as a time does. Caches are simulated: two levels,
-//! as large as this processor's first and last one, without prefetching, and with nobody else in
-//! them. A TLB is a cache whose lines are pages, and is simulated by the same tool.
+//! The difference of the two is the work of the rounds between, without the start of the program. A
+//! count does not depend on the machine's load, as a time does. Caches are simulated: two levels,
+//! as large as this processor's first and last one, without prefetching and without other users. A
+//! TLB is a cache whose lines are pages, and is simulated by the same tool.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -90,8 +90,8 @@ pub enum Level {
     Tlb(u64),
 }
 
-/// Entries of a TLB's first level, and of its second, with its ways: as processors of 2015 to 2022
-/// have about, in powers of two, which the tool needs. Sources: Intel's Optimization Reference
+/// Entries of a TLB's first level, and of its second, with its ways: about those of processors of
+/// 2015 to 2022, in powers of two, which the tool needs. Sources: Intel's Optimization Reference
 /// Manual, Skylake; AMD's Software Optimization Guide for family 19h.
 const TLB_FIRST: u64 = 64;
 const TLB_LAST: u64 = 2048;

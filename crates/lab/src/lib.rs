@@ -12,8 +12,8 @@
 //! to doubt it: sizes, pages, cores, quartiles, the load of the machine.
 //!
 //! Invariants:
-//! - I1: each side's result is checked (sums over all packets, counts of packets) in every run,
-//!   measured or not; a wrong sum ends the figure with an error.
+//! - I1: every run checks each side's result (sums over all packets, counts of packets), measured
+//!   or not. A wrong sum ends the figure with an error.
 //! - I2: the figures leave nothing behind: no reserved pages, no files, no processes, no networks.
 
 pub mod arena;

@@ -23,8 +23,8 @@ pub struct Ours {
     burst: usize,
 }
 
-/// Something that one thread changes all the time, away from what the other thread changes: on
-/// a shared cache line they would slow each other down to half.
+/// Data that one thread changes all the time, kept away from data of the other thread. On a shared
+/// cache line they would halve each other's speed.
 #[repr(align(128))]
 struct Apart<T>(T);
 

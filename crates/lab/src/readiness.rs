@@ -4,8 +4,8 @@
 //!   for each contender, each live work:   start --Ready--> 200 packets at 1,000 a second --> end
 //! ```
 //!
-//! What a start depends on, such as the age of the machine or a module of the kernel, shows in a
-//! minute, and not in the middle of a long experiment. Nothing here is a measurement.
+//! What a start depends on, such as the machine's age or a kernel module, shows within a minute and
+//! not in the middle of a long experiment. Nothing here is a measurement.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -29,13 +29,13 @@ const MENDS: [&str; 5] = ["sudo ", "make ", "cargo ", "run it again ", "https://
 pub struct Trial {
     /// Whose.
     pub contender: &'static str,
-    /// What it was to do.
+    /// Its task.
     pub work: Work,
-    /// What came of it.
+    /// The outcome.
     pub outcome: Outcome,
 }
 
-/// What came of a turn.
+/// The outcome of a turn.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     /// It was ready, and packets came through.

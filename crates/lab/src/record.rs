@@ -29,7 +29,7 @@ use crate::distribution::Distribution;
 use crate::rfc2544::Found;
 use crate::scenario::doubts::KNOWN;
 use crate::statistics::Quartiles;
-pub use comparison::{Comparison, Distance};
+pub use comparison::{Comparison, Distance, Sides};
 pub use machine::{Build, Cache, Interface, Machine, Pages};
 
 /// What [`Record::schema`] says.
@@ -148,8 +148,8 @@ pub struct Row {
     pub symbols: Vec<Stage>,
     /// Packets that did not come through, by name of the place.
     pub losses: BTreeMap<String, u64>,
-    /// Between the two cores, before and after the turns at its point; `None`: no line goes
-    /// between two cores, or the distance could not be measured.
+    /// Between the two cores, before and after the turns at its point. `None`: no line goes between
+    /// two cores, or the distance could not be measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distance_ns: Option<Distance>,
     /// What tests of a device under test found, trial by trial: one a repeat, in order.

@@ -9,8 +9,8 @@
 //! Programs of distributions come without the names of their inner functions: then the file's name
 //! is all that there is. What a compiler has put into its caller is the caller's. The process that
 //! asks is `lab`: its program may be a contender's, too. Programs that it has not started are
-//! `other programs`: they were on the core, and are no part of anybody's work. What the kernel does
-//! while they run is theirs, interrupts of the core among it.
+//! `other programs`: they were on the core, but are not part of any contender's work. What the
+//! kernel does while they run is theirs, interrupts of the core among it.
 
 mod elf;
 pub mod stages;

@@ -41,7 +41,7 @@ pub struct Together<P, C> {
     pub seconds: f64,
 }
 
-/// Runs both, each pinned to its core, from a common start. If a core cannot be had, the thread
+/// Runs both, each pinned to its core, from a common start. If a core is not available, the thread
 /// runs where the kernel puts it.
 ///
 /// # Panics

@@ -1,9 +1,9 @@
 //! The packets of the hand-off figures, and the work on them, the same for every side.
 //!
 //! The producer copies a template into place and writes a counter at byte 26 (where an IPv4 source
-//! address is). The consumer reads what a flow classifier reads: protocol, addresses, ports, one
-//! byte behind them, and the length, hash and time that travel with the packet. It adds all of it
-//! up, so that a side that loses, doubles or tears a packet gives itself away.
+//! address is). The consumer reads what a flow classifier reads: protocol, addresses, ports and one
+//! byte behind them; and the packet's length, hash and time. It adds all of it up, so that a side
+//! that loses, doubles or tears a packet gives itself away.
 
 use std::ptr;
 
@@ -42,7 +42,7 @@ pub fn time_of(counter: u32) -> u64 {
 impl Traffic {
     /// Packets of `length` bytes, in `[60, MAX_BYTES]`.
     pub fn new(length: usize) -> Self {
-        assert!((60..=MAX_BYTES).contains(&length), "{length} bytes are no packet here");
+        assert!((60..=MAX_BYTES).contains(&length), "{length} bytes are not a packet here");
         let mut template = Aligned([0; MAX_BYTES]);
         for (index, byte) in template.0.iter_mut().enumerate() {
             *byte = (index * 7) as u8;
@@ -87,8 +87,8 @@ impl Traffic {
     }
 }
 
-/// Packets that have been received and wait to be copied: one after the other in slots of whole
-/// cache lines, as a kernel's blocks hold them.
+/// Packets that were received and wait to be copied: one after the other in slots of whole cache
+/// lines, as in a kernel's blocks.
 pub struct Frames {
     memory: Vec<Line>,
     length: usize,

@@ -1,11 +1,11 @@
 //! A log seen from another process: three files, however they got there.
 //!
 //! The publisher keeps a [`RemoteSeat`](crate::RemoteSeat) for each such reader and passes its
-//! files. Two of them are sealed against writing, so the reader can do no harm with them; the
-//! third is the reader's own page, which the writer treats as hostile. In the other direction
-//! there is trust: the reader borrows bytes that stay constant only if the writer keeps to the
-//! protocol, and no check can replace that. So attaching is an unsafe function (Decision 0001). To
-//! read without trust, take an [`UntrustedReader`](crate::UntrustedReader), which copies.
+//! files. Two of them are sealed against writing, so the reader can do no harm with them. The third
+//! is the reader's own page, which the writer treats as hostile. In the other direction the reader
+//! trusts: it borrows bytes that stay constant only if the writer keeps to the protocol. No check
+//! can replace that. So attaching is an unsafe function (Decision 0001). To read without trust,
+//! take an [`UntrustedReader`](crate::UntrustedReader), which copies.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -91,7 +91,7 @@ impl Reader {
         let packets = Mapping::attach_region(files.packets, geometry.packet_bytes());
         let packets = packets.map_err(|error| match error {
             MemoryError::WrongSize { .. } => AttachError::NotALog {
-                reason: "its packet memory has not the size of its segments",
+                reason: "its packet memory does not have the size of its segments",
             },
             error => error.into(),
         })?;
@@ -100,9 +100,9 @@ impl Reader {
                 reason: "the log has no parts, but a part was requested",
             });
         }
-        // Of just this size there are no huge pages: one of those its owner could take away by a
-        // hole, and where there is no other left to fill it, the next access would fault. That the
-        // reader may write it allows no seal against holes; a small page is made anew.
+        // No huge page has just this size. The owner could punch a hole for a huge page, and if no
+        // other is left to fill it, the next access would fault. That the reader may write it
+        // allows no seal against holes; a small page is made anew.
         let page = Mapping::attach_writable(files.page, Some(PAGE_BYTES))?;
         let packets_at = packets.as_ptr();
         let seat = SeatHandle::attached(page, files.window, files.seat);

@@ -8,10 +8,10 @@
 //!                |<- read ->|<--- lapped --->| read         segment how many there were before
 //! ```
 //!
-//! A packet's bucket is made of its hash. The writer writes the buckets of what it publishes down
-//! beside the descs, a byte each, so that a reader finds its own among 64 packets in one cache line
-//! and some ten instructions; see `select`, and Decision 0015. Packets so short that there are more
-//! of them than the column has bytes are told apart by the hash in their desc.
+//! A packet's bucket is made of its hash. The writer writes a bucket byte beside the desc of each
+//! packet it publishes. So a reader finds its own among 64 packets in one cache line and some ten
+//! instructions; see `select`, and Decision 0015. Packets so short that there are more of them than
+//! the column has bytes are told apart by the hash in their desc.
 //!
 //! A reader that is lapped goes on at the start of a segment. What of its buckets came before that
 //! and it has not read, it has missed: 61 less what it read.
@@ -19,10 +19,10 @@
 //! Invariants:
 //! - B1: byte `i` of the column is the bucket of packet `i`, for each published `i` below its
 //!   length. It is written before the packet is published, and as constant after.
-//! - B2: the counts of a segment are written while it is the writer's, and before it is opened, so
+//! - B2: the counts of a segment are written while the writer owns it and before it is opened. So
 //!   they are ordered as its base time is (`protocol`, E1).
-//! - B3: the counts so far never tell of a packet that is not published: a writer that is killed
-//!   leaves no reader waiting for one. Once the log is closed they tell of all.
+//! - B3: the counts so far never include an unpublished packet: a killed writer leaves no reader
+//!   waiting for one. Once the log is closed they tell of all.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};

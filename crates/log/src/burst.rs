@@ -6,8 +6,8 @@
 //!                        '-- offset, length ------------------------------------'
 //! ```
 //!
-//! The same type describes packets of a log and packets that lie in a file's buffer, a kernel
-//! block or a frame: a burst is always a worklist over bytes, contiguous or not.
+//! The same type describes packets of a log and packets in a file's buffer, a kernel block or a
+//! frame. A burst is always a worklist over bytes, contiguous or not.
 
 mod plain;
 
@@ -21,16 +21,16 @@ use crate::writer::Meta;
 
 pub use plain::{PlainPacket, PlainPackets};
 
-/// How many packets ahead of the one that is looked at the first line is asked for. A log's packets
-/// come out of another core's cache, and a core does not run ahead far enough by itself to have all
-/// of its requests on the way (Decision 0021).
+/// How many packets ahead of the current one the first line is prefetched. A log's packets
+/// come out of another core's cache. A core does not run far enough ahead by itself to keep all its
+/// requests in flight (Decision 0021).
 const AHEAD: usize = 24;
 
 /// The bytes that descs' offsets count from.
 ///
 /// # Invariants
 /// L1. `[start, start + bytes)` is mapped for `'a`, and nobody writes there where a desc of the
-/// burst points, or within its facts. Elsewhere somebody may: so there is no slice of the whole.
+/// burst points, or within its facts. Other bytes may change, so there is no slice of the whole.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place<'a> {
     start: NonNull<u8>,
@@ -49,7 +49,7 @@ impl<'a> Place<'a> {
         Self { start: NonNull::from(bytes).cast(), bytes: bytes.len(), lent: PhantomData }
     }
 
-    /// Memory of somebody else's, such as a driver's.
+    /// Memory that this crate does not own, such as a driver's.
     ///
     /// # Safety
     /// L1, for as long as `'a` lasts.
@@ -297,7 +297,7 @@ impl<'a> Burst<'a> {
 }
 
 impl FactsAt<'_> {
-    /// The facts of packet `index` of the burst, of which `desc` says that it has some.
+    /// The facts of packet `index` of the burst, whose `desc` says that it has some.
     ///
     /// The functions it calls take a few words each, not a burst. Passing a burst, by value or by
     /// reference, would store it in memory for each packet of a loop, only for

@@ -9,9 +9,9 @@
 //!          and 256 words of all packets so far
 //! ```
 //!
-//! Every word is an atomic, because the reader may be another process. Geometry is read once,
-//! when a view is made, and checked against the size of the mapping; nothing read later is used
-//! as an index without a check.
+//! Every word is an atomic, because the reader may be another process. Geometry is read once, when
+//! a view is made, and checked against the size of the mapping. Nothing read later is used as an
+//! index without a check.
 
 use std::hint::spin_loop;
 use std::ops::RangeInclusive;
@@ -50,7 +50,7 @@ const PUBLISHED_TRIES: u32 = 8;
 const STATE_OPEN: u32 = 1;
 /// The writer has gone, and said so: what is published is all there will be.
 const STATE_CLOSED: u32 = 2;
-/// As closed, but somebody stopped the writer in the middle: another may follow.
+/// As closed, but the writer was stopped in the middle: another may follow.
 const STATE_STOPPED: u32 = 3;
 
 /// How a log ended, in its writer's words. A writer that was killed says nothing.
@@ -87,8 +87,8 @@ struct Header {
 }
 
 /// One segment's lines. Only the watermark is ordered; the rest is written before it. The watermark
-/// has a line to itself: that one goes to the writer and back with each publish, and a reader that
-/// takes a burst would wait for it once more to find a time that has not changed (Decision 0030).
+/// has a line to itself, which moves to the writer and back with each publish. If the base time
+/// shared it, a reader would wait for that line again to find an unchanged time (Decision 0030).
 #[repr(C, align(128))]
 pub(crate) struct SegmentLine {
     watermark: Line<AtomicU64>,
@@ -126,8 +126,8 @@ pub(crate) struct Geometry {
 }
 
 impl Geometry {
-    /// Entries of the directory: a power of two, at least the number of segments, so that no two
-    /// valid sequence numbers, which are consecutive, share one.
+    /// Entries of the directory: a power of two, at least the number of segments. So no two valid
+    /// sequence numbers, which are consecutive, share an entry.
     fn directory_entries(&self) -> usize {
         (self.segment_count as usize).next_power_of_two()
     }
@@ -329,8 +329,8 @@ impl ControlView {
 
     /// How many packets have been published over the log's life: the number of the next one.
     ///
-    /// Exact for some moment during the call, unless the writer opens segments faster than this
-    /// can look; then the last look counts, which may mix two moments.
+    /// Exact for some moment during the call. If the writer opens segments faster than this can
+    /// look, the last look counts, which may mix two moments.
     pub(crate) fn published(&self) -> u64 {
         let mut published = 0;
         for _ in 0..PUBLISHED_TRIES {
@@ -343,8 +343,8 @@ impl ControlView {
             let mark = protocol::watch(self, segment);
             let first_packet = Word64::load(&self.line(segment).first_packet, Acquire);
             published = first_packet.wrapping_add(u64::from(mark.count()));
-            // The fences of this Acquire and of `pinned` pair: had the number belonged to a later
-            // use of the segment, its retirement would be seen here.
+            // This Acquire and the fence of `pinned` pair: if the number belonged to a later use of
+            // the segment, we would see its retirement here.
             let after = protocol::watch(self, segment);
             if mark.sequence() == head && after.sequence() == head && !after.is_retired() {
                 break;

@@ -9,23 +9,23 @@
 //!
 //! A segment is written, read, and written anew. What matters is where its lines are each time. If
 //! few segments take turns, the writer finds every line in the reader's private cache, and the
-//! reader finds it in the writer's: each line goes from core to core twice, and waits for the
-//! distance between them. If all segments together are larger than a private cache, a line that is
-//! to be written anew has been pushed out of both, into the cache that the cores share: the writer
-//! has it from there at the rate of that cache. If they are larger than the shared cache, the lines
-//! come from memory.
+//! reader finds it in the writer's. Each line goes from core to core twice, and each way costs the
+//! distance between them. If all segments together are larger than a private cache, both cores have
+//! evicted a line before it is written again, into the cache that they share. The writer gets it
+//! from there at that cache's rate. If they are larger than the shared cache, the lines come from
+//! memory.
 //!
 //! So a log uses `L2_TIMES` times the private cache, and not more than a part of the shared one. On
-//! an AMD EPYC (1 MiB private, 32 MiB shared) that made twice as many packets a second as the
-//! segment used last did in bursts of 32, and eight times in larger ones (Decision 0027).
+//! an AMD EPYC (1 MiB private, 32 MiB shared) that doubled the packet rate in bursts of 32, against
+//! reusing the last segment. In larger bursts the rate was eight times as high (Decision 0027).
 
 use std::sync::OnceLock;
 
 use burstline_sys::affinity;
 use burstline_sys::caches::{self, Cache};
 
-/// How often a private cache goes into what takes turns: once for the writer's and once for the
-/// reader's, and as much again for what is not pushed out in order.
+/// How many private caches fit into the segments that take turns: the writer's, the reader's, and
+/// more because eviction is not in order.
 const L2_TIMES: u64 = 6;
 
 /// What takes turns may have one of this many parts of the shared cache: other logs and other

@@ -7,17 +7,17 @@
 //! ```
 //!
 //! A desc is 16 bytes, so that four of them share a cache line. It is two words and not four
-//! fields, because stores are what a writer runs out of first. What is true of few packets (a
-//! length cut short, a time far from its neighbours', losses just before) does not fit and is not
-//! paid for by the others: it stands in [`Facts`], announced by [`Flags::FACTS`].
+//! fields, because stores are what a writer runs out of first. What few packets have (a length cut
+//! short, a time far from their neighbours', losses just before) does not fit, and costs the others
+//! nothing. It stands in [`Facts`], announced by [`Flags::FACTS`].
 
 use std::fmt;
 
 /// The longest packet a desc can describe, in bytes: 19 bits of length.
 pub const MAX_PACKET_BYTES: usize = (1 << LENGTH_BITS) - 1;
 
-/// Packets start at multiples of this many bytes: a 60-byte packet is then one cache line, which
-/// halves the cost of the hand-off between cores compared with a file format's 4-byte alignment.
+/// Packets start at multiples of this many bytes. A 60-byte packet is then one cache line. That
+/// halves the cost of the hand-off between cores, compared with a file format's 4-byte alignment.
 pub const PACKET_ALIGNMENT: usize = 16;
 
 const LENGTH_BITS: u32 = 19;
@@ -194,7 +194,7 @@ impl Facts {
         Self { time_ns, drops_before, original_length, reserved: [0; 3] }
     }
 
-    /// What can be true of a packet of which `length` bytes are here: sums of such facts do not
+    /// These facts within what is possible for a packet with `length` bytes here: sums do not
     /// overflow, and no packet was shorter on the wire.
     pub(crate) fn moderated(self, length: u32) -> Self {
         let drops_before = self.drops_before.min(u32::MAX.into());

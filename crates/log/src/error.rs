@@ -41,7 +41,7 @@ pub enum CreateError {
         /// The most.
         most: usize,
     },
-    /// Memory was not to be had.
+    /// No memory was available.
     #[error(transparent)]
     Memory(#[from] MemoryError),
 }
@@ -60,7 +60,7 @@ pub enum AttachError {
     #[error("another reader has attached with these files: ask the publisher for a new seat")]
     Claimed,
     /// Its publisher waits for no verdicts.
-    #[error("the log takes no verdicts: its publisher is no `bounce --inline`")]
+    #[error("the log takes no verdicts: its publisher is not `bounce --inline`")]
     NoVerdicts,
     /// A packet has one verdict.
     #[error("another reader gives verdicts on the log: end that one first")]

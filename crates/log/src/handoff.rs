@@ -11,10 +11,10 @@
 //! nothing. Near, it costs more than half of the rate; far, it is worth a half more
 //! (Decision 0031).
 //!
-//! How far the reader is can change while a job runs: a hypervisor moves cores. So the writer
-//! times one load a segment: that of the reader's cursor, which the reader has written since. It
-//! does so for a lossless reader. One that may be lapped must not slow the writer, and a writer in
-//! its own cache is faster than one that streams, whoever misses packets for it.
+//! How far the reader is can change while a job runs: a hypervisor moves cores. So the writer times
+//! one load a segment: that of the reader's cursor, which the reader has written since. It does so
+//! for a lossless reader. A reader that may be lapped must not slow the writer. A writer in its own
+//! cache is faster than one that streams, even if a reader then misses packets.
 //!
 //! Invariant H1: the way changes only between segments, and not before [`SURE`] more looks have
 //! said so than have said otherwise.
@@ -67,7 +67,7 @@ impl FromStr for Handoff {
 /// which has a store in it, too: 20 ns where that is 50.
 const FAR_LOAD_NS: u64 = 60;
 
-/// So many more looks than not have to say that the reader is elsewhere.
+/// How many looks in excess decide that the reader is far, or near again.
 const SURE: i32 = 8;
 
 /// The writer's way, and what it rests on.
@@ -91,7 +91,8 @@ impl Way {
         self.is_far
     }
 
-    /// Looks how far the reader is that the writer waits for, where that is asked. Once a segment.
+    /// Measures how far away the reader is that the writer waits for, if the mode asks for it. Once
+    /// a segment.
     ///
     /// Cost: three looks at the clock.
     pub(crate) fn look<P: ReaderPage>(&mut self, page: Option<&P>) {
@@ -105,7 +106,7 @@ impl Way {
         };
         let first_ns = clock::monotonic_ns();
         let start_ns = clock::monotonic_ns();
-        let cursor = page.cursor().load(Relaxed); // its time is asked for, and not its value
+        let cursor = page.cursor().load(Relaxed); // only its time matters, not its value
         let spent_ns = clock::monotonic_ns().saturating_sub(start_ns);
         if cursor == self.seen {
             return; // nobody has taken the line away since

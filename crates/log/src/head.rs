@@ -25,8 +25,8 @@ pub struct Head {
     pub hash: u32,
     /// Its bytes.
     pub length: u16,
-    /// Whether it came 2^32 ns or more after the segment's first packet, or before that: a desc
-    /// cannot say when, so that [`FACTS_BYTES`] are free behind the packet, for the writer.
+    /// Whether it came 2^32 ns or more after the segment's first packet, or before it. A desc
+    /// cannot hold that time, so [`FACTS_BYTES`] behind the packet are free for the writer.
     pub is_far: bool,
 }
 

@@ -6,9 +6,9 @@
 //! oldest segment opened       now              older segments: retired, or used anew
 //! ```
 //!
-//! Ages are by the monotonic clock, when a segment was opened and when the next one was, not by
-//! packets' times, which a file or another machine may have set. They are figures for people: read
-//! while the writer goes on, right for a moment that has passed.
+//! Ages are by the monotonic clock: when a segment was opened, and when the next one was. Packets'
+//! times do not count; a file or another machine may have set them. They are figures for people:
+//! read while the writer goes on, right for a moment that has passed.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
@@ -27,8 +27,8 @@ pub struct History {
     pub asked_ns: u64,
     /// How long ago the oldest segment that can be entered was opened, in ns; 0 before the first.
     pub kept_ns: u64,
-    /// The least age at which the last packet of a segment had to be given up although it should
-    /// have been kept, in ns; `None` while the memory was large enough.
+    /// The least age at which a segment's last packet was given up although it should have been
+    /// kept, in ns. `None` while the memory was large enough.
     pub shortest_ns: Option<u64>,
     /// The number of the first packet that can still be read.
     pub first_packet: u64,
@@ -57,8 +57,8 @@ impl Log {
 }
 
 impl Reader {
-    /// How far back the log goes now, in ns, whatever this reader has read; 0 before the first
-    /// packet and for a log without history. Cost: a clock and some loads.
+    /// How far back the log goes now, in ns, regardless of what this reader has read. 0 before the
+    /// first packet and for a log without history. Cost: a clock and some loads.
     pub fn kept_ns(&self) -> u64 {
         oldest(&self.memory.control).map_or(0, |(kept_ns, _)| kept_ns)
     }

@@ -24,12 +24,12 @@
 //! - a reader's page: the reader's; the writer reads it as it reads any hostile input. So is the
 //!   column of a reader that gives verdicts (`verdict`).
 //!
-//! Read on in this order: `desc`, `writer`, `reader`, `protocol` (the hand-over and its four
-//! edges, modelled in `tests/loom.rs`), `reuse` (which segment comes next), `log` (making one).
+//! Read on in this order: `desc`, `writer`, `reader`; `protocol`, the hand-over and its four edges,
+//! modelled in `tests/loom.rs`; `reuse`, which segment comes next; `log`, how one is made.
 //!
 //! Invariants of the whole:
-//! - I1: packets get consecutive numbers in the order they are appended; a reader's delivered
-//!   and missed packets add up to the difference of two such numbers, exactly.
+//! - I1: packets get consecutive numbers in the order they are appended. A reader's delivered and
+//!   missed packets add up exactly to the difference of two of these numbers.
 //! - I2: no reader can make the writer wait, except a lossless one, until its deadline.
 //! - I3: no allocation and no system call on the way of a packet, waking sleepers aside.
 

@@ -65,9 +65,9 @@ pub struct LogConfig {
     /// when they do not. `None` leaves it to the machine's caches, as `crates/log/src/cycle.rs`
     /// says.
     pub cycle_bytes: Option<usize>,
-    /// Whether packets are told apart by their hash's [bucket](crate::bucket_of), so that readers
-    /// can each take a [part](Log::part): a 64th of each segment, 2 KiB of control memory for it,
-    /// and some ten instructions of the writer a packet.
+    /// Whether packets get the [bucket](crate::bucket_of) of their hash, so that each reader can
+    /// take a [part](Log::part). It costs a 64th of each segment, 2 KiB of control memory for it,
+    /// and some ten instructions of the writer per packet.
     pub has_buckets: bool,
     /// Whether one reader may give verdicts on its packets, which a [`VerdictTaker`] takes.
     ///
@@ -98,7 +98,7 @@ impl Default for LogConfig {
 }
 
 impl LogConfig {
-    /// As it is, for one of `logs` logs that are used together: where nobody has said how many
+    /// The same, for one of `logs` logs that are used together. Unless the user says how many
     /// segments take turns, they divide the caches among them.
     pub fn one_of(self, logs: usize) -> Self {
         Self { cycle_bytes: self.cycle_bytes.or(Some(cycle::of_each(logs))), ..self }
@@ -215,8 +215,8 @@ pub(crate) struct Shared {
     pub(crate) config: LogConfig,
     seats: Mutex<Vec<Arc<SeatEntry>>>,
     pub(crate) gone: Gone,
-    /// Raised with each change of `seats`, under their lock: tells the writer, which looks
-    /// without the lock after each publish, that its list of sleepers-to-be is out of date. It
+    /// Raised with each change of `seats`, under their lock. The writer reads it without the lock
+    /// after each publish, and so learns that its list of possible sleepers is out of date. It
     /// carries no other memory; a change seen late costs a sleeper one timeout.
     pub(crate) version: AtomicU64,
     /// Segments whose packets went past the caches. A figure for people: it carries no memory.
@@ -298,8 +298,8 @@ impl Log {
     }
 
     /// Tells readers what port number `port` stands for: a link type (`LINKTYPE_...`) and a name,
-    /// of which up to 58 bytes are kept. To be called before packets of that port are published;
-    /// the first name stays.
+    /// cut to 58 bytes. To be called before packets of that port are published; the first name
+    /// stays.
     pub fn name_port(&self, port: u8, link: u32, name: &str) {
         let _one_at_a_time = self.shared.lock();
         self.shared.memory.control.port_name(port).write(link, name);
@@ -360,16 +360,16 @@ impl fmt::Debug for Log {
 }
 
 impl Shared {
-    /// The seats, which change only under this lock. The writer holds it while it takes a
-    /// segment (once a segment, uncontended but for attach and leave), so that a reader attaches
-    /// either before, and is waited for, or after, and finds the directory as it then is.
+    /// The seats, which change only under this lock. The writer holds it while it takes a segment
+    /// (once a segment, contended only by attach and leave). So a reader attaches either before,
+    /// and the writer waits for it, or after, and finds the new directory.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Vec<Arc<SeatEntry>>> {
         // A panic elsewhere cannot leave the vector half-changed: each change is one push or
         // one retain.
         self.seats.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The seats, if nobody else has them just now.
+    /// The seats, if their lock is free just now.
     pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, Vec<Arc<SeatEntry>>>> {
         match self.seats.try_lock() {
             Ok(seats) => Some(seats),

@@ -51,9 +51,8 @@ impl PageView {
         Self(base)
     }
 
-    /// Claims the page for a reader of another process; false if one has claimed it before, or
-    /// nobody may any more. A page serves one reader in its life: two would clear each other's
-    /// pins.
+    /// Claims the page for a reader of another process. False if a reader has claimed it before, or
+    /// it was revoked. A page serves one reader in its life: two would clear each other's pins.
     pub(crate) fn claim(&self) -> bool {
         self.decide(CLAIMED)
     }

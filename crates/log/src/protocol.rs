@@ -14,8 +14,8 @@
 //! ```
 //!
 //! Invariants:
-//! - I1: bytes and descs below a published count are never written while any pin names the
-//!   segment, nor before it was retired.
+//! - I1: bytes and descs below a published count are never written while any pin names the segment,
+//!   and never before it was retired.
 //! - I2: a reader reads bytes only below a count that it read itself, under a pin that it
 //!   verified by finding the segment's sequence unretired *after* the pin was stored.
 //! - I3: the writer reads each pin exactly once between a retirement and a reuse. Reading pins
@@ -64,7 +64,7 @@ pub trait Control {
     fn settle(&self);
     /// Waits for longer than a store of another core's can take to be seen.
     fn let_time_pass(&self);
-    /// A full fence in every thread of this process. False: it could not be had.
+    /// A full fence in every thread of this process. False: it was not available.
     fn fence_everywhere(&self) -> bool;
     /// How many segments there are; segment numbers are in `[0, segment_count)`.
     fn segment_count(&self) -> u32;
@@ -95,8 +95,8 @@ pub trait ReaderPage {
 pub enum Payer {
     /// It has all threads of the process fence, the writer's among them.
     Sleeper,
-    /// It waits until they are: a store leaves a core's buffer in less than a microsecond, and at
-    /// the latest when the thread is switched away from. For a reader in another process.
+    /// It waits until they are. A store leaves a core's buffer in less than a microsecond, or at
+    /// the latest when the thread is switched out. For a reader in another process.
     Time,
 }
 
@@ -146,9 +146,9 @@ pub fn enter<C: Control, P: ReaderPage>(
     Entry::Entered { segment, mark }
 }
 
-/// Reader: as [`enter`], for the oldest segment from `sequence` on that can still be entered; with
-/// its sequence number, or the one to try next time. What the writer retires meanwhile is passed
-/// over. It looks at no more numbers than there are segments, whatever the memory says.
+/// Reader: as [`enter`], for the oldest segment from `sequence` on that can still be entered.
+/// Returns its sequence number, or the one to try next time. What the writer retires meanwhile is
+/// passed over. It tries at most as many numbers as there are segments, whatever the memory holds.
 ///
 /// Cost: a load for each number that is gone, then as [`enter`].
 pub fn enter_oldest<C: Control, P: ReaderPage>(
@@ -218,7 +218,7 @@ pub fn publish<C: Control>(control: &C, segment: u32, mark: Watermark) {
     control.watermark(segment).store(mark.bits(), Release); // E1
 }
 
-/// Writer: as [`publish`], of packets some of which were streamed, past the cache.
+/// Writer: as [`publish`], where some of the packets were streamed past the cache.
 pub fn publish_streamed<C: Control>(control: &C, segment: u32, mark: Watermark) {
     control.settle(); // E1: what is in write-combining buffers is visible before the count is
     publish(control, segment, mark);

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Invariants:
-//! - R1: while `current` is some, pin `current.slot` names its segment and was verified
-//!   (protocol I2), so bytes and descs below any count read from its watermark do not change.
+//! - R1: while `current` is some, pin `current.slot` names its segment and was verified (protocol
+//!   I2). So bytes and descs below any count read from its watermark do not change.
 //! - R2: a borrowed [`Burst`] ends before the reader moves on, because `next_burst` borrows the
 //!   reader mutably; a [`HeldBurst`] keeps its own hold on the pin.
 //! - R3: `next_packet` is the number of the first packet neither delivered nor missed, so
@@ -425,7 +425,7 @@ impl Reader {
 impl Drop for Reader {
     fn drop(&mut self) {
         self.leave();
-        // Nothing is wanted any more, whatever is still held.
+        // The reader wants nothing more, even if it still holds bursts.
         protocol::pass(&self.seat.page, u64::MAX);
     }
 }

@@ -94,7 +94,7 @@ impl RemoteSeat {
         Ok(())
     }
 
-    /// Nobody gives verdicts here any more.
+    /// The worker no longer gives verdicts here.
     fn end_verdicts(&mut self) {
         if self.column.take().is_some() {
             *self.shared.lock_verdicts() = None;
@@ -102,8 +102,8 @@ impl RemoteSeat {
         }
     }
 
-    /// How long this reader, if lossless, may hold the writer up before it is demoted, in ns,
-    /// whatever the log says of its readers.
+    /// How long this reader, if lossless, may hold the writer up before it is demoted, in ns.
+    /// Overrides the log's setting for its readers.
     pub fn set_lossless_deadline_ns(&self, deadline_ns: u64) {
         self.entry.set_deadline_ns(deadline_ns);
     }
@@ -128,8 +128,8 @@ impl RemoteSeat {
         }
     }
 
-    /// Gives up watching the reader, which may live on: its pins count for as long as the log
-    /// lives, it holds nobody up any more, and its seat is never given out again.
+    /// Gives up watching the reader, which may live on. Its pins count for as long as the log
+    /// lives, it no longer holds the writer up, and its seat is never used again.
     pub fn abandon(mut self) {
         self.entry.demote(&self.shared.memory.control);
         self.end_verdicts();

@@ -4,23 +4,23 @@
 //!  spare --take--> valid (in the directory, oldest first) --retire--> limbo --take--> valid
 //! ```
 //!
-//! The caches decide the rate, so the segments that were used last take turns: `cycle` of them, and
-//! of these the one that nobody has used for longest is next (`cycle.rs` says how many, and
-//! why). With a cycle of one it is the segment used last. A segment that every reader has passed is
-//! retired at once; limbo is in the order in which segments were retired.
+//! The caches decide the rate, so the `cycle` segments used last take turns, and the least recently
+//! used of these is next (`cycle.rs` says how many, and why). With a cycle of one it is the segment
+//! used last. A segment that every reader has passed is retired at once; limbo is in the order in
+//! which segments were retired.
 //!
 //! Spares, which nobody has touched yet, are broken open until the cycle is complete, and later
 //! only when all of limbo is pinned. What a slow reader made the writer use in addition is left
 //! alone when the reader has caught up. Only when no spare is left does the writer take the oldest
-//! segment from a lossy reader, which is then *lapped*: it no longer counts as a reader to wait for
-//! until it has kept up for some segments, so that a reader that is stopped, or slower than the
-//! writer, costs one walk through the pool and not the writer's place in the cache for ever
+//! segment from a lossy reader, which is then *lapped*. The writer does not wait for a lapped
+//! reader until it has kept up for some segments. So a reader that is stopped, or slower than the
+//! writer, costs one walk through the pool, and not the writer's place in the cache for ever
 //! (Decision 0014).
 //!
-//! With a *history* a segment that every reader has passed stays valid until it is older than
-//! `keep_ns`, so that later readers can still read it. The writer then cycles through as much
-//! memory as the past needs. A pool that is too small gives up its oldest segment and remembers
-//! that segment's age.
+//! With a *history*, a segment that every reader has passed stays valid until it is older than
+//! `keep_ns`, so later readers can still read it. The writer then cycles through as much memory as
+//! the past needs. A pool that is too small gives up its oldest segment and remembers that
+//! segment's age.
 //!
 //! Invariants:
 //! - I1: valid segments hold consecutive sequence numbers, the newest is the head.
@@ -30,10 +30,10 @@
 //! - I4: a segment leaves limbo only when one snapshot of all pins, read after its retirement,
 //!   does not name it (protocol edge E2).
 //! - I5: with a history, a segment leaves the valid ones only if its last packet is older than
-//!   asked for, or if nothing else can be taken.
+//!   `keep_ns`, or if nothing else can be taken.
 //! - I6: a decision about a reader comes from one load of its cursor. A second load may see
-//!   anything, so a page that changes all the time would else block the writer without being the
-//!   one that blocks it.
+//!   anything: with two loads, a page that changes all the time could block the writer without
+//!   being named as the one that blocks it.
 
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicU32;
@@ -69,7 +69,7 @@ impl Standing {
     /// Whether a lossy reader that wants the segments from `cursor` on is one to keep them for,
     /// where `[oldest, newest]` are there. To be asked once a segment.
     fn counts(&self, cursor: u64, oldest: u64, newest: u64) -> bool {
-        // Nobody else looks at it; an atomic only because the seats are shared.
+        // Only the writer uses it; it is atomic because the seats are shared.
         let ahead = match self.ahead.load(Relaxed) {
             _ if cursor < oldest => PROBATION,
             0 => 0,
@@ -253,8 +253,8 @@ impl Reuse {
         self.valid.len() + self.limbo.len() >= self.cycle
     }
 
-    /// Takes a segment from limbo that no pin names: of those that take turns the one that was
-    /// retired first; where all of these are pinned, the newest of the others.
+    /// Takes a segment from limbo that no pin names. Of those that take turns, it is the one
+    /// retired first; if all of these are pinned, the newest of the others.
     fn unpinned<C: Control, S: Seat>(&mut self, control: &C, seats: &[S]) -> Option<u32> {
         if self.limbo.is_empty() {
             return None;

@@ -138,9 +138,8 @@ impl Scratch {
     }
 
     /// Describes `count` packets at once, at most [`SCRATCH_PACKETS`], instead of those before.
-    /// `fill` gets as many descs to write, the first packet's last, without facts and with times
-    /// after `base_time_ns`; if it says that it cannot, no packet is described. Returns whether it
-    /// could.
+    /// `fill` gets this many descs to write, the first packet's last, without facts and with times
+    /// after `base_time_ns`. If it returns false, no packet is described. Returns whether it could.
     #[inline]
     pub fn describe(
         &mut self,
@@ -170,8 +169,8 @@ impl Scratch {
         unsafe { Burst::new(Place::whole(bytes), worklist, self.base_time_ns, first_packet, facts) }
     }
 
-    /// The burst of all packets described, in memory of `extent` bytes from `start` on that
-    /// somebody else goes on writing, elsewhere: a device.
+    /// The burst of all described packets, in memory of `extent` bytes from `start` on. A device
+    /// goes on writing there, beside these packets.
     ///
     /// # Safety
     /// While `'a` lasts, the memory is mapped, and nobody writes the bytes that a desc points to.
@@ -190,8 +189,8 @@ impl Scratch {
         }
     }
 
-    /// Describes those packets of `burst` anew for which `pick` says what is true of them, and how
-    /// many of their bytes to keep; the bytes stay where they are. `burst` has up to
+    /// Describes again those packets of `burst` for which `pick` returns a description and how many
+    /// of their bytes to keep. The bytes stay where they are. `burst` has up to
     /// [`SCRATCH_PACKETS`]. Cost: some ns a packet.
     pub fn select<'a>(
         &'a mut self,
@@ -216,9 +215,8 @@ impl Scratch {
     /// it was another burst.
     ///
     /// Nothing, too, of a burst in frames, of which each is given back by itself: no number says
-    /// which are held, and the others are being written. Any other burst has a place in which
-    /// nobody writes while it is lent, and descs that point beyond that have no bytes, whosesoever
-    /// they are.
+    /// which are held, and the others are being written. Any other burst has a place that does not
+    /// change while it is lent. Descs that point outside of that place have no bytes.
     pub fn selected<'a>(&'a self, burst: &Burst<'a>) -> Burst<'a> {
         match self.origin == Some(Origin::of(burst)) && !burst.is_in_frames() {
             // SAFETY: it is not in frames, so nobody writes in its place.
@@ -255,8 +253,8 @@ impl Scratch {
         unsafe { self.burst_where(place, first_packet, known, holds) }
     }
 
-    /// The burst of all packets described that lie in `[start, start + bytes)` where `holds` says
-    /// so, given a packet's offset and length, the last packet first. Others have no bytes.
+    /// The burst of all described packets that lie in `[start, start + bytes)` and that `holds`
+    /// accepts. It gets a packet's offset and length, the last packet first. Others have no bytes.
     ///
     /// # Safety
     /// While the burst lives, the bytes of what `holds` accepts are within that range, can be

@@ -18,7 +18,7 @@ const SEAT_LOSSY: u32 = 1;
 const SEAT_LOSSLESS: u32 = 2;
 pub(crate) const SEAT_DEMOTED: u32 = 3;
 
-/// Whom the writer waits for.
+/// Which readers the writer waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
     /// The writer goes on; what the reader missed is counted exactly.

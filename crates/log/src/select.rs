@@ -1,29 +1,31 @@
 //! Which of up to 64 packets have a bucket of one's own: bits, so that nothing is guessed.
 //!
-//! Of packets that come as they like a processor guesses "mine" wrong about once each, at some 20
-//! cycles; the bits of 64 packets cost some 20 instructions together, and one wrong guess at their
-//! end.
+//! For packets in random order a processor mispredicts "mine" about once per match, at some 20
+//! cycles. The bits of 64 packets together cost some 20 instructions, and one misprediction at
+//! their end.
+
+use std::ops::Range;
 
 use crate::buckets::Buckets;
 
 /// Packets that are looked at together.
 pub(crate) const WINDOW: usize = u64::BITS as usize;
 
-/// Bit `i` says whether packet `start + i` of a segment has one of `buckets`, for packets `[start,
-/// end)`, from 1 to 64. `column` is what is published of the segment's column; `bucket_at` tells a
+/// Bit `i` says whether packet `packets.start + i` of a segment has one of `buckets`, for 1 to 64
+/// `packets`. `column` is what is published of the segment's column; `bucket_at` tells a
 /// packet's bucket where that does not help.
 #[inline]
 pub(crate) fn own(
     column: &[u8],
-    (start, end): (usize, usize),
+    packets: Range<usize>,
     buckets: Buckets,
     bucket_at: impl Fn(usize) -> u8,
 ) -> u64 {
     // The 64 bytes that end with the last packet's: those before it are published, those behind
     // it may be written right now.
-    match column.get(..end).and_then(<[u8]>::last_chunk::<WINDOW>) {
-        Some(window) => mask_of(window, buckets) >> (WINDOW - (end - start)),
-        None => (start..end)
+    match column.get(..packets.end).and_then(<[u8]>::last_chunk::<WINDOW>) {
+        Some(window) => mask_of(window, buckets) >> (WINDOW - packets.len()),
+        None => packets
             .rev()
             .fold(0, |mask, index| mask << 1 | u64::from(buckets.holds(bucket_at(index)))),
     }
@@ -70,9 +72,10 @@ mod tests {
             for (start, end) in
                 [(0, 1), (0, 64), (5, 64), (63, 65), (64, 128), (200, 263), (236, 300)]
             {
-                // Beyond the end the column is somebody else's; a short one is of no help.
+                // Beyond its end the column's bytes belong to something else; a short column does
+                // not help.
                 for known in [end, 280, 0] {
-                    let bits = own(&column[..known], (start, end), buckets, |index| column[index]);
+                    let bits = own(&column[..known], start..end, buckets, |index| column[index]);
                     for (offset, &bucket) in column[start..end].iter().enumerate() {
                         let is_own = bits >> offset & 1 == 1;
                         assert_eq!(is_own, buckets.holds(bucket), "{offset} of {start}..{end}");

@@ -7,18 +7,18 @@
 //! ```
 //!
 //! A [`Reader`] borrows bytes that stay constant only if the writer keeps to the protocol. This one
-//! borrows nothing. It copies the published packets and their descs by loads that are sound even if
-//! another process writes meanwhile (`load`), checks the watermark again, and checks the copy. A
-//! burst in which anything is wrong is discarded as a whole and counted as torn.
+//! borrows nothing. It copies the published packets and their descs, by loads that are sound even
+//! if another process writes meanwhile (`load`). Then it checks the watermark again, and checks the
+//! copy. A burst in which anything is wrong is discarded as a whole and counted as torn.
 //!
 //! What a writer can still do is lie: about bytes, times, ports, numbers, losses. It can also be
 //! silent, or never end. It cannot make this process fault, read out of bounds, or wait in here.
 //!
 //! Invariants:
-//! - U1: shared packet memory is read as `load` reads it, only, and inside the mapping, whose
-//!   seals keep it mapped and whose pages were present before (see `Mapping`).
-//! - U2: each desc of a burst that is lent points into the bytes copied for that burst, and its
-//!   facts too; packets are whole, in bounds, and no longer than on the wire.
+//! - U1: shared packet memory is read only by `load`, and only inside the mapping, whose seals keep
+//!   it mapped and whose pages were present before (see `Mapping`).
+//! - U2: each desc of a lent burst points into the bytes copied for that burst, and so do its
+//!   facts. Packets are whole, in bounds, and no longer than on the wire.
 //! - U3: a call of [`next_burst`](UntrustedReader::next_burst) reads a bounded number of words.
 
 mod held;
@@ -62,7 +62,7 @@ pub struct UntrustedReader {
 }
 
 impl UntrustedReader {
-    /// Attaches to a log of another process, of which nothing is taken on trust.
+    /// Attaches to a log of another process, without trusting anything in it.
     ///
     /// # Errors
     /// As [`Reader::attach`]; memory that its owner could take away, or has not put there, is one.
@@ -121,7 +121,7 @@ impl UntrustedReader {
         self.reader.kept_ns()
     }
 
-    /// As [`Reader::wait`]: sleeps at most `timeout_ns`, whatever the writer does.
+    /// As [`Reader::wait`]: sleeps for at most `timeout_ns`, whatever the writer does.
     pub fn wait(&self, timeout_ns: u64) {
         self.reader.wait(timeout_ns);
     }
@@ -149,8 +149,8 @@ struct Page([u64; PAGE_WORDS]);
 /// This process's own copy of one burst. Packets stand where they stood in the segment, so that
 /// the descs hold as they are.
 ///
-/// The pages are aligned as the segment is: at another offset a processor that compares the low 12
-/// bits of addresses takes the loads for ones of what was just stored, at four times the cost.
+/// The pages are aligned as the segment is. Otherwise a processor that compares only the low 12
+/// bits of addresses mistakes the loads for loads of what was just stored, at four times the cost.
 /// Source: Intel 64 and IA-32 Optimization Reference Manual, "4-KByte aliasing".
 struct Copied {
     segment_bytes: usize,
@@ -159,7 +159,7 @@ struct Copied {
     top: usize,
     /// In memory order: the newest first.
     worklist: Vec<Desc>,
-    /// Of a part of the packets: for each of its descs how many packets of the burst there were
+    /// For a part of the packets: for each of its descs, how many packets of the burst followed
     /// from it on, in the same order.
     newer: Vec<u32>,
     /// Bytes up to the end of the newest packet.

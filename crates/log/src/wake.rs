@@ -1,12 +1,12 @@
 //! Waking readers that sleep.
 //!
 //! A reader's `waiting` word is hostile input: a reader that always says it sleeps would cost a
-//! system call for every publish. So each reader has an allowance of wakes a millisecond; beyond
-//! it, the reader looks for itself after one window (see `Reader::wait`), and nobody else pays.
+//! system call for every publish. So each reader has an allowance of wakes per millisecond. Beyond
+//! it, the reader looks by itself after one window (see `Reader::wait`), and nobody else pays.
 //!
-//! Invariant W1: who comes and goes does not hold a publish up. The writer's list is brought up to
-//! date only where the seats' lock is free, and without memory from or to the allocator: those who
-//! have gone are left for others to take away ([`Gone`]): the next attach, or a publisher's server.
+//! Invariant W1: who comes and goes does not hold a publish up. The writer updates its list only
+//! when the seats' lock is free, and without calling the allocator. Entries of readers that have
+//! gone stay for others to remove ([`Gone`]): the next attach, or a publisher's server.
 
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -99,7 +99,7 @@ impl Waker {
             shared.gone.leave(self.sleepers.swap_remove(at).seat);
         }
         for seat in seats.iter() {
-            // What a reader has spent of its wakes stays spent, whoever else comes.
+            // Wakes that a reader has used stay used when other readers come.
             if !self.sleepers.iter().any(|sleeper| sleeper.is_of(seat)) {
                 let seat = Arc::clone(seat);
                 self.sleepers.push(Sleeper { seat, window_start_ns: 0, wakes: 0 });
@@ -174,7 +174,7 @@ mod tests {
         waker.wake(&log.shared);
         assert_eq!(waker.sleepers.iter().map(|sleeper| sleeper.wakes).collect::<Vec<_>>(), [9, 0]);
         assert_eq!(waker.sleepers.as_ptr(), pages, "nothing is allocated");
-        // Who has gone is kept until somebody comes.
+        // Entries of readers that have gone stay until another reader comes.
         drop(first);
         waker.wake(&log.shared);
         assert_eq!((waker.sleepers.len(), log.shared.gone.0.lock().unwrap().len()), (1, 2));

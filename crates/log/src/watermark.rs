@@ -5,8 +5,8 @@
 //! directory  bit 63 .. 20 sequence | 19 .. 0 segment
 //! ```
 //!
-//! Packing makes each hand-over one atomic store. 43 bits of sequence last five years at 100
-//! Gbit/s in segments of 256 KiB; a writer that has used them up stops with an assertion.
+//! Packing makes each hand-over one atomic store. 43 bits of sequence last five years at 100 Gbit/s
+//! in segments of 256 KiB. A writer that has used them up stops with an assertion.
 
 const SEALED: u64 = 2;
 const RETIRED: u64 = 1;

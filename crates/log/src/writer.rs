@@ -7,15 +7,15 @@
 //! Most logs have no [column](crate::bucket_of), and their `top` is `S`.
 //!
 //! Invariants:
-//! - W1: while `open` is some, the segment is in no reader's pins (it came from `Reuse::take`)
-//!   or only in pins taken since, whose readers stay below the published count.
+//! - W1: while `open` is some, the segment is in no reader's pins (it came from `Reuse::take`), or
+//!   only in later pins, whose readers stay below the published count.
 //! - W2: bytes of the open segment at and above `low`, and below `high`, are the writer's alone;
 //!   `low <= high <= top`, all within `[0, S]`, all multiples of 16. So are the bytes of the
 //!   column that belong to unpublished packets. Of a segment that was [handed
 //!   out](Writer::hand_out) those below the descs are a device's until they are adopted.
 //! - W3: what is published is never written again until the segment is taken anew.
 //!
-//! The writer never makes a reference to packet memory: it copies through raw pointers, because
+//! The writer never makes a reference to packet memory. It copies through raw pointers, because
 //! readers hold shared slices of the same segment below the published count.
 
 use std::mem;
@@ -294,9 +294,9 @@ impl Writer {
         self.edge.offer_none();
     }
 
-    /// As `commit`, for a segment's first packet, for those with facts, and where lines that are
-    /// asked for ahead would be in the way. Takes `meta` by value and stays out of line, so that on
-    /// the fast way it never has to be in memory.
+    /// As `commit`, for a segment's first packet, for packets with facts, and where prefetched
+    /// lines would be in the way. Takes `meta` by value and stays out of line, so that on the fast
+    /// way it never has to be in memory.
     #[cold]
     #[inline(never)]
     fn commit_slowly(&mut self, length: usize, meta: Meta) {
@@ -360,7 +360,7 @@ impl Writer {
     }
 
     /// Room for a packet of `length` bytes, in the open segment or the next: what is left of it
-    /// afterwards. `None` when there is no segment to be had.
+    /// afterwards. `None` when no segment is free.
     #[cold]
     #[inline(never)]
     fn make_room(&mut self, length: usize) -> Option<usize> {
@@ -376,7 +376,7 @@ impl Writer {
         self.edge.room_after(length)
     }
 
-    /// Seals the open segment, if any, and opens the next. False when there is none to be had.
+    /// Seals the open segment, if any, and opens the next. False when none is free.
     #[cold]
     fn roll(&mut self) -> bool {
         self.seal();
@@ -389,7 +389,7 @@ impl Writer {
         taken.is_some()
     }
 
-    /// A segment that nobody needs any more, and when it was taken.
+    /// A segment that no reader needs any more, and when it was taken.
     fn take_segment(&mut self) -> Option<(u32, u64)> {
         let shared = Arc::clone(&self.shared);
         let seats = shared.lock();
@@ -453,7 +453,7 @@ impl Writer {
     }
 }
 
-/// For how long no segment could be had, in ns; from now on if `since_ns` has no begin yet.
+/// For how long no segment was free, in ns; starts now if `since_ns` is not set.
 fn blocked_ns(since_ns: &mut Option<u64>) -> u64 {
     let now_ns = clock::monotonic_ns();
     now_ns - *since_ns.get_or_insert(now_ns)

@@ -128,7 +128,7 @@ fn write_beside(policy: Policy, keep_ns: Option<u64>) -> WriterStatistics {
     let seen = honest.statistics();
     assert_eq!((seen.delivered, seen.missed, seen.laps), (PACKETS, 0, 0));
     assert_eq!((statistics.packets, statistics.bytes), (PACKETS, 48 * PACKETS));
-    // Whoever comes to what they left behind finds a log in good order.
+    // the next one finds their log in good order.
     let mut late = log.attach(ReaderConfig { start: Start::Oldest, ..ReaderConfig::default() });
     drain(late.as_mut().unwrap());
     statistics

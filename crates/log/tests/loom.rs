@@ -306,7 +306,7 @@ fn sleep(payer: Payer, fenced: bool) {
     assert!(writer_saw_sleeper || reader_saw_news, "asleep for ever");
 }
 
-/// A packet is streamed and published; whoever sees the count sees the packet.
+/// A packet is streamed and published; a reader that sees the count sees the packet.
 fn streamed(fenced: bool) {
     let log = Log::new(2, fenced);
     let segment = Reuse::new(2).take(&*log, &pages(1), 0, |_| false).unwrap();

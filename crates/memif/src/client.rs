@@ -20,7 +20,7 @@ use crate::ring::{Desc, Ring, Role, ring_bytes};
 /// Bytes of a buffer. Source: the guide's default, `bsize`.
 const BUFFER_BYTES: usize = 2048;
 const PAGE_BYTES: usize = 4096;
-/// Rings begin at multiples of it: what the heads are on is nobody else's line.
+/// Rings begin at multiples of it, so the heads share a cache line with nothing else.
 const RING_ALIGNMENT: usize = 128;
 
 /// One connection's state.

@@ -42,7 +42,7 @@ impl Device {
         &self.lanes
     }
 
-    /// Takes all rings out, of which packet threads waited for these bells.
+    /// Takes all rings out; packet threads waited for these bells.
     pub(crate) fn clear(&self, waited_for: &[Bell]) {
         for bell in waited_for {
             self.lanes.bells().remove(bell);

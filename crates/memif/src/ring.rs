@@ -1,4 +1,4 @@
-//! A ring: two indices on lines of their own, and descriptors.
+//! A ring: two indices, each on its own cache line, and descriptors.
 //!
 //! ```text
 //!   0    cookie 4 | flags 2 | head 2        64   tail 2        128  descriptors of 16 bytes
@@ -7,8 +7,8 @@
 //!
 //! - E1: the peer's index is loaded with Acquire, before descriptors; the peer stored them before.
 //! - E2: our index is stored with Release, behind descriptors and what was copied.
-//! - E3: who sleeps and who wakes: we store our index, fence, then look whether a bell is wanted;
-//!   the peer says that it wants one, then looks at our index. And the other way round.
+//! - E3: who sleeps and who wakes. We store our index, fence, then look whether a bell is wanted.
+//!   The peer says that it wants one, then looks at our index. And the other way round.
 
 use burstline_peer::{Bell, Window, store_then_load};
 

@@ -1,4 +1,4 @@
-//! What a queue of the device has counted, so that somebody else reads it all at one moment.
+//! What a queue of the device has counted, readable by another thread as of one moment.
 //!
 //! A sequence lock: the device makes the version odd, stores, makes it even. A reader tries
 //! again while it is odd or has changed. Source: Boehm, "Can seqlocks get along with programming

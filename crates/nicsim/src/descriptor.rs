@@ -1,5 +1,5 @@
-//! The descriptors of the Intel 82599, bit for bit: 16 bytes that mean one thing when the driver
-//! writes them and another when the device does.
+//! The descriptors of the Intel 82599, bit for bit. The same 16 bytes mean one thing when the
+//! driver writes them and another when the device does.
 //!
 //! ```text
 //!               63                          32 31 30    21 20  17 16       4 3      0

@@ -5,9 +5,9 @@
 //!   driver part     timed: lend and look; or from ring to ring; or keep some of it
 //! ```
 //!
-//! Device and driver take turns on one core, so that everything is in its cache: this is the cost
-//! of instructions, without that of lines that come from a device. Wires are carousels: the frames
-//! are those of the caller, the same in every mode.
+//! Device and driver take turns on one core, so everything is in its cache. This is the cost of
+//! instructions, without that of cache lines that come from a device. Wires are carousels: the
+//! frames are those of the caller, the same in every mode.
 
 mod keep;
 mod pair;

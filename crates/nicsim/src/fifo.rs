@@ -30,8 +30,8 @@ struct Waiting {
 
 /// Frames, first in, first out, in this many bytes.
 ///
-/// A frame lies in one piece. The circle is a longest frame larger than its capacity, so that what
-/// is left over at its end, where a frame did not fit in one piece, takes no room away.
+/// A frame lies in one piece. The circle is larger than its capacity by one longest frame. So a gap
+/// at its end, where a frame did not fit in one piece, takes no room away.
 pub(crate) struct Fifo {
     circle: Box<[u8]>,
     /// Where the next frame goes, unless it has to go to the start.

@@ -10,19 +10,20 @@
 //!                                                                           descs by the driver
 //! ```
 //!
-//! Nobody can buy all three and compare. The device is a thread that masters memory as a card does,
-//! so what the driver costs the host is *measured*; what the bus carries is *computed*, transaction
-//! by transaction, from what the device really does ([`pcie`]).
+//! No card with all three is on the market, so nobody can compare them there. The device is a
+//! thread that accesses memory like a card's DMA, so the driver's cost to the host is *measured*.
+//! What the bus carries is *computed*, transaction by transaction, from what the device really does
+//! ([`pcie`]).
 //!
-//! Who owns what when: a buffer, or a segment of a log, is the driver's or the device's, and goes
-//! to and fro by the five edges of `ring`. A buffer that a driver hands on or keeps is a value
-//! ([`Part`], [`Kept`]) that cannot be copied. `memory` is the one module that writes by pointers,
-//! and its users argue by those edges. `tests/loom.rs` models them.
+//! Who owns what when: a buffer, or a segment of a log, belongs to the driver or the device, and
+//! passes between them by the five edges of `ring`. A buffer that a driver hands on or keeps is a
+//! value ([`Part`], [`Kept`]) that cannot be copied. `memory` is the one module that writes by
+//! pointers, and its users argue by those edges. `tests/loom.rs` models them.
 //!
-//! What is not as in a card: positions count up for ever (so a ring of one descriptor works); a
-//! VLAN tag stays in the packet and is reported besides; there are no interrupts; time on the wire
-//! stands still while the device's thread is not on a core for long; frames of a line come in
-//! batches of up to 2 us, and what is written is shown some packets at a time.
+//! Differences to a card: positions count up for ever, so a ring of one descriptor works. A VLAN
+//! tag stays in the packet and is also reported. There are no interrupts. Time on the wire stands
+//! still while the device's thread is off its core for long. Frames of a line come in batches of up
+//! to 2 us, and the device shows what it wrote some packets at a time.
 //!
 //! Read on in this order: `descriptor`, `ring`, `memory`, `device`, `driver`, `card`, `pcie`.
 //!

@@ -7,15 +7,15 @@ const WIRE_BYTES: u64 = 24;
 /// The shortest frame, without FCS.
 const SHORTEST: u64 = 60;
 
-/// How much the line makes up for, in ns: the device's thread is not always on a core, and a real
-/// card's clock does not stop. What would have come in a longer pause does not come at all, so that
-/// nothing is lost to the scheduler by the name of a FIFO: at 10 Gbit/s this is 3,720 of the
-/// shortest frames, and the FIFO that is the default has room for 6,898.
+/// How long a pause the line makes up for, in ns: the device's thread is not always on a core, and
+/// a real card's clock does not stop. Frames of a longer pause do not come at all, so the FIFO is
+/// not blamed for the scheduler's losses. At 10 Gbit/s this is 3,720 of the shortest frames, and
+/// the default FIFO has room for 6,898.
 const CATCH_UP_NS: u64 = 250_000;
 
-/// How long a frame that could begin waits for others, in ns: looking at each by itself would cost
-/// more than the frames do, and a receiver would wait for each one's cache line. It
-/// begins late for that, and the line is no slower.
+/// How long a frame that could begin waits for others, in ns. Handling each alone would cost more
+/// than the frames do, and a receiver would wait for each one's cache line. It begins late for
+/// that, and the line is no slower.
 const GATHERED_NS: u64 = 2000;
 
 /// A line of this many bits a second, in one direction.

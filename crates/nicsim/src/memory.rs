@@ -9,22 +9,22 @@
 //! The only module of this crate with `unsafe`. It knows nothing of packets; who may touch a buffer
 //! is settled by the rings, which hand it to and fro:
 //!
-//! - D1. A buffer is the device's from the doorbell (or tail) that covers its descriptor, a Release
-//!   store that the device loads with Acquire, until the device says that it is done: the
-//!   descriptor's DD bit, the length word in front of the packet, or the head register, each a
-//!   Release store that the driver loads with Acquire. Otherwise it is the driver's.
+//! - D1. A buffer belongs to the device from the doorbell (or tail) that covers its descriptor: a
+//!   Release store that the device loads with Acquire. It belongs to the driver again when the
+//!   device says that it is done: by the descriptor's DD bit, the length word in front of the
+//!   packet, or the head register. Each is a Release store that the driver loads with Acquire.
+//!   Otherwise it is the driver's.
 //! - D2. The device writes only buffers of receive descriptors and reads only those of transmit
 //!   descriptors; it checks that they lie inside of the memory.
 //! - D3. The driver writes, and makes references to, only buffers that are its own, and none of its
 //!   references outlives its ownership.
 //! - D4. The two words in front of a packet in inline mode are accessed as atomics while the
 //!   buffer is the device's.
-//! - D5. Rings are private to one device and one driver, and addresses come into a receive ring
-//!   from that driver only: starts of buffers in its own area, multiples of 256 inside of the
-//!   memory.
-//! - D6. In contiguous mode the memory is a log's. Of the segment that the log's writer has handed
-//!   out, the device writes `[low, top)` but for the descs of its packets; what lies below the
-//!   pointer is written, and from then on nobody's but the writer's.
+//! - D5. Rings are private to one device and one driver. Addresses come into a receive ring from
+//!   that driver only: starts of buffers in its own area, multiples of 256 inside of the memory.
+//! - D6. In contiguous mode the memory is a log's. In the segment that the log's writer has handed
+//!   out, the device writes `[low, top)` except the descs of its packets. What lies below the
+//!   pointer is written, and from then on only the writer's.
 
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;

@@ -48,14 +48,24 @@ impl BusAccount {
     }
 }
 
+/// What decides the cost of a packet on its way up.
+#[derive(Clone, Copy, PartialEq)]
+struct Way {
+    mode: Mode,
+    /// Bytes of the packet.
+    length: u64,
+    descriptors: u64,
+}
+
 /// The account, and what it takes to keep it.
 pub(crate) struct Meter {
     pub(crate) bus: Bus,
     rules: PaperRules,
     /// Without the packets that `alike` counts.
     pub(crate) account: BusAccount,
-    /// Mode, length and descriptors of the last packet, and how many there were of these.
-    like: Option<(Mode, u64, u64)>,
+    /// The last packet.
+    like: Option<Way>,
+    /// How many there were of these.
     alike: u64,
 }
 
@@ -68,7 +78,7 @@ impl Meter {
     /// A packet that went up, in its own way. Those like the one before are only counted.
     #[inline]
     pub(crate) fn packet_up(&mut self, mode: Mode, length: usize, descriptors: u64) {
-        let like = (mode, length as u64, descriptors);
+        let like = Way { mode, length: length as u64, descriptors };
         if self.like != Some(like) {
             self.settle();
             self.like = Some(like);
@@ -79,7 +89,7 @@ impl Meter {
     /// Brings the account up to date.
     pub(crate) fn settle(&mut self) {
         let count = std::mem::take(&mut self.alike);
-        let Some((mode, length, descriptors)) = self.like else { return };
+        let Some(Way { mode, length, descriptors }) = self.like else { return };
         let account = &mut self.account;
         account.received += count;
         if mode == Mode::Writeback {

@@ -5,17 +5,17 @@
 //!           ^ head        ^ tail       head: written by the device, tail: by the driver (doorbell)
 //! ```
 //!
-//! Both positions count up for ever, so that head = tail is always an empty ring and a ring of one
-//! descriptor works; the 82599's wrap at the ring's length, and lose one descriptor to that.
+//! Both positions count up for ever, so head = tail is always an empty ring, and a ring of one
+//! descriptor works. The 82599's positions wrap at the ring's length, which costs one descriptor.
 //!
 //! The edges, each a Release store and an Acquire load:
 //! - E1, `tail`: driver to device: descriptors and buffers below it are written and the device's.
-//! - E2, the second word of a descriptor (DD) or of the metadata in front of a packet: device to
-//!   driver: the buffer is written, and the driver's.
+//! - E2, the second word of a descriptor (DD) or of the metadata in front of a packet, device to
+//!   driver: the buffer is written, and belongs to the driver.
 //! - E3, `head`: device to driver: packets of transmit descriptors below it are read.
 //! - E4, `epoch` and `acknowledged`: a device that restarts, and the driver that has begun anew.
-//! - E5, `head` of a contiguous receive ring, in units of 16 bytes: device to driver: headers and
-//!   packets below it are written, and the buffer is the driver's where its last header is.
+//! - E5, `head` of a contiguous receive ring, in units of 16 bytes, device to driver: headers and
+//!   packets below it are written. A buffer belongs to the driver once its last header is below it.
 
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicU32, AtomicU64};

@@ -73,8 +73,8 @@ pub(crate) fn unhashed(packet: &[u8]) -> Metadata {
     Metadata { rss_type: 0, ..Metadata::of(&headers) }
 }
 
-/// Whether there is nothing to know of a frame: its EtherType is that of no IP, it has no tag, and
-/// it is no frame of 802.3, with a length there. A few instructions, where `parse` takes many.
+/// Whether there is nothing to parse in a frame: its EtherType is not IP, it has no tag, and it is
+/// not an 802.3 frame with a length in that place. A few instructions, where `parse` takes many.
 #[inline]
 fn is_opaque(frame: &[u8]) -> bool {
     let Some(&[high, low]) = frame.get(12..).and_then(|rest| rest.first_chunk()) else {

@@ -1,4 +1,4 @@
-//! What a simulated card is asked to be.
+//! The options of a simulated card.
 
 use std::fmt;
 use std::ops::Range;
@@ -73,8 +73,8 @@ pub struct Settings {
     pub bus: Bus,
     /// Whether packets are hashed although there is one queue.
     pub is_hashing: bool,
-    /// Bytes of a segment, and of a queue's log, in contiguous mode: a power of two in
-    /// `[4096, 2097152]`, and room for 3 to 65536 of them.
+    /// Bytes of a segment, and of a queue's log, in contiguous mode. A segment is a power of two in
+    /// `[4096, 2097152]`; the log has room for 3 to 65536 of them.
     pub segment: usize,
     /// See `segment`.
     pub log_bytes: usize,

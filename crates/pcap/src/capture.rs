@@ -5,9 +5,9 @@
 //!                                               ^-------------------'
 //! ```
 //!
-//! Who owns what when: while callbacks run, the call that reads has the session, and no lock is
-//! held, so that a callback may ask for statistics, set a filter, or close the handle. Another
-//! thread that wants to read then gets an error.
+//! Who owns what when: while callbacks run, the reading call has the session and holds no lock. So
+//! a callback may ask for statistics, set a filter, or close the handle. Another thread that wants
+//! to read then gets an error.
 //!
 //! Invariants:
 //! - C1. A session is with one call at a time. It goes back when the call ends, unless the handle

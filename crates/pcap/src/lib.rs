@@ -11,8 +11,8 @@
 //! every function that libpcap has. A device of another name, a file, a filter's compiler and the
 //! tables of names are the real library's.
 //!
-//! A call is for a burst and not for a packet wherever libpcap's interface lets it be: a loop of
-//! the program runs over packets that lie back to back, in memory of this process that was checked.
+//! A call is for a burst, not a packet, wherever libpcap's interface allows it. The program's loop
+//! runs over packets that lie back to back, in this process's memory, and that were checked.
 //!
 //! Who owns what when: see `slots`, `capture` and `session`.
 //!

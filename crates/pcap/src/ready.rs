@@ -28,7 +28,7 @@ const PAUSE: Duration = Duration::from_micros(200);
 /// Between two looks where a writer is waited for: the program's own call looks for it.
 const WAIT: Duration = Duration::from_millis(50);
 
-/// The descriptor, once somebody has asked for it.
+/// The descriptor, once the program has asked for it.
 #[derive(Default)]
 pub(crate) struct Ready(OnceLock<Arc<Signal>>);
 
@@ -42,7 +42,7 @@ struct Signal {
 enum Phase {
     /// The program has been told.
     Told,
-    /// The program has read all: it is to be told of more.
+    /// The program has read all, and wants to know of more.
     Armed,
     Closed,
 }

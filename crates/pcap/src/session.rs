@@ -27,7 +27,7 @@ const NS_PER_S: u64 = 1_000_000_000;
 /// How often a call at the end of a log looks whether it is interrupted.
 const AT_END: Duration = Duration::from_millis(5);
 
-/// A reader that is so many packets behind does not wait for more.
+/// A reader that is this many packets behind does not wait for more.
 const GATHERED: u64 = 1024;
 
 /// What is fixed when a handle is activated.
@@ -98,7 +98,7 @@ impl Session {
         self.held.as_ref().is_some_and(|held| self.index < held.burst().len())
     }
 
-    /// Lets go of a burst of which nothing is left: its segment may be reused.
+    /// Lets go of an exhausted burst, so its segment may be reused.
     pub(crate) fn let_go(&mut self) {
         if !self.has_rest() {
             self.held = None;
@@ -165,8 +165,8 @@ impl Session {
         self.follower.lag() < GATHERED && !self.follower.is_over()
     }
 
-    /// Gives the packets that are left of the burst and pass the filter to `each`, until there are
-    /// `most` or `each` says that it is enough. Returns how many it gave.
+    /// Gives the rest of the burst's packets that pass the filter to `each`, until there are `most`
+    /// or `each` returns that it is enough. Returns how many it gave.
     pub(crate) fn give(
         &mut self,
         most: usize,

@@ -43,7 +43,7 @@ pub trait Dialogue {
     /// It has to end.
     fn hear(&mut self, socket: &Socket) -> Result<(), Self::Fault>;
 
-    /// What was agreed on, as soon as it is: told once a connection.
+    /// What was agreed on, as soon as it is: reported once per connection.
     fn agreed(&self) -> Option<String>;
 }
 
@@ -52,7 +52,7 @@ pub trait Dialogue {
 pub struct Place {
     /// The socket's file.
     pub path: PathBuf,
-    /// Of which kind it is.
+    /// Its kind.
     pub kind: Kind,
     /// Whether the peer listens there, and we connect.
     pub is_client: bool,
@@ -69,7 +69,7 @@ pub struct Attendant {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AttendError {
-    /// Nobody can be listened for.
+    /// It cannot listen.
     #[error(transparent)]
     Listen(#[from] ListenError),
     /// The kernel refused descriptors, memory or a thread.
@@ -117,8 +117,8 @@ pub struct Attended<D> {
 }
 
 impl<D: Send + Sync + 'static> Attended<D> {
-    /// Serves a device, unless it could not be made, as [`Attendant::start`] does. What is to be
-    /// known of the peers goes into its `diary`; `dialogue` begins one about it.
+    /// Serves a device, unless it could not be made, as [`Attendant::start`] does. Facts about the
+    /// peers go into its `diary`; `dialogue` begins the conversation with one.
     ///
     /// # Errors
     /// [`AttendError`], each variant as it says.

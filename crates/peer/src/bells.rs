@@ -7,8 +7,8 @@
 //!
 //! Both sides own the open file behind such a descriptor. A peer may make it block, fill its
 //! counter, and empty it at any moment. So nothing here reads one: an edge is news enough. And
-//! nothing writes one where the kernel can do it: a write to a full counter blocks, the end of an
-//! asynchronous read rings and never does.
+//! where the kernel can ring it, we do not write it: a write to a full counter blocks. The end of
+//! an asynchronous read rings it and never blocks.
 //!
 //! Source: eventfd(2), epoll(7), io_submit(2) with `IOCB_FLAG_RESFD`; `eventfd_signal_mask()` in
 //! the kernel's fs/eventfd.c, which adds what there is room for.

@@ -1,4 +1,4 @@
-//! Where a ring lies while nobody works on it.
+//! Where a ring lies while no thread works on it.
 //!
 //! ```text
 //!   control thread: put, change, remove        packet thread: take --> works --> give back
@@ -24,7 +24,7 @@ pub struct Berth<R> {
 struct Place<R> {
     ring: Option<Box<R>>,
     is_out: bool,
-    /// Somebody waits for it to be given back.
+    /// A thread waits for it to be given back.
     is_wanted: bool,
 }
 
@@ -36,7 +36,7 @@ impl<R> Default for Berth<R> {
 }
 
 impl<R> Berth<R> {
-    /// Takes the ring to work on it. `None`: there is none now, or somebody waits to change it.
+    /// Takes the ring to work on it. `None`: there is none now, or a thread waits to change it.
     #[inline]
     pub fn take(&self) -> Option<Box<R>> {
         let mut place = self.lock();
@@ -58,7 +58,7 @@ impl<R> Berth<R> {
         }
     }
 
-    /// Looks at the ring, or changes, puts or removes it, as soon as nobody works on it.
+    /// Looks at the ring, or changes, puts or removes it, as soon as no thread works on it.
     pub fn change<T>(&self, change: impl FnOnce(&mut Option<Box<R>>) -> T) -> T {
         let mut place = self.lock();
         while place.is_out {
@@ -69,7 +69,7 @@ impl<R> Berth<R> {
         change(&mut place.ring)
     }
 
-    /// As [`change`](Self::change), unless somebody works on it now.
+    /// As [`change`](Self::change), unless a thread works on it now.
     pub fn try_look<T>(&self, look: impl FnOnce(&mut R) -> T) -> Option<T> {
         self.lock().ring.as_deref_mut().map(look)
     }

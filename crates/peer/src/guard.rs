@@ -22,7 +22,7 @@ use libc::{c_int, c_void, sigaction, siginfo_t};
 
 /// Mappings at a time, over all peers: a peer has up to 8 regions, or 32 of memif.
 const RANGES: usize = 2048;
-/// A range that somebody is filling in.
+/// A range that is being filled in.
 const RESERVED: usize = 1;
 
 struct Range {
@@ -70,7 +70,7 @@ impl Guard {
         TABLE[self.row].has_fired.load(Relaxed) // a figure for people and for the next poll
     }
 
-    /// Takes it out: nobody accesses the mapping any more.
+    /// Takes it out: nothing accesses the mapping any more.
     pub(crate) fn end(&self) {
         // Pairs with the exchange in `watch`; nothing else follows from it.
         TABLE[self.row].start.store(0, Release);

@@ -17,16 +17,16 @@ pub const LONGEST: usize = 65_536 + 18;
 /// The most events that are kept for people.
 const EVENTS_MAX: usize = 100;
 
-/// What came of looking for a packet.
+/// The outcome of looking for a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
     /// A packet of this length is in the room.
     Packet {
         /// Its length.
         bytes: usize,
-        /// Its checksum is to be filled in.
+        /// Its checksum must be filled in.
         is_partial: bool,
-        /// It is to be cut into segments.
+        /// It must be cut into segments.
         is_merged: bool,
     },
     /// It was given back, because of what was wrong with it.
@@ -75,7 +75,7 @@ pub trait FromPeer: Send {
 
 /// A ring that we fill.
 pub trait ToPeer: Send {
-    /// Copies a packet to the peer; `offload` is zeros where nothing is to be done to it.
+    /// Copies a packet to the peer; `offload` is zeros if the packet needs nothing.
     fn put(&mut self, packet: &[u8], offload: &[u8; OFFLOAD_BYTES]) -> Put;
 
     /// Shows the peer what was put.

@@ -25,7 +25,7 @@ type Header = [u8; 12];
 #[non_exhaustive]
 pub enum PeerMemoryError {
     /// A pipe or a device in place of a file.
-    #[error("descriptor for memory is no regular file (mode {mode:#o})")]
+    #[error("descriptor for memory is not a regular file (mode {mode:#o})")]
     NotAFile {
         /// Its type and mode.
         mode: u32,
@@ -208,13 +208,13 @@ impl Window {
         word!(self, AtomicU16, at).store(value.to_le(), Release);
     }
 
-    /// Loads a word whose order somebody else sees to.
+    /// Loads a word; the caller ensures its order.
     #[inline]
     pub fn load_u16(&self, at: usize) -> u16 {
         u16::from_le(word!(self, AtomicU16, at).load(Relaxed))
     }
 
-    /// Stores a word whose order somebody else sees to.
+    /// Stores a word; the caller ensures its order.
     #[inline]
     pub fn store_u16(&self, at: usize, value: u16) {
         word!(self, AtomicU16, at).store(value.to_le(), Relaxed);
@@ -259,8 +259,8 @@ impl Window {
     }
 }
 
-/// Orders our stores before our loads, for two sides that each say something and then look at what
-/// the other has said: who sleeps and who wakes. The caller names the edge.
+/// Orders our stores before our loads, for two sides that each store a word and then load the
+/// other's: who sleeps and who wakes. The caller names the edge.
 #[inline]
 pub fn store_then_load() {
     fence(SeqCst);
@@ -355,6 +355,6 @@ mod tests {
         assert!(error.contains("18446744073709551615 bytes in a file of 4096"), "{error}");
         let pipe = std::io::pipe().unwrap().0;
         let error = PeerMemory::map(pipe.as_fd(), 1).unwrap_err().to_string();
-        assert!(error.contains("no regular file"), "{error}");
+        assert!(error.contains("not a regular file"), "{error}");
     }
 }

@@ -14,9 +14,10 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
+use burstline_sys::inode::FileId;
 use burstline_sys::rights;
 pub use burstline_sys::rights::Received;
 use rustix::io::retry_on_intr;
@@ -34,11 +35,11 @@ pub enum Kind {
     Messages,
 }
 
-/// Why nobody can be listened for.
+/// Why it cannot listen.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ListenError {
-    /// Somebody else listens there.
+    /// Another program listens there.
     #[error("{}: another program listens there: end it, or choose another path", path.display())]
     InUse {
         /// Where.
@@ -46,7 +47,7 @@ pub enum ListenError {
     },
     /// There is a file that is no socket.
     #[error(
-        "{}: a file is there that is no socket: remove it, or choose another path",
+        "{}: a file is there that is not a socket: remove it, or choose another path",
         path.display()
     )]
     NotASocket {
@@ -68,8 +69,7 @@ pub enum ListenError {
 pub struct Listener {
     socket: OwnedFd,
     path: PathBuf,
-    /// Device and inode.
-    identity: (u64, u64),
+    id: FileId,
 }
 
 /// A connection. No call blocks.
@@ -117,7 +117,7 @@ impl Listener {
         rustix::net::bind(&socket, &address).map_err(io::Error::from).map_err(fail)?;
         rustix::net::listen(&socket, 8).map_err(io::Error::from).map_err(fail)?;
         let made = fs::symlink_metadata(path).map_err(fail)?;
-        Ok(Self { socket, path: path.to_owned(), identity: (made.dev(), made.ino()) })
+        Ok(Self { socket, path: path.to_owned(), id: FileId::of(&made) })
     }
 
     /// Takes a connection that waits. `WouldBlock`: none does.
@@ -132,7 +132,7 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         let found = fs::symlink_metadata(&self.path);
-        if found.is_ok_and(|found| (found.dev(), found.ino()) == self.identity) {
+        if found.is_ok_and(|found| FileId::of(&found) == self.id) {
             // In a folder that we may not write any more it stays, and the next one replaces it.
             let _ = fs::remove_file(&self.path);
         }

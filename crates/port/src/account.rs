@@ -133,7 +133,7 @@ losses! {
     Metered = "metered", Drop, Host;
     /// No verdict came for it within the deadline of --inline.
     VerdictLate = "verdict_late", Drop, Host;
-    /// Nobody was there to give it a verdict, or nobody any more.
+    /// No worker was there to give it a verdict, from the start or any more.
     NoVerdict = "no_verdict", Drop, Host;
     /// Too many packets waited for a verdict, and it was the oldest.
     VerdictNoRoom = "verdict_no_room", Drop, Host;
@@ -227,7 +227,7 @@ impl Losses {
         self.0.iter().map(|&(_, packets)| packets).sum()
     }
 
-    /// The sum over the causes of kind [`Choice`](LossKind::Choice): packets nobody asked for.
+    /// The sum over the causes of kind [`Choice`](LossKind::Choice): packets left out on request.
     pub fn unwanted(&self) -> u64 {
         let unwanted = self.iter().filter(|(cause, _)| cause.is_choice());
         unwanted.map(|(_, packets)| packets).sum()
@@ -257,12 +257,12 @@ pub struct PortAccount {
     pub offered: u64,
     /// Packets that a source lost before it delivered them, or that a sink could not take.
     pub lost: Losses,
-    /// Packets in the port's own hands: offered, and neither delivered nor lost.
+    /// Packets that the port holds: offered, and neither delivered nor lost.
     pub in_flight: u64,
     /// Packets delivered without their end, because the file or the snapshot length cut them.
     pub truncated: u64,
-    /// How often the writer of a log was stopped or died. What passed until the next one came is
-    /// nobody's, and in no sum.
+    /// How often the writer of a log was stopped or died. What passed until the next one came
+    /// belongs to no writer, and is in no sum.
     pub writer_down: u64,
     /// Fragments that were hashed without their datagram's first: they did not follow their flow.
     pub fragments_unmatched: u64,

@@ -48,8 +48,8 @@ pub fn interfaces_up() -> Vec<String> {
 }
 
 impl Address {
-    /// This address with its scheme, which for a word without one is found by what exists: in the
-    /// calling thread's network namespace, and as a path. Any other address is returned as it is.
+    /// This address with its scheme. For a word without one, what exists decides: in the calling
+    /// thread's network namespace, and as a path. Any other address is returned as it is.
     ///
     /// # Errors
     /// [`AddressError::Ambiguous`]; [`AddressError::Unknown`] and [`AddressError::NoSuchVlan`],
@@ -90,7 +90,7 @@ impl Address {
     }
 }
 
-/// The interface and the number that the name of a VLAN says, if there is such an interface.
+/// The interface and the number in a VLAN's name, if that interface exists.
 fn vlan(name: &str) -> Option<(&str, u16)> {
     let (parent, number) = name.rsplit_once('.')?;
     let number = number.parse().ok().filter(|number| (1..=VLAN_MOST).contains(number))?;

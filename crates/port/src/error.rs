@@ -198,7 +198,7 @@ pub enum PortError {
     /// The log that a sink publishes could not be made.
     #[error(transparent)]
     LogMemory(#[from] burstline_log::CreateError),
-    /// The fault injector failed, as it was told to.
+    /// The fault injector failed, as requested.
     #[error("{port}: injected failure after {packets} packets")]
     Injected {
         /// Its address.
@@ -209,7 +209,7 @@ pub enum PortError {
 }
 
 impl PortError {
-    /// Whether it only says that nobody reads the pipe any more.
+    /// Whether it only says that the pipe's reader has gone.
     pub fn is_pipe_closed(&self) -> bool {
         let broken = io::ErrorKind::BrokenPipe;
         matches!(self, Self::OutputFailed { error, .. } if error.kind() == broken)

@@ -20,8 +20,8 @@ use burstline_wire::headers::LinkType;
 
 use crate::PortError;
 
-/// Packets that are not wanted, after which a port's call returns to be called again, where no
-/// buffer's end comes first: so a job that wants none still sees that it is to end.
+/// After this many unwanted packets a port's call returns, unless a buffer ends first. So a job
+/// that wants no packet still notices its end.
 pub(crate) const UNWANTED_MOST: u64 = 16 << 10;
 
 /// The longest expression that is optimised: for this one it takes libpcap a tenth of a second.
@@ -32,8 +32,8 @@ const SNAPSHOT_BYTES: u32 = 1 << 20;
 
 /// Which packets are wanted.
 ///
-/// As text it is a program if it consists only of numbers, commas and braces, as `tcpdump
-/// -ddd` and others print one, and else an expression of pcap-filter(7). Blank text wants all.
+/// A text is a program if it consists only of numbers, commas and braces, as `tcpdump -ddd` and
+/// others print one. Otherwise it is an expression of pcap-filter(7). Blank text wants all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Filter {
     /// All.
@@ -41,7 +41,7 @@ pub enum Filter {
     All,
     /// Those that fit an expression of pcap-filter(7), which libpcap compiles for each link type.
     Expression(String),
-    /// Those of which a program wants a byte or more, whatever their link type.
+    /// Packets of any link type that a program wants a byte or more of.
     Program(Program),
 }
 

@@ -21,7 +21,7 @@ use burstline_wire::headers::LinkType;
 use crate::filter::FilterByLink;
 use crate::{Filter, Loss, OpenOptions, PortAccount, PortError};
 
-/// The wishes of a job, and what came of them at one source.
+/// What a job wants from one source, and the counts of it.
 pub(crate) struct Judge {
     programs: FilterByLink,
     is_filtering: bool,
@@ -31,7 +31,7 @@ pub(crate) struct Judge {
     snapshot_bytes: u32,
     filtered: u64,
     truncated: u64,
-    /// Lost before packets that are not wanted, to be told by the next one that is.
+    /// Lost before unwanted packets; the next wanted one reports it.
     drops_before: u64,
 }
 
@@ -126,7 +126,7 @@ impl Judge {
         false
     }
 
-    /// How many bytes of a packet are kept, of which there are `length`. Counts it if that is not
+    /// How many bytes of a packet of `length` are kept. Counts it if that is not
     /// all of it.
     #[inline(always)]
     pub(crate) fn keep(&mut self, length: u32, original_length: u32) -> u32 {
@@ -151,7 +151,7 @@ impl Judge {
         }
     }
 
-    /// Enters what came of it into an account.
+    /// Enters its counts into an account.
     pub(crate) fn enter_into(&self, account: &mut PortAccount) {
         account.truncated += self.truncated;
         account.fragments_unmatched += self.hasher.fragments_unmatched();

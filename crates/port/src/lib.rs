@@ -15,7 +15,7 @@
 //!
 //! Invariants, checked for every backend by the conformance suite (`tests/conformance`):
 //! - I1: `offered` counts what reached the port, by a counter that the delivering loop does not
-//!   increment; offered = delivered + every named loss + in flight.
+//!   increment. offered = delivered + every named loss + in flight.
 //! - I2: a packet is delivered at most once, whole or flagged as cut, in the port's own order.
 //! - I3: no packet is lost because a log or a budget was full, where the source can wait.
 //! - I4: no input makes a port panic; damage is a value with its place.

@@ -9,8 +9,8 @@
 //! verbs that have none.
 //!
 //! Invariants:
-//! - K1: offered = published + `log_full`: what was published is handed on, whether it is read or
-//!   not, and what a lossy reader missed is that reader's.
+//! - K1: offered = published + `log_full`. Published packets count as handed on, whether they are
+//!   read or not; what a lossy reader missed is that reader's loss.
 //! - K2: no call waits longer than `wait_ms` for readers; a reader that stands still for so long
 //!   costs packets, by name, until it moves.
 //! - K3: readers know an interface's name before they see a packet of it.
@@ -30,7 +30,7 @@ use crate::{
 
 /// What can be said of a sink.
 pub(crate) const KEYS: &[Key] = &[
-    // The least: two segments and one for a reader, twice, of which a part is the whole.
+    // The least: two segments and one for a reader, twice.
     Key::size("bytes", 1793 << 10..=64 << 30, "Memory of the log, in whole segments").or("16m"),
     Key::text("mode", "OCTAL", "Who may read it, like a file's mode: 0660 [default: 0600]"),
     Key::switch("lossless", "Whether readers that request it may hold the sink up")

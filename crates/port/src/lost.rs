@@ -6,9 +6,9 @@
 //!        └── LostPackets ◄─────┘       by interface and cause
 //! ```
 //!
-//! A sink knows the packet where it refuses one at once. What it loses later was in its hands: a
-//! ring's packets are in [`InHand`], oldest first, and a file's are the difference of two tallies,
-//! that of all packets given and that of the last mark that is safe.
+//! A sink knows the packet where it refuses one at once. What it loses later, it held. A ring's
+//! packets are in [`InHand`], oldest first. A file's are the difference of two tallies: all packets
+//! given, and those up to the last safe mark.
 //!
 //! Invariant W1: the sums of a sink's [`LostPackets`] are the losses in its account.
 

@@ -1,4 +1,4 @@
-//! Words that somebody may have meant.
+//! Words that the user may have meant.
 
 /// The most letters that a word differs in from the one that was meant.
 const SLIPS_MOST: usize = 2;

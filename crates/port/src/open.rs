@@ -1,8 +1,8 @@
 //! From an address to a port: the one list of schemes.
 //!
-//! A [`Scheme`] says everything about itself: its keys, how it is opened in each role, how it is
-//! probed, how it crosses, and what others have to know of it before it is open. Nobody else
-//! compares the names of schemes.
+//! A [`Scheme`] says everything about itself: its keys, how to open it in each role, how to probe
+//! it, how it crosses, and what others must know before it is open. No other code compares the
+//! names of schemes.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -13,7 +13,7 @@ use crate::opened::OpenedFiles;
 use crate::{
     Address, AddressError, Crossing, Filter, GENERATOR_KEYS, Key, OutputOptions, PortError,
     PortTable, Probe, ProbeOptions, Role, Selection, Sink, Source, Treatment, afpacket, dpdk, file,
-    generator, inject, log_sink, log_source, memif, nicsim, tap, vhost, xdp,
+    generator, inject, log_sink, log_source, memif, nicsim, peer, tap, vhost, xdp,
 };
 
 /// What every port of a job is opened with. Clones belong to the same job.
@@ -34,15 +34,15 @@ pub struct OpenOptions {
     /// Whether the interfaces of a set are named after their files, too: `FILE:eth1`. Then two
     /// files share no interface.
     pub names_files: bool,
-    /// Whether an interface may be taken away from the host that it lives on.
+    /// Whether an interface that the host uses may be taken away from it.
     pub may_steal: bool,
     /// Which packets `xdp:` ports take from the host; the others are
     /// [`Loss::Passed`](crate::Loss::Passed).
     pub only: Filter,
     /// Whether what the sources deliver is sent on by an interface.
     pub forwards: bool,
-    /// Whether one time will do for all packets of a poll, because nobody looks at it. A source
-    /// that pays for each packet's own then takes that, unless its address says otherwise.
+    /// Whether one time will do for all packets of a poll, because the job does not use it. A
+    /// source that pays for each packet's own then takes that, unless its address says otherwise.
     pub may_share_times: bool,
     /// Set when the job is to end: where opening waits for something, it waits no longer.
     pub stop: Option<Arc<AtomicBool>>,
@@ -98,7 +98,7 @@ enum InterfaceName {
     Queues,
 }
 
-/// How it is found out whether such a port can be opened here.
+/// How to find out whether this port can be opened here.
 #[derive(Clone, Copy)]
 pub(crate) enum Probing {
     /// It needs nothing of the machine.
@@ -239,9 +239,9 @@ pub const SCHEMES: &[Scheme] = &[
         example: "vhost:/run/vm1.sock",
         source: Some(Face {
             keys: vhost::KEYS,
-            open: |address, options| Ok(vec![vhost::open_source(address, options)?]),
+            open: |address, options| Ok(vec![peer::open_source::<vhost::Port>(address, options)?]),
         }),
-        sink: Some(Face { keys: vhost::SINK_KEYS, open: vhost::open_sink }),
+        sink: Some(Face { keys: vhost::SINK_KEYS, open: peer::open_sink::<vhost::Port> }),
         is_device: true,
         ..PLAIN
     },
@@ -253,9 +253,9 @@ pub const SCHEMES: &[Scheme] = &[
         example: "memif:/run/memif.sock?client",
         source: Some(Face {
             keys: memif::KEYS,
-            open: |address, options| Ok(vec![memif::open_source(address, options)?]),
+            open: |address, options| Ok(vec![peer::open_source::<memif::Port>(address, options)?]),
         }),
-        sink: Some(Face { keys: memif::SINK_KEYS, open: memif::open_sink }),
+        sink: Some(Face { keys: memif::SINK_KEYS, open: peer::open_sink::<memif::Port> }),
         is_device: true,
         ..PLAIN
     },
@@ -338,8 +338,7 @@ impl Scheme {
     }
 }
 
-/// What is asked of an address before it is opened: here and nowhere else names of schemes are
-/// compared.
+/// Questions to an address before it is opened. Names of schemes are compared only here.
 impl Address {
     fn known_scheme(&self) -> Result<&'static Scheme, AddressError> {
         let found = SCHEMES.iter().find(|scheme| scheme.name == self.scheme());
@@ -367,13 +366,13 @@ impl Address {
         self.is(|scheme| scheme.is_device)
     }
 
-    /// Whether such a source takes packets away from the host.
+    /// Whether this source takes packets away from the host.
     pub fn takes_away(&self) -> bool {
         self.is(|scheme| scheme.takes_away)
     }
 
-    /// The name of the interface by whose link packets come and go, and its queues as far as they
-    /// are named by the address: `None` where a port has none itself.
+    /// The name of the interface whose link packets use, and the queues that the address names.
+    /// `None` if a port has no interface itself.
     pub fn interface(&self) -> Option<(&str, Option<Queues<'_>>)> {
         let target = self.target();
         match self.known_scheme().ok()?.interface? {
@@ -385,13 +384,13 @@ impl Address {
         }
     }
 
-    /// The same word, of which it is said that it is an interface.
+    /// The same word, marked as an interface.
     #[must_use]
     pub fn as_interface(&self) -> Self {
         self.with_scheme(INTERFACE)
     }
 
-    /// What can be said in such an address in a role; `None`: it has none of this role.
+    /// The keys of this address in a role; `None`: it does not have this role.
     pub(crate) fn keys_of(&self, role: Role) -> Result<Option<&'static [Key]>, AddressError> {
         let scheme = self.known_scheme()?;
         Ok(match role {
@@ -400,7 +399,7 @@ impl Address {
         })
     }
 
-    /// The sink by which such a port sends where it also receives.
+    /// The sink by which this port sends where it also receives.
     pub(crate) fn returning(&self) -> Result<Self, AddressError> {
         match (self.known_scheme()?.returns_by, self.interface()) {
             (Some(scheme), Some((name, _))) => {
@@ -476,9 +475,9 @@ pub fn open_sink(address: &Address, options: &OpenOptions) -> Result<Box<dyn Sin
     (face.open)(&address, options)
 }
 
-/// Opens the way from one port to another, and with `is_both` also the way back, where packets can
-/// stay where they came: a crossing for each direction of each pair of queues. `None`: these two
-/// have no memory in common.
+/// Opens the way from one port to another, and with `is_both` also the way back, if packets can
+/// stay where they are. Returns a crossing for each direction of each pair of queues. `None`: these
+/// two have no memory in common.
 ///
 /// # Errors
 /// [`PortError`]: what is wrong with an address, what the kernel or a driver refuses.

@@ -1,9 +1,10 @@
 //! Which files a job reads and writes, so that no output overwrites an input.
 
 use std::fs::{File, Metadata};
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+
+use burstline_sys::inode::FileId;
 
 use crate::PortError;
 
@@ -16,7 +17,13 @@ pub(crate) enum Use {
 
 /// The regular files that a job has open, by device and inode. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub struct OpenedFiles(Arc<Mutex<Vec<(u64, u64, Use)>>>);
+pub struct OpenedFiles(Arc<Mutex<Vec<OpenedFile>>>);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct OpenedFile {
+    id: FileId,
+    usage: Use,
+}
 
 impl OpenedFiles {
     /// Creates a file that the job writes besides its packets. One that is there is emptied, unless
@@ -37,7 +44,7 @@ impl OpenedFiles {
         Ok(file)
     }
 
-    /// Enters a file. A file may be read several times, but what is written is nobody else's.
+    /// Enters a file. A file may be read several times, but a written file has one user.
     /// Anything but a regular file is not entered.
     pub(crate) fn enter(
         &self,
@@ -48,23 +55,22 @@ impl OpenedFiles {
         if !metadata.is_file() {
             return Ok(());
         }
-        let (device, inode) = (metadata.dev(), metadata.ino());
+        let opened = OpenedFile { id: FileId::of(metadata), usage };
         let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let collides = |&(known_device, known_inode, known_use): &(u64, u64, Use)| {
-            (known_device, known_inode) == (device, inode)
-                && (usage == Use::Write || known_use == Use::Write)
+        let collides = |known: &OpenedFile| {
+            known.id == opened.id && (usage == Use::Write || known.usage == Use::Write)
         };
         if files.iter().any(collides) {
             return Err(PortError::SameFile { path: path.to_owned() });
         }
-        files.push((device, inode, usage));
+        files.push(opened);
         Ok(())
     }
 
     /// Takes out a file that was entered to be written: it is closed, and its number may soon be
     /// another's.
-    pub(crate) fn leave(&self, device: u64, inode: u64) {
+    pub(crate) fn leave(&self, id: FileId) {
         let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        files.retain(|&known| known != (device, inode, Use::Write));
+        files.retain(|&known| known != OpenedFile { id, usage: Use::Write });
     }
 }

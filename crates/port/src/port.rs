@@ -9,7 +9,7 @@ use crate::{LostPackets, PortAccount, PortError};
 /// Whose clock the packets' times are from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimestampSource {
-    /// The times in a file, whatever program wrote them.
+    /// The times in a file, written by any program.
     File,
     /// The network card.
     Hardware,
@@ -23,7 +23,7 @@ pub enum TimestampSource {
     Synthetic,
     /// A simulated card, or another device made of software.
     Device,
-    /// Several of these, or nobody has said.
+    /// Several of these, or unknown.
     Mixed,
 }
 
@@ -80,8 +80,8 @@ pub struct Capabilities {
     /// A source whose packets say how many it lost just before them (`Meta::drops_before`): all
     /// that its account has and that are missing. Of others a job tells sinks by the account.
     pub tells_gaps: bool,
-    /// Packets may be such that a device still has to finish: of a source, that it delivers them
-    /// marked; of a sink, that it sees to it.
+    /// Packets may be unfinished, left for a device to finish. A source delivers them marked; a
+    /// sink has them finished.
     pub passes_offloads: bool,
 }
 
@@ -107,6 +107,17 @@ pub enum PortState {
     Blocked,
     /// There will never be more.
     Ended,
+}
+
+impl PortState {
+    /// That of a source that is not over and took `taken` packets where `budget` were wanted.
+    pub(crate) fn after(taken: u64, budget: u64) -> Self {
+        match taken {
+            0 if budget == 0 => Self::Blocked,
+            0 => Self::Idle,
+            _ => Self::Busy,
+        }
+    }
 }
 
 /// The outcome of [`Source::receive`].
@@ -170,7 +181,7 @@ pub trait Port: Send {
     }
 
     /// Sleeps until there may be something to receive, at most `timeout_ns`, and returns whether
-    /// there is: for a source that is not waited for by a descriptor. `None`: it cannot do that.
+    /// there is. For a source without a descriptor to wait on. `None`: it cannot do that.
     fn wait(&self, timeout_ns: u64) -> Option<bool> {
         let _ = timeout_ns;
         None
@@ -197,8 +208,8 @@ pub trait Source: Port {
     fn receive(&mut self, writer: &mut Writer, budget: u64) -> Result<Received, PortError>;
 
     /// The burst that the last call of `lend` lent, once more: its packets lie where they lay until
-    /// the next call of `lend` or `receive`. `scratch` is the one that they were described in. So
-    /// somebody can hold bursts of several sources and go on with one of them. `None`: this source
+    /// the next call of `lend` or `receive`. `scratch` is the one that they were described in. So a
+    /// caller can hold bursts of several sources and go on with one of them. `None`: this source
     /// cannot, as wrappers do not.
     ///
     /// Cost: none a packet, but for `xdp:` a look at whether each frame is held.
@@ -207,9 +218,9 @@ pub trait Source: Port {
         None
     }
 
-    /// A time, in ns since 1970, such that no packet that this source has yet to deliver is older,
-    /// as it was when it was last polled and found idle. `None`: it promises nothing, but that
-    /// its packets come in order of time, as far as they do.
+    /// A time, in ns since 1970: no packet that this source has yet to deliver is older. It is as
+    /// of the last poll that found the source idle. `None`: it promises nothing, but that its
+    /// packets come in order of time, as far as they do.
     ///
     /// A promise can be broken: by a clock that is set back, by a kernel that is held up.
     fn low_time_ns(&self) -> Option<u64> {
@@ -236,8 +247,8 @@ pub trait Sink: Port {
     /// [`account`](Port::account).
     fn lost(&self) -> LostPackets;
 
-    /// Makes what was transmitted so far safe or visible: to be called when nothing is to be sent
-    /// for a moment.
+    /// Makes what was transmitted so far safe or visible. Call it when there is nothing to send for
+    /// a moment.
     fn flush(&mut self) -> Result<(), PortError> {
         Ok(())
     }

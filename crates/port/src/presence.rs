@@ -12,7 +12,7 @@ impl Address {
     /// A name that a killed publisher left behind counts as there.
     pub fn absent(&self) -> Option<String> {
         let target = self.target();
-        // Of a word alone nobody knows yet which of both it will be.
+        // For a bare word it is not yet known which of both it will be.
         if self.is_bare() {
             let is_there = is_interface(target) || Path::new(target).exists();
             return (!is_there).then(|| format!("interface or file {target}"));

@@ -6,16 +6,16 @@
 //!            once, for the others
 //! ```
 //!
-//! A probe tries what opening does, up to the step that somebody else would notice. It puts no
-//! interface into promiscuous mode, takes no queue of a device that is plugged in, and attaches no
-//! program; what it says of the driver's mode is then the driver's own word. With
+//! A probe tries what opening does, up to the step that others would notice. It puts no
+//! interface into promiscuous mode, takes no queue of a real device, and attaches no program. So
+//! what it says about the driver's mode is what the driver reports. With
 //! [`ProbeOptions::may_attach`] it takes these steps, too, with a program that passes every packet
 //! on, but never on the interface that the host lives on.
 //!
 //! Invariants:
 //! - P1: a probe that says yes opens; one that says "with" opens with what it names and not
 //!   without; one that says no does not open. As far as the world stays as it was.
-//! - P2: nothing that a probe opened is open when it returns, and no packet was taken from anybody.
+//! - P2: nothing that a probe opened is open when it returns, and it took no packet from others.
 
 use burstline_sys::device::Device;
 use burstline_sys::machine::{Capability, Rights, program};
@@ -26,12 +26,12 @@ use crate::open::{Probing, SCHEMES};
 /// How far a probe goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProbeOptions {
-    /// Whether to bind sockets and to attach a program that passes everything, which may make a
-    /// network card set up its rings anew: some packets are lost then.
+    /// Whether to bind sockets and attach a program that passes everything. That may make a network
+    /// card set up its rings again, which loses some packets.
     pub may_attach: bool,
 }
 
-/// What came of trying one port.
+/// The outcome of trying one port.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Probe {
     /// Its address.

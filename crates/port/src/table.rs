@@ -36,7 +36,7 @@ struct Entries {
 }
 
 impl PortTable {
-    /// The most interfaces that can be told apart.
+    /// The maximum number of interfaces.
     pub const MAX_ENTRIES: usize = 256;
 
     /// An empty table.
@@ -57,8 +57,9 @@ impl PortTable {
         Some(number)
     }
 
-    /// Has `tell` called for each interface that there is and for each that will be, before anybody
-    /// can have a packet of it: by the thread that adds it. It must not ask the table.
+    /// Calls `tell` for each interface that exists and for each later one, before any thread can
+    /// have a packet of it. The thread that adds the interface makes the call. It must not ask the
+    /// table.
     pub fn watch(&self, tell: impl Fn(u8, &TableEntry) + Send + 'static) {
         let mut entries = self.lock();
         (0..=u8::MAX).zip(&entries.list).for_each(|(number, (entry, _))| tell(number, entry));
@@ -96,9 +97,8 @@ impl PortTable {
     }
 
     /// Those of the entries `range` that the calling thread has added. A port adds its interfaces
-    /// while it is opened or polled, on the thread that does so; so a thread that polls several
-    /// ports, one after the other, learns here whose they are, whatever other threads add
-    /// meanwhile.
+    /// while it is opened or polled, on the thread that does so. So a thread that polls several
+    /// ports in turn learns here whose they are, even if other threads add some meanwhile.
     pub fn added_here(&self, range: Range<usize>) -> Vec<u8> {
         let entries = &self.lock().list;
         let here = thread::current().id();

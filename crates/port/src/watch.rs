@@ -1,7 +1,7 @@
 //! What happens to an interface while a live port is open.
 //!
-//! The kernel leaves an error at the socket when the interface goes down, and nothing at all when
-//! it is renamed or gets another MTU; so it is looked at every now and then.
+//! The kernel leaves an error at the socket when the interface goes down, but nothing when it is
+//! renamed or gets another MTU. So we look at it every now and then.
 
 use std::io;
 

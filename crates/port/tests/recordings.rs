@@ -107,7 +107,7 @@ fn record(random: &mut Random, packets: u64, hash: HashKind) -> Recording {
     made
 }
 
-/// What came of a file.
+/// The outcome of a file.
 struct Read {
     packets: Vec<Vec<u8>>,
     corrupt: u64,

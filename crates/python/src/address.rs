@@ -9,8 +9,8 @@ use crate::fault::Fault;
 pub(crate) const LOG: &str = "log";
 
 /// Finds out what `source` stands for. A word without a scheme is what exists by that name: an
-/// interface, a file, or a published log. Where it is a log and something else, too, the caller has
-/// to say which; where nothing exists, it is a log that somebody may publish.
+/// interface, a file, or a published log. If it is both a log and something else, the caller has to
+/// say which. If nothing exists, it is a log that may be published later.
 pub(crate) fn resolve(source: &str) -> Result<Address, Fault> {
     let address: Address = source.parse()?;
     if !address.is_bare() {

@@ -34,9 +34,9 @@ impl Share {
 
 /// A run of packets of one log, which lie where the source has put them.
 ///
-/// It is valid until it is released: by the next step of the loop over its reader, at the end of
-/// `with burst:`, or by release(). After that everything asked of it raises ReleasedError. Arrays
-/// and memoryviews stay valid: they keep its memory until they are collected.
+/// It is valid until its release: by the next step of the loop over its reader, at the end of `with
+/// burst:`, or by release(). After that everything asked of it raises ReleasedError. Arrays and
+/// memoryviews stay valid: they keep its memory until they are collected.
 #[pyclass(module = "burstline", frozen)]
 pub(crate) struct Burst(Share);
 

@@ -40,7 +40,7 @@ pub(crate) enum Fault {
     /// A private log could not be made.
     #[error(transparent)]
     Memory(#[from] burstline_log::CreateError),
-    /// Nor a reader of it.
+    /// The same for a reader.
     #[error(transparent)]
     Attach(#[from] burstline_log::AttachError),
     /// Views keep all that may be held.
@@ -49,7 +49,7 @@ pub(crate) enum Fault {
          keep (array.copy(), bytes(packet)), or del the views"
     )]
     WindowFull {
-        /// Bursts that somebody still has.
+        /// Bursts that the program still holds.
         held: usize,
         /// The most segments, or copies, that may be held.
         window: usize,

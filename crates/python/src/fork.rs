@@ -29,7 +29,7 @@ impl<T> Here<T> {
         Ok(&self.value)
     }
 
-    /// The value, whoever asks: for reading what is constant.
+    /// The value, for any caller: to read what is constant.
     pub(crate) fn peek(&self) -> &T {
         &self.value
     }

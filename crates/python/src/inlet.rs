@@ -30,7 +30,7 @@ pub(crate) enum Found {
 
 /// The ends that packets come from.
 pub(crate) enum Inlet {
-    /// Logs that somebody publishes.
+    /// Published logs.
     Named(Box<Named>),
     /// Sources, and whose turn it is.
     Lanes {

@@ -1,7 +1,7 @@
 //! A source that is not a published log: a file, a set, an interface, a generator.
 //!
-//! Its packets are copied once, into a log of this reader's, because a source lends its own buffer
-//! only until it is asked again, and a view of numpy's may live longer (Decision 0050).
+//! Its packets are copied once, into this reader's own log. A source lends its buffer only until
+//! the next call, and a numpy view may live longer (Decision 0050).
 //!
 //! ```text
 //!  Source ──receive, one copy──► private log ──hold_burst──► Lent

@@ -15,7 +15,7 @@
 //! - a [`lent::Lent`] is a run of packets that stay where they are. The burst and each view of it
 //!   own a share; the last one to go lets the publisher have the segment back.
 //! - a [`burst::Burst`] gives its share back when it is released: by the next step of the loop, by
-//!   `with`, or by `release()`. Everything it is asked afterwards is a `ReleasedError`.
+//!   `with`, or by `release()`. Any use after that is a `ReleasedError`.
 //! - a [`view::View`] keeps its share for as long as numpy, or a memoryview, knows it. So a view
 //!   cannot dangle, and one that is kept too long shows as `held`, in the end as `BufferError`.
 //!

@@ -10,7 +10,7 @@ use burstline_wire::headers::LinkType;
 pub(crate) struct Links(Vec<Option<(LinkType, String)>>);
 
 impl Links {
-    /// What packets of a port begin with; Ethernet where nobody has said.
+    /// What packets of a port begin with; Ethernet by default.
     pub(crate) fn link(&self, port: u8) -> LinkType {
         let known = self.0.get(usize::from(port)).and_then(Option::as_ref);
         known.map_or(LinkType::ETHERNET, |(link, _)| *link)

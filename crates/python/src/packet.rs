@@ -67,7 +67,7 @@ impl Packet {
         Ok(look(&lent.packet(self.index)))
     }
 
-    /// Its bytes and what is known of it, for somebody who copies them.
+    /// Its bytes and what is known of it, for a caller that copies them.
     pub(crate) fn with_bytes<T>(
         &self,
         py: Python<'_>,
@@ -121,7 +121,7 @@ impl Packet {
         self.with(py, |seen| seen.packet.port())
     }
 
-    /// The name of its port; None where nobody has named it.
+    /// The name of its port; None if it has no name.
     #[getter]
     fn port_name(&self, py: Python<'_>) -> PyResult<Option<String>> {
         let lent = self.burst.bind(py).get().lent()?;

@@ -15,7 +15,7 @@ use crate::inlet::{Found, Inlet};
 use crate::lent::Lent;
 use crate::report::{self, Row};
 
-/// The longest wait before Python is asked for signals.
+/// The longest wait before Python checks for signals.
 const SLICE_NS: u64 = 50_000_000;
 /// The most segments, or copies, that a reader may hold at a time.
 const WINDOW_MAX: usize = burstline_log::MAX_WINDOW;
@@ -211,9 +211,10 @@ impl Reader {
         })
     }
 
-    /// The ledger so far, with the keys of `burstline count --json`: `ports`, a dict a source, and
-    /// `total`; in each `offered`, `delivered`, `lost` by cause, `in_flight` and `unaccounted`,
-    /// which is 0. `held`: bursts whose memory is kept by views, or was not released.
+    /// The ledger so far, with the keys of `burstline count --json`: `ports`, a dict per source,
+    /// and `total`. Each has `offered`, `delivered`, `lost` by cause, `in_flight` and
+    /// `unaccounted`, which is 0. `held`: bursts whose memory is kept by views, or was not
+    /// released.
     fn report<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let mut state = self.lock()?;
         let held = state.held();

@@ -1,7 +1,7 @@
-//! What numpy looks at: memory that is kept for as long as anybody looks.
+//! What numpy sees: memory that lives as long as any view of it.
 //!
-//! Invariant V1: the bytes that a view gives to Python neither move nor change nor go before the
-//! view does, and Python cannot write them.
+//! Invariant V1: while a view lives, the bytes it gives to Python do not move, change or go away,
+//! and Python cannot write them.
 
 use std::ffi::c_int;
 use std::ptr;

@@ -63,9 +63,9 @@ impl Offer {
     /// up to 10 s where the publisher does not answer.
     ///
     /// # Errors
-    /// [`ShareError::Absent`] where there is no publisher; [`ShareError::NotAllowed`] or
-    /// [`ShareError::Refused`] where it does not want us; [`ShareError::NotTrusted`] where we do
-    /// not want it; the rest says what is broken.
+    /// [`ShareError::Absent`]: there is no publisher. [`ShareError::NotAllowed`] or
+    /// [`ShareError::Refused`]: it refuses us. [`ShareError::NotTrusted`]: we refuse it. The rest
+    /// says what is broken.
     pub fn ask(name: &str, config: &AttachConfig) -> Result<Self, ShareError> {
         let call = Call::connect(name)?;
         // Before the call is answered: who answers is the process that was looked at.
@@ -142,11 +142,11 @@ impl Attachment {
     pub fn open(name: &str, config: &AttachConfig) -> Result<Self, ShareError> {
         let Offer { logs, link, is_in_place } = Offer::ask(name, config)?;
         let attach = |files| match is_in_place {
-            // SAFETY: `Trust` covers the publisher. Either the caller has promised that it keeps
-            // to the protocol. Or its process runs this program's file, so its writer is the one
-            // that is compiled into this process, and no more is assumed of it than of a writer
-            // here. The seat stays ours while the socket is open, and `tie_to` keeps that open as
-            // long as the reader or a burst it holds lives.
+            // SAFETY: `Trust` covers the publisher. Either the caller has promised that it keeps to
+            // the protocol. Or its process runs this program's file. Then its writer is the one
+            // compiled into this process, and we assume no more of it than of a writer here. The
+            // seat stays ours while the socket is open, and `tie_to` keeps that open as long as the
+            // reader or a burst it holds lives.
             true => unsafe { Reader::attach(files) }.map(Feed::Trusting),
             false => UntrustedReader::attach(files).map(|reader| Feed::Wary(Box::new(reader))),
         };
@@ -170,7 +170,7 @@ impl Attachment {
     /// nothing.
     ///
     /// # Errors
-    /// As for [`open`](Self::open), but that there is nobody.
+    /// As for [`open`](Self::open), except `Absent`.
     pub fn open_next(link: &WriterLink, config: &AttachConfig) -> Result<Option<Self>, ShareError> {
         // It has a slash, so it is looked for nowhere else.
         let path = link.path().to_string_lossy();

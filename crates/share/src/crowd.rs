@@ -8,8 +8,8 @@ use std::cmp::Reverse;
 
 use burstline_sys::seqpacket::Credentials;
 
-/// Which of `waiting`, oldest first, each with its place in a list of the caller's, makes room for
-/// `newcomer`, who counts as one of its user's. `None` where nobody waits.
+/// Which of `waiting` makes room for `newcomer`, who counts for its user. They are in order, oldest
+/// first, each with its place in the caller's list. `None` if none waits.
 ///
 /// Cost: the square of their number.
 pub(crate) fn one_to_let_go(

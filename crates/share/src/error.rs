@@ -12,7 +12,7 @@ use crate::refusal::Refusal;
 #[non_exhaustive]
 pub enum ShareError {
     /// The name is none.
-    #[error("{name:?} is no name for a log: {reason}; use one like tap-1, or a path with a /")]
+    #[error("{name:?} is not a name for a log: {reason}; use one like tap-1, or a path with a /")]
     Name {
         /// What was given.
         name: String,
@@ -27,7 +27,7 @@ pub enum ShareError {
         /// The longest there can be.
         most: usize,
     },
-    /// The directory for names is somebody else's, or open to others.
+    /// The directory for names belongs to another user, or is open to others.
     #[error(
         "{}: owner {uid}, mode {mode:04o}, and it must be user {ours}'s alone: \
          rm -r it, or set BURSTLINE_RUN", path.display()
@@ -54,9 +54,9 @@ pub enum ShareError {
         /// Who has it, by its own word; 0 if it has not said yet.
         pid: u32,
     },
-    /// Something that nobody should replace, and nobody can read, stands where the socket would.
+    /// Something that must not be replaced, and is not a log, stands where the socket would.
     #[error(
-        "{}: this is no socket, so no log's: choose another name, or move it away",
+        "{}: not a socket, so not a log: choose another name, or move it away",
         path.display()
     )]
     NotASocket {
@@ -108,7 +108,7 @@ pub enum ShareError {
         waited_s: u64,
     },
     /// What the publisher says is not of the protocol.
-    #[error("{}: process {pid} is no publisher of logs: {reason}", path.display())]
+    #[error("{}: process {pid} is not a publisher of logs: {reason}", path.display())]
     Broken {
         /// The socket.
         path: PathBuf,

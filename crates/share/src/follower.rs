@@ -39,7 +39,7 @@ const SLEEP_BEFORE_VERDICTS_NS: u64 = 100_000;
 enum Phase {
     /// There is a writer, or was one whose logs are not drained yet.
     Reading,
-    /// Nobody publishes, or not yet again.
+    /// There is no publisher, or not yet a new one.
     Waiting,
     /// There will never be more.
     Ended,
@@ -108,7 +108,7 @@ impl Follower {
     }
 
     /// The next packets, waiting for them at most `timeout_ns`, in `[0, u64::MAX]`; the last is
-    /// for ever. Where there are none, `is_interrupted` is asked at least every 50 ms.
+    /// for ever. While there are none, it calls `is_interrupted` at least every 50 ms.
     ///
     /// # Errors
     /// The next writer cannot be attached to; the next call tries again.

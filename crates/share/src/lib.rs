@@ -10,9 +10,9 @@
 //!                '--- end of the socket = the other one is gone ---'
 //! ```
 //!
-//! A *name* is a socket in a directory (`places`); the kernel's permissions on it, and the
-//! publisher's check of the caller (`access`), decide who may read. A name stands for one log
-//! or several, one for each receive core; a reader gets a seat at each.
+//! A *name* is a socket in a directory (`places`). The kernel's permissions on it, and the
+//! publisher's check of the caller (`access`), decide who may read. A name stands for one log or
+//! several, one for each receive core; a reader gets a seat at each.
 //!
 //! Who owns what when:
 //! - `NAME.lock`: the process that holds the lock publishes NAME. The lock ends with its process,
@@ -21,7 +21,8 @@
 //! - `NAME`: the lock's owner creates it, replaces what a killed one left, and removes it.
 //! - a seat: the connection's. It is free when the socket or its process ends, whichever comes
 //!   first. A reader therefore keeps its socket open for as long as it holds any burst.
-//! - after the welcome nobody sends anything: the socket only shows that the other end still lives.
+//! - after the welcome neither side sends anything: the socket only shows that the other end still
+//!   lives.
 //!
 //! A reader copies and checks what it reads, unless it trusts the publisher and reads in place:
 //! see `trust`.

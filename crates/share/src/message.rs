@@ -13,7 +13,7 @@
 
 use burstline_log::{Buckets, Policy, Start};
 
-use crate::refusal::Refusal;
+use crate::refusal::{Coded, Refusal};
 use crate::status::{LogStatus, ReaderStatus};
 
 /// The version of what is said here; raised with every change of it.
@@ -140,9 +140,9 @@ impl Reply {
             }
             Self::Refused(refusal) => {
                 let mut bytes = header(REFUSED);
-                let (code, a, b) = refusal.encode();
+                let Coded { code, first, second } = refusal.encode();
                 bytes.extend(u64::from(code).to_le_bytes());
-                bytes.extend([a, b].map(u64::to_le_bytes).as_flattened());
+                bytes.extend([first, second].map(u64::to_le_bytes).as_flattened());
                 bytes
             }
             Self::Publisher { epoch, pid, logs, up_s } => {
@@ -193,7 +193,7 @@ impl Reply {
             LOG => fields.log().map(Self::Log),
             READERS => fields.readers().map(Self::Readers),
             END => Some(Self::End),
-            _ => return Err("its answer is of no known kind"),
+            _ => return Err("its answer is of an unknown kind"),
         };
         reply.filter(|_| fields.0.is_empty()).ok_or("its answer has the wrong length")
     }
@@ -314,7 +314,7 @@ impl Fields<'_> {
 
     fn refusal(&mut self) -> Option<Refusal> {
         let code = u16::try_from(self.u64()?).ok()?;
-        Refusal::decode(code, self.u64()?, self.u64()?)
+        Refusal::decode(Coded { code, first: self.u64()?, second: self.u64()? })
     }
 
     fn publisher(&mut self) -> Option<Reply> {

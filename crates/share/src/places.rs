@@ -40,7 +40,7 @@ pub(crate) struct Place {
     pub(crate) unfinished: PathBuf,
 }
 
-/// Where `name` is to be published. Makes the directory if it is one of ours.
+/// Where to publish `name`. Makes the directory if it is one of ours.
 pub(crate) fn to_publish(name: &str) -> Result<Place, ShareError> {
     if !is_path(name) {
         check(name)?;
@@ -89,7 +89,7 @@ pub fn folders_of_names() -> Vec<PathBuf> {
 /// The directory in which this process publishes names; makes it.
 ///
 /// # Errors
-/// The directory cannot be made, or is somebody else's.
+/// The directory cannot be made, or belongs to another user.
 pub fn folder_to_publish() -> Result<PathBuf, ShareError> {
     let directory = own_directory();
     directory.make()?;
@@ -117,7 +117,7 @@ impl Place {
     fn new(socket: PathBuf) -> Result<Self, ShareError> {
         let Some(name) = socket.file_name().map(|name| name.to_os_string()) else {
             let name = socket.display().to_string();
-            return Err(ShareError::Name { name, reason: "it ends in no file's name" });
+            return Err(ShareError::Name { name, reason: "it does not end in a file's name" });
         };
         let (mut lock, mut unfinished) = (name.clone(), std::ffi::OsString::from("."));
         lock.push(LOCK_SUFFIX);
@@ -161,7 +161,7 @@ struct Directory {
     mode: u32,
     /// Whether the user chose it, and no other will do.
     is_chosen: bool,
-    /// Whether it must be ours alone: it stands where anybody could have made it.
+    /// Whether only we may own it: it stands where any user could have made it.
     is_guarded: bool,
 }
 
@@ -185,7 +185,7 @@ fn own_directory() -> Directory {
 fn directories_to_look() -> Vec<PathBuf> {
     let own = own_directory();
     let own_is_chosen = own.is_chosen;
-    // Somebody else's directory is no place to look for one's own names.
+    // Our names are never in another user's directory.
     let is_sound = !own.is_guarded || own.check_owner().is_ok();
     let mut directories = if is_sound { vec![own.path] } else { Vec::new() };
     if !own_is_chosen && !directories.iter().any(|path| path == Path::new(ROOTS_DIRECTORY)) {

@@ -12,7 +12,7 @@ use crate::error::ShareError;
 use crate::places;
 use crate::roster::{LosslessReaders, Roster};
 use crate::server::Server;
-use crate::socket_file::{Permissions, SocketFile};
+use crate::socket_file::{Permissions, Published, SocketFile};
 use crate::status::{LOGS_MAX, ReaderStatus, Visits};
 
 /// How to publish.
@@ -40,8 +40,8 @@ impl PublishConfig {
 
 /// A published name. Dropping it ends that: readers drain what was published and see the end.
 ///
-/// End the writers first ([`Writer::finish`](burstline_log::Writer::finish)), so that readers
-/// learn how the logs ended; a writer that goes on after this has no readers in other processes.
+/// End the writers first ([`Writer::finish`](burstline_log::Writer::finish)), so that readers learn
+/// how the logs ended. A writer that goes on after this has no readers in other processes.
 pub struct Publisher {
     file: SocketFile,
     roster: Arc<Roster>,
@@ -60,7 +60,7 @@ impl Publisher {
         let place = places::to_publish(&config.name)?;
         let &PublishConfig { owner, group, mode, lossless, .. } = config;
         let permissions = Permissions { owner, group, mode };
-        let (file, socket, access) = SocketFile::publish(&place, permissions)?;
+        let Published { file, socket, access } = SocketFile::publish(&place, permissions)?;
         let roster = Arc::new(Roster::new(file.epoch, logs, lossless));
         let at = &place.socket;
         let failed = |call| move |error| ShareError::system(call, at, error);

@@ -36,7 +36,7 @@ pub fn query(name: &str) -> Result<PublisherStatus, ShareError> {
     Ok(PublisherStatus { path: path.to_owned(), epoch, pid, uid, up_s, logs, readers })
 }
 
-/// A name that somebody publishes now.
+/// A name that is published now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Published {
     /// The name: that of its socket's file.

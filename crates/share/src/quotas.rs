@@ -20,7 +20,8 @@ const PATIENCE_TIMES: u64 = 10;
 const REFUSED_NS_MIN: u64 = 10_000_000_000;
 /// Users that are remembered: beyond it the one who was here longest ago is forgotten.
 const USERS_MAX: usize = 64;
-/// Seats of a log of which one is root's alone, and one more the owner's: fewer are for all.
+/// From this many seats on, a log keeps one for root and one more for its owner; with fewer, all
+/// are for everybody.
 const SEATS_MIN: usize = 8;
 const ROOT: u32 = 0;
 const NS_PER_S: u64 = 1_000_000_000;
@@ -41,7 +42,7 @@ struct User {
     lossy_until_ns: u64,
 }
 
-/// The seats of a log, when somebody wants one.
+/// The seats of a log, when a reader wants one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seats {
     /// How many there are.

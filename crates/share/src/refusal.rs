@@ -89,7 +89,7 @@ pub enum Refusal {
         waiting: u64,
     },
     /// The user has attached as often as one may within a second.
-    #[error("user {uid} has attached {most} times within a second, and that is the most: wait")]
+    #[error("user {uid} has attached {most} times within a second, which is the maximum: wait")]
     TooOften {
         /// Who asked.
         uid: u64,
@@ -107,7 +107,7 @@ pub enum Refusal {
         /// How long the user has to wait.
         wait_s: u64,
     },
-    /// Nobody waits for verdicts on its packets.
+    /// Its packets wait for no verdicts.
     #[error("it takes no verdicts: only bounce --inline does")]
     NoVerdicts,
     /// A log's packets have one verdict each.
@@ -128,10 +128,18 @@ pub enum Refusal {
     },
 }
 
+/// A refusal as it is sent: a code and its numbers, 0 where it has none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Coded {
+    pub(crate) code: u16,
+    pub(crate) first: u64,
+    pub(crate) second: u64,
+}
+
 impl Refusal {
     /// As it is sent.
-    pub(crate) fn encode(self) -> (u16, u64, u64) {
-        match self {
+    pub(crate) fn encode(self) -> Coded {
+        let (code, first, second) = match self {
             Self::Version { theirs, ours } => (1, theirs, ours),
             Self::Malformed { bytes } => (2, bytes, 0),
             Self::NotAllowed { uid } => (3, uid, 0),
@@ -148,12 +156,14 @@ impl Refusal {
             Self::UsersSeats { has, most } => (14, has, most),
             Self::NoVerdicts => (15, 0, 0),
             Self::HasGiver => (16, 0, 0),
-        }
+        };
+        Coded { code, first, second }
     }
 
     /// As it was sent; `None` for a code that this version does not know.
-    pub(crate) fn decode(code: u16, a: u64, b: u64) -> Option<Self> {
-        Some(match code {
+    pub(crate) fn decode(coded: Coded) -> Option<Self> {
+        let (a, b) = (coded.first, coded.second);
+        Some(match coded.code {
             1 => Self::Version { theirs: a, ours: b },
             2 => Self::Malformed { bytes: a },
             3 => Self::NotAllowed { uid: a },

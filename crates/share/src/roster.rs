@@ -72,7 +72,7 @@ impl Roster {
         }
     }
 
-    /// Takes a seat at each log that is asked for, or at none. `welcome` then sends one log's
+    /// Takes a seat at each requested log, or at none. `welcome` then sends one log's
     /// files; if that fails the seats are free again, and the result is false.
     pub(crate) fn seat(
         &self,
@@ -205,7 +205,7 @@ impl Roster {
         self.lock().iter().filter(is_late).map(|guest| guest.connection).collect()
     }
 
-    /// Nobody watches the connections any more. Their readers live on, perhaps beside a writer,
+    /// Nothing watches the connections any more. Their readers live on, perhaps beside a writer,
     /// so that no seat of theirs may be given to another.
     pub(crate) fn abandon(&self) {
         for guest in self.lock().drain(..) {

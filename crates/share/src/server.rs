@@ -35,11 +35,11 @@ const WAITING_MAX: usize = 64;
 const WAITING_NS: u64 = 1_000_000_000;
 /// Accepted at a time, before those who are in are looked at again.
 const ACCEPTS_A_TURN: usize = 32;
-/// How long nobody is accepted when there is not even a descriptor to refuse with.
+/// How long it accepts no connection when it has no descriptor left even to refuse one.
 const PAUSE_NS: u64 = 100_000_000;
 
-/// A writer lets go of a reader that has gone at its next publish. So for this long after somebody
-/// has gone the thread looks whether there is something to give back, this often.
+/// A writer lets go of a reader that has gone at its next publish. So for this long after a reader
+/// has gone, the thread looks this often for something to give back.
 const TIDIES_NS: u64 = 1_000_000_000;
 const TIDY_NS: u64 = 20_000_000;
 /// How long to sleep when poll(2) itself fails.
@@ -54,7 +54,7 @@ pub(crate) struct Server {
     next_connection: u64,
     /// Given up for a moment where there is no other descriptor to refuse a client with.
     spare: Option<Event>,
-    /// Until when nobody is accepted, on the monotonic clock.
+    /// Until when it accepts no connection, on the monotonic clock.
     pause_until_ns: u64,
     /// Until when readers that have gone may have left something.
     tidy_until_ns: u64,
@@ -215,8 +215,8 @@ impl Server {
         });
     }
 
-    /// Lets those go who were given seats and have not claimed them. Such a seat matters to who
-    /// wants one, whose call has woken the thread.
+    /// Lets those go who were given seats and have not claimed them. Such a seat matters only to a
+    /// client that wants one, and its call has woken the thread.
     fn drop_unclaimed(&mut self) {
         for connection in self.roster.revoke_unclaimed() {
             self.clients.retain(|client| client.connection != connection);
@@ -234,7 +234,7 @@ impl Server {
             match self.listener.accept() {
                 Ok(socket) => self.admit(socket),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                // The kernel says so before it looks whether anybody waits.
+                // The kernel says so before it looks whether a client waits.
                 Err(error) if is_out_of_descriptors(&error) => match self.refuse_with_spare() {
                     Spared::Refused => {}
                     Spared::NobodyWaits => return,

@@ -4,16 +4,16 @@
 //! lock NAME.lock -> epoch -> bind .NAME -> owner, mode -> listen -> rename to NAME
 //! ```
 //!
-//! Under its name the socket has its permissions from the first moment, and there is always one
-//! file or the other: what a killed publisher left is replaced, not removed and made anew.
+//! Under its name the socket has its permissions from the first moment. There is always the old
+//! file or the new one: what a killed publisher left is replaced, not removed and made again.
 //!
 //! The *epoch* tells the publishers of a name apart, for readers who outlive one and take up the
 //! next. It is one more than the last one's, which is in the lock. If something deleted the lock
-//! file, counting from 1 would give two publishers one number, and a reader would mistake the next
-//! publisher for the one that it has drained. So it begins with the milliseconds
-//! since the machine started: no reader is older than that, and no name had more publishers in
-//! that time. And since the lock of a publisher that lives is no lock without its file, it is
-//! called at its socket before the name is taken.
+//! file, counting from 1 would give two publishers one number. A reader would then mistake the next
+//! publisher for the one that it has drained. So it begins with the milliseconds since the machine
+//! started: no reader is older than that, and no name had more publishers in that time. And without
+//! its file the lock of a living publisher does not count. So we call it at its socket before we
+//! take the name.
 
 use std::fs;
 use std::io;
@@ -23,7 +23,7 @@ use std::process;
 use std::time::Duration;
 
 use burstline_sys::claim::{Claim, Claimed};
-use burstline_sys::inode::Inode;
+use burstline_sys::inode::{FileId, Inode};
 use burstline_sys::seqpacket::SeqPacket;
 use burstline_sys::{clock, users};
 
@@ -34,19 +34,25 @@ use crate::places::Place;
 /// Connections that may wait for the publisher's thread.
 const BACKLOG: i32 = 128;
 
-/// How long to try to call a publisher without a lock. One that lives is called at once, or has so
-/// many callers that it lives for certain.
+/// How long to try to call a publisher without a lock. A living publisher can be called at once, or
+/// has so long a queue of callers that it lives for certain.
 const CALLING: Duration = Duration::from_millis(100);
 
 /// The published name. Dropping it takes the socket's file away, if it is still ours.
 #[derive(Debug)]
 pub(crate) struct SocketFile {
     path: PathBuf,
-    /// Device and inode.
-    identity: (u64, u64),
+    id: FileId,
     pub(crate) epoch: u64,
     /// Ours until the file is gone.
     _claim: Claim,
+}
+
+/// A name that is taken: its file, the socket that listens there, and who may use it.
+pub(crate) struct Published {
+    pub(crate) file: SocketFile,
+    pub(crate) socket: SeqPacket,
+    pub(crate) access: Access,
 }
 
 /// Who may use the socket, as configured.
@@ -62,9 +68,9 @@ impl SocketFile {
     pub(crate) fn publish(
         place: &Place,
         permissions: Permissions,
-    ) -> Result<(Self, SeqPacket, Access), ShareError> {
-        // Before there is a lock, which would stay beside what is no log's; and behind it, where
-        // nobody else makes a socket here.
+    ) -> Result<Published, ShareError> {
+        // Before there is a lock, which would stay beside a file that is not a log. And again under
+        // the lock, when no other process makes a socket here.
         check_place(&place.socket)?;
         let (claim, epoch) = claim(place)?;
         check_place(&place.socket)?;
@@ -90,9 +96,9 @@ impl SocketFile {
             group: made.gid(),
             mode: permissions.mode,
         };
-        let identity = (made.dev(), made.ino());
-        let file = Self { path: place.socket.clone(), identity, epoch, _claim: claim };
-        Ok((file, socket, access))
+        let id = FileId::of(&made);
+        let file = Self { path: place.socket.clone(), id, epoch, _claim: claim };
+        Ok(Published { file, socket, access })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -103,7 +109,7 @@ impl SocketFile {
 impl Drop for SocketFile {
     fn drop(&mut self) {
         let found = fs::symlink_metadata(&self.path);
-        if found.is_ok_and(|found| (found.dev(), found.ino()) == self.identity) {
+        if found.is_ok_and(|found| FileId::of(&found) == self.id) {
             // A directory that we may not write any more keeps a dead socket: the next publisher
             // replaces it.
             let _ = fs::remove_file(&self.path);

@@ -84,7 +84,7 @@ pub struct ReaderStatus {
 /// Everybody who has read a publisher's logs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Visits {
-    /// Readers over its life, whatever the number of logs that each reads.
+    /// Readers over its life, each counted once however many logs it reads.
     pub total: u64,
     /// The most at a time.
     pub peak: usize,
@@ -92,7 +92,8 @@ pub struct Visits {
     pub gone: Vec<ReaderStatus>,
     /// Seats of others that have gone.
     pub gone_omitted: u64,
-    /// The seats of those that are there, at the same moment: nobody is in both, or in neither.
+    /// The seats of those that are there, at the same moment: no reader is in both lists or in
+    /// neither.
     pub there: Vec<ReaderStatus>,
 }
 

@@ -9,15 +9,15 @@
 //!
 //! A reader in place has `&[u8]` over memory that another process may write. That is sound only
 //! where that process keeps to the protocol of the log (`burstline_log`, Decision 0001). No check
-//! of the memory can show that, and the user of a process does not either: a faulty program of our
-//! own user scribbles like any other. So in place there is a promise, or an argument: a process
-//! that runs the same file as this one has the same [`Writer`](burstline_log::Writer), which is
-//! what a reader inside this process stands on as well (Decision 0023).
+//! of the memory can show that. Neither does the process's user: a faulty program of our own user
+//! scribbles like any other. So reading in place needs a promise, or an argument. A process that
+//! runs the same file as this one has the same [`Writer`](burstline_log::Writer), and a reader
+//! inside this process relies on that as well (Decision 0023).
 
 use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use burstline_sys::inode::FileId;
 use burstline_sys::seqpacket::Credentials;
 use burstline_sys::users;
 
@@ -40,8 +40,8 @@ impl Trust {
     /// Every log is copied and checked: nothing that a writer does harms this process.
     pub const NOBODY: Self = Self(Whom::Nobody);
 
-    /// A log is read in place where the publisher is of our own user or root, and its process
-    /// runs the same file as this one, as `/proc` shows. Every other log is copied and checked.
+    /// A log is read in place if the publisher runs as our user or root, and its process runs the
+    /// same file as this one, as `/proc` shows. Every other log is copied and checked.
     ///
     /// Cost: some system calls for each attachment.
     pub const PROGRAM: Self = Self(Whom::Program);
@@ -50,8 +50,8 @@ impl Trust {
     ///
     /// # Safety
     /// Each process of our own user or root that publishes under the name keeps to the log's
-    /// protocol for as long as a reader attached with this, or a burst of it, lives: it changes
-    /// no published byte of a pinned segment.
+    /// protocol: it changes no published byte of a pinned segment. This must hold as long as a
+    /// reader attached with this, or a burst of it, lives.
     pub const unsafe fn own_user() -> Self {
         Self(Whom::OwnUser)
     }
@@ -83,16 +83,14 @@ impl Trust {
 /// Whether a process runs the file that this code is in. False where `/proc` does not show it:
 /// another user's process, another process namespace, a process with more rights than this one.
 fn runs_this_program(pid: u32) -> bool {
-    let theirs = identity(&format!("/proc/{pid}/exe"));
-    pid != 0 && theirs.is_some() && theirs == identity(OWN_PROGRAM) && is_in_the_program()
+    let theirs = id_of(&format!("/proc/{pid}/exe"));
+    pid != 0 && theirs.is_some() && theirs == id_of(OWN_PROGRAM) && is_in_the_program()
 }
 
 const OWN_PROGRAM: &str = "/proc/self/exe";
 
-/// Device and number of a file.
-fn identity(path: &str) -> Option<(u64, u64)> {
-    let found = fs::metadata(path).ok()?;
-    Some((found.dev(), found.ino()))
+fn id_of(path: &str) -> Option<FileId> {
+    fs::metadata(path).ok().as_ref().map(FileId::of)
 }
 
 /// Whether this code is part of the program's own file. In a library that an interpreter has
@@ -126,7 +124,7 @@ mod tests {
         assert!(runs_this_program(std::process::id()));
         // A child that waits: of another file, and it is not what this process runs.
         let mut other = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
-        while identity(&format!("/proc/{}/exe", other.id())) == identity(OWN_PROGRAM) {
+        while id_of(&format!("/proc/{}/exe", other.id())) == id_of(OWN_PROGRAM) {
             std::thread::yield_now(); // it has not come to execve(2)
         }
         assert!(!runs_this_program(other.id()));
@@ -168,7 +166,7 @@ mod tests {
         ] {
             assert_eq!([us, root, other].map(|peer| covers(trust, peer)), wanted, "{trust:?}");
         }
-        // Process 1 is not this program, and nobody knows process 0.
+        // Process 1 is not this program, and process 0 does not exist here.
         for pid in [0, 1] {
             assert_eq!(covers(Trust::PROGRAM, peer(ours, pid)), Some(false), "{pid}");
         }

@@ -49,7 +49,7 @@ pub fn test_name() -> String {
 
 fn record(kind: &str, test: &str, reason: &str) {
     let reason = reason.lines().collect::<Vec<_>>().join(" ");
-    // Nobody is left to read it if this fails; the record below is what counts.
+    // If this fails, there is no one to tell; the record below is what counts.
     let _ = writeln!(io::stderr(), "{kind}: {test}: {reason}");
     let Some(file) = std::env::var_os(RECORDS) else { return };
     let program = std::env::args_os().next().unwrap_or_default();

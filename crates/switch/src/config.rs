@@ -238,7 +238,7 @@ impl AddressTable {
     fn read(self, text: &str) -> Result<Static, Fault> {
         let mac = self.mac.get_ref();
         let address = link_address::parse(mac).ok_or_else(|| {
-            let what = format!("'{mac}' is no link address, e.g. 02:00:00:00:00:01");
+            let what = format!("'{mac}' is not a link address, e.g. 02:00:00:00:00:01");
             (inside(text, &self.mac.span()), what)
         })?;
         let number = *self.vlan.get_ref();
@@ -359,7 +359,7 @@ flow = 'in_port=tap:b,actions=drop'
             ("[[rule]]\nflaw = ''", 2, 1, "unknown field"),
             ("[[rule]]\nflow = 7", 2, 8, "invalid type"),
             ("[switch]\nage = \"5\"", 2, 7, "expected an integer with ns"),
-            ("[[address]]\nmac = 'x'\nvlan = 1\nport = 'a'", 2, 8, "is no link address"),
+            ("[[address]]\nmac = 'x'\nvlan = 1\nport = 'a'", 2, 8, "is not a link address"),
             ("[[address]]\nmac = '2:0:0:0:0:1'\nvlan = 0\nport = 'a'", 3, 8, "1 to 4094"),
             ("[[mirror]]\nto = 'log:x'", 1, 1, "a mirror needs in, out"),
             ("[[meter]]\nname = 'a'\nrate = '0'", 3, 9, "more than 0"),

@@ -82,7 +82,7 @@ impl SetFields {
     }
 }
 
-/// Appends a frame with its tag as it is to be. It has an Ethernet header.
+/// Appends a frame with its new tag. It has an Ethernet header.
 pub(crate) fn append(packet: &[u8], tag: TagChange, out: &mut Vec<u8>) {
     let is_tagged = packet.len() >= HEADER + TAG && packet[12..14] == TAG_TYPE;
     let behind = if is_tagged { &packet[12 + TAG..] } else { &packet[12..] };

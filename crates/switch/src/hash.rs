@@ -1,4 +1,4 @@
-//! One hash for all tables here: fast, and seeded, so that nobody outside can aim at a slot.
+//! One hash for all tables here: fast, and seeded, so no sender can aim at a slot.
 
 use std::hash::{BuildHasher, Hasher};
 

@@ -43,8 +43,7 @@ pub struct Match {
 }
 
 impl Key {
-    /// What is known of a frame before anybody looks into it: the end that it came in by, and its
-    /// VLAN.
+    /// What is known of a frame before parsing it: the end that it came in by, and its VLAN.
     #[inline]
     pub(crate) fn of_place(end: EndId, frame: &Frame) -> Self {
         let mut key = Self::default();

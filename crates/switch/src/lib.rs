@@ -12,23 +12,23 @@
 //!  sinks                                                     tap:a  xdp:b  log:sensor
 //! ```
 //!
-//! An *end* is a port, or a target of mirrors that is no port. A packet is not copied to be
-//! switched: a plan names it by its number, and the sink of each end copies it into its own ring.
-//! Only a packet that changes, because a tag is put in or taken out or a rule sets a field, is
-//! copied once more, into [`Outgoing`].
+//! An *end* is a port, or a target of mirrors that is no port. Switching copies no packet. A plan
+//! names it by its number, and the sink of each end copies it into its own ring. Only a packet that
+//! changes is copied once more, into [`Outgoing`]: because a tag is added or removed, or a rule
+//! sets a field.
 //!
 //! Nothing here opens, reads or writes anything, and no time is read: the caller says what time it
 //! is. So the whole switch is tested against a model of it (`tests/model.rs`).
 //!
 //! Invariants:
 //! - W1: each frame that came in is counted once: as forwarded (to one end), as flooded, or by the
-//!   [`Cause`] for which it went nowhere. `Counters::closes` says so.
+//!   [`Cause`] why it went nowhere. `Counters::closes` says so.
 //! - W2: copies that plans gave to an end are counted there, those of mirrors apart.
 //! - W3: packets of a burst reach each end in the order in which they came.
-//! - W4: a frame leaves by an end only with a VLAN that the end carries, and never by the end by
-//!   which it came; of an isolation group none reaches another.
+//! - W4: a frame leaves by an end only with a VLAN that the end carries, and never by the end it
+//!   came from. Ends of an isolation group do not reach each other.
 //! - W5: the MAC table never has more entries than it was made for. A full table learns nothing
-//!   more until entries age: so a flood of addresses removes nobody, and static entries stay.
+//!   more until entries age. So a flood of addresses evicts no address, and static entries stay.
 //! - W6: rules are replaced as a whole, after all of them were understood.
 #![forbid(unsafe_code)]
 

@@ -45,7 +45,7 @@ pub struct MacTotals {
     pub full: u64,
 }
 
-/// What came of learning.
+/// The outcome of learning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Learned {
     /// It was known here.

@@ -29,7 +29,7 @@ pub struct SwitchConfig {
     pub addresses_max: usize,
     /// For how long it knows one that does not send, in ns.
     pub age_ns: u64,
-    /// A number that nobody outside knows, so that nobody can aim at slots of tables.
+    /// A secret number, so no sender can aim at slots of tables.
     pub seed: u64,
 }
 

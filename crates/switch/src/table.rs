@@ -9,10 +9,10 @@
 //!                                              mask B { ... }   until no better one can come
 //! ```
 //!
-//! Rules that look at the same bits are in one space: looking there is one hash, however many
-//! rules it has. The cache remembers the answer for each key, also that no rule matches. A key has
-//! only bits that some rule looks at: so packets that no rule tells apart share one, and where
-//! rules look at ports and VLANs alone no packet is looked into.
+//! Rules that look at the same bits are in one space: looking there is one hash, however many rules
+//! it has. The cache remembers the answer for each key, also that no rule matches. A key has only
+//! bits that some rule looks at. So packets that no rule distinguishes share one key; if rules look
+//! only at ports and VLANs, no packet is parsed.
 
 use std::collections::HashMap;
 use std::hash::BuildHasher;
@@ -34,6 +34,19 @@ const NONE: u32 = u32::MAX;
 
 /// No packet's key: none has a VLAN above 4095.
 const NOBODY: Key = Key([u64::MAX; crate::key::WORDS]);
+
+/// The rule of a key.
+#[derive(Clone, Copy, Debug)]
+struct Answer {
+    key: Key,
+    /// The rule's index, or [`NONE`].
+    rule: u32,
+}
+
+impl Answer {
+    /// No packet has this key.
+    const NONE: Self = Self { key: NOBODY, rule: NONE };
+}
 
 /// What a rule does, with numbers in the place of names.
 #[derive(Clone, Debug, Default)]
@@ -80,8 +93,8 @@ pub struct RuleTable {
     /// What any rule looks at.
     looked_at: Key,
     /// The answer before, and others.
-    last: (Key, u32),
-    cache: Vec<(Key, u32)>,
+    last: Answer,
+    cache: Vec<Answer>,
     counts: Vec<RuleCounts>,
     seed: Seed,
     /// Without `masks`.
@@ -104,7 +117,7 @@ impl RuleTable {
             meters: set.meters.iter().map(|(_, quota)| Meter::new(*quota, now_ns)).collect(),
             mirrors: Mirrors::resolve(&set.mirrors, &find),
             looked_at: Key::default(),
-            last: (NOBODY, NONE),
+            last: Answer::NONE,
             cache: Vec::new(),
             counts: vec![RuleCounts::default(); set.rules.len()],
             seed: Seed(seed),
@@ -126,7 +139,7 @@ impl RuleTable {
         if !this.spaces.is_empty() {
             let masks = this.spaces.iter().map(|space| &space.mask);
             this.looked_at = masks.fold(Key::default(), |all, mask| all.with(mask));
-            this.cache = vec![(NOBODY, NONE); CACHE];
+            this.cache = vec![Answer::NONE; CACHE];
         }
         this
     }
@@ -195,23 +208,23 @@ impl RuleTable {
     #[inline]
     pub(crate) fn find(&mut self, key: &Key) -> Option<usize> {
         self.look_ups.count += 1;
-        if self.last.0 == *key {
+        if self.last.key == *key {
             self.look_ups.cache_hits += 1;
         } else {
-            self.last = (*key, self.find_other(key));
+            self.last = Answer { key: *key, rule: self.find_other(key) };
         }
-        (self.last.1 != NONE).then_some(self.last.1 as usize)
+        (self.last.rule != NONE).then_some(self.last.rule as usize)
     }
 
     fn find_other(&mut self, key: &Key) -> u32 {
         let at = self.seed.hash_one(key) as usize % CACHE;
-        let Some((known, rule)) = self.cache.get(at) else { return NONE };
-        if known == key {
+        let Some(known) = self.cache.get(at) else { return NONE };
+        if known.key == *key {
             self.look_ups.cache_hits += 1;
-            return *rule;
+            return known.rule;
         }
         let found = self.search(key).map_or(NONE, |index| index as u32);
-        self.cache[at] = (*key, found);
+        self.cache[at] = Answer { key: *key, rule: found };
         found
     }
 

@@ -48,21 +48,31 @@ struct Kind {
 }
 
 /// Words that stand alone: EtherType and protocol.
-const KINDS: [(&str, u16, Option<u8>); 13] = [
-    ("ip", ether_type::IPV4, None),
-    ("ipv6", ether_type::IPV6, None),
-    ("ip6", ether_type::IPV6, None),
-    ("arp", ARP, None),
-    ("icmp", ether_type::IPV4, Some(protocol::ICMP)),
-    ("tcp", ether_type::IPV4, Some(protocol::TCP)),
-    ("udp", ether_type::IPV4, Some(protocol::UDP)),
-    ("sctp", ether_type::IPV4, Some(protocol::SCTP)),
-    ("icmp6", ether_type::IPV6, Some(protocol::ICMPV6)),
-    ("tcp6", ether_type::IPV6, Some(protocol::TCP)),
-    ("udp6", ether_type::IPV6, Some(protocol::UDP)),
-    ("sctp6", ether_type::IPV6, Some(protocol::SCTP)),
-    ("icmpv6", ether_type::IPV6, Some(protocol::ICMPV6)),
+const KINDS: [Named; 13] = [
+    named("ip", ether_type::IPV4, None),
+    named("ipv6", ether_type::IPV6, None),
+    named("ip6", ether_type::IPV6, None),
+    named("arp", ARP, None),
+    named("icmp", ether_type::IPV4, Some(protocol::ICMP)),
+    named("tcp", ether_type::IPV4, Some(protocol::TCP)),
+    named("udp", ether_type::IPV4, Some(protocol::UDP)),
+    named("sctp", ether_type::IPV4, Some(protocol::SCTP)),
+    named("icmp6", ether_type::IPV6, Some(protocol::ICMPV6)),
+    named("tcp6", ether_type::IPV6, Some(protocol::TCP)),
+    named("udp6", ether_type::IPV6, Some(protocol::UDP)),
+    named("sctp6", ether_type::IPV6, Some(protocol::SCTP)),
+    named("icmpv6", ether_type::IPV6, Some(protocol::ICMPV6)),
 ];
+
+struct Named {
+    name: &'static str,
+    ether_type: u16,
+    protocol: Option<u8>,
+}
+
+const fn named(name: &'static str, ether_type: u16, protocol: Option<u8>) -> Named {
+    Named { name, ether_type, protocol }
+}
 
 const MATCHES: &str = "in_port, dl_vlan, dl_src, dl_dst, dl_type, nw_src, nw_dst, ipv6_src, \
                        ipv6_dst, nw_proto, tp_src, tp_dst, priority";
@@ -120,17 +130,17 @@ fn words(
 
 impl Reader {
     fn read_match(&mut self, word: &str) -> Result<(), String> {
-        if let Some((_, ether_type, protocol)) = KINDS.iter().find(|(known, ..)| *known == word) {
-            self.rule.matches.ether_type(*ether_type);
-            self.kind.ether_type = Some(*ether_type);
-            if let Some(protocol) = *protocol {
+        if let Some(kind) = KINDS.iter().find(|kind| kind.name == word) {
+            self.rule.matches.ether_type(kind.ether_type);
+            self.kind.ether_type = Some(kind.ether_type);
+            if let Some(protocol) = kind.protocol {
                 self.rule.matches.protocol(protocol);
                 self.kind.protocol = Some(protocol);
             }
             return Ok(());
         }
         let Some((key, value)) = word.split_once('=') else {
-            return Err(format!("'{word}' is no word of a rule"));
+            return Err(format!("'{word}' is not a word of a rule"));
         };
         self.read_value(key, value)
     }
@@ -224,7 +234,7 @@ fn action(word: &str) -> Result<Action, String> {
         "mod_nw_dst" => set.ip_destination = Some(ip()?.octets()),
         "mod_tp_src" => set.source_port = Some(port()?),
         "mod_tp_dst" => set.destination_port = Some(port()?),
-        _ => return Err(format!("'{word}' is no action; there are {ACTIONS}")),
+        _ => return Err(format!("'{word}' is not an action; there are {ACTIONS}")),
     }
     Ok(Action::Set(set))
 }
@@ -313,10 +323,10 @@ mod tests {
             ("tp_dst=80,actions=drop", 0, "tp_dst needs tcp, udp or sctp"),
             ("nw_src=1.2.3.4,actions=drop", 0, "nw_src needs ip"),
             ("ip, nw_src=1.2.3.4/33,actions=drop", 4, "expected IP or IP/N"),
-            ("ipx,actions=drop", 0, "'ipx' is no word of a rule"),
+            ("ipx,actions=drop", 0, "'ipx' is not a word of a rule"),
             ("dl_vlan=0,actions=drop", 0, "expected 1 to 4094"),
             ("reg0=1,actions=drop", 0, "there is no 'reg0'; there are in_port"),
-            ("ip,actions=drop,flood", 16, "'flood' is no action; there are drop"),
+            ("ip,actions=drop,flood", 16, "'flood' is not an action; there are drop"),
             ("ip,actions=meter:x", 11, "no action says where the packet goes"),
             ("ip,actions=output:", 11, "a name behind the colon"),
             ("ip,actions=drop:1", 11, "takes no value"),

@@ -1,9 +1,8 @@
 //! Which cores a thread may run on.
 //!
-//! A worker is pinned to one core once, at its start, and stays there: its caches, its NUMA node
-//! and its core's NIC queue are then the same for its whole life. The cores that a process may use
-//! are fewer than the machine has when it runs in a container or under `taskset`, so plans begin
-//! from [`allowed_cores`].
+//! A worker is pinned to one core once, at its start, and stays there. So its caches, its NUMA node
+//! and its core's NIC queue are the same for its whole life. In a container or under `taskset` a
+//! process may use fewer cores than the machine has, so plans begin from [`allowed_cores`].
 //!
 //! Text form of a set of cores: `0,2,4-7`, as in `taskset -c` and in the kernel's `cpulist` files.
 //!
@@ -27,7 +26,7 @@ impl fmt::Display for CoreId {
 /// Core numbers that lists and masks may name: `[0, 1024)`, the size of a `cpu_set_t`.
 pub const CORES_MAX: u32 = CpuSet::MAX_CPU as u32;
 
-/// Why a thread could not be pinned, or its cores not be told.
+/// Why a thread could not be pinned, or its cores not be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AffinityError {

@@ -6,12 +6,12 @@
 //!     one of the two sees the other's store, as with a full fence on either side
 //! ```
 //!
-//! A thread that publishes a hundred million times a second and has to look whether anybody sleeps
-//! pays for a full fence each time: it waits until its store has reached the cache. With this pair
-//! the one who goes to sleep pays, who has time.
+//! A thread that publishes a hundred million times a second must look each time whether a reader
+//! sleeps. A full fence there would wait until its store has reached the cache. With this pair the
+//! one who goes to sleep pays, who has time.
 //!
-//! Why it is right: the kernel runs a full fence on the core of each running thread while the call
-//! lasts, and a thread that does not run meets one when it is scheduled. Take the moment of that
+//! Why it is correct: during the call the kernel runs a full fence on the core of each running
+//! thread. A thread that does not run executes one when it is scheduled. Take the moment of that
 //! fence in the busy thread. Either its load of B comes after that moment, and then it sees the
 //! store of B, which came before the call. Or its load came before, and then so did its store of A,
 //! which is visible when the call returns.
@@ -47,8 +47,8 @@ pub fn light() {
 /// The other half: a full fence in the calling thread and in every other one of this process.
 /// False: the kernel refused, and there was none but in this thread. It needs [`register`].
 ///
-/// Cost: a system call, and an interrupt of each other core that runs a thread of this process:
-/// 0.3 us where none does, 4 to 9 us on a virtual machine where one does.
+/// Cost: a system call, and an interrupt of each other core that runs a thread of this process. 0.3
+/// us if none does, 4 to 9 us on a virtual machine if one does.
 pub fn everywhere() -> bool {
     std::sync::atomic::fence(Ordering::SeqCst);
     call(PRIVATE_EXPEDITED)
@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn one_of_two_sees_the_other_although_only_one_has_a_fence() {
         if !register() {
-            return; // nobody relies on it then
+            return; // no code relies on it then
         }
         assert_eq!(both_missed(|| assert!(everywhere())), 0);
         // What there is to see: without a fence it happens, where there are two quiet cores.

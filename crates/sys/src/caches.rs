@@ -25,8 +25,8 @@ pub fn of_first_core() -> Vec<Cache> {
     of_core(&Path::new(CORES).join("cpu0"))
 }
 
-/// The data caches of the core whose folder is `folder`, the smallest level first. Those of which
-/// size, level or type is not known are left out.
+/// The data caches of the core whose folder is `folder`, the smallest level first. Those of unknown
+/// size, level or type are left out.
 pub fn of_core(folder: &Path) -> Vec<Cache> {
     let entries = fs::read_dir(folder.join("cache")).into_iter().flatten().flatten();
     let folders = entries.map(|entry| entry.path()).filter(|path| {

@@ -1,8 +1,8 @@
 //! Files that one process at a time claims; the claim ends with the process.
 //!
-//! A claim is a lock on an open file, so that neither a crash nor SIGKILL leaves one behind, and
-//! a number of a process that is long gone never looks alive. Every process that can
-//! open the file can claim it, so it has mode 0600.
+//! A claim is a lock on an open file. So neither a crash nor SIGKILL leaves one behind, and the
+//! number of a process that has gone never looks alive. Every process that can open the file can
+//! claim it, so it has mode 0600.
 //!
 //! Source: flock(2).
 

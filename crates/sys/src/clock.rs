@@ -1,7 +1,7 @@
 //! What time it is.
 //!
-//! Three clocks, three uses: `monotonic_ns` measures spans and deadlines and never steps;
-//! `realtime_ns` stamps packets and may step when the machine's time is set; `cycles` counts cost
+//! Three clocks, three uses. `monotonic_ns` measures spans and deadlines and never steps.
+//! `realtime_ns` stamps packets and may step when the machine's time is set. `cycles` counts cost
 //! within one core. All are read without entering the kernel where the vDSO allows.
 //!
 //! Source: clock_gettime(2), vdso(7).
@@ -18,8 +18,8 @@ pub fn realtime_ns() -> u64 {
     read_ns(libc::CLOCK_REALTIME)
 }
 
-/// What has to be added to realtime to get International Atomic Time, in ns: whole seconds, 0 on
-/// machines where nobody has told the kernel. It changes with leap seconds.
+/// Offset from realtime to International Atomic Time, in ns: whole seconds, 0 on machines whose
+/// kernel does not know it. It changes with leap seconds.
 pub fn tai_offset_ns() -> i64 {
     let (realtime, tai) = (read_ns(libc::CLOCK_REALTIME), read_ns(libc::CLOCK_TAI));
     let difference = tai as i64 - realtime as i64;
@@ -51,9 +51,20 @@ fn read_ns(clock: libc::clockid_t) -> u64 {
     seconds.saturating_mul(1_000_000_000).saturating_add(time.tv_nsec as u64)
 }
 
-/// Year, month and day of a day counted from 1970-01-01. Years are counted from March, so that
-/// the leap day is the last of its year; 400 years are 146,097 days.
-pub fn date_of(days: u64) -> (u64, u64, u64) {
+/// A day of the calendar.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Date {
+    /// The year.
+    pub year: u64,
+    /// From 1.
+    pub month: u64,
+    /// Of the month, from 1.
+    pub day: u64,
+}
+
+/// The date of a day counted from 1970-01-01. Years are counted from March, so that the leap day is
+/// the last of its year; 400 years are 146,097 days.
+fn date_of(days: u64) -> Date {
     /// Days from 0000-03-01 to 1970-01-01.
     const EPOCH: u64 = 719_468;
     let days = days + EPOCH;
@@ -63,7 +74,29 @@ pub fn date_of(days: u64) -> (u64, u64, u64) {
     let month = (5 * day_of_year + 2) / 153;
     let day_of_month = day_of_year - (153 * month + 2) / 5 + 1;
     let (month, carry) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
-    (era * 400 + year + carry, month, day_of_month)
+    Date { year: era * 400 + year + carry, month, day: day_of_month }
+}
+
+/// A second in Universal Time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Utc {
+    /// Its day.
+    pub date: Date,
+    /// From 0 to 23.
+    pub hour: u64,
+    /// Of the hour.
+    pub minute: u64,
+    /// Of the minute.
+    pub second: u64,
+}
+
+impl Utc {
+    /// That of a second counted from 1970, as realtime clocks count: without leap seconds.
+    pub fn of(seconds: u64) -> Self {
+        let (days, second) = (seconds / 86_400, seconds % 86_400);
+        let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+        Self { date: date_of(days), hour, minute, second }
+    }
 }
 
 #[cfg(all(test, not(miri)))]

@@ -1,4 +1,4 @@
-//! What an interface's driver says that it can do: questions that disturb nobody and need no
+//! What an interface's driver reports that it can do, by questions that disturb nothing and need no
 //! privilege.
 //!
 //! ```text
@@ -108,8 +108,8 @@ pub fn xdp_features(interface_index: u32) -> io::Result<XdpFeatures> {
     bits.map(|&bits| XdpFeatures(u64::from_ne_bytes(bits))).ok_or_else(netlink::malformed)
 }
 
-/// What the link of an interface of the calling thread's network namespace has, in Mbit/s; `None`
-/// where nobody knows.
+/// The link speed of an interface of the calling thread's network namespace, in Mbit/s; `None` if
+/// unknown.
 pub fn link_megabits(name: &str) -> Option<u64> {
     let socket = UnixDatagram::unbound().ok()?;
     let mut settings = [0_u32; 11];
@@ -260,7 +260,7 @@ mod tests {
     fn the_loopback_is_made_of_software_and_has_no_native_mode() {
         let device = Device::ask("lo", 1);
         assert_eq!((device.bus, device.node), (None, None));
-        // Before Linux 6.3 nobody says.
+        // Linux reports this only since 6.3.
         assert_ne!(device.xdp.map(XdpFeatures::has_native), Some(true));
         assert_ne!(device.has_hardware_timestamps, Some(true));
     }

@@ -1,8 +1,8 @@
 //! Writing to disk past the page cache.
 //!
-//! A recorder writes more than a page cache can hold, once and in order; the cache would only copy
-//! it once more and push out what others need. So data is gathered in an [`AlignedBuffer`] and
-//! handed to the disk from there (`O_DIRECT`).
+//! A recorder writes more than a page cache can hold, once and in order. The cache would only copy
+//! it again and evict what others need. So data is gathered in an [`AlignedBuffer`] and handed to
+//! the disk from there (`O_DIRECT`).
 //!
 //! ```text
 //!   AlignedBuffer (4 KiB aligned, huge pages) --> OutputFile::write_all_at --> disk

@@ -6,11 +6,11 @@
 //! ```
 //!
 //! A hand-off between two cores costs at least this much for each burst. On a virtual machine the
-//! hypervisor may move a core to another place, so that the distance changes within minutes: a
-//! figure of two cores is worth only as much as the distance that it was measured at.
+//! hypervisor may move a core, so the distance changes within minutes. A figure of two cores means
+//! little without the distance at which it was measured.
 //!
-//! Invariant D1: both threads end. The far one ends when it reads `END`, which the near one
-//! always stores, whatever the time limit did.
+//! Invariant D1: both threads end. The far one ends when it reads `END`. The near one always stores
+//! that, also after the time limit.
 
 use std::hint::spin_loop;
 use std::sync::atomic::AtomicU64;
@@ -21,8 +21,8 @@ use std::time::{Duration, Instant};
 use crate::affinity::{self, CoreId};
 use crate::clock;
 
-/// From here on two cores are far apart. Cores that are nearer share a cache, cores that are
-/// farther apart do not: what we have seen lies at 20 to 80 ns and at 170 to 250 ns.
+/// From here on two cores are far apart. Nearer cores share a cache, farther ones do not. We have
+/// seen 20 to 80 ns and 170 to 250 ns.
 pub const FAR_NS: f64 = 120.0;
 
 /// Round trips of a batch, timed together, so that two looks at the clock weigh little.
@@ -67,7 +67,7 @@ impl Line {
 /// The time of one way of a cache line between two cores, in ns: the median of some 500 batches, in
 /// less than 50 ms.
 ///
-/// `None`: both are the same core, or one of them cannot be had.
+/// `None`: both are the same core, or one of them is not available.
 ///
 /// Cost: two threads that spin on these cores.
 pub fn one_way_ns(near: CoreId, far: CoreId) -> Option<f64> {

@@ -6,10 +6,10 @@
 //!   before.opened_since(interface)  ──► Foreign: asked now and then, never closed by us
 //! ```
 //!
-//! Drivers that receive by packet sockets or by XDP sockets do not all tell what the kernel had no
-//! room for; the kernel tells everybody who has the descriptor. The library closes its sockets when
-//! it likes, and the next file gets the number: a descriptor is asked only while it is still the
-//! same socket.
+//! Not all drivers that use packet sockets or XDP sockets report what the kernel had no room for.
+//! The kernel reports it to any holder of the descriptor. The library may close its sockets at any
+//! time, and the next file gets the number. So we ask a descriptor only while it is still the same
+//! socket.
 //!
 //! Source: packet(7), `PACKET_STATISTICS`; `XDP_STATISTICS` of include/uapi/linux/if_xdp.h.
 

@@ -7,11 +7,11 @@
 //!     the kernel compares again, under its lock: a change in between is never slept through
 //! ```
 //!
-//! These are shared futexes: the kernel knows the word by its page, so the two sides may map it at
-//! different addresses, and the waiting side may map it read-only.
+//! These are shared futexes: the kernel identifies the word by its page. So the two sides may map
+//! it at different addresses, and the waiting side may map it read-only.
 //!
-//! Whatever the outcome, the caller looks at the word again: wakes can be spurious, and the other
-//! side may be hostile. For the same reason a wait without a timeout is not offered.
+//! The caller always looks at the word again: wakes can be spurious, and the other side may be
+//! hostile. For the same reason a wait without a timeout is not offered.
 //!
 //! Source: futex(2).
 
@@ -22,7 +22,7 @@ use std::sync::atomic::AtomicU32;
 /// How a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitOutcome {
-    /// Somebody woke this thread, perhaps for no reason.
+    /// Something woke this thread, perhaps for no reason.
     Woken,
     /// The word no longer had the expected value, so the thread did not sleep (`EAGAIN`).
     Changed,
@@ -70,7 +70,7 @@ pub fn wait(word: &AtomicU32, expected: u32, timeout_ns: u64) -> WaitOutcome {
 
 /// Wakes up to `count` threads that wait on `word`, in any process, and says how many it woke.
 ///
-/// Cost: one system call, 0.2 us when nobody waits.
+/// Cost: one system call, 0.2 us when no thread waits.
 pub fn wake(word: &AtomicU32, count: u32) -> u32 {
     let count = count.min(i32::MAX as u32);
     let nothing = ptr::null::<libc::timespec>();
@@ -78,7 +78,7 @@ pub fn wake(word: &AtomicU32, count: u32) -> u32 {
     // SAFETY: `address` is a live, aligned word; waking does not even read it.
     let woken =
         unsafe { libc::syscall(libc::SYS_futex, address, libc::FUTEX_WAKE, count, nothing) };
-    // The one error possible is a refused call: then nobody was woken, and timeouts carry on.
+    // The only possible error is a refused call. Then no thread was woken, and timeouts still work.
     u32::try_from(woken).unwrap_or(0)
 }
 

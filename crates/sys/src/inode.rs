@@ -1,22 +1,38 @@
-//! A file that was found under a name, whatever stands there later.
+//! A file that was found under a name, even if something else has the name later.
 //!
 //! ```text
 //!   find(path) --> descriptor without rights (O_PATH) --> chmod, chown by way of /proc/self/fd
 //! ```
 //!
-//! A user who may write a directory can replace a file by a link between two calls that name
-//! it, and a program with more rights would change what the link leads to. What was found
-//! once stays the same file. Symbolic links are not followed.
+//! A user who may write a directory can replace a file by a link between two calls that name it. A
+//! program with more rights would then change the link's target. What was found once stays the same
+//! file. Symbolic links are not followed.
 //!
 //! Source: open(2), `O_PATH`; symlink(7), magic links.
 
 use std::fs::{self, File, Metadata, Permissions};
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
+
+/// Which file it is, under any name, as long as it exists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileId {
+    /// The number of its file system's device.
+    pub device: u64,
+    /// Its number there.
+    pub inode: u64,
+}
+
+impl FileId {
+    /// That of a file that was looked at.
+    pub fn of(metadata: &Metadata) -> Self {
+        Self { device: metadata.dev(), inode: metadata.ino() }
+    }
+}
 
 /// A file of any kind. Takes a descriptor.
 #[derive(Debug)]

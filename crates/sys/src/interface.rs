@@ -1,7 +1,7 @@
 //! Network interfaces and their addresses, as a network namespace knows them.
 //!
 //! `/sys/class/net` shows the namespace that it was mounted in, and `/proc/net` that of the
-//! process's first thread; so questions go to the socket, and the list is this thread's own.
+//! process's first thread. So we ask a socket, and the list is this thread's own.
 //!
 //! Source: netdevice(7).
 
@@ -98,7 +98,7 @@ impl Interface {
     /// Looks an interface up by its name, in the namespace of `socket`, of any kind but XDP.
     ///
     /// # Errors
-    /// What the kernel says. An error without a number: no interface has such a name.
+    /// What the kernel says. An error without a number: no interface has this name.
     pub fn by_name(socket: impl AsFd, name: &str) -> io::Result<Self> {
         let mut request = request(name)?;
         ask(&socket, libc::SIOCGIFINDEX, &mut request)?;
@@ -173,7 +173,7 @@ pub fn present_interfaces() -> Vec<String> {
     names.map(|(name, _)| name.trim().to_owned()).collect()
 }
 
-/// A request about the interface `name`. An error without a number: no interface has such a name.
+/// A request about the interface `name`. An error without a number: no interface has this name.
 pub(crate) fn request(name: &str) -> io::Result<ifreq> {
     // SAFETY: a struct of integers, and unions of them, may be all zeros.
     let mut request: ifreq = unsafe { zeroed() };

@@ -34,18 +34,18 @@
 //! # Invariants
 //! - I1. An operating error is a value with its numbers and, where there is one, the command that
 //!   mends it. Nothing here panics on what the kernel or another process says.
-//! - I2. Whatever is taken is given back by `Drop`, and by the kernel if the process is killed:
-//!   memfds instead of files in hugetlbfs, mappings instead of System V segments.
+//! - I2. `Drop` gives everything back, and so does the kernel if the process is killed: we use
+//!   memfds instead of files in hugetlbfs, and mappings instead of System V segments.
 //! - I3. Memory that another process can see is handed out as raw pointers, never as references.
 //!
 //! # Assumption
 //! - K1. A word of 4 or 8 bytes, aligned, that the kernel shares with a process while both run (a
 //!   ring's positions and marks, a map's values, a futex) is written by the kernel in one store and
 //!   read in one load. So an atomic over it is sound here, and is never seen half written. The
-//!   kernel promises that by `READ_ONCE`, `WRITE_ONCE`, `smp_load_acquire` and
-//!   `smp_store_release`; nothing in Rust or in the system calls' documents does. All else that the
-//!   kernel writes is read only after such a word has said that it is done.
-//!   Source: Documentation/memory-barriers.txt of Linux 6.18.
+//!   kernel promises that by `READ_ONCE`, `WRITE_ONCE`, `smp_load_acquire` and `smp_store_release`;
+//!   nothing in Rust or in the system calls' documents does. Everything else that the kernel writes
+//!   is read only after one of these words has said that it is done. Source:
+//!   Documentation/memory-barriers.txt of Linux 6.18.
 
 // Under Miri nothing calls the half of this crate that asks the kernel.
 #![cfg_attr(miri, allow(dead_code))]

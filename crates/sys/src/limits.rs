@@ -1,8 +1,8 @@
 //! How much memory may be locked, and how many descriptors there may be.
 //!
 //! AF_XDP on old kernels, BPF maps, registered io_uring buffers and `mlock` all count against
-//! `RLIMIT_MEMLOCK`. The limit has two parts: the soft one counts, the hard one is how far a
-//! process may raise the soft one by itself; root (`CAP_SYS_RESOURCE`) may raise both.
+//! `RLIMIT_MEMLOCK`. The limit has two parts. The soft one counts; a process may raise it by itself
+//! up to the hard one. Root (`CAP_SYS_RESOURCE`) may raise both.
 //!
 //! Source: getrlimit(2).
 
@@ -36,10 +36,21 @@ pub fn locked_memory_bytes() -> Option<u64> {
     getrlimit(Resource::Memlock).current
 }
 
-/// As [`locked_memory_bytes`], and how far this process may raise it by itself.
-pub fn locked_memory_range() -> (Option<u64>, Option<u64>) {
-    let limit = getrlimit(Resource::Memlock);
-    (limit.current, limit.maximum)
+/// How much memory a process may lock; `None` means without limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LockedMemory {
+    /// Bytes that it may lock now.
+    pub now_bytes: Option<u64>,
+    /// How far it may raise that by itself.
+    pub most_bytes: Option<u64>,
+}
+
+impl LockedMemory {
+    /// That of this process.
+    pub fn of_this_process() -> Self {
+        let limit = getrlimit(Resource::Memlock);
+        Self { now_bytes: limit.current, most_bytes: limit.maximum }
+    }
 }
 
 /// Descriptors that this process may have open; `None` means without limit.

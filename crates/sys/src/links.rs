@@ -107,8 +107,8 @@ pub struct VethPeer {
     pub is_here: bool,
 }
 
-/// The other end of the veth pair of which the interface of this number is one. `None`: it is none,
-/// or it cannot be asked.
+/// The other end of the veth pair that the interface with this number belongs to. `None`: it is
+/// none, or it cannot be asked.
 pub fn veth_peer(index: u32) -> Option<VethPeer> {
     let answer = link(index, None).ok()?;
     let attributes = answer.get(FIXED_BYTES..)?;

@@ -5,9 +5,10 @@
 
 use std::fs;
 
+use crate::limits::LockedMemory;
 use crate::memory::{PageChoice, PageKind, Region, RegionRequest};
 use crate::topology::{HugePages, Topology};
-use crate::{limits, namespace, pcap};
+use crate::{namespace, pcap};
 
 /// A right that root is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,8 +47,8 @@ pub struct Rights {
     pub effective: u64,
     /// A bit for each that a program it starts could ever have.
     pub bounding: u64,
-    /// Whether they hold for the whole machine. In a user namespace that somebody made they hold
-    /// for what belongs to the namespace, and BPF does not.
+    /// Whether they hold for the whole machine. In a user namespace they hold only for what belongs
+    /// to the namespace, which BPF does not.
     pub is_machine_wide: bool,
 }
 
@@ -95,9 +96,8 @@ pub struct Machine {
     pub user_namespace: Result<(), String>,
     /// `kernel.unprivileged_bpf_disabled`: 0, 1 or 2.
     pub unprivileged_bpf_disabled: Option<u32>,
-    /// Bytes that may be locked now, and as far as this process may raise that; `None` is without
-    /// limit.
-    pub locked_memory: (Option<u64>, Option<u64>),
+    /// How much memory this process may lock.
+    pub locked_memory: LockedMemory,
     /// Reserved huge pages, by ascending size.
     pub huge_pages: Vec<HugePages>,
     /// How many nodes there are.
@@ -122,7 +122,7 @@ impl Machine {
             user_namespace: namespace::try_user_namespace().map_err(|error| error.to_string()),
             unprivileged_bpf_disabled: first_line("/proc/sys/kernel/unprivileged_bpf_disabled")
                 .and_then(|text| text.parse().ok()),
-            locked_memory: limits::locked_memory_range(),
+            locked_memory: LockedMemory::of_this_process(),
             huge_pages: topology.map(|topology| topology.huge_pages).unwrap_or_default(),
             nodes,
             transparent_pages: first_line("/sys/kernel/mm/transparent_hugepage/enabled")

@@ -18,7 +18,7 @@ use std::ptr;
 /// `EPERM` without `CAP_SYS_ADMIN`.
 pub fn enter_new_mounts() -> io::Result<()> {
     // SAFETY: the flag concerns the calling thread's view of the mounts alone: no memory, no
-    // descriptors. Its working directory and umask become its own, which nobody here changes.
+    // descriptors. It gets its own working directory and umask, which nothing here changes.
     if unsafe { libc::unshare(libc::CLONE_NEWNS) } != 0 {
         return Err(io::Error::last_os_error());
     }

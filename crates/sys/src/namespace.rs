@@ -51,8 +51,8 @@ pub fn interface_name(index: u32) -> String {
     }
 }
 
-/// Whether this process may make a user namespace with a network namespace in it, as
-/// `unshare -Urn` does: tried by a child that does nothing else.
+/// Whether this process may make a user namespace with a network namespace in it, as `unshare -Urn`
+/// does. A child that does nothing else tries it.
 ///
 /// # Errors
 /// What the kernel says: `EPERM` where an administrator has switched it off, `ENOSPC` where there

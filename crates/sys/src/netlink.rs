@@ -23,7 +23,8 @@ const ANSWER_BYTES: usize = 64 << 10;
 /// The bits of an attribute's kind that are the kind. Source: NLA_TYPE_MASK, linux/netlink.h.
 const KIND_MASK: u16 = 0x3fff;
 
-/// A socket to ask by: in the network namespace in which it was opened, whatever thread asks.
+/// A socket for questions. They are about the network namespace where it was opened, from any
+/// thread.
 #[derive(Debug)]
 pub struct Line(File);
 

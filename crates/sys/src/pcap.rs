@@ -1,18 +1,18 @@
 //! Filter expressions, compiled by libpcap if this machine has it.
 //!
-//! The language of pcap-filter(7) is what libpcap says it is, so libpcap translates it: found by
-//! name at run time, needed neither to build nor to start.
+//! libpcap defines the language of pcap-filter(7), so libpcap translates it. It is found by name at
+//! run time, and needed neither to build nor to start.
 //!
 //! ```text
 //!   "udp port 53" --> dead handle (a link type, a snapshot length, no device) --> instructions
 //!                     libpcap.so.0.8, loaded by the first call, kept for good
 //! ```
 //!
-//! A dead handle has no kernel beneath it, so the program looks at the bytes of the packet only: a
-//! VLAN tag is where it was on the wire. That makes it right on every port.
+//! A dead handle has no kernel beneath it, so the program looks only at the packet's bytes: a VLAN
+//! tag is where it was on the wire. That makes it right on every port.
 //!
-//! Who owns what when: libpcap's handle and its program live for the length of a call and are
-//! given back by it; what is returned is ours.
+//! Who owns what when: libpcap's handle and its program live for the length of a call, which frees
+//! them. What it returns is ours.
 //!
 //! # Invariants
 //! - I1. One call at a time is inside of libpcap: before 1.8 its compiler had global state.
@@ -28,8 +28,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use library::Library;
 
-/// Bytes that an expression may have. libpcap calls itself for every alternative, and its
-/// optimiser's time grows with their cube: 200 of them are seconds, a thousand are hours.
+/// Bytes that an expression may have. libpcap recurses for every alternative, and its optimiser's
+/// time grows with the cube of their number: 200 take seconds, a thousand take hours.
 pub const EXPRESSION_BYTES_MAX: usize = 4 << 10;
 
 /// The names of libpcap: Debian's, upstream's, and that of its development package.
@@ -84,7 +84,7 @@ pub enum PcapError {
         /// libpcap's words.
         message: String,
     },
-    /// Longer than anybody writes.
+    /// Longer than people write.
     #[error(
         "filter: the expression has {bytes} bytes, at most {EXPRESSION_BYTES_MAX} are compiled \
          here; for more: tcpdump -y EN10MB -ddd -F FILE"

@@ -26,8 +26,8 @@ pub fn to_write<T>(at: *const T) {
 /// Asks for the line that is `AHEAD` bytes after `at`, to be written soon, in one
 /// instruction. Any address will do.
 ///
-/// The compiler's own prefetch for writing is one for reading unless it compiles for a newer
-/// processor; this instruction is in every x86-64 processor sold since 2006, or does nothing there.
+/// Unless it compiles for a newer processor, the compiler turns a prefetch for writing into one for
+/// reading. Every x86-64 processor sold since 2006 has this instruction, or treats it as a no-op.
 /// Source: AMD64 Architecture Programmer's Manual, volume 3, PREFETCHW.
 #[inline(always)]
 pub fn to_write_ahead<const AHEAD: isize>(at: *const u8) {

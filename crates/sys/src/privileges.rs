@@ -1,7 +1,7 @@
 //! Giving up what is not needed any more.
 //!
-//! A capture needs its rights to open sockets, lock memory and get its scheduling class. After
-//! that it reads packets that anybody on the network may have made, and needs none of them.
+//! A capture needs its rights to open sockets, lock memory and get its scheduling class. After that
+//! it reads packets that anyone on the network may have made, and needs none of these rights.
 //!
 //! ```text
 //!   Confinement: named once, while all may be opened
@@ -10,9 +10,9 @@
 //!            ─► Landlock: what may be opened ─► seccomp: what may be called
 //! ```
 //!
-//! All of these belong to a thread, not to the process: each thread of a job gives up its own, and
-//! a thread that is started later begins with its starter's. A program that names no confinement,
-//! as one that uses the library, gives up its capabilities only.
+//! All of these belong to a thread, not to the process. Each thread of a job gives up its own, and
+//! a thread that starts later begins with its starter's. A program that names no confinement, as
+//! one that uses the library, gives up its capabilities only.
 //!
 //! Invariants:
 //! - P1: there is no way back. A thread that has entered the filter cannot change its user, and
@@ -48,7 +48,7 @@ pub use landlock::{Access, Ruleset, version as landlock_version};
 /// What threads of this process keep when they give up their rights.
 #[derive(Debug, Default)]
 pub struct Confinement {
-    /// Whom they become; `None`: they stay who they are.
+    /// The user they become; `None`: they keep theirs.
     pub user: Option<Account>,
     /// What they may still open; `None`: what their user may.
     pub files: Option<Ruleset>,
@@ -156,7 +156,7 @@ pub fn without_rights<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T>
     aside(|| give_up().map(|()| work()))?
 }
 
-/// Does `work` on another thread, and waits for it. An error: there is no other thread to be had.
+/// Does `work` on another thread, and waits for it. An error: no other thread is available.
 fn aside<T: Send>(work: impl FnOnce() -> T + Send) -> io::Result<T> {
     thread::scope(|scope| {
         let thread = thread::Builder::new().spawn_scoped(scope, work)?;
@@ -201,7 +201,7 @@ mod tests {
             assert_eq!(status("NoNewPrivs"), "1");
             // Twice is no harm.
             give_up().unwrap();
-            // A right that is asked for: a network of one's own takes CAP_SYS_ADMIN.
+            // This needs a right: a new network namespace takes CAP_SYS_ADMIN.
             let refused = crate::namespace::enter_new_network().unwrap_err();
             assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
         })

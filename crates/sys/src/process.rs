@@ -14,7 +14,7 @@ use rustix::process::{
 #[derive(Debug)]
 pub struct Process(OwnedFd);
 
-/// What a process is asked for.
+/// The signals to a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
     /// To end: SIGTERM.
@@ -24,7 +24,7 @@ pub enum Request {
 }
 
 impl Process {
-    /// A child that nobody has waited for yet. Takes a descriptor.
+    /// A child that has not been waited for yet. Takes a descriptor.
     ///
     /// # Errors
     /// No descriptor is free.
@@ -45,7 +45,7 @@ impl Process {
     }
 }
 
-/// Sends this process SIGTERM, as anybody else would.
+/// Sends this process SIGTERM, as any other process would.
 pub fn ask_self_to_end() {
     // It may signal itself: kill(2).
     let _ = kill_process(getpid(), Signal::TERM);

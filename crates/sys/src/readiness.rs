@@ -5,9 +5,9 @@
 //!     level-triggered: what came in between makes the wait return at once
 //! ```
 //!
-//! Whatever the outcome, the caller polls its ports again. A descriptor in error stays so until
-//! its owner takes the error away, and the kernel may call a descriptor readable whose port finds
-//! nothing: a caller that only ever waits here would spin, and must be able to sleep blindly.
+//! The caller polls its ports again in every case. A descriptor in error stays so until its
+//! owner clears the error. The kernel may also call a descriptor readable whose port finds nothing.
+//! A caller that only waits here would spin, so it must also be able to sleep without it.
 //!
 //! Source: poll(2), ppoll(2).
 
@@ -57,7 +57,7 @@ pub fn wait(descriptors: &[BorrowedFd<'_>], timeout_ns: u64) -> io::Result<Ready
     }
 }
 
-/// What a descriptor is to be ready for.
+/// What a descriptor should be ready for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {
     /// There is something to read.

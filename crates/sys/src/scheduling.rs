@@ -1,10 +1,10 @@
 //! How the kernel shares out a core: the calling thread's class and niceness.
 //!
 //! A thread that polls alone on its core needs no class at all. A class helps when the core is
-//! shared: `fifo` runs until it blocks, before every normal thread, so a busy loop in it starves
-//! whatever else is on that core, the kernel's own threads included (the kernel takes back 5% of
-//! each second unless told otherwise in `sched_rt_runtime_us`). `idle` runs when nobody else wants
-//! the core: for statistics and for closing files.
+//! shared. `fifo` runs until it blocks, before every normal thread. So a busy loop in it starves
+//! everything else on that core, the kernel's threads included. (By default, `sched_rt_runtime_us`,
+//! the kernel takes back 5% of each second.) `idle` runs when no other thread wants the core: for
+//! statistics and for closing files.
 //!
 //! Everything here is about the calling thread, not about the process.
 //!

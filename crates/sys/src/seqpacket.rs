@@ -51,7 +51,7 @@ pub struct Credentials {
 }
 
 impl SeqPacket {
-    /// A socket bound to `path`, which must not exist. Nobody can connect before
+    /// A socket bound to `path`, which must not exist. Connections fail before
     /// [`listen`](Self::listen).
     pub fn bind(path: &Path) -> io::Result<Self> {
         let socket = Self::new(SocketFlags::NONBLOCK)?;
@@ -82,7 +82,8 @@ impl SeqPacket {
         Ok(Self { socket })
     }
 
-    /// Takes a connection that waits; it does not block, nor does this: `WouldBlock` if none does.
+    /// Takes a waiting connection. Neither the connection nor this call blocks: `WouldBlock` if
+    /// none waits.
     pub fn accept(&self) -> io::Result<Self> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = rustix::net::accept_with(&self.socket, flags)?;

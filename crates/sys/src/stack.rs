@@ -1,8 +1,8 @@
 //! Where the calling thread's stack is, and how it gets elsewhere.
 //!
-//! The first stack pages of a thread are touched by its parent, and by the thread itself before
-//! it is pinned, so they may be on any node. [`move_to`] moves those pages and has later
-//! ones come from the same node; [`nodes`] asks the kernel where they are.
+//! A thread's parent touches its first stack pages, as does the thread itself before it is pinned.
+//! So they may be on any node. [`move_to`] moves those pages and has later ones come from the same
+//! node; [`nodes`] asks the kernel where they are.
 //!
 //! Source: pthread_getattr_np(3), mbind(2), move_pages(2).
 
@@ -15,8 +15,8 @@ use crate::memory::placement::{move_each, nodes_of, set_policy};
 
 const PAGE_BYTES: usize = 4096;
 
-/// How often pages that did not come along are asked again. The kernel leaves out a page that
-/// somebody else holds for a moment (reclaim, a scan for huge pages), and says nothing of it.
+/// How often to ask again for pages that were not moved. The kernel silently skips a page that
+/// something else holds for a moment (reclaim, a scan for huge pages).
 const MOVES: u32 = 5;
 
 /// Pages that are elsewhere come along. Source: `MPOL_MF_MOVE`, include/uapi/linux/mempolicy.h.
@@ -32,7 +32,7 @@ const MOVE: libc::c_int = 1 << 1;
 /// What mbind(2) says; `EINVAL` if there is no such node.
 pub fn move_to(node: NodeId) -> io::Result<()> {
     let (start, bytes) = range()?;
-    // Preferred, not bound: a thread whose node is full shall go on, and the report says where.
+    // Preferred, not bound: a thread whose node is full goes on, and the report says where.
     set_policy(start, bytes, libc::MPOL_PREFERRED, node, MOVE)?;
     for again in 1..MOVES {
         // Where the kernel does not say where pages are, or does not let us move them, once has to

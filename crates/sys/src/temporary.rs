@@ -1,8 +1,8 @@
-//! Folders for temporary files that nobody else has a hand in.
+//! Folders for temporary files that no other user can touch.
 //!
-//! The folder for temporary files is everybody's: a name that can be guessed may be there already,
-//! as a link that leads to somebody's files. So a folder here has a random name, is made and never
-//! found, and is its user's alone (0700). What lies in it has whatever names one likes.
+//! All users share the folder for temporary files. A guessable name may already be there, as a link
+//! to another user's files. So a folder here has a random name, is made and never found, and is its
+//! user's alone (0700). Files in it may have any names.
 
 use std::fs::{self, DirBuilder, File};
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -63,7 +63,7 @@ impl Drop for TemporaryFolder {
     }
 }
 
-/// A name that nobody guesses.
+/// A name that cannot be guessed.
 pub fn random_name(prefix: &str) -> String {
     // Its keys are the kernel's random numbers.
     format!("{prefix}{:016x}", RandomState::new().build_hasher().finish())
@@ -78,8 +78,8 @@ pub fn make_own_folder(path: &Path) -> io::Result<()> {
     made.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
 }
 
-/// Opens a file or a folder for reading, in a place where everybody may put things: neither what
-/// a link leads to nor a pipe, which would hold up who opens it.
+/// Opens a file or a folder for reading, in a place that all users may write. It follows no link
+/// and opens no pipe, which would block.
 ///
 /// # Errors
 /// What the kernel says; `InvalidInput`: it is neither a file nor a folder.

@@ -141,7 +141,7 @@ pub(crate) fn huge_page_pool(node: Option<NodeId>, page_bytes: u64) -> PathBuf {
     pools(Path::new(SYS), node).join(format!("hugepages-{}kB", page_bytes / 1024))
 }
 
-/// Bytes that could be had without swapping, on a node or on the whole machine.
+/// Bytes available without swapping, on a node or on the whole machine.
 ///
 /// For a node it is what is free or holds file pages, for nodes have no `MemAvailable`.
 ///

@@ -5,8 +5,8 @@
 //! usual one figure (`VmRSS`) leaves huge pages out. Shared memory counts in every process that
 //! has touched it, so figures of several processes do not add up.
 //!
-//! Softirqs, in which the kernel receives packets, are nobody's: the kernel counts them by core and
-//! not by process, so what can be told is what the whole machine spent in them.
+//! The kernel receives packets in softirqs, and counts those by core, not by process. So we can
+//! only report what the whole machine spent in them.
 //!
 //! Source: getrusage(2), proc_pid_status(5), proc_stat(5).
 
@@ -58,7 +58,7 @@ impl ResidentMemory {
     }
 }
 
-/// Why usage could not be told.
+/// Why usage could not be read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum UsageError {
@@ -66,7 +66,7 @@ pub enum UsageError {
     #[error("/proc/self/status: {0}")]
     Unreadable(io::Error),
     /// A field is missing, or is no number of kB.
-    #[error("/proc/self/status: field {0} is missing or no number of kB")]
+    #[error("/proc/self/status: field {0} is missing or not a number of kB")]
     Malformed(&'static str),
 }
 
@@ -192,7 +192,7 @@ mod tests {
         );
         assert_eq!(resident.total_bytes(), 4096 + 16_384 + (2 << 20));
         let error = parse_resident("RssAnon:\t4 kB\nRssShmem: x kB\n").unwrap_err().to_string();
-        assert_eq!(error, "/proc/self/status: field RssShmem is missing or no number of kB");
+        assert_eq!(error, "/proc/self/status: field RssShmem is missing or not a number of kB");
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub fn user_number(name: &str) -> Option<u32> {
     account(name).map(|account| account.user)
 }
 
-/// What somebody who logs in gets.
+/// What a user gets at login.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Account {
     /// The name.

@@ -5,9 +5,8 @@
 //!   wire receive CABLE 2000 | burstline count - --expect 2000            from the guest
 //! ```
 //!
-//! QEMU's `-netdev dgram` takes a datagram for a frame. CARD and CABLE are sockets of the Unix
-//! domain, QEMU's and ours: a sender waits while the other end has no room, so that nothing is lost
-//! between.
+//! QEMU's `-netdev dgram` takes a datagram for a frame. CARD and CABLE are Unix sockets, QEMU's and
+//! ours. A sender waits while the other end has no room, so nothing is lost in between.
 #![forbid(unsafe_code)]
 
 use std::error::Error;

@@ -66,8 +66,8 @@ impl Frames {
         frame
     }
 
-    /// Sends them all from an interface of the calling thread's host, and returns how many the
-    /// device took: all of them, if there is no error.
+    /// Sends them all from an interface of the calling thread's host. Returns how many the device
+    /// took: all of them, if there is no error.
     ///
     /// # Errors
     /// What the kernel says of the first frame that it does not take.

@@ -25,7 +25,7 @@ pub struct Host {
 pub struct InterfaceCounts {
     /// Received.
     pub received: u64,
-    /// Received, and handed to nobody.
+    /// Received, and handed to no program.
     pub received_dropped: u64,
     /// Sent.
     pub sent: u64,

@@ -134,7 +134,7 @@ impl Injector {
     }
 
     /// As [`new`](Self::new), with frames dealt over these interfaces, at least one, in place of
-    /// that of the options: a few hundred to each, again and again.
+    /// the options' one: a few hundred to each in turn.
     ///
     /// # Errors
     /// As there.

@@ -13,9 +13,8 @@
 //!
 //! Invariants:
 //! - T1: nothing is sent on an interface that was not made here.
-//! - T2: nothing is left, even after SIGKILL: a namespace goes with its last thread, program and
-//!   socket, interfaces go with their namespace, and programs are killed when their host's thread
-//!   ends.
+//! - T2: nothing is left, even after SIGKILL. A namespace goes with its last thread, program and
+//!   socket; interfaces go with their namespace; programs are killed when their host's thread ends.
 //! - T3: where the bed cannot be made, the caller gets the reason, with the mend.
 #![forbid(unsafe_code)]
 

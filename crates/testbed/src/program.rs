@@ -1,9 +1,9 @@
 //! Programs on a host.
 //!
 //! Each is started through `setpriv --pdeathsig KILL`: when the thread that started it ends, for
-//! whatever reason, the kernel kills it. A starter that ends before `setpriv` has come so far is
-//! the one gap. Where it is killed, a shell sees then that the parent is another; where only the
-//! thread would end, [`start`] does not return before.
+//! any reason, the kernel kills it. A starter that ends before `setpriv` has come so far is the one
+//! gap. Where it is killed, a shell sees then that the parent is another; where only the thread
+//! would end, [`start`] does not return before.
 
 use std::io::{self, Read};
 use std::process::{Child, Command, Output, Stdio};
@@ -112,8 +112,8 @@ pub(crate) fn command(name: &str, arguments: &[&str]) -> Command {
 pub(crate) fn start(command: &mut Command) -> io::Result<Program> {
     let child = command.stdout(Stdio::piped()).spawn()?;
     let name = format!("/proc/{}/comm", child.id());
-    // It has its starter's name, then setpriv's, and another one once the kernel knows whom to
-    // watch.
+    // It has its starter's name, then setpriv's, and another one once the kernel knows which thread
+    // to watch.
     let is_early = |name: String| [HOST_THREAD, "setpriv"].contains(&name.trim());
     while fs::read_to_string(&name).is_ok_and(is_early) {
         thread::yield_now();

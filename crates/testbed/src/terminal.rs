@@ -1,7 +1,7 @@
 //! A pseudo-terminal with a program in it, for tests of what a terminal shows.
 //!
-//! The program is the leader of a session whose terminal this is, as setsid(1) has it: it gets
-//! SIGWINCH when the size changes, and finds its terminal as /dev/tty.
+//! The program leads a session with this terminal, as under setsid(1). It gets SIGWINCH when the
+//! size changes, and finds its terminal as /dev/tty.
 //!
 //! Source: pty(7), setsid(1).
 
@@ -53,7 +53,7 @@ impl Terminal {
         let (mut from, to) = (master.try_clone()?, Arc::clone(&shown));
         thread::spawn(move || {
             let mut place = [0; 4096];
-            // It ends when nobody has the other side any more.
+            // It ends when no process has the other side any more.
             while let Ok(bytes @ 1..) = from.read(&mut place) {
                 let mut shown = to.lock().unwrap_or_else(PoisonError::into_inner);
                 shown.extend_from_slice(&place[..bytes]);
@@ -70,7 +70,7 @@ impl Terminal {
         self.master.write_all(keys.as_bytes())
     }
 
-    /// Changes its size, which the program is told.
+    /// Changes its size; the program gets a signal.
     ///
     /// # Errors
     /// The terminal has gone.

@@ -1,7 +1,7 @@
 //! What makes a machine lose packets: each defect with its cost, the source of that figure, and the
 //! commands that fix it.
 //!
-//! A cost is a figure only if somebody measured it, and the finding names who. Otherwise it says
+//! A cost is a figure only if it was measured, and the finding names the source. Otherwise it says
 //! what happens. Costs that follow from the machine's own numbers are computed. Nothing is changed.
 
 mod cores;
@@ -11,7 +11,7 @@ mod memory;
 
 use crate::inventory::Inventory;
 use crate::plan::Plan;
-pub use cores::{FAR_SOURCE, KERNEL_NEEDS};
+pub use cores::{FAR_SOURCE, KERNEL_NEEDS, KernelNeed};
 pub use dpdk::{Dpdk, DpdkDriver, dpdk_findings};
 
 /// Something that was looked at.

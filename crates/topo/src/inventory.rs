@@ -26,7 +26,7 @@ use burstline_sys::memory::NodeId;
 use burstline_sys::topology::{HugePages, Topology, TopologyError};
 
 use crate::files::Files;
-pub use cards::{Card, Group, Lenders, Presence};
+pub use cards::{Card, Group, Lenders, PciId, Presence};
 
 /// A machine, as this process sees it.
 #[derive(Clone, Debug, PartialEq)]
@@ -144,7 +144,7 @@ pub struct ReceiveQueue {
 pub struct TransmitQueue {
     /// Its number.
     pub number: u32,
-    /// The cores that send through it (XPS); none if nobody says.
+    /// The cores that send through it (XPS); none if unknown.
     pub cores: Vec<CoreId>,
 }
 

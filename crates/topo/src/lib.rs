@@ -10,7 +10,7 @@
 //! no thread. The code that carries out a plan also asks the kernel whether the result matches it.
 //!
 //! A placement is written as in "Comparison of High-Performance Packet Processing Frameworks on
-//! NUMA" (Wang, He, Wang): `A_AB` is a receive thread on node A, a worker there and one on another
+//! NUMA" (Wang, He, Wang). `A_AB` is a receive thread on node A, a worker there and one on another
 //! node, B. See [`Placement`].
 //!
 //! # Invariants
@@ -32,10 +32,12 @@ mod plan;
 mod snapshot;
 
 pub use error::PlanError;
-pub use findings::{Dpdk, DpdkDriver, FAR_SOURCE, Finding, KERNEL_NEEDS, dpdk_findings, findings};
+pub use findings::{
+    Dpdk, DpdkDriver, FAR_SOURCE, Finding, KERNEL_NEEDS, KernelNeed, dpdk_findings, findings,
+};
 pub use inventory::{
-    Attached, Cache, Card, Core, Group, Interface, Interrupt, Inventory, Lenders, Node, Presence,
-    ReceiveQueue, Settings, TransmitQueue,
+    Attached, Cache, Card, Core, Group, Interface, Interrupt, Inventory, Lenders, Node, PciId,
+    Presence, ReceiveQueue, Settings, TransmitQueue,
 };
 pub use notation::{Placement, PlacementError};
 pub use plan::{

@@ -19,7 +19,7 @@ use std::str::FromStr;
 
 /// Nodes that a placement can tell apart.
 const LETTERS: u8 = 26;
-/// Threads that a placement can name: as many as a source can be told by.
+/// Threads that a placement can name: the maximum number of sources.
 const THREADS_MAX: usize = 256;
 
 /// On which nodes the threads of a job are: 0 for A, 1 for B, ...
@@ -56,7 +56,7 @@ pub enum PlacementError {
         /// The one that had to come first.
         missing: char,
     },
-    /// More threads than can be told apart.
+    /// More threads than a placement can name.
     #[error("placement of {threads} threads: {THREADS_MAX} at most")]
     TooMany {
         /// Threads.

@@ -100,7 +100,7 @@ pub struct PlannedLog {
 /// Places a job on a machine.
 ///
 /// # Errors
-/// [`PlanError`], with the numbers, if what is asked for cannot be had or contradicts itself.
+/// [`PlanError`], with the numbers, if the request cannot be met or contradicts itself.
 pub fn plan(inventory: &Inventory, request: &PlanRequest) -> Result<Plan, PlanError> {
     let mut notes = Vec::new();
     let (receivers, workers) = request.thread_counts()?;

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! `burstline doctor snapshot` takes one; a bug report carries it, a test keeps it. It holds no
-//! address and no name of a host or a user. A snapshot may come from anybody, so a path that would
+//! address and no name of a host or a user. A snapshot may come from anyone, so a path that would
 //! leave its folder is refused.
 
 use std::collections::BTreeMap;
@@ -79,7 +79,7 @@ const PATTERNS: [&str; 56] = [
     "sys/module/vfio_pci/parameters/disable_idle_d3",
 ];
 
-/// Of these files only some lines: the others are long, or tell who somebody is.
+/// Only some lines of these files: the others are long, or identify a user.
 const LINES: [(&str, &[&str]); 4] = [
     ("proc/cpuinfo", &["model name"]),
     ("proc/self/status", &["Cpus_allowed_list", "Mems_allowed_list"]),

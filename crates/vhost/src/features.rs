@@ -5,7 +5,7 @@
 
 /// The device fills in or checks the guest's checksums.
 const NET_CSUM: u64 = 1 << 0;
-/// The guest takes packets whose checksum is to be filled in.
+/// The guest takes packets without a filled-in checksum.
 const NET_GUEST_CSUM: u64 = 1 << 1;
 const NET_GUEST_TSO4: u64 = 1 << 7;
 const NET_GUEST_TSO6: u64 = 1 << 8;
@@ -64,7 +64,7 @@ pub(crate) fn takes_offloads(features: u64) -> bool {
     features & all == all
 }
 
-/// Whether what the guest says of its packets counts: else nobody has to read it.
+/// Whether the guest's packet headers count; if not, they need not be read.
 pub(crate) fn heeds_headers(features: u64) -> bool {
     features & (NET_CSUM | NET_HOST_TSO4 | NET_HOST_TSO6) != 0
 }

@@ -96,7 +96,7 @@ fn gather(
     let most = room.len().min(LONGEST);
     let whole = ring.split.desc(head);
     if !ring.heeds_headers && whole.flags & (WRITE | NEXT | INDIRECT) == 0 {
-        // The usual: one buffer, and a header that nobody has to read.
+        // The usual case: one buffer, and a header that need not be read.
         let bytes = (whole.bytes as usize).checked_sub(header_bytes).filter(|&bytes| bytes > 0);
         let bytes = bytes.ok_or(ChainFault::Short)?;
         let into = room.get_mut(..bytes).filter(|_| bytes <= most).ok_or(ChainFault::Long)?;

@@ -9,8 +9,8 @@
 //!
 //! A front-end (QEMU, DPDK's virtio-user) tells by messages where the guest's memory and rings are.
 //! One control thread for each port carries the messages out and sleeps in between. It puts rings
-//! into berths; packet threads take them from there, for a burst each, and make no system call
-//! but for a bell that the guest wants rung.
+//! into berths. Packet threads take them from there, for a burst each, and make no system call
+//! except to ring a bell that the guest wants rung.
 //!
 //! The guest is hostile: it may write its memory at any moment. A descriptor is read once into a
 //! local value, then checked, then used. A chain has at most as many descriptors as its ring.
@@ -22,7 +22,7 @@
 //!
 //! # Invariants
 //! - V1. A descriptor, an index and a header are each read once from the guest's memory.
-//! - V2. Packets are copied: out of the guest's memory before anybody looks at them.
+//! - V2. Packets are copied out of the guest's memory before any code looks at them.
 //! - V3. A ring's used index moves by as many chains as were taken from its available ring.
 //! - V4. A malformed message ends the connection, and with it all of its rings, and nothing else.
 #![forbid(unsafe_code)]

@@ -24,7 +24,7 @@ const NEED_REPLY: u32 = 1 << 3;
 /// What a message begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// What is asked for.
+    /// The request.
     pub request: u32,
     /// Version, and whether an answer is wanted.
     pub flags: u32,
@@ -50,13 +50,13 @@ pub enum Fault {
     /// It has closed the connection.
     #[error("it has closed the connection")]
     Closed,
-    /// Another version, or an answer that nobody asked for.
+    /// Another version, or an unexpected answer.
     #[error("flags {0:#x} of a message: expected version 1 and no reply")]
     Flags(u32),
     /// The body is too long.
     #[error("a message of {0} bytes: at most {BODY_BYTES_MAX}")]
     TooLong(u32),
-    /// The body is too short, or too long for what is asked.
+    /// The body is too short or too long for the request.
     #[error("request {request} has {bytes} bytes: expected {expected}")]
     Size {
         /// What was asked for.
@@ -186,7 +186,7 @@ impl Header {
         reply
     }
 
-    /// A body of which the size is known.
+    /// A body of known size.
     pub(crate) fn exactly<'b>(&self, body: &'b [u8], expected: usize) -> Result<&'b [u8], Fault> {
         match body.len() == expected {
             true => Ok(body),

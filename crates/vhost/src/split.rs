@@ -20,12 +20,12 @@
 
 use burstline_peer::{Refusal, Window, store_then_load};
 
-/// Chains whose buffers are fetched before they are taken, and their descriptors before that: a
-/// line that the guest's core wrote last takes longer than several packets.
+/// How many chains ahead buffers are prefetched, and their descriptors before that: a line that the
+/// guest's core wrote last takes longer than several packets.
 const BUFFERS_AHEAD: u16 = 8;
 const DESCS_AHEAD: u16 = 8;
-/// The same for the entries of the rings, which are many in a line: the guest's, which are read,
-/// and ours, which are written over lines that the guest has looked at.
+/// The same for the entries of the rings, many to a line: the guest's, which we read, and ours,
+/// which we write over lines that the guest has read.
 const HEADS_AHEAD: u16 = 48;
 const USED_AHEAD: u16 = 24;
 
@@ -213,7 +213,7 @@ impl Split {
         if known == 0 || asked >= known.min(BUFFERS_AHEAD) && asked <= known {
             return None;
         }
-        // Chains went by that nobody asked for.
+        // Chains went by without a request.
         let chain = if asked > known { self.next } else { self.asked };
         self.asked = chain.wrapping_add(1);
         let heads = self.slot(chain.wrapping_add(HEADS_AHEAD));

@@ -71,7 +71,7 @@ impl ToPeer for ToGuest {
                     ring.split.note_used(0, head, 0);
                     ring.split.advance(1);
                     (writing.at, refused) = (0, refused + 1);
-                    // A guest that gives such buffers as fast as they come back holds nobody up.
+                    // A guest that returns these buffers as fast as they come holds nothing up.
                     if refused == ring.split.size() {
                         return Put::NoRoom;
                     }

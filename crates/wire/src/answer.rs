@@ -1,4 +1,4 @@
-//! The answer to a packet that somebody rejects: a TCP reset, or an ICMP error.
+//! The answer to a rejected packet: a TCP reset, or an ICMP error.
 //!
 //! ```text
 //! TCP with ACK     --> RST, with the number that was acknowledged     RFC 9293, section 3.10.7.1
@@ -6,8 +6,8 @@
 //! others           --> ICMP: communication administratively prohibited, and the packet's start
 //! ```
 //!
-//! No answer goes to a reset, to an ICMP message other than a request for an echo, to a later
-//! fragment, to or from many (RFC 1122, section 3.2.2; RFC 4443, section 2.4).
+//! No answer goes to a reset, to an ICMP message other than an echo request, to a later fragment,
+//! or to or from group addresses (RFC 1122, section 3.2.2; RFC 4443, section 2.4).
 
 use crate::checksum;
 use crate::headers::{self, Headers, LinkType, Network, Outcome, bytes_at, protocol};

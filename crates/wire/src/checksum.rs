@@ -1,8 +1,8 @@
 //! The Internet checksum: the sum of 16-bit words, where 0xffff counts as nothing.
 //!
-//! Sums of parts add up to the sum of the whole wherever each part but the last has an even
-//! length, and what changes is added alone: so a header's checksum is summed up once, and only
-//! what differs from packet to packet is added for each. Source: RFC 1071, section 2.
+//! Sums of parts add up to the sum of the whole if each part but the last has an even length. So a
+//! header's checksum is summed up once, and only what differs from packet to packet is added for
+//! each. Source: RFC 1071, section 2.
 
 use crate::headers::{Headers, Network, Outcome, bytes_at, protocol};
 
@@ -98,8 +98,8 @@ pub fn update_network(headers: &Headers, packet: &mut [u8], old: &[u8], new: &[u
     }
 }
 
-/// Updates the checksum of the transport header, if it is there, where `old` became `new` in an IP
-/// address or a port, both of an even number of bytes. UDP that has none gets none; that of SCTP
+/// Updates the checksum of the transport header, if it is there, after `old` became `new` in an IP
+/// address or a port. Both have an even number of bytes. UDP that has none gets none; that of SCTP
 /// cannot be updated by a difference and stays.
 pub fn update_transport(headers: &Headers, packet: &mut [u8], old: &[u8], new: &[u8]) {
     // What seems to be the transport header then is the network's own.

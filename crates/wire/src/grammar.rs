@@ -9,8 +9,8 @@
 //! | rate | a decimal with `k` to `T`, of packets or `bit`, or a `%` | `14.88M`, `9.5Gbit`, `50%` |
 //!
 //! Sizes take upper case and lower, and `B` or `iB` behind the unit; rates `bit/s`, `bps`, `pps`.
-//! No sign, no exponent, no blank. [`Bounds`] say what a place takes, and its error what it would
-//! have taken; the code that shows the error names the place and the text.
+//! No sign, no exponent, no blank. [`Bounds`] say what a place takes, and its error says so too.
+//! The code that shows the error names the place and the text.
 
 use std::fmt;
 use std::ops::RangeInclusive;

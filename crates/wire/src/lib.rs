@@ -14,9 +14,9 @@
 //!   follow their flow.
 //! - `filter`: classic BPF programs, checked and run: is this packet wanted?
 //! - `grammar`: numbers, sizes, times and rates, as people type them; `link_address`: six bytes.
-//! - `answer`: what the sender of a rejected packet is told.
+//! - `answer`: the reply to the sender of a rejected packet.
 //! - `checksum`: the Internet checksum, by parts; whether a packet's own hold.
-//! - `mark`: what a generated packet carries, so that its receiver can tell what became of it.
+//! - `mark`: what a generated packet carries, so that its receiver can tell what happened to it.
 //! - `rewrite`: other link addresses, VLAN and IP addresses, with checksums kept as they were.
 //! - `files`: pcap, pcapng and the segmented pcapng of our own recordings.
 //!

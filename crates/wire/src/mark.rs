@@ -1,26 +1,25 @@
-//! The mark at the end of a generated packet, by which a receiver knows what became of it.
+//! The mark at the end of a generated packet, by which a receiver knows what happened to it.
 //!
 //! ```text
 //!  ... payload | magic | check | run, flow | sequence | time |(0)|
 //!              0       2       4           8          12     18    one byte more in odd lengths
 //! ```
 //!
-//! All numbers are big-endian. The mark stands at the end of the packet, so it is found without a
-//! look at headers, whatever was put around the packet on its way; and at an even offset, so that
-//! sums of words can be taken apart.
+//! All numbers are big-endian. The mark stands at the end of the packet. So it is found without
+//! parsing headers, even if the packet was encapsulated on its way. Its offset is even, so sums of
+//! words can be taken apart.
 //!
 //! - magic: [`MAGIC`].
-//! - check: the complement of the sum of all the packet's words, Ethernet header and mark
-//!   included, with the check as it is. It finds every error of one byte anywhere in the
-//!   packet, and misses one in 65,535 of the others. (A TCP or UDP checksum takes up whatever the
-//!   payload has, so the sum of a whole packet depends on its headers only: the check is a
-//!   constant of a flow and a length.)
+//! - check: the complement of the sum of all the packet's words, Ethernet header and mark included,
+//!   with the check as it is. It finds every error of one byte anywhere in the packet, and misses
+//!   one in 65,535 of the others. (A TCP or UDP checksum cancels the payload, so the sum of a whole
+//!   packet depends only on its headers: the check is a constant of a flow and a length.)
 //! - run and flow: 12 and 20 bits, see [`Stream`].
 //! - sequence: number of the packet among those of its flow that have a mark, from 0, modulo 2^32.
 //! - time: when the packet was due, in ns since 1970, modulo 2^48 (78 hours).
 //!
-//! A packet of less than its headers and 18 bytes has no mark: UDP over IPv4 has one from frames
-//! of 64 bytes on, FCS included; TCP from 76, with IPv6 20 more, with a VLAN tag 4 more.
+//! A packet shorter than its headers and 18 bytes has no mark. UDP over IPv4 has one from frames of
+//! 64 bytes on, FCS included; TCP from 76. IPv6 adds 20 to these, a VLAN tag 4.
 
 use crate::checksum::{fold, sum};
 
@@ -47,8 +46,8 @@ impl Stream {
         Self(u32::from(run) << FLOW_BITS | flow & ((1 << FLOW_BITS) - 1))
     }
 
-    /// Which run of a generator it was, so that two of them, one after the other, are not mixed
-    /// up; 0 for one that can be repeated byte for byte.
+    /// Which run of a generator it was, to tell consecutive runs apart. 0 for a run that can be
+    /// repeated byte for byte.
     #[must_use]
     pub fn run(self) -> u16 {
         (self.0 >> FLOW_BITS) as u16
@@ -110,7 +109,7 @@ pub fn encode(mark: &Mark, check: u16) -> [u8; BYTES] {
     bytes
 }
 
-/// The mark of a packet, as it stands there, whatever its check says. `None`: there is no magic.
+/// The mark of a packet as it stands there, even if its check is wrong. `None`: there is no magic.
 #[inline]
 #[must_use]
 pub fn find(packet: &[u8]) -> Option<Mark> {

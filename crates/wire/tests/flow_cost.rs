@@ -9,7 +9,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use burstline_skip::skip;
-use burstline_wire::hash::{BytePosition, FlowHasher, HashKind};
+use burstline_wire::hash::{BytePosition, FlowHasher, HashKind, NamedHash};
 use burstline_wire::headers::{LinkType, parse, protocol};
 use headers_build::{Addresses, ethernet, flow_frame, ip, transport};
 use tunnel_build::{Carrier, GreFields, Packet};
@@ -19,9 +19,10 @@ const ROUNDS: usize = 50;
 const RUNS: usize = 200;
 
 /// Every kind that has a name, and one of the others, as in `HashKind::NAMED`.
-fn kinds() -> Vec<(HashKind, &'static str, &'static str)> {
-    let byte = HashKind::Byte(BytePosition::new(30).unwrap());
-    HashKind::NAMED.into_iter().chain([(byte, "byte:30", "")]).collect()
+fn kinds() -> Vec<NamedHash> {
+    let kind = HashKind::Byte(BytePosition::new(30).unwrap());
+    let byte = NamedHash { kind, name: "byte:30", made_from: "" };
+    HashKind::NAMED.into_iter().chain([byte]).collect()
 }
 
 /// Frames of one length, each in its own slot, back to back as in a segment.
@@ -96,7 +97,7 @@ fn cost_of_a_packet() {
             black_box(parse(LinkType::ETHERNET, packet));
         });
         print!("{:14} {} bytes, ns: parse {parsed:.1}", set.name, set.length);
-        for (kind, name, _) in kinds() {
+        for NamedHash { kind, name, .. } in kinds() {
             let mut hasher = FlowHasher::new(kind);
             let hashed = cost_ns(&set, |packet| {
                 black_box(hasher.hash(LinkType::ETHERNET, packet));
@@ -116,7 +117,7 @@ fn instructions_of_a_packet() {
     if let Ok(task) = std::env::var(TASK) {
         let task: Vec<usize> = task.split(',').map(|word| word.parse().unwrap()).collect();
         let [set, kind, rounds] = task[..] else { panic!("{task:?}") };
-        let (set, mut hasher) = (&sets()[set], FlowHasher::new(kinds()[kind].0));
+        let (set, mut hasher) = (&sets()[set], FlowHasher::new(kinds()[kind].kind));
         for _ in 0..rounds {
             for packet in set.packets() {
                 black_box(hasher.hash(LinkType::ETHERNET, black_box(packet)));
@@ -126,7 +127,7 @@ fn instructions_of_a_packet() {
     }
     for (index, set) in sets().iter().enumerate() {
         print!("{:14} {} bytes:", set.name, set.length);
-        for (which, (_, name, _)) in kinds().iter().enumerate() {
+        for (which, NamedHash { name, .. }) in kinds().iter().enumerate() {
             let [Some(few), Some(more)] = [1, 11].map(|rounds| instructions(index, which, rounds))
             else {
                 return skip("instructions_of_a_packet", "valgrind is not installed");

@@ -26,7 +26,7 @@ const LINKS: [LinkType; 9] = [
 /// All kinds of hash.
 fn kinds() -> impl Iterator<Item = HashKind> {
     let byte = BytePosition::new(30).map(HashKind::Byte);
-    HashKind::NAMED.map(|(kind, ..)| kind).into_iter().chain(byte)
+    HashKind::NAMED.map(|named| named.kind).into_iter().chain(byte)
 }
 
 /// Invariants of `headers` and `tunnel`, and everything that is computed from headers.

@@ -44,7 +44,7 @@ pub enum XdpError {
         /// The interface.
         interface: String,
     },
-    /// Somebody has the queue, and did not give it back within two seconds.
+    /// Another process has the queue, and did not give it back within two seconds.
     #[error("{interface}@{queue} is taken by another XDP socket: ss --xdp -p shows whose")]
     Busy {
         /// The interface.
@@ -82,7 +82,9 @@ pub enum XdpError {
     #[error(transparent)]
     Memory(#[from] MemoryError),
     /// The kernel described a packet that cannot be.
-    #[error("{interface}@{queue}: the kernel described {length} bytes at {address:#x}: no frame")]
+    #[error(
+        "{interface}@{queue}: the kernel described {length} bytes at {address:#x}: no frame there"
+    )]
     BadDescriptor {
         /// The interface.
         interface: String,

@@ -6,12 +6,11 @@
 //!                   Umem       Sender    Passage   each knows which frames are its own
 //! ```
 //!
-//! Who may touch a frame is not known here but to its users: [`Umem`](super::Umem) has a bit for
-//! each frame that was received and is held, [`Sender`](super::Sender) a list of those that are
-//! free; [`Passage`](super::Passage) believes its rings, and debug builds check.
-//! Sockets can share the memory by sharing the `Arc` of it: one registers it, and the others bind
-//! with `XDP_SHARED_UMEM` and that one's descriptor. A frame then moves from one user to the
-//! other by its number.
+//! Only the users of a frame know who may touch it. [`Umem`](super::Umem) has a bit for each
+//! received frame that is held, [`Sender`](super::Sender) a list of the free ones.
+//! [`Passage`](super::Passage) trusts its rings, and debug builds check. Sockets can share the
+//! memory by sharing the `Arc` of it: one registers it, and the others bind with `XDP_SHARED_UMEM`
+//! and that one's descriptor. A frame then moves from one user to the other by its number.
 
 use std::ptr::NonNull;
 
@@ -21,7 +20,7 @@ use super::XdpError;
 use super::interface;
 use super::system::RawSocket;
 
-/// What the memory shall be.
+/// The shape of the memory.
 pub(super) struct FrameShape {
     pub(super) frames: u32,
     /// A power of two.
@@ -35,8 +34,8 @@ pub(super) struct FrameShape {
 /// Frames in one region.
 ///
 /// # Invariants
-/// - M1. Frames `[0, frames)` lie at multiples of the frame size, the tail lies behind them; all of
-///   it is mapped, and zeroed at the start, until the last user has gone.
+/// - M1. Frames `[0, frames)` lie at multiples of the frame size, and the tail lies behind them.
+///   All of it is zeroed at the start, and mapped until the last user has gone.
 /// - M2. The region is below 4 GiB, so that an offset is a `u32`.
 pub(super) struct FrameMemory {
     region: Region,

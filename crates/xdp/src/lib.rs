@@ -9,23 +9,23 @@
 //! ```
 //!
 //! A [`Socket`] receives from one queue of one interface, a [`Sender`] sends by one. The kernel
-//! takes a frame from the fill ring, puts a packet into it and says so in the rx ring; from then
-//! until [`Socket::release`] the frame is *held*: it is ours and nobody writes it. A packet that is
-//! longer than a frame comes in several; they are joined in the gather area behind the frames, so
-//! that every packet is one stretch of bytes.
+//! takes a frame from the fill ring, puts a packet into it and says so in the rx ring. From then
+//! until [`Socket::release`] the frame is *held*: it is ours, and nothing writes it. A packet
+//! longer than a frame comes in several frames. They are joined in the gather area behind the
+//! frames, so every packet is one stretch of bytes.
 //!
 //! Packets come only when an XDP program redirects them here: [`Redirect`], by [`crate::bpf`].
 //!
-//! Who owns what: a frame is in the fill ring (the kernel's), held (ours, read only), free (ours)
-//! or in the tx ring (the kernel's, which reads it). Receiving and sending are two values, each
-//! with its rings and frames, because a direction of traffic is one thread's: what comes in by one
-//! interface and leaves by another never meets what goes the other way.
+//! Who owns what: a frame is in the fill ring (the kernel's), held (ours, read only), free (ours),
+//! or in the tx ring (the kernel's, to read). Receiving and sending are two values, each with its
+//! rings and frames, because each direction of traffic belongs to one thread. What goes from one
+//! interface to another never meets what goes the other way.
 //!
 //! # Invariants
 //! - X1. A frame number is in exactly one of these places: fill ring or kernel, held, free, tx ring
 //!   or kernel. `held` has a bit for each frame; [`Umem::bytes`] refers to held frames only.
-//! - X2. Every address and length that the kernel writes is checked against the UMEM before use;
-//!   one that is outside, or names a frame that is not the kernel's, ends the socket's reading.
+//! - X2. Every address and length that the kernel writes is checked against the UMEM before use. If
+//!   one is outside, or names a frame that is not the kernel's, the socket stops reading.
 //! - X3. The kernel's side identity: redirected here = taken + in the rx ring + `rx_dropped` +
 //!   `rx_ring_full`. `fill_ring_empty` counts some of `rx_dropped` a second time.
 //! - X4. Nothing outlives the socket: it has no name and no file.

@@ -8,7 +8,7 @@ pub enum Copying {
     /// The device, if its driver can; else the kernel.
     #[default]
     Auto,
-    /// The kernel, whatever the driver can.
+    /// The kernel copies, even if the driver could do without.
     Copy,
     /// The device, or an error.
     Zero,
@@ -30,8 +30,8 @@ pub struct SocketOptions {
     pub is_multi_buffer: bool,
     /// Whether the kernel says when it wants a system call, instead of one at every poll.
     pub needs_wakeup: bool,
-    /// Packets a poll that the driver's own loop takes on our core (`SO_PREFER_BUSY_POLL`,
-    /// Linux 5.11), in place of its interrupts; `None` leaves the driver to itself.
+    /// Packets per poll that the driver's own loop takes on our core (`SO_PREFER_BUSY_POLL`, Linux
+    /// 5.11), in place of its interrupts. `None` leaves the driver's interrupts on.
     pub busy_poll_packets: Option<u16>,
     /// Pages of the UMEM.
     pub pages: PageChoice,
@@ -41,9 +41,9 @@ pub struct SocketOptions {
 
 impl Default for SocketOptions {
     /// 8 MiB of frames: 2 ms at 2 Mpps until a reader that sleeps has to be back. The kernel goes
-    /// through all of them in turn, so more of them are more cache: an injector on the other core
-    /// once came (by hand, `xdp:v1?frames=N`) to 4.8 Mpps with 2,048 of them, 4.6 with 4,096, 3.9
-    /// with 8,192 and 3.5 with 16,384.
+    /// through all of them in turn, so more frames need more cache. With an injector on the other
+    /// core, `xdp:v1?frames=N` once reached (by hand) 4.8 Mpps with 2,048 frames, 4.6 with 4,096,
+    /// 3.9 with 8,192 and 3.5 with 16,384.
     fn default() -> Self {
         Self {
             frame_bytes: 2048,

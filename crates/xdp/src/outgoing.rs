@@ -97,8 +97,8 @@ impl Outgoing {
         self.pushed_bytes += u64::from(len);
     }
 
-    /// Lets the kernel see what was pushed, and tells it to send, if it wants to be told, until it
-    /// has taken all or takes no more now. True: it has taken all.
+    /// Shows the kernel what was pushed. If it needs a wakeup, wakes it until it has taken all or
+    /// takes no more now. True: it has taken all.
     ///
     /// # Errors
     /// What the kernel says, `ENXIO` when the interface is gone. One that is down is no error:
@@ -129,9 +129,9 @@ impl Outgoing {
         }
     }
 
-    /// Takes addresses back whose packets were sent or refused, and gives each to `each`, until
-    /// that returns false: what is behind that one, the next call takes. Returns how many, or the
-    /// address that was not wanted.
+    /// Takes back the addresses of packets that were sent or refused, and gives each to `each`
+    /// until that returns false. The next call takes the rest. Returns how many, or the address
+    /// that was not wanted.
     #[inline]
     pub(super) fn reclaim(&mut self, mut each: impl FnMut(u64) -> bool) -> Result<u32, u64> {
         let count = self.completion.filled(u32::MAX);
@@ -162,8 +162,8 @@ impl Outgoing {
         self.completion.peek().count() as u32
     }
 
-    /// Bytes of the packets that were pushed, those of the refused ones apart, and those of the
-    /// newest `packets`: up to as many as the ring has entries.
+    /// Bytes of the pushed packets, with refused ones counted separately, and of the newest
+    /// `packets`: at most as many as the ring has entries.
     pub(super) fn bytes(&self, packets: u32) -> SentBytes {
         let newest = self.tx.newest(packets).map(|desc| u64::from(desc.len)).sum();
         SentBytes { pushed: self.pushed_bytes, refused: self.refused_bytes, newest }

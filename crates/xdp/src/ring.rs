@@ -26,7 +26,7 @@ const ASKED_ENTRIES: u32 = 64;
 /// The mapping of a ring.
 ///
 /// # Invariants
-/// R1. `[start, start + bytes)` is mapped until drop and holds, at the offsets the kernel gave, the
+/// R1. `[start, start + bytes)` is mapped until drop. At the offsets the kernel gave, it holds the
 /// two positions, the flags and `entries` entries of type `T`.
 /// R2. `T` is plain integers.
 pub(super) struct Ring<T> {
@@ -165,7 +165,7 @@ impl<T: Entry> Ring<T> {
         self.ours = self.ours.wrapping_add(1);
     }
 
-    /// Asks for the lines of the next `entries` entries, all at a time: another core has just
+    /// Prefetches the lines of the next `entries` entries, all at once. Another core has just
     /// written them, and a consumer that met them one by one would wait for each.
     #[inline]
     fn ask_for(&self, entries: u32) {
@@ -236,7 +236,7 @@ impl<T: Entry> Ring<T> {
 impl<T> Drop for Ring<T> {
     fn drop(&mut self) {
         // SAFETY: the mapping is ours, and every reference into it borrowed `self`. An error would
-        // leave it mapped, which harms nobody.
+        // leave it mapped, which is harmless.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), self.bytes) };
     }
 }

@@ -6,13 +6,13 @@
 //!   ^ newest first            refused: completed, not sent
 //! ```
 //!
-//! In copy mode the kernel handles the tx ring inside of the system call that tells it, and says
-//! of the packet at which it stops why: `EBUSY` is a packet that the driver dropped. So drops are
-//! counted exactly. In zero-copy mode the driver has them in its own counters.
+//! In copy mode the kernel handles the tx ring inside of the system call that wakes it. Where it
+//! stops, it says why: `EBUSY` means that the driver dropped the packet. So drops are counted
+//! exactly. In zero-copy mode the driver has them in its own counters.
 //!
 //! # Invariants
-//! - S1. Each frame is in `free` or has its bit in `lent`: then it is in the tx ring, in the kernel
-//!   or in the completion ring. A completion of another frame is an error.
+//! - S1. Each frame is in `free` or has its bit in `lent`. A lent one is in the tx ring, in the
+//!   kernel or in the completion ring. A completion of another frame is an error.
 //! - S2. Pushed = completed + in flight; refused are among the completed.
 //!
 //! Source: net/xdp/xsk.c of Linux 6.18, `__xsk_generic_xmit`; net/core/dev.c, `__dev_direct_xmit`.
@@ -57,7 +57,8 @@ impl Sender {
         let (pages, node) = (options.pages, options.node);
         let shape = FrameShape { frames, frame_bytes, tail_bytes: 0, pages, node };
         let memory = Arc::new(FrameMemory::create(interface, &shape)?);
-        // Kernels before 5.11 count this way. What cannot be had shows when frames are registered.
+        // Kernels before 5.11 count this way. If the limit is too low, registering the frames
+        // fails.
         let _ = limits::allow_locked_memory(memory.frame_area() as u64);
         // SAFETY: the fields of `Sender` are dropped in such an order that the memory goes last,
         // and on errors before there is one the kernel has no frame. Frames are touched only while
@@ -123,8 +124,8 @@ impl Sender {
         true
     }
 
-    /// Lets the kernel see what was pushed, and tells it to send, if it wants to be told, until it
-    /// has taken all or takes no more now. True: it has taken all.
+    /// Shows the kernel what was pushed. If it needs a wakeup, wakes it until it has taken all or
+    /// takes no more now. True: it has taken all.
     ///
     /// Cost: in copy mode one system call for up to all frames; else one, or none.
     ///

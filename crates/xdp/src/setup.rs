@@ -11,12 +11,12 @@ use super::{Copying, XdpError};
 const BUSY_PATIENCE: Duration = Duration::from_secs(2);
 const BUSY_PAUSE: Duration = Duration::from_millis(10);
 
-/// Entries of a ring that the kernel wants to be there, and nobody uses.
+/// Entries of a ring that the kernel requires, and that nothing uses.
 pub(super) const RING_MIN: u32 = 64;
 
 const RING_MAX: u32 = 1 << 20;
 
-/// How a socket shall be attached to its queue.
+/// How to attach a socket to its queue.
 pub(super) struct Binding {
     pub(super) copying: Copying,
     pub(super) needs_wakeup: bool,
@@ -34,8 +34,8 @@ pub(super) fn is_shape(frames: u32, frame_bytes: u32, tail_bytes: usize) -> bool
     matches!(frame_bytes, 2048 | 4096) && is_ring(frames) && bytes < 1 << 32
 }
 
-/// Binds, waits for a queue that is taken, and does without several frames a packet where the
-/// kernel or the driver cannot: returns whether they can.
+/// Binds, and waits for a queue that is taken. Falls back to one frame per packet if the kernel or
+/// the driver cannot do several; returns whether they can.
 pub(super) fn bind(end: &QueueEnd, wanted: &Binding) -> Result<bool, XdpError> {
     let (link, queue) = (&end.interface().link, end.queue());
     let name = || link.name.clone();

@@ -72,8 +72,8 @@ unsafe impl FrameSource for Socket {
         &self.umem
     }
 
-    /// Only of those that were there at the last look, and in one frame each: 0 also where the
-    /// next one is of another kind, which is for [`take`](Self::take).
+    /// Counts only packets that were there at the last look, in one frame each. Also 0 if the next
+    /// one is of another kind, which is for [`take`](Self::take).
     ///
     /// Cost: no system call; some 20 instructions a packet.
     #[inline]
@@ -134,7 +134,8 @@ impl Socket {
         check_shape(options)?;
         let end = QueueEnd::new(interface, queue)?;
         let umem = Umem::create(interface, options)?;
-        // Kernels before 5.11 count this way. What cannot be had shows when frames are registered.
+        // Kernels before 5.11 count this way. If the limit is too low, registering the frames
+        // fails.
         let _ = limits::allow_locked_memory(umem.extent() as u64);
         // SAFETY: the fields of `Socket` are dropped in such an order that the memory goes last,
         // and on errors before there is one the kernel has no frame. Frames are touched only
@@ -228,8 +229,8 @@ impl Socket {
         if self.taken.is_empty() {
             return;
         }
-        // The ring has an entry for every frame; but the kernel says that it has read some only
-        // after it has shown us what came in them. Those stay held until the next time.
+        // The ring has an entry for every frame. But the kernel says that it has read entries only
+        // after it has shown us what came in their frames. Those stay held until the next time.
         let room = self.fill.room(self.taken.len() as u32) as usize;
         for frame in self.taken.drain(..room) {
             self.umem.let_go(frame);
@@ -242,8 +243,8 @@ impl Socket {
         }
     }
 
-    /// To be called when there was nothing: tells the kernel, if it wants to be told, that it may
-    /// fill frames. Cost: nothing, or one system call.
+    /// Call it when there was nothing: wakes the kernel to fill frames, if it needs a wakeup. Cost:
+    /// nothing, or one system call.
     #[inline]
     pub fn wake_kernel(&self) {
         if self.is_always_told || self.fill.needs_wakeup() {

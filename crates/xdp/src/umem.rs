@@ -158,8 +158,8 @@ impl Umem {
         self.turns.end();
     }
 
-    /// Reads the 8 bytes that the XDP program wrote in front of a held packet, and clears them, so
-    /// that they are not read again for a packet that it could not write them for.
+    /// Reads the 8 bytes that the XDP program wrote in front of a held packet, and clears them. So
+    /// they are not read again for a later packet without such bytes.
     #[inline]
     pub(super) fn take_word_before(&mut self, offset: u32) -> u64 {
         let Some(word) = self.word_before(offset) else { return 0 };
@@ -291,7 +291,7 @@ mod tests {
         let word = u64::from_ne_bytes([1; 8]);
         assert_eq!((umem.take_word_before(END + 16), umem.take_word_before(END + 16)), (word, 0));
         assert_eq!(umem.take_word_before(256), 0, "moved");
-        // In front of the gather area is a frame that is another packet's, or nobody's.
+        // In front of the gather area is another packet's frame, or a free one.
         assert_eq!(umem.take_word_before(END), 0);
         assert_eq!(umem.take_word_before(0), 0);
         assert!(!umem.gather(256, 2, GATHER_BYTES - 1) && umem.gather(256, 1, GATHER_BYTES - 1));

@@ -144,8 +144,8 @@ fn a_wrong_name_is_told() {
     let count = example("count", &directory, Link::Shared);
     for (name, wanted) in [
         ("absent", "count: no log is published as absent: "),
-        ("a b", "count: \"a b\" is no name for a log: "),
-        ("", "count: \"\" is no name for a log: it is empty; "),
+        ("a b", "count: \"a b\" is not a name for a log: "),
+        ("", "count: \"\" is not a name for a log: it is empty; "),
     ] {
         let mut command = library().command(&count);
         let output = command.arg(name).env("BURSTLINE_RUN", directory.path()).output().unwrap();

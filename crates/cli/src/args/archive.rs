@@ -11,9 +11,8 @@ use super::values;
 /// Files, and how to speak of them.
 #[derive(Debug, Args)]
 pub(crate) struct FilesArgs {
-    /// Capture files, also compressed; folders, of which all captures are meant; quoted patterns
-    /// with *, ? and [a-z] in the last part of the path; - is standard input, except for extract
-    /// and index
+    /// Capture files, also compressed; folders (all captures in them); quoted patterns with *, ?
+    /// and [a-z] in the last part of the path; - is standard input, except for extract and index
     #[arg(value_name = "FILE", required = true)]
     pub(crate) files: Vec<String>,
 
@@ -37,11 +36,12 @@ Exit code: 0 all files are sound; 1 some are damaged, or cannot be read.";
 /// Check that recordings are as they were written
 ///
 /// Reads each file from start to end. In segmented files it checks the checksum of each segment,
-/// that none is missing, repeated or out of place, that worklists and blocks agree, and that the
-/// packets are as many as trailers and closing counts say. Other formats have no checksum: there it
-/// checks that records follow each other. Prints a line for each file, and for each damage a line
-/// with file offset and packet numbers, which count from 1 over the packets that the file had when
-/// it was written. A recording that is still written is not closed, which is reported as damage.
+/// and that none is missing, repeated or out of place. Worklists and blocks have to agree, and
+/// packets have to add up to what trailers and closing counts say. Other formats have no checksum:
+/// there it checks that records follow each other. Prints a line for each file, and a line for each
+/// damage, with file offset and packet numbers. Numbers count from 1 over the packets that the file
+/// had when it was written. A recording that is still written is not closed, which is reported as
+/// damage.
 #[derive(Debug, Args)]
 #[command(after_long_help = CHECK)]
 pub(crate) struct CheckArgs {
@@ -85,10 +85,10 @@ Examples:
 
 /// Describe capture files: packets, sizes, times, rates, flows, losses
 ///
-/// Says what capinfos says (format, packets, sizes, duration, first and last time, rates,
-/// interfaces, order), and flows, the longest gap, packets against the order of time, and the rate
-/// over time. Of recordings it says what was lost, by cause, as trailers and closing counts have
-/// it.
+/// Prints what capinfos prints: format, packets, sizes, duration, first and last time, rates,
+/// interfaces, order. Adds flows, the longest gap, packets that are out of order in time, and the
+/// rate over time. Of recordings it says what was lost, by cause, as trailers and closing counts
+/// have it.
 #[derive(Debug, Args)]
 #[command(after_long_help = INFO)]
 pub(crate) struct InfoArgs {
@@ -108,11 +108,12 @@ Without -w the packets are only counted.";
 
 /// Find packets in files by time, flow, filter and interface
 ///
-/// The files are one source, in order of time. Of a segmented recording only those segments are
-/// read that can hold an answer, by the times in their trailers and by the sketches of their flows;
-/// of other files those parts that an index (burstline index) names. Of a folder only those files
-/// are opened that can hold one, by its catalogue, .burstline-catalogue, which extract keeps there.
-/// What is passed is not checked: that is for `check`. A recording may still be written meanwhile.
+/// The files are one source, in order of time. It reads only those segments of a segmented
+/// recording that can hold an answer, by the times in their trailers and the sketches of their
+/// flows. Of other files it reads the parts that an index (burstline index) names. Of a folder only
+/// those files are opened that can hold one, by its catalogue, .burstline-catalogue, which extract
+/// keeps there. What is passed is not checked: that is for `check`. A recording may still be
+/// written meanwhile.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXTRACT)]
 pub(crate) struct ExtractArgs {

@@ -44,7 +44,7 @@ pub(crate) struct BalanceArgs {
     #[command(flatten)]
     pub(crate) source: SourceArgs,
 
-    /// How many workers; several numbers (2,1) are groups, each of which gets every packet once
+    /// How many workers; several numbers (2,1) are groups, and each group gets every packet once
     #[arg(long, value_name = "N[,N...]", value_parser = groups)]
     pub(crate) workers: Groups,
 

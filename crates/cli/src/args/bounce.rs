@@ -27,13 +27,13 @@ Examples:
 
 /// Forward packets between two ports
 ///
-/// Between two xdp: ports a packet stays in its frame: both ports share one memory of frames, and
-/// a frame goes from one port's receive ring to the other's transmit ring. With other ports, the
-/// sink copies each packet. Each direction is a row of the report and a thread; with fewer --cores
-/// than directions, a thread runs several. A packet that cannot be sent at once waits briefly and
-/// is then counted as lost: tx_ring_full or link_down. Nothing on the way adds TCP and UDP
-/// checksums that the sender left to a device, as veth pairs do: TCP hangs until ethtool -K PEER
-/// tx off.
+/// Between two xdp: ports a packet stays in its frame. Both ports share one memory of frames, and a
+/// frame goes from one port's receive ring to the other's transmit ring. With other ports, the sink
+/// copies each packet. Each direction is a row of the report and a thread; with fewer --cores than
+/// directions, a thread runs several. A packet that cannot be sent at once waits briefly and is
+/// then counted as lost: tx_ring_full or link_down. Some senders leave TCP and UDP checksums to a
+/// device, as veth pairs do, and nothing on the way adds them: TCP hangs until ethtool -K PEER tx
+/// off.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct BounceArgs {

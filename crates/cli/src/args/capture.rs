@@ -38,13 +38,13 @@ Examples:
 ///
 /// One thread receives all sources into a log in shared memory, another records the log into a
 /// file. A single afpacket: source needs no log: one thread records it from a kernel ring of size
-/// --buffer, unless --cores names two cores, or --segment or --pages describe a log. With three or
-/// more --cores the last one records. Each of the others receives into its own log, the sources in
-/// turn. Packets of one core stay in order; packets of different cores are not merged by time.
-/// If every source can wait, a full log holds the sources up and no packet is lost. Otherwise the
-/// recorder's losses are counted exactly. The file is valid whenever the program ends, also by
-/// SIGINT and SIGTERM. At exit, a pipe stalled for 1 s is abandoned. A second signal, at least a
-/// second after the first, ends the program at once.
+/// --buffer. Two cores in --cores, --segment or --pages ask for a log. With three or more --cores
+/// the last one records. Each of the others receives into its own log, the sources in turn. Packets
+/// of one core stay in order; packets of different cores are not merged by time. If every source
+/// can wait, a full log holds the sources up and no packet is lost. Otherwise the recorder's losses
+/// are counted exactly. The file is valid whenever the program ends, also by SIGINT and SIGTERM. At
+/// exit, a pipe stalled for 1 s is abandoned. A second signal, at least a second after the first,
+/// ends the program at once.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct CaptureArgs {
@@ -78,9 +78,9 @@ pub(crate) struct CaptureArgs {
     #[arg(long)]
     pub(crate) lossless: bool,
 
-    /// Go on with a recording that was broken off: FILE stays as it is, and the next file that is
-    /// not there yet begins (FILE-2, or the next of -b) with the numbers of packets that follow
-    /// FILE's. Its section's comment says what FILE has, and what was lost in it
+    /// Continue a recording that was broken off. FILE stays as it is; the next free file (FILE-2,
+    /// or the next of -b) begins with the packet numbers that follow FILE's. Its section's comment
+    /// says what FILE has, and what was lost in it
     #[arg(long, requires = "write", conflicts_with_all = ["keep", "file_bytes", "file_ns"])]
     pub(crate) resume: bool,
 

@@ -61,15 +61,16 @@ pub(crate) struct JobArgs {
     #[arg(value_parser = values::poll_mode())]
     pub(crate) poll: PollMode,
 
-    /// Keep root's rights while packets are read; otherwise every thread drops its capabilities
-    /// once sockets and files are open, makes only calls that its job takes, and opens only its
+    /// Keep root's rights while packets are read. Otherwise every thread drops its capabilities
+    /// once sockets and files are open, makes only calls that its job needs, and opens only its
     /// job's files
     #[arg(long, hide_short_help = true)]
     pub(crate) keep_privileges: bool,
 
     /// Become USER, with USER's groups, once ports and files are open, as tcpdump does. The output
-    /// file belongs to USER. Needs root, who otherwise becomes nobody, unless files are made later
-    /// or there is a --publish socket, which here stays behind; the next run replaces it
+    /// file belongs to USER. Needs root. Without -Z root becomes nobody, unless files are made
+    /// later or there is a --publish socket. With -Z that socket stays behind, and the next run
+    /// replaces it
     #[arg(
         short = 'Z',
         long = "relinquish-privileges",

@@ -65,7 +65,7 @@ pub(crate) enum Doctor {
     /// Print what plans are made from, as one text file
     ///
     /// For --machine, and for reports of bugs: topology, queues, interrupts, settings. It holds no
-    /// address, and names neither a host nor a user nor another process.
+    /// address, and no name of a host, a user or another process.
     ///
     /// Example: burstline doctor snapshot > server.txt
     Snapshot,
@@ -113,7 +113,7 @@ pub(crate) struct DoctorPlanArgs {
     pub(crate) share_cores: bool,
 
     /// Carry the plan out with a small log and a few packets, and ask the kernel where threads,
-    /// logs and stacks are; fails if it is not as planned
+    /// logs and stacks are; fails if they are not as planned
     #[arg(long, conflicts_with = "machine")]
     pub(crate) r#try: bool,
 
@@ -137,9 +137,9 @@ pub(crate) enum Mode {
 
 /// Which ports can be opened here, and how, or why not and how to fix it
 ///
-/// Each port is tried up to the step that would disturb others: sockets are opened and closed,
-/// programs loaded and not attached, and no packet is taken. "with" opens with the flag named.
-/// Without --probe, the mode of an xdp: port is what the driver reports.
+/// It tries each port up to the step that would disturb others. It opens and closes sockets, loads
+/// programs without attaching them, and takes no packet. "with" opens with the flag named. Without
+/// --probe, the mode of an xdp: port is what the driver reports.
 #[derive(Debug, Args)]
 #[command(after_long_help = PORTS_EXAMPLES)]
 pub(crate) struct DoctorPortsArgs {

@@ -30,10 +30,10 @@ Exit code: 0 every sensor has sent all that it found; 1 one has not, or its reco
 
 /// Fetch packets of many sensors over ssh into one file, in order of time
 ///
-/// Each sensor runs its own `burstline extract`, so that only packets that are wanted travel. ssh
-/// uses the keys and hosts that it knows, and asks nobody. What comes is kept in $TMPDIR until the
-/// last sensor has answered, then merged. Interfaces are called SENSOR:NAME. The report has a
-/// line for each sensor: what it had, what came, what was lost, and why one has failed.
+/// Each sensor runs its own `burstline extract`, so only the packets you want travel. ssh uses the
+/// keys and hosts that it knows, and never prompts. What comes is kept in $TMPDIR until the last
+/// sensor has answered, then merged. Interfaces are called SENSOR:NAME. The report has a line for
+/// each sensor: what it had, what came, what was lost, and why one has failed.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 #[command(group = clap::ArgGroup::new("wanted").required(true).multiple(true)

@@ -24,7 +24,7 @@ const FLOWS_MOST: u64 = 1 << 30;
 /// Write a record of each conversation: who, when, how much, how well
 ///
 /// Both directions are one record. It ends when the connection does, after --idle without a packet,
-/// or after --active, and goes into a tree of Parquet files: a file a minute and sensor, hidden
+/// or after --active. It goes into a tree of Parquet files: one file per minute and sensor, hidden
 /// until it is whole. Packets of all records and packets without one, which are counted by reason,
 /// are those delivered. Each source has a thread; another writes. If that is too slow, records are
 /// dropped and counted, but no packets, and sources that can wait wait.

@@ -32,9 +32,9 @@ UDP/IPv4, 76 with TCP, 20 more with IPv6, 4 with a VLAN tag, 50 with VXLAN. Othe
 /// Generate packets, at a rate or as fast as the sink accepts them
 ///
 /// One thread makes packets and gives them to a sink. `offered` counts packets made, `delivered`
-/// those that the sink took. With a rate, each packet is sent when it is due; the report says how
-/// late they were, and the rate reached if it differs from --rate.
-/// Everything here is also a parameter of gen:, as in 'gen:?size=64&rate=100k'.
+/// those that the sink took. With a rate, each packet is sent when it is due. The report says how
+/// late packets were, and the rate reached if it differs from --rate. Everything here is also a
+/// parameter of gen:, as in 'gen:?size=64&rate=100k'.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct GenerateArgs {

@@ -51,7 +51,7 @@ pub(crate) fn inline(text: &str) -> Result<InlineOptions, String> {
         }
     }
     let publish = publish(&format!("{name}?{}", rest.join("&")))?;
-    // Whoever gives no verdict loses its own packets; nobody holds the bounce up.
+    // A reader that gives no verdict loses its own packets and holds nobody up.
     debug_assert_eq!(publish.lossless, LosslessReaders::Refused);
     Ok(InlineOptions { publish, workers, is_open: is_open.unwrap_or(false), deadline_ns })
 }

@@ -205,7 +205,7 @@ impl Device {
 fn test() -> PossibleValuesParser {
     let all = PossibleValue::new(ALL_TESTS).help("The four of RFC 2544");
     let rfc = Test::RFC.map(|test| PossibleValue::new(test.name()));
-    let half = "A million packets at half the throughput; not of the RFC";
+    let half = "A million packets at half the throughput; not part of RFC 2544";
     let half = PossibleValue::new(Test::Half.name()).help(half);
     [all].into_iter().chain(rfc).chain([half]).collect::<Vec<_>>().into()
 }
@@ -224,7 +224,7 @@ impl Rfc2544Args {
 /// As it was typed, if it is a link address.
 fn mac(text: &str) -> Result<String, &'static str> {
     let known = burstline_wire::link_address::parse(text);
-    known.map(|_| text.to_owned()).ok_or("a link address is as 02:00:00:00:00:01")
+    known.map(|_| text.to_owned()).ok_or("expected a link address, e.g. 02:00:00:00:00:01")
 }
 
 fn percent(text: &str) -> Result<f64, String> {

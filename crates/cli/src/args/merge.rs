@@ -96,7 +96,7 @@ mod tests {
         for wrong in ["", "5", "--5ns", "+-5ns", "-+5ns", "ns", "1.5s", "9223372036854775808ns"] {
             assert!(ns(wrong).is_err(), "{wrong}");
         }
-        // The number of no clock, of which the opposite is none.
+        // A number that no clock has, and that has no opposite.
         assert!(ns("--9223372036854775808ns").is_err());
     }
 }

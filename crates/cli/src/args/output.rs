@@ -16,10 +16,10 @@ const MEGABYTE: u64 = 1_000_000;
 /// How files are written.
 #[derive(Debug, Args)]
 pub(crate) struct OutputArgs {
-    /// Begin the next file when the current one is full; several times for several limits, of
-    /// which the first counts, as in dumpcap: filesize:KB (of 1000 bytes), duration:S, interval:S
-    /// (where the time is a multiple of S), packets:N. files:N keeps the newest N files of this
-    /// run and removes older ones. Times are those of packets. Files are called
+    /// Begin the next file when the current one is full; repeat it for several limits (the first
+    /// one reached counts), as in dumpcap: filesize:KB (of 1000 bytes), duration:S, interval:S
+    /// (where the time is a multiple of S), packets:N. files:N keeps the newest N files of this run
+    /// and removes older ones. Times are those of packets. Files are called
     /// NAME_00001_YYYYMMDDhhmmss.ext, by the local time of their first packet
     #[arg(short = 'b', long = "rotate", value_name = "RULE", value_parser = rule)]
     #[arg(requires = "write")]
@@ -63,7 +63,7 @@ pub(crate) struct OutputArgs {
     #[arg(long, value_name = "MODE", value_parser = mode)]
     pub(crate) mode: Option<u32>,
 
-    /// Whom the file is given to: USER, USER:GROUP or :GROUP, by name or number
+    /// Owner of the file: USER, USER:GROUP or :GROUP, by name or number
     #[arg(long, value_name = "USER:GROUP", value_parser = owner)]
     pub(crate) owner: Option<Owner>,
 
@@ -108,7 +108,7 @@ pub(crate) struct FlushWish(pub(crate) Option<Flush>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Words(pub(crate) Vec<String>);
 
-/// Whom a file is given to.
+/// The owner of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Owner {
     pub(crate) user: Option<u32>,

@@ -110,7 +110,7 @@ fn tables(scheme: &Scheme) -> Vec<(String, &'static [Key])> {
     tables
 }
 
-/// Words in lines, the first of which begins with `head`, the others `indent` to the right.
+/// Words in lines: the first begins with `head`, the others are indented by `indent`.
 fn wrapped(head: &str, words: &str, indent: usize) -> String {
     let mut text = String::new();
     let mut line = if head.is_empty() { " ".repeat(indent) } else { head.to_owned() };

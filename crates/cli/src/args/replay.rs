@@ -95,7 +95,7 @@ fn mapping(text: &str) -> Result<(InterfaceKey, Address), String> {
     let (interface, sink) = text
         .split_once('=')
         .filter(|(interface, _)| !interface.is_empty())
-        .ok_or("a mapping is INTERFACE=SINK, as 0=eth1 or lan=xdp:eth1")?;
+        .ok_or("expected INTERFACE=SINK, e.g. 0=eth1 or lan=xdp:eth1")?;
     let key = match interface.parse() {
         Ok(number) => InterfaceKey::Number(number),
         Err(_) => InterfaceKey::Name(interface.to_owned()),

@@ -85,7 +85,8 @@ fn not_quite_filter(word: &str) -> Option<Failure> {
     let is_word = word.bytes().all(|byte| byte.is_ascii_lowercase());
     let near = did_you_mean(word, FILTER_WORDS.iter().copied());
     (is_word && !near.is_empty()).then(|| {
-        let what = format!("'{word}' is no interface, no file and begins no filter{near}");
+        let what =
+            format!("'{word}' is not an interface, not a file and does not begin a filter{near}");
         Failure::usage(what)
     })
 }

@@ -52,7 +52,7 @@ pub(crate) enum Cores {
 /// Which node to use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Node {
-    /// That of the cores, or whatever the kernel chooses.
+    /// That of the cores, or the kernel's choice.
     Auto,
     /// This one.
     Number(NodeId),
@@ -137,7 +137,7 @@ pub(crate) fn node_number(text: &str) -> Result<NodeId, String> {
     text.parse().map(NodeId).map_err(|_| "must be a node's number from 0".to_owned())
 }
 
-/// `0,2,4-7`, of whatever machine.
+/// `0,2,4-7`, of any machine.
 pub(crate) fn core_list(text: &str) -> Result<Box<[CoreId]>, String> {
     affinity::parse_cores(text).map(Vec::into_boxed_slice).map_err(|error| error.to_string())
 }
@@ -239,7 +239,7 @@ pub(crate) fn hash_kind(text: &str) -> Result<HashKind, String> {
 
 /// What the flow hashes are, as `--help` says it.
 pub(crate) fn hash_help() -> String {
-    let all = HashKind::NAMED.map(|(_, name, what)| (name, what)).into_iter();
+    let all = HashKind::NAMED.map(|named| (named.name, named.made_from)).into_iter();
     let all = all.chain([HashKind::BYTE]).map(|(name, what)| format!("{name} ({what})"));
     let all = all.collect::<Vec<_>>().join(", ");
     format!("Which flow hash each packet gets; fragments follow their flow. One of {all}")
@@ -262,8 +262,8 @@ pub(crate) const ROUND_ROBIN: &str = "round-robin";
 
 /// What the distributions are, as `--help` says it.
 pub(crate) fn distribution_help() -> String {
-    let kinds = HashKind::NAMED.into_iter().filter(|(kind, ..)| *kind != HashKind::None);
-    let kinds = kinds.map(|(_, name, what)| (name, what)).chain([HashKind::BYTE]);
+    let kinds = HashKind::NAMED.into_iter().filter(|named| named.kind != HashKind::None);
+    let kinds = kinds.map(|named| (named.name, named.made_from)).chain([HashKind::BYTE]);
     let kinds: Vec<_> = kinds.map(|(name, what)| format!("{name} ({what})")).collect();
     format!(
         "How packets are distributed; fragments follow their flow. One of {}, {ROUND_ROBIN} (one \

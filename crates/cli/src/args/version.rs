@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use clap::Args;
 
-/// Say which version this is, of which commit, with which features and libraries
+/// Print version, commit, features and libraries
 ///
 /// Example: burstline version --json
 #[derive(Debug, Args)]

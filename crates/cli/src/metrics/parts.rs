@@ -118,7 +118,7 @@ const PARTS: [Part; 20] = [
         };
         published.map(line).collect()
     }),
-    counter("reader_packets", "Packets that a reader has read, by its own word", |live| {
+    counter("reader_packets", "Packets that a reader has read, by its own count", |live| {
         of_readers(live, |reader| reader.delivered)
     }),
     counter("reader_missed_packets", "Packets that were taken back before it read them", |live| {

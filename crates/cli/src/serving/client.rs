@@ -30,7 +30,7 @@ enum State {
     Watching(Option<(Arc<[u8]>, usize)>),
 }
 
-/// What came of a step.
+/// The outcome of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// It goes on.

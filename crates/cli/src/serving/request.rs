@@ -5,8 +5,8 @@
 //! ```
 //!
 //! Invariants:
-//! - Q1: what a browser shows is answered only where `Host` is a number or this machine's own: a
-//!   name that leads here by another's DNS is not (rebinding), so no foreign page can read it.
+//! - Q1: a browser gets an answer only where `Host` is an address or this machine's own name. A
+//!   foreign name that DNS points here is refused (rebinding), so no foreign page can read it.
 //! - Q2: where a token is set, every answer with the job's figures but `/metrics` takes it.
 //!
 //! Sources: RFC 9110, RFC 9112; Server-sent events: HTML Standard, section 9.2; Fetch Metadata.
@@ -102,7 +102,9 @@ impl<'a> Head<'a> {
         }
         let is_foreign = self.site.is_some_and(|site| !matches!(site, "same-origin" | "none"));
         if is_foreign && self.path != "/" {
-            return Some(self.plain("403 Forbidden", "a page of another site asks for this\n"));
+            return Some(
+                self.plain("403 Forbidden", "refused: the request is from another site's page\n"),
+            );
         }
         if !self.has_token(door.token.as_deref()) {
             let what = "this address takes a token: /?token=... as the program said, or its file\n";
@@ -182,7 +184,7 @@ pub(super) fn too_long() -> String {
 
 /// There are as many streams as there may be.
 pub(super) fn too_many(most: usize) -> String {
-    let body = format!("{most} pages are open, and there may be no more\n");
+    let body = format!("{most} pages are open, which is the maximum\n");
     response("503 Service Unavailable", "text/plain", &body, "Retry-After: 10\r\n", false)
 }
 

@@ -43,7 +43,7 @@ fn find<T>(
     for target in &args.files {
         let (captures, skipped) = look(target.strip_prefix("set:").unwrap_or(target))?;
         if skipped > 0 && !args.quiet {
-            complain(&format!("{target}: left out files that are no captures: {skipped}"));
+            complain(&format!("{target}: skipped files that are not captures: {skipped}"));
         }
         all.extend(captures.into_iter().filter(|one| known.insert(path_of(one).to_owned())));
     }

@@ -71,8 +71,8 @@ fn check_inline(args: &BounceArgs) -> Result<(), Failure> {
     let takes_away = [&args.from, &args.to].into_iter().find(|end| end.takes_away());
     match takes_away {
         Some(end) if args.both => Err(Failure::usage(format!(
-            "{end}: with --inline and --both a port must receive and send by two sockets, and an \
-             xdp: port has one for a queue: use the interface's name alone, or one way"
+            "{end}: --inline with --both needs separate sockets to receive and to send, and an \
+             xdp: port has one per queue: use the interface's name alone, or one direction"
         ))),
         _ => Ok(()),
     }

@@ -1,7 +1,7 @@
 //! `burstline demo`: the program at work, on real packets, with other programs as judges.
 //!
-//! Every step prints what it does as the command that would do it, and leaves a count behind; at
-//! the end all counts have to agree.
+//! Every step prints the command that would do the same, and leaves a count behind. At the end all
+//! counts have to agree.
 
 mod files;
 mod judges;

@@ -71,7 +71,7 @@ fn inventory(path: Option<&Path>) -> Result<Inventory, Failure> {
     Inventory::read_from(snapshot.root()).map_err(|error| failed(&error))
 }
 
-/// A report, whatever is in it: only an interface that is not there is a failure.
+/// A report is a success whatever it says; only a missing interface is a failure.
 fn ports(args: &DoctorPortsArgs) -> Result<ExitCode, Failure> {
     let mut present = present_interfaces();
     present.sort();

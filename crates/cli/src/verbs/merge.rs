@@ -81,7 +81,7 @@ fn check_offsets(args: &MergeArgs) -> Result<(), Failure> {
     }
 }
 
-/// What is added to the times of each port, of which a source may be several.
+/// What is added to the times of each port; a source may be several ports.
 fn offsets_ns(args: &MergeArgs, opened: &[Vec<Inlet>]) -> Vec<i64> {
     let each = args.common.sources.iter().zip(opened);
     let offset = |source: &Address| {

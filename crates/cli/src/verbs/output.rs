@@ -11,7 +11,7 @@ use crate::args::{CommonArgs, FormatArgs, OutputArgs};
 use crate::failure::Failure;
 use crate::paths::address_of;
 
-/// The address of an output that is named by its path, as it is, whatever characters are in it.
+/// The address of an output that is named by its path, with any characters in it.
 pub(super) fn output_address(path: &str, format: FormatArgs) -> Result<Address, Failure> {
     if path.is_empty() {
         return Err(Failure::usage("invalid value '' for '--write <FILE>': a path, or -"));

@@ -56,7 +56,7 @@ fn sql(args: &QueryArgs, ready: Option<&Ready>) -> Result<String, Failure> {
         let near = did_you_mean(question, names.into_iter());
         let names = names.join(", ");
         return Err(Failure::usage(format!(
-            "{question:?} is no ready question{near}: {names}; SQL begins with SELECT"
+            "{question:?} is not a ready question{near}: {names}; SQL begins with SELECT"
         )));
     }
     Ok(question.clone())

@@ -94,7 +94,11 @@ fn timing(args: &ReplayArgs, sinks: &[Address]) -> Result<Timing, Failure> {
     };
     let link = match args.link {
         Some(Rate::LineBits(bits)) if bits >= 1.0 => Some(bits),
-        Some(_) => return Err(Failure::usage("invalid value for '--link': it is as 10Gbit")),
+        Some(_) => {
+            return Err(Failure::usage(
+                "invalid value for '--link': expected a link's rate, e.g. 10Gbit",
+            ));
+        }
         None => link_megabits(&sinks[0]).map(|megabits| megabits as f64 * 1e6),
     };
     let rate = rate
@@ -104,10 +108,8 @@ fn timing(args: &ReplayArgs, sinks: &[Address]) -> Result<Timing, Failure> {
         Rate::LineBits(bits) if args.link.is_some() && link.is_some_and(|link| bits > link) => {
             Err(wrong("that is more than --link"))
         }
-        Rate::Packets(pps) if !RATES.contains(&pps) => Err(wrong("it is from 0.001 to 1G")),
-        Rate::LineBits(bits) if !LINES.contains(&bits) => {
-            Err(wrong("it is from 1 bit/s to 1 Tbit/s"))
-        }
+        Rate::Packets(pps) if !RATES.contains(&pps) => Err(wrong("must be 0.001 to 1G")),
+        Rate::LineBits(bits) if !LINES.contains(&bits) => Err(wrong("must be 1 bit/s to 1 Tbit/s")),
         rate => Ok(Timing::Fixed { rate, burst: args.burst }),
     }
 }

@@ -25,9 +25,7 @@ pub(super) fn plan(args: &CaptureArgs) -> Result<Option<Plan>, Failure> {
     let path = args.write();
     let is_one = striped_paths(path).is_ok_and(|paths| paths.len() == 1);
     if path == "-" || !is_one {
-        return Err(Failure::usage(
-            "--resume goes on with one regular file: name one with --write",
-        ));
+        return Err(Failure::usage("--resume continues one regular file: name one with --write"));
     }
     let (last, next) = match args.files.rotation() {
         Some(_) => {

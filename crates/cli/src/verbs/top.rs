@@ -8,8 +8,8 @@
 //!
 //! What a job says is what its page shows: one object, with the names of the `--json` report.
 //!
-//! Who owns what when: the thread that asks owns its connection and is left alone at the end; the
-//! terminal is the [`Screen`](screen::Screen)'s, which gives it back however the program ends.
+//! Who owns what when: the asking thread owns its connection and is left alone at the end. The
+//! [`Screen`](screen::Screen) owns the terminal, and gives it back however the program ends.
 
 mod board;
 mod draw;

@@ -190,7 +190,7 @@ fn losses_text(lost: &Losses) -> String {
     named.map(|(cause, packets)| format!(", {cause} {}", count_text(packets))).collect()
 }
 
-/// What came of `recover`.
+/// The outcome of `recover`.
 pub(crate) fn recovered(recovered: &Recovered, output: &str) -> String {
     let mut text: String = recovered.files.iter().map(checked).collect();
     let (written, offered) = (count_text(recovered.written), count_text(recovered.offered));
@@ -216,7 +216,7 @@ pub(crate) fn recover_object(recovered: &Recovered, is_success: bool) -> String 
     }))
 }
 
-/// What came of `extract`.
+/// The outcome of `extract`.
 pub(crate) fn extracted(extracted: &Extracted, output: Option<&str>) -> String {
     let (packets, offered) = (count_text(extracted.packets), count_text(extracted.source.offered));
     let what = output.map_or_else(|| "found".to_owned(), |output| format!("written to {output}"));

@@ -88,8 +88,8 @@ fn facts(text: &mut String, machine: &Machine) {
         let _ = writeln!(text, "{name:<12} {what}");
     };
     let missing: Vec<_> = (KERNEL_NEEDS.iter())
-        .filter(|(major, minor, _)| !machine.is_kernel_at_least(*major, *minor))
-        .map(|(major, minor, what)| format!("no {what} (Linux {major}.{minor})"))
+        .filter(|need| !machine.is_kernel_at_least(need.major, need.minor))
+        .map(ToString::to_string)
         .collect();
     match missing.is_empty() {
         true => fact("kernel", &format!("{}: has everything that Burstline uses", machine.kernel)),
@@ -109,7 +109,8 @@ fn facts(text: &mut String, machine: &Machine) {
         Some(bytes) => size_text(bytes as usize),
         None => "no limit".to_owned(),
     };
-    let (now, most) = (limit(machine.locked_memory.0), limit(machine.locked_memory.1));
+    let locked = machine.locked_memory;
+    let (now, most) = (limit(locked.now_bytes), limit(locked.most_bytes));
     let lock = match now == most {
         true => now,
         false => format!("{now}, can be raised to {most}"),

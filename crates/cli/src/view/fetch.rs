@@ -10,7 +10,7 @@ use super::values::losses;
 use crate::foreign::one_line;
 use crate::words::{bytes_text, count_text, packets_text};
 
-/// What came of one sensor.
+/// The outcome of one sensor.
 pub(crate) struct Fetched {
     pub(crate) name: String,
     pub(crate) answer: Answer,

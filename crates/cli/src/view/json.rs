@@ -75,7 +75,7 @@ pub(super) fn report(command: &str, report: &Report, outcome: &Outcome) -> Value
 /// The object at the end of an interval.
 pub(super) fn interval(moment: &Moment<'_>) -> Value {
     let (now, last) = moment.counts();
-    let (packets_per_s, l2, line) = moment.rates();
+    let rates = moment.rates();
     let mut object = json!({
         "command": moment.command,
         "interval": moment.number,
@@ -85,9 +85,9 @@ pub(super) fn interval(moment: &Moment<'_>) -> Value {
         "bytes": now.bytes,
         "interval_delivered": now.packets.saturating_sub(last.packets),
         "interval_bytes": now.bytes.saturating_sub(last.bytes),
-        "pps": packets_per_s,
-        "l2_bits_per_s": l2,
-        "line_bits_per_s": line,
+        "pps": rates.packets_per_s,
+        "l2_bits_per_s": rates.l2_bits_per_s,
+        "line_bits_per_s": rates.line_bits_per_s,
         "lost": losses(&moment.now.lost),
         "lost_total": moment.now.lost.total(),
     });

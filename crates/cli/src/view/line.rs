@@ -47,6 +47,15 @@ impl<'a> Moment<'a> {
     }
 }
 
+/// How much came in an interval.
+pub(super) struct Rates {
+    pub(super) packets_per_s: f64,
+    /// Bits of frames without FCS.
+    pub(super) l2_bits_per_s: f64,
+    /// Bits of frames with FCS, preamble and gap.
+    pub(super) line_bits_per_s: f64,
+}
+
 impl Moment<'_> {
     /// What the job is about: packets that arrived where it takes them.
     pub(super) fn counts(&self) -> (Counts, Counts) {
@@ -62,21 +71,24 @@ impl Moment<'_> {
         (waiting as f64 * 100.0 / self.now.log_bytes.max(1) as f64).min(100.0)
     }
 
-    /// Packets a second, and line bits a second, of the interval.
-    pub(super) fn rates(&self) -> (f64, f64, f64) {
+    /// The rates of the interval.
+    pub(super) fn rates(&self) -> Rates {
         let (now, last) = self.counts();
         let packets = now.packets.saturating_sub(last.packets);
         let bytes = now.wire_bytes.saturating_sub(last.wire_bytes);
         let seconds = self.interval.as_secs_f64().max(1e-9);
-        let l2 = bytes as f64 * 8.0 / seconds;
-        let line = (bytes + packets * u64::from(FCS_BYTES + GAP_BYTES)) as f64 * 8.0 / seconds;
-        (packets as f64 / seconds, l2, line)
+        let line_bytes = bytes + packets * u64::from(FCS_BYTES + GAP_BYTES);
+        Rates {
+            packets_per_s: packets as f64 / seconds,
+            l2_bits_per_s: bytes as f64 * 8.0 / seconds,
+            line_bits_per_s: line_bytes as f64 * 8.0 / seconds,
+        }
     }
 
     /// The line, without its end. What matters most comes first: a narrow terminal clips it.
     pub(super) fn text(&self) -> String {
         let (now, last) = self.counts();
-        let (packets_per_s, l2, line) = self.rates();
+        let rates = self.rates();
         let mut text = format!(
             "{:>6.1} s {:>15} packets {:>10} | {} | +{} {:>11} {} l2 ({} line)",
             self.elapsed.as_secs_f64(),
@@ -84,9 +96,9 @@ impl Moment<'_> {
             bytes_text(now.bytes),
             self.losses(),
             count_text(now.packets.saturating_sub(last.packets)),
-            rate_text(packets_per_s, "pps"),
-            rate_text(l2, "bit/s"),
-            rate_text(line, "bit/s"),
+            rate_text(rates.packets_per_s, "pps"),
+            rate_text(rates.l2_bits_per_s, "bit/s"),
+            rate_text(rates.line_bits_per_s, "bit/s"),
         );
         text += &self.progress_text();
         if let Some(kept_ns) = self.now.kept_ns {

@@ -1,7 +1,7 @@
 //! What is printed of an answer: a table with bars, comma-separated values, or JSON.
 //!
-//! What is in a record came from the network or from another machine: each cell goes through
-//! [`one_line`], so that no name draws on a terminal or makes a row.
+//! A record's contents came from the network or another machine. So each cell goes through
+//! [`one_line`]: no name draws on a terminal or makes a row.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;

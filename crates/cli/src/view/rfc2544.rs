@@ -47,7 +47,7 @@ impl<'a> Device<'a> {
         self.info.not_run.as_deref().map(|why| why.trim_start_matches("because "))
     }
 
-    /// Whether nothing is missing that could be had.
+    /// Whether everything available is there.
     pub(crate) fn is_whole(&self) -> bool {
         let is_run = |row: &&Row| row.status == Status::Run;
         let is_done = self.rows.iter().all(is_run) && self.found().all(|one| one.ended.is_none());

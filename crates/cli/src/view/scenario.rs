@@ -58,8 +58,8 @@ pub(crate) fn list_text(all: &[Listed]) -> String {
     text
 }
 
-/// Of all contenders together, whether or not a scenario has them: how many can run here, and of
-/// each other one why not and what mends it; and how many turns went well, where they were tried.
+/// All contenders together, whether or not a scenario has them: how many can run here, and why each
+/// of the others cannot and what fixes it. Where turns were tried, also how many went well.
 pub(crate) fn who_can_run(trials: Option<&[Trial]>) -> String {
     let reason = |adapter: &dyn Adapter| {
         // Who can do one work can run.

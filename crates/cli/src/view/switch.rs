@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
-use burstline_engine::{PortStatus, SwitchStatus};
+use burstline_engine::{KnownAddress, PortStatus, SwitchStatus};
 use burstline_port::Losses;
-use burstline_switch::{MacEntry, PortConfig, Quota, VlanMode, VlanSet};
+use burstline_switch::{PortConfig, Quota, VlanMode, VlanSet};
 use burstline_wire::link_address;
 use serde_json::{Map, Value, json};
 
@@ -17,7 +17,7 @@ pub(crate) fn json(status: &SwitchStatus) -> Value {
         |(flow, counts)| json!({ "flow": flow, "packets": counts.packets, "bytes": counts.bytes }),
     );
     let meters = status.meters.iter().map(
-        |(name, passed, exceeded)| json!({ "meter": name, "passed": passed, "exceeded": exceeded }),
+        |meter| json!({ "meter": meter.name, "passed": meter.passed, "exceeded": meter.exceeded }),
     );
     let mirrors = status.mirrors.iter().map(|(to, of)| json!({ "to": to, "of": of }));
     let look_ups = &status.look_ups;
@@ -116,14 +116,15 @@ fn quota_text(quota: Quota) -> String {
 }
 
 /// The addresses that a switch knows: each with its port, and how long ago it sent, in ns.
-pub(crate) fn addresses_json(addresses: &[(MacEntry, String, u64)]) -> Value {
-    let each = addresses.iter().map(|(entry, port, idle_ns)| {
+pub(crate) fn addresses_json(addresses: &[KnownAddress]) -> Value {
+    let each = addresses.iter().map(|known| {
+        let entry = &known.entry;
         json!({
             "vlan": entry.vlan,
             "mac": link_address::text(entry.address),
-            "port": port,
+            "port": known.port,
             "static": entry.is_static,
-            "idle_s": (!entry.is_static).then_some(*idle_ns as f64 / 1e9),
+            "idle_s": (!entry.is_static).then_some(known.idle_ns as f64 / 1e9),
             "frames": entry.frames,
         })
     });

@@ -9,9 +9,9 @@ use super::{Plain, Receiver};
 const AHEAD: usize = 4;
 
 impl Receiver {
-    /// Shows each packet of a fresh burst of up to `most` to `copy`, which takes it, or has no room
-    /// for it: from there on packets are to be delivered yet. Returns how many it took; `None`: not
-    /// all are plain, as in [`lend`](Self::lend), and each is to be looked at.
+    /// Shows each packet of a fresh burst of up to `most` to `copy`, which takes it or has no room
+    /// for it. From that packet on, they are still to be delivered. Returns how many it took;
+    /// `None`: not all are plain, as in [`lend`](Self::lend), and each is to be looked at.
     ///
     /// Cost: some 20 instructions a packet, the copy aside; a packet's first line is asked for four
     /// packets before.

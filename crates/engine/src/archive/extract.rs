@@ -8,7 +8,7 @@ use burstline_port::{Capture, InterfaceTotals, PortAccount, PortState, PortTable
 
 use crate::EngineError;
 
-/// What came of it.
+/// The outcome.
 #[derive(Clone, Debug, Default)]
 pub struct Extracted {
     /// Packets found, and their captured bytes.

@@ -11,7 +11,7 @@ use burstline_wire::files::Direction;
 use super::scan::{Scanned, Seen, scan};
 use crate::EngineError;
 
-/// What came of it.
+/// The outcome.
 #[derive(Clone, Debug, Default)]
 pub struct Recovered {
     /// What is wrong with each file.
@@ -87,8 +87,8 @@ impl Output {
     }
 }
 
-/// Writes the sound packets of all files, one file after the other, into a sink, which is to be
-/// opened after all of them: then it is none of them.
+/// Writes the sound packets of all files, one file after the other, into a sink. Open the sink
+/// after all of them, so that it is none of them.
 ///
 /// # Errors
 /// [`EngineError::Port`]: a file cannot be read, the sink cannot be written.

@@ -1,7 +1,7 @@
 //! One pass over one file.
 //!
-//! A packet's number counts from 1 over the packets that a file had when it was written, as far as
-//! the file tells: those in broken and missing segments have theirs.
+//! A packet's number counts from 1 over the packets that the file had when it was written, as far
+//! as the file tells. Packets in broken and missing segments keep theirs.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -86,7 +86,7 @@ impl fmt::Display for Fault {
                 )
             }
             Self::Counts { says, has } => {
-                write!(f, "sound segments say that they have {says} packets, and have {has}")
+                write!(f, "sound segments declare {says} packets, and have {has}")
             }
             Self::Delivered { interface, says, has } => write!(
                 f,

@@ -9,7 +9,7 @@ use burstline_wire::headers;
 use super::scan::{Scanned, Seen, Watch, scan};
 use crate::EngineError;
 
-/// Flows that are told apart; of a file with more, this is a lower bound.
+/// Flows that it tells apart; for a file with more, the count is a lower bound.
 const FLOWS_MAX: usize = 1 << 20;
 
 /// Intervals of a rate that are kept: when a file has more of them, they become twice as long.

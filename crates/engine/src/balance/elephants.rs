@@ -5,11 +5,11 @@
 //! ```
 //!
 //! Each slot keeps one flow and a debt: the bytes of others that came by since. When the debt
-//! outgrows the flow's bytes, the flow that came by last takes the slot. So a flow that has more
-//! than half of its slot's bytes holds it, and its count misses at most what it had while it was
-//! driven out. Source: Boyer and Moore, "MJRTY", 1981, with bytes for votes.
+//! outgrows the flow's bytes, the flow that came by last takes the slot. So a flow with more than
+//! half of its slot's bytes holds the slot. Its count misses at most the bytes it had while another
+//! flow held the slot. Source: Boyer and Moore, "MJRTY", 1981, with bytes for votes.
 //!
-//! Only the bytes of packets that are lent are counted, whatever becomes of them later.
+//! It counts the bytes of all lent packets, also of those lost later.
 
 use burstline_log::{Burst, Packet};
 use burstline_port::PortTable;
@@ -22,7 +22,7 @@ use super::links::Links;
 
 const SLOTS: usize = 1024;
 
-/// Packets of a flow in its slot before it is asked for its name: most flows never get there.
+/// Packets of a flow in its slot before its name is looked up: most flows never get there.
 const NAME_AT: u64 = 16;
 
 /// The most flows that are named, and the least part of all bytes that one has: 1/100.

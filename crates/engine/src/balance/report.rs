@@ -12,7 +12,7 @@ pub struct BalanceReport {
     pub mode: Mode,
     /// How packets were spread.
     pub distribution: Distribution,
-    /// The groups, each of which was to see every packet once.
+    /// The groups; each should have seen every packet once.
     pub groups: Vec<GroupReport>,
     /// The flows that carried most, if there were such, the largest first.
     pub elephants: Vec<Elephant>,
@@ -50,7 +50,7 @@ pub struct WorkerReport {
     pub lost: Losses,
     /// What does not add up: 0. What it took by its own count is held against its sink's, too.
     pub unaccounted: i64,
-    /// The node of all pages of the logs that it reads, as the kernel told; `None` if they are on
-    /// several, or it is not known.
+    /// The node of all pages of the logs that it reads, by the kernel's account. `None` if they are
+    /// on several nodes, or the node is unknown.
     pub log_node: Option<NodeId>,
 }

@@ -33,7 +33,7 @@ pub(super) struct FromSource {
     pub(super) taken: Tally,
     pub(super) cut_off: Tally,
     pub(super) shed: Tally,
-    /// Packets of which the rule could not say whether to shed them.
+    /// Packets for which the rule could not decide whether to shed them.
     pub(super) unjudged: Tally,
     /// Packets that a full log had no room for, by group.
     pub(super) refused: Vec<Tally>,

@@ -1,4 +1,4 @@
-//! What came of a balancer: the threads' counts put together, and held against each other.
+//! The outcome of a balancer: the threads' counts put together, and held against each other.
 
 use burstline_log::Log;
 use burstline_port::{InterfaceTotals, Loss, Losses, Sink};
@@ -15,9 +15,8 @@ use crate::runtime::logs::record::Recorded;
 use crate::runtime::{self, Owners, Tally};
 use crate::{EngineError, Inlet, PortReport, Report, StageReport};
 
-/// What the sink of each worker gets to know of the interfaces that the worker saw: what was
-/// received and lost before packets were spread is the whole interface's, and the same for all
-/// workers.
+/// What each worker's sink learns about the interfaces that the worker saw. Counts of packets
+/// received and lost before spreading are those of the whole interface, the same for all workers.
 pub(super) fn totals(sources: &[Inlet], done: &Balanced) -> Vec<Vec<InterfaceTotals>> {
     let origins = Origin::of_all(sources);
     let of_worker = |recorded: &Recorded| {
@@ -209,14 +208,14 @@ fn ports(
             let mut given = given(from, group);
             let mut lost = policy_losses(from, group);
             if options.has_workers {
-                let (seen, written, by_sinks) = seen(crew, own);
-                let missed = given.packets.saturating_sub(seen.packets);
+                let found = seen(crew, own);
+                let missed = given.packets.saturating_sub(found.seen.packets);
                 unseen[group] += missed;
                 if missed > 0 {
                     lost.add(Loss::ReaderOverrun, missed);
                 }
-                lost.merge(&by_sinks);
-                given = written;
+                lost.merge(&found.lost);
+                given = found.written;
             }
             let mut name = source.port().info().name.clone();
             if options.groups.len() > 1 {
@@ -255,20 +254,26 @@ fn policy_losses(from: &FromSource, group: usize) -> Losses {
     lost
 }
 
-/// What workers saw of the interfaces `own`, took of them, and lost of them.
-fn seen(
-    crew: &[runtime::Done<Recorded>],
-    own: impl Iterator<Item = usize> + Clone,
-) -> (Tally, Tally, Losses) {
-    let (mut seen, mut written, mut lost) = Default::default();
+/// What workers did with the packets of some interfaces.
+#[derive(Default)]
+struct ByWorkers {
+    seen: Tally,
+    written: Tally,
+    /// By their sinks.
+    lost: Losses,
+}
+
+/// Of the interfaces `own`.
+fn seen(crew: &[runtime::Done<Recorded>], own: impl Iterator<Item = usize> + Clone) -> ByWorkers {
+    let mut all = ByWorkers::default();
     for recorded in crew.iter().map(|done| &done.outcome) {
         for port in own.clone() {
-            Tally::add(&mut seen, &recorded.seen[port]);
-            Tally::add(&mut written, &recorded.written(port));
-            Losses::merge(&mut lost, &recorded.lost(port));
+            all.seen.add(&recorded.seen[port]);
+            all.written.add(&recorded.written(port));
+            all.lost.merge(&recorded.lost(port));
         }
     }
-    (seen, written, lost)
+    all
 }
 
 fn stages(done: &Balanced, elapsed_ns: u64) -> Vec<StageReport> {

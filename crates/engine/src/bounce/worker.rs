@@ -75,8 +75,8 @@ impl Step for Worker<'_> {
         self.lanes.iter().map(show).sum()
     }
 
-    /// Stops what comes into the lanes: all before one is drained, since a program may be off only
-    /// when the last of its queues has left. Whatever has ended a lane, it is drained.
+    /// Stops the input of all lanes before any is drained: a program is detached only when its last
+    /// queue has left. A lane is drained, whatever ended it.
     fn stop_sources(&mut self) -> bool {
         for lane in &mut self.lanes {
             lane.is_over = !lane.crossing.info().capabilities.can_drain;

@@ -7,18 +7,18 @@
 //!            |<------ one file ----------------->|
 //! ```
 //!
-//! While nothing is asked for, nobody reads the log: the receive threads write it, and the writer
-//! takes the oldest segment anew when it is older than asked. A trigger attaches a reader at the
-//! oldest segment there is and opens a file; the reader goes on until the time after the trigger
-//! is over. A trigger meanwhile puts that off. The log keeps whole segments; a file begins with the
-//! past that was asked for, by [`marks`] of when which packets came.
+//! Between triggers nobody reads the log. The receive threads write it, and the writer reuses the
+//! oldest segment once it is older than requested. A trigger attaches a reader at the oldest
+//! segment and opens a file. The reader goes on until the time after the trigger is over. A trigger
+//! meanwhile puts that off. The log keeps whole segments; a file begins with the past that was
+//! asked for, by [`marks`] of when which packets came.
 //!
 //! Every packet is in one file at most: a file whose past reaches into the file before begins
 //! behind it. Numbers of packets decide, not times.
 //!
 //! Invariants:
-//! - F1: for each log, the packets before `next` are seen, missed or expired, and each is one of
-//!   the three: `next` only grows, and what it passes over is counted where it does.
+//! - F1: for each log, every packet before `next` is exactly one of seen, missed or expired. `next`
+//!   only grows, and what it passes over is counted at that point.
 //! - F2: nothing is opened for writing before the first trigger.
 //! - F3: a trigger that comes before the sources end is answered, however soon they end.
 
@@ -56,9 +56,9 @@ pub struct FlightOptions<'a> {
 }
 
 /// Receives from all sources into logs that keep their past until the sources end, a limit is
-/// reached, `stop` is set or a file breaks. Whenever the trigger is set, or a source has lost
-/// something, what is kept and what follows goes into its own file, by
-/// `open_file`, which is called for each and says its name, too.
+/// reached, `stop` is set or a file breaks. Each time the trigger is set, or a source loses
+/// something, the kept packets and those that follow go into a file of their own. `open_file` opens
+/// each of them and says its name.
 ///
 /// # Errors
 /// As [`capture`](crate::capture()). A file that cannot be opened ends the job; that is in the
@@ -78,7 +78,7 @@ pub fn capture_flight(
     options.threads.check(receivers + 1)?;
     let policy = options.policy.unwrap_or_else(|| policy_for(&sources));
     let LogSet { logs, writers, readers } = lanes(options, &sources, policy, receivers)?;
-    // While nobody asks, nobody reads.
+    // Without a trigger, nothing reads the log.
     drop(readers);
     options.threads.rehearse("capture")?;
     let publication = Publication::of(options, &logs)?;
@@ -94,7 +94,7 @@ pub fn capture_flight(
     let Crew { places, front: took, readers } = crew;
     let is_stopped = is_stopped(&job, &took);
     let (Home { mut recorded, files: written, next }, done) = only(readers).split();
-    // What came after the last file was asked for by nobody: by the writer's own count.
+    // No trigger asked for packets after the last file; the writer's own count says how many.
     for ((expired, next), took) in recorded.expired.iter_mut().zip(next).zip(&took) {
         *expired += took.outcome.log.packets.saturating_sub(next);
     }

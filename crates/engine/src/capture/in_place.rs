@@ -5,9 +5,9 @@
 //!                  ^ filled meanwhile                '-- this thread, nothing else --'
 //! ```
 //!
-//! The queue between the wire and the disk is then the source's and not a log: while the sink is
-//! written, packets wait there, and what it has no room for is the source's loss, by its name. A
-//! burst is counted and given to the sink before the source is polled again.
+//! Then the source's queue, not a log, stands between the wire and the disk. While the sink is
+//! written, packets wait there, and what does not fit is the source's loss, by its name. A burst is
+//! counted and given to the sink before the source is polled again.
 //!
 //! Decision 0011 says when this pays and when not.
 
@@ -25,8 +25,8 @@ use crate::runtime::{Crew, Done, Inlet, Job, Next, Owners, Pause, Polled, Round,
 /// The name of the one stage.
 pub(super) const STAGE: &str = "record-in-place";
 
-/// Whether a job is run this way: one source with a queue that is as deep as a log, and no two
-/// cores to share the work between.
+/// Whether a job runs this way: one source with a queue as deep as a log, and no two cores to share
+/// the work.
 pub(super) fn is_chosen(sources: &[Inlet], options: &CaptureOptions) -> bool {
     let is_alone = matches!(sources, [source] if source.port.info().capabilities.is_deep);
     is_alone && options.threads.cores.len() < 2 && options.publish.is_none()

@@ -80,7 +80,7 @@ pub(super) struct Merger<'a> {
     lost: u64,
 }
 
-/// What came of a step.
+/// The outcome of a step.
 #[derive(Clone, Copy, Debug, Default)]
 struct Step {
     /// Packets copied into the log.

@@ -1,4 +1,4 @@
-//! What came of a capture: the threads' counts put together, and held against each other.
+//! The outcome of a capture: the threads' counts put together, and held against each other.
 
 use burstline_port::{InterfaceTotals, Loss, Losses, PortAccount, PortTable, Sink};
 
@@ -75,7 +75,8 @@ impl Summary {
     }
 
     /// What is known of each interface. What its source lost, and what a lapped recorder missed of
-    /// it, belongs to the source; it is given to an interface only where the source has just one.
+    /// it, belongs to the source. An interface gets these losses only if it is the source's only
+    /// one.
     pub(super) fn totals(&self, sources: &[Inlet]) -> Vec<InterfaceTotals> {
         let recorded = &self.recorded.outcome;
         let owners = &self.owners[..self.interfaces];

@@ -32,8 +32,8 @@ impl SinkBooks {
         Self { all, part: Scratch::new(), routes: routes.clone(), known }
     }
 
-    /// Gives each sink its part of a burst, in order, also those behind one that fails: every
-    /// packet that was lent is in a sink's account. Returns how many packets were taken.
+    /// Gives each sink its part of a burst, in order, also sinks after one that fails. So every
+    /// lent packet is in a sink's account. Returns how many packets were taken.
     pub(super) fn send(&mut self, burst: &Burst<'_>, span: &mut Span) -> Result<u64, EngineError> {
         if let [lane] = &mut self.all[..] {
             return lane.send(burst, span);

@@ -15,7 +15,7 @@ const KEPT: f64 = 0.99;
 /// What the thread tells; what its sinks were given is theirs.
 pub(super) struct Sent {
     pub(super) span: Span,
-    /// When the first packet was to be sent, and when the last one had been: monotonic clock.
+    /// When the first packet was due, and when the last one had been sent: monotonic clock.
     pub(super) first_ns: Option<u64>,
     pub(super) last_ns: u64,
     /// Time that making packets took, and sending them.

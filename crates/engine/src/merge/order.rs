@@ -11,13 +11,13 @@
 //! that comes before the first input that may then bring more, the *horizon*. What is left to do is
 //! to bring together rows that are sorted, of known lengths. There are two ways to do that:
 //!
-//! - *By packet* ([`rows`]): two rows at a time, without a branch on what comes next, since nobody
-//!   can guess that where any packet may be between two of another input.
+//! - *By packet* ([`rows`]): two rows at a time, without a branch on what comes next. Any packet
+//!   may lie between two of another input, so that branch cannot be predicted.
 //! - *By run*: where many packets of an input come before the next one of another, one comparison
 //!   with that finds them all.
 //!
-//! Invariant O1: times in a lane ascend. A packet that is older than one before it of its own input
-//! has that one's time here: it comes as soon as it is its input's next, in any case.
+//! Invariant O1: times in a lane ascend. A packet older than the one before it of its own input
+//! gets that one's time here: it always comes as soon as it is its input's next.
 
 mod rows;
 
@@ -161,8 +161,8 @@ impl Lane {
         self.next += count;
     }
 
-    /// Up to where this lane can be put in order, `most` packets at a time, if it says so at all:
-    /// its last packet's time, or what it promises.
+    /// The time up to which this lane can be put in order, `most` packets at a time, if it has one:
+    /// its last packet's time, or its promise.
     fn end(&self, input: usize, most: usize) -> Option<Horizon> {
         let left = &self.times_ns[self.next..];
         let end = |time_ns, stop| Some(Horizon { time_ns, input, stop });
@@ -246,8 +246,8 @@ impl Order {
     /// Puts up to `most` packets of all lanes in order, and some [`CHUNK`] at a time. Lanes have
     /// fewer than 2^16 packets.
     ///
-    /// Packets of a lane stay in its order, whatever their times: one that is older than the one
-    /// before it comes as soon as it is its lane's first.
+    /// Packets of a lane stay in its order, whatever their times. One older than the one before it
+    /// comes as soon as it is its lane's first.
     ///
     /// Cost by packet: some ten instructions for each doubling of the number of lanes. By run: a
     /// look at each lane.

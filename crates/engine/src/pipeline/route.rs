@@ -78,8 +78,8 @@ impl<R: FnMut(&Packet<'_>) -> Option<usize> + Send + ?Sized> Sink for Route<'_, 
         let (mut taken, lanes) = (0, self.lanes.refused().len());
         for packet in burst.packets() {
             match (self.route)(&packet).filter(|&lane| lane < lanes) {
-                // The lanes of a pipeline have one shape: whatever is longer than they take was
-                // cut, and counted, when it was received.
+                // All lanes of a pipeline have one shape, so longer packets were already cut, and
+                // counted, when they were received.
                 Some(lane) => match self.lanes.give(lane, &packet) {
                     Given::Refused => self.lost.add_packet(Loss::LogFull, &packet),
                     _ => taken += 1,

@@ -22,7 +22,7 @@ pub(crate) struct Post<S> {
 /// What a stage tells at its end.
 pub(crate) struct Done<T> {
     pub(crate) cost: StageCost,
-    /// Packets lost in the job's first second, without what nobody asked for.
+    /// Packets lost in the job's first second, without what was left out on request.
     pub(crate) lost_first_second: u64,
     /// What is its own to tell.
     pub(crate) outcome: T,
@@ -65,8 +65,8 @@ type Handle<'scope, T> = ScopedJoinHandle<'scope, (Result<ThreadPlace, EngineErr
 /// nobody waits for it.
 ///
 /// # Errors
-/// A thread could not be started, take its place or give up its rights; then the job was broken
-/// off, and all that ran have ended.
+/// A thread could not be started, take its place or give up its rights. Then the job was broken
+/// off, and all threads have ended.
 pub(crate) fn run<F: Step, R: Step>(
     job: &Job<'_>,
     readers: Vec<Post<R>>,
@@ -87,7 +87,7 @@ pub(crate) fn run<F: Step, R: Step>(
     })
 }
 
-/// As [`run`], of stages none of which reads a log of the others.
+/// As [`run`], for stages that read no log of each other.
 pub(crate) fn run_alone<S: Step>(
     job: &Job<'_>,
     posts: Vec<Post<S>>,

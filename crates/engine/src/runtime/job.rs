@@ -45,15 +45,15 @@ impl<'a> Job<'a> {
     }
 
     /// Shows what became of source number `index` so far: its losses, and what has happened to it.
-    /// Returns the losses without what nobody asked for. Cost: a lock or two.
+    /// Returns the losses without what was left out on request. Cost: a lock or two.
     pub(crate) fn show_account(&self, index: usize, account: PortAccount) -> u64 {
         self.progress.tell_new(index, &account.events);
         self.progress.set_standing(index, &account);
         self.show_losses(index, account.lost)
     }
 
-    /// Shows what source number `index` has lost so far. Returns it without what nobody asked for.
-    /// Cost: a lock.
+    /// Shows what source number `index` has lost so far. Returns it without what was left out on
+    /// request. Cost: a lock.
     pub(crate) fn show_losses(&self, index: usize, losses: Losses) -> u64 {
         let missing = losses.missing();
         self.progress.set_losses(index, losses);

@@ -11,8 +11,8 @@
 //! Invariants:
 //! - K1: for each log, its packets = seen by a recorder + missed by it; seen = given to the sink
 //!   + lost after the sink broke.
-//! - K2: a receive stage ends its log at its own end, and a recorder reads to the end of every log,
-//!   so nothing is in flight between them when the job is over.
+//! - K2: a receive stage ends its log at its own end, and a recorder reads to the end of every log.
+//!   So nothing is in flight between them when the job is over.
 
 pub(crate) mod gaps;
 pub(crate) mod lanes;
@@ -32,7 +32,7 @@ pub struct CaptureOptions {
     pub threads: Threads,
     /// The shape of the log, or of each log.
     pub log: LogConfig,
-    /// Whom a full log holds up; `None` for lossless where every source can wait, else lossy.
+    /// Who waits when a log is full; `None`: lossless if every source can wait, else lossy.
     pub policy: Option<Policy>,
     /// The interfaces of the job: the one that its ports were opened with.
     pub table: PortTable,

@@ -71,7 +71,7 @@ pub struct Progress {
     /// By thread that receives: at most one a source.
     segments: Vec<AtomicU64>,
     log_bytes: AtomicU64,
-    /// How far back the logs go, in ns; `u64::MAX` where that is nobody's concern.
+    /// How far back the logs go, in ns; `u64::MAX` where the job keeps no past.
     kept_ns: AtomicU64,
     /// Files that triggers have had begun.
     files: AtomicU64,
@@ -121,7 +121,7 @@ struct News {
     /// How many events of each port are known: a port lists all that it ever had. Places as of
     /// `losses`; more for a job that has more sinks.
     known: Vec<usize>,
-    /// How often an event was told. The queues of one interface all see it.
+    /// How often an event was reported. The queues of one interface all see it.
     told: BTreeMap<String, usize>,
 }
 
@@ -165,7 +165,7 @@ pub struct Snapshot {
     pub segments: u64,
     /// Size of the logs' packet memory, 0 where there is none.
     pub log_bytes: u64,
-    /// How far back the log goes that keeps its past, in ns; of several the shortest.
+    /// Age of the oldest packet in the log that keeps its past, in ns; of several the shortest.
     pub kept_ns: Option<u64>,
     /// Files that triggers have had begun so far.
     pub files: u64,
@@ -177,7 +177,7 @@ pub struct Snapshot {
     pub has_own_places: bool,
 }
 
-/// What is behind a lock, whatever became of a thread that held it: each change is whole.
+/// What is behind a lock, even if a thread that held it has panicked: each change is whole.
 fn lock<T>(behind: &Mutex<T>) -> MutexGuard<'_, T> {
     behind.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -363,7 +363,7 @@ impl Progress {
         self.is_writing.store(is_writing, Relaxed);
     }
 
-    /// Packets that the sources have lost so far, what nobody asked for aside.
+    /// Packets that the sources have lost so far, without what was left out on request.
     pub(crate) fn lost_by_sources(&self) -> u64 {
         let mut lost = 0;
         self.with_losses_by_source(|losses| lost = losses.iter().map(Losses::missing).sum());

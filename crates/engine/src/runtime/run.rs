@@ -1,4 +1,4 @@
-//! One run of a job: what ends it, and who looks on.
+//! One run of a job: what ends it, and what shows its progress.
 
 use std::sync::atomic::AtomicBool;
 

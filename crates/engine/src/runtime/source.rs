@@ -15,16 +15,16 @@ pub struct Inlet {
 }
 
 impl Inlet {
-    /// Opens the port at `address`. To be called for one source after another, not from several
-    /// threads at a time: the interfaces that it brings are known by when they appear.
+    /// Opens the port at `address`. Call it for one source after another, not from several threads:
+    /// the order in which interfaces appear tells whose they are.
     pub fn open(address: &Address, options: &OpenOptions) -> Result<Self, EngineError> {
         let first = options.table.len();
         let port = open_source(address, options)?;
         Ok(Self { port, interfaces: first..options.table.len() })
     }
 
-    /// As [`open`](Self::open), for an address that may be several ports: the receive queues of
-    /// an interface, which bring one interface each, or the logs of a name, which bring them later.
+    /// As [`open`](Self::open), for an address that may be several ports. Receive queues of an
+    /// interface bring one interface each; logs of a name bring theirs later.
     pub fn open_all(address: &Address, options: &OpenOptions) -> Result<Vec<Self>, EngineError> {
         let first = options.table.len();
         let mut ports = open_sources(address, options)?;
@@ -58,7 +58,7 @@ impl Inlet {
     }
 }
 
-/// Whom a full log holds up where nobody has said: the sources, if all of these can wait.
+/// Who waits for a full log by default: the sources, if all of them can wait.
 pub(crate) fn policy_for(sources: &[Inlet]) -> Policy {
     let can_wait = |source: &Inlet| source.port.info().capabilities.can_wait;
     if sources.iter().all(can_wait) { Policy::Lossless } else { Policy::Lossy }
@@ -75,8 +75,8 @@ pub(crate) fn clock_kind(sources: &[Inlet]) -> u32 {
 /// Which source each interface of the table belongs to, as far as one thread knows.
 ///
 /// Interfaces appear while a source is opened or polled; the thread that polls calls `claim` after
-/// it. The table knows which thread added an interface, so several threads can poll at a time: what
-/// this one added since its last call, the source that it just polled has brought.
+/// it. The table knows which thread added an interface, so several threads can poll at a time. What
+/// this thread added since its last call belongs to the source it just polled.
 #[derive(Clone, Debug)]
 pub(crate) struct Owners {
     table: PortTable,

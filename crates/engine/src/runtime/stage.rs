@@ -11,10 +11,10 @@
 //! compiled, so its poll is called directly, or is part of the loop.
 //!
 //! Invariants:
-//! - S1: a poll is over before anything else is asked: what a stage that was stopped has delivered
-//!   is what its step has counted.
-//! - S2: all time between the first poll and the last is metered once, as busy if something was
-//!   found since the last look and as empty if not, but for sleeps, which are neither.
+//! - S1: a poll is over before anything else is checked. So what a stopped stage has delivered is
+//!   what its step has counted.
+//! - S2: all time between the first poll and the last is metered once: as busy if something was
+//!   found since the last look, else as empty. Sleeps are neither.
 //! - S3: `show_losses` is called after the last poll, so the counts that others see are whole.
 
 use std::time::Duration;
@@ -78,7 +78,8 @@ pub(crate) trait Step: Send {
     #[inline]
     fn show(&mut self) {}
 
-    /// Shows what is lost so far, and returns it without what nobody asked for: every 100 ms.
+    /// Shows what is lost so far, and returns it without what was left out on request: every 100
+    /// ms.
     fn show_losses(&mut self) -> u64;
 
     /// The time of the newest packet that it has handed on, in ns since 1970; 0: not known.
@@ -121,8 +122,8 @@ impl Pause<'_> {
         self.waiter.gather(nap_ns, self.clock) || self.on(std::iter::once(port))
     }
 
-    /// Waits for news of logs that have room for what comes within `nap`: lets that gather first,
-    /// then sleeps as `sleep` does, which says whether it was woken.
+    /// Waits for news of logs that have room for what comes within `nap`. Lets packets gather for
+    /// that long, then sleeps as `sleep` does, and returns whether it was woken.
     pub(crate) fn on_logs(self, nap: Duration, sleep: impl FnOnce() -> bool) -> bool {
         self.waiter.wait_for_news(nap, sleep)
     }

@@ -30,9 +30,9 @@ pub struct Threads {
     /// Threads that receive into logs, at least 1; never more than there are sources. Only for
     /// jobs that have a log.
     pub receivers: usize,
-    /// Whether the threads keep their capabilities. If not, each gives them up once all is open
-    /// and it is where it belongs, the thread that runs the job included: for programs that do
-    /// nothing else afterwards.
+    /// Whether the threads keep their capabilities. If not, each thread gives them up once
+    /// everything is open and it is in place, the thread that runs the job included. For programs
+    /// that do nothing else afterwards.
     pub keeps_privileges: bool,
     /// What there is to say in the report of why they run there.
     pub notes: Vec<String>,
@@ -62,7 +62,8 @@ impl Threads {
         }
     }
 
-    /// Settles one thread that then ends: what cannot be had is known before anything is opened.
+    /// Settles one thread that then ends, so a missing core or class shows before anything is
+    /// opened.
     pub(crate) fn rehearse(&self, name: &str) -> Result<(), EngineError> {
         thread::scope(|scope| {
             let settled = spawn(scope, name, || self.settle(0, name).map(drop))?.join();

@@ -7,15 +7,15 @@
 //! interrupt  poll             sleep until a source is readable
 //! ```
 //!
-//! A source says by [`Port::readiness`] where to wait for it, or waits by itself ([`Port::wait`]):
-//! several of these are looked at in turn, every 5 ms. One that does neither (a generator, a
+//! A source says by [`Port::readiness`] what to wait for, or waits by itself ([`Port::wait`]).
+//! Several of the second kind are polled in turn, every 5 ms. One that does neither (a generator, a
 //! file) is looked at again after a nap, which grows. A thread that sleeps looks at no flags,
 //! deadlines and interfaces, so no sleep is longer than [`SLEEP_MOST_NS`].
 //!
 //! Invariants:
-//! - W1: except in `busy`, a thread whose sources stay idle sleeps, whatever their descriptors
-//!   say: after a wake for which no packet was found it takes a nap before it waits again. An
-//!   interface that went down, or a ring that the kernel calls readable, is no hot loop.
+//! - W1: except in `busy`, a thread whose sources stay idle sleeps, even if their descriptors are
+//!   readable. After a wake without a packet it naps before it waits again. An interface that went
+//!   down, or a ring that the kernel calls readable, is no hot loop.
 //! - W2: no wake is lost: descriptors are level-triggered, so what came between the last poll and
 //!   the sleep ends the sleep at once.
 
@@ -53,20 +53,20 @@ impl PollMode {
 
 /// How long `adaptive` spins after the last packet, in ns.
 ///
-/// As long as a sleeper takes to get up: on the machine of the README a thread in poll(2) ran 43 us
-/// after it was woken (95 us in the worst hundredth), and spent 20 us of processor time on it. A
-/// packet that comes within that time is received sooner by a thread that spins, and a spin that
-/// is no longer wastes no more than a sleep does. Under load no packet is that far from the next.
+/// As long as a sleeper takes to get up. On the machine of the README a thread in poll(2) ran 43 us
+/// after it was woken (95 us in the worst hundredth), which cost it 20 us of processor time. A
+/// thread that spins receives a packet within that time sooner, and a spin of that length wastes no
+/// more than a sleep. Under load no packet is that far from the next.
 ///
-/// A ring that is handed over in blocks has news every few milliseconds, and nothing between. So
-/// a spin that finds nothing halves the time, down to a fiftieth, and news within it restores it;
-/// it is seen when the sleeper is up, so by as much later.
+/// A ring that is handed over in blocks has news every few milliseconds, and nothing between. So a
+/// spin that finds nothing halves the time, down to a fiftieth. News within that time, seen once
+/// the sleeper is up, restores it.
 const WAKE_NS: u64 = 50_000;
 const SPIN_NS: u64 = 50_000;
 const SPIN_LEAST_NS: u64 = SPIN_NS / 50;
 
-/// The longest sleep, in ns: a tenth of the second within which a port that is looked at must
-/// have noticed what happened to its interface.
+/// The longest sleep, in ns: a tenth of the second within which a polled port must notice what
+/// happened to its interface.
 const SLEEP_MOST_NS: u64 = 100_000_000;
 
 /// The first nap and the longest, in ns. A source's own buffer has to last for the longest.
@@ -282,7 +282,8 @@ mod tests {
     use super::*;
     use crate::{Progress, Run};
 
-    /// A port that finds nothing, whatever its descriptor says: what no real one does for long.
+    /// A port that finds nothing although its descriptor is readable; no real one does that for
+    /// long.
     struct Liar {
         info: PortInfo,
         descriptor: Option<UnixStream>,

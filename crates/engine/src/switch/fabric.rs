@@ -3,14 +3,14 @@
 use burstline_log::{Burst, Scratch};
 use burstline_port::{Losses, Port, PortState, Received, Source};
 use burstline_switch::{
-    EndId, MacEntry, Mirror, Outgoing, Plan, RuleSet, Static, Switch, SwitchConfig, UnknownName,
+    EndId, Mirror, Outgoing, Plan, RuleSet, Static, Switch, SwitchConfig, UnknownName,
 };
 use burstline_sys::clock;
 
 use super::own_mirror;
 use super::port::{OpenedPort, OpenedTarget, Outlet};
 use super::rows::{Rows, joined, losses_of, sink_place, source_place, tally_of};
-use super::status::{PortStatus, SwitchStatus};
+use super::status::{KnownAddress, MeterStatus, PortStatus, SwitchStatus};
 use crate::runtime::Tally;
 use crate::{EngineError, Place};
 
@@ -231,12 +231,13 @@ impl Fabric {
         self.switch.forget_addresses()
     }
 
-    /// The addresses that it knows, each with its port and how long ago it sent, in ns.
-    pub fn addresses(&self) -> Vec<(MacEntry, String, u64)> {
+    /// The addresses that it knows.
+    pub fn addresses(&self) -> Vec<KnownAddress> {
         let entries = self.switch.addresses(self.now_ns).into_iter();
         let named = entries.map(|entry| {
-            let name = self.switch.name(entry.end).to_owned();
-            (entry, name, self.now_ns.saturating_sub(entry.seen_ns))
+            let port = self.switch.name(entry.end).to_owned();
+            let idle_ns = self.now_ns.saturating_sub(entry.seen_ns);
+            KnownAddress { entry, port, idle_ns }
         });
         named.collect()
     }
@@ -258,7 +259,7 @@ impl Fabric {
         let rules = set.rules.iter().map(|rule| rule.text.clone()).zip(table.counts().to_vec());
         let meters = set.meters.iter().zip(table.meters()).map(|((name, _), meter)| {
             let (passed, exceeded) = meter.counts();
-            (name.clone(), passed, exceeded)
+            MeterStatus { name: name.clone(), passed, exceeded }
         });
         let mirrors = set.mirrors.iter().map(|mirror| {
             let takes = &mirror.takes;

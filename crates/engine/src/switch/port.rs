@@ -23,7 +23,7 @@ pub struct OpenedTarget {
     pub(super) sink: Box<dyn Sink>,
 }
 
-/// What a switch sends by: a port's sink, or that of mirrors.
+/// Where a switch sends to: a port's sink, or a mirror's.
 pub(super) struct Outlet {
     pub(super) sink: Box<dyn Sink>,
     pub(super) given: Given,

@@ -1,7 +1,7 @@
 //! What a switch tells of itself.
 
 use burstline_port::{Losses, PortAccount};
-use burstline_switch::{Counters, LookUps, MacTotals, PortConfig, RuleCounts};
+use burstline_switch::{Counters, LookUps, MacEntry, MacTotals, PortConfig, RuleCounts};
 
 /// A port, or a target of mirrors.
 #[derive(Clone, Debug)]
@@ -20,6 +20,28 @@ pub struct PortStatus {
     pub outgoing: PortAccount,
 }
 
+/// A meter at some moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MeterStatus {
+    /// Its name.
+    pub name: String,
+    /// Packets that passed.
+    pub passed: u64,
+    /// Packets that exceeded it.
+    pub exceeded: u64,
+}
+
+/// An address that a switch knows.
+#[derive(Clone, Debug)]
+pub struct KnownAddress {
+    /// Its entry in the table.
+    pub entry: MacEntry,
+    /// The name of its port.
+    pub port: String,
+    /// How long ago it sent, in ns.
+    pub idle_ns: u64,
+}
+
 /// A switch at some moment.
 #[derive(Clone, Debug, Default)]
 pub struct SwitchStatus {
@@ -29,8 +51,8 @@ pub struct SwitchStatus {
     pub addresses: MacTotals,
     /// Rules as they were written, and what each has done.
     pub rules: Vec<(String, RuleCounts)>,
-    /// Meters by name: packets that passed, and that exceeded it.
-    pub meters: Vec<(String, u64, u64)>,
+    /// Its meters.
+    pub meters: Vec<MeterStatus>,
     /// Mirrors: where to, and of what.
     pub mirrors: Vec<(String, String)>,
     /// How rules were looked up.

@@ -6,8 +6,9 @@ use super::Fabric;
 use super::handle::SwitchOrders;
 use crate::runtime::{Job, Next, Pause, Polled, Round, Step};
 
-/// The most packets of a source before the next one has its turn. What is taken stays in the first
-/// cache level until it is sent, and a peer gets the places of its ring back while it fills others.
+/// The most packets of a source before the next one has its turn. Received packets stay in the
+/// first cache level until they are sent, and a peer gets slots of its ring back while it fills
+/// others.
 const BURST_PACKETS: u64 = 64;
 
 pub(super) struct Worker<'a> {

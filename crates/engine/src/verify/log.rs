@@ -9,8 +9,8 @@ use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 use super::Verifier;
 
 impl Verifier {
-    /// Writes latencies in ns as an HdrHistogram log of format 1.3: a V2 histogram of all packets,
-    /// and one for each timed flow, with the tag `RUN.FLOW`.
+    /// Writes latencies in ns as an HdrHistogram log of format 1.3. It has a V2 histogram of all
+    /// packets, and one for each timed flow, with the tag `RUN.FLOW`.
     ///
     /// # Errors
     /// As of the writer.

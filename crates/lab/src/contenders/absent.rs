@@ -1,5 +1,5 @@
-//! Contenders that the founding documents measured, and that take what is not to be had here. A row
-//! of theirs says what, and the document's own figures stand beside it. They never run.
+//! Contenders that the founding documents measured, and that need what is not available here. Their
+//! rows say what, beside the document's own figures. They never run.
 
 use std::path::Path;
 

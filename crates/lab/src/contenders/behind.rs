@@ -20,7 +20,7 @@ use burstline_sys::affinity;
 
 /// Packets of a round, a multiple of a burst.
 const PACKETS: usize = 16_384;
-/// Of packets that are to match, one in so many does.
+/// In traffic with matches, one packet in this many matches.
 const MATCH_EVERY: u64 = 4;
 
 /// How packets lie that the sensor gets.

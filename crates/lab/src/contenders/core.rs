@@ -49,12 +49,12 @@ pub(crate) struct Seen {
     /// What counters say, as far as they are there.
     pub(super) events: Vec<(Event, u64)>,
     /// What ran, by function and file, in per cent of a core; most first. Empty where no samples
-    /// can be had.
+    /// are available.
     pub(super) symbols: Vec<(String, f64)>,
 }
 
 impl Watch {
-    /// Begins. Counters that cannot be had are left out.
+    /// Begins. Counters that are not available are left out.
     pub(crate) fn start(cores: &[CoreId]) -> Result<Self, String> {
         let mut counters = Vec::new();
         for event in Event::SOFTWARE.into_iter().chain(Event::HARDWARE) {
@@ -79,7 +79,7 @@ impl Watch {
                 None => events.push((*event, value)),
             }
         }
-        let (samples, symbols) = self.symbols();
+        let Sampled { samples, percents: symbols } = self.symbols();
         let interrupts = now.interrupts.saturating_sub(self.start.interrupts);
         let since = now.times.iter().zip(&self.start.times).map(|(now, start)| now.since(start));
         let times: Vec<_> = self.cores.iter().copied().zip(since).collect();
@@ -100,8 +100,8 @@ impl Watch {
         self.samplers.iter().map(|sampler| sampler.samples().len() as u64).sum()
     }
 
-    /// How many samples there are, and what they say.
-    fn symbols(&self) -> (u64, Vec<(String, f64)>) {
+    /// What the samples say.
+    fn symbols(&self) -> Sampled {
         let (mut count, mut symbols) = (0, Symbols::default());
         let mut percents: BTreeMap<String, f64> = BTreeMap::new();
         for samples in self.samplers.iter().map(Sampler::samples) {
@@ -112,8 +112,16 @@ impl Watch {
         }
         let mut percents: Vec<_> = percents.into_iter().collect();
         percents.sort_by(|a, b| b.1.total_cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
-        (count, percents)
+        Sampled { samples: count, percents }
     }
+}
+
+/// What samples saw.
+struct Sampled {
+    /// How many there are.
+    samples: u64,
+    /// By function, in per cent of a core; most first.
+    percents: Vec<(String, f64)>,
 }
 
 impl Seen {

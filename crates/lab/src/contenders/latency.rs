@@ -6,7 +6,7 @@
 //!   far host                v1: contender: w1
 //! ```
 //!
-//! Packets carry the time when they were due, so that a late sender does not flatter anybody. The
+//! Packets carry the time when they were due, so a late sender flatters no contender. The
 //! tester is that of [`rfc2544`](crate::rfc2544), in one trial; both of its threads are on the
 //! generator's core, for every contender.
 

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! All have a worklist of places, and read the first bytes of each packet by it. Slots whose size
-//! is a power of two begin in the same few sets of every cache, and on the same memory channels; a
-//! line more spreads them. A pool that has been in use for a while gives slots in no order.
+//! is a power of two begin in the same few sets of every cache, and on the same memory channels.
+//! One more line spreads them. A pool that has been in use for a while gives slots in no order.
 //! Source: DPDK's Programmer's Guide, "Mempool Library", memory alignment constraints.
 
 use std::hint::black_box;

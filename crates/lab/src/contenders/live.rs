@@ -76,7 +76,7 @@ pub trait Live: Sync {
         Ok(())
     }
 
-    /// Whom the injector hands frames to.
+    /// The receiver of the injector's frames.
     fn receiver(&self, _: Work) -> Target {
         Target::Stack
     }
@@ -310,7 +310,7 @@ fn receive(live: &impl Live, job: &Job<'_>, road: &Road) -> Result<Sample, Strin
     let before = came_out();
     let cores = counted(job);
     let load = load(job);
-    // A number of packets is what nobody waits for without a reason: each loss is to have one.
+    // Turns of a fixed number of packets look for the reason of each loss.
     let whom = job.packets.map(|_| whom(job, road, running.processes()));
     let (injected, (seen, seconds)) = road.inject_watched(
         live.receiver(job.work),

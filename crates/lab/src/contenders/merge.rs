@@ -5,10 +5,10 @@
 //! peer   objects -> ring a port | bursts in order of their stamps --copy--> shared memory -> read
 //! ```
 //!
-//! In memory each side's packets lie in its own receive memory when it begins, as a card has
-//! written them: ours back to back, the rival's in the objects of its pool. Each has a reader that
-//! counts, by port, what the worklist says. The bar is where the second core begins; in the case
-//! `one-core` the parts take turns. All threads of both are counted.
+//! In memory each side's packets lie in its own receive memory when it begins, as a card would
+//! write them. Ours lie back to back, the rival's in the objects of its pool. Each has a reader
+//! that counts, by port, what the worklist says. The bar is where the second core begins; in the
+//! case `one-core` the parts take turns. All threads of both are counted.
 //!
 //! Each side is looked at for its order, too, in a shorter run of its own behind each turn. A
 //! rival's pool and cache, and how our threads wait for packets, are the best that were found
@@ -187,7 +187,7 @@ struct Traffic {
     /// Packets of each line that is not idle: a multiple of [`BURST`].
     most: u64,
     cores: Cores,
-    /// Whether what reads our log, and the rival's later stages, have a core of their own.
+    /// Whether our log's reader, and the rival's later stages, have a separate core.
     are_two: bool,
 }
 
@@ -227,7 +227,7 @@ fn whole_bursts(packets: u64) -> u64 {
     (packets / BURST as u64).max(1) * BURST as u64
 }
 
-/// What came of it.
+/// The outcome.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     packets: u64,
@@ -258,10 +258,11 @@ fn staged_run(traffic: &Traffic, pool: Pool, is_checking: bool) -> Result<Run, S
     let bytes = staged::arena_bytes(pool.objects as usize, traffic.shape());
     let arena = pages::with_best(bytes, |pages| Arena::create(bytes, pages));
     let arena = arena.map_err(|error| error.to_string())?;
-    let (how, page_bytes) = ((traffic.cores, traffic.are_two, is_checking), arena.page().bytes());
-    let shape = (pool.objects as usize, pool.cache as usize);
+    let page_bytes = arena.page().bytes();
+    let how = staged::How { cores: traffic.cores, are_two: traffic.are_two, is_checking };
+    let sizes = staged::Sizes { objects: pool.objects as usize, cache: pool.cache as usize };
     let Staged { packets, cpu_s, elapsed_s, violations } =
-        staged::run(&arena, &traffic.lines, shape, traffic.most, how);
+        staged::run(&arena, &traffic.lines, sizes, traffic.most, how);
     whole(packets, traffic)?;
     Ok(Run { packets, cpu_s, elapsed_s, violations, page_bytes })
 }

@@ -158,7 +158,18 @@ impl Job<'_> {
     }
 }
 
-/// What came of a job.
+/// A figure of each second of a turn.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EachSecond {
+    /// Its name in records.
+    pub name: &'static str,
+    /// The unit of its values.
+    pub unit: &'static str,
+    /// One a second.
+    pub values: Vec<f64>,
+}
+
+/// The outcome of a job.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sample {
     /// Figures by name.
@@ -173,8 +184,8 @@ pub struct Sample {
     pub losses: BTreeMap<String, u64>,
     /// Packets lost in each second since they began to come, where that is known.
     pub lost_each_second: Vec<f64>,
-    /// Other figures of each second: name, unit, values.
-    pub each_second: Vec<(&'static str, &'static str, Vec<f64>)>,
+    /// Other figures of each second.
+    pub each_second: Vec<EachSecond>,
     /// What else is to be said of it.
     pub notes: Vec<String>,
     /// Packets that were offered a second, where they are injected, and that were asked for.

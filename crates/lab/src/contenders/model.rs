@@ -1,5 +1,5 @@
-//! A simulated card in its three modes of DMA: what the bus carries for a packet and where a slot
-//! is full, which is arithmetic; and what a driver costs that forwards packets.
+//! A simulated card in its three modes of DMA. It computes what the bus carries for a packet and
+//! where a slot is full, and measures what a forwarding driver costs.
 
 use burstline_nicsim::Mode;
 use burstline_nicsim::pcie::{self, Batch, Bus, PaperRules, ceiling};

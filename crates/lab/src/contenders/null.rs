@@ -1,5 +1,5 @@
-//! Whole programs on one core over net_null, a device of DPDK's that makes packets and takes them;
-//! and programs that make packets, for a log or for such a device.
+//! Whole programs on one core over net_null, a DPDK device that makes packets and takes them. And
+//! programs that make packets, for a log or for net_null.
 //!
 //! What testpmd's rxonly does with a packet is to free it; ours counts packets and bytes and knows
 //! a time of each. Rates are by each program's own clock: ours of the whole job, testpmd's of the
@@ -22,8 +22,8 @@ pub(super) use generator::Generator;
 pub(crate) use instructions::about_programs;
 
 /// How testpmd is run: its own settings, and others with pools as large as ours. Without huge pages
-/// no mbuf crosses a page that it fits into, so that its default has all of them in the same few
-/// sets of the first cache; one that is a line longer than a page has them apart.
+/// no mbuf crosses a page that it fits into. So mbufs of the default size all use the same few sets
+/// of the first cache; mbufs a line longer than a page are spread.
 const SETTINGS: [&str; 4] = [
     "",
     "--burst=32 --total-num-mbufs=8191",

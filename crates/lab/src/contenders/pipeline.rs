@@ -9,8 +9,8 @@
 //! other. By a driver, what is handed over is what DPDK's net_null brings: ours copies it into the
 //! log.
 //!
-//! What has sizes (our log, a pool and its caches, a number of buffers) has the best ones that were
-//! found before the first turn at a point.
+//! Sizes (of our log, a pool and its caches, a number of buffers) are the best found before the
+//! first turn at a point.
 
 #[cfg(feature = "dpdk")]
 mod dpdk;
@@ -233,7 +233,7 @@ struct Turn<'a> {
 impl<'a> Turn<'a> {
     fn of(job: &'a Job<'a>, has_sum: bool) -> Result<Self, String> {
         let burst = job.case.map_or(Ok(BURST), str::parse);
-        let burst = burst.map_err(|_| format!("{:?} is no number of packets", job.case))?;
+        let burst = burst.map_err(|_| format!("{:?} is not a number of packets", job.case))?;
         let (cores, traffic) = (cores(job)?, traffic(job)?);
         let most = if traffic.length() > LONG_BYTES { LONG_PACKETS } else { PACKETS };
         let packets = whole(job.packets.map_or(most, |packets| packets.min(most)));

@@ -1,8 +1,8 @@
 //! Second by second, who took cores away from a contender and its generator: why packets were lost,
 //! if some were.
 //!
-//! A thread on the generator's core looks once a second at what the kernel has counted: time that
-//! the host took, time that threads waited for a core, and how often they had to leave one.
+//! A thread on the generator's core reads the kernel's counts once a second: time that the host
+//! took, time that threads waited for a core, and how often they had to leave one.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use burstline_sys::affinity::{self, CoreId};
 
-use super::Sample;
+use super::{EachSecond, Sample};
 
 /// From look to look.
 const SECOND: Duration = Duration::from_secs(1);
@@ -25,13 +25,13 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Ms of a tick of `/proc/stat`. Source: USER_HZ, which is 100 wherever this runs.
 const TICK_MS: f64 = 10.0;
 
-/// A thread that had to wait for less time than this lost nothing by it: rings hold so much.
+/// A thread that waited for less time than this lost nothing by it: rings hold that much.
 const HELD_MS: f64 = 1.0;
 
 /// Losses by second since packets began, and by name of the place.
 pub(super) type LostBySecond = BTreeMap<usize, BTreeMap<String, u64>>;
 
-/// Whom to look at.
+/// The threads to look at.
 #[derive(Clone, Debug)]
 pub(super) struct Whom {
     /// The contender's processes.
@@ -178,12 +178,15 @@ fn involuntary(status: &str) -> f64 {
 
 /// Enters what happened in each second, and a line for each second in which packets were lost.
 pub(super) fn enter(seconds: &[Taken], lost: &LostBySecond, sample: &mut Sample) {
-    let all = |figure: fn(&Taken) -> f64| seconds.iter().map(figure).collect::<Vec<f64>>();
+    let figure = |name, unit, of: fn(&Taken) -> f64| {
+        let values = seconds.iter().map(of).collect();
+        EachSecond { name, unit, values }
+    };
     sample.each_second = [
-        ("stolen_ms_each_second", "ms", all(|taken| taken.stolen_ms)),
-        ("waited_ms_each_second", "ms", all(|taken| taken.waited_ms)),
-        ("involuntary_each_second", "context switches", all(|taken| taken.involuntary)),
-        ("generator_waited_ms_each_second", "ms", all(|taken| taken.generator_waited_ms)),
+        figure("stolen_ms_each_second", "ms", |taken| taken.stolen_ms),
+        figure("waited_ms_each_second", "ms", |taken| taken.waited_ms),
+        figure("involuntary_each_second", "context switches", |taken| taken.involuntary),
+        figure("generator_waited_ms_each_second", "ms", |taken| taken.generator_waited_ms),
     ]
     .to_vec();
     sample.notes.extend(lost.iter().map(|(&second, places)| explained(second, places, seconds)));
@@ -247,7 +250,7 @@ mod tests {
             let rest = line.strip_prefix(start).unwrap_or_else(|| panic!("{line}"));
             assert!(rest.starts_with(cause), "{line}");
         }
-        assert_eq!((sample.notes.len(), sample.each_second[0].2[1]), (5, 20.0));
+        assert_eq!((sample.notes.len(), sample.each_second[0].values[1]), (5, 20.0));
     }
 
     #[test]

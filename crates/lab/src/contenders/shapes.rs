@@ -108,8 +108,8 @@ impl Pool {
         Self::with(&SHAPES, has_both)
     }
 
-    /// Of each number of objects with each cache, and with either kind of rings, those that make
-    /// sense: as in DPDK, a cache's threshold is at most the pool.
+    /// Each number of objects with each cache and either kind of ring, as far as it makes sense: as
+    /// in DPDK, a cache's threshold is at most the pool.
     pub(super) fn of_each(pools: &[u32], caches: &[u32], has_both: bool) -> Vec<Self> {
         let pair = |&objects: &u32| caches.iter().map(move |&cache| (objects, cache));
         let pairs =

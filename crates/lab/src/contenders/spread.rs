@@ -40,8 +40,8 @@ const CACHES: [u32; 2] = [256, 512];
 /// The longest frame, FCS included.
 const LONGEST: u32 = 1518;
 
-/// Packets of a turn where instructions are counted: enough that most of a worker's pointers go 32
-/// at a time, as they do on two cores.
+/// Packets of a turn where instructions are counted: enough for most of a worker's pointers to go
+/// 32 at a time, as on two cores.
 const TURN_PACKETS: usize = 512;
 
 /// A balancer.
@@ -65,7 +65,7 @@ impl Spreader {
         about: "each packet into the log of its worker, together 2 MiB in segments of 64 KiB",
         kind: Kind::Ours(Mode::Copy),
     };
-    /// All packets lie in one log, of which each worker reads its part.
+    /// All packets lie in one log, and each worker reads its part.
     pub(super) const SHARE: Self = Self {
         name: "burstline-spread-share",
         about: "one log of 2 MiB in segments of 64 KiB that all workers read",
@@ -136,7 +136,8 @@ impl<'a> Turn<'a> {
     fn of(job: &'a Job<'a>) -> Result<Self, String> {
         let case = job.case.unwrap_or_default();
         let (workers, flows) = case.split_once('-').unwrap_or((case, INTERLEAVINGS[0].0));
-        let workers = workers.parse().map_err(|_| format!("{case:?} is no number of workers"))?;
+        let workers =
+            workers.parse().map_err(|_| format!("{case:?} is not a number of workers"))?;
         let interleaving = INTERLEAVINGS.iter().position(|(name, _)| *name == flows);
         let interleaving = interleaving.ok_or_else(|| format!("{flows:?} are no flows"))?;
         if job.size_bytes > LONGEST {

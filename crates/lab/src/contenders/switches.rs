@@ -116,7 +116,7 @@ impl Running for Passing {
     fn end(self: Box<Self>, _: u64) -> Result<Own, String> {
         thread::sleep(DRAIN);
         let processes = self.processes();
-        // A part of the kernel has no memory that can be told apart.
+        // A part of the kernel has no memory that we could measure separately.
         let pages = (!processes.is_empty()).then(|| pages_of(&processes));
         drop(self.programs);
         Ok(Own { pages, ..Own::default() })

@@ -28,9 +28,9 @@ impl<'a> Place<'a> {
     }
 }
 
-/// Everything that is wrong, a sentence each. `exists` says whether there is such a place,
-/// `is_recorded` whether a committed record of it has run such a row, and `runs` whether a command
-/// is one that this program, or its Makefile, understands.
+/// Everything that is wrong, a sentence each. `exists` says whether a place exists, `is_recorded`
+/// whether a committed record of it has run the row. `runs` says whether this program, or its
+/// Makefile, understands a command.
 pub(super) fn faults(
     documents: &[Document],
     exists: &dyn Fn(Place) -> bool,

@@ -7,14 +7,14 @@
 //!             \--> view                     text, Markdown, JSON
 //! ```
 //!
-//! A document was measured on machines that are not here, so a claim is never "confirmed": it has a
-//! command that does the same work here, and the record or figure in which the result stands. What
-//! cannot be run says why. What a document cannot have measured as printed is marked, so that
-//! nobody sets out to reach a misprint.
+//! A document was measured on machines that are not here, so a claim is never "confirmed". It has a
+//! command that does the same work here, and the record or figure with the result. What cannot be
+//! run says why. What a document cannot have measured as printed is marked, so nobody tries to
+//! reach a misprint.
 //!
 //! Invariants:
-//! - T1: each claim has its own name and a status; one that is not `not run` has a command and
-//!   a place where ours stands.
+//! - T1: each claim has its own name and a status. Unless that is `not run`, it has a command and a
+//!   place where ours stands.
 //! - T3: `run` is what a committed record has; `shown` is what a command prints or a test asserts.
 //! - T2: figures, scenarios, make targets, paths and verbs that are named exist; a test fails
 //!   otherwise.
@@ -54,7 +54,7 @@ pub struct Document {
     pub machine: String,
     /// What its sizes and rates count.
     pub basis: String,
-    /// What is to be known before its figures are read.
+    /// What a reader should know before its figures.
     #[serde(default)]
     pub notes: Vec<String>,
     /// One after the other, as in the document.
@@ -80,9 +80,8 @@ pub struct Claim {
     /// was not run.
     #[serde(default)]
     pub ours: String,
-    /// The points that a record has to have for it: `size_bytes=64`, `case=send`,
-    /// `contender=testpmd`, several with a space between; any that were run will do where it is
-    /// empty.
+    /// The points that a record must have for it: `size_bytes=64`, `case=send`,
+    /// `contender=testpmd`, several with a space between. If empty, any point that was run will do.
     #[serde(default)]
     pub rows: Vec<String>,
     /// Whether it is run, shown, worked out, or why not.

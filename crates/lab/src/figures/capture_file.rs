@@ -122,10 +122,19 @@ pub(super) fn write(out: impl Write, packets: u64, seed: u64, flows: Flows) -> i
 
 /// Source, destination and source port of a flow, which is of TCP unless its number is a multiple
 /// of 4. The destination's port is 443.
-pub(super) fn flow_addresses(flow: u64) -> (Ipv4Addr, Ipv4Addr, u16) {
-    let source = Ipv4Addr::new(10, 1, (flow >> 8) as u8, flow as u8);
-    let destination = Ipv4Addr::new(10, 2, 0, (flow % 251) as u8);
-    (source, destination, 1024 + flow as u16)
+pub(super) fn flow_ends(flow: u64) -> FlowEnds {
+    FlowEnds {
+        source: Ipv4Addr::new(10, 1, (flow >> 8) as u8, flow as u8),
+        destination: Ipv4Addr::new(10, 2, 0, (flow % 251) as u8),
+        source_port: 1024 + flow as u16,
+    }
+}
+
+/// The ends of a flow. All go to port 443.
+pub(super) struct FlowEnds {
+    pub(super) source: Ipv4Addr,
+    pub(super) destination: Ipv4Addr,
+    pub(super) source_port: u16,
 }
 
 /// Writes Ethernet, IPv4 and TCP or UDP headers. Source: RFC 791, 768, 9293.
@@ -140,7 +149,7 @@ fn headers(packet: &mut [u8; MAX_BYTES], length: usize, flow: u64, identificatio
     packet[20] = 0x40; // do not fragment
     packet[22] = 64;
     packet[23] = if is_tcp { 6 } else { 17 };
-    let (source, destination, source_port) = flow_addresses(flow);
+    let FlowEnds { source, destination, source_port } = flow_ends(flow);
     packet[26..30].copy_from_slice(&source.octets());
     packet[30..34].copy_from_slice(&destination.octets());
     let sum: u32 = packet[14..34].chunks(2).map(|c| u32::from(c[0]) << 8 | u32::from(c[1])).sum();

@@ -18,7 +18,7 @@ use crate::scenario::machine;
 pub struct Entry {
     /// Its name.
     pub name: String,
-    /// Whom ours takes turns with: its name in records.
+    /// The rival that ours takes turns with: its name in records.
     pub(super) rival: String,
     /// What that is, in a few words.
     pub(super) about: String,
@@ -107,7 +107,7 @@ pub fn all() -> &'static [Entry] {
     &ALL
 }
 
-/// As a rival says itself, if it is a program or a library of somebody else's.
+/// As the rival reports it, if it is another project's program or library.
 pub(super) fn version_of(rival: &str) -> String {
     match contenders::named(rival) {
         Some(adapter) => adapter.version(),

@@ -1,7 +1,7 @@
 //! How long a program takes from its start until it has recorded a packet and ended.
 //!
-//! Frames come all the time, so none is waited for: what is measured is loading, opening, and the
-//! end of a whole process after one packet. From exec to the packet itself is less.
+//! Frames come all the time, so no process waits for one. The figure is the time to load, open, and
+//! end a whole process after one packet. From exec to the packet itself is less.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

@@ -1,8 +1,8 @@
 //! Flow records: our table beside a map of the standard library, in memory, and our program beside
 //! others that make records of the same file.
 //!
-//! Processor time is compared, of one thread or of whole processes, because a writer's thread and a
-//! collector's sockets are not to be had for nothing, and this machine may be shared.
+//! We compare processor time, of one thread or of whole processes: a writer's thread and a
+//! collector's sockets cost something, and this machine may be shared.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -151,7 +151,7 @@ pub(super) fn against_softflowd(context: &Context) -> Result<Outcome, String> {
         let mut command = Command::new("softflowd");
         command.arg("-r").arg(file).args(["-d", "-v", "10", "-b", "-n", "127.0.0.1:9", "-m"]);
         command.arg("65536").arg("-p").arg(folder.join("pid"));
-        // With a control socket it may wait for somebody to talk to.
+        // With a control socket it may wait for a client.
         command.args(["-c", "none"]);
         command
     })

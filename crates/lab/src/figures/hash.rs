@@ -58,7 +58,7 @@ fn compare(context: &Context, name: &str, kind: HashKind, logs: usize) -> Result
     let frames: Vec<Packet> = (0..FLOWS).map(frame).collect();
     let mut hasher = FlowHasher::new(kind);
     let expected = a_round(&mut hasher, &frames) * (packets / u64::from(FLOWS));
-    // Both sides write on one core. If it cannot be had, they run where the kernel puts them.
+    // Both sides write on one core. If it is not available, they run where the kernel puts them.
     let _ = affinity::pin_to(context.cores.producer);
     let conditions = Conditions::watch(context.cores);
     let writers = std::cell::RefCell::new(&mut writers[..]);

@@ -3,7 +3,7 @@
 //!
 //! The latency is taken in this process, by the engine's own loop: a port around the port notes
 //! when a burst was lent. Frames are sent one by one through a packet socket on the cable's other
-//! end, the clock is read just before, so the kernel's way along the cable is part of it.
+//! end. The clock is read just before, so the kernel's work along the cable is included.
 
 mod latency;
 
@@ -16,7 +16,7 @@ use super::Context;
 use super::count_file::our_program;
 use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
-use crate::contest::alternate;
+use crate::contest::{Rounds, alternate};
 use crate::live::{Contender, Load, Road, missing};
 use crate::programs::{Ours, Ready, Report, Words};
 use crate::statistics::Quartiles;
@@ -34,19 +34,9 @@ pub(super) fn measure(context: &Context) -> Result<Outcome, String> {
     }
     let program = our_program()?;
     let conditions = Conditions::watch(context.cores);
-    let rounds = alternate(
-        context.process_runs(),
-        &context.stop,
-        || idle(context, &program, "adaptive"),
-        || idle(context, &program, "busy"),
-    )?;
+    let rounds = by_poll(context, context.process_runs(), |poll| idle(context, &program, poll))?;
     let runs = if context.smoke { 1 } else { LOADED_RUNS };
-    let loaded = alternate(
-        runs,
-        &context.stop,
-        || loaded(context, &program, "adaptive"),
-        || loaded(context, &program, "busy"),
-    )?;
+    let loaded = by_poll(context, runs, |poll| loaded(context, &program, poll))?;
     let mut details = vec![
         "ours: burstline count afpacket:v1 --poll adaptive; peer: --poll busy".to_owned(),
         format!("user and system time of all threads, over {IDLE_SECONDS} s"),
@@ -73,17 +63,30 @@ pub(super) fn measure(context: &Context) -> Result<Outcome, String> {
     Ok(Outcome::Measured(Compared::of(unit, better, rounds, details)))
 }
 
-/// Per cent of a core that a count takes of which nothing comes.
+/// Per cent of a core that a count takes when no packet comes.
 fn idle(context: &Context, program: &Path, poll: &str) -> Result<f64, String> {
     let road = Road::new(context.cores)?;
-    let core = context.cores.consumer.0;
     let time = if context.smoke { "100ms".to_owned() } else { format!("{IDLE_SECONDS}s") };
     let program = program.display();
     let command = format!("'{program}' count afpacket:v1 --poll {poll} --json --duration {time}");
+    cpu_percent(context, &road, command)
+}
+
+/// Turns with `--poll adaptive`, which are ours, and with `busy`.
+pub(super) fn by_poll(
+    context: &Context,
+    runs: usize,
+    turn: impl Fn(&str) -> Result<f64, String>,
+) -> Result<Rounds<f64>, String> {
+    alternate(runs, &context.stop, || turn("adaptive"), || turn("busy"))
+}
+
+/// Per cent of a core that a command of ours takes without packets, by its own report.
+pub(super) fn cpu_percent(context: &Context, road: &Road, command: String) -> Result<f64, String> {
     // With its report: it is over by then.
-    let count = Words { command, ready: Ready::line("elapsed_s") };
-    let list = core.to_string();
-    let contender = Contender::start(&road, &list, &count, &context.stop)?;
+    let words = Words { command, ready: Ready::line("elapsed_s") };
+    let list = context.cores.consumer.0.to_string();
+    let contender = Contender::start(road, &list, &words, &context.stop)?;
     let ours = Report::parse(&contender.printed(), 0)?;
     Ok(100.0 * ours.cpu_seconds / ours.elapsed_seconds)
 }

@@ -31,7 +31,7 @@ const WARM_UP: Duration = Duration::from_millis(300);
 /// Words of a core's counter: a cache line.
 const WORDS: u32 = 8;
 
-/// What is to be reached, in Mpps.
+/// The target, in Mpps.
 const AIM: f64 = 5.0;
 
 /// `inject-64`: millions of frames a second.

@@ -199,7 +199,7 @@ impl Worker {
         let mut worker = Self { child, output };
         match worker.hear()?.trim() == GIVING {
             true => Ok(worker),
-            false => Err("who gives verdicts did not start".to_owned()),
+            false => Err("the process that gives verdicts did not start".to_owned()),
         }
     }
 

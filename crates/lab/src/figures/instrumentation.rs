@@ -1,9 +1,9 @@
 //! What it costs to watch a contender: with the lab's counters and samples on its core, and
 //! without, in turns.
 //!
-//! The target is less than 2 % of throughput at 64 bytes. In memory the work never waits, so each
-//! interrupt of a sample is in the figure; on an interface it is in the figure only when the
-//! contender is what limits.
+//! The target is less than 2 % of throughput at 64 bytes. In memory the work never waits, so the
+//! figure contains each sample's interrupt. On an interface it does so only when the contender is
+//! the limit.
 
 use std::cell::RefCell;
 use std::hint::black_box;
@@ -66,7 +66,7 @@ pub(super) fn in_memory(context: &Context) -> Result<Outcome, String> {
     let what = "packets of 60 bytes copied from and into the first cache, 0.4 s of a thread's time";
     let copy = || {
         let copier = thread::spawn(move || {
-            // Where the core cannot be had, the kernel chooses.
+            // Where the core is not available, the kernel chooses.
             let _ = affinity::pin_to(core);
             copies_per_us(time)
         });
@@ -94,7 +94,7 @@ fn copies_per_us(time: Duration) -> f64 {
     (rounds * PACKETS) as f64 * 1e3 / spent_ns as f64
 }
 
-/// Does some work while a core may be watched. What came of it, and how many samples there were.
+/// Does some work while a core may be watched. The outcome, and how many samples there were.
 fn watched<R>(
     is_watched: bool,
     core: CoreId,
@@ -143,8 +143,8 @@ fn compare(
     Ok(Outcome::Measured(Compared::of(unit, better, rounds, details)))
 }
 
-/// How much throughput is lost to being watched: by turns that were one after the other, and by the
-/// fastest turn of each side, which other programs disturbed least.
+/// How much throughput watching costs: by pairs of consecutive turns, and by the fastest turn of
+/// each side, which other programs disturbed least.
 fn overhead(rounds: &Rounds) -> String {
     let turns = rounds.ours.iter().zip(&rounds.peer);
     let lost: Vec<f64> = turns.map(|(ours, peer)| 100.0 * (1.0 - ours / peer)).collect();

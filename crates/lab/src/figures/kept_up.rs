@@ -1,9 +1,9 @@
 //! Whether a line was kept up with: how much of the time, and on end.
 //!
-//! The cores of a machine that is shared are not always one's own. While the driver's is away, its
-//! card loses what ring and FIFO have no room for, as any card would; while the device's is away,
-//! its line stands still. So the second is looked at a few ms at a time, and what was not kept up
-//! with is printed beside how long the driver was away.
+//! The cores of a machine that is shared are not always one's own. While the driver's core is away,
+//! its card loses what ring and FIFO have no room for, as any card would. While the device's core
+//! is away, its line stands still. So the second is divided into a few ms at a time. What the
+//! driver did not keep up with is printed beside how long it was away.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ const SHARE: f64 = 0.98;
 /// A driver that looks again only after so long was not on its core.
 const AWAY: Duration = Duration::from_micros(200);
 
-/// Looks on.
+/// Watches.
 pub(super) struct KeptUp {
     packets_per_s: f64,
     /// The window that is open: since when, and the counts at its start.

@@ -1,10 +1,11 @@
-//! A simulated card in its three modes: what the driver costs, on one core, and which line rate
-//! device and driver keep up with, on two.
+//! A simulated card in its three modes: the driver's cost on one core, and the line rate that
+//! device and driver keep up with on two.
 //!
-//! The driver is what a host would run; the device is our own, so its cost is nobody's: only the
-//! driver's part is timed, a batch of 256 packets of 64 bytes at a time. Ours is a mode of the
-//! documents, the peer is descriptor write-back, which every card has. Then each mode has a line of
-//! a rate to keep up with: what the FIFO lost is counted, and what the device had no time for.
+//! The driver is what a host would run. The device is our simulation, so its cost does not count:
+//! only the driver's part is timed, a batch of 256 packets of 64 bytes at a time. Ours is a mode of
+//! the documents, the peer is descriptor write-back, which every card has. Then each mode has to
+//! keep up with a line's rate. Counted are the frames that the FIFO lost, and those that the device
+//! had no time for.
 
 use std::time::{Duration, Instant};
 
@@ -99,7 +100,7 @@ fn compare(
     more: impl FnOnce() -> Result<Vec<String>, String>,
 ) -> Result<Outcome, String> {
     let steps = steps(context);
-    // If a core cannot be had, all run where the kernel puts them.
+    // If a core is not available, all run where the kernel puts them.
     let _ = affinity::pin_to(context.cores.producer);
     let conditions = Conditions::watch(context.cores);
     let rounds = alternate(
@@ -149,8 +150,8 @@ fn stepped(steps: u64, mut step: impl FnMut() -> Cost) -> Cost {
     Cost { packets: after.packets - before.packets, time: after.time - before.time }
 }
 
-/// Device and driver on a core each, at a line's rate, for a second, some times; the one before
-/// packets also leave by another card, whose device shares the first one's core.
+/// Device and driver on a core each, at a line's rate, for a second, several times. With
+/// `forwards`, packets also leave by another card, whose device shares the first one's core.
 fn sustained(context: &Context, mode: Mode, line: f64, forwards: bool) -> Result<String, String> {
     let (tries, time) = match context.smoke {
         true => (1, Duration::from_millis(10)),
@@ -160,7 +161,7 @@ fn sustained(context: &Context, mode: Mode, line: f64, forwards: bool) -> Result
     let mut said = Vec::new();
     for number in 1..=tries {
         let settings = settings(mode, Some(line))?;
-        let (counts, seconds, kept_up) = keep_up(context, &settings, time, forwards)?;
+        let Second { counts, seconds, kept_up } = keep_up(context, &settings, time, forwards)?;
         let (rate, lost) = (counts.delivered as f64 / seconds / 1e6, lost(&counts));
         let one = format!("{rate:.2} Mpps, {lost} lost, {kept_up}");
         if !context.smoke {
@@ -175,12 +176,20 @@ fn sustained(context: &Context, mode: Mode, line: f64, forwards: bool) -> Result
     Ok(format!("two cores, {work}, {mode}, {gigabits} Gbit/s, {due:.2} Mpps due: {all}"))
 }
 
+/// What came in a second, or in so long.
+struct Second {
+    counts: ReceiveCounts,
+    seconds: f64,
+    /// In words.
+    kept_up: String,
+}
+
 fn keep_up(
     context: &Context,
     settings: &Settings,
     time: Duration,
     forwards: bool,
-) -> Result<(ReceiveCounts, f64, String), String> {
+) -> Result<Second, String> {
     // The devices' threads inherit their core.
     let _ = affinity::pin_to(context.cores.producer);
     let mut cards = Cards::start(settings, forwards).map_err(|error| error.to_string())?;
@@ -199,7 +208,7 @@ fn keep_up(
     counts.delivered -= before.delivered;
     drop(cards);
     let _ = affinity::pin_to(context.cores.producer);
-    Ok((counts, seconds, kept_up.said()))
+    Ok(Second { counts, seconds, kept_up: kept_up.said() })
 }
 
 /// Cards that run, and the driver.

@@ -1,5 +1,5 @@
-//! How near to its time a packet is sent: 100,000 packets a second, the engine's own loop, on a
-//! core that has nothing else to do; and how near to it anything gets on this machine.
+//! How close to its due time a packet is sent: 100,000 packets a second, by the engine's own loop,
+//! on an otherwise idle core. Beside it, how close any program gets on this machine.
 //!
 //! ```text
 //!   due    |         |         |         |         |         a packet each 10 us
@@ -7,10 +7,10 @@
 //!   bare   .|        .|        .----gap--|||       .|        or by what took the core away
 //! ```
 //!
-//! The peer is the floor: a thread on the same core that only reads the clock until a
-//! packet is due. What it is late, the machine is late with any program: interrupts, other threads,
-//! a hypervisor that runs somebody else. Runs alternate, so both see the same machine; beside them
-//! the gaps of such a loop say how often, and for how long, the core was away.
+//! The peer is the floor: a thread on the same core that only reads the clock until a packet is
+//! due. The machine is that late with any program: because of interrupts, other threads, or a
+//! hypervisor that runs another guest. Runs alternate, so both see the same machine. The gaps of a
+//! bare loop beside them show how often, and for how long, the core was away.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! Counting the packets of each flow of a file in Python: with our package, with scapy, with dpkt.
 //!
-//! Each side is a process that runs a program of `crates/lab/rivals-python`. It says how long it
-//! took from the file's name to the counts, so that imports are nobody's, and what it counted:
+//! Each side is a process that runs a program of `crates/lab/rivals-python`. It prints the time
+//! from the file's name to the counts, so imports do not count. It also prints what it counted:
 //! packets, flows, and the sum of the squares of the flows' counts. All three have to agree.
 //!
 //! The rivals do what their users do, and parse headers with the library. The record also says how
@@ -33,7 +33,7 @@ struct Said {
 }
 
 impl Said {
-    /// What has to be the same whoever counts.
+    /// What every counter has to agree on.
     fn counts(&self) -> [u64; 3] {
         [self.packets, self.flows, self.squares]
     }

@@ -9,7 +9,7 @@ use burstline_sys::clock;
 use burstline_sys::temporary::TemporaryFolder;
 
 use super::Context;
-use super::capture_file::{self, FLOWS, Flows, flow_addresses};
+use super::capture_file::{self, FLOWS, FlowEnds, Flows, flow_ends};
 use super::count_file::{our_program, run};
 use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
@@ -83,7 +83,7 @@ pub(super) fn against_dd(context: &Context) -> Result<Outcome, String> {
     Ok(Outcome::Measured(Compared::of("GB/s", Better::Higher, rounds, details)))
 }
 
-/// What is asked of both sides.
+/// The question for both sides.
 struct Question {
     ours: Vec<String>,
     peer: Peer,
@@ -122,7 +122,7 @@ impl Peer {
     }
 }
 
-/// The recording that is asked: half a million packets in memory, or 10 GB on a disk.
+/// The recording to search: half a million packets in memory, or 10 GB on a disk.
 struct Load {
     packets: u64,
     flows: Flows,
@@ -164,7 +164,7 @@ pub(super) fn flow(context: &Context, name: &str) -> Result<Outcome, String> {
     let load = Load::of(context);
     // One of TCP, in the middle of the file.
     let flow = (load.flows.oldest(load.packets / 2) + FLOWS / 2) | 1;
-    let (source, destination, port) = flow_addresses(flow);
+    let FlowEnds { source, destination, source_port: port } = flow_ends(flow);
     let ours = vec!["--flow".to_owned(), format!("{source}:{port},{destination}:443,tcp")];
     let (peer, filter) = match name {
         "extract-flow-tcpdump" => {

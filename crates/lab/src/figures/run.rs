@@ -11,7 +11,7 @@ use burstline_sys::distance::one_way_ns;
 /// What is before a doubt among a figure's details.
 const DOUBT: &str = "doubt: ";
 
-/// What became of a figure that was asked for.
+/// The outcome of a requested figure.
 #[derive(Clone, Debug)]
 pub enum Done {
     /// It was measured.
@@ -46,8 +46,8 @@ pub fn run(entry: &'static Entry, context: &Context, command: &str) -> Done {
     Done::Measured(Box::new(record))
 }
 
-/// What became of all figures that were asked for, at the end: how many ran, and of each other one
-/// why not and what mends it.
+/// The outcome of all requested figures, at the end: how many ran, and for each of the others why
+/// not and what fixes it.
 pub fn table(all: &[(&str, Done)]) -> String {
     let is_run = |done: &Done| matches!(done, Done::Measured(_) | Done::Smoke);
     let ran = all.iter().filter(|(_, done)| is_run(done)).count();
@@ -145,6 +145,7 @@ mod tests {
     use super::*;
     use crate::compared::Better;
     use crate::contest::Rounds;
+    use crate::record::Sides;
 
     fn made(after_ns: f64) -> Record {
         let rounds = Rounds { ours: vec![3.0, 1.0, 2.0], peer: vec![4.0; 3] };
@@ -161,7 +162,7 @@ mod tests {
         let figure = made(70.0);
         let again = Record::parse(&figure.to_text()).unwrap();
         assert_eq!(again, figure);
-        let (comparison, ours, rival) = again.compared().unwrap();
+        let Sides { comparison, ours, rival } = again.compared().unwrap();
         assert_eq!((comparison.ratio, &comparison.rival[..]), (2.0, "scattered-pool"));
         assert_eq!((&ours.samples[..], rival.median), (&[3.0, 1.0, 2.0][..], 4.0));
         assert_eq!(comparison.pages["scattered-pool"], "2 MiB");

@@ -127,9 +127,9 @@ pub(super) fn cross_process(context: &Context) -> Result<Outcome, String> {
     Ok(bench.outcome(rounds, pages, details))
 }
 
-/// `share-readers-N`: a writer that makes its packets in place, with that many lossy readers as
-/// ours, with none as the peer; `share-readers-N-copy`: a writer that copies each packet from
-/// memory that is not in its cache, as it lies in a kernel's ring.
+/// `share-readers-N`: a writer that makes its packets in place. Ours has N lossy readers, the peer
+/// none. `share-readers-N-copy`: a writer that copies each packet from memory outside its cache, as
+/// from a kernel's ring.
 pub(super) fn readers<const READERS: usize>(
     context: &Context,
     name: &str,
@@ -252,8 +252,8 @@ fn holds_one(shared: &Shared) -> Result<(), String> {
     }
 }
 
-/// Rounds after which the logs of both sides are made anew: which physical pages a log gets, and
-/// so which cache lines stand in each other's way, is chance and does not change while it lives.
+/// Rounds after which the logs of both sides are made again. Which physical pages a log gets, and
+/// so which cache lines conflict, is chance and does not change while it lives.
 const RENEWED_EACH: u32 = 3;
 const RENEWED: &str = "logs and readers made anew every 3 rounds";
 

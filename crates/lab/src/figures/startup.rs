@@ -1,14 +1,14 @@
 //! What is lost when frames come all at once after silence.
 //!
 //! First the highest rate that `burstline count xdp:` takes for a second without a loss, by
-//! halving, lowered until it is taken for 10 s. Seven eighths of that is the zero-loss rate: the
-//! first loss beyond is a matter of chance, and a start is not to be blamed for it. Then a receiver
-//! that has heard nothing for a while gets that rate at once. Beside each such start, one without
-//! silence: what that loses is the machine's, which takes cores away from everybody at times.
+//! halving, lowered until it is taken for 10 s. Seven eighths of that is the zero-loss rate. Beyond
+//! it the first loss is a matter of chance, not the start's fault. Then a receiver that has heard
+//! nothing for a while gets that rate at once. Beside each such start, one without silence: what
+//! that loses is the machine's, which takes cores away from everybody at times.
 //!
 //! `make bench FIGURE='startup-loss-*' FULL=1` does that 100 times for each way to wait, after 10 s
-//! of silence each. Receivers that sleep can be silent together, a road each, and get their second
-//! one after the other; one that polls busily has its core to itself, so its silences add up.
+//! of silence each. Sleeping receivers can be silent together, each on its own road, and get their
+//! second one after the other. A busy-polling one needs its core to itself, so its silences add up.
 
 use std::path::Path;
 use std::thread;
@@ -37,9 +37,9 @@ const SECOND: Duration = Duration::from_secs(1);
 const SMOKE_FRAMES: u64 = 500;
 /// Receivers that sleep at a time.
 const TOGETHER: usize = 10;
-/// Room for 26 ms at 2.5 Mpps: more than the default, as for anybody who wants no loss. With 16,384
-/// frames a virtual machine whose cores are taken away for 9 ms lost packets in 14 of 100 starts,
-/// and in 9 of 100 without silence.
+/// Room for 26 ms at 2.5 Mpps: more than the default, as a user would set who wants no loss. With
+/// 16,384 frames a virtual machine whose cores are taken away for 9 ms lost packets in 14 of 100
+/// starts, and in 9 of 100 without silence.
 const FRAMES: u32 = 65_536;
 
 /// `startup-loss-POLL`: per cent received of the first second, after silence as ours, without as
@@ -125,8 +125,8 @@ impl Side<'_> {
         Ok(whole - 2 * (whole / PART))
     }
 
-    /// Frames offered and received of this many starts, a second each, after so much silence each;
-    /// and of as many without.
+    /// Frames offered and received in this many starts, a second each, after this much silence
+    /// each; and in as many without silence.
     fn starts(
         &self,
         starts: usize,

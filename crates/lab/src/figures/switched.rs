@@ -1,5 +1,5 @@
-//! What a switch costs between two guests: ours, Open vSwitch with DPDK, and
-//! testpmd, which carries packets from one port to the other and looks at none.
+//! What a switch costs between two guests: ours, Open vSwitch with DPDK, and testpmd, which carries
+//! packets from one port to the other without looking at them.
 //!
 //! ```text
 //!   core 0                                        core 1
@@ -13,8 +13,8 @@
 //!
 //! Invariants:
 //! - S1: each turn has its own processes and sockets, which go with its [`Road`].
-//! - S2: counts close: what the load sent, the middle took, but for what a ring holds at the end;
-//!   what the middle passed on, the load received, but for the same.
+//! - S2: counts close. The middle took what the load sent, and the load received what the middle
+//!   passed on, except what a ring holds at the end.
 //! - S3: both sides have the same rules, the same rings, and huge pages.
 
 mod idle;
@@ -77,7 +77,7 @@ pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
         return Ok(Outcome::NotHere(why));
     }
     if Memory::of_a_start() != Memory::Huge {
-        let why = "no huge pages can be reserved, which guests share with switches";
+        let why = "huge pages, which guests share with switches, cannot be reserved";
         return Ok(Outcome::NotHere(why.to_owned()));
     }
     let program = our_program()?;
@@ -132,7 +132,7 @@ fn details(context: &Context, setting: &Setting, rounds: &Rounds<Sample>) -> Vec
     };
     let (ours, rival) = (cycles(&rounds.ours), cycles(&rounds.peer));
     vec![
-        "packets a second that came back to who sent them, both directions together".to_owned(),
+        "packets a second that came back to their sender, both directions together".to_owned(),
         format!(
             "cycles a packet in polls that found some, at the time stamp counter's rate: ours \
              {ours:.0}, rival {rival:.0}, ratio {:.2}",
@@ -143,8 +143,8 @@ fn details(context: &Context, setting: &Setting, rounds: &Rounds<Sample>) -> Vec
              bytes and FCS, rings of {RING}; {}",
             context.cores.producer, setting.flows, setting.rules
         ),
-        "what the load sent was taken, and what was passed on came back, but for what rings held \
-         at the end"
+        "all that the load sent was taken, and all that was passed on came back, except what rings \
+         held at the end"
             .to_owned(),
         "memory of all programs of DPDK's: pages of 2 MiB".to_owned(),
     ]

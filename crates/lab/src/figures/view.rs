@@ -1,5 +1,5 @@
-//! Figures that are a point of a scenario's: two of its contenders in turns, so that a figure and
-//! a record of the scenario's are measured by the same code.
+//! Figures that are a point of a scenario: two of its contenders take turns. So the same code
+//! measures a figure and a scenario's record.
 //!
 //! ```text
 //!   Entry: scenario, size, rate, case --> Job --> ours | rival in turns --> one metric of both
@@ -27,7 +27,7 @@ const SMOKE: Duration = Duration::from_millis(500);
 /// Packets of a smoke run's turn.
 const SMOKE_PACKETS: u64 = 4096;
 
-/// What came of a point: of ours and of the rival, and of those beside them.
+/// The outcome of a point: of ours and of the rival, and of those beside them.
 struct Turns {
     rounds: Rounds<Sample>,
     beside: Vec<Vec<Sample>>,
@@ -178,7 +178,7 @@ impl Entry {
         text
     }
 
-    /// How anybody has the same, and what runs.
+    /// How to repeat it, and what runs.
     fn about(&self, job: &Job<'_>) -> Vec<String> {
         let rate = self.rate_pps.map_or(String::new(), |pps| format!(" --rates {pps}"));
         let mut lines = vec![format!(

@@ -39,16 +39,16 @@ pub struct Contender<'a> {
 }
 
 /// A command for [`Contender::start`] whose program starts others. They get the signal that ends
-/// it, by timeout(1); and whatever happens to it or to this process, the kernel kills them with the
-/// first process of their namespace, which dies with its parent.
-/// Source: pid_namespaces(7), "The namespace init process"; unshare(1), `--kill-child`.
+/// it, by timeout(1). Whatever happens to it or to this process, the kernel kills them with the
+/// first process of their namespace, which dies with its parent. Source: pid_namespaces(7), "The
+/// namespace init process"; unshare(1), `--kill-child`.
 pub fn with_all(command: &str) -> String {
     format!("{WITH_ALL} {command}")
 }
 
 impl<'a> Contender<'a> {
-    /// Starts a program on the far host and on the cores of `cores`, with huge pages where they can
-    /// be had, and returns when it is [ready](crate::programs::Ready).
+    /// Starts a program on the far host, on the cores of `cores`, with huge pages where available.
+    /// Returns when it is [ready](crate::programs::Ready).
     ///
     /// # Errors
     /// It does not get so far: with what is not so yet, and what it has printed.
@@ -151,8 +151,8 @@ impl<'a> Contender<'a> {
         Ok((String::from_utf8_lossy(&bytes).into_owned(), used))
     }
 
-    /// Whom a signal is for: the program, or the first of those that are in a namespace of their
-    /// own. unshare(1) only waits for it.
+    /// The process that gets a signal: the program, or the first process in its own namespace.
+    /// unshare(1) only waits for it.
     fn first_process(&self) -> u32 {
         let own = self.program.process_id();
         let read = |file: &str| fs::read_to_string(format!("/proc/{own}/{file}"));

@@ -24,7 +24,7 @@ pub struct CoreTime {
     pub system: f64,
     /// In interrupts and softirqs.
     pub interrupts: f64,
-    /// All that the clock says has passed and was neither idle nor taken by the hypervisor. Before
+    /// The time that passed by the clock and was neither idle nor taken by the hypervisor. Before
     /// [`since`](Self::since) its zero is anywhere.
     busy: f64,
 }
@@ -66,7 +66,7 @@ impl CoreTime {
     }
 
     /// What was used since `earlier`: the parts are shares of [`busy`](Self::busy) as the ticks
-    /// fell. Where none fell on anybody at work, it is all the kernel's: it wakes the sleepers.
+    /// fell. If no tick fell on a running program, it is all the kernel's: it wakes the sleepers.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let busy = (self.busy - earlier.busy).max(0.0);

@@ -18,7 +18,7 @@ pub const FLOWS: Flows = Flows { count: 1024, at: 28, complement_at: 18 };
 /// Where a frame's number is: behind the headers.
 const NUMBER_AT: usize = 42;
 
-/// Nobody's link address here, and the sender's. Both are locally administered.
+/// A link address that no interface has, and the sender's. Both are locally administered.
 const LINK: [u8; 12] = [2, 0x42, 0x55, 0, 0, 0x99, 2, 0x42, 0x55, 0, 0, 1];
 
 /// From the first flow's address to one that is for benchmarks. Source: RFC 2544, appendix C.2.2.

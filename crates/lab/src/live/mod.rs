@@ -7,16 +7,16 @@
 //! ```
 //!
 //! Everything up to the contender's ring happens on the injector's core, so what the contender's
-//! core does is the contender's own work. Each run has its own [`Road`]: whatever a contender
-//! leaves on its interface (a program, a queue that is taken for 80 ms more) is gone with it.
+//! core does is the contender's own work. Each run has its own [`Road`]. What a contender leaves on
+//! its interface (a program, a queue that stays taken for 80 ms) goes with it.
 //!
 //! Invariants:
-//! - L1: a contender is ready by its own facts before the first frame, and has taken or counted
-//!   the last one before it is asked for its counts.
+//! - L1: a contender reports that it is ready before the first frame. It has taken or counted the
+//!   last one before we ask for its counts.
 //! - L2: a contender and its files go with the [`Contender`] and the [`Road`], its huge pages with
-//!   its process: the reservation is taken back as soon as it is ready.
-//! - L3: where this process is killed, the kernel kills contenders with all that they have started,
-//!   and the next [`Road`], of any process, takes the files away.
+//!   its process. The reservation is taken back as soon as it is ready.
+//! - L3: if this process is killed, the kernel kills contenders with all that they have started.
+//!   The next [`Road`], of any process, removes the files.
 
 mod contender;
 mod core_time;
@@ -242,8 +242,8 @@ impl Road {
     }
 
     /// As [`inject`](Self::inject), frames of `bytes` bytes. `begin` is called when all is ready,
-    /// just before the first frame, and `end` just after the last, with what `begin` returned:
-    /// making an injector and taking it down can take longer than its work.
+    /// just before the first frame; `end` just after the last, with what `begin` returned. Making
+    /// and removing an injector can take longer than its work.
     ///
     /// # Errors
     /// As there, and those of `begin` and `end`.

@@ -1,5 +1,5 @@
-//! Which pages the memory of a running program is in, by what the kernel says of each mapping: what
-//! it had, not what it asked for.
+//! Which pages a running program's memory is in, by the kernel's account of each mapping: what it
+//! has, not what it asked for.
 
 use std::fs;
 
@@ -85,7 +85,7 @@ mod tests {
         let arena = Arena::create(8 << 20, PageChoice::Size2M);
         drop(reservation);
         let Ok(_arena) = arena else {
-            return skip(test_name(), "no reserved pages are to be had");
+            return skip(test_name(), "no reserved pages are available");
         };
         let found = pages_of(&own);
         assert!(found.reserved_mib >= 8.0 && found.reserved_page_kib == 2048, "{found:?}");

@@ -6,10 +6,10 @@
 //! ```
 //!
 //! A virtual machine may give memory that was free for a second back to its host, in large pages
-//! that are free as a whole. A page that has to be fetched from there costs more than all else that
-//! is measured here, and a contender that writes first, or more, pays for it. So of each large
-//! page one half is kept in use, and the other one stays where it is when it is free. The kernel
-//! serves requests from the smallest piece that will do, so from these.
+//! that are free as a whole. Fetching a page from there costs more than everything else measured
+//! here. A contender that writes first, or more, pays for it. So of each large page one half is
+//! kept in use, and the other one stays where it is when it is free. The kernel serves requests
+//! from the smallest piece that will do, so from these.
 //!
 //! The files are in their own file system, mounted with `huge=within_size`: tmpfs takes a page
 //! as large as each write then, for either side. It is in a mount namespace of this thread and
@@ -43,8 +43,8 @@ pub struct Store {
 }
 
 impl Store {
-    /// Mounts the file system over its folder, for this thread and what it starts, and keeps halves
-    /// of pages for files of up to `room` bytes.
+    /// Mounts the file system over its folder, for this thread and what it starts. Keeps halves of
+    /// pages for files of up to `room` bytes.
     ///
     /// # Errors
     /// What the kernel says: foremost that there is no room.

@@ -72,7 +72,7 @@ pub(crate) fn under_load(
     let core = road.cores().consumer;
     thread::scope(|scope| {
         let side = scope.spawn(|| {
-            // Where the core cannot be had, the kernel chooses.
+            // Where the core is not available, the kernel chooses.
             let _ = affinity::pin_to(core);
             side(&is_over)
         });

@@ -1,7 +1,7 @@
 //! Events that the kernel and the processor count on a core, whatever runs there.
 //!
-//! Counters of the kernel's own (context switches) work everywhere; those of the processor need one
-//! that lets itself be asked, which most virtual machines do not.
+//! The kernel's own counters (context switches) work everywhere. Those of the processor need access
+//! that most virtual machines do not give.
 
 use std::io;
 use std::sync::{Mutex, PoisonError};

@@ -1,8 +1,8 @@
 //! What runs on a core, by samples: where its next instruction was, at each tick of a clock.
 //!
-//! The clock is the kernel's own, so that there are samples in a virtual machine, too, whose
-//! processor's counters cannot be had. The kernel writes them to a ring, from an interrupt; one
-//! that is full has no room for more until somebody looks.
+//! The clock is the kernel's own, so samples also work in a virtual machine, where the processor's
+//! counters are not available. The kernel writes them to a ring, from an interrupt. A full ring
+//! takes no more until it is read.
 
 use std::io;
 use std::sync::{Mutex, PoisonError};

@@ -18,7 +18,7 @@ pub enum Memory {
 }
 
 impl Memory {
-    /// What can be had now: a [`Reservation`] comes first.
+    /// What is available now: a [`Reservation`] comes first.
     pub fn now() -> Self {
         let free = fs::read_to_string(FREE_PAGES).unwrap_or_default();
         let has_pages = free.trim().parse::<u64>().is_ok_and(|free| free >= DPDK_PAGES);

@@ -8,8 +8,8 @@
 //! Invariants:
 //! - P1: a program is ready by its own fact: the last line of its start, and what it has
 //!   opened by then. What it prints by its own clock does not count.
-//! - P2: who takes memory of DPDK's gets reserved huge pages where they can be had, and small ones
-//!   elsewhere; all alike.
+//! - P2: a program that uses DPDK's memory gets reserved huge pages where available, else small
+//!   ones; all alike.
 
 pub mod bridge;
 mod captures;
@@ -56,7 +56,7 @@ pub trait Launch {
     }
 }
 
-/// A command that stays as it is, whatever memory there is.
+/// A command that does not depend on the available memory.
 #[derive(Clone, Debug, Default)]
 pub struct Words {
     /// As of [`Launch::command`].
@@ -78,7 +78,7 @@ impl Launch for Words {
 /// What the shell runs for a command on some cores, a list for taskset(1). The shell's `$0` is the
 /// file that the program prints to.
 pub fn script(launch: &dyn Launch, command: &str, cores: &str) -> String {
-    // Open in both directions, so that there is always somebody who may write.
+    // Open in both directions, so there is always a writer.
     let (before, input) = match launch.holds_input() {
         true => ("mkfifo \"$0.in\" && ", " 0<> \"$0.in\""),
         false => ("", ""),

@@ -66,7 +66,7 @@ impl Bridge {
 /// The cores of a switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SwitchCores<'a> {
-    /// What does not carry packets is here, where that can be told apart.
+    /// Threads that carry no packets run here, where they can be separated.
     pub main: CoreId,
     /// What carries packets is here; at least one.
     pub packets: &'a [CoreId],
@@ -79,7 +79,7 @@ pub struct SwitchCommands {
     pub create: String,
     /// The database's program, which stays.
     pub server: String,
-    /// Tells the database what the switch is to be.
+    /// Writes the switch's configuration to the database.
     pub settings: String,
     /// The switch, which stays.
     pub switch: String,

@@ -69,7 +69,7 @@ impl Report {
         }
     }
 
-    /// As [`parse`](Self::parse), where nobody else knows how many there were.
+    /// As [`parse`](Self::parse), where nothing else says how many there were.
     ///
     /// # Errors
     /// As there.

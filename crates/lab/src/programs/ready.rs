@@ -66,7 +66,7 @@ impl Ready {
     }
 }
 
-/// The first interface of which something is not so, on the host's thread.
+/// The first interface that fails the check, on the host's thread.
 fn find(
     host: &Host,
     interfaces: &[String],

@@ -1,9 +1,9 @@
 //! `dpdk-testpmd`: DPDK's own test program.
 //!
 //! It is ready once it waits to be ended, which it says when its threads forward. With
-//! `--stats-period` it does not say so, and its statistics are no sign: it prints them first once
-//! the time stamp counter stands at a whole period, so not in the first hour after a start of the
-//! machine if that is an hour. Source: app/test-pmd/testpmd.c of DPDK 22.11 and 24.11, `main`.
+//! `--stats-period` it does not say so, and its statistics do not show it. It first prints them
+//! when the time stamp counter reaches a whole period: with a period of an hour, not in the
+//! machine's first hour. Source: app/test-pmd/testpmd.c of DPDK 22.11 and 24.11, `main`.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};

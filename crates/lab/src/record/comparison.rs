@@ -64,20 +64,32 @@ impl fmt::Display for Distance {
     }
 }
 
+/// The two sides of a figure.
+#[derive(Clone, Copy, Debug)]
+pub struct Sides<'r> {
+    /// How they compare.
+    pub comparison: &'r Comparison,
+    /// What ours has.
+    pub ours: &'r Metric,
+    /// What the rival has.
+    pub rival: &'r Metric,
+}
+
 impl Record {
     /// The figures that are compared: ours and the rival's. `None`: the record compares nothing.
-    pub fn compared(&self) -> Option<(&Comparison, &Metric, &Metric)> {
+    pub fn compared(&self) -> Option<Sides<'_>> {
         let comparison = self.comparison.as_ref()?;
         let of = |name: &str| {
             let row = self.rows.iter().find(|row| row.contender == name)?;
             row.metrics.get(&comparison.metric)
         };
-        Some((comparison, of(&comparison.ours)?, of(&comparison.rival)?))
+        let (ours, rival) = (of(&comparison.ours)?, of(&comparison.rival)?);
+        Some(Sides { comparison, ours, rival })
     }
 
     /// A figure as `bench` prints it: one line, and what one has to know to doubt it below.
     pub fn figure_text(&self) -> Option<String> {
-        let (comparison, ours, peer) = self.compared()?;
+        let Sides { comparison, ours, rival: peer } = self.compared()?;
         let (unit, ratio) = (&ours.unit, comparison.ratio);
         let mut text = format!(
             "figure {} ours={:.4} peer={:.4} unit={unit} ratio={ratio:.3}",

@@ -1,8 +1,8 @@
 //! From values to pixels: scales, and the ticks that make them readable.
 //!
 //! Invariants:
-//! - A1: a linear scale contains 0, so that lengths can be compared; ranges of more than a factor
-//!   of [`WIDE`] are logarithmic instead, and the axis says so.
+//! - A1: a linear scale contains 0, so lengths can be compared. Ranges of more than a factor of
+//!   [`WIDE`] are logarithmic instead, and the axis says so.
 //! - A2: every value that a scale was made for lies on it.
 //! - A3: labels of ticks do not overlap.
 
@@ -13,7 +13,7 @@ use super::svg::text_width;
 const WIDE: f64 = 100.0;
 /// Larger values are not drawn: differences would no longer be finite.
 const DRAWABLE: f64 = 1e300;
-/// More nines of a share are not drawn: nobody has this many samples.
+/// More nines of a share are not drawn: no run has this many samples.
 const NINES_MAX: f64 = 6.0;
 /// Up to this many nines a tick at a half has room below the one at 90 %.
 const HALF_UP_TO_NINES: f64 = 5.0;

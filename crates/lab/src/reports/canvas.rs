@@ -1,7 +1,7 @@
 //! The two widths that every picture is drawn in, and the parts that pictures share.
 //!
 //! A picture that only shrinks on a phone shrinks its letters with it. So each is made twice, and
-//! the style sheet shows the one that fits; the other is not seen, nor read aloud.
+//! the style sheet shows the one that fits; the other is neither seen nor read aloud.
 
 use super::axes::{Axis, Scale};
 use super::style::Look;

@@ -260,9 +260,9 @@ fn is_model(row: &Row) -> bool {
     row.status == Status::Model
 }
 
-/// The distribution as it was counted. Without one that of a metric's samples: a handful of samples
-/// is the median of each repeat, and no distribution; then percentiles are taken, if the row has
-/// metrics of such names.
+/// The distribution as it was counted. Without one, the distribution of a metric's samples. A
+/// handful of samples is the median of each repeat, not a distribution: then the row's percentile
+/// metrics are used, if it has any.
 fn shares(row: &Row, name: &str) -> Vec<Point> {
     let point = |x: f64, y: f64| Point { x, y, spread: None, is_model: is_model(row) };
     if let Some(distribution) = row.distributions.get(name) {

@@ -1,6 +1,6 @@
 //! Text of records made harmless for where it is put: HTML and SVG, Markdown, CSV, a script block.
 //!
-//! A record may come from anybody. Whatever of it reaches a page goes through here.
+//! A record may come from anybody. All of it that reaches a page goes through here.
 
 /// Text for HTML and SVG, inside elements and inside double-quoted attributes.
 ///
@@ -23,8 +23,8 @@ pub(super) fn html(text: &str) -> String {
 
 /// JSON for a `<script type="application/json">`: still the same JSON.
 ///
-/// In JSON a `<` is only ever part of a string, and may be written as an escape there; without one
-/// no end of the script block can be spelled, nor the beginning of a comment.
+/// In JSON a `<` is only ever part of a string, where it may be escaped. Without a `<`, JSON can
+/// spell neither the end of the script block nor the start of a comment.
 pub(super) fn json_block(json: &str) -> String {
     json.replace('<', "\\u003c")
 }

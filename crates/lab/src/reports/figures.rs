@@ -5,9 +5,8 @@
 //!   runs/figures-intel/NAME.json -+- Record --> between two marks of a Markdown file
 //! ```
 //!
-//! A ratio stands beside the figures that it is of, so that nobody takes a quick machine's for a
-//! quick program's; and beside the ratio on every other machine, so that nobody sees the better
-//! one alone.
+//! A ratio stands beside its figures, so that a fast machine does not look like a fast program. It
+//! also stands beside the ratio on every other machine, so that the better one is never alone.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -16,7 +15,7 @@ use std::{fs, io};
 
 use super::numbers;
 use crate::figures::{all, sources_of};
-use crate::record::{Metric, Record};
+use crate::record::{Metric, Record, Sides};
 use crate::sources;
 
 /// What stands before the table in a page, and behind it.
@@ -109,7 +108,7 @@ const NONE: &str = " | | | |";
 /// A figure's group on one machine.
 fn cells(measured: &Measured<'_>) -> Result<String, String> {
     let Measured { record, is_old } = measured;
-    let (comparison, ours, rival) =
+    let Sides { comparison, ours, rival } =
         record.compared().ok_or_else(|| format!("{} compares nothing", record.scenario))?;
     Ok(format!(
         " {} | {} | {}{} | {} |",

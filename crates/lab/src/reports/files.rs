@@ -1,9 +1,9 @@
 //! Charts as files of their own, for pages that are not ours: a README, slides.
 //!
-//! A file has what it needs to be read alone: title, names, units, and below it where and when it
-//! was measured and whether something speaks against it. It is drawn as narrow as a phone, so that
-//! it is not shrunk there and two stand beside each other on a desk; and on its own ground,
-//! because a page may be dark where its reader's system is not.
+//! A file can be read alone. It has a title, names and units, and below them where and when it was
+//! measured and any doubts. It is drawn as narrow as a phone, so it is not shrunk there and two fit
+//! beside each other on a desk. It has its own background, because a page may be dark where its
+//! reader's system is not.
 
 use super::canvas::Width;
 use super::collect::{Collection, Entry};
@@ -19,7 +19,7 @@ const MARGIN_PX: f64 = 8.0;
 /// Lines of the title, of what is below a picture.
 const TITLE_LINE_PX: f64 = 18.0;
 const FOOT_LINE_PX: f64 = 15.0;
-/// Letters of a title are so much wider than others.
+/// How much wider letters of a title are than others.
 const TITLE_WIDTH: f64 = 1.25;
 
 /// A chart as a file.
@@ -135,8 +135,8 @@ mod tests {
 
     #[test]
     fn lines_break_between_words() {
-        let lines = wrapped("How many of so many packets", 100.0);
-        assert_eq!(lines, ["How many of so", "many packets"]);
+        let lines = wrapped("How many of these many packets", 100.0);
+        assert_eq!(lines, ["How many of these", "many packets"]);
         assert_eq!(wrapped("unbreakable", 10.0), ["unbreakable"]);
         assert!(wrapped(" ", 10.0).is_empty());
     }

@@ -16,8 +16,8 @@
 //! records make the same report, byte for byte, today and on another machine.
 //!
 //! Invariants:
-//! - P1: whatever comes from a record is escaped for where it is put; the page runs no script and
-//!   fetches nothing, and says so to the browser.
+//! - P1: everything from a record is escaped for its place. The page runs no script and fetches
+//!   nothing, and its policy tells the browser so.
 //! - P2: medians are made anew from the samples; a figure without samples is shown as recorded.
 //! - P3: no record makes it panic. What cannot be read is named in a line, what cannot be drawn is
 //!   said in words.

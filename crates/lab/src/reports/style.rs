@@ -1,8 +1,8 @@
 //! How it looks: one style sheet, and the looks of series.
 //!
-//! The colours are those of Okabe and Ito, which people with any of the common kinds of colour
-//! blindness tell apart; the ones that are too faint on white come last, and on black they are
-//! lightened. Since a printer may know only black, each series has its own sign and dashes.
+//! The colours are those of Okabe and Ito, which people with the common kinds of colour blindness
+//! can tell apart. Those too faint on white come last; on black they are lightened. Since a printer
+//! may know only black, each series has its own sign and dashes.
 
 /// How many series differ in colour, sign and dashes before they repeat.
 const LOOKS: usize = 8;

@@ -29,7 +29,7 @@ pub(super) struct Svg {
 pub(super) struct Picture {
     /// In pixels.
     pub(super) height: f64,
-    /// In words what is to be seen.
+    /// What the picture shows, in words.
     pub(super) description: String,
     width: f64,
     body: String,
@@ -85,8 +85,8 @@ impl Svg {
         );
     }
 
-    /// A line through points, in the look of its series. Points are left out that nobody can tell
-    /// from the one before.
+    /// A line through points, in the look of its series. Leaves out points that look the same as
+    /// the one before.
     pub(super) fn path(&mut self, look: Look, points: &[(f64, f64)]) {
         const TOLD_APART_PX: f64 = 0.5;
         let mut way = String::new();

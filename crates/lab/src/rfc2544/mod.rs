@@ -7,9 +7,9 @@
 //!   receiver  w0 ================ w1 --'
 //! ```
 //!
-//! A kind of work like others: contenders take turns at each frame size, and each is the device
-//! under test in its turn, which has all tests of a [`Plan`]. The tester is this process, on the
-//! near host's thread. The contender [`ExternalDevice`] is started by nobody: it stands between two
+//! A kind of work like others. Contenders take turns at each frame size; in its turn each is the
+//! device under test and has all tests of a [`Plan`]. The tester is this process, on the near
+//! host's thread. The lab does not start the contender [`ExternalDevice`]. It stands between two
 //! ports that the plan names, and the tester is in this process' own network namespace.
 //!
 //! Invariants:
@@ -47,7 +47,7 @@ const RATES_PPS: std::ops::RangeInclusive<f64> = 0.001..=1e9;
 /// Whether a scenario can be tested as it says.
 ///
 /// # Errors
-/// One line: a link whose rate cannot be sent; a device of which no port is known.
+/// One line: a link whose rate cannot be sent; a device without known ports.
 pub(crate) fn check(scenario: &Scenario) -> Result<(), String> {
     if scenario.work != Work::Rfc2544 {
         return Ok(());
@@ -98,7 +98,7 @@ pub(crate) fn measure(live: &impl Live, job: &Job<'_>, road: &Road) -> Result<Sa
     Ok(Sample { pages, ..found.into_sample()? })
 }
 
-/// Whether a child of ours has ended for which nobody has waited. Source: proc_pid_stat(5).
+/// Whether one of our children has ended that was not yet waited for. Source: proc_pid_stat(5).
 fn is_over(process: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_none_or(|(_, state)| state.starts_with('Z'))

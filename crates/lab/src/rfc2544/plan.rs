@@ -7,7 +7,7 @@ use burstline_port::Address;
 use burstline_sys::affinity::CoreId;
 use serde::Deserialize;
 
-/// How long a trial is to be. Source: RFC 2544, section 24.
+/// How long a trial lasts. Source: RFC 2544, section 24.
 pub const RFC_TRIAL: Duration = Duration::from_secs(60);
 
 /// Ports of the tester on its own two cables.
@@ -26,7 +26,7 @@ pub enum Test {
     Loss,
     /// The longest burst without loss.
     BackToBack,
-    /// A million packets at half the throughput; not of the RFC.
+    /// A million packets at half the throughput; not part of RFC 2544.
     Half,
 }
 

@@ -5,15 +5,15 @@
 //!            '-- until they are near -'               the first is at line rate
 //! ```
 //!
-//! What came of too much is a good guess at what would have come whole: from there the search goes
-//! up in strides that double, and halves what is left. Trials take a minute each.
+//! What came through of a lossy trial is a good guess at the rate without loss. From there the
+//! search goes up in strides that double, then halves what is left. Trials take a minute each.
 
 use serde::{Deserialize, Serialize};
 
 use super::tester::Trial;
 
-/// A trial that was asked for more than this much above what it offered, and lost nothing, says
-/// only that the device takes what was offered.
+/// A trial whose requested rate is more than this much above what it offered, and that lost
+/// nothing, says only that the device takes what was offered.
 const OFFERED: f64 = 0.99;
 
 /// Below this rate a device passes nothing.
@@ -157,8 +157,8 @@ pub(super) fn loss_curve(
     Ok(())
 }
 
-/// Looks for the longest burst of up to `most` frames of which nothing is lost, to a part of
-/// `resolution`. A trial says whether its burst came whole.
+/// Looks for the longest burst without loss, of up to `most` frames, to a part of `resolution`. A
+/// trial says whether its burst came whole.
 pub(super) fn back_to_back(
     most: u64,
     resolution: f64,

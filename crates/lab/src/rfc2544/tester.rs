@@ -5,8 +5,8 @@
 //! ```
 //!
 //! The receiver stays open over all trials: a port that comes and goes would take the link down.
-//! Invariant: a trial's verdict is taken when all has come, or nothing has for a while; what comes
-//! later is of another run by its mark, and does not stand for a packet of the next trial.
+//! Invariant: a trial's verdict is taken when everything has come, or nothing has for a while. What
+//! comes later has another run's mark, so it does not count for the next trial.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
@@ -33,13 +33,13 @@ const SETTLE_MOST: Duration = Duration::from_secs(2);
 /// How long the receiver may take to begin.
 const BEGIN: Duration = Duration::from_millis(5);
 
-/// How often a trial is sent again of which nothing was sent.
+/// How often a trial that sent nothing is sent again.
 const AGAIN: usize = 3;
 
 /// How often the receiver is looked at.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// What came of one trial.
+/// The outcome of one trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
     /// Frames a second that were asked for; `None`: as many as there can be.

@@ -5,9 +5,9 @@
 //!   workers:  pull 32 pointers each in turn -> prefetch ahead, read -> give 32 objects back
 //! ```
 //!
-//! Objects are those of [`super::scattered`]. A worker's pointers wait until there are 32, which
-//! costs time to the waiting side and is the cheapest for both cores; what is left goes at the end.
-//! The workers have their turns on one core: several threads there would only fight over it.
+//! Objects are those of [`super::scattered`]. A worker's pointers wait until there are 32. That
+//! delays the worker and is cheapest for both cores; what is left goes at the end. The workers have
+//! their turns on one core: several threads there would only fight over it.
 
 use std::hint::spin_loop;
 

@@ -5,11 +5,11 @@
 //! ```
 //!
 //! Segments are filled in turn. There are no pins, policies, readers that come and go, sleepers or
-//! statistics; a mark a segment says how many packets are there, counted on from lap to lap.
+//! statistics. Each segment has a mark with its number of packets, counted on from lap to lap.
 //!
 //! Invariants:
-//! - I1: the producer writes a segment only after the consumer has left it (`left`), above the
-//!   count in its mark; the consumer reads below that count.
+//! - I1: the producer writes a segment only after the consumer has left it (`left`), and only above
+//!   the count in its mark. The consumer reads below that count.
 //! - I2: marks only grow: lap `n` of a segment counts from `n << 32`.
 
 use std::hint::spin_loop;
@@ -40,6 +40,16 @@ pub struct Bare {
 // SAFETY: I1 keeps the two threads' accesses apart, ordered by the marks and `left`.
 unsafe impl Sync for Bare {}
 
+/// One use of a segment.
+struct Segment<'a> {
+    /// Where it begins.
+    start: NonNull<u8>,
+    /// Counts its packets.
+    mark: &'a AtomicU64,
+    /// What the mark counts from in this lap.
+    lap: u64,
+}
+
 impl Bare {
     /// `count` segments of `segment_bytes` bytes each. The arena must outlive it.
     pub fn new(arena: &Arena, segment_bytes: usize, count: usize) -> Self {
@@ -67,12 +77,12 @@ impl Bare {
         (run, segments * u64::from(per_segment))
     }
 
-    fn segment(&self, sequence: u64) -> (NonNull<u8>, &AtomicU64, u64) {
+    fn segment(&self, sequence: u64) -> Segment<'_> {
         let count = self.marks.len() as u64;
         let index = (sequence % count) as usize;
         // SAFETY: the index is below the number of segments.
         let start = unsafe { self.memory.add(index * self.segment_bytes) };
-        (start, &self.marks[index].0, (sequence / count + 1) << 32)
+        Segment { start, mark: &self.marks[index].0, lap: (sequence / count + 1) << 32 }
     }
 
     fn produce(&self, traffic: &Traffic, segments: u64, per_segment: u32, left: &Mark) {
@@ -84,7 +94,7 @@ impl Bare {
             while sequence - left.0.load(Acquire) >= self.marks.len() as u64 {
                 spin_loop();
             }
-            let (start, mark, lap) = self.segment(sequence);
+            let Segment { start, mark, lap } = self.segment(sequence);
             let mut offset = 0;
             for index in 0..per_segment {
                 let desc = Desc::new(offset as u32, length as u32, 0, Flags::NONE);
@@ -108,7 +118,7 @@ impl Bare {
     fn consume(&self, segments: u64, per_segment: u32, left: &Mark) -> u64 {
         let (mut sum, start_ns) = (0_u64, traffic::time_of(0));
         for sequence in 0..segments {
-            let (start, mark, lap) = self.segment(sequence);
+            let Segment { start, mark, lap } = self.segment(sequence);
             let mut index = 0;
             while index < per_segment {
                 // Pairs with the Release in `produce`. An earlier lap's mark is below this one's.

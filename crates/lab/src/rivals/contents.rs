@@ -1,5 +1,5 @@
-//! A matcher that looks for contents in packets, as a sensor's first stage does: over a burst that
-//! lies back to back, and over buffers of a pool.
+//! A matcher that looks for contents in packets, as a sensor's first stage does. It works over a
+//! burst that lies back to back, and over buffers of a pool.
 //!
 //! ```text
 //!   contiguous   |p0|p1|p2|...|            one call for a burst; a match is of the packet that
@@ -233,7 +233,7 @@ pub struct Scattered<'a> {
 }
 
 impl<'a> Scattered<'a> {
-    /// Bytes of an arena for so many packets.
+    /// Bytes of an arena for this many packets.
     pub fn bytes(packets: usize) -> usize {
         let objects = packets + BURST;
         objects * STRIDE_BYTES + 2 * objects.next_power_of_two() * size_of::<Address>() + (1 << 16)
@@ -284,7 +284,7 @@ impl<'a> Scattered<'a> {
         outcome.map(|()| Scanned { found, cpu_ns })
     }
 
-    /// A call for each packet; the headers and packets behind it are asked for meanwhile.
+    /// A call for each packet, while the headers and packets behind it are prefetched.
     fn each(&mut self, packets: usize, found: &mut Found) -> Result<(), String> {
         let buffers = &self.buffers[..packets];
         for (number, buffer) in buffers.iter().enumerate() {

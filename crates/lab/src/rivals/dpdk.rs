@@ -163,7 +163,7 @@ unsafe extern "C" {
     fn rival_merge_turns(merge: *mut RawMerge, manner: *const Manner, violations: *mut u64) -> u64;
 }
 
-/// Starts EAL, unless it runs, in reserved huge pages where they can be had.
+/// Starts EAL, unless it runs, in reserved huge pages where available.
 ///
 /// # Errors
 /// As a sentence.
@@ -385,7 +385,8 @@ impl Drop for Merge<'_> {
 pub fn merge(
     arena: &mut Arena,
     lines: &[Option<Line>; LINES],
-    (shape, manner): (Shape, Manner),
+    shape: Shape,
+    manner: Manner,
     most: u64,
     cores: Cores,
 ) -> Result<Merged, String> {
@@ -421,7 +422,8 @@ pub fn merge(
 pub fn merge_in_turns(
     arena: &mut Arena,
     lines: &[Option<Line>; LINES],
-    (shape, manner): (Shape, Manner),
+    shape: Shape,
+    manner: Manner,
     most: u64,
 ) -> Result<Merged, String> {
     arena.clear();

@@ -7,8 +7,8 @@
 //!   give: into the cache; if it is above the threshold, back to the ring
 //! ```
 //!
-//! Objects are an odd number of cache lines apart, so that their headers spread over all sets of
-//! the caches and over the channels of the memory, as the documents advise.
+//! Objects are an odd number of cache lines apart, so their headers spread over all cache sets and
+//! memory channels, as the documents advise.
 //!
 //! Source: the mempool library chapter of the DPDK Programmer's Guide, 22.11 (flush threshold of
 //! one and a half times the cache, refill up to its size, whole cache flushed).

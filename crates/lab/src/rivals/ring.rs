@@ -10,8 +10,8 @@
 //!
 //! Invariants (indices wrap at 2^32, `N` is a power of two):
 //! - I1: cells in `[consumers.tail, producers.tail)` hold values that were pushed.
-//! - I2: a cell is written only between its claim by a producer and the move of
-//!   `producers.tail` past it; read only between the same two moves of a consumer.
+//! - I2: a cell is written only between its claim by a producer and the move of `producers.tail`
+//!   past it. It is read only between the same two moves of a consumer.
 //!
 //! Source: the ring library chapter of the DPDK Programmer's Guide, 22.11.
 

@@ -5,12 +5,12 @@
 //!   consumer: pull 32 pointers -> prefetch ahead, read header and data -> give 32 objects back
 //! ```
 //!
-//! The metadata is two cache lines, as an mbuf's is, and is treated as an mbuf's: taking an object
-//! resets both lines (`rte_pktmbuf_reset`), giving it back looks at the references in the first and
+//! The metadata is two cache lines, like an mbuf's, and is treated like an mbuf's. Taking an object
+//! resets both lines (`rte_pktmbuf_reset`). Giving it back looks at the references in the first and
 //! the chain in the second (`rte_pktmbuf_prefree_seg`). [`super::lean`] does without all that.
 //!
 //! Who owns what when: an object belongs to the thread that took it from the pool or pulled its
-//! pointer, until it is pushed or given back. The rings order the two sides' accesses.
+//! pointer, until that thread pushes it or gives it back. The rings order the two sides' accesses.
 
 use std::hint::spin_loop;
 
@@ -39,7 +39,7 @@ pub(crate) struct Header {
 }
 
 impl Header {
-    /// Of a packet that is whole, and nobody else's.
+    /// For a whole packet with a single owner.
     pub(super) fn of_whole(data: *mut u8, length: u32) -> Self {
         let (hash, time_ns, port, stamp) = (0, 0, 0, 0);
         Self { data, length, hash, time_ns, port, segments: 1, references: 1, stamp }
@@ -78,7 +78,7 @@ pub(super) unsafe fn reset(object: Address) {
     unsafe { object.0.add(CHAIN_AT).cast::<Chain>().write(chain) };
 }
 
-/// Makes sure that an object may be given back: nobody else refers to it, nothing hangs on it.
+/// Checks that an object may be given back: no other references, nothing chained to it.
 ///
 /// # Safety
 /// `object` is the caller's own, reset and filled.

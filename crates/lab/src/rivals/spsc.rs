@@ -1,5 +1,5 @@
-//! A ring for one producer and one consumer: no compare and swap, and each side looks at the
-//! other's index only when what it remembers of it is used up.
+//! A ring for one producer and one consumer, without compare and swap. Each side reads the other's
+//! index only when its cached copy is used up.
 //!
 //! Invariants (indices wrap at 2^32, the capacity `N` is a power of two):
 //! - I1: cells in `[consumed, produced)` hold values that were pushed.

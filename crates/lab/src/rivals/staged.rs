@@ -57,7 +57,7 @@ pub struct Output<'a> {
     next: usize,
     /// Packets and bytes that the reader has seen, by port.
     seen: [(u64, u64); LINES],
-    /// Packets older than one that was copied before; only counted where that is asked for.
+    /// Packets older than one that was copied before; counted only on request.
     pub violations: u64,
     newest_ns: u64,
     is_checking: bool,
@@ -155,7 +155,7 @@ struct Receive<'r, 'p> {
 }
 
 impl Receive<'_, '_> {
-    /// Receives a burst from each port, up to `most` packets of it. False where every port has so
+    /// Receives a burst from each port, up to `most` packets of it. False where every port has this
     /// many.
     #[inline]
     fn poll(&mut self, most: u64) -> bool {
@@ -206,8 +206,8 @@ unsafe fn describe(object: Address, line: &Line, port: usize, packet: u64) {
     unsafe { object.0.cast::<Header>().write(header) };
 }
 
-/// Writes a packet into each object of a pool that nobody has taken any of, as a card does before
-/// it is received.
+/// Writes a packet into each object of an untouched pool, as a card does before packets are
+/// received.
 fn write_packets(pool: &Pool<'_>, lines: &[Option<Line>; LINES]) {
     let (mut none, mut objects) = (Cache::new(0), Vec::new());
     let mut burst = [Address::NOWHERE; 1];
@@ -239,7 +239,9 @@ fn stamp() -> u64 {
 struct MergeAndCopy<'r, 'p, 'o> {
     rings: Vec<Consumer<'r, Address>>,
     heads: [Option<[Address; BURST]>; LINES],
-    between: (Producer<'r, Address>, Consumer<'r, Address>),
+    /// The two ends of the ring between the stages.
+    to_copy: Producer<'r, Address>,
+    merged: Consumer<'r, Address>,
     pool: &'r Pool<'p>,
     cache: &'r mut Cache,
     output: &'r mut Output<'o>,
@@ -266,7 +268,7 @@ impl MergeAndCopy<'_, '_, '_> {
         let Some(burst) = oldest.and_then(|(_, number)| self.heads[number].take()) else {
             return false;
         };
-        while !self.between.0.push(&burst) {
+        while !self.to_copy.push(&burst) {
             spin_loop();
         }
         true
@@ -276,7 +278,7 @@ impl MergeAndCopy<'_, '_, '_> {
     #[inline]
     fn copy(&mut self) -> bool {
         let mut burst = [Address::NOWHERE; BURST];
-        if !self.between.1.pull(&mut burst) {
+        if !self.merged.pull(&mut burst) {
             return false;
         }
         self.output.copy(&burst);
@@ -300,15 +302,37 @@ pub fn arena_bytes(objects: usize, packets: Shape) -> usize {
     objects * pool::stride_bytes(room(packets)) + OUTPUT_BYTES + (1 << 20)
 }
 
+/// The pool that the stages share.
+#[derive(Clone, Copy, Debug)]
+pub struct Sizes {
+    /// Objects of the pool.
+    pub objects: usize,
+    /// Objects that each core's cache may hold.
+    pub cache: usize,
+}
+
+/// How the stages run.
+#[derive(Clone, Copy, Debug)]
+pub struct How {
+    /// The producer's and the consumer's.
+    pub cores: Cores,
+    /// Whether both are used, or only the producer's.
+    pub are_two: bool,
+    /// Whether the order is looked at, which a measured run does not.
+    pub is_checking: bool,
+}
+
 /// Sends `most` packets of each line, a multiple of [`BURST`], through all stages: on both cores,
 /// or on the producer's.
 pub fn run(
     arena: &Arena,
     lines: &[Option<Line>; LINES],
-    (objects, cache): (usize, usize),
+    sizes: Sizes,
     most: u64,
-    (cores, are_two, is_checking): (Cores, bool, bool),
+    how: How,
 ) -> Staged {
+    let Sizes { objects, cache } = sizes;
+    let How { cores, are_two, is_checking } = how;
     let packets = lines.iter().flatten().next().expect("a line has packets").shape();
     let pool = Pool::with_room("mbufs", arena, objects, room(packets));
     write_packets(&pool, lines);
@@ -321,10 +345,12 @@ pub fn run(
     let [first, second] = &mut caches;
     let mut receive =
         Receive { lines, pool: &pool, cache: first, rings: producers, next: [0; LINES] };
+    let (to_copy, merged) = between.split();
     let mut rest = MergeAndCopy {
         rings: consumers,
         heads: [None; LINES],
-        between: between.split(),
+        to_copy,
+        merged,
         pool: &pool,
         cache: second,
         output: &mut output,

@@ -1,4 +1,4 @@
-//! What a record has whatever is measured: where, when, by what, and what happened besides.
+//! What every record has: where, when and by what it was measured, and what happened besides.
 
 use std::time::Instant;
 

@@ -1,5 +1,5 @@
-//! Two records beside each other: ratios, and whether they mean anything; of two runs of one
-//! scenario, whether contenders stand to each other in both as in one.
+//! Two records beside each other: ratios, and whether they mean anything. For two runs of one
+//! scenario: whether the ratios between contenders agree.
 
 pub mod pairs;
 

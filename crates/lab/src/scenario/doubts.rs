@@ -51,9 +51,8 @@ pub const KNOWN: &[Known] = &[
     Known { name: "wide-spread", when: "samples of a row lie more than 5 % of their median apart" },
     Known {
         name: "ratio-spread",
-        when: "of two contenders at a point, turn by turn, the ratio of one to the other has \
-               quartiles more than 5 % of its median apart: repeating the scenario may give \
-               another ratio",
+        when: "turn by turn, the ratio of two contenders at a point has quartiles more than 5 % \
+               of its median apart: repeating the scenario may give another ratio",
     },
     Known { name: "empty-chart", when: "no row has the metric that [chart] asks for" },
     Known {
@@ -74,22 +73,21 @@ pub const KNOWN: &[Known] = &[
     Known { name: "short-trials", when: "of rfc2544: trials last less than the RFC's 60 s" },
     Known {
         name: "above-line-rate",
-        when: "more than link_gbps: nothing between two ends of a veth pair says no",
+        when: "more than link_gbps: a veth pair does not limit the rate",
     },
     Known { name: "missing-counters", when: "the processor's counters are not available" },
     Known { name: "few-cores", when: "threads share cores that should have one each" },
     Known {
         name: "distance-changed",
-        when: "the two cores of a point came to lie at another distance while contenders took \
-               turns: a cache line took less than 120 ns on one side of the turns and more on \
-               the other, or twice as long. It names the rows; distance_ns of each row has the \
-               times",
+        when: "the distance between a point's two cores changed while contenders took turns: a \
+               cache line took less than 120 ns before and more after, or the reverse, or \
+               twice as long. It names the rows; distance_ns of each row has the times",
     },
     Known { name: "interrupted", when: "the user ended it: turns that were done are there" },
     Known {
         name: "cut-short",
-        when: "there was no time for some turns: --quick takes nine minutes at most for all \
-               scenarios together, each by its size, and each contender has a turn at each \
+        when: "there was no time for some turns: --quick takes at most nine minutes for all \
+               scenarios together, shared by their size. Each contender has a turn at each \
                point before any has a second one",
     },
     Known {
@@ -217,8 +215,12 @@ pub fn of_rows(scenario: &Scenario, machine: &Machine, rows: &[Row]) -> Vec<Doub
     say("short-trials", is_short.then(text));
     let above = |row: &Row| {
         let percent = row.metrics.get("line_percent")?.median;
-        (percent > 100.0)
-            .then(|| format!("{percent:.0} % of {} Gbit/s: no line is between", scenario.link_gbps))
+        (percent > 100.0).then(|| {
+            format!(
+                "{percent:.0} % of {} Gbit/s: a veth pair does not limit the rate",
+                scenario.link_gbps
+            )
+        })
     };
     say("above-line-rate", together(&rows, above));
     if is_live && machine.counters.starts_with("none") {
@@ -332,8 +334,8 @@ fn ratios(rows: &[&Row], scenario: &Scenario) -> Option<String> {
     ))
 }
 
-/// Where cores came to lie nearer or farther apart while contenders took turns at a point: all
-/// rows of those points by name, as their ratios are worth little.
+/// Points where the distance between cores changed while contenders took turns. Names all rows of
+/// those points, because their ratios are worth little.
 fn distances(rows: &[&Row]) -> Option<String> {
     let is_moved = |row: &&&Row| row.distance_ns.is_some_and(|distance| distance.has_changed());
     let moved: Vec<&Row> = rows.iter().filter(is_moved).copied().collect();

@@ -53,7 +53,7 @@ pub enum ScenarioError {
     },
 }
 
-/// A table of the file, of which keys are taken until none is left.
+/// A table of the file; keys are taken from it until none is left.
 pub(super) struct Fields {
     table: Table,
     place: String,
@@ -106,8 +106,7 @@ impl Fields {
         })
     }
 
-    /// A list, each value of which `convert` makes and no two of which are the same; empty where
-    /// the key is not there.
+    /// A list without duplicates; `convert` makes each value. Empty if the key is missing.
     pub(super) fn list<T>(
         &mut self,
         key: &'static str,
@@ -139,7 +138,7 @@ impl Fields {
         Err(self.wrong(key, &Value::String(value.to_owned()), wanted))
     }
 
-    /// What is left, whatever the keys are.
+    /// The rest, with any keys.
     pub(super) fn rest(self) -> (Table, String) {
         (self.table, self.place)
     }

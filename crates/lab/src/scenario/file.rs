@@ -21,7 +21,7 @@ const MEMORY_SIZES: std::ops::RangeInclusive<i64> = 64..=65_536;
 /// Those that an mbuf has room for.
 const MERGE_SIZES: std::ops::RangeInclusive<i64> = 64..=16_384;
 
-/// Keys of a document's figure that say of which row it is; every other key is a metric.
+/// Keys of a document's figure that say which row it belongs to; every other key is a metric.
 const POINT_KEYS: [&str; 6] = ["size_bytes", "rate_pps", "placement", "case", "size", "every"];
 
 /// Unless the file says otherwise.
@@ -214,7 +214,7 @@ fn chart_of(table: Table, work: Work, has_sizes: bool) -> Result<Chart, Scenario
     Ok(Chart { kind, x, y, series, y_label, x_label })
 }
 
-/// A document's figure: `contender`, keys that say of which row, and metrics.
+/// A document's figure: `contender`, keys that name the row, and metrics.
 fn figure(table: Table) -> Result<Figure, ScenarioError> {
     let mut fields = Fields::new(table, "figures.");
     let contender = fields.need("contender", "a contender's name in quotes", text_of)?;

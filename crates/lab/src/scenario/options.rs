@@ -18,13 +18,13 @@ pub struct Options {
     pub packets: Option<u64>,
     /// Frame sizes, in place of the scenario's if it has some.
     pub sizes: Vec<u32>,
-    /// Rates, in place of the scenario's where somebody can be held to one.
+    /// Rates, in place of the scenario's, for work that has a rate.
     pub rates: Vec<Rate>,
     /// Contenders, in place of the scenario's: see [`check`].
     pub contenders: Vec<String>,
     /// The seed for the order of turns.
     pub seed: u64,
-    /// Whether it is to be short.
+    /// Whether the run is short.
     pub is_quick: bool,
     /// The program `burstline`.
     pub program: PathBuf,
@@ -32,7 +32,7 @@ pub struct Options {
     pub command: String,
     /// Gets the lines of each trial of RFC 2544: see [`Asked::tell`](rfc2544::Asked::tell).
     pub tell_trial: fn(&str),
-    /// Whether instructions and misses of caches are to be simulated, too.
+    /// Whether to simulate instructions and cache misses, too.
     pub is_simulated: bool,
     /// How long a run may take; turns for which there is no time are left out. `None`: as long
     /// as it takes.
@@ -84,8 +84,8 @@ pub fn adjusted(scenario: &Scenario, options: &Options) -> Scenario {
     scenario
 }
 
-/// Whether each contender that the user named does the scenario's work, whether or not the
-/// scenario names it, too; and whether it can be done as asked.
+/// Whether each contender that the user named does the scenario's work, even if the scenario does
+/// not name it. And whether the work can be done as requested.
 ///
 /// # Errors
 /// One line: who does not, and who does; what cannot be done.

@@ -41,7 +41,7 @@ struct Entrant {
     command: String,
 }
 
-/// What came of a contender at a point.
+/// The outcome of a contender at a point.
 #[derive(Default)]
 struct Cell {
     samples: Vec<Sample>,
@@ -210,7 +210,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// False: an end was wanted meanwhile, and nothing came of it.
+    /// False: the user ended the run meanwhile, and there is no result.
     fn turn(&mut self, at: usize, number: usize, places: &Places) -> bool {
         let job = self.job(at, places);
         let adapter = self.entrants[number].adapter;
@@ -259,7 +259,7 @@ impl<'a> Run<'a> {
         self.entrants.iter().filter(|entrant| entrant.not_run.is_none()).count()
     }
 
-    /// What samples say: of whom, and in which turn.
+    /// What samples say, with contender and turn.
     fn sample_notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         for (point, cells) in self.points.iter().zip(&self.cells) {

@@ -1,5 +1,5 @@
-//! Instructions and misses of caches and TLB of contenders in memory, where no counter of the
-//! processor's can be had: each once more under cachegrind.
+//! Instructions, cache and TLB misses of contenders in memory, where the processor's counters are
+//! not available: each runs once more under cachegrind.
 //!
 //! A row's point becomes its own scenario, which this program runs under valgrind for a few
 //! packets and for more. The difference is the work of the packets between.

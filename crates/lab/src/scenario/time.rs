@@ -1,6 +1,6 @@
 //! Points in time as text.
 
-use burstline_sys::clock;
+use burstline_sys::clock::{self, Date, Utc};
 
 /// Now, as RFC 3339 has it, in UTC: `2026-11-22T13:30:00Z`.
 pub(super) fn now() -> String {
@@ -9,9 +9,7 @@ pub(super) fn now() -> String {
 
 /// Seconds since 1970 as text.
 fn text(seconds: u64) -> String {
-    let (days, second) = (seconds / 86_400, seconds % 86_400);
-    let (year, month, day) = clock::date_of(days);
-    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    let Utc { date: Date { year, month, day }, hour, minute, second } = Utc::of(seconds);
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 

@@ -39,7 +39,7 @@ pub enum Work {
     Rfc2544,
     /// Receive, or bounce, over a device that makes packets and takes them.
     Null,
-    /// Make packets, for a log or for such a device.
+    /// Make packets, for a log or for a net_null device.
     Make,
     /// Work out what the bus carries.
     Model,

@@ -7,8 +7,8 @@
 //!   Account            <---- stdout -----    DELIVERED MISSED SUM END_NS, then waits idle
 //! ```
 //!
-//! A run starts when every reader has been told; the packets themselves go by nobody else's memory
-//! but the log's. Between runs a reader is blocked in read(2) and takes no time from anybody.
+//! A run starts when every reader has its command; the packets themselves go only through the log's
+//! memory. Between runs a reader is blocked in read(2) and takes no processor time.
 
 pub mod giver;
 pub mod reader;
@@ -56,7 +56,7 @@ pub struct SharedRun {
 }
 
 impl Shared {
-    /// A log of `bytes` bytes of packet memory, with nobody reading it.
+    /// A log of `bytes` bytes of packet memory, without a reader.
     ///
     /// # Errors
     /// What is in the way, as a sentence.

@@ -47,19 +47,28 @@ impl Functions {
     }
 }
 
+/// A loaded part: where it is in memory and in the file, and its bytes there.
+struct Loaded {
+    address: u64,
+    offset: u64,
+    length: u64,
+}
+
 fn read(file: &[u8]) -> object::Result<Vec<Function>> {
     let file = object::File::parse(file)?;
-    // Where loaded parts are in memory, and where in the file.
-    let segments = file.segments().map(|segment| (segment.address(), segment.file_range()));
-    let segments: Vec<(u64, (u64, u64))> = segments.collect();
+    let segments = file.segments().map(|segment| {
+        let (offset, length) = segment.file_range();
+        Loaded { address: segment.address(), offset, length }
+    });
+    let segments: Vec<Loaded> = segments.collect();
     let function = |symbol: object::Symbol<'_, '_>| {
         let (address, bytes) = (symbol.address(), symbol.size());
         if symbol.kind() != SymbolKind::Text || bytes == 0 {
             return None;
         }
-        let place = segments.iter().find_map(|&(start, (offset, length))| {
-            let into = address.checked_sub(start).filter(|into| *into < length)?;
-            offset.checked_add(into)
+        let place = segments.iter().find_map(|loaded| {
+            let into = address.checked_sub(loaded.address).filter(|into| *into < loaded.length)?;
+            loaded.offset.checked_add(into)
         })?;
         let name = String::from_utf8_lossy(symbol.name_bytes().ok()?).into_owned();
         Some(Function { start: place, end: place.checked_add(bytes)?, name: readable(&name) })

@@ -6,9 +6,8 @@
 //!   "burstline: new_function" --none fits-----------------------> other
 //! ```
 //!
-//! Patterns are data, each with a sentence that says why. A function that the compiler has put into
-//! another is counted where that one is: so `hash` is what hashes and nothing else, and may be
-//! more.
+//! Patterns are data, each with a sentence that says why. A function that the compiler inlined
+//! counts with its caller. So `hash` contains only hashing, and the true part may be larger.
 //!
 //! Invariants:
 //! - G1: every name has one stage: that of the first pattern that fits, or [`Part::Other`].
@@ -105,7 +104,7 @@ fn patterns() -> &'static [Pattern] {
 /// Per cent of a core for each stage, by those of functions; every stage is there.
 ///
 /// `idle` is the part of its time, in `[0, 1]`, that a contender spends in empty polls by its own
-/// account, where it gives one: so much of its stages is [`Part::IdlePoll`], and that is taken from
+/// account, if it gives one. That much of its stages is [`Part::IdlePoll`], and is subtracted from
 /// its polls. Where it is `None`, polls that find nothing are among those that find something,
 /// functions aside that only such polls call.
 pub fn shares(symbols: &[(String, f64)], idle: Option<f64>) -> BTreeMap<Part, f64> {

@@ -1,13 +1,13 @@
-//! Packets of which there is nothing special to say, for loops that look at each.
+//! Packets without anything special, for loops that look at each.
 //!
 //! ```text
 //! worklist   | rest: not looked at yet |   run   | given |       in memory: newest first
 //! ```
 //!
-//! In a log that was made in this process the writer has written down which packet of a segment is
-//! the first special one: all before it are one run. Elsewhere some dozens of descs are looked at
-//! together, in a loop that only collects whether any of them is special. When a packet is given,
-//! nothing is left to check.
+//! In a log made in this process, the writer notes which packet of a segment is the first special
+//! one. All before it are one run. Elsewhere some dozens of descs are looked at together, in a loop
+//! that only collects whether any of them is special. When a packet is given, nothing is left to
+//! check.
 //!
 //! Invariant P1: no desc of `run` has facts, and each points into the burst's place.
 

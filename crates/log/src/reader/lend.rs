@@ -12,13 +12,13 @@ use crate::log::Memory;
 /// Descs of a cache line.
 const DESCS_OF_LINE: usize = LINE_BYTES / size_of::<Desc>();
 
-/// Lines of descs that are asked for at once: those of 256 packets.
+/// Lines of descs that are prefetched at once: those of 256 packets.
 const NEWEST_LINES: usize = 64;
 
-/// Asks for the newest descs, by ascending address. A worklist is read by descending address, and
-/// the processor then fetches the lines that come next by itself: those are the ones that the
-/// writer is filling, and it has to get each of them back. Nothing is fetched beyond lines that are
-/// there already (Decision 0027).
+/// Asks for the newest descs, by ascending address. A worklist is read by descending address, so
+/// the processor prefetches the next lines. Those are the ones that the writer is filling, and it
+/// has to get each of them back. Nothing is fetched beyond lines that are there already (Decision
+/// 0027).
 #[inline]
 fn ask_for_newest(worklist: &[Desc]) {
     let lines = worklist.len().div_ceil(DESCS_OF_LINE).min(NEWEST_LINES);
@@ -58,9 +58,9 @@ pub(super) unsafe fn lend<'a>(memory: &'a Memory, found: &Found) -> Burst<'a> {
     let line = memory.control.line(current.segment);
     let base_time_ns = line.base_time_ns.load(Relaxed); // before the first publish (E1)
     let first_packet = current.first_packet + u64::from(from);
-    // Nobody else can write in a log that was made in this process, so what this crate's writer
-    // says of its packets is so: those before the first special one have no facts, and all end
-    // below the newest one's end. It was written before that one was published (E1).
+    // Only this crate's writer can write to a log made in this process, so what it says of its
+    // packets holds. Those before the first special one have no facts, and all end below the newest
+    // one's end. It was written before that one was published (E1).
     let special = if memory.is_own() { line.first_special.load(Relaxed) } else { 0 };
     let facts = FactsAt::Behind { plain: special.saturating_sub(from) };
     // SAFETY: nobody writes `bytes`, as above. What `facts` says of plain packets is the writer's

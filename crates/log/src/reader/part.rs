@@ -9,8 +9,8 @@
 //! The packets stay where they are; their descs are copied into a small worklist. So a burst of a
 //! part is a burst as any other. Packets of others are passed over, and cost a bit each.
 //!
-//! Invariant P1: `next` is the writer's count of this part's packets up to where the reader is, so
-//! delivered + missed = `next` - `first`, where a torn burst has not put that in doubt.
+//! Invariant P1: `next` is the writer's count of this part's packets up to where the reader is. So
+//! delivered + missed = `next` - `first`, unless a torn burst has put that in doubt.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -61,7 +61,7 @@ impl Part {
         ReaderStatistics { delivered: self.delivered, missed: self.missed, ..*all }
     }
 
-    /// Some of what comes next is lost, nobody knows of which part; the next count will tell.
+    /// Some of what comes next is lost, of an unknown part; the next count will tell.
     pub(super) fn doubt(&mut self) {
         self.is_in_doubt = true;
     }
@@ -98,7 +98,7 @@ impl Part {
         while at < count {
             let end = count.min(at + WINDOW);
             let bucket_at = |index: usize| bucket_of(descs[count + from - 1 - index].hash());
-            let window = (from + at, from + end);
+            let window = from + at..from + end;
             let mut own = select::own(column, window, self.buckets, bucket_at);
             while own != 0 {
                 let index = at + own.trailing_zeros() as usize;
@@ -127,8 +127,8 @@ impl Reader {
         self.lend_part(count)
     }
 
-    /// Takes up to `most` packets of its part, at least 1; `last` is then how many, and what was
-    /// found is all among which they are.
+    /// Takes up to `most` packets of its part, at least 1. `last` is then their number; what was
+    /// found covers all packets that they lie among.
     pub(super) fn find_part(&mut self, most: u64) -> Option<Found> {
         for _ in 0..OTHERS_TRIES {
             let found = self.advance()?;

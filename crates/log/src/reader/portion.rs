@@ -5,9 +5,9 @@
 //!                             '-- last --^ taken
 //! ```
 //!
-//! The packets stay where they are; only the reader's place in its segment moves. What is taken
-//! lies below the published count of the segment that the reader pins, however it came there, so
-//! lending it again is sound at any time (R1).
+//! The packets stay where they are; only the reader's place in its segment moves. Taken packets lie
+//! below the published count of the segment that the reader pins, on every path. So lending them
+//! again is sound at any time (R1).
 
 use super::{Found, Reader, lend};
 use crate::burst::Burst;

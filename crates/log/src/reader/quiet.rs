@@ -2,8 +2,8 @@
 //!
 //! A reader at the writer's heels takes the watermark's line from it for each publish, and gets
 //! some dozens of packets for it. Where a line takes a quarter of a microsecond, that line is what
-//! both wait for. So after a look that found a dense stream, but not much of it yet, the reader
-//! does not look again for a moment (Decision 0031).
+//! both wait for. So after a look that found a little of a dense stream, the reader does not look
+//! again for a moment (Decision 0031).
 //!
 //! Invariant: a packet that comes by itself is not kept waiting. Only a look that found [`DENSE`]
 //! packets or more is followed by a pause, of [`QUIET_NS`] at most.
@@ -12,10 +12,10 @@ use burstline_sys::clock;
 
 use super::Reader;
 
-/// So many packets at once are a stream: bursts of receive polls are no smaller.
+/// This many packets at once are a stream: bursts of receive polls are no smaller.
 const DENSE: u32 = 16;
 
-/// So many are enough to be worth the line.
+/// This many are worth fetching the line.
 const ENOUGH: u32 = 1024;
 
 /// How long the reader does not look, in ns: as long as a line from far takes four times.

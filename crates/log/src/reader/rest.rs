@@ -10,8 +10,8 @@ use super::Reader;
 use crate::protocol::{self, Word32};
 use crate::wake::WAKE_WINDOW_NS;
 
-/// How long a reader lets news gather before it asks to be woken, in ns: about as long as a
-/// sleeper takes to get up in any case.
+/// How long a reader lets packets gather before it asks to be woken, in ns: about as long as a
+/// sleeper takes to wake up anyway.
 pub const GATHER_NS: u64 = 50_000;
 
 impl Reader {
@@ -19,23 +19,23 @@ impl Reader {
     /// Returns at once if there are some.
     ///
     /// A reader that has read something since the last call first sleeps for [`GATHER_NS`] without
-    /// asking to be woken: the next packets of a stream come meanwhile, and a wake for each publish
+    /// asking to be woken. The next packets of a stream arrive meanwhile; a wake for each publish
     /// would cost the writer more than the packets.
     ///
-    /// The writer wakes each reader a limited number of times a window (see `wake`). A reader
-    /// that has used its wakes up looks for itself after one window; when that has passed, its
-    /// allowance is whole again and it can sleep on without missing anything.
+    /// The writer wakes each reader a limited number of times a window (see `wake`). A reader that
+    /// has used up its wakes looks by itself after one window. Then its allowance is whole again,
+    /// and it can sleep on without missing anything.
     ///
     /// While its window is full it sleeps at most one window and does not look for news.
     ///
-    /// Cost: two to three system calls' time when it sleeps, and an interrupt of the writer in its
-    /// own process, or 5 us of spinning in another one: so the writer has no fence (Decision 0030).
-    /// The writer pays 0.2 us to wake it, and several us where the reader sleeps on another core of
-    /// a virtual machine.
+    /// Cost: two to three system calls when it sleeps. It also interrupts a writer in its own
+    /// process, or spins 5 us for one in another process, so that the writer needs no fence
+    /// (Decision 0030). The writer pays 0.2 us to wake it, and several us where the reader sleeps
+    /// on another core of a virtual machine.
     pub fn wait(&self, timeout_ns: u64) {
         if self.is_window_full() {
-            // Whatever the writer does, this reader cannot go on until a burst it holds is let
-            // go, and nobody is woken by that: it looks again soon.
+            // This reader cannot go on until a burst it holds is let go, and that wakes nobody. So
+            // it looks again soon.
             thread::sleep(Duration::from_nanos(timeout_ns.min(WAKE_WINDOW_NS)));
             return;
         }
@@ -50,7 +50,8 @@ impl Reader {
         let word = self.memory.control.wake_word();
         let (control, page) = (&self.memory.control, &self.seat.page);
         if !protocol::announce_sleep(control, page, self.memory.payer) {
-            // A filter of system calls that came later: nobody is sure to wake this reader.
+            // A system call filter that came later may stop wakes, so this reader cannot count on
+            // one.
             protocol::awake(page);
             if !self.has_news() {
                 thread::sleep(Duration::from_nanos(timeout_ns.min(WAKE_WINDOW_NS)));

@@ -1,16 +1,15 @@
 //! Copying out of memory that another process may write meanwhile.
 //!
-//! A plain read of such memory is a data race, and undefined behaviour whatever becomes of the
-//! value. A relaxed atomic load is none: it gives some value that was there. So the portable way is
-//! a loop over words of 8 bytes, five instructions each, which no compiler makes faster, because it
-//! neither joins nor widens atomic loads.
+//! A plain read of such memory is a data race: undefined behaviour, even if the value is not used.
+//! A relaxed atomic load is none: it gives some value that was there. So the portable way is a loop
+//! over words of 8 bytes, five instructions each. No compiler makes it faster, because none joins
+//! or widens atomic loads.
 //!
-//! On x86-64 the loop is written by hand, in pieces of 16 bytes. What `asm!` does must be something
-//! that the language has, too; this is a relaxed atomic load of each byte in turn, and a store of
-//! it to memory of our own. Nothing is said about bytes that belong together: a word may come out
-//! half old and half new, as packets may anyhow. That the processor loads 16 bytes at once is
-//! neither needed nor used. Source: The Rust Reference, "Inline assembly", rules for inline
-//! assembly.
+//! On x86-64 the loop is written by hand, in pieces of 16 bytes. What `asm!` does must also be
+//! possible in the language. This is a relaxed atomic load of each byte in turn, and a store of it
+//! to our own memory. Nothing is said about bytes that belong together: a word may come out half
+//! old and half new, as packets may anyhow. That the processor loads 16 bytes at once is neither
+//! needed nor used. Source: The Rust Reference, "Inline assembly", rules for inline assembly.
 //!
 //! What must not be torn (watermarks, counts) is not read here, but word by word in `protocol`.
 
@@ -28,8 +27,8 @@ const STEP_BYTES: usize = 128;
 /// Fills `to` with the words from `from` on. Sound even if another process writes meanwhile.
 ///
 /// # Safety
-/// `from` is aligned to 8, and as many words from there on are mapped memory, readable, that is
-/// written by other processes or atomically, or not at all. `to` may be uninitialized; it is this
+/// `from` is aligned to 8, and `words` words from there on are mapped, readable memory. Only other
+/// processes write it, or this one does so atomically. `to` may be uninitialized; it is this
 /// process's own, valid for writes of `words` words, and nobody else's while this runs.
 #[inline]
 pub(crate) unsafe fn copy(from: NonNull<u8>, to: *mut u64, words: usize) {

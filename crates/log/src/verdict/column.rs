@@ -110,7 +110,7 @@ pub enum Ruling {
     Drop,
     /// It goes on with other bytes: see [`VerdictTaker::replacement`].
     Replace(Replacement),
-    /// It ends here, and its sender is told.
+    /// It ends here, and its sender gets an answer.
     Reject,
     /// It goes on, and its flow with it.
     PassFlow,
@@ -193,7 +193,7 @@ impl VerdictTaker {
         })
     }
 
-    /// Puts a replacement's bytes at the end of `bytes`: whatever is there now.
+    /// Puts a replacement's bytes at the end of `bytes`, as they are now.
     pub fn replacement(&self, replacement: Replacement, bytes: &mut Vec<u8>) {
         let Some(column) = &self.column else { return };
         let Replacement { offset, length } = replacement;

@@ -7,10 +7,11 @@
 //!  control: packets settled so far                bytes: | replacement | replacement | ...
 //! ```
 //!
-//! Who owns what when: the column is the reader's, and hostile input to the publisher, which reads
-//! each word once, checks it, and writes nothing there. A replacement's bytes are the reader's
-//! until it stores the packet's word, and then the publisher's to read until the packet is settled.
-//! [`VerdictTaker`] is the publisher's end, [`VerdictGiver`] the reader's. See Decision 0039.
+//! Who owns what when: the column belongs to the reader and is hostile input to the publisher. The
+//! publisher reads each word once, checks it, and writes nothing there. A replacement's bytes are
+//! the reader's until it stores the packet's word, and then the publisher's to read until the
+//! packet is settled. [`VerdictTaker`] is the publisher's end, [`VerdictGiver`] the reader's. See
+//! Decision 0039.
 //!
 //! Invariants:
 //! - V1: a word counts for the packet whose number it holds, and for no other.
@@ -53,7 +54,7 @@ pub enum Verdict<'a> {
     Drop,
     /// These bytes go on in its place, from the link header on.
     Replace(&'a [u8]),
-    /// It ends here, and its sender is told: by a TCP reset, or by ICMP.
+    /// It ends here, and its sender gets an answer: a TCP reset, or ICMP.
     Reject,
     /// It goes on, and so do all later packets of its flow, without a verdict.
     PassFlow,
@@ -112,7 +113,7 @@ pub fn settle<W: VerdictWords>(words: &W, number: u64) {
     words.settled().store(number, Release); // E6: pairs with the Acquire in `settled`
 }
 
-/// Reader: packets of which the publisher reads nothing more.
+/// Reader: packets that the publisher no longer reads.
 pub fn settled<W: VerdictWords>(words: &W) -> u64 {
     words.settled().load(Acquire) // E6: pairs with the Release in `settle`
 }

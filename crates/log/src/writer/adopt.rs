@@ -1,4 +1,4 @@
-//! Packets that somebody else writes: a device that masters memory.
+//! Packets that a device writes by DMA.
 //!
 //! ```text
 //! base           device ->                     <- writer      top
@@ -8,7 +8,7 @@
 //!
 //! The writer hands segments out, one ahead of the open one, and appends nothing. Of what the
 //! device says is written the writer makes descs, and publishes those as any others. What lies
-//! between packets is nobody's business: a desc may point anywhere in its segment.
+//! between packets does not matter: a desc may point anywhere in its segment.
 
 use super::{DESC_BYTES, Meta, Writer};
 use crate::desc::{Desc, FACTS_BYTES, Flags, align_up};
@@ -35,9 +35,9 @@ pub struct Adopted {
 }
 
 impl Writer {
-    /// Takes the segment that will be open next, for somebody else to write packets into: at once,
-    /// although packets are adopted only when it is [open](Self::turn). `None`: there is none to be
-    /// had, or one was taken already; it may be tried again.
+    /// Takes the segment that will be open next, for a device to write packets into. The device may
+    /// start at once, although packets are adopted only when it is [open](Self::turn). `None`:
+    /// there is no free segment, or one was taken already; try again later.
     ///
     /// Cost: as what [`append`](Self::append) does once a segment.
     pub fn hand_out(&mut self) -> Option<HandedOut> {
@@ -55,18 +55,17 @@ impl Writer {
         self.ahead.is_some() && self.roll()
     }
 
-    /// Makes descs of up to `most` packets in the open segment, which was handed out: of those that
-    /// have their [heads](Head) from `from` on and before `limit`, or before the head that ends the
+    /// Makes descs of up to `most` packets in the open segment, which was handed out. Their
+    /// [heads](Head) lie from `from` on and before `limit`, or before the head that ends the
     /// segment. All get the port. Readers see them after [`publish`](Self::publish).
     ///
-    /// Cost: some 25 instructions a packet, of which nothing is read but the head. Nothing is asked
-    /// for ahead: descs go to lines that this core has written and read last.
+    /// Cost: some 25 instructions a packet; only the head of a packet is read. Nothing is
+    /// prefetched: descs go to lines that this core has just used.
     ///
     /// # Safety
-    /// From `from` up to `limit`, or up to a head that ends it, the segment is heads, each with its
-    /// packet and what else is behind it, back to back. All that is written, and nobody writes to
-    /// it from now on but by this log. Nobody but this writer has anything to do with the end of
-    /// the segment, from 16 bytes for each packet on.
+    /// From `from` up to `limit`, or up to a head that ends it, the segment is heads, back to back,
+    /// each with its packet and what follows it. All of that is written, and from now on only this
+    /// log writes to it. Only this writer uses the end of the segment, 16 bytes for each packet.
     ///
     /// # Panics
     /// If a packet is not behind those adopted before and in front of the descs.

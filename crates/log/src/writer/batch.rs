@@ -1,10 +1,9 @@
 //! Packets in a row, filled in where they will lie, as a loop over many of them wants it.
 //!
-//! A packet's bytes and its desc are written through pointers, and those might point to the
-//! writer, as far as the compiler knows: so a writer's [`Edge`] is read from memory and written
-//! back for each packet. A batch has a copy, whose address nobody is ever given: it stays in
-//! registers. The writer has its own back when a segment is full, when a desc does not say it all,
-//! and at the end.
+//! A packet's bytes and its desc are written through pointers. As far as the compiler knows, those
+//! may point to the writer. So a writer's [`Edge`] is read from memory and written back for each
+//! packet. A batch has a copy, whose address is never taken: it stays in registers. The
+//! writer has its own back when a segment is full, when a desc does not say it all, and at the end.
 
 use std::ops::{Deref, DerefMut};
 
@@ -191,8 +190,8 @@ mod tests {
         (writer, log.attach(seat).unwrap())
     }
 
-    /// Packet `number`: with its own length, time and marks; every fifth is far in time or has
-    /// lost its end, so that its desc does not say it all.
+    /// Packet `number`: with its own length, time and marks. Every fifth is far in time or has lost
+    /// its end, so its desc is not enough.
     fn packet(number: u64) -> (Vec<u8>, Meta) {
         let length = number as usize * 37 % 300;
         let mut meta = Meta::new(1_000 + number, length as u32, number as u8);

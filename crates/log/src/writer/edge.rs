@@ -9,9 +9,9 @@ use super::{DESC_BYTES, Meta, Room};
 use crate::copy::stream_desc;
 use crate::desc::{Desc, FACTS_BYTES, Flags, MAX_PACKET_BYTES, PACKET_ALIGNMENT, align_up};
 
-/// How far ahead of the packets, and of the worklist, lines are asked for: 32 packets of 64 bytes,
-/// and 128 descs, as a reader's processor may have fetched some dozens of lines of the worklist
-/// that it was not asked for (Decisions 0005, 0019, 0026 and 0027).
+/// How far ahead of the packets, and of the worklist, lines are prefetched: 32 packets of 64 bytes,
+/// and 128 descs. A reader's processor may have prefetched some dozens of lines of the worklist by
+/// itself (Decisions 0005, 0019, 0026 and 0027).
 const PREFETCH_BYTES: isize = 2048;
 const PREFETCH_DESC_BYTES: isize = 2048;
 
@@ -37,12 +37,12 @@ fn taken(length: usize) -> usize {
 /// | packet | packet |     room     | 32 bytes for facts | desc | desc |
 /// ```
 ///
-/// They are pointers, and `room` is a number of its own, so that a loop over packets has little to
-/// compute and little to keep: every register counts (Decision 0026).
+/// They are pointers, and `room` is a separate number, so a loop over packets has little to compute
+/// and to keep: every register counts (Decision 0026).
 ///
 /// # Invariants
-/// E1. `room` is 0, or `room + FACTS_BYTES <= descs - at`: room for facts is always kept, so that a
-/// packet that was filled in has a place whatever is to be said of it. And `room <= ROOM_MOST`, so
+/// E1. `room` is 0, or `room + FACTS_BYTES <= descs - at`. Room for facts is always
+/// kept, so every packet that was filled in has a place for its facts. And `room <= ROOM_MOST`, so
 /// that what fits is never too long.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Edge {
@@ -106,8 +106,8 @@ impl Edge {
         self.at
     }
 
-    /// What is left of the room after a packet of `length` bytes and its desc; `None` where they
-    /// do not fit, or the room has to be [measured](Self::measure) again.
+    /// What is left of the room after a packet of `length` bytes and its desc. `None` if they do
+    /// not fit, or the room has to be [measured](Self::measure) again.
     #[inline(always)]
     pub(super) fn room_after(&self, length: usize) -> Option<usize> {
         self.room.checked_sub(taken(length))
@@ -161,7 +161,8 @@ impl Edge {
     }
 
     /// Packets of `length` bytes, from number `done` on up to `most` of them, for which there is
-    /// room. What is known of the first of which a desc does not say it all; its bytes are there.
+    /// room. Returns what is known of the first packet that needs more than a desc; its bytes are
+    /// there.
     #[inline(always)]
     pub(super) fn fill(
         &mut self,
@@ -203,7 +204,7 @@ impl Edge {
     }
 
     /// Ends the packet whose `length` bytes stand at `low`, if a desc says it all. There was
-    /// [room](Self::room_after) for it, of which `room` is left.
+    /// [room](Self::room_after) for it, and `room` is left.
     #[inline(always)]
     #[must_use]
     pub(super) fn commit(&mut self, length: usize, room: usize, meta: &Meta) -> bool {
@@ -266,7 +267,7 @@ impl Edge {
 pub(super) fn ask_ahead(at: *const u8, descs: *const Desc, length: usize) {
     prefetch::to_write_ahead::<{ -PREFETCH_DESC_BYTES }>(descs.cast());
     prefetch::to_write_ahead::<PREFETCH_BYTES>(at);
-    // `step_by` would cost a dozen instructions a packet, most of which have one line.
+    // `step_by` would cost a dozen instructions a packet, and most packets have one line.
     let mut line = LINE_BYTES;
     while line < length {
         prefetch::to_write_ahead::<PREFETCH_BYTES>(at.wrapping_add(line));

@@ -6,10 +6,10 @@
 //! ```
 //!
 //! A packet that moves from one worklist to another keeps its length, flags, port and hash. Its
-//! offset becomes another one, and its time counts from another base: the same number is added to
-//! the times of all packets of a strand. So what is checked is checked once for all of them: that
-//! each is plain and inside of its burst when a strand is made, that their times fit before a part
-//! of a segment is begun, that the longest of them fits as often as packets are taken.
+//! offset changes, and its time counts from another base: the same number is added to the times of
+//! all packets of a strand. So each check is made once for all of them. When a strand is made: each
+//! packet is plain and inside of its burst. Before a part of a segment is begun: their times fit,
+//! and the longest fits as often as packets are taken.
 //!
 //! Packets of one strand that follow each other and lie back to back are moved as one block.
 //!
@@ -22,7 +22,7 @@ use crate::burst::{Burst, Place};
 use crate::copy::copy_packet;
 use crate::desc::{Desc, Flags, PACKET_ALIGNMENT, align_up};
 
-/// Consecutive plain packets of a burst, of which some may be taken already.
+/// Consecutive plain packets of a burst; some may be taken already.
 #[derive(Clone, Copy, Debug)]
 pub struct Strand<'a> {
     place: Place<'a>,
@@ -144,9 +144,9 @@ fn end_of(desc: Desc) -> usize {
 }
 
 impl Writer {
-    /// Appends packets of `strands` in an order: the number of a packet's strand is in the low 16
-    /// bits of its key, and nothing else of a key is looked at. Returns how many there are now:
-    /// fewer than keys where the log is full, or a strand has no more.
+    /// Appends packets of `strands` in an order. The low 16 bits of a key are the number of the
+    /// packet's strand; the other bits are ignored. Returns how many there are now: fewer than keys
+    /// where the log is full, or a strand has no more.
     ///
     /// Cost: some 60 instructions for a packet of up to 64 bytes.
     pub fn gather(&mut self, strands: &mut [Strand<'_>], order: &[u64]) -> usize {

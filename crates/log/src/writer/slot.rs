@@ -63,7 +63,8 @@ impl Room<'_> {
 #[derive(Debug)]
 pub struct Slot<'w> {
     room: Room<'w>,
-    /// The room's, of which it is not asked: safe code may have exchanged it for another slot's.
+    /// The room's length. Not read from the room: safe code may have exchanged that for another
+    /// slot's.
     length: usize,
     /// What is left of the writer's room behind it.
     left: usize,
@@ -71,7 +72,7 @@ pub struct Slot<'w> {
 }
 
 impl<'w> Slot<'w> {
-    /// The writer has room for `length` bytes, of which `left` is left then.
+    /// The writer has room for `length` bytes, and `left` is left then.
     #[inline]
     pub(super) fn new(writer: &'w mut Writer, length: usize, left: usize) -> Self {
         Self { room: Room::new(writer.edge.at(), length), length, left, writer }

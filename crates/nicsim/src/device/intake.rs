@@ -15,8 +15,10 @@ pub(super) struct Arrivals<'a> {
     pub(super) queues: &'a mut [ReceiveQueue],
     pub(super) spreader: &'a mut Spreader,
     pub(super) meter: &'a mut Meter,
-    /// Whether frames are hashed, and whether more than that is reported.
-    pub(super) wishes: (bool, bool),
+    /// Whether frames are hashed.
+    pub(super) is_hashing: bool,
+    /// Whether more than the hash is reported.
+    pub(super) has_metadata: bool,
     pub(super) longest: usize,
     /// Numbers of frames for which the link is down; empty if none of these is among them.
     pub(super) link_down: Range<u64>,
@@ -27,8 +29,8 @@ pub(super) struct Arrivals<'a> {
 impl Arrivals<'_> {
     /// Takes all in, and returns how many bytes they have.
     pub(super) fn take(&mut self, frames: &Burst<'_>) -> u64 {
-        // Where neither hash nor number of a frame matters, all go the same way.
-        if self.wishes.0 || !self.link_down.is_empty() {
+        // If neither a frame's hash nor its number matters, all go the same way.
+        if self.is_hashing || !self.link_down.is_empty() {
             return self.take_each(frames);
         }
         let (mut rest, mut all_bytes) = (*frames, 0);
@@ -45,10 +47,10 @@ impl Arrivals<'_> {
     }
 
     fn take_each(&mut self, frames: &Burst<'_>) -> u64 {
-        let (mut all_bytes, (is_hashing, has_metadata)) = (0, self.wishes);
+        let mut all_bytes = 0;
         for (packet, number) in frames.packets().zip(self.number..) {
             let bytes = packet.bytes();
-            let metadata = self.spreader.describe(bytes, is_hashing, has_metadata);
+            let metadata = self.spreader.describe(bytes, self.is_hashing, self.has_metadata);
             let queue = &mut self.queues[self.spreader.queue(metadata.hash)];
             queue.counts.arrived += 1;
             all_bytes += bytes.len() as u64;

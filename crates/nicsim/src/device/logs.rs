@@ -5,10 +5,10 @@
 //!            16 bytes                                              ^ low    ^ top
 //! ```
 //!
-//! The buffer is a segment of a log, which the driver has posted as a whole. What the device knows
-//! of a packet stands in the 16 bytes before it; the driver makes a desc of that, at the segment's
-//! other end, for which the device leaves 16 bytes a packet. Once a batch it writes how far it is:
-//! a pointer, in units of 16 bytes, that counts on from buffer to buffer.
+//! The buffer is a segment of a log, which the driver has posted as a whole. The 16 bytes before a
+//! packet hold what the device knows of it. The driver makes a desc of that at the segment's other
+//! end, where the device leaves 16 bytes per packet. Once a batch it writes how far it is: a
+//! pointer, in units of 16 bytes, that counts on from buffer to buffer.
 
 use std::sync::Arc;
 
@@ -21,8 +21,8 @@ use crate::meter::Meter;
 use crate::ring::Ring;
 use crate::trace::{Trace, Who};
 
-/// What has to be free for a packet beside its bytes: two heads, its own and the one that ends
-/// the buffer, its desc, and the driver's facts.
+/// Free room that a packet needs besides its bytes: two heads, its own and the one that ends the
+/// buffer; its desc; and the driver's facts.
 const BESIDE: usize = 3 * HEAD_BYTES + FACTS_BYTES;
 
 /// How far ahead the device asks for cache lines, in bytes.
@@ -56,7 +56,7 @@ pub(crate) struct Logs {
     base_time_ns: u64,
     /// Units of 16 bytes written since the start.
     written: u32,
-    /// Packets, and bytes, that the account has yet to be told of.
+    /// Packets and bytes that are not yet in the account.
     packets: u64,
     bytes: u64,
     epoch: u32,
@@ -141,7 +141,7 @@ impl Logs {
         true
     }
 
-    /// Writes frames that have no hash and nothing special, of up to `longest` bytes, behind a
+    /// Writes frames without a hash or anything special, of up to `longest` bytes. They go behind a
     /// first one in the open buffer, up to its end. Returns how many, and their bytes.
     #[inline]
     pub(super) fn deliver_run(&mut self, frames: &Burst<'_>, longest: usize) -> (usize, u64) {

@@ -10,11 +10,11 @@
 //! by the thread that [`crate::Card`] starts.
 //!
 //! Invariants:
-//! - V1: arrived = delivered + overflowed + reset + link down + too long + in the FIFO, for each
-//!   queue, at every moment that its counts are shown, also by a device that has died.
+//! - V1: for each queue, arrived = delivered + overflowed + reset + link down + too long + in the
+//!   FIFO. It holds whenever counts are shown, also by a device that has died.
 //! - V2: frames of a queue are delivered in the order in which they arrived.
-//! - V3: where the wire can wait and the line has no rate, no frame is taken that the FIFO may have
-//!   no room for: nothing overflows.
+//! - V3: if the wire can wait and the line has no rate, the device takes a frame only when the FIFO
+//!   has room for it: nothing overflows.
 
 mod intake;
 pub(crate) mod logs;
@@ -48,9 +48,9 @@ const SHOWN_EVERY: u32 = 1024;
 /// What others tell the device, and see of it.
 #[derive(Default)]
 pub(crate) struct Control {
-    /// No more frames shall be taken from the wire.
+    /// Take no more frames from the wire.
     pub(crate) is_stopped: AtomicBool,
-    /// The thread shall end.
+    /// End the thread.
     pub(crate) is_over: AtomicBool,
     /// The thread has panicked.
     pub(crate) is_dead: AtomicBool,
@@ -230,10 +230,17 @@ impl Device {
         let (frames, number) = (arrived.frames.len() as u64, self.arrived);
         let has_faults = self.link_down.start < number + frames && number < self.link_down.end;
         let link_down = if has_faults { self.link_down.clone() } else { 0..0 };
-        let (is_hashing, longest) = (self.is_hashing, self.longest);
         let has_metadata = queues.iter().any(ReceiveQueue::has_metadata);
-        let wishes = (is_hashing, has_metadata);
-        let mut intake = Arrivals { queues, spreader, meter, wishes, longest, link_down, number };
+        let mut intake = Arrivals {
+            is_hashing: self.is_hashing,
+            has_metadata,
+            longest: self.longest,
+            queues,
+            spreader,
+            meter,
+            link_down,
+            number,
+        };
         let bytes = intake.take(&arrived.frames);
         self.line.advance(frames, bytes);
         self.is_unshown |= arrived.state == WireState::Ended && !self.is_ended;

@@ -5,11 +5,10 @@
 //!                                 ^ shown   ^ next        ^ fetched          ^ tail
 //! ```
 //!
-//! Packets are written at once. That they are there is shown for some of them together, and for all
-//! at the end of a step: a driver that looks at the next word all the time takes the line away that
-//! the device writes, and gives it back, once for each time that the device shows something. Cards
-//! gather descriptors as well, until they fill a line or a timer is up; the account has each one
-//! written by itself, as the paper counts.
+//! Packets are written at once. The device shows packets some at a time, and all at the end of a
+//! step. A driver that polls the next word takes away the cache line that the device writes, once
+//! each time that the device shows something. Cards gather descriptors as well, until they fill a
+//! line or a timer expires. The account has each one written separately, as the paper counts.
 //! Source: Intel 82598EB Datasheet, 3.5.2.7 (Receive Descriptor Write-Back).
 
 use std::ptr;
@@ -50,7 +49,7 @@ pub(crate) struct Rings {
     buffer: usize,
     /// Buffer addresses of descriptors `[next, fetched)`.
     addresses: [u64; ON_CHIP as usize],
-    /// What is to be shown of descriptors `[shown, next)`, each a packet in one buffer.
+    /// What to show of descriptors `[shown, next)`, each a packet in one buffer.
     told: [Words; ON_CHIP as usize],
     shown: u32,
     next: u32,
@@ -128,9 +127,8 @@ impl Rings {
         true
     }
 
-    /// Writes frames that are not hashed, of up to `longest` bytes and in one buffer each, as long
-    /// as there are descriptors and nothing is special about them. Returns how many, and their
-    /// bytes.
+    /// Writes unhashed frames of up to `longest` bytes, in one buffer each, as long as there are
+    /// descriptors and nothing is special about the frames. Returns how many, and their bytes.
     #[inline]
     pub(super) fn deliver_run(
         &mut self,

@@ -6,13 +6,13 @@
 //!             '-- the device's ----------------->             <-- the driver's --'
 //! ```
 //!
-//! The driver polls the pointer. Of each head below it, it makes a desc; it publishes these as
-//! any writer of a log does, and lends them by its own reader. So others can read along, and a
-//! second card can send from the same segment.
+//! The driver polls the pointer. It makes a desc from each head below the pointer. It publishes
+//! these like any writer of a log, and lends them through its own reader. So others can read along,
+//! and a second card can send from the same segment.
 //!
 //! Invariants:
-//! - C1. A segment is posted once, when it is taken from the log, and the device has done with it
-//!   when it has written the head that ends it, or has restarted.
+//! - C1. A segment is posted once, when it is taken from the log. The device is done with it when
+//!   it has written the head that ends it, or has restarted.
 //! - C2. The writer appends nothing: what lies in a segment was written by the device.
 
 use std::sync::Arc;
@@ -44,8 +44,8 @@ pub(crate) struct Contiguous {
     /// Units of 16 bytes that were looked at, of those that the device counts.
     looked_at: u32,
     tail: u32,
-    /// The restart that the device was told to go on after, and the one that the ring was laid out
-    /// anew for: the later one, while no segment is to be had.
+    /// The restart that the device may continue after, and the one that the ring was laid out again
+    /// for. The second is ahead while no segment is free.
     epoch: u32,
     laid_out: u32,
     chosen: Scratch,
@@ -170,7 +170,7 @@ impl Contiguous {
         Some(adopted)
     }
 
-    /// Opens the next segment, where none is open, and posts others, as far as they are to be had.
+    /// Opens the next segment, where none is open, and posts others, as long as there are any.
     #[cold]
     fn post(&mut self) {
         let tail = self.tail;

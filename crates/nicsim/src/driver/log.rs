@@ -10,7 +10,7 @@ use crate::trace::{Trace, Who};
 
 /// The driver's side of a log that a device sends.
 pub struct LogTransmitter {
-    /// The log to copy into; `None` where somebody else writes it.
+    /// The log to copy into; `None` if another writer fills it.
     writer: Option<Writer>,
     pointers: Arc<Pointers>,
     control: Arc<Control>,

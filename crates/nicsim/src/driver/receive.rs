@@ -1,4 +1,4 @@
-//! A receive queue, whatever its mode.
+//! A receive queue, in any mode.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Acquire;
@@ -29,8 +29,8 @@ impl Receiver {
         Self { way, shown, control, port, taken: 0 }
     }
 
-    /// Gives back what was lent, and lends up to `budget` packets that have arrived; of parts that
-    /// were handed on and not returned none may be out.
+    /// Gives back what was lent, and lends up to `budget` packets that have arrived. No part that
+    /// was handed on may still be out.
     ///
     /// Cost: no system call; instructions are the figures `nicsim-rx-64` and
     /// `nicsim-rx-contiguous-64`.
@@ -56,8 +56,8 @@ impl Receiver {
         }
     }
 
-    /// Lends only those of the packets for which `pick` says what is true of them, and how many of
-    /// their bytes to lend: from the burst that was lent last, which has not been chosen from.
+    /// Lends only those packets for which `pick` returns a description and how many of their bytes
+    /// to lend. They are from the burst lent last, which was not narrowed before.
     pub fn choose(&mut self, pick: impl FnMut(&Packet<'_>) -> Option<(u32, Meta)>) -> Burst<'_> {
         match &mut self.way {
             Way::Scattered(driver) => driver.choose(pick),
@@ -107,8 +107,9 @@ impl Receiver {
         self.shown.read()
     }
 
-    /// Packets that the device has, or has delivered and nobody taken, by its own counts. It shows
-    /// those a moment after its packets, so that some may be taken that are in the FIFO by them.
+    /// Packets that the device has, or has delivered and the driver has not taken, by its own
+    /// counts. It shows those a moment after its packets, so that some may be taken that are in the
+    /// FIFO by them.
     pub fn in_flight(&self, counts: &ReceiveCounts) -> u64 {
         (counts.in_fifo + counts.delivered).saturating_sub(self.taken)
     }
@@ -152,7 +153,7 @@ impl Receiver {
         self.taken += packets;
     }
 
-    /// No more frames shall be taken from the wire; those that the device has will come.
+    /// Take no more frames from the wire; those that the device has will come.
     pub fn stop(&self) {
         raise(&self.control.is_stopped);
     }

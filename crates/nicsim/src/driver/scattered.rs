@@ -10,16 +10,16 @@
 //! ```
 //!
 //! The two differ in what the paper says they differ in: where nothing is overwritten, nothing has
-//! to be written again. A buffer that is to be kept leaves its place in inline mode too, and the
-//! descriptor is written for another.
+//! to be written again. A buffer to keep leaves its place in inline mode too, and the descriptor is
+//! written for another.
 //!
 //! Invariants:
 //! - S1. A buffer is in one place: posted (the device's), lent, handed on (a [`Part`]), kept (a
-//!   [`Kept`](super::Kept)), or in the pool. What is lent stays lent until all of it is given
-//!   back; a buffer that was kept of it and let go is lent again until then.
+//!   [`Kept`](super::Kept)), or in the pool. A lent burst stays lent until all of it is given back.
+//!   A buffer of it that was kept and let go is lent again until then.
 //! - S2. In inline mode at most half of the ring is lent, so that the device has the rest.
-//! - S3. Packets are lent or handed on, not both: what is lent is given back before a part is
-//!   handed on, and in inline mode nothing is lent while parts are out.
+//! - S3. Packets are lent or handed on, not both. What is lent is given back before a part is
+//!   handed on; in inline mode nothing is lent while parts are out.
 //! - S4. What `own` and `chosen` describe is lent, or in the joining area below `joined`.
 
 mod lend;

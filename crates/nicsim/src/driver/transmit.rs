@@ -5,8 +5,8 @@
 //!                ^ done    ^ tail     head register, says how far it is
 //! ```
 //!
-//! Parts of another card's packets are this driver's from [`put`](Transmitter::put) until they are
-//! [taken back](Transmitter::take_back): so nobody writes what the device has yet to read.
+//! Parts of another card's packets belong to this driver from [`put`](Transmitter::put) until they
+//! are [taken back](Transmitter::take_back). So nothing writes what the device has yet to read.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

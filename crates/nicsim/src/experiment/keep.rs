@@ -69,7 +69,7 @@ pub struct Retention<'a> {
     pub stop: &'a AtomicBool,
 }
 
-/// What came of it.
+/// The outcome.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Retained {
     /// Of the driver and the application.
@@ -123,7 +123,7 @@ impl Retention<'_> {
         retained.cost.packets < self.packets && !self.stop.load(Relaxed)
     }
 
-    /// Which of `count` packets from number `first` on are to be kept: indices.
+    /// Which of `count` packets from number `first` on to keep: indices.
     fn wanted(&self, first: u64, count: u64) -> impl Iterator<Item = usize> + use<> {
         let every = self.every.max(1);
         let before = first.next_multiple_of(every) - first;

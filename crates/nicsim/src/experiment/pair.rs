@@ -1,5 +1,5 @@
-//! Two cards that run: each device has its own thread, and what comes in by one card leaves by
-//! the other, from where it was received.
+//! Two running cards. Each device has its own thread, and what comes in by one card leaves by the
+//! other, from where it was received.
 //!
 //! ```text
 //!  rings   device A -> buffer -> lane: descriptor of A's ring to B's -> device B -> buffer back

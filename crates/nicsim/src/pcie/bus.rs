@@ -124,7 +124,7 @@ impl Bus {
         self.link.bits_per_s() / 8.0 * (1.0 - self.link_layer_share)
     }
 
-    /// A write of `bytes` to memory or to a register, which nobody answers.
+    /// A write of `bytes` to memory or to a register, which has no reply.
     ///
     /// Cost: a few instructions; no division.
     #[inline]

@@ -33,7 +33,7 @@ pub struct Ceiling {
 }
 
 impl Ceiling {
-    /// What such a rate is on an Ethernet link, in bits a second with FCS, preamble and gap.
+    /// This rate on an Ethernet link, in bits a second with FCS, preamble and gap.
     #[must_use]
     pub fn line_bits_per_s(&self, length: u64) -> f64 {
         self.packets_per_s * (length as f64 + WIRE_BYTES) * 8.0

@@ -25,7 +25,7 @@ pub unsafe extern "C" fn pcap_findalldevs(list: *mut *mut Interface, errbuf: *mu
     code
 }
 
-/// Appends a device for each name that somebody publishes now.
+/// Appends a device for each name that is published now.
 ///
 /// # Safety
 /// `list` is a list as `pcap_findalldevs` gives it.

@@ -1,7 +1,7 @@
 //! libpcap's functions, with libpcap's names.
 //!
-//! What C owes them is what it owes libpcap: a handle is one that was given and is used by one
-//! thread at a time, but for `pcap_breakloop`; a string ends in NUL; a pointer to fill may be
+//! C's obligations are those towards libpcap. A handle comes from this library, and one thread at a
+//! time uses it, except in `pcap_breakloop`. A string ends in NUL; a pointer to fill may be
 //! written; an error's buffer has 256 bytes. Where ours can tell a mistake, it is an error.
 
 #![expect(clippy::missing_safety_doc, reason = "it is said once, above")]

@@ -29,7 +29,7 @@ pub unsafe extern "C" fn pcap_create(device: *const c_char, errbuf: *mut c_char)
     };
     border(ptr::null_mut(), || {
         let created = Device::parse(name).and_then(|device| {
-            let full = "this process has 256 handles of burst: devices open, and that is the most";
+            let full = "this process has 256 handles of burst: devices open, which is the maximum";
             slots::add(Capture::new(device)).ok_or_else(|| full.to_owned())
         });
         created.unwrap_or_else(|error| {

@@ -74,8 +74,8 @@ fn limit(count: c_int) -> usize {
     usize::try_from(count).ok().filter(|&count| count > 0).unwrap_or(usize::MAX)
 }
 
-/// Gives packets to a callback until there were `count` (0 or less: for ever), the log has ended
-/// for good, `pcap_breakloop` was called, or something went wrong.
+/// Gives packets to a callback until there were `count` (0 or less: for ever). Also ends when the
+/// log has ended for good, after `pcap_breakloop`, or on an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcap_loop(
     pcap: *mut Pcap,
@@ -101,7 +101,7 @@ pub unsafe extern "C" fn pcap_loop(
 }
 
 /// Gives the packets of one burst to a callback, at most `count` (0 or less: all of them), and
-/// says how many. 0: none came in time.
+/// returns how many. 0: none came in time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcap_dispatch(
     pcap: *mut Pcap,

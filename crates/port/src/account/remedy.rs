@@ -23,7 +23,9 @@ impl Loss {
             Self::DeviceReset => "find out who restarts the interface: dmesg, ethtool -S IFACE",
             Self::DeviceErrors => "look at cable, transceiver and peer: ethtool -S IFACE",
             Self::NoMbuf => "give the device a larger pool: pool= of dpdk:",
-            Self::BadDescriptor => "report it: the kernel or the driver said what cannot be",
+            Self::BadDescriptor => {
+                "report it: the kernel or the driver reported something impossible"
+            }
             Self::Corrupt | Self::MissingSegments => {
                 "burstline check FILE lists the damage, burstline recover saves the rest"
             }
@@ -35,7 +37,7 @@ impl Loss {
             }
             Self::TooShort => "look at the sender: frames have 14 bytes at least",
             Self::BadSource => "look at the sender at this port: no station has such an address",
-            Self::PortSecurity => "allow the address (security=), or find who sends by it",
+            Self::PortSecurity => "allow the address (security=), or find who sends with it",
             Self::StormLimited => "look for a loop between ports, or allow more (storm=)",
             Self::Metered => "raise the meter of the rule, if the traffic is wanted",
             Self::Unjudged => "write --shed for this link type, or leave the source out",
@@ -57,7 +59,7 @@ impl Loss {
                 "start a reader for each worker of --inline; with open their packets pass meanwhile"
             }
             Self::VerdictNoRoom => "give the log more memory (--buffer), or the readers cores",
-            Self::VerdictInvalid => "look at the reader: it wrote a verdict that cannot be",
+            Self::VerdictInvalid => "look at the reader: it wrote an invalid verdict",
             Self::DroppedByVerdict | Self::RejectedByVerdict => "nothing: a reader decided so",
             Self::Filtered => "nothing, unless --filter is not what you meant",
             Self::Passed => "nothing: --only left it to the host",

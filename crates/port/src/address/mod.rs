@@ -1,8 +1,8 @@
 //! Port addresses: `SCHEME:ADDRESS[?key=value&...]`.
 //!
 //! Without a scheme, `-` and what has a slash in it are files. Any other word is *bare*: a network
-//! interface or a file, as [`Address::resolved`] finds; until then it passes for a file if it has a
-//! dot in it, and otherwise for an interface. Which keys there are, and what they take, is in the
+//! interface or a file, as [`Address::resolved`] finds. Until then it counts as a file if it has a
+//! dot in it, and otherwise as an interface. Which keys there are, and what they take, is in the
 //! table of the scheme ([`Key`]), by which they are read ([`Values`]). A file whose name has a
 //! colon or a question mark in it needs `file:` in front and `%3A`, `%3F` inside.
 
@@ -62,7 +62,7 @@ pub enum AddressError {
         known: String,
     },
     /// Something behind the colon of a scheme that names nothing, such as `gen:`.
-    #[error("{address}: nothing goes behind {scheme}: but keys; did you mean {scheme}:?{target}?")]
+    #[error("{address}: {scheme}: takes only keys; did you mean {scheme}:?{target}?")]
     Target {
         /// The whole address.
         address: String,
@@ -177,7 +177,7 @@ impl Address {
         self.is_bare
     }
 
-    /// This address, of which it is now known what it stands for.
+    /// This address, now that it is known what it stands for.
     pub(crate) fn with_scheme(&self, scheme: &str) -> Self {
         Self { scheme: scheme.to_owned(), is_bare: false, ..self.clone() }
     }

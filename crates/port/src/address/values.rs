@@ -9,7 +9,7 @@ use super::{Address, AddressError};
 /// The words of a switch.
 const SWITCH: [(&str, bool); 4] = [("yes", true), ("no", false), ("on", true), ("off", false)];
 
-/// The parameters of an address, all of which its scheme knows.
+/// The parameters of an address; its scheme knows all of them.
 ///
 /// Reading a key that is not in the table, or not as the table has it, is a programmer's error, and
 /// panics.

@@ -18,9 +18,9 @@
 //! A filter runs in the kernel, before the copy; what the kernel rejects is counted by a second
 //! socket. Packets whose VLAN tag was taken off are judged here, when it is back (`judge`).
 //!
-//! VLAN tags are back in their places. Packets whose transport checksum is still to be computed,
-//! and packets that are several of the wire in one, are marked and counted: TCP by what the
-//! kernel says (since 6.4), others by being longer than the interface's MTU allows.
+//! VLAN tags are back in their places. Two kinds of packets are marked and counted: those whose
+//! transport checksum is not computed yet, and those joined from several packets of the wire. The
+//! kernel says so for TCP (since 6.4); others are longer than the interface's MTU allows.
 //!
 //! Invariants:
 //! - P1: offered = `tp_packets`, with a filter of both sockets; rx_ring_full = `tp_drops`; all are
@@ -28,8 +28,8 @@
 //!   should add up to it.
 //! - P2: an interface that is deleted ends the port with an error after its last packet was
 //!   delivered. One that goes down, is renamed or gets another MTU is noted, and the port goes on.
-//! - P3: a lent block goes back to the kernel when its packets have all been taken and the port is
-//!   called again, so that a port that says `Idle` holds nothing.
+//! - P3: a lent block goes back to the kernel when all its packets have been taken and the port is
+//!   called again. So a port that returns `Idle` holds nothing.
 
 mod judge;
 mod probe;

@@ -10,7 +10,7 @@ pub(crate) const LOOPBACK: u16 = 772;
 /// As the kernel interface takes it.
 const BLOCKS_MAX: usize = 65_536;
 
-/// A packet socket that somebody else has opened.
+/// A packet socket that another process has opened.
 pub(super) const FD: Key = Key::number(
     "fd",
     0..=i32::MAX as u64,
@@ -58,8 +58,8 @@ pub(super) fn parse(address: &Address) -> Result<RingOptions, AddressError> {
     })
 }
 
-/// The loopback has each packet twice, as it leaves and as it comes in: the one that leaves is left
-/// out, as by libpcap, unless nothing else is asked for.
+/// The loopback has each packet twice, as it leaves and as it comes in. The leaving one is left
+/// out, as in libpcap, unless only that direction is requested.
 pub(super) fn count_once(options: &mut RingOptions, hardware_type: u16) {
     if hardware_type == LOOPBACK && options.direction == Direction::Both {
         options.direction = Direction::In;

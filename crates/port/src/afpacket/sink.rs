@@ -1,11 +1,11 @@
 //! The sink: a ring of slots that the kernel sends from.
 //!
-//! Packets go to the driver at once, past the queueing discipline, and nobody who captures on this
-//! interface sees them leave. What the driver has no room for is tried again until `wait_ms` are
-//! over. What the kernel finds wrong is `tx_rejected`.
+//! Packets go to the driver at once, past the queueing discipline, so captures on this interface do
+//! not see them leave. What the driver has no room for is tried again until `wait_ms` are over.
+//! What the kernel finds wrong is `tx_rejected`.
 //!
-//! `bypass=off` sends them through the queueing discipline. Then "sent" means that it took them:
-//! what it drops later, for instance without a carrier, is in its counters alone, and a note
+//! `bypass=off` sends them through the queueing discipline. Then "sent" means that it took them.
+//! What it drops later, for instance without a carrier, is only in its own counters, and a note
 //! says so.
 
 use std::io;

@@ -17,7 +17,7 @@ use crate::{
     PortState, Received, Source, TimestampSource,
 };
 
-/// A block that has packets is retired when its timer has run out twice at most: the first time
+/// A block that has packets is retired after its timer has expired at most twice: the first time
 /// may find that the block was opened since. Source: `prb_retire_rx_blk_timer_expired`,
 /// net/packet/af_packet.c, Linux 6.18.
 const RETIRE_NS_A_MS: u64 = 2 * 1_000_000;
@@ -111,8 +111,8 @@ impl AfPacketSource {
         })
     }
 
-    /// The next packet. `may_advance`: of the next block, too, if this one has no more; but a call
-    /// that met a packet that is not wanted ends with its block.
+    /// The next packet. `may_advance`: also from the next block, if this one has no more. But a
+    /// call that met an unwanted packet ends with its block.
     ///
     /// In line wherever it is called: handed over in memory, a packet's few words would be waited
     /// for twice.

@@ -6,15 +6,15 @@
 //!   other ports       lend -> treatment -> transmit              copied by the sink (see engine)
 //! ```
 //!
-//! A [`Crossing`] is a pair, both ends of one direction, and a [`Port`] in that it has one account:
-//! a packet that it was offered has been handed on at the far end, or is lost to a named cause at
-//! either, or is in flight. A [`Treatment`] says what is done with each packet on the way, and
-//! keeps count of it.
+//! A [`Crossing`] is a pair, both ends of one direction, and a [`Port`] with one account. An
+//! offered packet has been handed on at the far end, or is lost to a named cause at either end, or
+//! is in flight. A [`Treatment`] says what is done with each packet on the way, and keeps count of
+//! it.
 //!
 //! Invariants:
 //! - X1: packets leave in the order they came, once each.
-//! - X2: offered = [`Crossing::carried`] + every named loss + in flight, at every moment by the
-//!   counts of kernel and program, and with nothing in flight after [`Port::finish`].
+//! - X2: offered = [`Crossing::carried`] + every named loss + in flight, at every moment, by the
+//!   counts of kernel and program. Nothing is in flight after [`Port::finish`].
 
 mod treatment;
 

@@ -91,7 +91,7 @@ impl Treatment {
         self.rewrite == Rewrite::None
     }
 
-    /// Reads and writes a packet as asked for. Cost: nothing, if nothing is asked for.
+    /// Reads and writes a packet as asked for. Cost: nothing, if nothing is requested.
     ///
     /// # Errors
     /// [`Loss::TooShort`]: it has no link addresses.

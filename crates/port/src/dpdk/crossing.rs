@@ -5,12 +5,12 @@
 //!                     └ too short: given back        └ no room: kept, and tried again
 //! ```
 //!
-//! Devices that are alike receive into one pool, unless `pool=` says how large one's own is to be:
-//! of two bursts that follow each other the second gets the mbufs of the first, from the cache.
+//! Devices that are alike receive into one pool, unless `pool=` sets the size of one's own. Of two
+//! consecutive bursts the second gets the mbufs of the first, from the cache.
 //!
-//! Queue i of A goes to queue i of B; each pair is its own crossing, to be run by one thread.
-//! While B has no room nothing is taken from A, whose device then counts what it misses; when B
-//! has stood still for `wait_ms` of its address, what waits is lost to it.
+//! Queue i of A goes to queue i of B; each pair is its own crossing, to be run by one thread. While
+//! B has no room, nothing is taken from A, whose device then counts what it misses. When B has
+//! stood still for its `wait_ms`, the waiting packets are lost to it.
 
 use burstline_dpdk::{Exit, Receiver};
 use burstline_sys::clock;
@@ -201,8 +201,8 @@ impl Port for DpdkCrossing {
 }
 
 impl Crossing for DpdkCrossing {
-    /// No system call but the drivers'; every 50 ms a few, to look at the devices. While packets
-    /// go through, no look at the clock, nor at a packet but its length.
+    /// No system call but the drivers'; every 50 ms a few, to look at the devices. While packets go
+    /// through, it does not read the clock, and of a packet only its length.
     fn pass(&mut self, budget: u64) -> Result<Received, PortError> {
         let mut packets = 0;
         if self.intake.receiver.undelivered() > 0 || budget == 0 {

@@ -8,7 +8,7 @@ use crate::{Loss, PortAccount};
 /// How long after the end packets of a card may still be on their way, in ns.
 const SETTLING_NS: u64 = 1_000_000_000;
 
-/// What is in the name of a driver's counter that somebody should look at.
+/// Words in the names of driver counters that a user should look at.
 const TROUBLE: [&str; 6] = ["err", "drop", "miss", "discard", "full", "nombuf"];
 
 /// Taking packets from one queue, up to an end.
@@ -21,7 +21,7 @@ pub(super) struct TakenQueue {
 /// It was asked to finish.
 struct Ending {
     is_hardware: bool,
-    /// Packets that are to be taken yet.
+    /// Packets that are still to be taken.
     left: u64,
     since_ns: u64,
     /// The device's counts, as far as they are the last: a card goes on counting.
@@ -56,7 +56,7 @@ impl TakenQueue {
         found
     }
 
-    /// Nothing new is to be taken.
+    /// Take nothing new.
     pub(super) fn finish(&mut self) {
         let facts = self.receiver.device().facts();
         let (is_hardware, ring) = (facts.is_hardware, u64::from(facts.rx_ring));

@@ -6,8 +6,8 @@ use crate::live::WAIT;
 /// What can be said of a device.
 pub(crate) const KEYS: &[Key] = &[
     Key::number("queues", 1..=64, "Receive queues, a port each").or("1"),
-    // Half of what the first cache has room for with their headers, and enough to share a call's
-    // fixed costs; the most are `BURST_MOST` of burstline-dpdk.
+    // Half of what fits into the first cache with their headers, and enough to share a call's fixed
+    // costs. The maximum is `BURST_MOST` of burstline-dpdk.
     Key::number("burst", 1..=256, "Packets requested at once").or("64"),
     Key::number("ring", 32..=32_768, "Descriptors of a queue").or("1024"),
     Key::size("mtu", 68..=65_000, "The device's MTU [default: unchanged]"),

@@ -11,24 +11,25 @@
 //! ```
 //!
 //! A queue is a port. Offered is the device's own count, never ours: what it received, and what it
-//! names as lost, `imissed`, `ierrors` and, of drivers that lose by it, `rx_nombuf`, which are of
-//! the whole device and stand in the row of its first queue. Virtual devices count a packet when it
-//! is taken from them, so for those the count is the driver's, and what waits at their other end is
-//! nobody's yet; what the kernel had no room for there, which drivers do not tell, is
-//! `rx_ring_full`.
+//! names as lost. Losses are `imissed`, `ierrors` and, for drivers that lose packets by it,
+//! `rx_nombuf`. They are of the whole device and stand in the row of its first queue. Virtual
+//! devices count a packet when it is taken from them. So for those the count is the driver's, and
+//! what waits at their other end is not counted yet. What the kernel had no room for there is
+//! `rx_ring_full`; drivers do not report it.
 //!
 //! A packet's time is that of the poll that found it, or with `timestamps=device` the device's, of
-//! those whose unit is known. With `rss=on` a device hashes by Microsoft's key, with
-//! `rss=symmetric` by that of `--hash rss:symmetric`; where it tells the hash of a packet of TCP or
-//! UDP and the job wants that very hash, it is the packet's. What a device does for us is noted.
+//! those whose unit is known. With `rss=on` a device hashes with Microsoft's key, with
+//! `rss=symmetric` with the key of `--hash rss:symmetric`. If it reports the hash of a TCP or UDP
+//! packet, and the job wants that hash, it becomes the packet's. What a device does for us is
+//! noted.
 //!
 //! Invariants:
-//! - D1: an mbuf is held from the burst that brought it to the call after it was delivered; all
-//!   are back in their pools when the last port has gone.
-//! - D2: after `finish` a source delivers what was received, of a card; of a virtual device, which
-//!   does not know, up to a ring of packets, until there are none for once.
-//! - D3: after `finish` nothing of a sink is in flight: what the other end has not taken out of a
-//!   ring that we can look into is `tx_ring_full`, what it never confirmed `unconfirmed`.
+//! - D1: an mbuf is held from the burst that brought it to the call after its delivery. All are
+//!   back in their pools when the last port has gone.
+//! - D2: after `finish` a source delivers what a card has received. A virtual device does not know
+//!   that: from it the source takes up to a ring of packets, until a poll finds none.
+//! - D3: after `finish` nothing of a sink is in flight. What the other end left in a ring that we
+//!   can look into is `tx_ring_full`; what it never confirmed is `unconfirmed`.
 
 #[cfg(feature = "dpdk")]
 mod crossing;

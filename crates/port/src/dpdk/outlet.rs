@@ -6,8 +6,8 @@
 //!            | ring    | errors  |              | opackets
 //! ```
 //!
-//! Drivers of rings that two share count a packet as sent when it is in the ring. Where we can
-//! look into that ring, what lies there is in flight, and nobody's when the device is closed.
+//! Drivers of rings that two share count a packet as sent when it is in the ring. If we can look
+//! into that ring, what lies there is in flight, and lost when the device is closed.
 
 use burstline_dpdk::Exit;
 
@@ -131,7 +131,7 @@ mod tests {
             let fate = given.fate_by(confirmed, 7, 40);
             assert_eq!((fate.sent, account(&given, &fate)), (60, [0, 0, 0, 40]));
         }
-        // A device that counts by itself: 10 are nowhere, of which it says that 4 failed.
+        // A device that counts by itself: 10 are nowhere, and it says that 4 failed.
         let fate = given.fate_by(Some(50), 4, 40);
         assert_eq!((fate.sent, account(&given, &fate)), (50, [4, 0, 0, 46]));
         given.give_up(&fate);

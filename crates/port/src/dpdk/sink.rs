@@ -19,7 +19,8 @@ use crate::{
 /// Two VLAN tags, which an MTU does not count.
 const TAGS: usize = 8;
 
-/// Packets in hand from which on the device is asked how many it has sent: more than any ring has.
+/// From this many packets in hand on we ask the device how many it has sent: more than any ring
+/// has.
 const IN_HAND_MOST: usize = 1 << 16;
 
 /// A device to send by.
@@ -31,7 +32,7 @@ pub(super) struct DpdkSink {
     wait: Wait,
     wait_ns: u64,
     given: Given,
-    /// Pushed, and not known to be sent: the driver's counters are asked for now and then.
+    /// Pushed, and not known to be sent: we read the driver's counters now and then.
     in_hand: InHand,
     lost: LostPackets,
     account: PortAccount,
@@ -60,7 +61,7 @@ impl DpdkSink {
         })
     }
 
-    /// Why a packet cannot be sent, whatever room there is.
+    /// Why a packet cannot be sent, even if there is room.
     fn misfit(&self, packet: &[u8]) -> Option<Loss> {
         match packet.len() {
             length if length < SHORTEST => Some(Loss::TooShort),
@@ -196,7 +197,8 @@ impl Sink for DpdkSink {
         let (before, mut given) = (self.given.accepted, 0);
         let taken = self.take_all(burst, &mut given);
         self.account.offered += offered;
-        // An error leaves some that nobody has looked at, and some that were pushed in vain.
+        // An error leaves some packets that were not examined, and some that were pushed and not
+        // sent.
         if taken.is_err() {
             self.discard(Loss::LinkDown);
             self.lost.add_burst(Loss::LinkDown, &burst.split_at(given as usize).1);

@@ -17,8 +17,8 @@ use crate::{
     Received, Source, TimestampSource,
 };
 
-/// Bursts of one call that have the time of the first of them: reading the clock for each took a
-/// tenth of a short packet's reception. That makes times early by less than 20 us in bursts of 64.
+/// Bursts of one call that share the time of the first: reading the clock for each took a tenth of
+/// a short packet's reception. That makes times early by less than 20 us in bursts of 64.
 const BURSTS_A_TIME: u32 = 4;
 
 /// One receive queue of a device.
@@ -35,7 +35,7 @@ pub(super) struct DpdkSource {
     /// For bursts that are copied whole.
     scratch: Scratch,
     delivered: u64,
-    /// The device is gone, and that was told.
+    /// The device is gone, and that was reported.
     is_lost: bool,
     account: PortAccount,
 }
@@ -173,8 +173,8 @@ impl DpdkSource {
         Received { packets, state: PortState::Busy }
     }
 
-    /// As [`copy`](Self::copy), of a fresh burst of which there is nothing to tell: else 0. What
-    /// the log has no room for is left.
+    /// As [`copy`](Self::copy), for a fresh burst without marks; else 0. What the log has no room
+    /// for is left.
     #[inline]
     fn copy_plain(&mut self, writer: &mut Writer, budget: u64) -> u64 {
         let Self { intake, describer, account, scratch, .. } = self;

@@ -82,7 +82,7 @@ impl Input {
         raw.map(|raw| raw.file.try_clone()).transpose()
     }
 
-    /// Whether bytes come when somebody writes them.
+    /// Whether bytes come when another program writes them.
     pub(super) fn is_pipe(&self) -> bool {
         self.is_pipe
     }
@@ -231,8 +231,8 @@ impl AsRef<File> for Raw {
 impl Read for Raw {
     fn read(&mut self, place: &mut [u8]) -> io::Result<usize> {
         if self.is_pipe {
-            // Asked here, because standard input is shared with others and keeps its own flags,
-            // and because a FIFO that never had a writer is not at its end.
+            // We check it here for two reasons. Standard input is shared with others and keeps its
+            // own flags, and a FIFO that never had a writer is not at its end.
             let now = Timespec { tv_sec: 0, tv_nsec: 0 };
             let mut wanted = [PollFd::new(&self.file, PollFlags::IN)];
             if poll(&mut wanted, Some(&now))? == 0 {

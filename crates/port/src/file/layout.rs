@@ -2,10 +2,10 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use burstline_sys::direct::{Creation, OutputFile, WriteError, claim};
+use burstline_sys::inode::FileId;
 
 use super::naming::{Compression, Naming};
 use super::output::{Output, Stop, is_pipe};
@@ -53,8 +53,8 @@ pub(super) struct Layout {
     compression: Option<Compression>,
 }
 
-/// Below this many bytes a file that is to be rotated has no segments unless they are asked for:
-/// it could not be filled well.
+/// Below this many bytes a rotated file has no segments unless they are requested: it could not be
+/// filled well.
 const SEGMENTED_FROM: u64 = 8 << 20;
 
 impl Layout {
@@ -70,7 +70,7 @@ impl Layout {
             name.map_err(|reason| AddressError::BadName { address: address.to_string(), reason })?;
         let compressions = [Some(Compression::Zstd), Some(Compression::Gzip), None];
         let compression = values.typed_word("compress", compressions)?.unwrap_or(compression);
-        // Whoever says how long segments are wants some.
+        // A user who sets the segment size wants segments.
         let is_implied = values.is_typed("segment") && !is_stream;
         let pcap = |nanoseconds| Format::Classic { nanoseconds };
         let formats = [Format::Segmented, Format::Pcapng, pcap(true), pcap(false)];
@@ -136,7 +136,7 @@ impl Layout {
         let opened = self.open_entered(path, creation, stop);
         match (&opened, before) {
             (Ok(_), None) => files.enter(path, &fs::metadata(path).map_err(fail)?, Use::Write)?,
-            (Err(_), Some(metadata)) => files.leave(metadata.dev(), metadata.ino()),
+            (Err(_), Some(metadata)) => files.leave(FileId::of(&metadata)),
             _ => {}
         }
         opened.map_err(fail)

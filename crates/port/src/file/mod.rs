@@ -8,15 +8,15 @@
 //!                  \-> buffer --write--> file, pipe           pcapng, pcap
 //! ```
 //!
-//! A file is read with `read(2)` and never mapped: a mapped file that somebody cuts short is a
-//! `SIGBUS`, and a read is no slower as long as its buffer stays in the second cache level.
-//! Formats are told by the first bytes, never by names; gzip and zstd are decompressed on the way.
-//! The name of an output says how to write it, unless its address does ([`naming`]).
+//! A file is read with `read(2)` and never mapped. Truncating a mapped file means a `SIGBUS`, and a
+//! read is no slower as long as its buffer stays in the second cache level. Formats are recognised
+//! by the first bytes, never by names; gzip and zstd are decompressed on the way. The name of an
+//! output says how to write it, unless its address does ([`naming`]).
 //!
 //! Invariants:
 //! - F1: no packet is decoded that the caller did not ask for, so that a budget closes the ledger.
 //! - F2: damage never ends a job: it is noted with its place, and decoding goes on behind it.
-//! - F3: an output is valid at every moment up to the last block that was surely written, and what
+//! - F3: an output is valid at every moment up to the last block that was certainly written. What
 //!   is not in it is counted.
 //! - F4: nothing but a regular file is ever cut, and none that the job reads.
 

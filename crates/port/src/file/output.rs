@@ -1,9 +1,9 @@
 //! A file or pipe that is written in order.
 //!
-//! A pipe is written without blocking, so that whoever stands still at its other end does not keep
-//! the job from ending: its room is waited for, and once the job is to end no longer than
-//! [`PATIENCE`] at a time. Its description is this process's own: flags of one that others share,
-//! as standard output's mostly is, are left alone.
+//! A pipe is written without blocking, so a stalled reader cannot keep the job from ending. The
+//! writer waits for room; once the job is to end, at most [`PATIENCE`] at a time. Its description
+//! is this process's own: flags of one that others share, as standard output's mostly is, are left
+//! alone.
 
 use std::fs::{self, File, OpenOptions as FileOptions};
 use std::io::{self, Seek, SeekFrom, Write};
@@ -23,13 +23,13 @@ use super::input::O_NONBLOCK;
 use super::naming::Compression;
 use super::pieces::Pieces;
 
-/// How long a pipe that nobody empties is waited for once the job is to end.
+/// How long the writer waits for a stalled pipe once the job should end.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Between two looks whether the job is to end.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// `ENXIO`: a FIFO that nobody reads was opened without blocking. Source: fifo(7).
+/// `ENXIO`: a FIFO without a reader was opened without blocking. Source: fifo(7).
 const NOBODY_READS: i32 = 6;
 
 /// Set when the job is to end.
@@ -63,7 +63,7 @@ impl Output {
         }
     }
 
-    /// Standard output: a pipe as one that does not block, where that can be had.
+    /// Standard output: a pipe is set not to block, where possible.
     pub(super) fn standard() -> io::Result<File> {
         let file = File::from(io::stdout().as_fd().try_clone_to_owned()?);
         if !file.metadata()?.file_type().is_fifo() {

@@ -89,9 +89,9 @@ impl Pieces {
     }
 }
 
-/// How far in front of its piece's end a byte of the tail is stored that has `behind` bytes of the
-/// piece from itself on, and how many of these lie there one behind the other. `None`: there is no
-/// such byte.
+/// For the byte of the tail with `behind` bytes of the piece from itself on: how far in front of
+/// the piece's end it is stored, and how many of these bytes lie there in sequence. `None`: there
+/// is no such byte.
 pub(super) fn stored_at(behind: u64) -> Option<(u64, usize)> {
     let blocks = behind.checked_sub(1)? / BLOCK_BYTES as u64;
     let contiguous = behind - blocks * BLOCK_BYTES as u64;
@@ -100,8 +100,8 @@ pub(super) fn stored_at(behind: u64) -> Option<(u64, usize)> {
 
 /// A frame as a part of a longer one: with its header only if it is the first, and without its end.
 ///
-/// Its blocks need nothing from blocks before them: an encoder of its own made them, and `ruzstd`
-/// does not use the offsets that a decoder remembers from block to block.
+/// Its blocks need nothing from blocks before them. A separate encoder made them, and `ruzstd` does
+/// not use the offsets that a decoder remembers from block to block.
 fn part_of_a_frame(mut frame: Vec<u8>, is_first: bool) -> Option<Vec<u8>> {
     let descriptor = frame.get_mut(DESCRIPTOR_AT)?;
     *descriptor &= !HAS_CHECKSUM;

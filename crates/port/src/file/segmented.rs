@@ -7,8 +7,9 @@
 //!
 //! A segment is handed to a queue of writes when it is full; several are under way at a time. A
 //! flush waits for them, and writes the open one into its slot as it is; it is written there again
-//! later. When a write fails, the file is cut behind the last block that an earlier write brought,
-//! with all before it: blocks of a slot never change, so a torn second write spoils none.
+//! later. When a write fails, the file is cut behind the last block that an earlier write
+//! completed, with all before it. Blocks of a slot never change, so a torn second write spoils
+//! none.
 //!
 //! In a compressed file segments lie one behind the other ([`Slots`]). There a flush closes the
 //! open segment as it is, and the next packet begins another one.
@@ -31,7 +32,7 @@ use burstline_wire::headers::LinkType;
 
 use slots::Slots;
 
-/// The hash that sketches are of, whatever hash the job has.
+/// The hash kind of sketches, whatever hash the job has.
 pub(super) const SKETCHED: HashKind = HashKind::FiveTuple;
 
 /// The first part of a file, or of a segment: its packets, and where it ends.

@@ -148,8 +148,8 @@ impl FileSink {
         self.layout.segment_bytes as u64
     }
 
-    /// Puts the packets at the start of a burst into the file, up to one that is not plain, is of
-    /// another interface or does not fit. Returns how many.
+    /// Puts the packets at the start of a burst into the file. Stops at one that is not plain,
+    /// belongs to another interface or does not fit. Returns how many.
     #[inline]
     fn put_plain<'a>(&mut self, burst: &Burst<'a>) -> usize {
         let Some(port) = burst.plain_packets().next().map(|first| first.desc.port()) else {

@@ -68,7 +68,7 @@ pub(super) struct FileSource {
     is_over: bool,
     /// Packets of the recording that are in broken segments, and in segments that are not there.
     lost: LostPackets,
-    /// Those of them that no packet has told of in its `drops_before`.
+    /// Those of them that no packet has reported in its `drops_before`.
     untold: u64,
     /// Packets that were delivered from behind the last checksum.
     unchecked: u64,
@@ -172,7 +172,7 @@ impl FileSource {
         let Some(last) = index.runs[first..first + passed].last() else { return Ok(()) };
         let behind = last.first_packet + u64::from(last.packets);
         let here = self.decoded + self.selector.packets_passed;
-        // An index that counts otherwise is of another file, whatever it says.
+        // An index with other counts belongs to another file, whatever it says.
         let is_in_step = (index.runs[first].first_packet..=behind).contains(&here);
         if is_in_step && self.reader.jump(last.bytes[1])? {
             self.selector.passed += passed as u64;
@@ -245,7 +245,7 @@ impl FileSource {
         }
     }
 
-    /// The next packet of the window, whatever it takes.
+    /// The next packet of the window, in every case.
     #[cold]
     fn next(&mut self) -> Next {
         loop {

@@ -7,13 +7,13 @@
 //!                                       ^ position                                         ^ end
 //! ```
 //!
-//! Reads always land at the same aligned place. The start of a record that a read cut off is moved
-//! in front of it, so that every record lies contiguous, and nothing else is ever moved. The place
-//! is small enough to stay in the second cache level: the kernel's copy out of the page cache and
-//! the decoder's look at the headers then meet there.
+//! Reads always land at the same aligned place. If a read cuts a record off, its start is moved in
+//! front of the next read. So every record is contiguous, and nothing else is ever moved. The
+//! window is small enough to stay in the second cache level, where the kernel's copy out of the
+//! page cache and the decoder's reads of headers meet.
 //!
-//! A segment of a recording is longer than a read and is needed whole: reads then land one behind
-//! the other, up to its end and not further, so that nothing is moved.
+//! A segment of a recording is longer than a read and is needed whole. Then reads land one behind
+//! the other, exactly up to its end, so nothing is moved.
 //!
 //! Invariants: `position <= end <= buffer.len()`; `end - position < MAX_NEED` when filled.
 
@@ -67,8 +67,8 @@ impl Window {
         (self.position, self.end) = (CARRY_BYTES, CARRY_BYTES);
     }
 
-    /// Carries the rest over and lets `read` fill the place behind it with up to [`READ_BYTES`], or
-    /// with what is missing of `needed` contiguous bytes where that is more.
+    /// Carries the rest over and lets `read` fill the place behind it with up to [`READ_BYTES`]. If
+    /// more is missing of `needed` contiguous bytes, it reads that.
     pub(super) fn fill<T>(
         &mut self,
         needed: usize,

@@ -4,8 +4,8 @@
 //!  source --gather--> | a header, or a block, whole | --> decoder, which keeps a window --> reader
 //! ```
 //!
-//! The decoder of `ruzstd` cannot stop in the middle of a block. So what it takes at a time is
-//! gathered first, 128 KiB at most; a pipe that has no more for now then says so, and nobody waits.
+//! The decoder of `ruzstd` cannot stop in the middle of a block. So we first gather what it takes
+//! at a time, at most 128 KiB. A pipe that has no more for now then says so, without a wait.
 
 mod block;
 pub(super) mod packed;

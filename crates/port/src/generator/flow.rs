@@ -5,9 +5,9 @@
 //!  patched, where lengths differ: lengths, IPv4 checksum, check       in all: TCP/UDP checksum
 //! ```
 //!
-//! Sums are taken from one complete packet, the model, whose checksums were computed in full. The
-//! checksums of others follow by adding what they have more and taking away what the model has:
-//! in sums of words that is adding the complement.
+//! Sums are taken from one complete packet, the model, whose checksums were computed in full.
+//! Checksums of other packets follow from the model's: add what they have more, subtract what only
+//! the model has. In sums of words, subtracting is adding the complement.
 
 use burstline_wire::checksum::{fold, sum};
 use burstline_wire::mark::{self, Mark, Stream};
@@ -119,8 +119,8 @@ fn word(packet: &[u8], at: usize) -> u16 {
 }
 
 impl Flow {
-    /// A flow whose packets are all like `packet`, of which TCP or UDP at `shape` reaches to the
-    /// end; they have a mark where there is room.
+    /// A flow whose packets are all like `packet`, with TCP or UDP at `shape` that reaches to the
+    /// end. They have a mark where there is room.
     pub(super) fn fixed(packet: &mut Vec<u8>, shape: Shape, stream: Option<Stream>) -> Self {
         let at = mark::offset(packet.len()).filter(|at| *at >= usize::from(shape.payload_at));
         let mark_at = at.zip(stream);

@@ -43,9 +43,9 @@ impl Shape {
         if self.is_tcp { protocol::TCP } else { protocol::UDP }
     }
 
-    /// How the sum of all a packet's words goes with its length: each IPv4 header sums up to 0,
-    /// and TCP or UDP to the complement of a pseudo header with the length in it. So the length
-    /// is in the sum once where the header around VXLAN has it, and once less inside of IPv4.
+    /// How the sum of all a packet's words depends on its length. Each IPv4 header sums up to 0,
+    /// and TCP or UDP to the complement of a pseudo header with the length in it. So the length is
+    /// in the sum once where the header around VXLAN has it, and once less inside of IPv4.
     pub(super) fn slope(&self) -> i32 {
         i32::from(self.outer_at > 0) - i32::from(!self.is_ipv6)
     }
@@ -86,7 +86,7 @@ pub(super) fn headers(pattern: &Pattern, spec: &Spec) -> (Vec<u8>, Shape) {
     (bytes, Shape { outer_at, network_at, transport_at, payload_at, is_ipv6, is_tcp })
 }
 
-/// Writes the lengths and checksums of a whole packet, over whatever stands there.
+/// Writes the lengths and checksums of a whole packet, over what stands there.
 pub(super) fn complete(packet: &mut [u8], shape: &Shape) {
     let (network, transport) = (usize::from(shape.network_at), usize::from(shape.transport_at));
     let length = packet.len();

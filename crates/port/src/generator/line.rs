@@ -8,8 +8,8 @@
 //! ```
 //!
 //! A 64-byte frame has 60 bytes here and 64 in a log, a cache line. Its flow's bytes are copied by
-//! four stores of 16 without a look at the length, and of what its checksum sums up only the number
-//! and the time are added: no pass over bytes, no branch but for room.
+//! four stores of 16, regardless of the length. Only the number and the time are added to its
+//! checksum. There is no pass over bytes and no branch except for room.
 
 use burstline_log::{PACKET_ALIGNMENT, Slot};
 use burstline_sys::prefetch::LINE_BYTES;

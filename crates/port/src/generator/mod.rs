@@ -5,22 +5,22 @@
 //!  number k --seed--> flow, size --> image copy, patch lengths, mark, checksums --> slot
 //! ```
 //!
-//! Packet k is a function of the recipe and k alone: flow and size are drawn by a hash of the seed
-//! and k, so that two runs are the same byte for byte when `start=` fixes the time. Every packet
-//! is valid: lengths, IPv4, TCP and UDP checksums. At its end it has a
-//! [mark](burstline_wire::mark) with the number of the packet in its flow, its time and a check, if
-//! there is room; the rest of the payload is zeros.
+//! Packet k is a function of the recipe and k alone. A hash of the seed and k draws flow and size,
+//! so two runs are the same byte for byte when `start=` fixes the time. Every packet is valid:
+//! lengths, IPv4, TCP and UDP checksums. If there is room, it ends with a
+//! [mark](burstline_wire::mark): the number of the packet in its flow, its time and a check. The
+//! rest of the payload is zeros.
 //!
-//! A packet's time, also in its mark, is when it was due; where no rate says so, when it was made
-//! (one reading of the clock a call); and with `start=`, or a rate that is not kept, what the rate
-//! makes it.
+//! A packet's time, also in its mark, is when it was due. Without a rate it is when the packet was
+//! made (one reading of the clock per call). With `start=`, or a rate without pacing, it is the
+//! time by the rate.
 //!
 //! Addresses are from the ranges for benchmarks (RFC 2544 appendix C, RFC 5180 section 8), unless
-//! others are asked for. [`GENERATOR_KEYS`] has everything that can be.
+//! the address sets others. [`GENERATOR_KEYS`] has everything that can be.
 //!
 //! Invariants:
-//! - G1: unpaced, it waits for room. Paced, it is like a wire: packet k is due at its time, and
-//!   when the log has no room for it then, it is lost and counted.
+//! - G1: unpaced, it waits for room. Paced, it is like a wire: packet k is due at its time. If the
+//!   log has no room for it then, it is lost and counted.
 //! - G2: a size is the RFC 2544 frame length, so that the packet has 4 bytes less. Only a packet
 //!   whose headers need more is longer.
 //! - G3: what is lost or filtered here has its number in its flow, too: a receiver misses it.

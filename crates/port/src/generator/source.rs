@@ -21,8 +21,8 @@ use crate::{
 /// Room for one lent burst: it should stay in the second cache level.
 const LENT_BYTES: usize = 256 << 10;
 
-/// A packet that is made later than this after it was due has a later time, in ns: where a rate
-/// cannot be kept, a time of long ago would make nonsense of latencies.
+/// A packet that is made later than this after it was due gets a later time, in ns. If a rate
+/// cannot be kept, a time far in the past would make latencies meaningless.
 const LATE_MOST_NS: u64 = 1_000_000;
 
 /// Bits of the number of a run, in a mark.
@@ -53,7 +53,7 @@ pub(super) struct Generator {
     /// The least time of a packet of this call.
     floor_ns: u64,
     lent: Option<AlignedBuffer>,
-    /// Room for a packet that is judged, or of which not all is delivered.
+    /// Room for a packet that is judged or delivered in part.
     whole: Vec<u8>,
     judge: Judge,
     port: u8,
@@ -141,8 +141,8 @@ impl Generator {
         (due - self.next, PortState::Idle)
     }
 
-    /// The number up to which a call may look at packets, of which this many are due: with a filter
-    /// not all, since none may be wanted.
+    /// The number up to which a call may look at packets when this many are due. With a filter it
+    /// is not all of them, because none may be wanted.
     fn last_of_call(&self, due: u64) -> u64 {
         let most = if self.judge.is_filtering() { UNWANTED_MOST } else { u64::MAX };
         self.next.saturating_add(due.min(most))
@@ -215,7 +215,7 @@ impl Generator {
         self.account.truncated += u64::from(captured < drawn.length as usize);
     }
 
-    /// Goes on to the next packet, whatever became of this one.
+    /// Goes on to the next packet, in every case.
     #[inline]
     fn pass(&mut self, drawn: Drawn) {
         self.next += 1;
@@ -240,7 +240,7 @@ impl Generator {
         if is_over { PortState::Ended } else { state }
     }
 
-    /// The start of a packet of which not all is delivered.
+    /// The start of a packet that is delivered in part.
     #[cold]
     fn start_of(&mut self, drawn: Drawn, captured: usize, time_ns: u64) -> &[u8] {
         let whole = &mut self.whole[..drawn.length as usize];

@@ -7,8 +7,8 @@
 //!
 //! They go to the XDP program that is on the interface, or where there is none to the network
 //! stack; `to=stack` goes past a program. How, see [`burstline_xdp::inject`]. A call is for a whole
-//! burst and has cost about 10 us by itself, so bursts of hundreds of packets are what makes it
-//! fast. When `transmit` returns, the receiver has been given them: nothing is in flight.
+//! burst and costs about 10 us by itself, so it is fast with bursts of hundreds of packets. When
+//! `transmit` returns, the receiver has been given them: nothing is in flight.
 //!
 //! It is for root in the first user namespace, and for threads in the interface's network
 //! namespace. Its rights may be given up once it is open. When another program has come to the

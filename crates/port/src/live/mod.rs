@@ -9,23 +9,22 @@
 //!        too_long      link_down
 //! ```
 //!
-//! An [`Outlet`] is a ring of one kind; [`LiveSink`] is the port around it: it knows which packets
-//! can be sent at all, waits where there is no room, watches the interface and keeps the account.
+//! An [`Outlet`] is a ring of one kind; [`LiveSink`] is the port around it. It knows which packets
+//! can be sent at all, waits for room, watches the interface and keeps the account.
 //!
-//! A ring that is full holds the sink's caller up for `wait_ms` at most, counted from when the
-//! device last was seen to take something; then packets are lost without waiting until it takes
-//! something again. So a link that is down for seconds costs one wait, not one a burst.
+//! A full ring holds the sink's caller up for at most `wait_ms`, counted from when the device last
+//! took something. After that packets are lost without waiting, until it takes something again. So
+//! a link that is down for seconds costs one wait, not one a burst.
 //!
-//! Packets are sent as they are: what is shorter than 60 bytes is padded by the device, if by
-//! anybody.
+//! Packets are sent as they are. Only the device may pad those shorter than 60 bytes.
 //!
 //! Invariants:
-//! - L1: offered = sent + every named loss + in flight, where sent and in flight are the outlet's
-//!   word: the kernel's counters and rings.
+//! - L1: offered = sent + every named loss + in flight. Sent and in flight come from the outlet:
+//!   the kernel's counters and rings.
 //! - L2: packets leave in order, once each.
 //! - L3: no call waits longer than `wait_ms` and what the system calls take.
-//! - L4: after `finish` nothing is in flight: what the device never took is lost to what held it
-//!   up, and what it took and did not confirm is `unconfirmed`.
+//! - L4: after `finish` nothing is in flight. What the device never took is lost to the cause that
+//!   held it up; what it took and did not confirm is `unconfirmed`.
 
 mod source;
 mod wait;
@@ -87,8 +86,8 @@ pub(crate) trait Outlet: Send {
     /// Copies a packet into the ring. False: there is no room, and nothing was done.
     fn push(&mut self, packet: &[u8]) -> bool;
 
-    /// As [`push`](Self::push), of a packet that a device still has to finish, as its marks say: an
-    /// outlet that cannot say so sends it as it is.
+    /// As [`push`](Self::push), for a packet that a device still has to finish, as its marks say.
+    /// An outlet that cannot pass that on sends it as it is.
     fn push_unfinished(&mut self, packet: &[u8], flags: Flags) -> bool {
         let _ = flags;
         self.push(packet)
@@ -108,7 +107,7 @@ pub(crate) trait Outlet: Send {
         false
     }
 
-    /// What has happened to the other end, in order, where nobody else tells.
+    /// What has happened to the other end, in order, if nothing else reports it.
     fn events(&self) -> Vec<String> {
         Vec::new()
     }
@@ -175,7 +174,7 @@ impl<O: Outlet> LiveSink<O> {
         self
     }
 
-    /// Why a packet cannot be sent, whatever room there is.
+    /// Why a packet cannot be sent, even if there is room.
     #[inline]
     fn misfit(&self, packet: &[u8], is_to_be_cut: bool) -> Option<Loss> {
         if packet.len() < SHORTEST {

@@ -5,8 +5,8 @@
 //!                   one copy        aligned to 16            until the next call
 //! ```
 //!
-//! An [`Intake`] is a ring of one kind; [`LiveSource`] is the port around it: it has the buffer,
-//! asks the judge what is wanted, and keeps the account.
+//! An [`Intake`] is a ring of one kind; [`LiveSource`] is the port around it. It has the buffer,
+//! asks the judge which packets the job wants, and keeps the account.
 //!
 //! Invariants:
 //! - S1: offered is the intake's word, by the index that the peer sees; offered = delivered +
@@ -215,12 +215,9 @@ impl<I: Intake> Source for LiveSource<I> {
             let budget = budget.min(SCRATCH_PACKETS as u64) as usize;
             let taken = self.fill(scratch, budget);
             self.is_over = taken == 0 && budget > 0 && self.left.is_some();
-            state = match taken {
-                _ if self.is_over => PortState::Ended,
-                0 if budget == 0 => PortState::Blocked,
-                0 => PortState::Idle,
-                _ => PortState::Busy,
-            };
+            if !self.is_over {
+                state = PortState::after(taken, budget as u64);
+            }
         }
         let first_packet = self.delivered;
         self.delivered += scratch.len() as u64;

@@ -27,12 +27,12 @@ pub(super) struct Sums {
 }
 
 impl Past {
-    /// Adds the present writer, of which packets up to `stop` since the reader's start are meant,
-    /// where there is such a limit.
+    /// Adds the present writer: its packets since the reader's start, up to `stop` if there is that
+    /// limit.
     pub(super) fn with(&self, feed: &Feed, stop: Option<u64>) -> Sums {
         let ReaderStatistics { missed, torn, .. } = feed.statistics();
         let consumed = consumed(feed);
-        // Read after what was consumed, and no less than that where somebody is to be trusted.
+        // Read after the consumed count, and at least that if the writer is trusted.
         let offered = match stop {
             Some(stop) => stop.max(consumed),
             None => feed.offered(),

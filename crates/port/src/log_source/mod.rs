@@ -1,4 +1,4 @@
-//! `log:` ports: what another process publishes, read where that process has put it if it runs this
+//! `log:` ports: what another process publishes. It is read in place if that process runs this
 //! program or is vouched for, else copied and checked (`burstline_share::Trust`).
 //!
 //! ```text
@@ -8,19 +8,19 @@
 //!                                   Name: who is attached to which writer, and to the next one
 //! ```
 //!
-//! A name is a log for each of the publisher's receive cores, and so a port for each, which are
-//! all attached at one moment. A log says how it ended. One whose sources had no more, or that had
-//! reached a limit, is *final*: so is the port. One that was stopped, or whose writer was killed,
-//! is read to its end, and then the port waits for the next writer of that name and goes on with
-//! what that has published from its start, as far as it still has it; a note says how much it has
-//! not. What passed between the two is nobody's: it is reported as the number of times,
-//! `writer_down`, and not guessed in packets.
+//! A name is a log for each of the publisher's receive cores, and so a port for each, which are all
+//! attached at one moment. A log says how it ended. One whose sources had no more, or that had
+//! reached a limit, is *final*: so is the port. If the writer was stopped or killed, the port reads
+//! the log to its end. Then it waits for the next writer of that name, and goes on with the oldest
+//! packets that one still has. A note says how many it no longer has. Packets that passed between
+//! the two are unknown. The report has how often that happened, `writer_down`, not a guess in
+//! packets.
 //!
 //! Invariants:
 //! - L1: offered = published by the writer's count in control memory - where this reader started,
-//!   over all writers; so packets that a delivering loop does not see are missing from the sum.
-//! - L2: `lend` itself copies nothing: packets that keep their port's number are lent with the
-//!   writer's own worklist, others with a worklist of this process's.
+//!   over all writers. So packets that a delivering loop does not see are missing from the sum.
+//! - L2: `lend` itself copies nothing. Packets that keep their port's number are lent with the
+//!   writer's own worklist, others with a worklist of this process.
 //! - L3: no interface is added to the job's table twice, however often the writer starts anew.
 //! - L4: a port that copies and checks believes no count: what contradicts itself is damage, and a
 //!   note.

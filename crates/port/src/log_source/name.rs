@@ -1,12 +1,12 @@
 //! The readers of one name: those of the writer that is there, and of the next one.
 //!
-//! A restarted writer makes new logs. Whichever port looks first attaches to all of them, so that
-//! all start at one moment, and the others find their readers here, of every writer in turn: a port
-//! that is slow passes over none. Logs for which there is no port are let go at once, since a
-//! lossless reader that never reads would hold their writer up; and a note says so.
+//! A restarted writer makes new logs. The first port that looks attaches to all of them, so all
+//! start at one moment. The others find their readers here, of every writer in turn, so a slow port
+//! skips none. Logs without a port are let go at once, with a note: a lossless reader that never
+//! reads would hold their writer up.
 //!
-//! A writer that was stopped just as it was found answers nobody, and a caller that asks it waits
-//! for seconds: so the next one is looked for by a separate thread.
+//! A writer that is stopped just as it is found does not answer, and a caller would wait for
+//! seconds. So a separate thread looks for the next one.
 
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicBool;
@@ -29,15 +29,15 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 pub(super) struct Taken {
     pub(super) feed: Feed,
     pub(super) link: Arc<WriterLink>,
-    /// How many logs its writer has that nobody here reads.
+    /// How many logs its writer has that this job does not read.
     pub(super) unread_logs: usize,
 }
 
 /// What a port finds that waits for the next writer.
 pub(super) enum Next {
-    /// Nobody yet.
+    /// No writer yet.
     Nobody,
-    /// Somebody, who does not want us or is not to be trusted; or who has no such log.
+    /// A writer that refuses us, is not trusted, or does not have the log.
     Refused(String),
     /// A reader of a log of his.
     Taken(Box<Taken>),
@@ -66,8 +66,8 @@ struct Now {
 }
 
 impl Name {
-    /// Attaches to every log that is asked for; waits for the publisher as long as its address
-    /// says, and `stop` is not set.
+    /// Attaches to every requested log. Waits for the publisher as long as its address says and
+    /// `stop` is not set.
     pub(super) fn open(
         settings: &LogSettings,
         stop: Option<&AtomicBool>,
@@ -139,7 +139,7 @@ impl Now {
             self.looked = Instant::now();
             let (config, cores, link) = (*config, self.cores.clone(), Arc::clone(&self.link));
             let look = thread::Builder::new().name("next writer".to_owned());
-            // Where no thread is to be had, the next time.
+            // If no thread is available, try next time.
             let look = look.spawn(move || {
                 // A thread that spins on our core at its own priority would not let us look.
                 let _ = scheduling::set_class(SchedulingClass::Normal);

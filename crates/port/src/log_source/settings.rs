@@ -1,4 +1,4 @@
-//! From an address to what is asked of the publisher.
+//! From an address to the request to the publisher.
 
 use std::time::Duration;
 
@@ -77,8 +77,7 @@ impl LogSettings {
 #[expect(unsafe_code, reason = "a person's word is all that there can be: Decision 0023")]
 fn trust(values: &Values<'_>) -> Result<Trust, AddressError> {
     // SAFETY: the user who wrote `trust=own` or `trust=anyone` has promised that the publisher
-    // keeps to the log's protocol; that this is what the words mean is said wherever they are
-    // explained.
+    // keeps to the log's protocol. Every explanation of these words says so.
     let (own_user, anyone) = unsafe { (Trust::own_user(), Trust::anyone()) };
     values.word("trust", [Trust::PROGRAM, Trust::NOBODY, own_user, anyone])
 }

@@ -29,7 +29,7 @@ const WAIT_EVERY: Duration = Duration::from_millis(50);
 enum Phase {
     /// There is a writer, or was one whose log is not drained yet.
     Reading,
-    /// Nobody publishes: since when.
+    /// Since when there is no publisher.
     Waiting(Instant),
     /// There will never be more.
     Ended,
@@ -42,7 +42,7 @@ pub(super) struct LogSource {
     index: usize,
     name: Arc<Name>,
     is_following: bool,
-    /// Whether packets are to be read in place where this program publishes them.
+    /// Whether to read packets in place if this program publishes them.
     is_of_program: bool,
     phase: Phase,
     feed: Feed,
@@ -282,14 +282,14 @@ impl Port for LogSource {
         account.truncated += self.judge.truncated;
         self.judge.wishes.enter_into(&mut account);
         account.lost.add(Loss::ReaderOverrun, sums.missed);
-        // Once a log is drained nothing is, whatever that leaves unaccounted for.
+        // Nothing is in flight once a log is drained, even if packets are then unaccounted for.
         if self.phase == Phase::Reading {
             account.in_flight = sums.offered.saturating_sub(sums.consumed);
         }
         if self.feed.is_wary() && (sums.torn > 0 || self.phase == Phase::Ended) {
             contradictions(&mut account, sums.consumed, sums.torn, &self.info.name);
         }
-        // A publisher that ends says so of all its readers, to whom nothing is lost by it.
+        // A publisher that ends marks all its readers this way; they lose nothing by it.
         if self.feed.is_demoted() && self.feed.statistics().missed > 0 {
             let name = &self.info.name;
             account.note(|| {
@@ -388,7 +388,7 @@ impl Source for LogSource {
     }
 }
 
-/// What a writer that nobody trusts has counted is held against what was read of it.
+/// Compares an untrusted writer's count with what was read.
 fn contradictions(account: &mut PortAccount, consumed: u64, torn: u64, name: &str) {
     if torn > 0 {
         account.is_damaged = true;

@@ -13,12 +13,13 @@ mod settings;
 
 use std::path::Path;
 
-use burstline_memif::{DeviceOptions, FromPeer, Port, ToPeer};
+pub(crate) use burstline_memif::Port;
+use burstline_memif::{DeviceOptions, FromPeer, ToPeer};
 use burstline_peer::{AttendError, Lanes};
 
 use crate::halves::Devices;
-use crate::peer::{self, Device};
-use crate::{Address, OpenOptions, PortError, Sink, Source};
+use crate::peer::Device;
+use crate::{AddressError, Key, Values};
 pub(crate) use settings::{KEYS, SINK_KEYS};
 
 static OPEN: Devices<Port, DeviceOptions> = Devices::new();
@@ -27,6 +28,17 @@ impl Device for Port {
     type From = FromPeer;
     type To = ToPeer;
     type Options = DeviceOptions;
+
+    const KEYS: &'static [Key] = KEYS;
+    const SINK_KEYS: &'static [Key] = SINK_KEYS;
+
+    fn opened() -> &'static Devices<Self, DeviceOptions> {
+        &OPEN
+    }
+
+    fn parse(values: &Values<'_>) -> Result<DeviceOptions, AddressError> {
+        settings::parse(values)
+    }
 
     fn open(path: &Path, options: &DeviceOptions) -> Result<Self, AttendError> {
         Self::open(path, options)
@@ -39,36 +51,4 @@ impl Device for Port {
     fn passes_offloads(_options: &DeviceOptions) -> bool {
         false
     }
-}
-
-/// Opens a device to receive from.
-pub(crate) fn open_source(
-    address: &Address,
-    options: &OpenOptions,
-) -> Result<Box<dyn Source>, PortError> {
-    let wanted = settings::parse(&address.values(KEYS)?)?;
-    peer::open_source(&OPEN, address, wanted, options)
-}
-
-/// Opens a device to send to.
-pub(crate) fn open_sink(
-    address: &Address,
-    _options: &OpenOptions,
-) -> Result<Box<dyn Sink>, PortError> {
-    let values = address.values(SINK_KEYS)?;
-    peer::open_sink(&OPEN, &values, settings::parse(&values)?)
-}
-
-/// Reads an address, for the test of tables.
-#[cfg(test)]
-pub(crate) fn read(address: &Address) {
-    let _ = address.values(KEYS).map(|values| settings::parse(&values));
-}
-
-/// Reads an address, for the test of tables.
-#[cfg(test)]
-pub(crate) fn read_sink(address: &Address) {
-    let _ = address
-        .values(SINK_KEYS)
-        .map(|values| (settings::parse(&values), crate::live::wait_ns(&values)));
 }

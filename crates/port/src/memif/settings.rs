@@ -11,7 +11,7 @@ const QUEUES: Key =
 
 const CLIENT: Key = Key::switch(
     "client",
-    "Whether to connect to a server at the socket, again and again, and to have the memory",
+    "Whether to connect to a server at the socket, with retries, and to own the memory",
 )
 .alone()
 .or("no");

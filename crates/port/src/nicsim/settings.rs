@@ -39,7 +39,7 @@ pub(crate) const KEYS: &[Key] = &[
     .or("0"),
     Key::text("trace", "FILE", "Writes each step of a packet's way; - is standard error"),
     Key::number("restart", 0..=u64::MAX, "Resets the device after N frames; 0 never does").or("0"),
-    Key::text("link_down", "A-B", "Has no link from frame A to frame B"),
+    Key::text("link_down", "A-B", "Takes the link down from frame A to frame B"),
 ];
 
 /// Segments of a log: some more than what the driver and a card that sends it hold at a time.

@@ -27,7 +27,7 @@ pub(super) struct NicsimSource {
     mode: Mode,
     receiver: Receiver,
     card: Arc<Card>,
-    /// What came of the cable, where it is this queue that tells it.
+    /// The outcome of the cable, where it is this queue that tells it.
     far: Option<Arc<FarEnd>>,
     judge: Judge,
     /// Of what is lent or chosen, what was not delivered yet.
@@ -42,7 +42,7 @@ pub(super) struct NicsimSource {
 pub(super) struct CardEnd {
     pub(super) receiver: Receiver,
     pub(super) card: Arc<Card>,
-    /// What came of the cable, where this queue tells it.
+    /// The outcome of the cable, where this queue tells it.
     pub(super) far: Option<Arc<FarEnd>>,
     /// Whether what sends into the cable can wait.
     pub(super) can_wait: bool,

@@ -14,7 +14,7 @@ use crate::{OpenOptions, PortAccount, PortError, PortState, Source, open_source}
 /// How long a port that brings nothing is left alone while frames are gathered.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// What came of the frames at the other end of the cable.
+/// The outcome of the frames at the other end of the cable.
 #[derive(Default)]
 pub(super) struct FarEnd {
     /// Frames that the port they come from lost, before the card.
@@ -72,7 +72,7 @@ impl FarEnd {
         problem.get_or_insert_with(|| error.to_string());
     }
 
-    /// What became of the port that frames come from.
+    /// What happened to the port that frames come from.
     fn hear(&self, port: &dyn Source) {
         let account = port.account();
         self.lost_before.store(account.lost.total(), Relaxed); // a count
@@ -86,7 +86,7 @@ impl FarEnd {
     }
 }
 
-/// The inner ports have interfaces of their own: those of the job are the card's.
+/// The inner ports have separate interfaces: those of the job are the card's.
 fn inner(options: &OpenOptions) -> OpenOptions {
     OpenOptions {
         files: options.files.clone(),

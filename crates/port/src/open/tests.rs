@@ -26,10 +26,10 @@ fn readers() -> Vec<Reader> {
         reader(log_sink::KEYS, "log:tap", log_sink::read),
         reader(tap::KEYS, "tap:t0", tap::read),
         reader(tap::SINK_KEYS, "tap:t0", tap::read_sink),
-        reader(vhost::KEYS, "vhost:/run/a", vhost::read),
-        reader(vhost::SINK_KEYS, "vhost:/run/a", vhost::read_sink),
-        reader(memif::KEYS, "memif:/run/a", memif::read),
-        reader(memif::SINK_KEYS, "memif:/run/a", memif::read_sink),
+        reader(vhost::KEYS, "vhost:/run/a", peer::read::<vhost::Port>),
+        reader(vhost::SINK_KEYS, "vhost:/run/a", peer::read_sink::<vhost::Port>),
+        reader(memif::KEYS, "memif:/run/a", peer::read::<memif::Port>),
+        reader(memif::SINK_KEYS, "memif:/run/a", peer::read_sink::<memif::Port>),
         reader(inject::KEYS, "inject:v0", inject::read),
         reader(GENERATOR_KEYS, "gen:", generator::read),
         reader(nicsim::KEYS, "nicsim:", nicsim::read),
@@ -113,7 +113,7 @@ fn what_stands_behind_a_scheme_without_targets_is_refused_with_what_was_meant() 
     let error = address.known_scheme().err().unwrap();
     assert_eq!(
         error.to_string(),
-        "gen:packets=10: nothing goes behind gen: but keys; did you mean gen:?packets=10?"
+        "gen:packets=10: gen: takes only keys; did you mean gen:?packets=10?"
     );
     for text in ["gen:", "gen:?packets=10", "null:"] {
         assert!(text.parse::<Address>().unwrap().known_scheme().is_ok(), "{text}");

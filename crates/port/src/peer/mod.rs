@@ -23,7 +23,7 @@ use burstline_peer::{AttendError, FromPeer, Lanes, ToPeer};
 
 use crate::halves::{Devices, Half, Role};
 use crate::live::LiveSource;
-use crate::{Address, OpenOptions, PortError, Sink, Source, Values};
+use crate::{Address, AddressError, Key, OpenOptions, PortError, Sink, Source, Values};
 
 /// A device with rings.
 pub(crate) trait Device: Sized + Send + Sync + 'static {
@@ -31,6 +31,17 @@ pub(crate) trait Device: Sized + Send + Sync + 'static {
     type To: ToPeer;
     /// How it was opened.
     type Options: PartialEq + Send + Sync;
+
+    /// Keys of its sources.
+    const KEYS: &'static [Key];
+    /// Keys of its sinks.
+    const SINK_KEYS: &'static [Key];
+
+    /// The devices of this kind that are open.
+    fn opened() -> &'static Devices<Self, Self::Options>;
+
+    /// Reads the keys, of a source or of a sink.
+    fn parse(values: &Values<'_>) -> Result<Self::Options, AddressError>;
 
     /// Opens one at a socket.
     fn open(path: &Path, options: &Self::Options) -> Result<Self, AttendError>;
@@ -41,36 +52,49 @@ pub(crate) trait Device: Sized + Send + Sync + 'static {
     fn passes_offloads(options: &Self::Options) -> bool;
 }
 
-/// Opens a device to receive from; `open` are those of its kind that are open.
+/// Opens a device to receive from.
 pub(crate) fn open_source<D: Device>(
-    open: &Devices<D, D::Options>,
     address: &Address,
-    wanted: D::Options,
     options: &OpenOptions,
 ) -> Result<Box<dyn Source>, PortError> {
-    let half = take(open, address, wanted, Role::Source)?;
+    let wanted = D::parse(&address.values(D::KEYS)?)?;
+    let half = take::<D>(address, wanted, Role::Source)?;
     let intake = source::FromPeers::new(half);
     Ok(Box::new(LiveSource::new(address, address.target(), options, intake)?))
 }
 
-/// Opens a device to send to; `open` as for [`open_source`].
+/// Opens a device to send to.
 pub(crate) fn open_sink<D: Device>(
-    open: &Devices<D, D::Options>,
-    values: &Values<'_>,
-    wanted: D::Options,
+    address: &Address,
+    _options: &OpenOptions,
 ) -> Result<Box<dyn Sink>, PortError> {
-    sink::sink(values, take(open, values.address(), wanted, Role::Sink)?)
+    let values = address.values(D::SINK_KEYS)?;
+    let wanted = D::parse(&values)?;
+    sink::sink(&values, take::<D>(address, wanted, Role::Sink)?)
+}
+
+/// Reads an address, for the test of tables.
+#[cfg(test)]
+pub(crate) fn read<D: Device>(address: &Address) {
+    let _ = address.values(D::KEYS).map(|values| D::parse(&values).map(drop));
+}
+
+/// Reads an address, for the test of tables.
+#[cfg(test)]
+pub(crate) fn read_sink<D: Device>(address: &Address) {
+    let _ = address
+        .values(D::SINK_KEYS)
+        .map(|values| (D::parse(&values).map(drop), crate::live::wait_ns(&values)));
 }
 
 /// Takes a role at the device of `address`, which is opened if it is not yet.
 fn take<D: Device>(
-    open: &Devices<D, D::Options>,
     address: &Address,
     wanted: D::Options,
     role: Role,
 ) -> Result<Half<D, D::Options>, PortError> {
     let path = address.target();
-    open.take(address, path.to_owned(), wanted, role, |options| {
+    D::opened().take(address, path.to_owned(), wanted, role, |options| {
         Ok(D::open(Path::new(path), options)?)
     })
 }

@@ -1,7 +1,7 @@
 //! The sink: copies packets into the rings from which a peer takes them.
 //!
-//! Packets of a flow go to one queue. With `offloads=on` a packet that is unfinished has a header
-//! that says what is to be done, made from its own headers.
+//! Packets of a flow go to one queue. With `offloads=on` an unfinished packet has a header that
+//! says what is left to do, made from its own headers.
 
 use std::io;
 
@@ -18,10 +18,10 @@ use crate::tap::unfinished;
 use crate::watch::Watch;
 use crate::{Loss, PortError, Sink, Values};
 
-/// Bytes of payload of a segment, where nobody has said: those of Ethernet.
+/// Default payload bytes of a segment: those of Ethernet.
 const SEGMENT_MTU: u32 = 1500;
 
-/// Rings that we fill, each of which is here for a burst and in its berth between.
+/// Rings that we fill; each is here for a burst and in its berth between bursts.
 struct ToPeers<D: Device> {
     half: Half<D, D::Options>,
     rings: Vec<Option<Box<D::To>>>,
@@ -30,7 +30,7 @@ struct ToPeers<D: Device> {
     waiting: u64,
     sent: u64,
     unfit: u64,
-    /// What stands for it where an interface is asked for.
+    /// What stands for it where an interface is needed.
     interface: Interface,
     is_down: bool,
 }

@@ -14,11 +14,11 @@ use crate::live::{Got, Intake, IntakeCounts};
 /// The largest ring.
 const RING_MOST: u64 = 32_768;
 
-/// Rings that a peer fills, each of which is here for a burst and in its berth between.
+/// Rings that a peer fills; each is here for a burst and in its berth between bursts.
 pub(super) struct FromPeers<D: Device> {
     half: Half<D, D::Options>,
     passes_offloads: bool,
-    /// The queue that is asked now.
+    /// The queue that is polled now.
     current: usize,
     /// Its ring, while we work on it.
     ring: Option<Box<D::From>>,

@@ -5,19 +5,19 @@
 //!     ^-- again, for each loop                   '- interface --> which of the sinks
 //! ```
 //!
-//! One batch of packets is taken out of the file at a time, so that the time of the next is known;
-//! what is due of it is lent. A packet that is lent has the time at which it is due; at top
-//! speed they stay as they are in the file. Files are played one after the other, and
-//! the first packet of each is due with the last of the one before.
+//! It takes one batch of packets out of the file at a time, so it knows the time of the next one.
+//! It lends what is due of the batch. A packet that is lent has the time at which it is due; at top
+//! speed they stay as they are in the file. Files are played one after the other, and the first
+//! packet of each is due with the last of the one before.
 //!
-//! Which sink a packet goes to is decided where its interface appears: [`Routes`] tells it by the
-//! packet's port number to the owner of the sinks.
+//! A packet's sink is decided where its interface appears. [`Routes`] gives it, by the packet's
+//! port number, to the owner of the sinks.
 //!
 //! Invariants:
-//! - P1: offered = lent + lost + in flight, where offered is the files' own count of what was
-//!   decoded, and in flight what is in the batch.
-//! - P2: packets are lent in the file's order, and due times never decrease: one that the file has
-//!   before an earlier one is due at once.
+//! - P1: offered = lent + lost + in flight. Offered is the files' own count of decoded packets, and
+//!   in flight what is in the batch.
+//! - P2: packets are lent in the file's order, and due times never decrease. A packet that is older
+//!   than the one before it in the file is due at once.
 
 mod routes;
 mod source;

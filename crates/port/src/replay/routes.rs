@@ -25,7 +25,7 @@ pub(super) enum Destination {
     WrongLink,
 }
 
-/// Rules, and what came of them for each port number. Clones share the latter.
+/// Rules, and their result for each port number. Clones share the latter.
 #[derive(Clone, Debug, Default)]
 pub struct Routes {
     rules: Vec<(InterfaceKey, usize)>,
@@ -61,7 +61,7 @@ impl Routes {
         Self { rules, rest, ethernet_only, met: Arc::default() }
     }
 
-    /// The number of the sink for packets with this port number, 0 where none was told. Cost: a
+    /// The number of the sink for packets with this port number, 0 if none was set. Cost: a
     /// lock.
     #[must_use]
     pub fn sink_of(&self, port: u8) -> usize {
@@ -69,7 +69,7 @@ impl Routes {
         met.lanes.iter().find(|(known, _)| *known == port).map_or(0, |&(_, sink)| sink)
     }
 
-    /// Interfaces that rules name and of which no packet has come.
+    /// Interfaces that rules name and that no packet came from.
     pub(super) fn missed(&self) -> Vec<String> {
         let met = self.met();
         let missed = (0..self.rules.len()).filter(|rule| !met.rules.contains(rule));

@@ -239,7 +239,7 @@ impl Replayer {
         }
         let length = (bytes.len() - offset) as u32;
         bytes.resize(bytes.len().next_multiple_of(ALIGNMENT), 0);
-        // What was cut off stays cut off, whatever was put in or taken out.
+        // What was cut off stays cut off, whatever a rewrite added or removed.
         let cut = meta.original_length.saturating_sub(packet.length() as u32);
         meta.original_length = length + cut;
         self.account.bytes_copied += u64::from(length);

@@ -6,21 +6,21 @@
 //!             <-- interface NAME <------------ sink: a system call a packet
 //! ```
 //!
-//! The first port that names a device makes it, takes it up and sets its MTU; it ends with the last
-//! port, also by SIGKILL, unless `persist` keeps it. A source and a sink of one name in one
-//! process share the device (`device`), so that `bounce tap:a tap:b --both` and the switch have
-//! both directions of it.
+//! The first port that names a device makes it, sets it up and sets its MTU. It ends with the last
+//! port, also by SIGKILL, unless `persist` keeps it. A source and a sink of one name in one process
+//! share the device (`device`), so `bounce tap:a tap:b --both` and the switch have both directions
+//! of it.
 //!
 //! With `offloads=on` the host leaves packets as its stack has them: up to 64 KiB, without
-//! checksums. That saves a system call and a copy for each packet of the wire, and it takes a port
-//! at the other end that passes them on: another such `tap:`, or a file.
+//! checksums. That saves a system call and a copy for each packet of the wire. The port at the
+//! other end must pass them on: another `tap:` with offloads, or a file.
 //!
 //! A device that is moved to another network namespace goes on. Its counters are out of sight then:
 //! what it drops for lack of room is not known any more, and a note says so.
 //!
 //! Invariants:
 //! - T1: offered = what the kernel counts as taken from the device or dropped before, since this
-//!   port was opened; while the counters are out of sight, what was taken.
+//!   port was opened. While the counters cannot be read, it is what was taken.
 //! - T2: a device that is deleted ends the port with an error; one that is down is noted.
 //! - T3: in a process a device has at most one source and one sink.
 

@@ -14,7 +14,7 @@ const QUEUES: Key = Key::number(
 
 const OFFLOADS: Key = Key::switch(
     "offloads",
-    "Whether to take and send packets of up to 64 KiB without checksums, as the host's stack has \
+    "Whether to take and send packets of up to 64 KiB without checksums, as the host's stack uses \
      them",
 )
 .or("no");

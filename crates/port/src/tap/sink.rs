@@ -1,14 +1,14 @@
 //! The sink: each packet is a system call, after which the host has received it.
 //!
 //! Packets of a flow go to one queue, so that the kernel hands the flow's answers to that queue,
-//! too. A packet that is unfinished (`offloads=on`) gets a header that says what is to be done: the
-//! rest of a checksum, and the cut into segments of what the interface's MTU allows.
+//! too. An unfinished packet (`offloads=on`) gets a header that says what is left to do: complete
+//! the checksum, and cut the packet into segments that the interface's MTU allows.
 
 use std::io;
 
 use burstline_log::Flags;
 use burstline_sys::interface::LinkState;
-use burstline_sys::tap::{LONGEST, Offload, Segments, Tap};
+use burstline_sys::tap::{Checksum, Cut, LONGEST, Offload, Segments, Tap};
 use burstline_wire::hash::{FlowHasher, HashKind};
 use burstline_wire::headers::{self, Headers, LinkType, Network, protocol};
 
@@ -135,15 +135,18 @@ impl Outlet for Inward {
 pub(crate) fn unfinished(packet: &[u8], flags: Flags, mtu: u32) -> Option<Offload> {
     let headers = headers::parse(LinkType::ETHERNET, packet);
     let checksum = match flags.contains(Flags::PARTIAL_CHECKSUM) {
-        true => Some((headers.transport_offset as u16, checksum_at(&headers)?)),
+        true => {
+            let start = headers.transport_offset as u16;
+            Some(Checksum { start, offset: checksum_at(&headers)? })
+        }
         false => None,
     };
     let is_merged = flags.contains(Flags::MERGED);
-    let segments = match is_merged {
-        true => Some(segments(&headers, mtu)?),
+    let cut = match is_merged {
+        true => Some(cut(&headers, mtu)?),
         false => None,
     };
-    Some(Offload { checksum, is_merged, segments })
+    Some(Offload { checksum, is_merged, cut })
 }
 
 /// Where the checksum is in a transport header.
@@ -155,8 +158,8 @@ fn checksum_at(headers: &Headers) -> Option<u16> {
     }
 }
 
-/// Kind, bytes of headers, and bytes of payload that an MTU leaves for each segment.
-fn segments(headers: &Headers, mtu: u32) -> Option<(Segments, u16, u16)> {
+/// Segments with the payload that an MTU leaves for each.
+fn cut(headers: &Headers, mtu: u32) -> Option<Cut> {
     let kind = match (headers.protocol, headers.network) {
         (protocol::TCP, Network::Ipv4) => Segments::Tcp4,
         (protocol::TCP, Network::Ipv6) => Segments::Tcp6,
@@ -165,8 +168,8 @@ fn segments(headers: &Headers, mtu: u32) -> Option<(Segments, u16, u16)> {
     };
     let behind_link = headers.payload_offset - headers.network_offset;
     let payload = mtu.checked_sub(behind_link).filter(|&bytes| bytes > 0)?;
-    let payload = payload.min(u32::from(u16::MAX)) as u16;
-    Some((kind, headers.payload_offset as u16, payload))
+    let segment_bytes = payload.min(u32::from(u16::MAX)) as u16;
+    Some(Cut { kind, header_bytes: headers.payload_offset as u16, segment_bytes })
 }
 
 #[cfg(test)]
@@ -187,10 +190,12 @@ mod tests {
     fn what_is_unfinished_is_described_by_its_headers_and_the_mtu() {
         let flags = Flags::PARTIAL_CHECKSUM.union(Flags::MERGED);
         let found = unfinished(&merged(), flags, 1500).unwrap();
-        assert_eq!(found.checksum, Some((34, 16)));
-        assert_eq!(found.segments, Some((Segments::Tcp4, 66, 1448)));
+        let checksum = Some(Checksum { start: 34, offset: 16 });
+        assert_eq!(found.checksum, checksum);
+        let cut = Cut { kind: Segments::Tcp4, header_bytes: 66, segment_bytes: 1448 };
+        assert_eq!(found.cut, Some(cut));
         let found = unfinished(&merged(), Flags::PARTIAL_CHECKSUM, 1500).unwrap();
-        assert_eq!((found.checksum, found.segments), (Some((34, 16)), None));
+        assert_eq!((found.checksum, found.cut), (checksum, None));
         assert_eq!(unfinished(&merged(), flags, 52), None, "no room for a byte");
         assert_eq!(unfinished(&[0; 60], flags, 1500), None, "not IP");
     }

@@ -18,8 +18,8 @@ use crate::{
     PortInfo, PortState, Received, Source, TimestampSource,
 };
 
-/// Bytes of the buffer: some dozens of packets of 1,514 bytes before the longest would not fit any
-/// more, and few enough to stay in the cache.
+/// Bytes of the buffer: room for some dozens of packets of 1,514 bytes and one of the longest, and
+/// few enough to stay in the cache.
 const BUFFER_BYTES: usize = 4 * (64 << 10);
 const _: () = assert!(BUFFER_BYTES > 2 * LONGEST);
 
@@ -34,7 +34,7 @@ pub(super) struct TapSource {
     judge: Judge,
     port: u8,
     buffer: Box<[u8]>,
-    /// The queue that is asked next.
+    /// The queue that is polled next.
     queue: usize,
     /// Packets of the queues, wanted or not.
     taken: u64,
@@ -51,8 +51,10 @@ pub(super) struct TapSource {
 /// What the kernel counts, as far as that can be seen.
 struct Counts {
     at_start: TapCounts,
-    /// As last seen, and `taken` then.
-    last: (TapCounts, u64),
+    /// As last seen.
+    last: TapCounts,
+    /// Packets that this source had taken then.
+    taken_then: u64,
     is_out_of_sight: bool,
 }
 
@@ -74,8 +76,8 @@ impl TapSource {
         if depth != asked {
             account.hint(|| {
                 format!(
-                    "{}: {depth} packets wait in a queue, not {asked}: a user namespace may not \
-                     say how many",
+                    "{}: {depth} packets fit into a queue, not {asked}: a user namespace may not \
+                     set it",
                     interface.name
                 )
             });
@@ -93,7 +95,7 @@ impl TapSource {
             delivered: 0,
             unfinished: 0,
             copying: Copying::default(),
-            counts: Counts { at_start, last: (at_start, 0), is_out_of_sight: false },
+            counts: Counts { at_start, last: at_start, taken_then: 0, is_out_of_sight: false },
             left: None,
             is_over: false,
             account,
@@ -111,13 +113,13 @@ impl TapSource {
             return self.end_gone();
         }
         match self.device.device().counts() {
-            Some(counts) => self.counts.last = (counts, self.taken),
+            Some(counts) => (self.counts.last, self.counts.taken_then) = (counts, self.taken),
             None if !std::mem::replace(&mut self.counts.is_out_of_sight, true) => {
                 let name = self.watch.name();
                 self.account.note(|| {
                     format!(
-                        "{name} was moved to another network namespace: what it drops there is in \
-                         its own counters only (ip -s link)"
+                        "{name} was moved to another network namespace: only its own counters \
+                         show what it drops there (ip -s link)"
                     )
                 });
             }
@@ -200,10 +202,7 @@ impl Counts {
     fn now(&self, device: &Half, taken: u64) -> (u64, u64) {
         let now = match device.device().counts() {
             Some(now) => now,
-            None => {
-                let (last, before) = self.last;
-                TapCounts { taken: last.taken + taken - before, ..last }
-            }
+            None => TapCounts { taken: self.last.taken + taken - self.taken_then, ..self.last },
         };
         let since = |now: u64, start: u64| now.wrapping_sub(start);
         (since(now.taken, self.at_start.taken), since(now.dropped, self.at_start.dropped))
@@ -262,12 +261,9 @@ impl Source for TapSource {
                 }
             };
             self.is_over |= taken == 0 && budget > 0 && self.left.is_some();
-            state = match taken {
-                _ if self.is_over => PortState::Ended,
-                0 if budget == 0 => PortState::Blocked,
-                0 => PortState::Idle,
-                _ => PortState::Busy,
-            };
+            if !self.is_over {
+                state = PortState::after(taken, budget as u64);
+            }
         }
         let first_packet = self.delivered;
         self.delivered += scratch.len() as u64;

@@ -14,7 +14,7 @@ const QUEUES: Key = Key::number(
 
 const CLIENT: Key = Key::switch(
     "client",
-    "Whether to connect to a guest that listens at the socket, again and again, instead of \
+    "Whether to connect to a guest that listens at the socket, with retries, instead of \
      listening for one",
 )
 .alone()
@@ -22,7 +22,7 @@ const CLIENT: Key = Key::switch(
 
 const OFFLOADS: Key = Key::switch(
     "offloads",
-    "Whether to take and send packets of up to 64 KiB without checksums, as the guest's stack has \
+    "Whether to take and send packets of up to 64 KiB without checksums, as the guest's stack uses \
      them",
 )
 .or("no");

@@ -1,13 +1,13 @@
-//! A bad network on purpose, the same one for the same seed: it loses, doubles, delays and damages
-//! packets, and keeps book of what it did.
+//! A bad network on purpose, the same one for the same seed. It loses, doubles, delays and damages
+//! packets, and counts what it did.
 //!
 //! ```text
 //!  port inside --lend--> each packet: at most one defect --> ready, in the order of delivery
 //!                            '-- held, until as many of its flow have passed --^
 //! ```
 //!
-//! Invariant: a packet has at most one defect, so that who looks for defects can be held to the
-//! packet: a doubled or delayed packet is intact, a damaged one comes once and in its place.
+//! Invariant: a packet has at most one defect, so a test of defects can be exact to the packet. A
+//! doubled or delayed packet is intact; a damaged one comes once and in its place.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -48,7 +48,7 @@ pub struct ImpairmentCounts {
     pub duplicated: u64,
     /// Packets that were delivered after an intact later one of their flow.
     pub reordered: u64,
-    /// Packets of which a byte was changed.
+    /// Packets with a changed byte.
     pub corrupted: u64,
 }
 

@@ -1,5 +1,5 @@
-//! What must not be taken by accident: the interface that the host itself lives on, or one that
-//! carries it: a port of its bridge or bond, what its VLANs are on.
+//! What must not be taken by accident: an interface that the host itself uses, or one that carries
+//! it, such as a port of its bridge or bond, or the base of its VLANs.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -16,8 +16,8 @@ const ESTABLISHED: &str = "01";
 /// The port of SSH.
 const SSH: u16 = 22;
 
-/// Refuses the loopback, and an interface that packets of the default route, or of somebody's
-/// login, come in by, itself or what is on it.
+/// Refuses the loopback, and an interface that receives packets of the default route or of a user's
+/// login, itself or through an interface on top of it.
 ///
 /// # Errors
 /// [`PortError::WouldSteal`] with the reason.

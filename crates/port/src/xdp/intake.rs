@@ -2,8 +2,8 @@
 //! to have arrived.
 //!
 //! While packets arrive, some are on their way from the program to the ring: the last few that it
-//! has seen. Its count ran through all values since the last look but one; so if what is accounted
-//! for is one of them, then at that moment it was exact.
+//! has seen. Its count ran through all values since the look before last. So if the accounted
+//! number is one of them, it was exact at that moment.
 
 use std::sync::Arc;
 
@@ -59,9 +59,9 @@ impl QueueLedger {
         accounted.clamp(arrived, seen)
     }
 
-    /// Leaves what comes from now on to the host, and waits until what the program has seen so far
-    /// is accounted for, or never will be: from then on that is `offered` also where nobody polls
-    /// to the end. `accounted`: what is, but for packets that were passed to the host.
+    /// Leaves what comes from now on to the host. Waits until everything that the program has seen
+    /// so far is accounted for, or never will be. From then on that is `offered`, even if no one
+    /// polls to the end. `accounted`: what is, but for packets that were passed to the host.
     pub(super) fn leave(&mut self, accounted: impl Fn() -> u64) {
         self.stopped_ns.get_or_insert_with(clock::monotonic_ns);
         self.attached.leave(self.queue);
@@ -73,10 +73,10 @@ impl QueueLedger {
         (self.arrived, self.seen_at_last_look) = (seen, seen);
     }
 
-    /// The program's last counts, if it was asked to finish, and everything that it took is
-    /// accounted for: just those counts by which it is so, for where other queues need the
-    /// program it goes on counting. What the program has sent on its way arrives within the same
-    /// softirq; what has not after [`SETTLING_NS`] never will, and remains unaccounted for.
+    /// The program's last counts, once it was asked to finish and everything it took is accounted
+    /// for. These are the counts of that moment: if other queues need the program, it goes on
+    /// counting. What the program has sent on its way arrives within the same softirq; what has not
+    /// after [`SETTLING_NS`] never will, and remains unaccounted for.
     pub(super) fn settled(
         &self,
         accounted: impl Fn() -> (u64, QueueCounts),

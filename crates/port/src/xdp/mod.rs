@@ -7,31 +7,31 @@
 //! ```
 //!
 //! Packets that are taken do not reach the host: its programs, its firewall and its `tcpdump` see
-//! nothing of them. So the loopback, and the interface of the default route or of somebody's
-//! login, are refused unless asked for twice (`--steal`), and `--only EXPR` takes the packets that
-//! match and leaves the others where they were.
+//! nothing of them. So the loopback, and the interface of the default route or of a user's login,
+//! are refused without `--steal`. `--only EXPR` takes the packets that match and leaves the others
+//! to the host.
 //!
 //! Without `@QUEUE` an address opens a port for each receive queue, all behind one program. A
 //! queue is its own port, `xdp:eth0@3`, with its own socket, frames and counts.
 //!
 //! To send by, see `sink`.
 //!
-//! What that takes away from the host is said when the port opens (`warnings`): the addresses that
-//! it does not hear any more, and checksums that are missing where packets are sent on.
+//! When the port opens, it warns of what the host loses (`warnings`): addresses that no longer
+//! receive packets, and checksums that are missing where packets are sent on.
 //!
 //! VLAN tags that the device itself takes off (`rx-vlan-offload`) are gone before XDP: where that
-//! is on, `doctor ports` says how to switch it off. Checksums that are still to be computed cannot
-//! be told from wrong ones here.
+//! is on, `doctor ports` says how to switch it off. A checksum that is not computed yet looks like
+//! a wrong one here.
 //!
 //! Invariants:
-//! - Q1: offered = what the program has seen on this queue while it was attached; passed =
-//!   what it left to the host, both counted by the program, each core in its own cache line.
+//! - Q1: offered = what the program has seen on this queue while it was attached; passed = what it
+//!   left to the host. The program counts both, each core in its own cache line.
 //! - Q2: taken by the program = delivered + in the rx ring + the kernel's `rx_dropped` and
 //!   `rx_ring_full`. Nothing is computed from what should add up to it.
 //! - Q3: the program is attached by a bpf_link that this process holds, and an empty slot passes
-//!   packets to the host: after SIGKILL nothing of it is left.
-//! - Q4: a lent burst's frames go back to the kernel when the port is called again, so that a port
-//!   that says `Idle` holds nothing.
+//!   packets to the host. So after SIGKILL nothing of it is left.
+//! - Q4: a lent burst's frames go back to the kernel when the port is called again. So a port that
+//!   returns `Idle` holds nothing.
 
 mod crossing;
 mod guard;

@@ -1,4 +1,4 @@
-//! Trying an XDP port: frames and program, and as much of the rest as nobody notices.
+//! Trying an XDP port: frames and program, and as much of the rest as others do not notice.
 //!
 //! ```text
 //! frames registered, rings mapped      nobody notices                      always
@@ -22,7 +22,7 @@ use crate::{Address, PortError, Probe, ProbeOptions, TimestampSource};
 /// What opening takes.
 const RIGHTS: [Capability; 3] = [NET_RAW, NET_ADMIN, BPF];
 
-/// Tries what opening does, up to the step that somebody would notice.
+/// Tries what opening does, up to the step that others would notice.
 pub(crate) fn probe(address: &Address, options: &ProbeOptions, probe: &mut Probe) {
     let settings = match settings::parse(address, TimestampSource::Program) {
         Ok(settings) => settings,
@@ -118,7 +118,7 @@ fn check_all_queues(interface: &XdpInterface, socket: &SocketOptions) -> Result<
     let bytes = frames * u64::from(interface.queues);
     let rights = Rights::read();
     let is_free = rights.is_machine_wide && rights.has(IPC_LOCK);
-    match limits::locked_memory_range().1 {
+    match limits::LockedMemory::of_this_process().most_bytes {
         Some(limit) if !is_free && limit < bytes => Err(XdpError::NoMemory {
             interface: interface.link.name.clone(),
             bytes: bytes as usize,

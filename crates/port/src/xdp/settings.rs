@@ -118,19 +118,25 @@ fn shared(values: &Values<'_>, timestamps: TimestampSource) -> Result<Settings, 
     })
 }
 
-/// Reads what is said of a sink, but for how long it waits: the interface, the queue, the rest.
-pub(super) fn parse_sink<'a>(
-    values: &Values<'a>,
-) -> Result<(&'a str, u32, SenderOptions), AddressError> {
+/// What an address says of a sink, but for how long it waits.
+#[derive(Debug, PartialEq)]
+pub(super) struct SinkSettings<'a> {
+    pub(super) interface: &'a str,
+    pub(super) queue: u32,
+    pub(super) sender: SenderOptions,
+}
+
+/// Reads what is said of a sink.
+pub(super) fn parse_sink<'a>(values: &Values<'a>) -> Result<SinkSettings<'a>, AddressError> {
     let (interface, queue) = target(values.address())?;
-    let options = SenderOptions {
+    let sender = SenderOptions {
         frames: values.integer(FRAMES.name)?,
         frame_bytes: values.integer(FRAME.name)?,
         copying: copying(values)?,
         needs_wakeup: values.switch(WAKEUP.name)?,
         ..SenderOptions::default()
     };
-    Ok((interface, queue.unwrap_or(0), options))
+    Ok(SinkSettings { interface, queue: queue.unwrap_or(0), sender })
 }
 
 fn copying(values: &Values<'_>) -> Result<Copying, AddressError> {

@@ -1,13 +1,13 @@
 //! The sink: a tx ring, its own frames, and no XDP program.
 //!
-//! It sends by queue 0 unless told otherwise, and takes nothing from the host: without a program
-//! no packet is redirected here. In zero-copy mode the device gives the queue to the socket, in
-//! both directions; so on the interface that the host lives on `copy=auto` copies, and `copy=zero`
-//! takes `--steal`.
+//! It sends by queue 0 unless told otherwise, and takes nothing from the host: without a program no
+//! packet is redirected here. In zero-copy mode the device gives the queue to the socket, in both
+//! directions. So on an interface that the host uses, `copy=auto` copies, and `copy=zero` needs
+//! `--steal`.
 //!
-//! What the driver drops while it is asked to send is `tx_refused`, by the kernel's word: there is
-//! no carrier, or the other end of a veth pair has no room. In zero-copy mode such packets are in
-//! the device's counters alone.
+//! What the driver drops during a send is `tx_refused`, as the kernel reports: there is no carrier,
+//! or the other end of a veth pair has no room. In zero-copy mode such packets are in the device's
+//! counters alone.
 
 use std::io;
 
@@ -15,7 +15,7 @@ use burstline_sys::interface::LinkState;
 use burstline_xdp::{Copying, Sender, XdpInterface};
 
 use super::guard;
-use super::settings::{SINK_KEYS, parse_sink};
+use super::settings::{SINK_KEYS, SinkSettings, parse_sink};
 use crate::live::{LiveSink, Outlet, OutletCounts};
 use crate::watch::Watch;
 use crate::{Address, Loss, OpenOptions, PortError, Sink};
@@ -26,7 +26,7 @@ pub(crate) fn open_sink(
     options: &OpenOptions,
 ) -> Result<Box<dyn Sink>, PortError> {
     let values = address.values(SINK_KEYS)?;
-    let (interface, queue, mut wanted) = parse_sink(&values)?;
+    let SinkSettings { interface, queue, sender: mut wanted } = parse_sink(&values)?;
     if wanted.copying != Copying::Copy && !options.may_steal {
         let link = XdpInterface::by_name(interface)?.link;
         match guard::refuse_the_hosts_own(&link, address) {
@@ -82,6 +82,7 @@ mod tests {
     use burstline_xdp::SenderOptions;
 
     use super::*;
+    use crate::AddressError;
 
     #[test]
     fn every_key_has_its_effect_and_bad_values_are_named() {
@@ -93,10 +94,11 @@ mod tests {
             needs_wakeup: false,
             ..SenderOptions::default()
         };
-        let parsed = |text: &str| {
+        let parsed = |text: &str| -> Result<_, AddressError> {
             let address: Address = text.parse().unwrap();
             let values = address.values(SINK_KEYS)?;
-            parse_sink(&values).map(|(name, queue, options)| (name.to_owned(), queue, options))
+            let settings = parse_sink(&values)?;
+            Ok((settings.interface.to_owned(), settings.queue, settings.sender))
         };
         assert_eq!(parsed(text).unwrap(), ("v0".to_owned(), 3, expected));
         let plain = ("v0".to_owned(), 0, SenderOptions::default());

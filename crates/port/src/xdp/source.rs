@@ -18,8 +18,8 @@ use crate::{
 };
 use burstline_xdp::{QueueCounts, Redirect};
 
-/// How long before a poll a packet may have got its time that the poll did not find, in ns: one
-/// round of a softirq, and the clocks' readings.
+/// A packet may have got its time this long before a poll that did not find it, in ns: one round of
+/// a softirq, and the clocks' readings.
 const UNDER_WAY_NS: u64 = 2_000_000;
 
 /// A packet that is taken and held.
@@ -155,8 +155,8 @@ impl XdpSource {
         None
     }
 
-    /// Describes the next packets, up to the first of which there is more to say than where it is:
-    /// what [`take`](Self::take) would, for a third of the instructions.
+    /// Describes the next packets, up to the first that needs more than its place. It does what
+    /// [`take`](Self::take) would, for a third of the instructions.
     #[inline]
     fn take_plain(&mut self, scratch: &mut Scratch, budget: usize) -> usize {
         let is_more = self.judge.is_hashing()

@@ -21,8 +21,8 @@ pub(super) fn of(
     [taking, forwarding].into_iter().flatten().flatten().collect()
 }
 
-/// Of taking all packets of an interface, or of one of its queues. The host does not hear what is
-/// sent to the addresses that it has there, or on what the interface carries.
+/// Of taking all packets of an interface, or of one of its queues. The host does not receive what
+/// is sent to the addresses that it has there, or on what the interface carries.
 pub(super) fn of_taking(link: &Interface, queue: Option<u32>) -> Option<String> {
     let carried = carried_by(&link.name);
     // Every interface that is up has an address of its link, which few people use.
@@ -43,13 +43,13 @@ pub(super) fn of_taking(link: &Interface, queue: Option<u32>) -> Option<String> 
         None => interface.clone(),
     };
     Some(format!(
-        "the host does not hear what is sent to {address} ({name}){others} while xdp: takes all \
+        "the host does not receive packets for {address} ({name}){others} while xdp: takes all \
          packets of {taken}: --only EXPR takes some of them, or use an interface without an address"
     ))
 }
 
-/// Of sending on what is taken from an interface. What the other end of a veth pair sends has no
-/// checksums yet where they are left to the device, and nobody adds them on the way.
+/// Of sending on what is taken from an interface. Packets from the other end of a veth pair lack
+/// checksums that were left to the device, and nothing on the way adds them.
 fn of_forwarding(link: &Interface) -> Option<String> {
     let VethPeer { name, is_here } = veth_peer(link.index)?;
     let link = &link.name;
@@ -60,16 +60,16 @@ fn of_forwarding(link: &Interface) -> Option<String> {
         };
         let name = name.as_deref().unwrap_or("NAME");
         return Some(format!(
-            "what the other end of {link} ({place}) sends may have no TCP and UDP checksums yet, \
-             and xdp: adds none: then TCP hangs until, there, ethtool -K {name} tx off"
+            "packets from the other end of {link} ({place}) may lack TCP and UDP checksums, and \
+             xdp: adds none: if TCP hangs, run there ethtool -K {name} tx off"
         ));
     }
     let name = name?;
     let offloads = send_offloads(&name)?;
     (offloads.checksums || offloads.segments).then(|| {
         format!(
-            "what {name}, the other end of {link}, sends has no TCP and UDP checksums yet, and \
-             xdp: adds none: TCP hangs until ethtool -K {name} tx off"
+            "packets from {name}, the other end of {link}, lack TCP and UDP checksums, and xdp: \
+             adds none: TCP hangs until ethtool -K {name} tx off"
         )
     })
 }

@@ -29,7 +29,7 @@ fn what_does_not_open_is_said_in_a_line_and_with_the_mend() {
         ("dpdk:0000:ff:1f.6", "dpdk-devbind.py --status"),
         ("dpdk:net_pcap40,rx_pcap=/nowhere.pcap", "/nowhere.pcap"),
         ("dpdk:net_null40,speed=7", "net_null40"),
-        ("dpdk:net_ring40?queues=64", "64 queues are asked for"),
+        ("dpdk:net_ring40?queues=64", "64 queues requested"),
         ("dpdk:net_null41?pool=8388607", "pool=MBUFS"),
         ("dpdk:net_null42?eal=--foo", "DPDK runs already"),
         ("dpdk:net_null43?checksums=yes", "without checksums="),

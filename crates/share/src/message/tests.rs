@@ -49,7 +49,7 @@ fn reader() -> impl Strategy<Value = ReaderStatus> {
 fn refusal() -> impl Strategy<Value = Refusal> {
     // Of some codes the numbers are not told.
     (1..=11u16, any::<u64>(), any::<u64>())
-        .prop_map(|(code, a, b)| Refusal::decode(code, a, b).unwrap())
+        .prop_map(|(code, first, second)| Refusal::decode(Coded { code, first, second }).unwrap())
 }
 
 fn reply() -> impl Strategy<Value = Reply> {

@@ -9,13 +9,13 @@ use std::path::Path;
 use rustix::fs::{FlockOperation, flock, major, minor};
 use rustix::io::Errno;
 
-/// The mode of a new file where none is asked for: packets are nobody else's business.
+/// The default mode of a new file: packets are private.
 const OWN_MODE: u32 = 0o600;
 
-/// How a file is opened that is to be written.
+/// How to open a file for writing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Creation {
-    /// Permission bits, whatever the umask says. `None`: a new file gets `0600`, and one that is
+    /// Permission bits, regardless of the umask. `None`: a new file gets `0600`, and one that is
     /// there keeps its own.
     pub mode: Option<u32>,
     /// The user that a regular file is given to.
@@ -30,7 +30,7 @@ pub struct Creation {
     pub overwrites_devices: bool,
 }
 
-/// A file that is open for writing. If it is a regular file, nobody else claims it meanwhile.
+/// A file that is open for writing. If it is a regular file, no other process claims it meanwhile.
 #[derive(Debug)]
 pub struct Claimed {
     file: File,
@@ -45,7 +45,7 @@ impl Claimed {
 }
 
 impl From<File> for Claimed {
-    /// A file that somebody else has opened, and that is not locked.
+    /// A file that another process has opened, and that is not locked.
     fn from(file: File) -> Self {
         Self { file, is_regular: false }
     }
@@ -66,8 +66,8 @@ impl DerefMut for Claimed {
 }
 
 impl Drop for Claimed {
-    /// A lock ends with the last descriptor of what was opened, and a process that another thread
-    /// is just starting has one until it runs its program. So it is unlocked explicitly.
+    /// A lock ends with the last descriptor of the open file. A process that another thread is just
+    /// starting has one until it runs its program. So it is unlocked explicitly.
     fn drop(&mut self) {
         if self.is_regular {
             // A file system without locks has none to give back.
@@ -76,17 +76,17 @@ impl Drop for Claimed {
     }
 }
 
-/// Opens `path` for writing and makes it if it is not there. A regular file is locked first
-/// (flock(2)), then emptied, then gets its owner and mode; what is none (a FIFO, a terminal,
+/// Opens `path` for writing and makes it if it is not there. A regular file is first locked
+/// (flock(2)), then emptied, then gets its owner and mode. Anything else (a FIFO, a terminal,
 /// `/dev/null`) is left as it is.
 ///
-/// A FIFO makes this wait until somebody opens its other end. File systems that know no locks go
+/// A FIFO makes this wait until its other end is opened. File systems that know no locks go
 /// without.
 ///
 /// # Errors
-/// What the kernel says; [`io::ErrorKind::ResourceBusy`] where another writer has the file, with
-/// the number of its process; [`io::ErrorKind::InvalidInput`] for a symbolic link that is not to
-/// be followed, or a block device that is not to be overwritten. The file is then as it was.
+/// What the kernel says. [`io::ErrorKind::ResourceBusy`] if another writer has the file, with the
+/// number of its process. [`io::ErrorKind::InvalidInput`] for a symbolic link not to follow, or a
+/// block device not to overwrite. The file is then as it was.
 pub fn claim(path: &Path, creation: &Creation) -> io::Result<Claimed> {
     // Emptied below and not on opening: only then is it known to be a regular file, and ours.
     let mut options = OpenOptions::new();

@@ -91,7 +91,7 @@ pub struct OutputFile {
 impl OutputFile {
     /// Opens `path`, makes it if it is not there, and empties it if it is a regular file.
     ///
-    /// A FIFO makes this wait until somebody opens its other end.
+    /// A FIFO makes this wait until its other end is opened.
     ///
     /// # Errors
     /// [`WriteError::File`]: a directory, no permission, a read-only file system, another writer.
@@ -246,8 +246,8 @@ fn set_direct(file: &File, direct: bool) -> rustix::io::Result<()> {
     fcntl_setfl(file, flags)
 }
 
-/// The alignment of offsets and memory that direct writes need, in bytes; 0 if the file cannot do
-/// them, `None` if the kernel does not tell (before 6.1, and some file systems).
+/// The alignment of offsets and memory that direct writes need, in bytes. 0 if the file does not
+/// support them, `None` if the kernel does not say (before 6.1, and some file systems).
 fn alignment_needed(file: &File) -> Option<usize> {
     let told = statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok()?;
     if told.stx_mask & StatxFlags::DIOALIGN.bits() == 0 {

@@ -7,14 +7,14 @@
 //!
 //! With one write at a time a disk stands still while the next buffer is filled, and the processor
 //! while the disk writes. So a buffer is handed to io_uring and another one filled meanwhile. The
-//! buffers are registered where the rights and the limit on locked memory allow it: the kernel then
-//! looks their pages up once, and not at each write.
+//! buffers are registered if the rights and the limit on locked memory allow it. Then the kernel
+//! looks their pages up once, not at each write.
 //!
-//! The kernel writes the buffers in order, one after the other: a file that grows takes one write
-//! at a time anyway, and one that ends early, because its writer was killed, has no hole that way
-//! (decision 0032). So the disk never waits for the caller, and the caller seldom for the disk.
+//! The kernel writes the buffers in order, one after the other. A growing file takes one write at a
+//! time anyway, and a file whose writer was killed has no hole this way (decision 0032). So the
+//! disk never waits for the caller, and the caller seldom for the disk.
 //!
-//! Where there is no io_uring, or a file is not written past the page cache, a submit writes the
+//! Without io_uring, or for a file that is written through the page cache, a submit writes the
 //! buffer and returns when that is done. The caller sees no difference but the time.
 //!
 //! Who owns what when: the queue owns all buffers, and lends the one in hand only.
@@ -22,7 +22,7 @@
 //! # Invariants
 //! - Q1. The buffer in hand is not under way. A buffer under way is neither lent nor freed.
 //! - Q2. [`WriteQueue::written`] counts a write only when all before it are whole on the file.
-//! - Q3. The file is open under one number as long as a write of it is under way: the kernel looks
+//! - Q3. The file is open under one number as long as a write of it is under way. The kernel looks
 //!   the number up when it begins a write, which may be long after the submit.
 
 mod ring;
@@ -165,7 +165,7 @@ impl WriteQueue {
         };
         let own = self.file.insert(own);
         let Some(next) = self.free.pop() else { return Ok(()) };
-        // Q1: another one is in hand from here on, whatever comes of the call.
+        // Q1: another buffer is in hand from here on, even if the call fails.
         let buffer = std::mem::replace(&mut self.in_hand, next);
         self.submitted.push_back(Submitted { buffer, offset, is_whole: false });
         if let Some(ring) = &mut self.ring {
@@ -186,7 +186,7 @@ impl WriteQueue {
         Ok(())
     }
 
-    /// Waits until nothing is under way, whatever comes of it, and forgets what was submitted: the
+    /// Waits until nothing is under way, ignores results, and forgets what was submitted. Then the
     /// queue is ready for another file.
     pub fn abandon(&mut self) {
         while let Some(done) = self.ring.as_mut().and_then(|ring| ring.wait().ok().flatten()) {

@@ -25,7 +25,7 @@ mod tests {
 
     #[test]
     fn it_is_what_df_says() {
-        // Of a file system that nobody writes.
+        // For a file system that nothing writes.
         let free = free_bytes(File::open("/dev").unwrap()).unwrap();
         let df = Command::new("df").args(["-B1", "--output=avail", "/dev"]).output().unwrap();
         let df = String::from_utf8(df.stdout).unwrap();

@@ -1,4 +1,4 @@
-//! Why memory could not be had, in one line each, with what would mend it.
+//! Why memory was not available, in one line each, with the remedy.
 
 use std::error::Error;
 use std::io;
@@ -49,7 +49,7 @@ pub enum MemoryError {
     NotEnough {
         /// Bytes that the region takes.
         needed: u64,
-        /// Bytes that could be had without swapping.
+        /// Bytes available without swapping.
         available: u64,
         /// The node, if one was asked for.
         node: Option<NodeId>,

@@ -147,7 +147,7 @@ fn reserved(request: &RegionRequest, page: PageKind) -> Result<View, MemoryError
 
 /// A view of ordinary memory, gathered into 2 MiB pages if the kernel can.
 ///
-/// One small page is touched in each 2 MiB before they are gathered: it settles the node, and it
+/// We touch one small page in each 2 MiB before they are gathered. That settles the node, and
 /// leaves the kernel next to nothing to copy. (Touching all of them first took 40 times as long.)
 fn transparent(
     request: &RegionRequest,

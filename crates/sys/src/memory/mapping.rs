@@ -11,8 +11,8 @@ use super::{MemoryError, PageKind, Region};
 /// Memory that another party made, attached here.
 ///
 /// # Invariants
-/// I1 and I4 of [`crate::memory`]. The seals that `attach` checked make I1 hold whatever the
-/// other party does.
+/// I1 and I4 of [`crate::memory`]. The seals that `attach` checked make I1 hold,
+/// whatever the other process does.
 pub struct Mapping {
     memory: Memory,
     writable: bool,
@@ -51,8 +51,8 @@ impl WantedBytes {
 impl Mapping {
     /// Attaches a region for reading. The descriptor is closed; the mapping needs it no more.
     ///
-    /// With `expected_bytes` the size must be just that; without, the file tells. Whatever the
-    /// other party does, no read faults: all of the memory must be there already, and every page
+    /// With `expected_bytes` the size must be just that; without, the file tells. No read faults,
+    /// whatever the other process does: all of the memory must be present already, and every page
     /// is mapped before this returns.
     ///
     /// # Errors
@@ -83,7 +83,7 @@ impl Mapping {
     ///
     /// # Errors
     /// As [`attach_read_only`](Self::attach_read_only), but only the shrink and grow seals are
-    /// asked for; a region sealed against writing is a [`MemoryError::System`] with `EPERM`.
+    /// required. A region sealed against writing is a [`MemoryError::System`] with `EPERM`.
     pub fn attach_writable(
         file: OwnedFd,
         expected_bytes: Option<usize>,
@@ -104,8 +104,8 @@ impl Mapping {
     ///
     /// The other party may write at any time, so a value is loaded once, atomically or as a copy,
     /// and checked before use. On pages mapped without write permission Rust allows only relaxed
-    /// atomic loads (of at most a pointer's size): an acquire load is written as a relaxed load
-    /// and then `fence(Acquire)`. Source: std::sync::atomic, "Atomic accesses to read-only memory".
+    /// atomic loads (of at most a pointer's size). So write an acquire load as a relaxed load and
+    /// then `fence(Acquire)`. Source: std::sync::atomic, "Atomic accesses to read-only memory".
     pub fn as_ptr(&self) -> NonNull<u8> {
         match &self.memory {
             Memory::Attached(view) => view.start(),

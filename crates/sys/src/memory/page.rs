@@ -13,18 +13,18 @@ impl fmt::Display for NodeId {
     }
 }
 
-/// The page size that a region is asked to have. Text form: `auto`, `1g`, `2m`, `thp`, `4k`.
+/// The page size that a region should have. Text form: `auto`, `1g`, `2m`, `thp`, `4k`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum PageChoice {
-    /// The largest page not above the region's size that can be had: 1g, 2m, thp, then 4k.
+    /// The largest available page not above the region's size: 1g, 2m, thp, then 4k.
     #[default]
     Auto,
     /// Reserved pages of 1 GiB, or an error.
     Size1G,
     /// Reserved pages of 2 MiB, or an error.
     Size2M,
-    /// Ordinary memory gathered into 2 MiB pages. A wish, as far as the kernel can grant it: what
-    /// came of it, and what would mend it, is in [`super::Placement`].
+    /// Ordinary memory gathered into 2 MiB pages. A wish, granted as far as the kernel can; the
+    /// result and the remedy are in [`super::Placement`].
     Transparent,
     /// Pages of 4 KiB and never larger.
     Size4K,

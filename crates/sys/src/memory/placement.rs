@@ -38,9 +38,8 @@ pub(crate) fn set_policy(
     // The kernel uses one bit less than the argument: see get_nodes in mm/mempolicy.c.
     let bits = MASK_NODES + 1;
     let (mode, flags) = (libc::c_long::from(mode), libc::c_long::from(flags));
-    // SAFETY: `mask` outlives the call and has the bits announced (the one beyond is never read).
-    // A policy changes no byte and no address, whatever the range is; one that is not mapped is an
-    // error.
+    // SAFETY: `mask` outlives the call and has the bits announced (the one beyond is never read). A
+    // policy changes no byte and no address, for any range; an unmapped range is an error.
     let result =
         unsafe { libc::syscall(libc::SYS_mbind, start, bytes, mode, mask.as_ptr(), bits, flags) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }

@@ -1,9 +1,9 @@
-//! Making pages present before anybody needs them.
+//! Making pages present before they are needed.
 //!
 //! Linux 5.14 has a call for it, `MADV_POPULATE_WRITE` (madvise(2)), which tells where there are
 //! too few pages. Older kernels make a page present when it is touched, so each is touched. There
-//! a pool of huge pages that runs out ends the process by SIGBUS; mmap(2) has reserved what a
-//! mapping of our own needs, and has failed before.
+//! an exhausted pool of huge pages ends the process by SIGBUS. For our own mappings mmap(2) has
+//! reserved the pages, or has already failed.
 
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU8;
@@ -43,8 +43,8 @@ unsafe fn touch(start: NonNull<u8>, bytes: usize, writable: bool) {
         // not yet, and no value changes.
         let byte = unsafe { AtomicU8::from_ptr(byte) };
         match writable {
-            // An exchange takes the page for writing, whatever it finds: it carries no memory. A
-            // plain store of what was there could undo another's.
+            // An exchange faults the page in for writing, whatever its value; it orders no memory.
+            // A plain store of what was there could undo another's.
             true => {
                 let _ = byte.compare_exchange(0, 0, Relaxed, Relaxed);
             }

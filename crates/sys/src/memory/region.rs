@@ -47,8 +47,8 @@ pub struct Region {
 impl Region {
     /// Makes a region whose bytes are all zero and that only this process can ever write.
     ///
-    /// Cost: the kernel clears every page, about 0.2 s a GiB; several seconds a GiB in a virtual
-    /// machine whose host has to find the memory first.
+    /// Cost: the kernel clears every page, about 0.2 s per GiB. It takes several seconds per GiB in
+    /// a virtual machine whose host has to find the memory first.
     ///
     /// # Errors
     /// - [`MemoryError::BadSize`], [`MemoryError::NoSuchNode`]: the request makes no sense here.

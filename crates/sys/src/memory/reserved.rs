@@ -1,9 +1,9 @@
 //! Reserved 2 MiB pages for a while, without leaving a trace.
 //!
 //! Root raises the kernel's number of reserved pages, makes all memory at once, and lowers the
-//! number again: pages in use stay as *surplus* pages, and the kernel frees them with the memory.
-//! So neither a panic nor a kill later on leaves pages behind. Both changes are relative, so that
-//! they do not undo somebody else's.
+//! number again. Pages in use stay as *surplus* pages, and the kernel frees them with the memory.
+//! So no later panic or kill leaves pages behind. Both changes are relative, so they do not undo
+//! those of others.
 //!
 //! ```text
 //!  A       take 4 .... uses 4 ..... drop: B lives
@@ -19,11 +19,11 @@
 //! - G1: while a reservation lives, no other one lowers the number. Each holds a shared lock on a
 //!   file of the kernel's; who gets the exclusive one is alone.
 //! - G2: the number is raised by at least what [`COUNT`] says. That is written after the number is
-//!   raised, and removed before it is lowered, all under a lock: a kill at any moment may leave
-//!   pages, which the next reservation of any process gives back, and never takes somebody else's.
-//! - G3: the lock for changes is taken first, and nobody waits for the other one while he has it
-//!   but for [`Reservation::take`], whom only a reservation that is alone could keep waiting: that
-//!   one has both.
+//!   raised, and removed before it is lowered, all under a lock. A kill at any moment may leave
+//!   pages, which the next reservation of any process gives back. It never takes pages of others.
+//! - G3: the lock for changes is taken first. Only [`Reservation::take`] waits for the other lock
+//!   while it holds this one. Only a reservation that is alone could keep it waiting, and that one
+//!   holds both.
 //!
 //! Source: Documentation/admin-guide/mm/hugetlbpage.rst, "nr_hugepages" and surplus pages.
 
@@ -47,7 +47,7 @@ pub struct Reservation {
     pages: u64,
     /// Locked, shared, while this lives: G1.
     alive: File,
-    /// Where this is the only one: nobody changes the number meanwhile.
+    /// If this is the only one: no other process changes the number meanwhile.
     alone: Option<File>,
 }
 
@@ -282,7 +282,7 @@ mod tests {
             return skip(test_name(), "no 2 MiB pages can be reserved: it takes root");
         };
         let Ok(_used) = region() else {
-            return skip(test_name(), "no 2 MiB pages are to be had");
+            return skip(test_name(), "no 2 MiB pages are available");
         };
         let _second = Reservation::take(2);
         drop(first);

@@ -1,12 +1,13 @@
 //! System calls that a thread may still make: a seccomp filter.
 //!
-//! The filter is a list of what is allowed, made once and entered by each thread. All else ends
-//! the process, so a hole in a decoder does not become a program of somebody else's. glibc's calls
-//! and musl's are both in the list. Most rows look at the number alone: the kernel knows those
-//! without running the filter (its cache of constant actions, since Linux 5.11).
+//! The filter is a list of what is allowed, made once and entered by each thread. Any other call
+//! ends the process, so a hole in a decoder does not become an attacker's program. The list has
+//! glibc's calls and musl's. Most rows look at the number alone: the kernel knows those without
+//! running the filter (its cache of constant actions, since Linux 5.11).
 //!
-//! Rows that look at an argument too: threads may be started, processes and namespaces may not;
-//! memory that is mapped cannot be run; a terminal cannot be typed into; signals go to ourselves.
+//! Some rows look at an argument, too. Threads may be started, processes and namespaces may not.
+//! Mapped memory cannot be executed, a terminal cannot be typed into, and signals go only to
+//! ourselves.
 //!
 //! Source: seccomp(2), Documentation/userspace-api/seccomp_filter.rst of Linux 6.18.
 
@@ -84,7 +85,7 @@ impl CallFilter {
     }
 }
 
-/// Whether the calling thread has such a filter, be it from the thread that started it.
+/// Whether the calling thread has this filter, possibly from the thread that started it.
 pub(super) fn is_entered() -> bool {
     // SAFETY: the kernel knows no such option, and reads nothing.
     let answered = unsafe { libc::prctl(PROBE as i32, 0, 0, 0, 0) };
@@ -124,8 +125,8 @@ fn spans<'a>(rows: impl Iterator<Item = &'a Row>, process: u32, refused: u32) ->
     spans
 }
 
-/// Finds the span of a number, halving what is left at each step: the kernel tries every number
-/// when a thread enters the filter, so a list from the first row to the last would take it 1 ms.
+/// Finds the span of a number by halving what is left at each step. The kernel tries every number
+/// when a thread enters the filter, so a linear list would take it 1 ms.
 fn tree(spans: &[Span], refused: u32) -> Vec<libc::sock_filter> {
     match spans {
         [] => vec![answer(refused)],

@@ -24,7 +24,7 @@ pub struct Held {
 
 impl Held {
     /// Those of the calling thread, which has given up its rights if it ever will. What the kernel
-    /// does not say counts as nothing, and nobody.
+    /// does not report counts as no rights and the user nobody.
     pub fn read() -> Self {
         let status = fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
         // The kernel does not tell whether a thread has entered a ruleset.

@@ -133,7 +133,7 @@ impl Ruleset {
         self.allow_beneath(&parent, access)
     }
 
-    /// Allows connections to a TCP port, of whatever host.
+    /// Allows connections to a TCP port, on any host.
     ///
     /// # Errors
     /// What the kernel says to the rule.

@@ -23,16 +23,16 @@ pub enum TapError {
         /// The path of this program.
         program: String,
     },
-    /// Somebody else has it.
+    /// Another process has it.
     #[error("{name}: another process has opened this tap device")]
     Busy {
         /// Its name.
         name: String,
     },
-    /// No interface can have such a name, or one that has it is another kind.
+    /// No interface can have this name, or one that has it is of another kind.
     #[error(
-        "{name}: the kernel does not open it as a tap device with {queues} queues: an interface \
-         of another kind, or another number of queues, may have the name (ip tuntap)"
+        "{name}: the kernel refuses to open it as a tap device with {queues} queues: another kind \
+         of interface, or one with another number of queues, may have the name (ip tuntap)"
     )]
     NotATap {
         /// The name.

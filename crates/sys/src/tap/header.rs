@@ -12,7 +12,7 @@ pub(super) const HEADER_BYTES: usize = 10;
 /// `VIRTIO_NET_HDR_F_NEEDS_CSUM`.
 const NEEDS_CHECKSUM: u8 = 1;
 
-/// Into which kind of segments a packet is to be cut: `VIRTIO_NET_HDR_GSO_`.
+/// The kind of segments to cut a packet into: `VIRTIO_NET_HDR_GSO_`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Segments {
     /// TCP over IPv4.
@@ -33,16 +33,35 @@ impl Segments {
     }
 }
 
+/// A checksum that is not filled in yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Checksum {
+    /// Where the bytes that it sums up begin, from the start of the packet.
+    pub start: u16,
+    /// Where to write it, from `start`.
+    pub offset: u16,
+}
+
+/// How to cut a packet into segments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cut {
+    /// Into which kind.
+    pub kind: Segments,
+    /// Bytes of headers that each segment gets.
+    pub header_bytes: u16,
+    /// Bytes of payload in each segment.
+    pub segment_bytes: u16,
+}
+
 /// What is still to be done to a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offload {
-    /// Where a checksum begins and where, behind that, it is to be written.
-    pub checksum: Option<(u16, u16)>,
+    /// The checksum to fill in.
+    pub checksum: Option<Checksum>,
     /// Whether it is several packets of the wire in one.
     pub is_merged: bool,
-    /// Of one that is to be sent: the kind of segments, bytes of headers in front, and of payload
-    /// in each segment.
-    pub segments: Option<(Segments, u16, u16)>,
+    /// For a packet to send: how to cut it.
+    pub cut: Option<Cut>,
 }
 
 impl Offload {
@@ -51,10 +70,10 @@ impl Offload {
         let half = |at: usize| u16::from_ne_bytes([header[at], header[at + 1]]);
         let is_open = header[0] & NEEDS_CHECKSUM != 0;
         Self {
-            checksum: is_open.then(|| (half(6), half(8))),
+            checksum: is_open.then(|| Checksum { start: half(6), offset: half(8) }),
             // The uppermost bit says that some packets have a congestion mark.
             is_merged: header[1] & 0x7f != 0,
-            segments: None,
+            cut: None,
         }
     }
 
@@ -64,16 +83,16 @@ impl Offload {
         let mut put = |at: usize, value: u16| {
             header[at..at + 2].copy_from_slice(&value.to_ne_bytes());
         };
-        if let Some((_, header_bytes, segment_bytes)) = self.segments {
-            put(2, header_bytes);
-            put(4, segment_bytes);
+        if let Some(cut) = self.cut {
+            put(2, cut.header_bytes);
+            put(4, cut.segment_bytes);
         }
-        if let Some((start, offset)) = self.checksum {
+        if let Some(Checksum { start, offset }) = self.checksum {
             put(6, start);
             put(8, offset);
             header[0] = NEEDS_CHECKSUM;
         }
-        header[1] = self.segments.map_or(0, |(kind, ..)| kind.code());
+        header[1] = self.cut.map_or(0, |cut| cut.kind.code());
         header
     }
 }
@@ -84,11 +103,12 @@ mod tests {
 
     #[test]
     fn what_is_to_be_done_is_said_as_it_is_read() {
-        let segments = Some((Segments::Tcp6, 74, 1428));
-        let offload = Offload { checksum: Some((54, 16)), is_merged: true, segments };
+        let cut = Some(Cut { kind: Segments::Tcp6, header_bytes: 74, segment_bytes: 1428 });
+        let checksum = Some(Checksum { start: 54, offset: 16 });
+        let offload = Offload { checksum, is_merged: true, cut };
         let header = offload.header();
         assert_eq!(header[..2], [1, 4]);
-        assert_eq!(Offload::of(&header), Offload { segments: None, ..offload });
+        assert_eq!(Offload::of(&header), Offload { cut: None, ..offload });
         assert_eq!(Offload::of(&[0; HEADER_BYTES]), Offload::default());
         assert_eq!(Offload::default().header(), [0; HEADER_BYTES]);
         assert!(!Offload::of(&[0, 0x80, 0, 0, 0, 0, 0, 0, 0, 0]).is_merged);

@@ -5,17 +5,17 @@
 //!                <-- interface <------------------------------- send: a system call a packet
 //! ```
 //!
-//! A packet may come with a header that says what a device would still have to do to it: fill in
-//! a checksum, cut it into segments ([`Offload`]). Only a device that was opened with
+//! A packet may come with a header that says what a device still has to do: fill in a checksum, cut
+//! the packet into segments ([`Offload`]). Only a device that was opened with
 //! [`TapOptions::passes_offloads`] has such packets; else the kernel does the work before.
 //!
 //! The device ends with the last descriptor, however the process ends, unless it is persistent.
 //!
 //! # Invariants
-//! - T1. What is asked about the device goes to sockets and descriptors that were opened with it:
-//!   so its namespace is the one in which it was made, whatever thread asks.
-//! - T2. A device that was deleted is known by its descriptor, one that was moved to another
-//!   namespace still works: only its counters are out of sight.
+//! - T1. Questions about the device go to sockets and descriptors that were opened with it. So they
+//!   are about the namespace where it was made, from any thread.
+//! - T2. The descriptor shows when a device was deleted. One that was moved to another namespace
+//!   still works; only its counters cannot be read.
 //!
 //! Source: Documentation/networking/tuntap.rst, drivers/net/tun.c and
 //! include/uapi/linux/if_tun.h of Linux 6.18.
@@ -38,7 +38,7 @@ use crate::netlink::{Line, find};
 
 pub use error::TapError;
 use header::HEADER_BYTES;
-pub use header::{Offload, Segments};
+pub use header::{Checksum, Cut, Offload, Segments};
 
 /// Bytes of the longest packet that the kernel hands over: what a socket buffer can have, and an
 /// Ethernet header with a tag. Source: `GSO_LEGACY_MAX_SIZE`, include/linux/netdevice.h.
@@ -192,8 +192,8 @@ impl Tap {
         }
     }
 
-    /// How the device is now. One that was moved to another namespace is there, and up as far as
-    /// anybody can see. Cost: up to six system calls.
+    /// How the device is now. One that was moved to another namespace is there, and counts as up.
+    /// Cost: up to six system calls.
     ///
     /// # Errors
     /// What the kernel says, unless it is gone.

@@ -39,7 +39,7 @@ impl Pace {
     /// Returns when the frame after the first `done` ones is due.
     pub(super) fn wait_for(&self, done: u64) {
         let Some(rate_pps) = self.rate_pps else { return };
-        // Nobody injects for the 500 years that do not fit.
+        // No run lasts the 500 years that do not fit.
         let due_ns = u128::from(done) * 1_000_000_000 / u128::from(rate_pps);
         let due = self.start + Duration::from_nanos(due_ns as u64);
         if let Some(sleep) = due.saturating_sub(now()).checked_sub(SLEEP_SLACK) {

@@ -1,5 +1,7 @@
 //! The kernel, nodes, cores, frequencies.
 
+use std::fmt;
+
 use burstline_sys::affinity::format_cores;
 
 use super::{Finding, plural};
@@ -8,13 +10,35 @@ use crate::inventory::{Core, Inventory};
 /// Source: crates/sys, which lists the system calls.
 const KERNEL_LEAST: (u32, u32) = (5, 14);
 
-/// The features that Burstline uses, and the first kernel that has each.
-pub const KERNEL_NEEDS: [(u32, u32, &str); 5] = [
-    (5, 11, "busy polling of XDP sockets"),
-    (5, 18, "XDP packets of several buffers"),
-    (6, 1, "timestamps by an XDP program"),
-    (6, 3, "drivers report their XDP features"),
-    (6, 6, "XDP sockets for packets longer than a frame"),
+/// A feature of the kernel, and the first version that has it.
+#[derive(Clone, Copy, Debug)]
+pub struct KernelNeed {
+    /// The version's first number.
+    pub major: u32,
+    /// Its second one.
+    pub minor: u32,
+    /// The feature.
+    pub what: &'static str,
+}
+
+/// `no timestamps by an XDP program (Linux 6.1)`
+impl fmt::Display for KernelNeed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no {} (Linux {}.{})", self.what, self.major, self.minor)
+    }
+}
+
+const fn since(major: u32, minor: u32, what: &'static str) -> KernelNeed {
+    KernelNeed { major, minor, what }
+}
+
+/// The features that Burstline uses.
+pub const KERNEL_NEEDS: [KernelNeed; 5] = [
+    since(5, 11, "busy polling of XDP sockets"),
+    since(5, 18, "XDP packets of several buffers"),
+    since(6, 1, "timestamps by an XDP program"),
+    since(6, 3, "drivers report their XDP features"),
+    since(6, 6, "XDP sockets for packets longer than a frame"),
 ];
 
 pub(super) fn kernel(inventory: &Inventory) -> Vec<Finding> {
@@ -33,9 +57,8 @@ pub(super) fn kernel(inventory: &Inventory) -> Vec<Finding> {
         let cost = "memory cannot be populated in advance: Burstline cannot run";
         return vec![Finding::defect(name, what, cost, "crates/sys/src/lib.rs", Vec::new())];
     }
-    let missing = KERNEL_NEEDS.iter().filter(|(major, minor, _)| version < (*major, *minor));
-    let missing: Vec<String> =
-        missing.map(|(major, minor, what)| format!("no {what} (Linux {major}.{minor})")).collect();
+    let missing = KERNEL_NEEDS.iter().filter(|need| version < (need.major, need.minor));
+    let missing: Vec<String> = missing.map(ToString::to_string).collect();
     vec![Finding::fine(
         name,
         match missing.is_empty() {

@@ -5,7 +5,7 @@
 //! is down, or has no driver, is a defect, and the finding lists the commands that bind it.
 
 use super::{Finding, plural};
-use crate::inventory::{Card, Inventory, Lenders, Presence};
+use crate::inventory::{Card, Inventory, Lenders, PciId, Presence};
 
 const NAME: &str = "dpdk card";
 
@@ -23,8 +23,8 @@ const VFIO_SOURCE: &str = "Documentation/driver-api/vfio.rst";
 pub struct Dpdk<'a> {
     /// Its version: `DPDK 22.11.11`.
     pub version: &'a str,
-    /// DPDK's driver for a card of this vendor and device.
-    pub driver_of: &'a dyn Fn((u16, u16)) -> Option<DpdkDriver<'a>>,
+    /// DPDK's driver for a card.
+    pub driver_of: &'a dyn Fn(PciId) -> Option<DpdkDriver<'a>>,
 }
 
 /// A DPDK driver.
@@ -56,7 +56,7 @@ pub fn dpdk_findings(inventory: &Inventory, dpdk: Option<Dpdk<'_>>) -> Vec<Findi
 
 fn finding(inventory: &Inventory, card: &Card, dpdk: Option<Dpdk<'_>>) -> Finding {
     let has = owner(card);
-    let (vendor, device) = card.id;
+    let PciId { vendor, device } = card.id;
     let address = &card.address;
     let told = |what: &str| Finding::fine(NAME, format!("{address}: {what}; {has}"));
     let Some(dpdk) = dpdk else { return told(&format!("{vendor:04x}:{device:04x}")) };

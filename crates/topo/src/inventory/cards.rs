@@ -1,5 +1,5 @@
-//! Network cards on the PCI bus: those bound to a network driver of the kernel, and those bound to
-//! a driver that hands them to programs.
+//! Network cards on the PCI bus: bound to a network driver of the kernel, or to a driver that hands
+//! them to programs.
 
 use burstline_sys::memory::NodeId;
 
@@ -14,13 +14,22 @@ const NETWORK: u32 = 0x02;
 /// `IFF_UP`. Source: include/uapi/linux/if.h.
 const IS_UP: u64 = 1;
 
+/// What a PCI device is, by numbers that its maker has from the PCI-SIG.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PciId {
+    /// The maker.
+    pub vendor: u16,
+    /// The device, among the maker's.
+    pub device: u16,
+}
+
 /// A network card.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Card {
     /// Where it is plugged in: `0000:00:04.0`.
     pub address: String,
-    /// Vendor and device.
-    pub id: (u16, u16),
+    /// What it is.
+    pub id: PciId,
     /// Its node, if the kernel knows.
     pub node: Option<NodeId>,
     /// The driver of the kernel's that has it.
@@ -56,7 +65,8 @@ pub struct Lenders {
 pub enum Presence {
     /// It is there.
     Loaded,
-    /// It is a file that can be loaded. A snapshot tells of no files: so is whatever is not loaded.
+    /// It is a file that can be loaded. A snapshot does not show files, so a driver that is not
+    /// loaded counts as missing.
     Loadable,
     /// This kernel was built without.
     Missing,
@@ -76,7 +86,7 @@ fn card(files: &Files, address: String) -> Option<Card> {
     let id = files.field(&uevent, "PCI_ID=")?;
     let (vendor, device) = id.split_once(':')?;
     let number = |digits| u16::from_str_radix(digits, 16).ok();
-    let id = (number(vendor)?, number(device)?);
+    let id = PciId { vendor: number(vendor)?, device: number(device)? };
     let node = files.number(&format!("{folder}/numa_node"));
     let driver = files.field(&uevent, "DRIVER=");
     Some(Card {
@@ -102,7 +112,7 @@ fn interfaces(files: &Files, folder: &str) -> Vec<(String, bool)> {
             let flags = flags.and_then(|text| {
                 u64::from_str_radix(text.strip_prefix("0x").unwrap_or(&text), 16).ok()
             });
-            // One that does not tell may be somebody's.
+            // A device that does not say may be in use.
             found.push((name, flags.is_none_or(|flags| flags & IS_UP != 0)));
         }
     }

@@ -52,8 +52,8 @@ pub(super) fn nodes(files: &Files, topology: &Topology) -> Vec<Node> {
 pub(super) fn cores(files: &Files, topology: &Topology, allowed: &[CoreId]) -> Vec<Core> {
     let isolated = files.list(&format!("{CPU}/isolated")).unwrap_or_default();
     let online = online(topology);
-    // Isolated cores are left out of what a process gets by itself, and can be asked for. Who was
-    // given fewer cores than all the others was limited by somebody, and is not to exceed that.
+    // Isolated cores are left out of what a process gets by itself, and can be asked for. A process
+    // with fewer cores than all others was limited on purpose, and must not exceed that.
     let others = online.iter().filter(|core| !isolated.contains(core));
     let is_limited = others.clone().any(|core| !allowed.contains(core));
     let core = |id: CoreId| {

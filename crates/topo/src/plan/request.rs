@@ -44,7 +44,7 @@ pub struct SourceRequest {
     pub name: String,
     /// The interface that its packets come by, if any.
     pub interface: Option<String>,
-    /// Its queues that are ports of their own; empty for one port.
+    /// Its queues that are separate ports; empty for one port.
     pub queues: Vec<u32>,
 }
 

@@ -41,7 +41,7 @@ fn every_fault_has_a_line_with_its_number() {
         (5, words(&[1, 0]), files(1), "expected 40"),
         (5, table(&[(GUEST, MEMORY)]), vec![], "has 0 descriptors: expected 1"),
         (5, table(&[(GUEST, MEMORY)]), files(2), "has 2 descriptors: expected 1"),
-        (5, table(&[(GUEST, MEMORY)]), pipe(), "no regular file"),
+        (5, table(&[(GUEST, MEMORY)]), pipe(), "not a regular file"),
         (
             5,
             table(&[(GUEST, MEMORY + 1)]),

@@ -1,13 +1,13 @@
 //! Passing over what cannot hold an answer, without its bytes.
 //!
-//! The trailer of a segment says what the segment holds, and its sketch says of which flows. A
+//! The trailer of a segment says what the segment holds, and its sketch says which flows. A
 //! caller that reads only these may pass the segment ([`Decoder::pass_segment`]). A plain file may
 //! have an index that says where its blocks start, and the caller goes on there
 //! ([`Decoder::jump`]).
 //!
 //! What is passed is not checked: its checksum covers bytes that are not read. So a trailer is
 //! believed only if it is the next one: size, sequence and first packet continue those before, and
-//! no interface is described in what is passed.
+//! the passed bytes describe no interface.
 
 use std::ops::Range;
 

@@ -60,8 +60,8 @@ impl Decoder {
         self.found(within.len(), Mode::Slot)
     }
 
-    /// Whether a block of known type, whose lengths agree, starts here, `ahead` of the offset, and
-    /// has a plausible successor (or is a packet block without options, which fits to the byte).
+    /// Whether a block of known type and matching lengths starts here, `ahead` of the offset, and
+    /// has a plausible successor. A packet block without options that fits to the byte needs none.
     fn candidate(&self, here: &[u8], ahead: u64, aligned: bool, at_end: bool) -> Candidate {
         let cut = |bytes: usize| if at_end { Candidate::No } else { Candidate::Need(bytes) };
         if here.len() < MIN_BLOCK as usize {
@@ -111,8 +111,8 @@ impl Decoder {
         if plausible { Candidate::Yes } else { Candidate::No }
     }
 
-    /// Whether a section header is one: blocks lead from it to the file's end, or further than a
-    /// packet is long, so that no packet has made them up. A pipe may have no more for a long time:
+    /// Whether a section header is real: blocks lead from it to the file's end, or further than a
+    /// packet is long, so no packet can contain them all. A pipe may have no more for a long time:
     /// there a few blocks are enough.
     fn section_leads_on(&self, here: &[u8], mut swapped: bool, at_end: bool) -> Candidate {
         let (mut at, mut blocks) = (0, 0);

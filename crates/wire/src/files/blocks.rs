@@ -294,8 +294,8 @@ impl Decoder {
         self.section.get(number as usize).or_else(late).copied().ok_or(unknown)
     }
 
-    /// Keeps an interface. One that the section before had under the same number is the same one,
-    /// so that files put one behind the other do not fill the list.
+    /// Keeps an interface. If the section before had it under the same number, it is the same
+    /// interface. So concatenated files do not fill the list.
     pub(super) fn add_interface(&mut self, interface: Interface) -> Result<(), DamageKind> {
         let number = self.section.len();
         let known = (self.interfaces.iter().enumerate().skip(number))

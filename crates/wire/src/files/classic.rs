@@ -75,8 +75,8 @@ impl Header {
             && apart <= 2 * NEAR_SECONDS
     }
 
-    /// Whether this could be a header that is odd in one way: far in time, with an original length
-    /// that cannot be, or with a fraction above a second. Data full of zeros is odd in more.
+    /// Whether this could be a header that is odd in one way: far in time, with an impossible
+    /// original length, or with a fraction above a second. Data full of zeros is odd in more.
     fn is_possible(&self, fractions: u32, reference: u32) -> bool {
         let far = self.seconds.abs_diff(reference) > NEAR_SECONDS;
         let lengths = self.captured > self.original || self.original == 0;

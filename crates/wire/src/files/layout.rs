@@ -58,9 +58,9 @@ impl Decoder {
         Layout::Plain
     }
 
-    /// Looks for the trailer of segment 0, or for any sound segment, where descriptions
-    /// make no sense. Longer segments first: what a packet holds is shorter than its own segment,
-    /// so a forged one is never found before a real one, when all that may be looked at is here.
+    /// Looks for the trailer of segment 0, or for any sound segment, where descriptions make no
+    /// sense. Longer segments first. A segment forged inside a packet is shorter than the real one
+    /// around it, so if all bytes are here, the real one is found first.
     pub(super) fn probe(&self, here: &[u8], at_end: bool) -> Layout {
         let is_all = at_end || here.len() >= MAX_NEED;
         for size in SIZES.rev().map(|shift| 1_usize << shift) {

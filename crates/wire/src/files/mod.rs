@@ -1,8 +1,8 @@
 //! Capture files: a decoder that finds packets in place, and encoders that write into lent bytes.
 //!
-//! Nothing here does I/O. A caller reads a file or a pipe into its own buffer and lends it to
-//! the [`Decoder`], which answers with [`Record`]s: where in that buffer each packet lies. An
-//! encoder is lent a buffer to write into and answers how many bytes it wrote.
+//! Nothing here does I/O. A caller reads a file or a pipe into its own buffer and lends it to the
+//! [`Decoder`]. That answers with [`Record`]s: where in the buffer each packet lies. An encoder is
+//! lent a buffer to write into and answers how many bytes it wrote.
 //!
 //! ```text
 //!            chunk, lent by the caller                     what the decoder says
@@ -17,19 +17,19 @@
 //! | segmented pcapng (`docs/format.md`), by blocks | yes | [`SegmentEncoder`] |
 //! | a segment by its worklist | [`SegmentIndex`] | |
 //!
-//! A file is hostile input. What holds, whatever its bytes are:
+//! A file is hostile input. What holds for any bytes:
 //!
-//! - I1. No input panics. A call that returns has moved `position` forward, or asked for more
-//!   contiguous bytes than it was shown, or reported damage that calls before have passed, or
-//!   refused the file, or said `End`, which is for ever.
-//! - I2. The decoder never asks for more than [`MAX_NEED`] contiguous bytes and never holds more
-//!   than [`MAX_INTERFACES`] interface descriptions of at most [`MAX_NAME_BYTES`] bytes of name
-//!   each.
+//! - I1. No input panics. Every call makes progress. It moves `position` forward, asks for more
+//!   contiguous bytes than it was shown, reports damage that earlier calls have passed, refuses the
+//!   file, or returns `End`, which is final.
+//! - I2. The decoder never asks for more than [`MAX_NEED`] contiguous bytes. It never holds more
+//!   than [`MAX_INTERFACES`] interface descriptions, each with at most [`MAX_NAME_BYTES`] bytes of
+//!   name.
 //! - I3. Bytes that make no sense are reported as [`Damage`], with where and how many, and decoding
 //!   goes on behind them. What a caller is shown and not shown adds up to the whole file.
 //! - I4. A record lies whole inside the chunk: `offset + captured_length <= chunk.len()`.
 //! - I5. In a segmented section no packet is delivered as [`Trust::Checked`] before the checksum of
-//!   its whole segment has been found right, and no byte of a packet can start a section.
+//!   its whole segment was verified. No byte of a packet can start a section.
 //!
 //! What it does not do: follow a growing file, decrypt, decompress, or trust a section length.
 //!
@@ -78,7 +78,7 @@ pub const MAX_CAPTURED: u32 = 262_144;
 /// The longest block that is believed, in bytes. Source: `MAX_BLOCK_SIZE`, Wireshark `pcapng.c`.
 pub const MAX_BLOCK: u32 = 16 << 20;
 
-/// The most contiguous bytes that [`Step::NeedMore`] asks for, but for segments: room for the
+/// The most contiguous bytes that [`Step::NeedMore`] asks for, except for segments: room for the
 /// longest block that is read whole, and for three of the longest classic records and a header.
 pub const USUAL_NEED: usize = 1 << 20;
 

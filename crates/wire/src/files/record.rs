@@ -92,8 +92,8 @@ pub struct Damage {
     pub offset: u64,
     /// What was wrong there.
     pub kind: DamageKind,
-    /// Bytes passed over: decoding goes on at `offset + skipped`. 0 for what a segmented file says
-    /// of whole segments: their bytes have been passed before, or are not there.
+    /// Bytes skipped: decoding goes on at `offset + skipped`. 0 for reports about whole segments:
+    /// their bytes were skipped before, or are missing.
     pub skipped: u64,
 }
 
@@ -256,7 +256,7 @@ pub struct LostPackets {
 }
 
 impl LostPackets {
-    /// Neither count exceeds this, whatever a hostile file claims: sums stay in 64 bits.
+    /// Neither count exceeds this, even if a hostile file claims more: sums stay in 64 bits.
     pub const MOST: u64 = 1 << 60;
 
     /// Counts the packets that damage costs, or gives back where a segment comes late. Returns how

@@ -10,10 +10,10 @@
 //! ```
 //!
 //! - S1. Only the start of a slot may be a section header; no packet's bytes lie there.
-//! - S2. Whatever is wrong in a slot, the next one is judged at its own place.
-//! - S3. The numbers of packets close: what is in sound slots, and what [`DamageKind::Corrupt`] and
-//!   [`DamageKind::MissingSegments`] name less [`DamageKind::OutOfOrder`], is the difference of two
-//!   numbers in trailers.
+//! - S2. Damage in one slot does not matter to the next, which is judged at its own place.
+//! - S3. The numbers of packets close. Packets in sound slots, plus those of
+//!   [`DamageKind::Corrupt`] and [`DamageKind::MissingSegments`], less [`DamageKind::OutOfOrder`],
+//!   are the difference of two numbers in trailers.
 
 use std::ops::Range;
 
@@ -164,8 +164,8 @@ impl Slots {
     }
 
     /// Whether a slot from before fills gaps; then they are none longer. Returns how many of its
-    /// packets were counted as corrupt. Where one gap ends and the next begins is a guess as long
-    /// as broken segments do not say how many packets they have: a slot may lie in both.
+    /// packets were counted as corrupt. Broken segments do not say how many packets they have, so
+    /// the border between two gaps is a guess: a slot may lie in both.
     fn fill_gap(&mut self, packets: Range<u64>) -> Option<u64> {
         if packets.is_empty() {
             let is_around = |gap: &Range<u64>| gap.start <= packets.start && packets.end <= gap.end;
@@ -380,8 +380,8 @@ impl Decoder {
         }
     }
 
-    /// Makes the interfaces those that were described before a sound slot: slots that are missing
-    /// or broken may have described some, and what looks like a description may be a packet's.
+    /// Sets the interfaces to those described before a sound slot. Missing or broken slots may have
+    /// described some, and what looks like a description may be part of a packet.
     fn settle_interfaces(&mut self, slot: &[u8], trailer: &Trailer) {
         let (mut at, mut own) = (0, 0);
         while at < trailer.blocks_end as usize {
@@ -442,7 +442,7 @@ impl Decoder {
         }
     }
 
-    /// Whether a block behind damage in a slot may be one: the worklist names it, or blocks lead
+    /// Whether a block behind damage in a slot may be real: the worklist names it, or blocks lead
     /// from it to the end of the slot, or of a file that ends inside it. `here` ends there.
     pub(super) fn leads_on(&self, here: &[u8]) -> bool {
         let Some(slots) = &self.slots else { return false };

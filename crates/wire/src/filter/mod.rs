@@ -10,15 +10,15 @@
 //! instructions, because every jump goes forward.
 //!
 //! Programs see the bytes of the packet and nothing else, so they mean the same on every port.
-//! What only a kernel socket knows (a VLAN tag that the NIC took off, the interface) is asked for
-//! by loads from negative offsets; those are refused here. For the one place where the kernel runs
-//! a program of ours, [`Program::for_packet_socket`] lets tagged packets through to where their
-//! bytes are whole again, and [`Program::complement_for_packet_socket`] counts what it rejects.
+//! Loads from negative offsets ask for what only a kernel socket knows (a VLAN tag that the NIC
+//! took off, the interface). They are refused here. In one place the kernel runs our program. There
+//! [`Program::for_packet_socket`] passes tagged packets on to where their bytes are whole again,
+//! and [`Program::complement_for_packet_socket`] counts what it rejects.
 //!
 //! # Invariants
-//! - I1. What runs was checked: known opcodes, jumps forward and inside, a return at the end, no
-//!   constant division by 0, shifts in [0, 32), M[] in [0, 16) and stored before it is loaded.
-//!   The kernel accepts what we accept.
+//! - I1. Every program that runs was checked: known opcodes, forward jumps inside the program, a
+//!   return at the end, no constant division by 0. Shifts are in [0, 32); M[] is in [0, 16) and
+//!   stored before it is loaded. The kernel accepts what we accept.
 //! - I2. Running neither panics nor allocates, and its verdict is that of libpcap's `bpf_filter`.
 //!
 //! Source: Linux `net/core/filter.c` (`bpf_check_classic`), libpcap `bpf_filter.c`; McCanne and
@@ -75,9 +75,9 @@ impl Program {
         Ok(Self { instructions, operations })
     }
 
-    /// Reads a program in any of the forms in which tools print one: `tcpdump -ddd` or `bpfc`,
-    /// one instruction a line or all on one line with commas (as iptables takes it), with or
-    /// without the count in front, and `tcpdump -dd` with its braces.
+    /// Reads a program in any form that tools print. From `tcpdump -ddd` or `bpfc`: one instruction
+    /// per line or all on one line with commas (as iptables takes it), with or without the count in
+    /// front. Or `tcpdump -dd` with its braces.
     ///
     /// # Errors
     /// What cannot be read, or what [`Program::new`] refuses.

@@ -1,8 +1,8 @@
 //! What an instruction does, decoded once.
 //!
-//! Eight bytes, as the instruction itself, but dense: the interpreter's `match` has no holes and
-//! no case for what cannot be. A value exists only if the instruction by itself was right; whether
-//! its jumps and its memory are right in their place is for `verifier` to say.
+//! Eight bytes, as the instruction itself, but dense: the interpreter's `match` has no holes and no
+//! case for what cannot be. A value exists only if the instruction by itself was valid. Whether its
+//! jumps and its memory are valid in their place, `verifier` decides.
 
 use super::opcode::*;
 use super::{FilterError, Instruction, MEMORY_WORDS};

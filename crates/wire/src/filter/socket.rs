@@ -5,11 +5,10 @@
 //! ```
 //!
 //! In the kernel as in libpcap a load from outside of the packet ends a program with "not wanted".
-//! A program that is to accept just what another one rejects cannot be made of that one by
-//! exchanging what it returns: both would reject such a packet. So each load is put behind a check
-//! of the packet's length, which jumps to the return for "not wanted"; then no load fails, and the
-//! two verdicts are opposites on every packet. It also makes an index below 0 mean in the kernel
-//! what it means here.
+//! Swapping the returns of a program does not give one that accepts exactly what it rejects: both
+//! would reject such a packet. So each load comes after a check of the packet's length, which jumps
+//! to the return for "not wanted". Then no load fails, and the two verdicts are opposites on every
+//! packet. It also makes an index below 0 mean in the kernel what it means here.
 //!
 //! Checks make programs longer. A jump that has become too far for its eight bits goes by way of
 //! an unconditional one, which has 32.
@@ -69,9 +68,9 @@ impl Program {
     ///
     /// The kernel shows a filter the packet without its outermost VLAN tag, if the NIC or the
     /// kernel took that off. There this program would judge other bytes than those on the wire. So
-    /// a packet whose tag was taken off is passed whole, and the receiver, who puts the tag back,
-    /// has to [`run`](Self::run) the program on it. On all other packets the kernel's verdict is
-    /// final, and the same as here.
+    /// a packet whose tag was taken off is passed whole. The receiver puts the tag back, and has to
+    /// [`run`](Self::run) the program on it. On all other packets the kernel's verdict is final,
+    /// and the same as here.
     ///
     /// # Errors
     /// [`FilterError::Length`] if that makes more instructions than a socket takes,

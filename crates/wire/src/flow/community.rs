@@ -90,7 +90,7 @@ impl CommunityId {
 pub struct IcmpEnds {
     /// Of the sender and of the receiver: type and the type of its answer, or type and code.
     pub ends: [u16; 2],
-    /// Whether nobody answers: the other direction is then another conversation.
+    /// Whether the message has no reply: then the other direction is another conversation.
     pub is_one_way: bool,
 }
 

@@ -1,8 +1,8 @@
 //! Which conversation a packet belongs to: addresses, ports, protocol.
 //!
-//! A key keeps the direction of the packet it came from. `reversed` is the other direction, and
-//! `symmetric` picks one of the two, the same for both, so that a table keyed by it has one entry
-//! for a conversation:
+//! A key keeps the direction of the packet it came from. `reversed` is the other direction.
+//! `symmetric` picks one of the two, the same for both, so a table keyed by it has one entry per
+//! conversation:
 //!
 //! ```text
 //! 10.0.0.1:53 > 10.0.0.2:999 udp   --symmetric-->  10.0.0.1:53 > 10.0.0.2:999 udp

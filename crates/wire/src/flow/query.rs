@@ -8,7 +8,7 @@ use super::{CommunityId, FlowKey, IpVersion};
 use crate::hash;
 use crate::headers::{self, LinkType, Ports, protocol};
 
-/// A conversation that is asked for, in both directions.
+/// A requested conversation, in both directions.
 ///
 /// As text: the two ends and the protocol, as [`FlowKey`] prints them, or with commas:
 /// `10.0.0.1:53 > 10.0.0.2:999 udp`, `10.0.0.1:53,10.0.0.2:999,udp`,

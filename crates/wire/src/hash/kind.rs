@@ -53,19 +53,38 @@ impl BytePosition {
 /// Numbers from here on are [`HashKind::Byte`], the position in the other bits.
 const BYTE: u16 = 0x8000;
 
+/// A kind that is a name alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NamedHash {
+    /// The kind.
+    pub kind: HashKind,
+    /// Its name, as on the command line.
+    pub name: &'static str,
+    /// What it is made from.
+    pub made_from: &'static str,
+}
+
+const fn named(kind: HashKind, name: &'static str, made_from: &'static str) -> NamedHash {
+    NamedHash { kind, name, made_from }
+}
+
 impl HashKind {
-    /// Every kind that is a name alone, with the name and what it is made from.
-    pub const NAMED: [(Self, &'static str, &'static str); 7] = [
-        (Self::None, "none", "no hash"),
-        (Self::FiveTuple, "five-tuple", "addresses, ports and protocol"),
-        (Self::Ip, "ip", "addresses"),
-        (Self::Inner, "inner", "five-tuple of the innermost packet in tunnels"),
-        (Self::Vlan, "vlan", "VLAN numbers"),
-        (Self::Rss, "rss", "as a NIC does, with Microsoft's key: directions differ"),
-        (Self::RssSymmetric, "rss:symmetric", "as a NIC does, with a key that sees no direction"),
+    /// Every kind that is a name alone.
+    pub const NAMED: [NamedHash; 7] = [
+        named(Self::None, "none", "no hash"),
+        named(Self::FiveTuple, "five-tuple", "addresses, ports and protocol"),
+        named(Self::Ip, "ip", "addresses"),
+        named(Self::Inner, "inner", "five-tuple of the innermost packet in tunnels"),
+        named(Self::Vlan, "vlan", "VLAN numbers"),
+        named(Self::Rss, "rss", "as a NIC does, with Microsoft's key: directions differ"),
+        named(
+            Self::RssSymmetric,
+            "rss:symmetric",
+            "as a NIC does, with a key that sees no direction",
+        ),
     ];
 
-    /// The kind that has a position, as [`Self::NAMED`].
+    /// The kind that has a position: its name, and what it is made from.
     pub const BYTE: (&'static str, &'static str) =
         ("byte:N", "the packet's N-th byte, counted from 1");
 
@@ -87,7 +106,8 @@ impl HashKind {
     /// The kind with this number, if there is one.
     #[must_use]
     pub fn from_code(code: u16) -> Option<Self> {
-        let named = Self::NAMED.iter().map(|(kind, ..)| *kind).find(|kind| kind.code() == code);
+        let named =
+            Self::NAMED.map(|named| named.kind).into_iter().find(|kind| kind.code() == code);
         named.or_else(|| BytePosition::new(code.checked_sub(BYTE)?).map(Self::Byte))
     }
 
@@ -101,8 +121,8 @@ impl HashKind {
 /// The name, as on the command line and in JSON.
 impl fmt::Display for HashKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match Self::NAMED.iter().find(|(kind, ..)| kind == self) {
-            Some((_, name, _)) => f.pad(name),
+        match Self::NAMED.iter().find(|named| named.kind == *self) {
+            Some(named) => f.pad(named.name),
             None => write!(f, "byte:{}", self.code() - BYTE),
         }
     }
@@ -117,7 +137,7 @@ pub struct HashKindError {
 }
 
 fn names() -> String {
-    let named = HashKind::NAMED.map(|(_, name, _)| name).join(", ");
+    let named = HashKind::NAMED.map(|named| named.name).join(", ");
     format!("{named}, {} with N from 1 to {}", HashKind::BYTE.0, BytePosition::MAX)
 }
 
@@ -125,8 +145,8 @@ impl FromStr for HashKind {
     type Err = HashKindError;
 
     fn from_str(text: &str) -> Result<Self, HashKindError> {
-        if let Some((kind, ..)) = Self::NAMED.iter().find(|(_, name, _)| *name == text) {
-            return Ok(*kind);
+        if let Some(named) = Self::NAMED.iter().find(|named| named.name == text) {
+            return Ok(named.kind);
         }
         // Its only name once.
         if text == "symmetric" {
@@ -149,7 +169,7 @@ mod tests {
     #[test]
     fn names_and_numbers_lead_back() {
         let byte = |number| BytePosition::new(number).map(HashKind::Byte).unwrap();
-        let named = HashKind::NAMED.map(|(kind, ..)| kind);
+        let named = HashKind::NAMED.map(|named| named.kind);
         for kind in named.into_iter().chain([byte(1), byte(30), byte(BytePosition::MAX)]) {
             assert_eq!(kind.to_string().parse(), Ok(kind));
             assert_eq!(HashKind::from_code(kind.code()), Some(kind));

@@ -13,17 +13,18 @@
 //! does too. None has a secret: a sender who wants to hit one worker can. [`HashKind`] is the one
 //! list of them.
 //!
-//! A [`FlowHasher`] is one core's own: it remembers the first fragments it has seen (`fragments`),
-//! so all fragments of a datagram have to pass the same hasher. A later fragment whose first was
-//! not seen is hashed without ports, or by the packet around the tunnel, and counted. Nothing is
-//! allocated after `new`.
+//! A [`FlowHasher`] belongs to one core. It remembers the first fragments it has seen
+//! (`fragments`), so all fragments of a datagram have to pass the same hasher. A later fragment
+//! whose first was not seen is hashed without ports, or by the packet around the tunnel, and
+//! counted. Nothing is allocated after `new`.
 //!
-//! With `inner`, a fragmented datagram may be the tunnel's or lie within it, or both: a fragment's
-//! hash is remembered at each level that is one, so that whatever arrives next finds it.
+//! With `inner`, the tunnel's datagram may be fragmented, the one inside it, or both. A fragment's
+//! hash is remembered at each fragmented level, so the next one finds it.
 //!
 //! Invariants:
-//! - I1: a flow has one hash, whether its packets are fragmented or not, except where the ports (or
-//!   the inner headers) are unknown: first fragment not seen, snaplen or fragment too short.
+//! - I1: a flow has one hash, whether its packets are fragmented or not. The exception: ports (or
+//!   inner headers) are unknown, because the first fragment was not seen, or the snaplen or the
+//!   fragment is too short.
 //! - I2: for a kind that [`HashKind::is_symmetric`], swapping the source and destination of a
 //!   packet keeps its hash. A tunnel's outer ports differ by direction, so `five-tuple` parts the
 //!   directions of a VXLAN, and `inner` is what keeps them together.
@@ -35,7 +36,7 @@ mod symmetric;
 mod toeplitz;
 
 pub use fragments::FRAGMENTS_MAX;
-pub use kind::{BytePosition, HashKind, HashKindError};
+pub use kind::{BytePosition, HashKind, HashKindError, NamedHash};
 pub use toeplitz::{INPUT_BYTES_MAX, KEY_BYTES, MICROSOFT_KEY, SYMMETRIC_KEY, Toeplitz};
 
 use std::iter;

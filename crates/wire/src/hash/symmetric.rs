@@ -1,8 +1,8 @@
 //! A hash that does not see the direction: the two ends are put in order, then mixed.
 //!
-//! An end is its address and port together, so `a:1 > b:2` and `a:2 > b:1`, which are different
-//! flows, stay different (an XOR of the fields would not tell them apart). The mixing step is a
-//! 64 by 64 bit multiplication whose two halves are XORed, as in the public-domain wyhash.
+//! An end is its address and port together. So the different flows `a:1 > b:2` and `a:2 > b:1` stay
+//! different (an XOR of the fields would be the same for both). The mixing step is a 64 by 64 bit
+//! multiplication whose two halves are XORed, as in the public-domain wyhash.
 
 use crate::headers::Ports;
 

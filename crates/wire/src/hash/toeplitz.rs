@@ -1,9 +1,8 @@
 //! The Toeplitz hash of receive-side scaling, by table.
 //!
 //! By definition each set bit `i` of the input XORs the 32 key bits from bit `i` on into the
-//! result. So the contribution of the byte at position `p` depends only on `p` and its
-//! value, and there is one table of 256 sums for each of the 36 positions. The hash is one lookup a
-//! byte.
+//! result. So the contribution of the byte at position `p` depends only on `p` and its value. There
+//! is one table of 256 sums for each of the 36 positions. The hash is one lookup a byte.
 //!
 //! Source: Microsoft, "RSS Hashing Functions" and "Verifying the RSS Hash Calculation".
 
@@ -39,7 +38,7 @@ pub const SYMMETRIC_KEY: [u8; KEY_BYTES] = {
     key
 };
 
-/// A Toeplitz hash with its key expanded into 36 tables of 1 KiB, of which IPv4 touches 12.
+/// A Toeplitz hash with its key expanded into 36 tables of 1 KiB; IPv4 touches 12 of them.
 pub struct Toeplitz {
     tables: Box<[[u32; 256]; INPUT_BYTES_MAX]>,
 }

@@ -56,8 +56,8 @@ impl Walk<'_> {
 
     /// Reads the LLC header of an 802.3 frame, whose type field is a length.
     ///
-    /// SNAP with organisation code 0 carries an EtherType (RFC 1042); the rest is `Network::Llc`,
-    /// with the walk left behind the three bytes of LLC or the eight of SNAP.
+    /// SNAP with organisation code 0 carries an EtherType (RFC 1042). The rest is `Network::Llc`;
+    /// the walk stops behind the three bytes of LLC or the eight of SNAP.
     fn llc(&mut self) -> Result<(), Outcome> {
         let length = std::mem::take(&mut self.headers.ether_type);
         self.cut(usize::from(length));

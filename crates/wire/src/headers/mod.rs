@@ -201,7 +201,7 @@ pub enum Outcome {
     UnknownTransport,
 }
 
-/// Which part of which datagram a fragment is.
+/// The datagram of a fragment, and its part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fragment {
     /// Identification: 16 bits in IPv4, 32 in IPv6.

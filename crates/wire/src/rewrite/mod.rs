@@ -5,12 +5,12 @@
 //!   dst-mac=      src-mac=  vlan=          src-ip=  dst-ip=  ip=   updated, or checksums: renewed
 //! ```
 //!
-//! Checksums that cover an address are updated with it, by the difference alone: one that was wrong
-//! stays wrong, and what is cut off need not be there. A capture of what its own host sent may have
-//! checksums that only the card would have filled in; [`Rule::Checksums`] computes all anew.
+//! Checksums that cover an address are updated by the difference alone. So a wrong one stays wrong,
+//! and cut-off bytes are not needed. A capture of what its own host sent may have checksums that
+//! only the card would have filled in; [`Rule::Checksums`] computes all anew.
 //!
-//! Only the outermost IP header is changed: neither what a tunnel carries, nor ARP, nor the packet
-//! that an ICMP error quotes. With an IPv6 routing header the last address is not looked for.
+//! Only the outermost IP header is changed: not what a tunnel carries, not ARP, not the packet that
+//! an ICMP error quotes. With an IPv6 routing header the last address is not looked for.
 //!
 //! Invariant R1: bytes that no rule names stay as they are, and their order, too.
 
@@ -57,7 +57,7 @@ impl Rewrite {
         this
     }
 
-    /// Appends `packet` to `out` as it is to be.
+    /// Appends the rewritten `packet` to `out`.
     ///
     /// Cost: a copy; a parse where IP is concerned; a pass over the bytes where checksums are
     /// computed anew.
@@ -80,7 +80,7 @@ impl Rewrite {
         }
     }
 
-    /// Appends a frame with its link header as it is to be.
+    /// Appends a frame with its rewritten link header.
     fn append_link(&self, packet: &[u8], out: &mut Vec<u8>) {
         let (addresses, rest) = packet.split_at(ADDRESSES);
         let (destination, source) = addresses.split_at(6);

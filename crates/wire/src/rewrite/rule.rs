@@ -64,7 +64,7 @@ pub enum RuleError {
     /// Not six bytes.
     #[error("'{0}' is not a link address as 02:00:00:00:00:01")]
     Mac(String),
-    /// Neither an id nor the word.
+    /// It is neither an id nor the word `strip`.
     #[error("'{0}' is neither a VLAN id from 0 to 4095 nor strip")]
     Vlan(String),
     /// Not one network as another.
@@ -111,8 +111,8 @@ impl AddressMap {
         Ok(Self { direction, from, to, length: from_bits })
     }
 
-    /// Replaces the network part of `address`, of 4 or 16 bytes, if it is one of these and has such
-    /// a direction. Returns whether it is.
+    /// Replaces the network part of `address`, of 4 or 16 bytes, if it is one of these networks and
+    /// the rule has this direction. Returns whether it is.
     pub(super) fn apply(&self, direction: Direction, address: &mut [u8]) -> bool {
         let is_of = self.direction.is_none_or(|wanted| wanted == direction);
         if !is_of || address.len() != self.from.len() {

@@ -36,7 +36,7 @@ pub(super) fn gtp(at: &mut Cursor<'_>) -> Option<Content> {
     Some(Content::Ip)
 }
 
-/// Moves behind the extension headers, of which the first has type `next`; 0 ends them.
+/// Moves behind the extension headers; the first has type `next`, and 0 ends them.
 ///
 /// Each starts with its length in units of 4 bytes and ends with the type of the one behind it.
 /// Source: section 5.2.1.

@@ -17,14 +17,14 @@
 //!
 //! A step either finds a whole packet or nothing: an inner IP header that is cut off or contradicts
 //! itself is no inner packet. A later fragment has no inner packet, because its bytes are from the
-//! middle of one; a first fragment has, as far as its bytes go.
+//! middle of one. A first fragment has one, as far as its bytes go.
 //!
-//! Not followed, because the packet alone does not say how: ESP (encrypted), L2TPv3 (the length of
-//! its cookie was agreed upon elsewhere), MPLS pseudowires of anything but Ethernet.
+//! Not followed, because the packet alone does not say how: ESP (encrypted), L2TPv3 (its cookie's
+//! length is agreed upon elsewhere), MPLS pseudowires of anything but Ethernet.
 //!
 //! Invariants, for any bytes:
-//! - I1: the headers of an inner packet keep I1 to I4 of [`headers`], and `offset` lies behind the
-//!   network header of the packet around it and not behind its own `network_offset`.
+//! - I1: the headers of an inner packet keep I1 to I4 of [`headers`]. `offset` lies behind the
+//!   network header of the outer packet, and not behind its own `network_offset`.
 //! - I2: an inner packet is IP (`network` is `Ipv4` or `Ipv6`), or a whole Ethernet header that
 //!   announces something else.
 //! - I3: packets are followed [`TUNNELS_MAX`] deep, labels and options are bounded, so is the time.
@@ -95,7 +95,7 @@ pub enum Tunnel {
 #[derive(Clone, Copy)]
 enum Content {
     Ethernet,
-    /// Somebody's guess, which only IP behind the Ethernet header bears out.
+    /// A guess, which only IP behind the Ethernet header confirms.
     PerhapsEthernet,
     Ipv4,
     Ipv6,
@@ -182,7 +182,7 @@ fn behind_link<'a>(headers: &Headers, mut at: Cursor<'a>) -> Option<Found<'a>> {
 
 fn behind_ip<'a>(headers: &Headers, bytes: &'a [u8]) -> Option<Found<'a>> {
     let mut at = Cursor::new(bytes, headers.payload_offset);
-    // The outcome says that the walk came behind the IP header, or behind UDP: not where options or
+    // The outcome says that the walk came behind the IP header, or behind UDP. Not if options or
     // extensions are cut off, and not in a later fragment.
     let (tunnel, content) = match (headers.outcome, headers.protocol) {
         (Outcome::UnknownTransport, protocol::IPV4) => (Tunnel::IpInIp, Content::Ipv4),

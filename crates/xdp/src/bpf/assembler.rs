@@ -199,8 +199,7 @@ impl Assembler {
         right: impl Into<Operand>,
         label: Label,
     ) -> &mut Self {
-        self.jumps.push((self.code.len(), label));
-        self.operate(CLASS_JUMP | compare as u8, left, right.into(), 0)
+        self.branch(CLASS_JUMP | compare as u8, left, right.into(), label)
     }
 
     /// Goes to `label` if the comparison of the low 32 bits holds.
@@ -211,8 +210,12 @@ impl Assembler {
         right: impl Into<Operand>,
         label: Label,
     ) -> &mut Self {
+        self.branch(CLASS_JUMP_32 | compare as u8, left, right.into(), label)
+    }
+
+    fn branch(&mut self, code: u8, left: Register, right: Operand, label: Label) -> &mut Self {
         self.jumps.push((self.code.len(), label));
-        self.operate(CLASS_JUMP_32 | compare as u8, left, right.into(), 0)
+        self.operate(code, left, right, 0)
     }
 
     /// Calls a function of the kernel.

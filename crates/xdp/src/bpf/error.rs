@@ -4,7 +4,7 @@ use std::io;
 
 use burstline_sys::machine::program;
 
-/// Why a map, program or link could not be had.
+/// Why a map, program or link could not be made.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BpfError {
@@ -17,7 +17,7 @@ pub enum BpfError {
         at: usize,
     },
     /// A jump goes too far.
-    #[error("instruction {at} jumps over {distance} instructions; 16 bits with a sign hold it not")]
+    #[error("instruction {at} jumps over {distance} instructions, too far for 16 bits")]
     FarJump {
         /// The jump.
         at: usize,

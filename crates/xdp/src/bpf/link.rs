@@ -1,4 +1,4 @@
-//! Links: a program on an interface for as long as somebody holds it there.
+//! Links: a program on an interface for as long as a process holds it there.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};

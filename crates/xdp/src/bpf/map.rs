@@ -29,7 +29,7 @@ pub enum MapKind {
     Sockets = 17,
 }
 
-/// What a map shall be.
+/// The shape of a map.
 #[derive(Clone, Copy, Debug)]
 pub struct MapOptions<'a> {
     /// Its name, for `bpftool map`: up to 15 letters, digits, `_` and `.`.

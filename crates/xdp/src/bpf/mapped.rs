@@ -6,8 +6,8 @@
 //!   u64, written by one core of the program, read here
 //! ```
 //!
-//! Reading takes no system call and no privilege. A value of 64 bytes is a cache line: the map
-//! begins on a page, so that cores that write different entries do not disturb each other.
+//! Reading takes no system call and no privilege. A value of 64 bytes is a cache line, and the map
+//! begins on a page. So cores that write different entries do not disturb each other.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -43,7 +43,7 @@ unsafe impl Sync for MappedArray {}
 
 impl MappedArray {
     /// Makes an array of `entries` values of `words` 64-bit words, all 0. `words` is at least 1,
-    /// and 8 where each entry shall be a cache line.
+    /// and 8 to make each entry a cache line.
     ///
     /// # Errors
     /// [`BpfError`] with what the kernel says.
@@ -105,7 +105,7 @@ impl Drop for MappedArray {
     fn drop(&mut self) {
         let bytes = self.entries * self.words * WORD_BYTES;
         // SAFETY: the mapping is ours, and `word` hands out no reference. An error would leave it
-        // mapped, which harms nobody.
+        // mapped, which is harmless.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), bytes) };
     }
 }

@@ -9,17 +9,18 @@
 //! ```
 //!
 //! A [`Program`] runs in the kernel for each packet and answers what becomes of it. It keeps its
-//! numbers in a [`Map`]. Where those are counters, the map is a [`MappedArray`]: one value of 64
-//! bytes for each core and queue, so that each core adds to its own cache line, and this
-//! process reads them by loads, also after it dropped its capabilities.
+//! numbers in a [`Map`]. If those are counters, the map is a [`MappedArray`]: one value of 64 bytes
+//! for each core and queue. Each core adds to its own cache line. This process reads them by loads,
+//! also after it dropped its capabilities.
 //!
-//! Who owns what: each of them is a descriptor. A program keeps the maps it names, a [`Link`]
-//! keeps its program, an interface keeps nothing: when the link is dropped, or its process is
-//! killed, the program is off the interface.
+//! Who owns what: each of them is a descriptor. A program keeps the maps it names, a [`Link`] keeps
+//! its program, an interface keeps nothing. When the link is dropped, or its process is killed, the
+//! program is off the interface.
 //!
 //! # Invariants
 //! - B1. What the kernel reads or writes through an address in a request lies in a buffer that
-//!   lives across the call and has the size that the request says, or that the map was made with.
+//!   lives across the call. The buffer has the size in the request, or the size that the map was
+//!   made with.
 //! - B2. Nothing outlives the process: no pins in a file system, no attachment without a link.
 //! - B3. Mapped values are never referred to but as atomics: programs write them at any time.
 //!

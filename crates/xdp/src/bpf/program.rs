@@ -34,7 +34,7 @@ pub enum ProgramKind {
     Xdp = 6,
 }
 
-/// What a program shall be.
+/// What a program is made of.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ProgramOptions<'a> {
     /// Its name, for `bpftool prog`: up to 15 letters, digits, `_` and `.`.
@@ -98,7 +98,7 @@ impl Program {
         if source.raw_os_error() == Some(libc::EPERM) {
             return Err(BpfError::system("BPF_PROG_LOAD")(source));
         }
-        // Writing the log takes longer than verifying, so it is asked for only now.
+        // Writing the log takes longer than verifying, so it is requested only now.
         let mut log = vec![0; LOG_BYTES];
         match load(code, options, &mut log) {
             Ok(fd) => Ok(Self { fd }),
@@ -171,7 +171,7 @@ fn load(code: &[Instruction], options: &ProgramOptions<'_>, log: &mut [u8]) -> i
 
 fn rejection(name: &str, source: io::Error, log: &[u8]) -> BpfError {
     let log = tail(log);
-    // Good for somebody with CAP_PERFMON. Source: kernel/bpf/verifier.c.
+    // Works for a process with CAP_PERFMON. Source: kernel/bpf/verifier.c.
     if log.contains("prohibited for !root") {
         return BpfError::system("BPF_PROG_LOAD")(source);
     }

@@ -1,9 +1,9 @@
 //! Running a program: on bytes of ours, or on live frames that then go where it sends them.
 //!
-//! Live frames are real ones: they belong to an interface and a queue, and what the program
-//! answers is done with them, up to delivery to a socket or the network stack. A program that is
-//! attached somewhere, be it to an interface of no use, starts about a hundred times faster: the
-//! kernel has it in its dispatcher then, and need not wait for all cores to put it there.
+//! Live frames are real ones: they belong to an interface and a queue. The kernel does with them
+//! what the program returns, up to delivery to a socket or the network stack. A program that is
+//! attached somewhere, even to an unused interface, starts about a hundred times faster. Then the
+//! kernel has it in its dispatcher, and need not wait for all cores to put it there.
 //!
 //! Source: net/bpf/test_run.c of Linux 6.18.
 
@@ -18,7 +18,7 @@ const LIVE_FRAMES: u32 = 1 << 1;
 /// Bytes by which a program may lengthen its input, at both ends together.
 const GROWTH_BYTES: usize = 4096;
 
-/// What became of a run on bytes of ours.
+/// The result of a run on our own bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TestRun {
     /// The program's answer.
@@ -80,16 +80,15 @@ impl Program {
     /// file above.
     ///
     /// # Errors
-    /// [`BpfError`] with what the kernel says: `EINTR` after a signal, by when some frames are
-    /// out; `EINVAL` if the frame is too long; `ENODEV`, no such
-    /// interface.
+    /// [`BpfError`] with what the kernel says. `EINTR` after a signal: some frames may be out.
+    /// `EINVAL`: the frame is too long. `ENODEV`: no such interface.
     pub fn run_live(&self, frame: &[u8], run: &LiveRun) -> Result<(), BpfError> {
         let context = XdpContext {
             data: 0,
             data_end: frame.len() as u32,
             data_meta: 0,
             ingress_ifindex: run.interface_index,
-            // Live frames come in by queue 0, whatever is said here: `xdp_test_run_setup`.
+            // Live frames always come in by queue 0: `xdp_test_run_setup`.
             rx_queue_index: 0,
             egress_ifindex: 0,
         };

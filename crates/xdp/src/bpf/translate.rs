@@ -7,13 +7,13 @@
 //! accept:      reject:     caller's code again
 //! ```
 //!
-//! The meaning is that of libpcap: a load from outside of the packet rejects it, and so does a
-//! division by an X of 0; an index does not wrap around; a shift by more than 31 leaves 0.
-//! Two things differ from a packet socket: the length is that of the packet here, tags and all,
-//! and what only a socket knows (negative offsets) is refused.
+//! The meaning is that of libpcap. A load from outside of the packet rejects it, and so does a
+//! division by an X of 0. An index does not wrap around; a shift by more than 31 leaves 0. Two
+//! things differ from a packet socket. The length is that of the packet here, tags included. What
+//! only a socket knows (negative offsets) is refused.
 //!
-//! A packet in several buffers is looked at in place as far as its first buffer goes, and by a
-//! call of the kernel behind it. Offsets above 65,531 are outside of any packet.
+//! The program reads a packet's first buffer in place, and any further buffers by a kernel call.
+//! Offsets above 65,531 are outside of any packet.
 //!
 //! A call costs several times what a load in place does, so an index is looked up in place, too.
 //!
@@ -95,8 +95,8 @@ pub struct Embedding {
 /// word of M[] before it loads it, as the kernel wants of all. Both labels get a jump only if
 /// the program has a return of that kind.
 ///
-/// A program that loads at an index needs `CAP_PERFMON` to be loaded: without it the kernel lets
-/// nobody add to a packet's address what it does not know beforehand.
+/// Loading a program that loads at an index needs `CAP_PERFMON`. Without it the kernel allows no
+/// addition of unknown values to a packet's address.
 ///
 /// The length of the packet (`len`, `less`, `greater`) and several buffers need kernel 5.18.
 ///
@@ -266,7 +266,7 @@ impl Translator<'_> {
         let (beyond, done) = (self.code.label(), self.code.label());
         let outside = if self.embedding.has_fragments { beyond } else { reject };
         let (base, at) = if is_indexed || offset as u32 > DIRECT_OFFSET_MAX {
-            // Neither an index nor an offset has 32 bits, so their sum has 64.
+            // An index and an offset have up to 32 bits each, so their sum fits into 64.
             self.code.mov(R2, offset);
             if is_indexed {
                 self.code.add(R2, INDEX);

@@ -31,7 +31,7 @@ pub enum InjectError {
         bytes: usize,
         /// The fewest there may be.
         least: usize,
-        /// Where its number was to be.
+        /// Where its number should be.
         number_at: Option<usize>,
     },
     /// The program was not there any more.
@@ -42,7 +42,7 @@ pub enum InjectError {
     },
     /// The process may not do this.
     #[error(
-        "inject: is for root of the machine: run it as root, or: \
+        "inject: needs root of the machine: run it as root, or: \
          sudo setcap cap_bpf,cap_net_admin,cap_sys_admin+ep {program}"
     )]
     NotPermitted {

@@ -1,4 +1,4 @@
-//! The generator: an XDP program that makes each frame what it shall be and hands it on.
+//! The generator: an XDP program that fills in each frame and hands it on.
 
 use std::fs::File;
 use std::io;
@@ -67,7 +67,7 @@ pub struct Generator {
     program: Program,
     counters: MappedArray,
     _parking: Parking,
-    /// An array of programs is emptied when nobody has a descriptor of it.
+    /// An array of programs is emptied when no process has a descriptor of it.
     _targets: Option<Map>,
 }
 
@@ -129,9 +129,9 @@ impl Generator {
         Err(InjectError::Incompatible { program_id })
     }
 
-    /// Has `repeat` frames, in `[1, 2^31)`, come in by an interface of the calling thread's network
-    /// namespace: as many bytes as `frame`, and those of it that the feed leaves. Fewer after a
-    /// signal: the counters know.
+    /// Lets `repeat` frames, in `[1, 2^31)`, come in by an interface of the calling thread's
+    /// network namespace. They have the length of `frame`, and its bytes where the feed leaves
+    /// them. Fewer after a signal: the counters know.
     ///
     /// # Errors
     /// [`InjectError::Bpf`].
@@ -156,7 +156,7 @@ impl Generator {
         self.counters.word(0, GENERATED)
     }
 
-    /// Frames that nobody got: the program was taken away, or there was no room in them.
+    /// Frames that no receiver got: the program was taken away, or there was no room in them.
     #[inline]
     pub fn not_taken(&self) -> u64 {
         self.counters.word(0, NOT_TAKEN)

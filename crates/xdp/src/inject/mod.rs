@@ -12,18 +12,18 @@
 //!                     read by this thread without a call
 //! ```
 //!
-//! Everything up to the receiver's ring or socket happens on the calling thread's core, so a
-//! receiver that is to be measured belongs on another one.
+//! Everything up to the receiver's ring or socket happens on the calling thread's core, so run a
+//! receiver that you measure on another one.
 //!
 //! The generator is parked: attached to the loopback of a separate namespace, where no packet ever
 //! comes. That keeps it in the kernel's dispatcher; otherwise each call would wait 25 ms for that.
 //!
-//! Who owns what: a generator holds the program that it found attached, even when that is taken
-//! off meanwhile; for a program that comes later, make a new one. [`attached`] says which it is.
+//! Who owns what: a generator holds the program that it found attached, even if that is taken off
+//! meanwhile. For a later program make a new generator. [`attached`] says which it is.
 //!
 //! # Invariants
-//! - J1. What a generator says it has handed on comes from its program's counter: one for each
-//!   frame that the receiving program, or the stack, was given.
+//! - J1. The number of frames handed on comes from the generator's program: it counts each frame
+//!   given to the receiving program or the stack.
 //! - J2. Numbers are consecutive over all calls, beginning with the first; frames of a table leave
 //!   in the order they were pushed in, each once.
 //!
@@ -47,8 +47,8 @@ pub use table::FRAMES_AT_ONCE;
 use crate::bpf::attached_program;
 use burstline_sys::namespace;
 
-/// Bytes of the longest frame without FCS: a page of 4096 without what the kernel needs of it,
-/// which is 688 in Linux 6.18, and some room for others.
+/// Bytes of the longest frame without FCS: a page of 4096, less what the kernel needs (688 in Linux
+/// 6.18) and some room for other kernels.
 pub const INJECTED_BYTES_MAX: usize = 3000;
 
 /// Frames that the kernel handles at a time, as a driver would in one poll.

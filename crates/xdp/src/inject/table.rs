@@ -4,9 +4,9 @@
 //! | entry 0: offset, length | entry 1 | ... | frames, back to back, each at a multiple of 16 .. |
 //! ```
 //!
-//! The program takes frame k from entry k modulo their number, k being its own count of frames; so
-//! entries are written round and round, while the room for bytes begins anew whenever all frames
-//! have been taken.
+//! The program takes frame k from entry k modulo their number, where k is its own count of frames.
+//! So entries are written round and round. The room for bytes starts over whenever all frames have
+//! been taken.
 
 use std::os::fd::AsFd;
 use std::ptr::{self, NonNull};
@@ -45,7 +45,7 @@ pub(super) struct FrameTable {
     end: usize,
 }
 
-// SAFETY: the mapping belongs to the process, not to a thread, and nobody else here has its
+// SAFETY: the mapping belongs to the process, not to a thread, and nothing else here has its
 // address.
 unsafe impl Send for FrameTable {}
 
@@ -103,7 +103,7 @@ impl FrameTable {
 impl Drop for FrameTable {
     fn drop(&mut self) {
         // SAFETY: the mapping is ours, and there are no references into it. An error would leave it
-        // mapped, which harms nobody.
+        // mapped, which is harmless.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), TABLE_BYTES) };
     }
 }

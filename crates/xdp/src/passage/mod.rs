@@ -8,23 +8,23 @@
 //!     '---- entry: fill ring <--+----------- exit: completion ring <-'
 //! ```
 //!
-//! One memory for both queues: the entry's socket registers it, the exit's binds to it with
-//! `XDP_SHARED_UMEM` (Linux 5.10: on another device, with its own fill and completion ring).
-//! Each direction has its own frames. The two directions between a pair of
-//! queues share the sockets and the memory, but no ring, so each can run on its own thread.
+//! One memory for both queues. The entry's socket registers it, and the exit's binds to it with
+//! `XDP_SHARED_UMEM` (Linux 5.10: on another device, with its own fill and completion ring). Each
+//! direction has its own frames. The two directions between a pair of queues share the sockets and
+//! the memory, but no ring, so each can run on its own thread.
 //!
 //! No packet has several frames: the sockets are bound without `XDP_USE_SG`, so the kernel drops
 //! what is longer than a frame, and counts it.
 //!
-//! At most half of the frames are on their way out. So an exit that is stuck takes nothing away
-//! from the entry: what it has no room for is [`Passed::full`], or waits in the rx ring.
+//! At most half of the frames are on their way out. So a stuck exit takes no frames from the entry.
+//! What it has no room for is [`Passed::full`], or waits in the rx ring.
 //!
 //! # Invariants
-//! - P1. Each frame of a direction is in one place: the entry's (fill ring, kernel, rx ring), ours
-//!   (the packet that is being looked at, or `ours`), the exit's (tx ring, kernel, completion
-//!   ring). Debug builds keep the owner of each and refuse what is not the other's to give.
+//! - P1. Each frame of a direction is in one place: at the entry (fill ring, kernel, rx ring), with
+//!   us (the current packet, or `ours`), or at the exit (tx ring, kernel, completion ring). Debug
+//!   builds keep the owner of each and refuse what is not the other's to give.
 //! - P2. Bytes are touched only of the one packet that is ours, and within its frame.
-//! - P3. taken = passed on + dropped by the caller + full + bad; the kernel's rings and this
+//! - P3. taken = passed on + dropped by the caller + full + bad. The kernel's rings and this
 //!   module's list together have all frames that are not inside of a device ([`Passage::census`]).
 //!
 //! Source: net/xdp/xsk.c and xsk_buff_pool.c of Linux 6.18: `xsk_bind`, `xp_assign_dev_shared`.
@@ -47,7 +47,7 @@ use burstline_sys::memory::Placement;
 pub use open::PassageOptions;
 use owners::{Owner, Owners};
 
-/// What shall become of a packet.
+/// What to do with a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// It goes on.
@@ -85,8 +85,8 @@ pub struct Census {
 }
 
 impl Census {
-    /// Frames that are in none of these places: inside of the kernel or a device. 0 when nothing
-    /// is on its way; negative if a frame is in two places.
+    /// Frames in none of these places: inside of the kernel or a device. 0 when nothing is in
+    /// flight; negative if a frame is in two places.
     pub fn elsewhere(&self) -> i64 {
         let found = [self.fill, self.rx, self.ours, self.tx, self.completion];
         i64::from(self.frames) - found.into_iter().map(i64::from).sum::<i64>()
@@ -120,7 +120,7 @@ impl Passage {
         &self.exit
     }
 
-    /// Whether both devices work in the frames themselves, so that nobody copies.
+    /// Whether both devices work in the frames themselves, without a copy.
     pub fn is_zero_copy(&self) -> bool {
         self.entry.is_zero_copy() && self.exit.is_zero_copy()
     }
@@ -135,10 +135,9 @@ impl Passage {
         self.memory.placement()
     }
 
-    /// Takes up to `budget` packets from the rx ring, shows each to `work`, and puts those that it
-    /// says so into the tx ring, to be sent by the next [`send`](Self::send). Where that has no
-    /// room, packets stay in the rx ring, up to `backlog` of them; beyond that they are dropped,
-    /// unseen.
+    /// Takes up to `budget` packets from the rx ring and shows each to `work`. Puts the ones that
+    /// `work` passes into the tx ring, for the next [`send`](Self::send). Where that has no room,
+    /// packets stay in the rx ring, up to `backlog` of them; beyond that they are dropped, unseen.
     ///
     /// Cost: no system call; a packet is not touched but by `work`.
     ///
@@ -227,8 +226,8 @@ impl Passage {
         reclaimed.map_err(|address| self.exit.bad_descriptor(address, 0))
     }
 
-    /// To be called when there was nothing: tells the kernel, if it wants to be told, that it may
-    /// fill frames. Cost: nothing, or one system call.
+    /// Call it when there was nothing: wakes the kernel to fill frames, if it needs a wakeup. Cost:
+    /// nothing, or one system call.
     pub fn wake_entry(&self) {
         if self.is_always_told || self.fill.needs_wakeup() {
             // What goes wrong shows in the entry's `link_state`.

@@ -56,8 +56,8 @@ struct Direction {
 }
 
 impl Passage {
-    /// Opens the way from queue `ends[0]` to queue `ends[1]`, each an interface of the calling
-    /// thread's network namespace and a queue of it, and with `is_both` also the way back. An end
+    /// Opens the way from queue `ends[0]` to queue `ends[1]`, and with `is_both` also the way back.
+    /// Each end is an interface of the calling thread's network namespace and a queue of it. An end
     /// that is given twice is one: what comes in by it leaves by it.
     ///
     /// All frames are in the fill rings; packets come once an XDP program redirects them to
@@ -100,7 +100,8 @@ impl Passage {
         let (pages, node) = (options.pages, options.node);
         let shape = FrameShape { frames, frame_bytes, tail_bytes: 0, pages, node };
         let memory = Arc::new(FrameMemory::create(ends[0].0, &shape)?);
-        // Kernels before 5.11 count this way. What cannot be had shows when frames are registered.
+        // Kernels before 5.11 count this way. If the limit is too low, registering the frames
+        // fails.
         let _ = limits::allow_locked_memory(memory.frame_area() as u64);
         let count = if is_one { 1 } else { 2 };
         let open = |&(interface, queue): &(&str, u32)| QueueEnd::new(interface, queue);

@@ -31,7 +31,7 @@ impl Owners {
         }
     }
 
-    /// Moves a frame. False: it is not one of ours, or somebody else's to give.
+    /// Moves a frame. False: it is not one of our frames, or another owner's to give.
     #[inline]
     #[cfg_attr(not(debug_assertions), expect(unused_variables, clippy::unused_self))]
     pub(super) fn hand_over(&mut self, frame: u32, from: Owner, to: Owner) -> bool {

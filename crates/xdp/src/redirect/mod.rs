@@ -6,7 +6,7 @@
 //!                                    '-------------'--> passed += 1 --> the host
 //! ```
 //!
-//! Who owns what: [`Redirect`] has the link, the map of sockets and the counters; the program is on
+//! Who owns what: [`Redirect`] has the link, the map of sockets and the counters. The program is on
 //! the interface until the last queue leaves, or the value is dropped. Counters stay readable.
 
 mod program;
@@ -25,10 +25,10 @@ use crate::bpf::{
 use crate::{Socket, XdpInterface};
 use program::{PASSED, Parts, SEEN, WORDS};
 
-/// What is to be attached.
+/// What to attach.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RedirectOptions<'a> {
-    /// Where it shall run; `Auto` tries the driver first, and says why it is not there.
+    /// Where it runs; `Auto` tries the driver first, and says why it is not there.
     pub mode: XdpMode,
     /// Whether each packet that is taken gets the time in front of it: 8 bytes.
     pub has_time: bool,
@@ -140,7 +140,7 @@ impl Redirect {
         self.mode
     }
 
-    /// What is to be told of how it was attached.
+    /// A note on how it was attached.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }

@@ -19,8 +19,8 @@ use crate::bpf::{
 pub(super) const WORDS: u32 = 8;
 /// Packets that the program was run for.
 pub(super) const SEEN: usize = 0;
-/// Packets sent on their way to a socket: seen - passed by its own count, for who looks into
-/// the map (`bpftool map dump name bl_counters`).
+/// Packets sent on to a socket: seen - passed by the program's own count, for users who read the
+/// map (`bpftool map dump name bl_counters`).
 const REDIRECTED: usize = 1;
 /// Packets left to the host.
 pub(super) const PASSED: usize = 2;

@@ -81,7 +81,7 @@ fn captures(args: &FilesArgs, stop: &AtomicBool) -> Result<Vec<Capture>, Failure
     bar.iter_mut().for_each(Bar::clear);
     let captures = captures?;
     if let Some(capture) = captures.iter().find(|capture| !capture.path.is_file()) {
-        let what = "no regular file; `capture --filter` reads pipes";
+        let what = "not a regular file; `capture --filter` reads pipes";
         return Err(Failure::usage(format!("extract {}: {what}", capture.path.display())));
     }
     Ok(captures)

@@ -26,7 +26,7 @@ pub(crate) fn index(args: &IndexArgs) -> Result<ExitCode, Failure> {
             }
             Err(NotIndexed::Segmented) => format!("{name}: has an index in each segment"),
             Err(NotIndexed::Compressed) => {
-                let what = "compressed, or no regular file: decompress it first";
+                let what = "compressed, or not a regular file: decompress it first";
                 return Err(Failure::new(format!("{name}: {what}")));
             }
             Err(NotIndexed::Stopped) => {

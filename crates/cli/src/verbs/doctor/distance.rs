@@ -1,8 +1,8 @@
 //! How far apart this machine's cores are, measured: what the topology says is not enough.
 //!
-//! A hypervisor shows one cache that all cores share, and runs them wherever there is room: two
-//! cores of one guest were seen 45 ns apart, and within the hour 250 ns. A packet that goes from
-//! one thread to another pays this for each of its cache lines: a job's rate depends on it.
+//! A hypervisor shows one cache that all cores share, and runs them wherever there is room. Two
+//! cores of one guest were 45 ns apart, and 250 ns within the hour. A packet that goes from one
+//! thread to another pays this for each of its cache lines: a job's rate depends on it.
 
 use std::time::Duration;
 

@@ -5,12 +5,15 @@ use burstline_topo::{Finding, Inventory, dpdk_findings};
 #[cfg(feature = "dpdk")]
 pub(super) fn findings(inventory: &Inventory) -> Vec<Finding> {
     use burstline_port::{DpdkDriver, dpdk_drivers, dpdk_version};
-    use burstline_topo::Dpdk;
+    use burstline_topo::{Dpdk, PciId};
 
     let version = dpdk_version();
     // Their files are read only where there is a card to hold against them.
     let drivers = if inventory.cards.is_empty() { Vec::new() } else { dpdk_drivers() };
-    let found = |id| drivers.iter().find(|driver: &&DpdkDriver| driver.takes(id));
+    let found = |id: PciId| {
+        let takes = |driver: &&DpdkDriver| driver.takes(id.vendor, id.device);
+        drivers.iter().find(takes)
+    };
     let driver_of = |id| {
         found(id).map(|driver| burstline_topo::DpdkDriver {
             name: &driver.name,

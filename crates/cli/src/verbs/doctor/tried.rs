@@ -1,8 +1,8 @@
 //! Whether threads, stacks and logs go where they are sent: tried on each node, and the kernel
 //! asked.
 //!
-//! A machine may be as it should and yet refuse: a container's profile that forbids mbind(2) or
-//! move_pages(2), a policy of the process that started us.
+//! A correct machine can still refuse: a container's profile forbids mbind(2) or move_pages(2), or
+//! the process that started us has a policy.
 
 use burstline_engine::rehearse;
 use burstline_sys::memory::NodeId;

@@ -80,14 +80,14 @@ pub(super) const NOTES: [Known; 11] = [
     note(
         "unknown-node",
         "the kernel does not know the node of",
-        "Nobody says near which memory the card is, so threads may be far from it",
+        "The card's node is unknown, so threads may run far from it",
         "--node N, if you know it",
     ),
     note(
         "shared-core",
         "are one physical core: each gets only a part of it",
         "Two threads share the units of one core, and each is slower",
-        "--cores with cores of different numbers in burstline doctor plan",
+        "--cores with different physical cores, see burstline doctor plan",
     ),
     note(
         "counters-differ",
@@ -122,7 +122,7 @@ pub(super) const FAULTS: [Known; 7] = [
     ),
     fault(
         "not_expected",
-        "Another number of packets was delivered than --expect says",
+        "The number of packets delivered differs from --expect",
         "Compare the sender's count; the ledger has what was lost here",
     ),
     fault(

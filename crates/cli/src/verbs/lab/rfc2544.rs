@@ -106,7 +106,7 @@ fn link_bits(args: &Rfc2544Args) -> Result<f64, Failure> {
     match (args.link, &args.tx) {
         (Some(Rate::LineBits(bits)), _) if bits >= 1.0 => Ok(bits),
         (Some(_), _) => {
-            Err(Failure::usage("invalid value for '--link': a link's rate is as 10Gbit"))
+            Err(Failure::usage("invalid value for '--link': expected a link's rate, e.g. 10Gbit"))
         }
         (None, Some(tx)) if args.duts.is_empty() => {
             let megabits = link_megabits(tx).map(|megabits| megabits as f64 * 1e6);

@@ -109,7 +109,7 @@ pub(super) fn run_shown(
     is_quiet: bool,
     title: &str,
 ) -> Record {
-    // Trials have lines of their own, which would run into one that is written over.
+    // Trials print their own lines, which would run into a line that is written over.
     let is_over_and_over = scenario.work != Work::Rfc2544 && io::stderr().is_terminal();
     let mut line = Line { title, is_quiet, is_over_and_over, shown: 0 };
     options.tell_trial = if is_quiet { now_doing } else { tell_trial };

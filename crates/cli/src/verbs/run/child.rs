@@ -38,7 +38,7 @@ const LAST_LINES: Duration = Duration::from_secs(1);
 /// A pipe of a process, and what its lines are.
 type Stream = (Option<Box<dyn Read + Send>>, fn(String) -> Told);
 
-/// What the supervisor is told of a process.
+/// What the supervisor learns about a process.
 #[derive(Debug)]
 pub(super) enum Told {
     /// A line of its output: statistics, or its report.
@@ -58,7 +58,7 @@ pub(super) struct Child {
     pub(super) begun: Instant,
     /// Whether its threads run.
     pub(super) is_started: bool,
-    /// The start of which process events are.
+    /// Which start of a process the events belong to.
     pub(super) number: u64,
 }
 

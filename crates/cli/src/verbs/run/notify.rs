@@ -1,4 +1,4 @@
-//! What systemd, or another service manager, is told: datagrams to `$NOTIFY_SOCKET`.
+//! Messages to systemd or another service manager: datagrams to `$NOTIFY_SOCKET`.
 //!
 //! Source: sd_notify(3), systemd 252; RELOADING with MONOTONIC_USEC as of systemd 253.
 
@@ -76,7 +76,7 @@ impl Notify {
     }
 }
 
-/// The interval, if it is us whom the manager watches. Source: sd_watchdog_enabled(3).
+/// The interval, if the manager watches this process. Source: sd_watchdog_enabled(3).
 fn watchdog() -> Option<Duration> {
     let number = |name| env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let is_for_us = number("WATCHDOG_PID").is_none_or(|pid| pid == u64::from(std::process::id()));

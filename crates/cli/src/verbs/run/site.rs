@@ -122,7 +122,7 @@ impl Site {
         let bytes = fs::read(path).map_err(|error| nowhere(format!("cannot be read: {error}")))?;
         let text = String::from_utf8(bytes).map_err(|error| {
             let at = error.utf8_error().valid_up_to();
-            nowhere(format!("byte {at} is no UTF-8, which TOML is"))
+            nowhere(format!("byte {at} is not UTF-8, as TOML has to be"))
         })?;
         Self::parse(&text)
     }

@@ -26,7 +26,7 @@ pub(super) struct Slot {
 
 /// Where a job is.
 pub(super) enum State {
-    /// It starts as soon as what it waits for is there; that was told, if it is named.
+    /// It starts as soon as what it waits for is there. If that is named, it was printed.
     Waiting { told: Option<String> },
     /// Its process is there.
     Running(Child),
@@ -63,7 +63,7 @@ impl Slot {
         }
     }
 
-    /// Whether it is neither on its way up nor on its way down.
+    /// Whether it is neither starting nor ending.
     pub(super) fn is_settled(&self) -> bool {
         match &self.state {
             State::Running(child) => child.is_started,

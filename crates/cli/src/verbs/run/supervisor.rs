@@ -343,7 +343,7 @@ impl Supervisor {
         }
     }
 
-    /// Asks once more, then not at all, whom nothing has ended.
+    /// Asks a job that has not ended once more, then kills it.
     fn urge_what_is_late(&mut self) {
         let now = Instant::now();
         let mut late = Vec::new();
@@ -361,7 +361,7 @@ impl Supervisor {
         }
         for (name, was_urged) in late {
             let text = match was_urged {
-                false => "does not end: is asked again",
+                false => "still running: asked again to end",
                 true => "does not end: is killed",
             };
             self.tell(Some(&name), "late", text, vec![]);

@@ -2,8 +2,8 @@
 //!
 //! What never changes, verbs and flags, is in the script. Interfaces and published logs come and
 //! go: the script asks `burstline completions --words` for them, wherever a port may be typed. A
-//! flag or word that is a port has the hint [`PORT_HINT`]; the generators turn that into a list of
-//! host names, which is replaced here.
+//! flag or word that is a port has the hint [`PORT_HINT`]. The generators turn that into a list of
+//! host names, which we replace here.
 
 use std::process::ExitCode;
 

@@ -1,6 +1,6 @@
 //! The socket by which a switch is controlled: a line of JSON there, a line back.
 //!
-//! Only the user who runs the switch and root are heard: the socket has mode 0600, and the kernel
+//! It serves only the user who runs the switch and root: the socket has mode 0600, and the kernel
 //! says who is at the other end. One request after the other is carried out; a client that is
 //! silent for some seconds is left.
 //!

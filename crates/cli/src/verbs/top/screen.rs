@@ -1,7 +1,7 @@
 //! The terminal while `top` has it: raw, on its other screen, and given back however it ends.
 //!
-//! Invariant T1: whatever ends the program but SIGKILL gives the terminal back: the user, an error
-//! and a signal by a drop, a panic by its hook, which runs before the message is printed.
+//! Invariant T1: every end of the program but SIGKILL gives the terminal back. The user, an error
+//! and a signal do it by a drop; a panic by its hook, which runs before the message is printed.
 
 use std::io::{self, Stdout, stdout};
 use std::panic;

@@ -155,8 +155,8 @@ impl Peer {
                 let how = format!("it takes a token: burstline top 'http://{address}/?token=...'");
                 return Err(self.failed(&how));
             }
-            Some("503") => return Err(self.failed("as many look on as may")),
-            _ => return Err(self.failed("this is no job of burstline's")),
+            Some("503") => return Err(self.failed("the maximum number of viewers is connected")),
+            _ => return Err(self.failed("this is not a burstline job")),
         }
         loop {
             match line(&mut answer).map_err(unreachable)?.as_deref() {

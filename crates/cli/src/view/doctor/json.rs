@@ -48,8 +48,8 @@ fn facts(machine: &Machine) -> Value {
     let capabilities = capability::ALL.iter();
     let capabilities =
         capabilities.map(|one| (one.name.to_owned(), rights.has(*one).into())).collect();
-    let kernel_has = KERNEL_NEEDS.iter().map(|(major, minor, what)| {
-        ((*what).to_owned(), machine.is_kernel_at_least(*major, *minor).into())
+    let kernel_has = KERNEL_NEEDS.iter().map(|need| {
+        (need.what.to_owned(), machine.is_kernel_at_least(need.major, need.minor).into())
     });
     json!({
         "kernel": machine.kernel,
@@ -59,8 +59,8 @@ fn facts(machine: &Machine) -> Value {
         "user_namespaces": machine.user_namespace.is_ok(),
         "unprivileged_bpf_disabled": machine.unprivileged_bpf_disabled,
         "libpcap": machine.libpcap.as_ref().ok(),
-        "locked_memory_bytes": machine.locked_memory.0,
-        "locked_memory_most_bytes": machine.locked_memory.1,
+        "locked_memory_bytes": machine.locked_memory.now_bytes,
+        "locked_memory_most_bytes": machine.locked_memory.most_bytes,
         "nodes": machine.nodes,
         "huge_pages": machine.huge_pages.iter().map(pool).collect::<Vec<_>>(),
         "transparent_pages": machine.transparent_pages,

@@ -93,7 +93,7 @@ pub(crate) fn rehearsal_text(plan: &Plan, rehearsal: &Rehearsal) -> String {
         true => "all as planned, the kernel confirms",
         false => "not as planned",
     };
-    let (sent, seen) = rehearsal.packets;
+    let (sent, seen) = (rehearsal.packets_sent, rehearsal.packets_seen);
     let _ = writeln!(text, "tried   {seen} of {sent} packets read; {verdict}");
     text
 }
@@ -113,8 +113,8 @@ pub(crate) fn rehearsal_json(plan: &Plan, rehearsal: &Rehearsal) -> Value {
     json!({
         "threads": threads.collect::<Vec<_>>(),
         "logs": logs.collect::<Vec<_>>(),
-        "packets_sent": rehearsal.packets.0,
-        "packets_seen": rehearsal.packets.1,
+        "packets_sent": rehearsal.packets_sent,
+        "packets_seen": rehearsal.packets_seen,
         "faults": rehearsal.faults(plan),
     })
 }

@@ -30,8 +30,8 @@ impl Answers {
         Ok(Self { sink, bytes, scratch, sent: 0, fault: None })
     }
 
-    /// Tells the sender of a packet that it was rejected, if it is one that is told. An answer that
-    /// cannot be sent harms no packet.
+    /// Answers the sender of a rejected packet, if the packet is one that gets an answer. An answer
+    /// that cannot be sent harms no packet.
     pub(super) fn tell(&mut self, packet: &[u8]) {
         let Some(sink) = &mut self.sink else { return };
         self.bytes.clear();

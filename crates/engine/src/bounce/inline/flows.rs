@@ -5,8 +5,8 @@
 //! ```
 //!
 //! The hash finds the set, and the whole key decides: flows whose hashes are equal are two. A flow
-//! of which nothing came for [`FLOW_IDLE_NS`], or that begins anew with a SYN, is asked about
-//! again. A tunnel is one flow.
+//! that was silent for [`FLOW_IDLE_NS`], or that starts again with a SYN, needs a new verdict. A
+//! tunnel is one flow.
 
 use burstline_log::Packet;
 use burstline_wire::flow::FlowKey;
@@ -15,7 +15,7 @@ use burstline_wire::headers::{self, Headers, LinkType, protocol};
 /// Sets, a power of two, and flows in each.
 const SETS: usize = 4096;
 const WAYS: usize = 4;
-/// How long a flow is remembered of which nothing comes, in ns.
+/// How long a silent flow is remembered, in ns.
 const FLOW_IDLE_NS: u64 = 300_000_000_000;
 /// As of a log's buckets: the bits of a hash may be uneven.
 const MIX: u32 = 0x9e37_79b1;

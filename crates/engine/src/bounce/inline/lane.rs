@@ -187,7 +187,7 @@ impl Lane {
         Ok(has_moved)
     }
 
-    /// Decides the oldest burst, whatever is known of it. False: there was none.
+    /// Decides the oldest burst with what is known of it. False: there was none.
     fn give_way(
         &mut self,
         moment: &mut Moment<'_>,
@@ -226,8 +226,8 @@ impl Lane {
         Ok(true)
     }
 
-    /// Decides every packet of a flow that waits: as its verdict says if it has one, and else it
-    /// goes on, so that none that comes later overtakes it (V1).
+    /// Decides every waiting packet of a flow: by its verdict if it has one, else it goes on. So no
+    /// later packet overtakes it (V1).
     fn let_go(
         &mut self,
         flow: Flow,

@@ -9,8 +9,8 @@
 //!                                            (another process)    words of its column
 //! ```
 //!
-//! A crossing has a [`Lane`] for each worker: a log with its writer, a reader of our own whose pins
-//! keep what waits, and the worker's verdicts. A flow's hash says which lane a packet takes. Both
+//! A crossing has a [`Lane`] for each worker: a log with its writer, our own reader whose pins keep
+//! waiting packets, and the worker's verdicts. A flow's hash says which lane a packet takes. Both
 //! directions of a flow are worker K's: logs K and `workers + K` of the name.
 //!
 //! Who owns what when: a lane is its crossing's, and so its thread's. A packet that waits is in the
@@ -18,8 +18,8 @@
 //! until it is looked at, once; see `burstline_log::verdict` and Decision 0039.
 //!
 //! Invariants:
-//! - V1: packets of a flow leave in the order they came: a lane is a queue, and a flow that is
-//!   passed as a whole skips it only when none of its packets is in there.
+//! - V1: packets of a flow leave in the order they came. A lane is a queue; a flow that is passed
+//!   as a whole skips it only when none of its packets is in it.
 //! - V2: no packet waits longer than the deadline, and one turn of its thread.
 //! - V3: a worker that is slow, dead or hostile changes the fate of its own lane's packets only.
 //! - V4: taken from the source = given to the sink + lost by name + waiting.
@@ -57,7 +57,7 @@ const SEGMENTS: usize = SEATS * burstline_log::MAX_WINDOW + 16;
 /// What is said with the name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InlineOptions {
-    /// Under which name the packets are published, and to whom.
+    /// The name under which packets are published, and who may read them.
     pub publish: PublishConfig,
     /// Workers that share the packets, by flow: 1 to [`INLINE_WORKERS_MAX`].
     pub workers: usize,

@@ -132,7 +132,7 @@ impl Outlet<'_> {
         taker.replacement(replacement, bytes);
         let length = bytes.len() as u32;
         *bytes_copied += u64::from(length);
-        // What a device was to do with the packet, and what was cut off it, was of its old bytes.
+        // Marks for a device, and the length that was cut off, belong to the old bytes.
         let new = Meta::new(meta.time_ns, length, meta.port);
         scratch.push(0, length, &Meta { hash: meta.hash, drops_before: meta.drops_before, ..new });
         self.way.pass(&scratch.burst(bytes, 0), self.sink)

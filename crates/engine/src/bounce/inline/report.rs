@@ -25,7 +25,7 @@ pub struct InlineWorker {
     pub rejected: u64,
     /// Those without a verdict in time.
     pub late: u64,
-    /// Those for which nobody was there, or nobody any more.
+    /// Those that no worker was there for, from the start or any more.
     pub no_verdict: u64,
     /// Those that had to make room.
     pub no_room: u64,
@@ -63,7 +63,7 @@ pub struct InlineReport {
     pub flows: u64,
     /// Of them, those that others took the place of, and that were asked about again.
     pub flows_forgotten: u64,
-    /// Senders of rejected packets that were told.
+    /// Senders of rejected packets that got an answer.
     pub answers: u64,
 }
 

@@ -7,8 +7,8 @@
 //!                          m1: packets before its number are too old
 //! ```
 //!
-//! Time is the monotonic clock's, when a packet was in the log, as for the ages of segments:
-//! packets' own times may be a file's or another machine's.
+//! Times are by the monotonic clock, when a packet was in the log, as for the ages of segments.
+//! Packets' own times may come from a file or another machine.
 //!
 //! Invariants:
 //! - M1: of two marks the later one has the later time, and no smaller number.
@@ -34,7 +34,7 @@ pub(super) struct Marks {
 }
 
 impl Marks {
-    /// Of a log of which the last `keep_ns` are asked for.
+    /// For a log whose last `keep_ns` are requested.
     pub(super) fn new(keep_ns: u64) -> Self {
         Self { keep_ns, marks: VecDeque::with_capacity(PARTS as usize + 2) }
     }

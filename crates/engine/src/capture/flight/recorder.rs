@@ -38,7 +38,7 @@ struct LogPart<'a> {
     next: u64,
     /// When which packets came.
     marks: Marks,
-    /// Its reader has just come: what lies before its first packet, nobody asked for.
+    /// Its reader is new: no trigger asked for what lies before its first packet.
     is_first: bool,
     /// Where the file ends in this log.
     end: Option<u64>,
@@ -292,7 +292,7 @@ impl LogPart<'_> {
         is_found
     }
 
-    /// Packets that nobody can ask for any more, or that nobody asked for.
+    /// Packets that no trigger asked for, or that no longer exist for one.
     fn expired_by_now(&self) -> u64 {
         let oldest = match self.reader {
             Some(_) => self.next,

@@ -92,8 +92,8 @@ impl<'a> Input<'a> {
         lane.promise(NEVER_NS);
     }
 
-    /// The job is over: a source that has packets in hand is stopped and goes on until those are
-    /// out, any other has brought its last.
+    /// The job is over. A source with packets in hand is stopped and goes on until those are out;
+    /// any other source has brought its last packet.
     pub(super) fn finish(&mut self, lane: &mut Lane) -> Result<(), EngineError> {
         let is_open = !self.is_ended && self.source.port.info().capabilities.can_drain;
         if !is_open {

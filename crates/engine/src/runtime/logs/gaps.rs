@@ -6,9 +6,8 @@
 //! a reading and what is queued away from where it was. Sources that know better mark their
 //! packets themselves ([`Capabilities::tells_gaps`](burstline_port::Capabilities)).
 //!
-//! What is not told: a loss after the last packet, and that of a recorder that was too slow for a
-//! log of several interfaces, because nobody knows whose those packets were. Both are in the totals
-//! at the end.
+//! Not reported: a loss after the last packet. Nor that of a recorder too slow for a log of several
+//! interfaces: whose those packets were is unknown. Both are in the totals at the end.
 
 use burstline_port::{InterfaceTotals, Loss, LossPlace, Losses, PortAccount, Sink};
 
@@ -41,7 +40,7 @@ pub(crate) struct Gaps {
     origins: Vec<Origin>,
     /// By source: what is known of its own losses.
     told: Vec<u64>,
-    /// By log: what was told of what its reader missed.
+    /// By log: the part of its reader's missed packets that was reported.
     told_of_logs: Vec<u64>,
 }
 

@@ -61,7 +61,7 @@ pub(crate) struct Took {
     /// The interfaces that its sources brought while they were polled.
     pub(crate) owners: Owners,
     pub(crate) log: LogCounts,
-    /// What the sources lost, not counting what nobody asked for.
+    /// What the sources lost, not counting what was left out on request.
     pub(crate) lost: u64,
     pub(crate) errors: Vec<EngineError>,
 }
@@ -108,7 +108,7 @@ pub(crate) struct Receiver<'a, I = Writer> {
     number: usize,
     hands: Vec<Hand<'a>>,
     writer: I,
-    /// Whom to tell of news, where one log's own waking is not enough.
+    /// The recorder to wake, where one log's own waking is not enough.
     bells: Vec<Thread>,
     owners: Owners,
     errors: Vec<EngineError>,

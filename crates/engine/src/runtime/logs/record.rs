@@ -9,8 +9,8 @@
 //! that it is woken some thousand times a second at most, at the receive threads' expense. Where
 //! nobody unparks it (it is one of several), it waits for its logs in turn.
 //!
-//! Invariant R1: written = seen - lost, for each interface: the recorder counts what it gives to
-//! the sink, and the sink says which packets of it were lost. What came after the sink broke was
+//! Invariant R1: written = seen - lost, for each interface. The recorder counts what it gives to
+//! the sink, and the sink says which of those packets were lost. What came after the sink broke was
 //! not given to it, and is lost as well.
 
 use std::ops::DerefMut;
@@ -28,8 +28,8 @@ use crate::{EngineError, StageReport};
 /// How long a recorder sleeps at most, in ns: then an idle one makes what it has visible.
 const SLEEP_MOST_NS: u64 = 100_000_000;
 
-/// How long a recorder lets news gather before it has itself woken by them, at least and at most:
-/// a wake costs both sides some 20 us, as much as hundreds of packets.
+/// How long a recorder lets packets gather before they wake it, at least and at most. A wake costs
+/// both sides some 20 us, as much as hundreds of packets.
 const NAP_LEAST_NS: u64 = 50_000;
 const NAP_MOST_NS: u64 = 4_000_000;
 
@@ -39,8 +39,8 @@ const TURN_NS: u64 = 1_000_000;
 /// What a source may bring meanwhile: 40 Gbit/s.
 const BYTES_PER_NS: u64 = 5;
 
-/// Packets that are counted by interface in one word: their number is above their bytes, of which
-/// each has fewer than 2^19.
+/// Packets are counted by interface in one word: their number above the sum of their bytes. Each
+/// has fewer than 2^19 bytes.
 const DEALT_MOST: usize = 4096;
 const DEALT_ONE: u64 = 1 << 40;
 
@@ -111,8 +111,8 @@ impl<'a, 'p, S: DerefMut<Target = dyn Sink + 'p>> Recorder<'a, S> {
         }
     }
 
-    /// As one of several, whom nobody unparks; `number` is the place of its counts in the job's
-    /// [`Progress`](crate::Progress).
+    /// As one of several recorders, which nobody unparks; `number` is the place of its counts in
+    /// the job's [`Progress`](crate::Progress).
     pub(crate) fn numbered(self, number: usize) -> Self {
         Self { number, is_rung: false, ..self }
     }

@@ -49,13 +49,13 @@ pub(super) fn measure(
 fn run(traffic: &Traffic, pool: Pool, manner: Manner) -> Result<Run, String> {
     let arena = Arena::create(OUTPUT_ARENA_BYTES, PageChoice::Transparent);
     let mut arena = arena.map_err(|error| error.to_string())?;
-    let (lines, how, most) = (&traffic.lines, (pool.shape(), manner), traffic.most);
+    let (lines, shape, most) = (&traffic.lines, pool.shape(), traffic.most);
     let merged = if traffic.are_two {
-        dpdk::merge(&mut arena, lines, how, most, traffic.cores)?
+        dpdk::merge(&mut arena, lines, shape, manner, most, traffic.cores)?
     } else {
-        // Where the core cannot be had, the kernel chooses.
+        // Where the core is not available, the kernel chooses.
         let _ = affinity::pin_to(traffic.cores.producer);
-        dpdk::merge_in_turns(&mut arena, lines, how, most)?
+        dpdk::merge_in_turns(&mut arena, lines, shape, manner, most)?
     };
     let dpdk::Merged { packets, cpu_s, elapsed_s, violations, is_huge } = merged;
     let page_bytes = dpdk::page_bytes(is_huge);
@@ -68,7 +68,7 @@ pub(super) fn rounds(traffic: &Traffic, variant: Variant) -> Result<(), String> 
     dpdk::start_to_count()?;
     let arena = Arena::create(OUTPUT_ARENA_BYTES, PageChoice::Size4K);
     let mut arena = arena.map_err(|error| error.to_string())?;
-    let how = (Shape::COUNTED, variant.manner());
-    let merged = dpdk::merge_in_turns(&mut arena, &traffic.lines, how, traffic.most)?;
+    let (shape, manner) = (Shape::COUNTED, variant.manner());
+    let merged = dpdk::merge_in_turns(&mut arena, &traffic.lines, shape, manner, traffic.most)?;
     whole(merged.packets, traffic)
 }

@@ -6,10 +6,10 @@
 //!    core 0                        └► 4 net_af_xdp ─► rings, by burst ─► memory        peer
 //! ```
 //!
-//! Frames are dealt over the interfaces, 256 to each in turn, with a number by interface: so their
-//! true order is known, and a shorter run looks whether it was kept. Ours has a time of each
-//! packet, of the XDP program; net_af_xdp knows none, so that the rival has those of its polls, as
-//! ours has by poll, and its variant by packet can order no more than they say.
+//! Frames are dealt over the interfaces, 256 to each in turn, with a number by interface. So their
+//! true order is known, and a shorter run checks that it was kept. Ours has a time for each packet,
+//! from the XDP program. net_af_xdp has none, so the rival uses the times of its polls, as our
+//! variant by poll does. Its variant by packet can order no better than those.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -58,14 +58,10 @@ pub(super) fn measure(merger: &Merger, job: &Job<'_>) -> Result<Sample, String> 
     };
     let (run, _) = turn(frames, false)?;
     let (looked_at, violations) = turn(shorter, true)?;
-    Ok(sample(&run, job.size_bytes, (looked_at.taken, violations)))
-}
-
-fn sample(run: &Turn, size_bytes: u32, (taken, violations): (u64, u64)) -> Sample {
-    let mut sample = timed::taken(run, size_bytes);
-    let percent = 100.0 * violations as f64 / taken.max(1) as f64;
+    let mut sample = timed::taken(&run, job.size_bytes);
+    let percent = 100.0 * violations as f64 / looked_at.taken.max(1) as f64;
     sample.set("out_of_order", "% of packets", percent);
-    sample
+    Ok(sample)
 }
 
 /// Ours; with `is_checking` also how many frames came after one that was sent later.

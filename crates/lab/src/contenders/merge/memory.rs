@@ -25,24 +25,32 @@ pub(super) struct MemoryPort {
     number: u8,
     next: u64,
     most: u64,
-    /// The newest time that any port has brought: an idle one brings nothing older.
-    now_ns: Arc<AtomicU64>,
-    /// Packets of all lines together.
-    all: u64,
-    lent: Arc<AtomicU64>,
+    shared: Shared,
     copying: Copying,
 }
 
+/// What the ports of a merge have in common.
+#[derive(Clone, Debug)]
+pub(super) struct Shared {
+    /// The newest time that any port has brought: an idle one brings nothing older.
+    now_ns: Arc<AtomicU64>,
+    /// Packets that were lent, of all lines.
+    lent: Arc<AtomicU64>,
+    /// Packets of all lines together.
+    all: u64,
+}
+
+impl Shared {
+    pub(super) fn of(all: u64) -> Self {
+        Self { now_ns: Arc::default(), lent: Arc::default(), all }
+    }
+}
+
 impl MemoryPort {
-    /// Port `number`, with `most` packets of its line; of this many in `all`.
-    pub(super) fn new(
-        number: u8,
-        line: Option<Line>,
-        (most, all): (u64, u64),
-        (now_ns, lent): (Arc<AtomicU64>, Arc<AtomicU64>),
-    ) -> Self {
+    /// Port `number`, with `most` packets of its line.
+    pub(super) fn new(number: u8, line: Option<Line>, most: u64, shared: Shared) -> Self {
         let info = info(format!("line {number}"));
-        Self { info, line, number, next: 0, most, now_ns, all, lent, copying: Copying::default() }
+        Self { info, line, number, next: 0, most, shared, copying: Copying::default() }
     }
 }
 
@@ -66,7 +74,7 @@ impl Source for MemoryPort {
     ) -> Result<Lent<'a>, PortError> {
         let Some(line) = &self.line else {
             // Counts only: nobody reads memory by them.
-            let is_over = self.lent.load(Relaxed) == self.all;
+            let is_over = self.shared.lent.load(Relaxed) == self.shared.all;
             let state = if is_over { PortState::Ended } else { PortState::Idle };
             scratch.clear();
             return Ok(Lent { burst: scratch.burst(&[], 0), state });
@@ -89,8 +97,8 @@ impl Source for MemoryPort {
         };
         scratch.describe(count as usize, base_ns, fill);
         self.next += count;
-        self.lent.fetch_add(count, Relaxed); // as above
-        self.now_ns.fetch_max(newest_ns, Relaxed);
+        self.shared.lent.fetch_add(count, Relaxed); // as above
+        self.shared.now_ns.fetch_max(newest_ns, Relaxed);
         let state = if self.next == self.most { PortState::Ended } else { PortState::Busy };
         Ok(Lent { burst: scratch.burst(line.bytes(), 0), state })
     }
@@ -104,7 +112,7 @@ impl Source for MemoryPort {
     }
 
     fn low_time_ns(&self) -> Option<u64> {
-        Some(self.now_ns.load(Relaxed)) // as in `lend`
+        Some(self.shared.now_ns.load(Relaxed)) // as in `lend`
     }
 }
 

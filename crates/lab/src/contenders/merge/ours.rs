@@ -11,7 +11,7 @@ use burstline_log::LogConfig;
 use burstline_port::{OpenOptions, Sink, open_sink};
 use burstline_sys::memory::PageChoice;
 
-use super::memory::{MemoryPort, OrderSink};
+use super::memory::{MemoryPort, OrderSink, Shared};
 use super::{LOG_BYTES, Run, Traffic};
 use crate::ours::SEGMENT_BYTES;
 use crate::pages;
@@ -23,7 +23,7 @@ pub(super) const POLLS: [PollMode; 2] = [PollMode::Adaptive, PollMode::Busy];
 /// A huge page beside the log's.
 const SPARE_BYTES: usize = 2 << 20;
 
-/// Merges it into a log in the best pages that can be had; with `is_checking` its reader looks at
+/// Merges it into a log in the best pages available; with `is_checking` its reader looks at
 /// all times.
 ///
 /// # Errors
@@ -32,20 +32,21 @@ pub(super) fn run(traffic: &Traffic, poll: PollMode, is_checking: bool) -> Resul
     // On one core the parts take turns, as the rival's do.
     let merging = MergeOptions { is_one_thread: !traffic.are_two, ..MergeOptions::default() };
     pages::with_best(LOG_BYTES + SPARE_BYTES, |pages| {
-        run_with(traffic, is_checking, (&merging, poll), pages)
+        run_with(traffic, is_checking, &merging, poll, pages)
     })
 }
 
 /// The same on one thread, which then also counts what it has merged.
 pub(super) fn in_turns(traffic: &Traffic) -> Result<Run, String> {
     let options = MergeOptions { is_one_thread: true, ..MergeOptions::default() };
-    run_with(traffic, false, (&options, PollMode::Busy), PageChoice::Size4K)
+    run_with(traffic, false, &options, PollMode::Busy, PageChoice::Size4K)
 }
 
 fn run_with(
     traffic: &Traffic,
     is_checking: bool,
-    (merging, poll): (&MergeOptions, PollMode),
+    merging: &MergeOptions,
+    poll: PollMode,
     pages: PageChoice,
 ) -> Result<Run, String> {
     let ports = OpenOptions::default();
@@ -73,10 +74,9 @@ fn run_with(
 }
 
 fn sources(traffic: &Traffic, ports: &OpenOptions) -> Result<Vec<Inlet>, String> {
-    let (now_ns, lent) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+    let shared = Shared::of(traffic.all());
     let source = |(number, line): (u8, &Option<_>)| {
-        let shared = (Arc::clone(&now_ns), Arc::clone(&lent));
-        let port = MemoryPort::new(number, line.clone(), (traffic.most, traffic.all()), shared);
+        let port = MemoryPort::new(number, line.clone(), traffic.most, shared.clone());
         // For an interface of its own.
         let address = "gen:?packets=1".parse().map_err(|error| format!("{error}"))?;
         let source = Inlet::open(&address, ports).map_err(|error| error.to_string())?;

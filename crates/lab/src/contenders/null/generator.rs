@@ -1,4 +1,4 @@
-//! `gen:` into a log that stays in the cache and that nobody reads.
+//! `gen:` into a log that stays in the cache and has no reader.
 
 use burstline_log::{Log, LogConfig};
 use burstline_sys::clock;

@@ -1,5 +1,6 @@
-//! What programs over net_null take of a processor, whatever else runs on it: instructions, by the
-//! difference of a short run and a longer one under callgrind; and what the copy into a log costs.
+//! What programs over net_null cost a processor, whatever else runs on it. Instructions come from
+//! the difference of a short run and a longer one under callgrind. Also what the copy into a log
+//! costs.
 
 use burstline_log::{Log, LogConfig, Scratch};
 use burstline_port::PortError;
@@ -54,7 +55,7 @@ pub(crate) fn about_programs(job: &Job<'_>) -> Result<Vec<String>, String> {
     }
     #[cfg(feature = "dpdk")]
     crate::rivals::dpdk::start()?;
-    // If the core cannot be had, it runs where the kernel puts it.
+    // If the core is not available, it runs where the kernel puts it.
     let _ = affinity::pin_to(job.places.contender[0]);
     let mut said = Vec::new();
     for (number, bytes) in SIZES.into_iter().enumerate() {

@@ -6,9 +6,9 @@
 //!    core 0                     └► net_af_xdp ─► mbufs, ring ─► read, free  peer     core 1
 //! ```
 //!
-//! Both ends of the hand-over take turns on one thread, a burst each: of two cores the injector
-//! has one. What is handed over is what the driver brought, so that the difference to the chain in
-//! memory is what the kernel and its rings cost both sides alike. net_af_xdp takes no times; ours
+//! Both ends of the hand-over take turns on one thread, a burst each: of two cores the injector has
+//! one. The chain hands over what the driver brought. So the difference to the chain in memory is
+//! the cost of the kernel and its rings, the same for both sides. net_af_xdp takes no times; ours
 //! has those of its polls.
 
 use std::sync::atomic::AtomicU32;

@@ -20,7 +20,7 @@ use crate::statistics::Quartiles;
 const PACKETS: usize = 32_768;
 /// Rounds of a turn.
 const ROUNDS: usize = 16;
-/// Of packets that are to match, one in so many does.
+/// In traffic with matches, one packet in this many matches.
 const MATCH_EVERY: u64 = 4;
 const SMOKE_PACKETS: usize = 512;
 const SMOKE_RULES: usize = 100;
@@ -34,7 +34,7 @@ pub(in crate::figures) fn measure(context: &Context) -> Result<Outcome, String> 
         true => (SMOKE_RULES, SMOKE_PACKETS, 1),
         false => (RULES, PACKETS, ROUNDS),
     };
-    // Where the core cannot be had, the kernel chooses.
+    // Where the core is not available, the kernel chooses.
     let _ = affinity::pin_to(context.cores.consumer);
     let rules = contents::rules(rules);
     let sides = Sides { context, rules: &rules, rounds };
@@ -85,7 +85,7 @@ struct Sides<'a> {
     rounds: usize,
 }
 
-/// What came of one kind of traffic.
+/// The outcome of one kind of traffic.
 struct OfTraffic {
     rounds: Rounds,
     /// The peer's buffers in lists, a call for as many packets as ours.

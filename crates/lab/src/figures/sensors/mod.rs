@@ -9,9 +9,9 @@
 //! they are ready until they have had time for the last frame, so that no start and no end counts.
 //!
 //! Invariants:
-//! - F1: what is compared is time of the programs' own threads, by the scheduler's account. Beside
-//!   it stands what the publisher takes: a socket has its packets by the kernel, on whatever core
-//!   the interface's softirq runs, and that is in no program's account.
+//! - F1: what is compared is time of the programs' own threads, by the scheduler's account. The
+//!   publisher's cost stands beside it. The kernel brings a socket's packets, on the core where the
+//!   interface's softirq runs, and no program's account has that.
 //! - F2: a program that lost packets has its loss among the details.
 
 mod captures;

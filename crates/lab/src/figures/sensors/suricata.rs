@@ -34,7 +34,7 @@ const SMOKE_PACKETS: usize = 2000;
 /// What either side takes without a loss on one core.
 const RATE_PPS: u64 = 100_000;
 const RULES: usize = 500;
-/// One packet in so many has a content, and is alerted.
+/// One packet in this many has a content and causes an alert.
 const MATCH_EVERY: u64 = 1000;
 /// How long it may take for what is in its ring, and for its own clock's work.
 const SETTLE: Duration = Duration::from_millis(1500);

@@ -6,10 +6,9 @@ use std::time::Duration;
 use super::Context;
 use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
-use crate::contest::alternate;
 use crate::figures::count_file::our_program;
-use crate::live::{Contender, Road, missing};
-use crate::programs::{Ready, Report, Words};
+use crate::figures::idle::{by_poll, cpu_percent};
+use crate::live::{Road, missing};
 
 const TURN: Duration = Duration::from_secs(3);
 /// Ports of guests that are not there.
@@ -22,12 +21,7 @@ pub(in crate::figures) fn measure(context: &Context) -> Result<Outcome, String> 
     }
     let program = our_program()?;
     let conditions = Conditions::watch(context.cores);
-    let rounds = alternate(
-        context.process_runs(),
-        &context.stop,
-        || idle(context, &program, "adaptive"),
-        || idle(context, &program, "busy"),
-    )?;
+    let rounds = by_poll(context, context.process_runs(), |poll| idle(context, &program, poll))?;
     if context.smoke {
         return Ok(Outcome::Smoke);
     }
@@ -52,10 +46,5 @@ fn idle(context: &Context, program: &Path, poll: &str) -> Result<f64, String> {
         ports.join(" "),
         time.as_millis()
     );
-    // With its report: it is over by then.
-    let words = Words { command, ready: Ready::line("elapsed_s") };
-    let core = context.cores.consumer.to_string();
-    let switch = Contender::start(&road, &core, &words, &context.stop)?;
-    let report = Report::of_its_own(&switch.printed())?;
-    Ok(100.0 * report.cpu_seconds / report.elapsed_seconds)
+    cpu_percent(context, &road, command)
 }

@@ -11,7 +11,7 @@ use crate::programs::{Device, Mode, Peer, Rates, Testpmd, Totals};
 const TURN: Duration = Duration::from_millis(4200);
 const SMOKE_TURN: Duration = Duration::from_millis(2200);
 
-/// What came of a load.
+/// The outcome of a load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Loaded {
     pub(super) totals: Totals,

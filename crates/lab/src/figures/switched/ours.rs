@@ -32,7 +32,7 @@ pub(super) fn turn(
     Ok((loaded, carried(&said, &ports)?))
 }
 
-/// What its rows say: one of what came in by a port, one of what was to leave.
+/// What its rows say: one for what came in by a port, one for what should leave by it.
 fn carried(said: &str, ports: &[String; 2]) -> Result<Carried, String> {
     let report = Report::of_its_own(said)?;
     let last = Report::last(said)?;

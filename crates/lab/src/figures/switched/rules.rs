@@ -7,8 +7,8 @@ use std::fmt;
 pub(super) enum Rules {
     /// By a rule for each port.
     ByPort,
-    /// By a thousand rules, each for a port and this many addresses that packets go to: a power of
-    /// two. testpmd's flows differ in that address.
+    /// With a thousand rules, each for a port and this many destination addresses: a power of two.
+    /// testpmd's flows differ in that address.
     ByAddresses(u32),
 }
 

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! All interfaces have the offloads that their side can have, so that a packet of 64 KiB goes the
-//! whole way without being cut. The time is that of both cores, whoever spent it.
+//! whole way without being cut. The time is that of both cores, spent by any program.
 
 use std::path::Path;
 use std::thread::sleep;

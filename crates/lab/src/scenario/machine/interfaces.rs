@@ -98,7 +98,7 @@ fn interface(
     served: &str,
 ) -> Interface {
     let card = inventory.cards.iter().find(|card| Some(&card.address) == device.bus.as_ref());
-    let id = card.map(|card| format!(" {:04x}:{:04x}", card.id.0, card.id.1));
+    let id = card.map(|card| format!(" {:04x}:{:04x}", card.id.vendor, card.id.device));
     let steered = found.receive.iter().flat_map(|queue| queue.steered_to.iter().copied());
     let driver = device.driver.clone().or_else(|| found.driver.clone());
     Interface {

@@ -59,6 +59,6 @@ mod tests {
         assert_eq!(of(Work::Pipeline, &[1, 2]), Some([1, 2]));
         assert_eq!(of(Work::Pipeline, &[1]), Some([7, 1]));
         assert_eq!((of(Work::Touch, &[1]), of(Work::Model, &[1])), (None, None));
-        assert!(Look::at(Work::Count, &places(&[7])).is_none(), "one core is not apart of itself");
+        assert!(Look::at(Work::Count, &places(&[7])).is_none(), "a core has no distance to itself");
     }
 }

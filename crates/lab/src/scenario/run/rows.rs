@@ -84,10 +84,10 @@ fn metrics(samples: &[Sample]) -> BTreeMap<String, Metric> {
     if seconds.iter().any(|&lost| lost > 0.0) {
         metrics.insert("lost_each_second".to_owned(), Metric::new("packets", seconds));
     }
-    for (at, (name, unit, _)) in first.each_second.iter().enumerate() {
+    for (at, figure) in first.each_second.iter().enumerate() {
         let values = samples.iter().filter_map(|sample| sample.each_second.get(at));
-        let values: Vec<f64> = values.flat_map(|(_, _, values)| values.clone()).collect();
-        metrics.insert((*name).to_owned(), Metric::new(unit, values));
+        let values: Vec<f64> = values.flat_map(|figure| figure.values.clone()).collect();
+        metrics.insert(figure.name.to_owned(), Metric::new(figure.unit, values));
     }
     metrics
 }

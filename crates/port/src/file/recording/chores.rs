@@ -5,12 +5,12 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, Sender};
 use std::thread::{self, JoinHandle};
 
+use burstline_sys::inode::FileId;
 use burstline_sys::privileges;
 
 use super::OutputOptions;
@@ -19,11 +19,10 @@ use super::OutputOptions;
 #[derive(Clone, Debug)]
 pub(in super::super) struct Made {
     pub(in super::super) path: PathBuf,
-    pub(in super::super) device: u64,
-    pub(in super::super) inode: u64,
+    pub(in super::super) id: FileId,
 }
 
-/// What is to be done.
+/// What to do.
 #[derive(Debug)]
 pub(super) enum Chore {
     /// The file is closed: runs the command.
@@ -109,11 +108,11 @@ fn run(command: &[String], path: &Path) -> Result<(), String> {
 fn remove(made: &Made) -> Result<(), String> {
     let path = made.path.display();
     match fs::symlink_metadata(&made.path) {
-        Ok(found) if (found.dev(), found.ino()) == (made.device, made.inode) && found.is_file() => {
+        Ok(found) if FileId::of(&found) == made.id && found.is_file() => {
             fs::remove_file(&made.path).map_err(|error| format!("remove {path}: {error}"))
         }
         Ok(_) => Err(format!("{path} is not removed: another file has its name now")),
-        // Somebody has removed or moved it already.
+        // Another program has removed or moved it already.
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         Err(error) => Err(format!("remove {path}: {error}")),
     }

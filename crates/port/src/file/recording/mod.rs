@@ -114,8 +114,8 @@ pub enum FileNaming {
     /// As dumpcap does: `FILE_00001_YYYYMMDDhhmmss.ext`, the local time of the first packet.
     #[default]
     Numbered,
-    /// As tcpdump -C does: `FILE.ext`, `FILE.ext1`, `FILE.ext2`; in a ring all have a number, and
-    /// numbers go on: a file of the ring is never written over.
+    /// As tcpdump -C does: `FILE.ext`, `FILE.ext1`, `FILE.ext2`. In a ring all have a number, and
+    /// numbers go on, so no file of the ring is ever overwritten.
     Counted,
     /// As tcpdump -G does: the name is for strftime(3), with the local time of the first packet.
     Timed,

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A disk that takes a second to write its cache out holds up this thread only. The recorder looks
-//! for failures once a burst: a lock that nobody holds for long.
+//! for failures once a burst: a lock that is never held for long.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -95,14 +95,14 @@ struct State {
     closed: VecDeque<(Handle, Closed)>,
     /// Files to remove.
     unwanted: Vec<Made>,
-    /// The open file is to be synced now.
+    /// Sync the open file now.
     is_wanted: bool,
     /// A sync, or the end of a closed file, is under way.
     is_working: bool,
     is_over: bool,
     failed: Option<Unsafe>,
     notes: Vec<String>,
-    /// Files that are to be removed and are still there.
+    /// Files to remove that are still there.
     removals: usize,
 }
 
@@ -183,7 +183,7 @@ impl Safe {
         }
     }
 
-    /// Whether files are to be removed that are still there.
+    /// Whether there are still files to remove.
     pub(in super::super) fn is_removing(&self) -> bool {
         self.shared.lock().removals > 0
     }
@@ -369,7 +369,7 @@ impl Handle {
 }
 
 impl OpenFile {
-    /// How long until it is to be synced; `None`: it is synced.
+    /// How long until its sync is due; `None`: it is synced.
     fn due(&self, flush: Option<Flush>, is_wanted: bool) -> Option<Duration> {
         let since = self.unsynced_since.filter(|_| !self.handle.is_broken)?;
         if is_wanted {

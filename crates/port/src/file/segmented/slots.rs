@@ -129,7 +129,7 @@ impl Slots {
         }
     }
 
-    /// Cuts the file to `bytes`, after an error. As well as it goes: that one is to be told.
+    /// Cuts the file to `bytes`, after an error. Best effort: the first error is the one to report.
     pub(in super::super) fn cut(&mut self, bytes: u64) {
         match self {
             Self::Placed { output, queue } => {

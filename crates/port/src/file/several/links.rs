@@ -1,8 +1,8 @@
 //! An output of a file for each link type: `--link-types split`.
 //!
 //! pcapng may have interfaces of several link types in a file, and libpcap refuses such files. So
-//! the packets of the first link type go into the file that was asked for, those of another one
-//! into a file beside it, which is opened with the first of them: `x.pcapng`, `x-link113.pcapng`.
+//! packets of the first link type go into the requested file. Those of another type go into a file
+//! beside it, opened with the first of them: `x.pcapng`, `x-link113.pcapng`.
 
 use burstline_log::Burst;
 use burstline_wire::headers::LinkType;

@@ -6,8 +6,8 @@
 //!            '            /disk2/x.pcapng
 //! ```
 //!
-//! Each file is a recording in itself, with its own numbers, and has a segment's worth of packets
-//! at a time; a rotation goes on in each folder. As `set:` the files are one source again, in order
+//! Each file is a recording in itself, with its own numbers, and gets a segment's worth of packets
+//! at a time. A rotation goes on in each folder. As `set:` the files are one source again, in order
 //! of time. What was lost before the packets got here stands in the first file only, so that the
 //! files' closing counts add up.
 

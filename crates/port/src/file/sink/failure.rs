@@ -98,8 +98,8 @@ impl FileSink {
         Mark { packets: self.accepted, bytes: 0, by_port: by_port.collect() }
     }
 
-    /// Takes note of what is written, and of what is under way. What an output hands on is all that
-    /// went in, up to now: it does so before it takes the next packet, or when it is flushed.
+    /// Takes note of what is written, and of what is under way. An output hands on all that went in
+    /// up to now, before it takes the next packet or when it is flushed.
     #[inline]
     pub(super) fn note_written(&mut self) {
         let last = self.under_way.back().unwrap_or(&self.written).packets;

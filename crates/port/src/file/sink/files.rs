@@ -3,12 +3,12 @@
 use std::collections::VecDeque;
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use burstline_log::Burst;
 use burstline_sys::clock;
 use burstline_sys::direct::{Creation, free_bytes};
+use burstline_sys::inode::FileId;
 use burstline_wire::files::{Counters, LossCause};
 
 use super::super::layout::{Layout, Target};
@@ -44,9 +44,9 @@ pub(super) struct Files {
     current: Option<Made>,
     rotating: Option<Rotating>,
     safe: Option<Safe>,
-    /// How far the open file was written when that was told last.
+    /// How far the open file was written when this was last reported.
     told: Mark,
-    /// The open file, for its file system's sake, if room is to be left there.
+    /// The open file, to check its file system, if room must be left there.
     space: Option<File>,
     /// Bytes of the open file at which to look at that again.
     next_look: u64,
@@ -103,7 +103,7 @@ impl Files {
     ) -> Result<Rotating, PortError> {
         let is_special = fs::metadata(&self.path).is_ok_and(|found| !found.is_file());
         if target == "-" || is_special {
-            let what = "only regular files follow each other, and this is none";
+            let what = "only regular files follow each other, and this is not one";
             return Err(self.failed("rotate", io::Error::other(what)));
         }
         let segment_bytes = layout.has_places().then_some(layout.segment_bytes as u64);
@@ -126,8 +126,7 @@ impl Files {
         (self.told, self.next_look) = (Mark::default(), 0);
         let Some(file) = target.share()? else { return Ok(()) };
         let metadata = file.metadata()?;
-        let (path, device, inode) = (self.path.clone(), metadata.dev(), metadata.ino());
-        self.current = Some(Made { path, device, inode });
+        self.current = Some(Made { path: self.path.clone(), id: FileId::of(&metadata) });
         if self.options.least_free_bytes > 0 {
             self.space = Some(file.try_clone()?);
         }
@@ -167,7 +166,7 @@ impl Files {
     fn close(&mut self, output: Box<dyn Send>, written: Mark, follows: bool) {
         let mut removes = None;
         if let (Some(rotating), Some(made)) = (&mut self.rotating, &self.current) {
-            self.opened.leave(made.device, made.inode);
+            self.opened.leave(made.id);
             rotating.made.push_back(made.clone());
             let stay = rotating.rotation.ring_files.map_or(usize::MAX, |files| files as usize);
             if follows && rotating.made.len() >= stay {
@@ -365,8 +364,8 @@ impl FileSink {
         }
     }
 
-    /// Ends the last file. It is synced before it is handed on: one that cannot be synced is cut
-    /// where it is safe, and that takes a file that is open.
+    /// Ends the last file. It is synced before it is handed on. If a sync fails, the file is cut
+    /// where it is safe, and that needs an open file.
     fn finish_last(&mut self) -> Result<(), PortError> {
         let is_over = match &self.body {
             Body::Closed | Body::Failed(_) => true,
@@ -422,8 +421,8 @@ impl FileSink {
     }
 }
 
-/// The closing counts of an interface. What packets tell of is among them, also where a loss is not
-/// in this job's ledger: a log's publisher, or the file that is read, had it before.
+/// The closing counts of an interface. They include losses that packets report and that are not in
+/// this job's ledger: a log's publisher, or the file that is read, had them before.
 fn counters(interface: &InFile, told: u64, totals: Option<&InterfaceTotals>) -> Counters {
     let delivered = Some(interface.tally.packets);
     let Some(totals) = totals else { return Counters { delivered, ..Counters::default() } };

@@ -8,15 +8,15 @@
 //!                                                      \-no---> looked through, entered anew
 //! ```
 //!
-//! A catalogue is a hint that is held against the folder each time: an entry counts only while its
-//! checksum holds and its file is the one that was looked through, by size, time of change and
-//! inode. Entries that are missing, stale or damaged are made again, and what is behind damage is
-//! missing. So a catalogue that is lost costs time and nothing else.
+//! A catalogue is a hint that is checked against the folder each time. An entry counts only while
+//! its checksum holds and its file is the same one, by size, time of change and inode. Entries that
+//! are missing, stale or damaged are made again, and what is behind damage is missing. So a
+//! catalogue that is lost costs time and nothing else.
 //!
 //! A recording is looked through by its trailers; its last segment has the sketch of all its flows.
 //! Any other file is read once from start to end. A file that has changed within the last second
-//! gets no entry, since it may change again without a sign; nor is one believed that makes no
-//! sense somewhere or is not closed: both are opened whenever somebody asks.
+//! gets no entry, because it may change again unnoticed. Neither does a damaged or unclosed file.
+//! Both kinds are opened for every question.
 //!
 //! A catalogue is written beside its place and moved there. One that belongs to neither the user,
 //! root nor the folder's owner is not believed: it could hide packets. All numbers are
@@ -47,7 +47,7 @@ use crate::{OpenOptions, PortError, Selection};
 use entry::{Content, Entry};
 use survey::survey;
 
-/// Its name; hidden, so that nobody takes it for a capture.
+/// Its name; hidden, so that no program takes it for a capture.
 const NAME: &str = ".burstline-catalogue";
 
 /// The longest catalogue that is read, in bytes: 16,000 files with sketches of 64 KiB, millions
@@ -166,7 +166,7 @@ impl Chosen {
     /// Enters what is passed among the files that the job reads, so that no output is one of them.
     pub(super) fn enter(&self, options: &OpenOptions) -> Result<(), PortError> {
         for path in &self.passed {
-            // One that is gone meanwhile is nobody's output.
+            // A file that is gone meanwhile cannot be the output.
             let Ok(metadata) = fs::metadata(path) else { continue };
             options.files.enter(path, &metadata, Use::Read)?;
         }
@@ -244,9 +244,9 @@ fn is_settled(metadata: &Metadata) -> bool {
     age.is_some_and(|age| age >= SETTLED)
 }
 
-/// The bytes of a folder's catalogue, if somebody made it who may say what the folder has.
+/// The bytes of a folder's catalogue, if its owner may say what the folder has.
 fn read(folder: &Path) -> io::Result<Vec<u8>> {
-    // A pipe that somebody puts there keeps nobody waiting.
+    // A pipe in its place does not block.
     let mut file = File::options().read(true).custom_flags(O_NONBLOCK).open(folder.join(NAME))?;
     let (metadata, of_folder) = (file.metadata()?, fs::metadata(folder)?);
     let trusted = [effective_user(), 0, of_folder.uid()];

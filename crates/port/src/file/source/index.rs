@@ -5,10 +5,10 @@
 //!  run         offset in FILE, first packet, earliest, latest, is it steady | flow hashes, sorted
 //! ```
 //!
-//! An index is a hint. It is used only where its checksum holds and the file is the one that it was
-//! made of, by size, time of change and inode. Packets that it leads to are decoded and tested like
-//! any others. A run that is not *steady* (an interface is described in it, a section starts,
-//! something is damaged) is always read.
+//! An index is a hint. It is used only if its checksum holds and it was made of this file, by size,
+//! time of change and inode. Packets that it leads to are decoded and tested like any others. A run
+//! that is not *steady* (an interface is described in it, a section starts, something is damaged)
+//! is always read.
 //!
 //! All numbers are little-endian. The header: magic `BurstIdx`, version (4 bytes), runs (4), size,
 //! seconds and ns of the last change, inode, device, packets (8 each). A run: offset, end, first
@@ -70,7 +70,7 @@ pub(super) struct Index {
     pub(super) runs: Vec<Run>,
 }
 
-/// What came of making an index.
+/// The outcome of making an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Indexed {
     /// Where it is.
@@ -184,7 +184,7 @@ fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
             && File::open(path)?.read_exact(&mut magic).is_ok()
             && magic == *MAGIC;
         if !is_index {
-            return Err(io::Error::other("it is there and no index: move it away"));
+            return Err(io::Error::other("a file is there that is not an index: move it away"));
         }
     }
     place::replace(path, bytes)

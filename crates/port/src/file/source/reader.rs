@@ -26,15 +26,15 @@ use super::super::zstd::WINDOW_BYTES;
 use crate::PortError;
 use crate::opened::{OpenedFiles, Use};
 
-/// A decoder that has seen so much of a file has refused it, or never will: the header of a classic
-/// file. Source: draft-ietf-opsawg-pcap, section 4.
+/// A decoder that has seen this much of a file has refused it, or never will: the header of a
+/// classic file. Source: draft-ietf-opsawg-pcap, section 4.
 const LONGEST_HEADER_BYTES: usize = 24;
 
 /// A read that takes longer than this waits for a disk.
 const WAITED_NS: u64 = 50_000;
 
-/// How many segments' ends are then asked for at a time: a disk that can do many reads at once
-/// takes little longer for them than for one.
+/// How many segments' ends are then read at a time: a disk that can do many reads at once takes
+/// little longer for them than for one.
 const ASKED_SEGMENTS: u64 = 256;
 
 /// Bytes of such an end: trailer, worklist and sketch of ordinary packets.
@@ -396,8 +396,8 @@ impl CaptureReader {
         self.input.bytes_read()
     }
 
-    /// What tells whether the file is the one that an index was made of; `None` for a file that can
-    /// have no index, since its packets cannot be reached at once.
+    /// Identifies the file that an index was made of. `None` for a file that can have no index,
+    /// because its packets cannot be reached directly.
     pub(super) fn stamp(&self) -> Option<super::index::Stamp> {
         let metadata = self.input.metadata().filter(|_| self.container.is_none())?;
         Some(super::index::Stamp::of(&metadata))

@@ -7,12 +7,12 @@
 //!            first packet of each: looked at on opening
 //! ```
 //!
-//! A file is decoded from the time of its first packet to its end. All are opened at first, while
-//! the job has its rights, as far as there may be descriptors; more files than that are opened when
-//! their time comes. So the files of a rotation, of which each begins where the one before ends,
-//! are read one after the other and without a copy; files that overlap are merged a run at a time,
-//! a run being what one of them has before the next of another. Within a file packets keep their
-//! order, whatever their times. Interfaces of the same name and link type are one,
+//! A file is decoded from the time of its first packet to its end. All are opened at the start,
+//! while the job has its rights, as far as the limit on descriptors allows. Further files are
+//! opened when their time comes. In a rotation each file begins where the one before ends, so its
+//! files are read one after the other, without a copy. Files that overlap are merged a run at a
+//! time. A run is what one of them has before the next packet of another. Within a file packets
+//! keep their order, whatever their times. Interfaces of the same name and link type are one,
 //! unless they are named after their files.
 
 use std::fs::{self, File};
@@ -85,7 +85,7 @@ pub(crate) fn open_source(
     let (paths, skipped) = captures_of(address.target())?;
     let mut set = SetSource::open(address.to_string(), &paths, options)?;
     if skipped > 0 {
-        set.account.note(|| format!("{address}: left out files that are no captures: {skipped}"));
+        set.account.note(|| format!("{address}: skipped files that are not captures: {skipped}"));
     }
     Ok(Box::new(set))
 }
@@ -122,10 +122,10 @@ pub fn open_chosen(
     Ok(Box::new(set))
 }
 
-/// The captures that a path means: the file, or of a folder or a pattern those of its regular files
-/// that are captures, by name; and how many are none. A pattern has `*`, `?` and `[a-z]` in the
-/// last part of its path, and braces (`/disk{0..3}`) as the outputs that are written in turns.
-/// Hidden files and indexes are not counted.
+/// The captures that a path means, and how many files are not captures. It means the file itself,
+/// or those regular files of a folder or a pattern that are captures, by name. A pattern has `*`,
+/// `?` and `[a-z]` in the last part of its path, and braces (`/disk{0..3}`) as the outputs that are
+/// written in turns. Hidden files and indexes are not counted.
 ///
 /// # Errors
 /// [`PortError::Io`]: a file or folder cannot be read, or there is no such file.
@@ -244,7 +244,7 @@ pub(super) fn is_capture(path: &Path) -> bool {
 /// A file, and the time of its first packet; 0 where it has none: it is read first, and says why.
 fn look_at(path: &Path, files: &OpenedFiles, stays_open: bool) -> Result<Waiting, PortError> {
     if !path.is_file() {
-        let error = std::io::Error::other("no regular file, and a set reads each twice");
+        let error = std::io::Error::other("not a regular file, and a set reads each twice");
         return Err(PortError::Io { action: "open", path: path.to_owned(), error });
     }
     let mut reader = CaptureReader::open(&path.to_string_lossy(), files)?;

@@ -6,14 +6,14 @@
 //! ```
 //!
 //! `xdp:A[@QUEUE]` to `xdp:B[@QUEUE]`: without queues, queue i of A goes to queue i of B. Each pair
-//! of queues has a memory, two sockets and one program an interface; each direction is
-//! its own [`Crossing`], to be run by one thread.
+//! of queues has a memory, two sockets and one program per interface. Each direction is its own
+//! [`Crossing`], run by one thread.
 //!
-//! What B takes late waits in A's rx ring, up to a quarter of the frames; beyond that it is lost to
-//! what holds B up, so that A goes on receiving.
+//! If B is slow, packets wait in A's rx ring, up to a quarter of the frames. Beyond that they are
+//! lost to what holds B up, so A goes on receiving.
 //!
-//! Who copies: nobody here. In zero-copy mode nobody at all; in copy mode the kernel, into the
-//! frame and out of it. A note says which it is.
+//! Who copies: not this process. In zero-copy mode nothing copies at all; in copy mode the kernel
+//! does, into the frame and out of it. A note says which it is.
 
 mod account;
 mod open;
@@ -224,10 +224,9 @@ impl Crossing for XdpCrossing {
         if packets > 0 || self.passage.in_exit() > 0 {
             self.send()?;
         }
-        let state = match packets {
-            0 if budget == 0 => PortState::Blocked,
-            0 => self.state_when_empty()?,
-            _ => PortState::Busy,
+        let state = match PortState::after(packets, budget) {
+            PortState::Idle => self.state_when_empty()?,
+            state => state,
         };
         Ok(Received { packets, state })
     }
@@ -236,7 +235,7 @@ impl Crossing for XdpCrossing {
         let drained = self.drain_exit();
         let mut moved = Ok(());
         if self.passage.in_exit() > 0 || self.exit.is_gone() {
-            // What waits for it in the rx ring waits in vain.
+            // What waits for it in the rx ring is never sent.
             moved = self.move_the_rest();
         }
         self.give_up();

@@ -19,8 +19,8 @@ use crate::{
     TimestampSource, Treatment,
 };
 
-/// Opens the way from one interface to another, of `xdp:` both, and with `is_both` also the way
-/// back: a crossing for each direction of each pair of queues. `frames`, `frame`, `copy` and
+/// Opens the way from one `xdp:` interface to another, and with `is_both` also the way back.
+/// Returns a crossing for each direction of each pair of queues. `frames`, `frame`, `copy` and
 /// `wakeup` of the first address are those of both.
 ///
 /// # Errors
@@ -54,7 +54,7 @@ pub(crate) fn open_crossings(
         let pair = [(&*ends[0].settings.interface, from), (&*ends[1].settings.interface, to)];
         passages.extend(Passage::open(pair, is_both, &wanted)?);
     }
-    let mut programs: Vec<(&String, Arc<Redirect>, Vec<String>)> = Vec::new();
+    let mut programs: Vec<Attached<'_>> = Vec::new();
     for end in &ends {
         let name = &end.interface.link.name;
         let entries = passages.iter().map(Passage::entry);
@@ -66,26 +66,33 @@ pub(crate) fn open_crossings(
                 is_zero_copy: entry.is_zero_copy(),
             })
             .collect();
-        let is_known = programs.iter().any(|(known, ..)| *known == name);
+        let is_known = programs.iter().any(|program| program.interface == name);
         if !slots.is_empty() && !is_known {
             let settings = &end.settings;
             let redirect = settings.redirect(taken.as_deref());
-            let attached = Redirect::new(&end.interface, &slots, redirect)?;
+            let redirect = Redirect::new(&end.interface, &slots, redirect)?;
             let warnings = warnings::of(&end.interface, settings.queue, only.is_none(), true);
-            programs.push((name, Arc::new(attached), warnings));
+            programs.push(Attached { interface: name, redirect: Arc::new(redirect), warnings });
         }
     }
     let mut crossings: Vec<Box<dyn Crossing>> = Vec::new();
     for passage in passages {
         let name = &passage.entry().interface().link.name;
         // There is one: it was an entry when programs were made.
-        let program = programs.iter().find(|(known, ..)| *known == name);
-        let Some((_, attached, warnings)) = program else { continue };
-        let attached = Arc::clone(attached);
-        let crossing = XdpCrossing::new(passage, attached, treatment, warnings.clone());
+        let program = programs.iter().find(|program| program.interface == name);
+        let Some(program) = program else { continue };
+        let (redirect, warnings) = (Arc::clone(&program.redirect), program.warnings.clone());
+        let crossing = XdpCrossing::new(passage, redirect, treatment, warnings);
         crossings.push(Box::new(crossing));
     }
     Ok(crossings)
+}
+
+/// The program on an interface, and what to warn of.
+struct Attached<'a> {
+    interface: &'a str,
+    redirect: Arc<Redirect>,
+    warnings: Vec<String>,
 }
 
 /// One address.

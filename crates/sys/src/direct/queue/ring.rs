@@ -39,9 +39,8 @@ impl Ring {
         if !ring.params().is_feature_rw_cur_pos() {
             return Err(io::ErrorKind::Unsupported.into());
         }
-        // One worker of the kernel's takes one write after the other, and the disk does not wait
-        // for anybody in between. Before Linux 5.15 each write waits until those before it were
-        // seen.
+        // One kernel worker takes one write after the other, so the disk never waits in between.
+        // Before Linux 5.15 each write waits until those before it were seen.
         let has_one_worker = ring.submitter().register_iowq_max_workers(&mut [1, 0]).is_ok();
         let order = if has_one_worker { Flags::ASYNC } else { Flags::IO_DRAIN };
         Ok(Self { ring, under_way: 0, is_registered: false, order })

@@ -8,9 +8,9 @@ const KERNELS: &str = "DRIVER=e1000e\nPCI_CLASS=20000\nPCI_ID=8086:10D3";
 const VFIO: (&str, &str) = ("sys/module/vfio_pci/parameters/disable_idle_d3", "N");
 const UIO: (&str, &str) = ("sys/module/uio_pci_generic/version", "0.01.0");
 
-fn drivers(id: (u16, u16)) -> Option<DpdkDriver<'static>> {
+fn drivers(id: PciId) -> Option<DpdkDriver<'static>> {
     let lenders = "* igb_uio | uio_pci_generic | vfio-pci";
-    match id {
+    match (id.vendor, id.device) {
         (0x8086, 0x10d3) => Some(DpdkDriver { name: "net_e1000_em", lenders }),
         (0x15b3, _) => {
             Some(DpdkDriver { name: "mlx5_pci", lenders: "* ib_uverbs & mlx5_core & mlx5_ib" })

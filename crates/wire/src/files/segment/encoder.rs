@@ -282,8 +282,8 @@ impl SegmentEncoder {
         Ok(bytes > 0)
     }
 
-    /// No packet follows in this file, only closing counts: the last segment is to have the sketch
-    /// of all flows of the file, and keeps room for it.
+    /// No packet follows in this file, only closing counts. The last segment gets the sketch of all
+    /// flows of the file, and keeps room for it.
     pub fn close(&mut self) {
         if let (Some(file), Some(sketch)) = (&mut self.file_sketch, &self.sketch) {
             file.add(sketch);

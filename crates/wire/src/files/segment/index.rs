@@ -116,16 +116,16 @@ impl<'a> SegmentIndex<'a> {
         Ok(index)
     }
 
-    /// Reads a segment of S bytes whose checksum does not hold, if its trailer can be right: for
-    /// where it says that packets start, and how many.
+    /// Reads a segment of S bytes whose checksum does not hold, if its trailer is plausible: to
+    /// learn where packets should start, and how many.
     pub(in super::super) fn doubtful(segment: &'a [u8]) -> Option<Self> {
         let trailer = Trailer::parse(segment.get(segment.len().checked_sub(TAIL_BYTES)?..)?)?;
         let index = SegmentIndex { segment, trailer };
         (trailer.segment_bytes as usize == segment.len() && index.fits()).then_some(index)
     }
 
-    /// Whether the segment is what was written before, torn by what was written over it: trailer,
-    /// worklist and blocks are the old ones, and between them there are new blocks.
+    /// Whether the segment is an earlier write, torn by a later one: trailer, worklist and blocks
+    /// are the old ones, with new blocks in between.
     pub(in super::super) fn is_torn(&self) -> bool {
         let (length, start) = (self.segment.len(), self.trailer.blocks_end as usize);
         let tail = length - TAIL_BYTES;

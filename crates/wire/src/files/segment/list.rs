@@ -1,9 +1,10 @@
 //! The worklist of a segment: where its packets' blocks start.
 //!
-//! Version 2 has two bytes for a packet: how far its block starts behind that of the packet before,
-//! in units of four bytes, and for the first one behind the segment's start. [`FAR`] says that it
-//! is further, or the packet's block is long: it is the next packet block behind the one before.
-//! Version 1 has sixteen bytes, of which the first four say where the packet's bytes start.
+//! Version 2 has two bytes for a packet: the distance from the start of the packet block before to
+//! its own, in units of four bytes. For the first packet it counts from the segment's start.
+//! [`FAR`] says that it is further, or the packet's block is long: it is the next packet block
+//! behind the one before. Version 1 has sixteen bytes; the first four say where the packet's bytes
+//! start.
 
 use super::super::block_type::ENHANCED_PACKET;
 use super::super::word;

@@ -10,9 +10,9 @@
 //! number n; segment 0 holds the descriptions and no packet.
 //!
 //! - I1. The closing block ends at S, so every slot is whole blocks and the file is valid pcapng.
-//! - I2. Blocks are only appended. A slot that is written again, after more packets came, has all
-//!   bytes of its earlier blocks unchanged: a write torn at sectors loses the new packets, never
-//!   old ones.
+//! - I2. Blocks are only appended. Writing a slot again, after more packets came, leaves all bytes
+//!   of its earlier blocks unchanged. So a write torn at sectors loses the new packets, never old
+//!   ones.
 //! - I3. Worklist and trailer repeat what the blocks say. A reader may trust them when the checksum
 //!   holds and must do without them when it does not.
 

@@ -132,7 +132,7 @@ fn verb(
         return Some(found.to_owned());
     }
     let near = did_you_mean(found, verbs.into_iter());
-    let what = format!("job {name}: verb: '{found}' is no job{near}; there are: {there_are}");
+    let what = format!("job {name}: verb: '{found}' is not a job{near}; there are: {there_are}");
     faults.add(&value.span(), what);
     None
 }

@@ -45,7 +45,12 @@ fn bare(value: &str) -> &str {
 
 /// Finds what two jobs have in common that they cannot share.
 fn shared(drafts: &[Draft], faults: &mut Faults<'_>) {
-    let mut seen: Vec<(&str, &str, &str)> = Vec::new();
+    struct Taken<'a> {
+        what: &'a str,
+        value: &'a str,
+        job: &'a str,
+    }
+    let mut seen: Vec<Taken<'_>> = Vec::new();
     for draft in drafts {
         for entry in &draft.entries {
             let Some((_, what)) = UNSHARED.iter().find(|(flag, _)| *flag == entry.flag) else {
@@ -54,14 +59,14 @@ fn shared(drafts: &[Draft], faults: &mut Faults<'_>) {
             // Each system picks a free port for 0.
             for value in entry.values.iter().filter(|value| !value.ends_with(":0")) {
                 let value = bare(value);
-                match seen.iter().find(|(kind, known, _)| (kind, *known) == (what, value)) {
-                    Some((_, _, other)) if value != "null:" && value != "/dev/null" => {
+                match seen.iter().find(|taken| taken.what == *what && taken.value == value) {
+                    Some(Taken { job: other, .. }) if value != "null:" && value != "/dev/null" => {
                         let name = &draft.name;
                         let key = entry.flag.trim_start_matches('-');
                         let what = format!("job {name}: {key}: job {other} has '{value}' already");
                         faults.add(&entry.at, what);
                     }
-                    _ => seen.push((what, value, &draft.name)),
+                    _ => seen.push(Taken { what, value, job: &draft.name }),
                 }
             }
         }
@@ -139,8 +144,8 @@ fn judge(
     let at_ports = at_ports.map_or(&draft.at, |entry| &entry.at);
     for entry in &draft.entries {
         if entry.values.iter().any(|value| value == "-" || value == "file:-") {
-            let what = "'-' is standard input or output, which a job of a service has not; name a \
-                        file or a FIFO";
+            let what = "'-' is standard input or output, which a service's job does not have; name \
+                        a file or a FIFO";
             faults.add(&entry.at, format!("job {name}: {what}"));
         }
     }

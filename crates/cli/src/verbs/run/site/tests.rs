@@ -32,8 +32,11 @@ fn every_fault_has_its_place_and_a_remedy() {
         ("[job]\na = 5\n", "2:1: a job is a table: [job.NAME], then its keys"),
         ("[job.\"a b\"]\nverb = 'count'\nports='gen:'\n", "1:6: the name 'a b': 1 to 64 letters"),
         ("[job.a]\n", "1:6: job a: no key 'verb': add verb = \"capture\" or another of: "),
-        ("[job.a]\nverb = 'captur'\n", "2:8: job a: verb: 'captur' is no job (did you mean capt"),
-        ("[job.a]\nverb = 'info'\n", "2:8: job a: verb: 'info' is no job"),
+        (
+            "[job.a]\nverb = 'captur'\n",
+            "2:8: job a: verb: 'captur' is not a job (did you mean capt",
+        ),
+        ("[job.a]\nverb = 'info'\n", "2:8: job a: verb: 'info' is not a job"),
         ("[job.a]\nverb = 'count'\n", "1:6: job a: the following required arguments were not"),
         (
             "[job.a]\nverb = 'count'\nports = 'gen:'\nfiltre = 'udp'\n",
@@ -81,7 +84,7 @@ fn every_fault_has_its_place_and_a_remedy() {
         ),
         (
             "[job.a]\nverb = 'count'\nports = '-'\n",
-            "3:1: job a: '-' is standard input or output, which a job of a service has not; name a",
+            "3:1: job a: '-' is standard input or output, which a service's job does not have",
         ),
         (
             "[job.a]\nverb = 'count'\nports = 'unplugged9'\n",

@@ -1,8 +1,8 @@
 //! Entries of a catalogue, as they lie in it.
 //!
 //! An entry: the stamp of its file (five numbers), packets, time of the first, earliest, latest (8
-//! bytes each), words of 4 bytes that the sketch has (2 bytes), bytes of the name (2), kind (4),
-//! name, sketch, and the CRC32C of all that (4).
+//! bytes each). Then 4-byte words of the sketch (2 bytes), bytes of the name (2), kind (4), name,
+//! sketch, and the CRC32C of all that (4).
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -46,9 +46,9 @@ pub(super) fn parse(bytes: &[u8]) -> (BTreeMap<OsString, Entry>, bool) {
     if !header.starts_with(MAGIC) || header[8..] != VERSION.to_le_bytes() {
         return (entries, false);
     }
-    while let Some((name, entry, behind)) = take(rest) {
-        entries.insert(name, entry);
-        rest = behind;
+    while let Some(taken) = take(rest) {
+        entries.insert(taken.name, taken.entry);
+        rest = taken.behind;
     }
     (entries, rest.is_empty())
 }
@@ -60,8 +60,15 @@ pub(super) fn to_bytes(entries: &BTreeMap<OsString, Entry>) -> Vec<u8> {
     bytes
 }
 
+/// An entry, the name of its file, and the bytes behind it.
+struct Taken<'a> {
+    name: OsString,
+    entry: Entry,
+    behind: &'a [u8],
+}
+
 /// Takes an entry off the front.
-fn take(bytes: &[u8]) -> Option<(OsString, Entry, &[u8])> {
+fn take(bytes: &[u8]) -> Option<Taken<'_>> {
     let head = bytes.get(..ENTRY_BYTES)?;
     let eight = |at: usize| {
         let word = head.as_chunks::<8>().0.get(at).copied();
@@ -89,7 +96,7 @@ fn take(bytes: &[u8]) -> Option<(OsString, Entry, &[u8])> {
         _ => return None,
     };
     let stamp = Stamp([0, 1, 2, 3, 4].map(eight));
-    Some((name, Entry { stamp, content }, behind))
+    Some(Taken { name, entry: Entry { stamp, content }, behind })
 }
 
 /// Puts an entry behind the others.

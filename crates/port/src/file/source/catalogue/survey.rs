@@ -19,7 +19,7 @@ const SKETCH_OF_SEGMENT_BYTES: usize = 1 << 20;
 const LOOK_PACKETS: u64 = 16 << 10;
 
 /// What a file holds, and which state of it that is; without the latter it is not to be entered.
-/// `None`: somebody wants to stop.
+/// `None`: the caller wants to stop.
 pub(super) fn survey(path: &Path, watch: &mut Watch<'_>) -> Option<(Content, Option<Stamp>)> {
     if !watch(path, 0) {
         return None;
@@ -54,7 +54,7 @@ struct Survey {
     summary: Summary,
     sketch: Sketch,
     hasher: FlowHasher,
-    /// Packets of segments of which only trailers were read.
+    /// Packets of segments whose trailers alone were read.
     passed: u64,
     /// The trailer read last.
     last: Option<Trailer>,
