@@ -23,8 +23,8 @@ use burstline_port::{PortAccount, PortTable};
 use burstline_sys::clock;
 
 use crate::balance::links::Links;
-use crate::count::{self, Reported, Work, run_works};
 use crate::runtime::{Job, spawn};
+use crate::work::{self, Reported, Work, run_works};
 use crate::{EngineError, Inlet, Report, Run, Threads};
 
 /// What the threads that make records are called.
@@ -119,7 +119,7 @@ pub fn flows(
         let written = written.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         written.and(crew)
     })?;
-    let Reported { mut report, outcomes } = count::report(&job, &sources, crew, STAGE);
+    let Reported { mut report, outcomes } = work::report(&job, &sources, crew, STAGE);
     let made = shows.made();
     let mut flows = FlowsReport {
         records_dropped: made.records_dropped,
