@@ -15,11 +15,10 @@
 //! - F3: however the job ends, every conversation is ended, and sinks are finished.
 
 use burstline_flow::{
-    FlowTable, NoFlow, NotWritten, Outbox, Record, RecordSink, Shows, SinkAccount, TableConfig,
-    TableCounts, Writer, queue,
+    FlowTable, NoFlow, NotWritten, Outbox, Place, Record, RecordSink, Shows, SinkAccount,
+    TableConfig, TableCounts, Writer, queue,
 };
-use burstline_log::Burst;
-use burstline_port::{PortAccount, PortTable};
+use burstline_port::{Lent, PortAccount, PortTable};
 use burstline_sys::clock;
 
 use crate::balance::links::Links;
@@ -200,10 +199,10 @@ impl Work for Recording<'_> {
     type Outcome = TableEnd;
 
     #[inline]
-    fn see(&mut self, burst: &Burst<'_>) {
+    fn see(&mut self, lent: &Lent<'_>) {
         let Self { table, links, outbox, .. } = self;
         let give = &mut |record: &Record| outbox.push(record);
-        table.see(burst, |port| links.of(port).0, give);
+        table.see(&lent.burst, |port| links.of(port).0, |index| place(lent, index), give);
     }
 
     #[inline]
@@ -237,6 +236,18 @@ impl Work for Recording<'_> {
             state_bytes: self.table.state_bytes() as u64,
             flows: self.table.flows() as u64,
         }
+    }
+}
+
+/// Where a packet of a burst is.
+fn place(lent: &Lent<'_>, index: usize) -> Place {
+    match &lent.places {
+        None => Place { number: lent.burst.first_packet() + index as u64 + 1, ..Place::default() },
+        Some(places) => Place {
+            file: places.file.and_then(|file| file.try_into().ok()),
+            segment: places.segment.and_then(|segment| segment.try_into().ok()),
+            number: places.number(index),
+        },
     }
 }
 

@@ -15,7 +15,7 @@
 //!   delivered is exactly what its tally says.
 
 use burstline_log::{Burst, SCRATCH_PACKETS, Scratch};
-use burstline_port::{Losses, PortAccount, Received};
+use burstline_port::{Lent, Losses, PortAccount, Received};
 
 use crate::runtime::{self, Crew, Job, Next, Pause, Polled, Post, Round, Span, Step, Tally, tally};
 use crate::{EngineError, Inlet, PortReport, Report};
@@ -26,7 +26,7 @@ pub(crate) trait Work: Send {
     type Outcome: Send;
 
     /// Looks at a burst where its packets lie.
-    fn see(&mut self, burst: &Burst<'_>);
+    fn see(&mut self, lent: &Lent<'_>);
 
     /// Shows what it has so far: after each poll that found something.
     fn show(&mut self) {}
@@ -48,8 +48,8 @@ impl<W: FnMut(&Burst<'_>) + Send> Work for W {
     type Outcome = ();
 
     #[inline]
-    fn see(&mut self, burst: &Burst<'_>) {
-        self(burst);
+    fn see(&mut self, lent: &Lent<'_>) {
+        self(&lent.burst);
     }
 
     fn end(self) {}
@@ -110,7 +110,7 @@ impl<W: Work> Step for Worker<'_, W> {
         let Self { job, source, scratch, work, counted, .. } = self;
         let taken = round.poll(&job.budget, SCRATCH_PACKETS as u64, |granted| {
             let lent = source.port.lend(scratch, granted)?;
-            work.see(&lent.burst);
+            work.see(&lent);
             counted.tally.add(&tally(&lent.burst, &mut counted.span));
             Ok(Received { packets: lent.burst.len() as u64, state: lent.state })
         });

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::process::Command;
 
-use burstline_flow::{FlowTable, TableConfig};
+use burstline_flow::{FlowTable, Place, TableConfig};
 use burstline_log::{Burst, Meta, Scratch};
 use burstline_sys::temporary::TemporaryFolder;
 use burstline_sys::{clock, usage};
@@ -62,7 +62,8 @@ pub(super) fn in_memory(context: &Context, name: &str) -> Result<Outcome, String
             turn += 1;
             let mut ended = 0;
             let seen = timed(&bytes, turn, |burst| {
-                table.see(burst, |_| LinkType::ETHERNET, &mut |_| ended += 1);
+                let place = |_| Place::default();
+                table.see(burst, |_| LinkType::ETHERNET, place, &mut |_| ended += 1);
             });
             let counts = table.counts();
             let is_good = ended == 0
