@@ -111,6 +111,7 @@ pub(crate) fn compacted(done: &Compacted, is_json: bool) -> String {
             "folders": done.folders,
             "files_before": done.files_before,
             "files_after": done.files_after,
+            "files_left": done.files_left,
             "records": done.records,
         });
         return format!("{object}\n");
@@ -118,5 +119,10 @@ pub(crate) fn compacted(done: &Compacted, is_json: bool) -> String {
     let before = counted_text(done.files_before, "file");
     let verb = if done.files_before == 1 { "is" } else { "are" };
     let (after, records) = (count_text(done.files_after), records_text(done.records));
-    format!("{before} {verb} now {after}, with {records}\n")
+    let mut text = format!("{before} {verb} now {after}, with {records}\n");
+    if done.files_left > 0 {
+        let left = counted_text(done.files_left, "file");
+        text += &format!("left {left} with the schema of another version\n");
+    }
+    text
 }
