@@ -171,8 +171,10 @@ fn sent() -> Vec<Sent> {
     at(210, Link::V4(3), true, 6, &tcp([81, 1003], [0, 8], RST | ACK, 10), 0);
     for (ms, link) in [(300, Link::V4(4)), (310, Link::V6(4))] {
         // DNS, something else, and one way alone.
-        at(ms, link, false, 17, &udp([2000, 53], 30), 0);
-        at(ms + 2, link, true, 17, &udp([53, 2000], 90), 0);
+        for question in [0, 1] {
+            at(ms + question, link, false, 17, &udp([2000, 53], 30), 0);
+            at(ms + question + 1, link, true, 17, &udp([53, 2000], 90), 0);
+        }
         at(ms + 3, link, false, 17, &udp([2001, 8000], 33), 0);
         at(ms + 4, link, true, 17, &udp([8000, 2001], 600), 0);
         at(ms + 5, link, true, 17, &udp([8000, 2001], 700), 0);

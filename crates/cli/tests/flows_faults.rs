@@ -56,7 +56,8 @@ fn a_clock_that_jumps_splits_records_and_loses_none() {
     let flows = &report["flows"];
     assert_eq!((&flows["packets_in_records"], &flows["unaccounted"]), (&json!(9), &json!(0)));
     assert_eq!(flows["records"], 4, "{flows}");
-    let folders: Vec<_> = parts(Path::new(&tree)).iter().map(|p| p.parent().unwrap().to_owned()).collect();
+    let folders: Vec<_> =
+        parts(Path::new(&tree)).iter().map(|p| p.parent().unwrap().to_owned()).collect();
     assert_eq!(folders.len(), 3, "1970, the day and nine days later: {folders:?}");
     let sql = "SELECT date::VARCHAR, packets, (last_ns - first_ns) // 1000000000 FROM flows \
                ORDER BY first_ns, packet_number";
@@ -140,7 +141,8 @@ fn a_file_of_an_older_schema_is_read_and_not_compacted_with_others() {
     assert_eq!(ask(&tree, sql).unwrap(), wanted);
     run_json(&["flows", "gen:?packets=100&flows=10", "-o", &tree, "--sensor", "s"], 0);
     let done = run(&["flows", "compact", &tree]);
-    let said = "3 files are now 2, with 30 records\nleft 1 file with the schema of another version\n";
+    let said =
+        "3 files are now 2, with 30 records\nleft 1 file with the schema of another version\n";
     assert_eq!((done.code, &done.stdout[..]), (Some(0), said), "{}", done.stderr);
     assert!(files[0].exists(), "the older one stays");
     let wanted = [json!([0, 10, 0, 100]), json!([1, 20, 20, 200])];

@@ -27,7 +27,9 @@ pub(super) fn measure(context: &Context) -> Result<Outcome, String> {
     let ours = our_program()?;
     for (program, step) in [("nfdump", "rivals"), ("nfpcapd", "rivals")] {
         if Command::new(program).arg("-V").output().is_err() {
-            return Ok(Outcome::NotHere(format!("{program} is not installed: scripts/setup {step}")));
+            return Ok(Outcome::NotHere(format!(
+                "{program} is not installed: scripts/setup {step}"
+            )));
         }
     }
     let folder = TemporaryFolder::create("burstline-query-").map_err(|error| error.to_string())?;
@@ -67,7 +69,8 @@ pub(super) fn measure(context: &Context) -> Result<Outcome, String> {
         format!("{} records: {made} of one capture, {copies} times", made * copies),
         "ours: burstline query top-talkers TREE --csv, DuckDB with all cores".to_owned(),
         format!("peer: {:?} -q", nfdump(Path::new("FOLDER"))),
-        "wall time of whole processes, files in the page cache; both have counted all records".to_owned(),
+        "wall time of whole processes, files in the page cache; both have counted all records"
+            .to_owned(),
     ];
     details.extend(conditions.report());
     Ok(Outcome::Measured(Compared::of("s", Better::Lower, rounds, details)))
@@ -130,7 +133,8 @@ fn files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
-        let is_hidden = path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
+        let is_hidden =
+            path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
         if path.is_dir() {
             found.extend(files(&path)?);
         } else if !is_hidden {
