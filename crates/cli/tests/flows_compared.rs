@@ -388,7 +388,7 @@ fn nfpcapd_has_the_same_records() {
                 },
             },
             Reason {
-                words: "bytes by the length in the IP header: padding of short frames is not counted",
+                words: "bytes by the length in the IP header: padding is not counted",
                 explains: |name, ours, theirs| {
                     let bytes = |records: &[Both]| totals(records).1;
                     is_of(name, 6000)
@@ -398,7 +398,7 @@ fn nfpcapd_has_the_same_records() {
                 },
             },
             Reason {
-                words: "looks at the active time-out every ten seconds or so, and ends a record later",
+                words: "looks at the active time-out from time to time, and ends a record later",
                 explains: |name, ours, theirs| {
                     let spans = theirs.iter().map(|record| record.last_ms - record.first_ms);
                     is_of(name, 5000)

@@ -110,7 +110,8 @@ fn make_older(part: &Path) -> bool {
     let program = format!(
         "import duckdb\n\
          duckdb.sql(\"COPY (SELECT * EXCLUDE (file, segment, packet_number) \
-         REPLACE (0::INTEGER AS schema_version) FROM read_parquet('{path}', hive_partitioning = false)) \
+         REPLACE (0::INTEGER AS schema_version) \
+         FROM read_parquet('{path}', hive_partitioning = false)) \
          TO '{path}.old' (FORMAT parquet)\")"
     );
     let Ok(output) = Command::new(&python).args(["-c", &program]).output() else { return false };
@@ -129,7 +130,8 @@ fn a_file_of_an_older_schema_is_read_and_not_compacted_with_others() {
     }
     let files = parts(Path::new(&tree));
     assert_eq!(files.len(), 2);
-    let sql = "SELECT schema_version, count(*), count(packet_number), sum(packets)::BIGINT FROM flows \
+    let sql = "SELECT schema_version, count(*), count(packet_number), sum(packets)::BIGINT \
+               FROM flows \
                GROUP BY 1 ORDER BY 1";
     if ask(&tree, sql).is_none() {
         return;

@@ -1,5 +1,5 @@
-//! Questions about flow records: our query over a tree beside nfdump over its own files, of the same
-//! records.
+//! Questions about flow records: our query over a tree beside nfdump over its own files, of the
+//! same records.
 //!
 //! Both make their records of one capture of one-way conversations, so each conversation is one
 //! record in either. What they wrote is linked under other names as often as records are wanted.
