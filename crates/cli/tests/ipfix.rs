@@ -6,59 +6,13 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read;
 use std::net::{TcpListener, UdpSocket};
-use std::process::{Child, Command, Stdio};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use burstline_skip::{skip, test_name};
 use serde_json::Value;
+use support::collectors::{await_listener, free_port, nfdump, start};
+use support::live::wait_until;
 use support::{Directory, REAL, other, run_json};
-
-/// A program that ends with this.
-struct Ending(Child);
-
-impl Ending {
-    /// Asks it to end, as a service is, and waits.
-    fn end(mut self) {
-        let done = Command::new("kill").arg(self.0.id().to_string()).status().unwrap();
-        assert!(done.success());
-        self.0.wait().unwrap();
-    }
-}
-
-impl Drop for Ending {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// A port that nobody has now.
-fn free_port() -> u16 {
-    UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
-}
-
-/// Waits until somebody listens at a UDP port.
-fn await_listener(port: u16) {
-    let began = Instant::now();
-    let wanted = format!(":{port:04X} ");
-    while !fs::read_to_string("/proc/net/udp").unwrap().contains(&wanted) {
-        assert!(began.elapsed() < Duration::from_secs(60), "nobody listens at {port}");
-        thread::sleep(Duration::from_millis(10));
-    }
-}
-
-fn start(program: &str, arguments: &[&str]) -> Option<Ending> {
-    let mut command = Command::new(program);
-    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    match command.spawn() {
-        Ok(child) => Some(Ending(child)),
-        Err(error) => {
-            skip(test_name(), format!("{program}: {error}: scripts/setup test"));
-            None
-        }
-    }
-}
 
 fn number(value: &Value, key: &str) -> u64 {
     value[key].as_u64().unwrap_or_else(|| panic!("{key}: {value}"))
@@ -83,7 +37,7 @@ fn nfcapd_and_nfdump_read_every_record() {
     let (port, folder) = (free_port(), directory.file("nfcapd"));
     fs::create_dir(&folder).unwrap();
     let arguments = ["-w", &folder, "-b", "127.0.0.1", "-p", &port.to_string(), "-t", "3600"];
-    let Some(collector) = start("nfcapd", &arguments) else { return };
+    let Some(collector) = start("nfcapd", &arguments, "test") else { return };
     await_listener(port);
     let to = format!("udp:127.0.0.1:{port}");
     let report = run_json(&["flows", REAL, "--ipfix", &to], 0);
@@ -94,12 +48,7 @@ fn nfcapd_and_nfdump_read_every_record() {
     // It has read all when the socket's queue is empty.
     thread::sleep(Duration::from_secs(1));
     collector.end();
-    let read = other("nfdump", &["-R", &folder, "-o", "json", "-q"]).unwrap();
-    assert_eq!(read.code, Some(0), "{}", read.stderr);
-    let read: Vec<Value> =
-        serde_json::from_str(&format!("[{}]", read.stdout)).unwrap_or_else(|error| {
-            panic!("{error}: {}", read.stdout);
-        });
+    let read = nfdump(&folder).unwrap();
     let sum = |key: &str| read.iter().map(|record| record[key].as_u64().unwrap_or(0)).sum::<u64>();
     assert_eq!(sum("in_packets"), 147, "{read:?}");
     let (total, both) = (&report["total"], sum("in_bytes"));
@@ -107,6 +56,38 @@ fn nfcapd_and_nfdump_read_every_record() {
     // A way that had packets is a record: the times are those of the packets.
     assert!((19..=36).contains(&read.len()), "{}", read.len());
     assert!(read.iter().all(|record| record["first"].as_str().unwrap().starts_with("2026-11-21")));
+}
+
+/// pmacct's collector, which prints what it has added up, a line of JSON a way and port.
+#[test]
+fn pmacct_adds_up_the_same() {
+    let directory = Directory::new("ipfix");
+    let (port, printed) = (free_port(), directory.file("printed.json"));
+    let config = directory.file("nfacctd.conf");
+    let words = format!(
+        "daemonize: false\nnfacctd_ip: 127.0.0.1\nnfacctd_port: {port}\nnfacctd_time_new: true\n\
+         plugins: print[all]\naggregate[all]: src_host,dst_host,src_port,dst_port,proto\n\
+         print_output[all]: json\nprint_output_file[all]: {printed}\n\
+         print_output_file_append[all]: true\nprint_refresh_time[all]: 1\n"
+    );
+    fs::write(&config, words).unwrap();
+    let Some(collector) = start("nfacctd", &["-f", &config], "sensors") else { return };
+    await_listener(port);
+    let report = run_json(&["flows", REAL, "--ipfix", &format!("udp:127.0.0.1:{port}")], 0);
+    assert_eq!(number(&report["flows"]["sinks"][0], "records"), 18, "{report}");
+    let sums = || {
+        // Before anything came there is no file, and its last line may not be whole.
+        let text = fs::read_to_string(&printed).unwrap_or_default();
+        let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        lines.fold([0; 2], |[packets, bytes], line| {
+            [packets + number(&line, "packets"), bytes + number(&line, "bytes")]
+        })
+    };
+    wait_until("it has printed all packets", || sums()[0] >= 147);
+    collector.end();
+    // Of the file's bytes those of two packets without a flow are missing.
+    let [packets, bytes] = sums();
+    assert_eq!((packets, bytes), (147, 70_642));
 }
 
 #[test]

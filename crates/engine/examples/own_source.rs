@@ -61,7 +61,7 @@ impl Source for Countdown {
             self.account.offered += 1;
         }
         let state = if self.left == 0 { PortState::Ended } else { PortState::Busy };
-        Ok(Lent { burst: scratch.burst(&self.frames, first), state })
+        Ok(Lent::new(scratch.burst(&self.frames, first), state))
     }
 
     fn receive(&mut self, writer: &mut Writer, budget: u64) -> Result<Received, PortError> {

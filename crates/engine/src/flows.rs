@@ -15,16 +15,15 @@
 //! - F3: however the job ends, every conversation is ended, and sinks are finished.
 
 use burstline_flow::{
-    FlowTable, NoFlow, NotWritten, Outbox, Record, RecordSink, Shows, SinkAccount, TableConfig,
-    TableCounts, Writer, queue,
+    FlowTable, NoFlow, NotWritten, Outbox, Place, Record, RecordSink, Shows, SinkAccount,
+    TableConfig, TableCounts, Writer, queue,
 };
-use burstline_log::Burst;
-use burstline_port::{PortAccount, PortTable};
+use burstline_port::{Lent, PortAccount, PortTable};
 use burstline_sys::clock;
 
 use crate::balance::links::Links;
-use crate::count::{self, Reported, Work, run_works};
 use crate::runtime::{Job, spawn};
+use crate::work::{self, Reported, Work, run_works};
 use crate::{EngineError, Inlet, Report, Run, Threads};
 
 /// What the threads that make records are called.
@@ -119,7 +118,7 @@ pub fn flows(
         let written = written.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         written.and(crew)
     })?;
-    let Reported { mut report, outcomes } = count::report(&job, &sources, crew, STAGE);
+    let Reported { mut report, outcomes } = work::report(&job, &sources, crew, STAGE);
     let made = shows.made();
     let mut flows = FlowsReport {
         records_dropped: made.records_dropped,
@@ -200,10 +199,10 @@ impl Work for Recording<'_> {
     type Outcome = TableEnd;
 
     #[inline]
-    fn see(&mut self, burst: &Burst<'_>) {
+    fn see(&mut self, lent: &Lent<'_>) {
         let Self { table, links, outbox, .. } = self;
         let give = &mut |record: &Record| outbox.push(record);
-        table.see(burst, |port| links.of(port).0, give);
+        table.see(&lent.burst, |port| links.of(port).0, |index| place(lent, index), give);
     }
 
     #[inline]
@@ -237,6 +236,18 @@ impl Work for Recording<'_> {
             state_bytes: self.table.state_bytes() as u64,
             flows: self.table.flows() as u64,
         }
+    }
+}
+
+/// Where a packet of a burst is.
+fn place(lent: &Lent<'_>, index: usize) -> Place {
+    match &lent.places {
+        None => Place { number: lent.burst.first_packet() + index as u64 + 1, ..Place::default() },
+        Some(places) => Place {
+            file: places.file.and_then(|file| file.try_into().ok()),
+            segment: places.segment.and_then(|segment| segment.try_into().ok()),
+            number: places.number(index),
+        },
     }
 }
 

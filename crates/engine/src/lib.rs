@@ -76,6 +76,7 @@ mod report;
 mod runtime;
 mod switch;
 mod verify;
+mod work;
 
 pub use archive::{
     Disorder, Extracted, Fault, Rate, Recovered, Scanned, Survey, Watch, check, extract,

@@ -28,7 +28,7 @@ mod table;
 mod tree;
 
 pub use queue::{Outbox, Shows, Writer, queue};
-pub use record::{EndReason, PortName, Record, Tunnel};
+pub use record::{EndReason, Place, PortName, Record, Tunnel};
 pub use sink::{Batch, LostRecords, Made, RecordSink, SinkAccount, TreeError};
 pub use table::{FlowTable, NoFlow, STATE_BYTES_MAX, TableConfig, TableCounts};
 pub use tree::{

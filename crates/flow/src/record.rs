@@ -25,6 +25,9 @@ pub enum EndReason {
 }
 
 impl EndReason {
+    /// All of them, by their numbers.
+    pub const ALL: [Self; 5] = [Self::Idle, Self::Active, Self::Fin, Self::Rst, Self::End];
+
     /// The word in the column `end_reason`.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -45,6 +48,40 @@ pub struct Tunnel {
     pub kind: tunnel::Tunnel,
     /// Its number, for the kinds where both directions have the same.
     pub id: Option<u32>,
+}
+
+/// All kinds of tunnels; a number stands for the position in this list, from 1.
+const TUNNELS: [tunnel::Tunnel; 9] = [
+    tunnel::Tunnel::Erspan,
+    tunnel::Tunnel::Geneve,
+    tunnel::Tunnel::Gre,
+    tunnel::Tunnel::Gtp,
+    tunnel::Tunnel::IpInIp,
+    tunnel::Tunnel::Mpls,
+    tunnel::Tunnel::Pppoe,
+    tunnel::Tunnel::Vxlan,
+    tunnel::Tunnel::VxlanGpe,
+];
+
+/// A tunnel's number is there.
+const HAS_ID: u64 = 0x8000;
+
+impl Tunnel {
+    /// The bits of a word that are about the tunnel; bits 16 to 31 are not.
+    pub(crate) const MASK: u64 = 0xffff_ffff_0000_ffff;
+
+    /// As a number other than 0: kind in bits 0 to 7, whether it has a number in bit 15, and that
+    /// in bits 32 to 63.
+    pub(crate) fn to_bits(self) -> u64 {
+        let kind = TUNNELS.iter().position(|kind| *kind == self.kind).unwrap_or(0) as u64 + 1;
+        self.id.map_or(kind, |id| u64::from(id) << 32 | HAS_ID | kind)
+    }
+
+    /// The tunnel of a word's bits; others are passed over. `None`: there is none.
+    pub(crate) fn from_bits(bits: u64) -> Option<Self> {
+        let kind = *TUNNELS.get((bits & 0xff).checked_sub(1)? as usize)?;
+        Some(Self { kind, id: (bits & HAS_ID != 0).then_some((bits >> 32) as u32) })
+    }
 }
 
 impl fmt::Display for Tunnel {
@@ -69,8 +106,19 @@ impl fmt::Display for Tunnel {
 pub struct PortName {
     /// The source, as in the ledger.
     pub name: String,
-    /// The file that holds the packets, if they come from one.
-    pub file: Option<String>,
+    /// The files that hold its packets, by the number that a [`Place`] has.
+    pub files: Vec<String>,
+}
+
+/// Where a packet is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// The number of its file, in [`PortName::files`].
+    pub file: Option<u16>,
+    /// The number of its segment in the file.
+    pub segment: Option<u32>,
+    /// Its number in the file, in a published log or on its port, from 1, below 2^48.
+    pub number: u64,
 }
 
 /// One conversation, or a part of it; "back" is the direction against the first packet.
@@ -112,8 +160,8 @@ pub struct Record {
     pub end: EndReason,
     /// Packets that the port lost while the record was open.
     pub losses: u64,
-    /// Number of the first packet on its port, from 1.
-    pub packet_number: u64,
+    /// Where the first packet is.
+    pub place: Place,
 }
 
 impl Record {

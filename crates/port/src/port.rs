@@ -1,6 +1,7 @@
 //! The traits: what a job asks of the ends that packets come from and go to.
 
 use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
 
 use burstline_log::{Burst, Scratch, Writer};
 
@@ -136,6 +137,37 @@ pub struct Lent<'a> {
     pub burst: Burst<'a>,
     /// Whether to come back.
     pub state: PortState,
+    /// Where the packets are kept, if they are.
+    pub places: Option<Places<'a>>,
+}
+
+impl<'a> Lent<'a> {
+    /// Packets that are kept nowhere.
+    #[inline]
+    pub fn new(burst: Burst<'a>, state: PortState) -> Self {
+        Self { burst, state, places: None }
+    }
+}
+
+/// Where the packets of a burst are kept: in one segment of one file, or in one published log.
+#[derive(Clone, Copy, Debug)]
+pub struct Places<'a> {
+    /// The number of the file in [`Source::files`]; `None`: they are in a log.
+    pub file: Option<usize>,
+    /// The number of the segment; `None` where a file has none.
+    pub segment: Option<u64>,
+    /// The first packet's number, from 1.
+    pub first: u64,
+    /// The number of each, where some between them were left out; else empty.
+    pub numbers: &'a [u64],
+}
+
+impl Places<'_> {
+    /// The number of packet `index` of the burst in its file or log, from 1.
+    #[inline]
+    pub fn number(&self, index: usize) -> u64 {
+        self.numbers.get(index).copied().unwrap_or(self.first + index as u64)
+    }
 }
 
 /// How a source is paced that makes packets at its own times.
@@ -206,6 +238,12 @@ pub trait Source: Port {
     ///
     /// Cost: one copy of each packet; system calls as the port says.
     fn receive(&mut self, writer: &mut Writer, budget: u64) -> Result<Received, PortError>;
+
+    /// The files that its packets lie in, by the number that [`Places`] have. Empty: none, or they
+    /// come through a pipe.
+    fn files(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
 
     /// The burst that the last call of `lend` lent, once more: its packets lie where they lay until
     /// the next call of `lend` or `receive`. `scratch` is the one that they were described in. So a

@@ -50,6 +50,8 @@ mod backing;
 #[path = "memory/linux.rs"]
 mod backing;
 mod error;
+#[cfg(not(miri))]
+mod large;
 mod mapping;
 mod page;
 #[cfg(not(miri))]
@@ -64,6 +66,8 @@ mod tests;
 mod view;
 
 pub use error::MemoryError;
+#[cfg(not(miri))]
+pub use large::ask_for_large_pages;
 pub use mapping::Mapping;
 pub use page::{NodeId, PageChoice, PageChoiceError, PageKind};
 pub use region::{Placement, Region, RegionRequest};

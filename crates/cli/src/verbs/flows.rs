@@ -1,6 +1,6 @@
 //! `burstline flows`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use burstline_flow::{
 use burstline_port::OpenOptions;
 use burstline_wire::hash::HashKind;
 
-use crate::args::{FlowsAction, FlowsArgs, SourceArgs};
+use crate::args::{FlowsAction, FlowsArgs};
 use crate::failure::Failure;
 use crate::view::{self, Stream, View};
 use crate::{job, signals};
@@ -72,7 +72,7 @@ fn sinks(args: &FlowsArgs, sources: &[Inlet]) -> Result<Sinks, Failure> {
     let Some(tree) = &args.output else { return Ok((sinks, None)) };
     let failed = |error: burstline_flow::TreeError| Failure::new(error.to_string());
     let sensor = sensor(args).map_err(failed)?;
-    let ports = port_names(&args.source, sources);
+    let ports = sources.iter().map(port_name).collect();
     let origin = Origin { sensor, boot: BootId::default(), ports };
     let (sink, last) =
         TreeSink::open(tree, origin, Duration::from_nanos(args.every)).map_err(failed)?;
@@ -92,13 +92,12 @@ fn host_name() -> String {
     std::fs::read_to_string(Path::new("/proc/sys/kernel/hostname")).unwrap_or_default()
 }
 
-/// What each source is called, and its file.
-fn port_names(args: &SourceArgs, sources: &[Inlet]) -> Vec<PortName> {
-    let file = |name: &str| {
-        let mut addresses = args.sources.iter().filter(|_| !args.is_one_set());
-        let address = addresses.find(|address| address.to_string() == name)?;
-        (address.is_file() && !address.is_standard()).then(|| address.target().to_owned())
+/// What each source is called, and its files, by absolute paths.
+fn port_name(source: &Inlet) -> PortName {
+    let text = |path: PathBuf| {
+        let path = std::path::absolute(&path).unwrap_or(path);
+        path.to_string_lossy().into_owned()
     };
-    let names = sources.iter().map(|source| source.port().info().name.clone());
-    names.map(|name| PortName { file: file(&name), name }).collect()
+    let files = source.files().into_iter().map(text).collect();
+    PortName { name: source.port().info().name.clone(), files }
 }

@@ -7,7 +7,7 @@ use burstline_flow::{Compacted, LostRecords, NotWritten, SinkAccount};
 use serde_json::{Map, Value, json};
 
 use crate::foreign::one_line;
-use crate::words::{bytes_text, count_text, packets_text};
+use crate::words::{bytes_text, count_text, counted_text, packets_text};
 
 /// The queue's loss beside those of the sinks.
 const QUEUE_FULL: &str = "queue_full";
@@ -24,17 +24,16 @@ pub(super) fn text(flows: &FlowsReport) -> String {
         let _ = writeln!(text, "no flow  {} {reason}", count_text(packets));
     }
     for sink in &flows.sinks {
-        let (records, parts) = (count_text(sink.records), count_text(sink.parts));
-        let (how, what) = if sink.sends { ("sent   ", "messages") } else { ("written", "files") };
-        let bytes = bytes_text(sink.bytes);
-        let _ = writeln!(text, "{how}  {records} records, {parts} {what}, {bytes}");
+        let (how, what) = if sink.sends { ("sent   ", "message") } else { ("written", "file") };
+        let (records, parts) = (records_text(sink.records), counted_text(sink.parts, what));
+        let _ = writeln!(text, "{how}  {records}, {parts}, {}", bytes_text(sink.bytes));
         for note in sink.notes.iter().filter(|_| sink.sends) {
             let _ = writeln!(text, "note     {}", one_line(note));
         }
     }
     for LostRecords { name, records, packets } in lost(flows) {
-        let (records, packets) = (count_text(records), packets_text(packets));
-        let _ = writeln!(text, "lost     {records} records of {packets}: {name}");
+        let (records, packets) = (records_text(records), packets_text(packets));
+        let _ = writeln!(text, "lost     {records} of {packets}: {name}");
     }
     if flows.unaccounted != 0 {
         let _ = writeln!(text, "missing  {} packets in no record", flows.unaccounted);
@@ -48,6 +47,11 @@ fn lost(flows: &FlowsReport) -> Vec<LostRecords> {
     let queue = LostRecords { name: QUEUE_FULL, records, packets };
     let of_sinks = flows.sinks.iter().flat_map(|sink| sink.lost.iter().copied());
     std::iter::once(queue).chain(of_sinks).filter(|lost| lost.records > 0).collect()
+}
+
+/// `1 record`, `12,345 records`
+fn records_text(records: u64) -> String {
+    counted_text(records, "record")
 }
 
 /// The same for programs.
@@ -94,9 +98,9 @@ fn sink(sink: &SinkAccount) -> Value {
 
 /// What a start that was killed has not written.
 pub(crate) fn not_written(last: &NotWritten) -> String {
-    let (records, packets) = (count_text(last.records), packets_text(last.packets));
+    let (records, packets) = (records_text(last.records), packets_text(last.packets));
     let boot = &last.boot_id;
-    format!("the start before, {boot}, was killed: {packets} and {records} records not written")
+    format!("the start before, {boot}, was killed: {packets} and {records} not written")
 }
 
 /// What a compaction has done.
@@ -107,10 +111,18 @@ pub(crate) fn compacted(done: &Compacted, is_json: bool) -> String {
             "folders": done.folders,
             "files_before": done.files_before,
             "files_after": done.files_after,
+            "files_left": done.files_left,
             "records": done.records,
         });
         return format!("{object}\n");
     }
-    let (before, after) = (count_text(done.files_before), count_text(done.files_after));
-    format!("{before} files are now {after}, with {} records\n", count_text(done.records))
+    let before = counted_text(done.files_before, "file");
+    let verb = if done.files_before == 1 { "is" } else { "are" };
+    let (after, records) = (count_text(done.files_after), records_text(done.records));
+    let mut text = format!("{before} {verb} now {after}, with {records}\n");
+    if done.files_left > 0 {
+        let left = counted_text(done.files_left, "file");
+        text += &format!("left {left} with the schema of another version\n");
+    }
+    text
 }

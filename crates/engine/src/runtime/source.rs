@@ -1,5 +1,7 @@
 //! What a job receives from.
 
+use std::path::PathBuf;
+
 use burstline_log::Policy;
 use burstline_port::{
     Address, OpenOptions, Port, PortTable, Source, TimestampSource, open_source, open_sources,
@@ -55,6 +57,11 @@ impl Inlet {
     /// The port.
     pub fn port(&self) -> &dyn Port {
         &*self.port
+    }
+
+    /// The files that its packets lie in: [`Source::files`].
+    pub fn files(&self) -> Vec<PathBuf> {
+        self.port.files()
     }
 }
 

@@ -82,7 +82,7 @@ impl Source for Scripted {
                 PortState::Busy
             }
         };
-        Ok(Lent { burst: scratch.burst(&self.bytes, 0), state })
+        Ok(Lent::new(scratch.burst(&self.bytes, 0), state))
     }
 
     fn receive(&mut self, _: &mut Writer, _: u64) -> Result<Received, PortError> {

@@ -4,7 +4,7 @@ use std::thread;
 use burstline_wire::flow::{FlowKey, IpVersion};
 
 use super::*;
-use crate::record::EndReason;
+use crate::record::{EndReason, Place};
 use crate::sink::SinkAccount;
 
 pub(crate) fn record(packets: u64) -> Record {
@@ -29,7 +29,7 @@ pub(crate) fn record(packets: u64) -> Record {
         retransmissions: 0,
         end: EndReason::End,
         losses: 0,
-        packet_number: 1,
+        place: Place { file: None, segment: None, number: 1 },
     }
 }
 

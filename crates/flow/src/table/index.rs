@@ -9,6 +9,7 @@
 //!   what would break this.
 //! - X2: at most half of the entries are taken, so every search ends.
 
+use burstline_sys::memory::ask_for_large_pages;
 use burstline_sys::prefetch;
 
 const LINE_ENTRIES: usize = 8;
@@ -27,7 +28,10 @@ impl Index {
     /// For `flows` flows, in `[1, 2^31)`.
     pub(super) fn new(flows: usize) -> Self {
         let entries = (2 * flows).next_power_of_two().max(LINE_ENTRIES);
-        Self { lines: vec![Line([0; LINE_ENTRIES]); entries / LINE_ENTRIES], mask: entries - 1 }
+        let mut lines = Vec::with_capacity(entries / LINE_ENTRIES);
+        ask_for_large_pages::<Line>(lines.as_ptr(), lines.capacity());
+        lines.resize(entries / LINE_ENTRIES, Line([0; LINE_ENTRIES]));
+        Self { lines, mask: entries - 1 }
     }
 
     /// Bytes that it takes.

@@ -20,8 +20,10 @@
 //! - T2: a slot is either in the index and counts a packet, or in `free`, or never was used.
 //! - T3: what a record holds does not depend on the sweep, as long as times do not go back.
 
+mod account;
 mod counts;
 mod index;
+mod rare;
 mod sight;
 #[cfg(test)]
 mod tests;
@@ -29,12 +31,15 @@ mod tests;
 use std::hash::{BuildHasher, RandomState};
 
 use burstline_log::Burst;
+use burstline_sys::memory::ask_for_large_pages;
 use burstline_sys::prefetch;
 use burstline_wire::headers::LinkType;
 
-use crate::record::{EndReason, Record};
+use crate::record::{EndReason, Place, Record};
+pub use account::{NoFlow, TableCounts};
 use counts::{ACK, Counts, SHOOK, SYN};
 use index::Index;
+use rare::{First, NO_RTT, Rare};
 use sight::{Key, Sight};
 
 /// The most bytes of state for each flow that a table has room for.
@@ -67,66 +72,6 @@ pub struct TableConfig {
     pub tells_gaps: bool,
 }
 
-/// Why a packet has no record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NoFlow {
-    /// It is not IP: ARP, LLC and so on, or of a link that is not parsed.
-    NoIp,
-    /// Its link or IP header is cut off or contradicts itself.
-    Malformed,
-    /// The table has no room for another conversation.
-    TableFull,
-}
-
-impl NoFlow {
-    /// All reasons.
-    pub const ALL: [Self; 3] = [Self::NoIp, Self::Malformed, Self::TableFull];
-
-    /// The name in reports.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::NoIp => "no_ip",
-            Self::Malformed => "malformed",
-            Self::TableFull => "table_full",
-        }
-    }
-}
-
-/// What a table has counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TableCounts {
-    /// Packets looked at.
-    pub packets: u64,
-    /// Records given out.
-    pub records: u64,
-    /// Packets of these.
-    pub packets_in_records: u64,
-    /// Packets without a record, in the order of [`NoFlow::ALL`].
-    pub without_flow: [u64; 3],
-    /// The most conversations open at a time.
-    pub open_most: u64,
-}
-
-impl TableCounts {
-    /// Packets without a record.
-    #[must_use]
-    pub fn packets_without_flow(&self) -> u64 {
-        self.without_flow.iter().sum()
-    }
-
-    /// Adds another table's.
-    pub fn add(&mut self, other: &Self) {
-        self.packets += other.packets;
-        self.records += other.records;
-        self.packets_in_records += other.packets_in_records;
-        self.open_most += other.open_most;
-        for (sum, count) in self.without_flow.iter_mut().zip(other.without_flow) {
-            *sum += count;
-        }
-    }
-}
-
 /// Whose conversation a slot has; the first of the lines that every packet touches.
 #[derive(Clone, Copy, Default)]
 #[repr(align(64))]
@@ -137,18 +82,6 @@ struct Ends {
     origin: u8,
     has_macs: bool,
     icmp: [u8; 2],
-}
-
-/// No round trip was measured.
-const NO_RTT: u64 = u64::MAX;
-
-/// What few packets touch.
-#[derive(Clone, Copy, Default)]
-struct Rare {
-    hash: u32,
-    rtt_ns: u64,
-    losses: u64,
-    packet_number: u64,
 }
 
 /// A table: see the module.
@@ -184,12 +117,17 @@ impl FlowTable {
     #[must_use]
     pub fn new(config: TableConfig) -> Self {
         let flows = config.flows.clamp(1, 1 << 30);
+        let (ends, counts) = (Vec::with_capacity(flows), Vec::with_capacity(flows));
+        // Two lines of every packet are anywhere in these: with small pages, an address of each is
+        // looked up in memory, too.
+        ask_for_large_pages::<Ends>(ends.as_ptr(), flows);
+        ask_for_large_pages::<Counts>(counts.as_ptr(), flows);
         Self {
             config: TableConfig { flows, ..config },
             secret: RandomState::new().hash_one(0),
             index: Index::new(flows),
-            ends: Vec::with_capacity(flows),
-            counts: Vec::with_capacity(flows),
+            ends,
+            counts,
             rare: Vec::with_capacity(flows),
             free: Vec::with_capacity(flows),
             used: 0,
@@ -232,18 +170,19 @@ impl FlowTable {
 
     /// Enters the packets of a burst, and gives `out` what is over.
     ///
-    /// `link_of`: the link type of a port of the burst.
+    /// `link_of`: the link type of a port of the burst. `place_of`: where a packet of the burst is,
+    /// by its index; asked for where a record begins.
     pub fn see(
         &mut self,
         burst: &Burst<'_>,
         mut link_of: impl FnMut(u8) -> LinkType,
+        place_of: impl Fn(usize) -> Place,
         out: &mut impl FnMut(&Record),
     ) {
         let mut packets = burst.packets();
         while packets.len() > 0 {
             let mut seen = [0_u8; GROUP];
             let (mut count, mut taken) = (0, 0);
-            let number = self.done.packets;
             for packet in packets.by_ref().take(GROUP) {
                 let link = link_of(packet.port());
                 if self.config.tells_gaps {
@@ -268,11 +207,14 @@ impl FlowTable {
             let start = burst.len() - packets.len() - taken as usize;
             for (at, nth) in seen.into_iter().enumerate().take(count) {
                 let sight = self.group[at];
-                let nth = usize::from(nth);
-                let macs = || macs_of(burst.packet(start + nth).bytes());
-                let link = || burst.packet(start + nth).port();
-                let macs = || (link_of(link()) == LinkType::ETHERNET).then(macs).flatten();
-                self.enter(&sight, number + nth as u64 + 1, macs, out);
+                let index = start + usize::from(nth);
+                let first = || {
+                    let packet = burst.packet(index);
+                    let is_ethernet = link_of(packet.port()) == LinkType::ETHERNET;
+                    let macs = is_ethernet.then(|| macs_of(packet.bytes())).flatten();
+                    First { macs, place: place_of(index) }
+                };
+                self.enter(&sight, first, out);
             }
             let now_ns = self.group[count - 1].time_ns;
             self.sweep_at(now_ns, SWEEP_MAX, out);
@@ -316,8 +258,7 @@ impl FlowTable {
     fn enter(
         &mut self,
         sight: &Sight,
-        number: u64,
-        macs: impl FnOnce() -> Option<[u8; 12]>,
+        first: impl FnOnce() -> First,
         out: &mut impl FnMut(&Record),
     ) {
         let ends = &self.ends;
@@ -327,7 +268,7 @@ impl FlowTable {
                 let slot = slot as usize;
                 if let Some(reason) = self.over(&self.counts[slot], sight) {
                     self.emit(slot, reason, out);
-                    self.begin(slot, sight, number, macs());
+                    self.begin(slot, sight, first());
                     self.counts[slot] = self.counts[slot].continued(reason);
                 }
                 slot
@@ -337,7 +278,7 @@ impl FlowTable {
                     self.done.without_flow[NoFlow::TableFull as usize] += 1;
                     return;
                 };
-                self.begin(slot, sight, number, macs());
+                self.begin(slot, sight, first());
                 self.counts[slot] = Counts::default();
                 self.index.insert(sight.hash, slot as u32);
                 slot
@@ -396,7 +337,7 @@ impl FlowTable {
         Some(slot)
     }
 
-    fn begin(&mut self, slot: usize, sight: &Sight, number: u64, macs: Option<[u8; 12]>) {
+    fn begin(&mut self, slot: usize, sight: &Sight, First { macs, place }: First) {
         self.ends[slot] = Ends {
             key: sight.key,
             macs: macs.unwrap_or_default(),
@@ -404,8 +345,7 @@ impl FlowTable {
             has_macs: macs.is_some(),
             icmp: sight.icmp,
         };
-        let (hash, losses) = (sight.hash, self.losses);
-        self.rare[slot] = Rare { hash, rtt_ns: NO_RTT, losses, packet_number: number };
+        self.rare[slot] = Rare::new(sight.hash, self.losses, place);
     }
 
     fn release(&mut self, slot: usize) {
@@ -469,7 +409,7 @@ impl FlowTable {
             retransmissions: counts.retransmissions,
             end,
             losses: self.losses.saturating_sub(rare.losses),
-            packet_number: rare.packet_number,
+            place: rare.place(),
         };
         self.done.records += 1;
         self.done.packets_in_records += record.packets;

@@ -25,22 +25,6 @@ const HAS_ICMP: u64 = 8;
 /// A VLAN number that is there.
 const HAS_VLAN: u64 = 0x8000;
 
-/// All kinds of tunnels; a key has the position in this list, from 1.
-const TUNNELS: [tunnel::Tunnel; 9] = [
-    tunnel::Tunnel::Erspan,
-    tunnel::Tunnel::Geneve,
-    tunnel::Tunnel::Gre,
-    tunnel::Tunnel::Gtp,
-    tunnel::Tunnel::IpInIp,
-    tunnel::Tunnel::Mpls,
-    tunnel::Tunnel::Pppoe,
-    tunnel::Tunnel::Vxlan,
-    tunnel::Tunnel::VxlanGpe,
-];
-
-/// A tunnel's number is there.
-const HAS_TUNNEL_ID: u64 = 0x8000;
-
 /// A conversation: see the module.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Key([u64; 6]);
@@ -169,11 +153,8 @@ fn within(outer: &Headers, bytes: &[u8], word: &mut u64) -> Headers {
     let mut around = *outer;
     for _ in 0..TUNNELS_MAX {
         let Some(inner) = tunnel::inside(&around, bytes) else { break };
-        let kind = TUNNELS.iter().position(|kind| *kind == inner.tunnel).unwrap_or(0) as u64 + 1;
-        *word = *word & 0xffff_0000 & !HAS_TUNNEL_ID | kind;
-        if let Some(id) = number(inner.tunnel, &around, bytes) {
-            *word |= u64::from(id) << 32 | HAS_TUNNEL_ID;
-        }
+        let tunnel = Tunnel { kind: inner.tunnel, id: number(inner.tunnel, &around, bytes) };
+        *word = *word & !Tunnel::MASK | tunnel.to_bits();
         around = inner.headers;
     }
     around
@@ -235,10 +216,7 @@ impl Key {
 
     /// The innermost tunnel.
     pub(super) fn tunnel(&self) -> Option<Tunnel> {
-        let rest = self.0[5];
-        let at = (rest & 0xff) as usize;
-        let kind = *TUNNELS.get(at.checked_sub(1)?)?;
-        Some(Tunnel { kind, id: (rest & HAS_TUNNEL_ID != 0).then_some((rest >> 32) as u32) })
+        Tunnel::from_bits(self.0[5])
     }
 }
 

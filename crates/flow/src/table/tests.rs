@@ -54,9 +54,17 @@ fn config(flows: usize) -> TableConfig {
     TableConfig { flows, idle_ns: 15 * SECOND, active_ns: 60 * SECOND, port: 3, tells_gaps: false }
 }
 
+/// Where the tests say that a packet is: the ends of what a place can be.
+fn place_of(number: u64) -> Place {
+    let file = [None, Some(0), Some(u16::MAX - 1)][number as usize % 3];
+    let segment = [None, Some(0), Some(u32::MAX - 1)][number as usize / 3 % 3];
+    Place { file, segment, number }
+}
+
 /// Enters frames, up to `burst` at a time.
 fn see(table: &mut FlowTable, frames: &[(Vec<u8>, u64)], burst: usize) -> Vec<Record> {
     let mut records = Vec::new();
+    let mut seen = 0;
     for chunk in frames.chunks(burst.max(1)) {
         let mut bytes = Vec::new();
         let mut scratch = Scratch::new();
@@ -68,7 +76,9 @@ fn see(table: &mut FlowTable, frames: &[(Vec<u8>, u64)], burst: usize) -> Vec<Re
             scratch.push(offset as u32, length, &meta);
         }
         let lent = scratch.burst(&bytes, 0);
-        table.see(&lent, |_| LinkType::ETHERNET, &mut |record| records.push(*record));
+        let place = |index| place_of(seen + index as u64 + 1);
+        table.see(&lent, |_| LinkType::ETHERNET, place, &mut |record| records.push(*record));
+        seen += chunk.len() as u64;
     }
     records
 }
@@ -228,7 +238,8 @@ fn a_connection_has_its_round_trip_and_ends_when_both_have_finished() {
     assert_eq!(first.retransmissions, 1);
     assert_eq!((first.tcp_flags, first.tcp_flags_back), (SYN | ACK | FIN, SYN | ACK | FIN));
     assert_eq!(first.flow_id().to_string().len(), 30);
-    assert_eq!((second.end, second.packets, second.packet_number), (EndReason::End, 1, 11));
+    assert_eq!((second.end, second.packets, second.place), (EndReason::End, 1, place_of(11)));
+    assert_eq!(first.place, place_of(1));
     assert_eq!(second.macs, Some([2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1]));
     assert_eq!(second.port, 3);
 }

@@ -1,30 +1,40 @@
 //! Records as columns: which value of a record stands where, and how each column is encoded.
 //!
+//! ```text
+//! rows, by time ──1024 at a time──► each column: the number of its value ──► pages, zstd
+//! ```
+//!
 //! The schema is the file `crates/flow/schema`. Columns are made in its order, by name, so a column
 //! of the file without a value here fails every test that writes.
 //!
 //! Numbers that grow from row to row are stored as differences, since rows are sorted by the first
 //! packet's time. A flow's ID is random: it is stored without what all have in common. All others
-//! have dictionaries.
+//! have dictionaries, whose values are compared as numbers and made text once each.
 
 use std::fmt::Write;
+use std::net::IpAddr;
 use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
-use parquet::basic::{Compression, Encoding};
+use parquet::basic::{Compression, Encoding, Type};
 use parquet::column::writer::{ColumnWriter, get_column_writer};
 use parquet::data_type::ByteArray;
 use parquet::errors::{ParquetError, Result};
 use parquet::file::properties::{
     EnabledStatistics, WriterProperties, WriterPropertiesPtr, WriterVersion,
 };
+use parquet::file::statistics::Statistics;
 use parquet::file::writer::{SerializedFileWriter, TrackedWrite};
 use parquet::schema::parser::parse_message_type;
-use parquet::schema::types::{ColumnPath, TypePtr};
+use parquet::schema::types::{ColumnDescPtr, ColumnPath, TypePtr};
+
+use burstline_wire::flow::{CommunityId, IpVersion};
 
 use super::Origin;
-use super::pages::{ZstdPages, said_to_be_zstd};
-use crate::record::Record;
+use super::chunk::{self, Chunk, Rows, Values};
+use super::dictionary::{Address, Dictionary};
+use super::pages::{Content, ZstdPages, said_to_be_zstd};
+use crate::record::{EndReason, Record, Tunnel};
 
 /// The schema, as it is checked in.
 pub const SCHEMA: &str = include_str!("../../schema");
@@ -35,8 +45,8 @@ pub const SCHEMA_VERSION: i32 = 1;
 /// Columns of differences.
 const DIFFERENCES: [&str; 3] = ["first_ns", "last_ns", "packet_number"];
 
-/// The column whose values have no order and do not repeat.
-const RANDOM: &str = "flow_id";
+/// Rows that all columns look at while a core has them in its cache.
+const ROWS_AT_A_TIME: usize = 1024;
 
 /// A record and its batch.
 #[derive(Clone, Copy, Debug)]
@@ -61,9 +71,6 @@ pub(super) fn properties() -> WriterPropertiesPtr {
         .set_created_by(concat!("burstline ", env!("CARGO_PKG_VERSION")).to_owned())
         .set_compression(Compression::UNCOMPRESSED)
         .set_statistics_enabled(EnabledStatistics::Chunk)
-        .set_column_statistics_enabled(column(RANDOM), EnabledStatistics::None)
-        .set_column_dictionary_enabled(column(RANDOM), false)
-        .set_column_encoding(column(RANDOM), Encoding::DELTA_BYTE_ARRAY)
         .set_offset_index_disabled(true);
     for name in DIFFERENCES {
         builder = builder
@@ -76,147 +83,253 @@ pub(super) fn properties() -> WriterPropertiesPtr {
 /// Writes rows as one row group.
 pub(super) fn write_group<W: std::io::Write + Send>(
     file: &mut SerializedFileWriter<W>,
-    rows: &mut [Row],
+    rows: &[Row],
     origin: &Origin,
 ) -> Result<()> {
-    rows.sort_unstable_by_key(|row| (row.record.first_ns, row.record.packet_number));
+    let descriptors = file.schema_descr().columns().to_vec();
+    let of = |column: &ColumnDescPtr| Column::new(column.name(), rows.len());
+    let mut columns = descriptors.iter().map(of).collect::<Result<Vec<_>>>()?;
+    let mut order: Vec<_> = (0_u32..)
+        .zip(rows)
+        .map(|(at, row)| (row.record.first_ns, row.record.place.number, at))
+        .collect();
+    order.sort_unstable();
+    let mut now = Vec::with_capacity(ROWS_AT_A_TIME);
+    for part in order.chunks(ROWS_AT_A_TIME) {
+        now.clear();
+        now.extend(part.iter().map(|&(_, _, at)| rows[at as usize]));
+        columns.iter_mut().for_each(|column| column.take(&now));
+    }
     let properties = properties();
-    let descriptor = file.schema_descr().columns().to_vec();
     let mut group = file.next_row_group()?;
-    for column in descriptor {
-        let mut packed = TrackedWrite::new(Vec::new());
-        let pages = Box::new(ZstdPages::new(&mut packed));
-        let mut writer = get_column_writer(column.clone(), properties.clone(), pages);
-        Values::of(column.name(), rows, origin)?.write(&mut writer)?;
-        let close = said_to_be_zstd(writer.close()?)?;
-        group.append_column(&Bytes::from(packed.into_inner()?), close)?;
+    for (column, descriptor) in columns.into_iter().zip(&descriptors) {
+        let (bytes, close) = column.chunk(descriptor, rows.len(), origin, &properties)?;
+        group.append_column(&bytes, close)?;
     }
     group.close().map(drop)
 }
 
-/// One column's values; those that may be absent are `None` where they are.
-enum Values {
-    Int32(Vec<i32>),
-    MaybeInt32(Vec<Option<i32>>),
-    Int64(Vec<i64>),
-    MaybeInt64(Vec<Option<i64>>),
-    Text(Vec<ByteArray>),
-    MaybeText(Vec<Option<ByteArray>>),
+/// A column while its rows come.
+enum Column {
+    /// Numbers that grow.
+    Growing(Vec<i64>, fn(&Record) -> u64),
+    /// Numbers that repeat.
+    Numbers(Dictionary<u64>, fn(&Row) -> Option<u64>),
+    /// Texts that repeat, by what stands for them.
+    Texts(Dictionary<u64>, fn(&Row) -> Option<u64>, fn(&mut String, u64, &Origin)),
+    Addresses(Dictionary<Address>, fn(&Record) -> [u8; 16]),
+    /// The letters of IDs, without what they have in common.
+    Ids(Vec<u8>),
 }
 
-impl Values {
-    fn of(name: &str, rows: &[Row], origin: &Origin) -> Result<Self> {
-        let longs = |value: fn(&Record) -> u64| {
-            Self::Int64(rows.iter().map(|row| value(&row.record) as i64).collect())
-        };
-        let ints = |value: fn(&Record) -> i32| {
-            Self::Int32(rows.iter().map(|row| value(&row.record)).collect())
-        };
-        let maybe_ints = |value: fn(&Record) -> Option<u16>| {
-            Self::MaybeInt32(rows.iter().map(|row| value(&row.record).map(i32::from)).collect())
-        };
-        let same = |text: &str| Self::Text(vec![ByteArray::from(text); rows.len()]);
-        let port = |record: &Record| origin.ports.get(usize::from(record.port));
+impl Column {
+    /// The column of this name, for about this many rows.
+    fn new(name: &str, rows: usize) -> Result<Self> {
+        let growing = |value| Self::Growing(Vec::with_capacity(rows), value);
+        let numbers = |value| Self::Numbers(Dictionary::new(rows), value);
+        let texts = |key, text| Self::Texts(Dictionary::new(rows), key, text);
+        let addresses = |value| Self::Addresses(Dictionary::new(rows), value);
         Ok(match name {
-            "schema_version" => Self::Int32(vec![SCHEMA_VERSION; rows.len()]),
-            "sensor" => same(origin.sensor.as_str()),
-            "boot_id" => same(origin.boot.as_str()),
-            "batch" => Self::Int64(rows.iter().map(|row| row.batch as i64).collect()),
-            "flow_id" => texts(rows, |text, record| write!(text, "{}", record.flow_id())),
-            "port" => texts(rows, |text, record| {
-                text.push_str(port(record).map_or("", |port| &port.name));
-                Ok(())
-            }),
-            "first_ns" => longs(|record| record.first_ns),
-            "last_ns" => longs(|record| record.last_ns),
-            "src_ip" => texts(rows, |text, record| write!(text, "{}", record.source())),
-            "dst_ip" => texts(rows, |text, record| write!(text, "{}", record.destination())),
-            "src_port" => maybe_ints(|record| record.key.ports.map(|ports| ports.source)),
-            "dst_port" => maybe_ints(|record| record.key.ports.map(|ports| ports.destination)),
-            "protocol" => ints(|record| record.key.protocol.into()),
-            "vlan" => maybe_ints(|record| record.vlan),
-            "tunnel" => maybe_texts(rows, |record| record.tunnel.map(|tunnel| tunnel.to_string())),
-            "src_mac" => maybe_texts(rows, |record| record.macs.map(|macs| mac(&macs[6..]))),
-            "dst_mac" => maybe_texts(rows, |record| record.macs.map(|macs| mac(&macs[..6]))),
-            "packets" => longs(|record| record.packets),
-            "bytes" => longs(|record| record.bytes),
-            "packets_back" => longs(|record| record.packets_back),
-            "bytes_back" => longs(|record| record.bytes_back),
-            "tcp_flags" => ints(|record| record.tcp_flags.into()),
-            "tcp_flags_back" => ints(|record| record.tcp_flags_back.into()),
-            "rtt_ns" => Self::MaybeInt64(
-                rows.iter().map(|row| row.record.rtt_ns.map(|rtt_ns| rtt_ns as i64)).collect(),
+            "schema_version" => numbers(|_| Some(SCHEMA_VERSION as u64)),
+            "sensor" => texts(|_| Some(0), |text, _, origin| *text += origin.sensor.as_str()),
+            "boot_id" => texts(|_| Some(0), |text, _, origin| *text += origin.boot.as_str()),
+            "batch" => numbers(|row| Some(row.batch)),
+            "flow_id" => Self::Ids(Vec::with_capacity(rows * ID_BYTES)),
+            "port" => texts(|row| Some(row.record.port.into()), append_port),
+            "first_ns" => growing(|record| record.first_ns),
+            "last_ns" => growing(|record| record.last_ns),
+            "src_ip" => addresses(|record| record.key.source),
+            "dst_ip" => addresses(|record| record.key.destination),
+            "src_port" => numbers(|row| Some(row.record.key.ports?.source.into())),
+            "dst_port" => numbers(|row| Some(row.record.key.ports?.destination.into())),
+            "protocol" => numbers(|row| Some(row.record.key.protocol.into())),
+            "vlan" => numbers(|row| row.record.vlan.map(u64::from)),
+            "tunnel" => texts(
+                |row| row.record.tunnel.map(Tunnel::to_bits),
+                |text, bits, _| {
+                    if let Some(tunnel) = Tunnel::from_bits(bits) {
+                        // Writing to a string does not fail, here and below.
+                        let _ = write!(text, "{tunnel}");
+                    }
+                },
             ),
-            "retransmissions" => longs(|record| record.retransmissions.into()),
-            "end_reason" => texts(rows, |text, record| {
-                text.push_str(record.end.name());
-                Ok(())
+            "src_mac" => texts(|row| row.record.macs.map(|macs| mac(&macs[6..])), append_mac),
+            "dst_mac" => texts(|row| row.record.macs.map(|macs| mac(&macs[..6])), append_mac),
+            "packets" => numbers(|row| Some(row.record.packets)),
+            "bytes" => numbers(|row| Some(row.record.bytes)),
+            "packets_back" => numbers(|row| Some(row.record.packets_back)),
+            "bytes_back" => numbers(|row| Some(row.record.bytes_back)),
+            "tcp_flags" => numbers(|row| Some(row.record.tcp_flags.into())),
+            "tcp_flags_back" => numbers(|row| Some(row.record.tcp_flags_back.into())),
+            "rtt_ns" => numbers(|row| row.record.rtt_ns),
+            "retransmissions" => numbers(|row| Some(row.record.retransmissions.into())),
+            "end_reason" => texts(
+                |row| Some(row.record.end as u64),
+                |text, number, _| {
+                    let reason = EndReason::ALL.get(number as usize);
+                    *text += reason.map_or("", |reason| reason.name());
+                },
+            ),
+            "losses" => numbers(|row| Some(row.record.losses)),
+            "file" => texts(file_of, |text, key, origin| {
+                let file = origin.ports.get((key >> 16) as usize);
+                *text +=
+                    file.and_then(|port| port.files.get(key as u16 as usize)).map_or("", |f| f);
             }),
-            "losses" => longs(|record| record.losses),
-            "file" => maybe_texts(rows, |record| port(record).and_then(|port| port.file.clone())),
-            "segment" => Self::MaybeInt64(vec![None; rows.len()]),
-            "packet_number" => longs(|record| record.packet_number),
+            "segment" => numbers(|row| row.record.place.segment.map(u64::from)),
+            "packet_number" => growing(|record| record.place.number),
             _ => return Err(ParquetError::General(format!("column {name:?} has no value"))),
         })
     }
 
-    fn write(self, writer: &mut ColumnWriter<'_>) -> Result<()> {
-        let is_there = |is_there: bool| i16::from(is_there);
-        match (self, writer) {
-            (Self::Int32(values), ColumnWriter::Int32ColumnWriter(writer)) => {
-                writer.write_batch(&values, None, None)?
+    /// Takes rows.
+    fn take(&mut self, rows: &[Row]) {
+        match self {
+            Self::Growing(values, value) => {
+                values.extend(rows.iter().map(|row| value(&row.record) as i64));
             }
-            (Self::MaybeInt32(values), ColumnWriter::Int32ColumnWriter(writer)) => {
-                let levels: Vec<_> = values.iter().map(|v| is_there(v.is_some())).collect();
-                let values: Vec<_> = values.into_iter().flatten().collect();
-                writer.write_batch(&values, Some(&levels), None)?
+            Self::Numbers(dictionary, value) | Self::Texts(dictionary, value, _) => {
+                for row in rows {
+                    match value(row) {
+                        Some(key) => dictionary.push(key),
+                        None => dictionary.push_none(),
+                    }
+                }
             }
-            (Self::Int64(values), ColumnWriter::Int64ColumnWriter(writer)) => {
-                writer.write_batch(&values, None, None)?
+            Self::Addresses(dictionary, value) => {
+                for Row { record, .. } in rows {
+                    let is_v4 = record.key.version == IpVersion::V4;
+                    dictionary.push(Address { bytes: value(record), is_v4 });
+                }
             }
-            (Self::MaybeInt64(values), ColumnWriter::Int64ColumnWriter(writer)) => {
-                let levels: Vec<_> = values.iter().map(|v| is_there(v.is_some())).collect();
-                let values: Vec<_> = values.into_iter().flatten().collect();
-                writer.write_batch(&values, Some(&levels), None)?
+            Self::Ids(letters) => {
+                for row in rows {
+                    letters.extend(&row.record.flow_id().text()[ID_COMMON.len()..]);
+                }
             }
-            (Self::Text(values), ColumnWriter::ByteArrayColumnWriter(writer)) => {
-                writer.write_batch(&values, None, None)?
+        }
+    }
+
+    /// Its bytes.
+    fn chunk(
+        self,
+        descriptor: &ColumnDescPtr,
+        rows: usize,
+        origin: &Origin,
+        properties: &WriterPropertiesPtr,
+    ) -> Result<Chunk> {
+        match self {
+            Self::Growing(values, _) => growing(descriptor, &values, properties),
+            Self::Numbers(dictionary, _) => {
+                let values = numbers(&dictionary.values, descriptor, rows - dictionary.ids.len());
+                chunk::repeating(descriptor, values, &rows_of(&dictionary, rows))
             }
-            (Self::MaybeText(values), ColumnWriter::ByteArrayColumnWriter(writer)) => {
-                let levels: Vec<_> = values.iter().map(|v| is_there(v.is_some())).collect();
-                let values: Vec<_> = values.into_iter().flatten().collect();
-                writer.write_batch(&values, Some(&levels), None)?
+            Self::Texts(dictionary, _, append) => {
+                let append = |text: &mut String, key: u64| append(text, key, origin);
+                let values = texts(&dictionary.values, append, rows - dictionary.ids.len());
+                chunk::repeating(descriptor, values, &rows_of(&dictionary, rows))
             }
-            _ => return Err(ParquetError::General("a column has another type".to_owned())),
-        };
-        Ok(())
+            Self::Addresses(dictionary, _) => {
+                let values = texts(&dictionary.values, append_address, 0);
+                chunk::repeating(descriptor, values, &rows_of(&dictionary, rows))
+            }
+            Self::Ids(letters) => chunk::random(descriptor, ID_COMMON, ID_BYTES, &letters),
+        }
     }
 }
 
-/// A text for each row: one allocation for all of them.
-fn texts(rows: &[Row], mut write: impl FnMut(&mut String, &Record) -> std::fmt::Result) -> Values {
-    let mut all = String::with_capacity(rows.len() * 16);
-    let mut ends = Vec::with_capacity(rows.len());
-    for row in rows {
-        // Writing to a string does not fail.
-        let _ = write(&mut all, &row.record);
-        ends.push(all.len());
-    }
-    let all = Bytes::from(all);
-    let starts = std::iter::once(0).chain(ends.iter().copied());
-    Values::Text(starts.zip(&ends).map(|(from, &to)| all.slice(from..to).into()).collect())
+/// What all IDs begin with, and how many letters follow.
+const ID_COMMON: &[u8] = b"1:";
+const ID_BYTES: usize = CommunityId::TEXT_BYTES - ID_COMMON.len();
+
+fn rows_of<K>(dictionary: &Dictionary<K>, count: usize) -> Rows<'_> {
+    Rows { ids: &dictionary.ids, levels: &dictionary.levels, count }
 }
 
-fn maybe_texts(rows: &[Row], value: impl Fn(&Record) -> Option<String>) -> Values {
-    let text = |row: &Row| value(&row.record).map(|text| ByteArray::from(text.into_bytes()));
-    Values::MaybeText(rows.iter().map(text).collect())
+/// A column of differences.
+fn growing(
+    descriptor: &ColumnDescPtr,
+    values: &[i64],
+    properties: &WriterPropertiesPtr,
+) -> Result<Chunk> {
+    let mut packed = TrackedWrite::new(Vec::new());
+    let pages = Box::new(ZstdPages::new(&mut packed, Content::Ordinary));
+    let mut writer = get_column_writer(descriptor.clone(), properties.clone(), pages);
+    let ColumnWriter::Int64ColumnWriter(typed) = &mut writer else {
+        return Err(ParquetError::General("a column has another type".to_owned()));
+    };
+    typed.write_batch(values, None, None)?;
+    let close = said_to_be_zstd(writer.close()?)?;
+    Ok((Bytes::from(packed.into_inner()?), close))
 }
 
-fn mac(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(17);
-    for (at, byte) in bytes.iter().enumerate() {
-        // Writing to a string does not fail.
-        let _ = write!(text, "{}{byte:02x}", if at == 0 { "" } else { ":" });
+/// Numbers in the column's type.
+fn numbers(values: &[u64], descriptor: &ColumnDescPtr, missing: usize) -> Values {
+    let signed = || values.iter().map(|&value| value as i64);
+    let (least, most, missing) = (signed().min(), signed().max(), Some(missing as u64));
+    let (plain, statistics) = match descriptor.physical_type() {
+        Type::INT32 => {
+            let short = |value: Option<i64>| value.map(|value| value as i32);
+            let plain = values.iter().flat_map(|&value| (value as u32).to_le_bytes()).collect();
+            (plain, Statistics::int32(short(least), short(most), None, missing, false))
+        }
+        _ => {
+            let plain = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+            (plain, Statistics::int64(least, most, None, missing, false))
+        }
+    };
+    Values { plain, count: values.len(), statistics: Some(statistics) }
+}
+
+/// Texts of all keys.
+fn texts<K: Copy>(keys: &[K], append: impl Fn(&mut String, K), missing: usize) -> Values {
+    let mut plain = Vec::with_capacity(keys.len() * 20);
+    let mut bounds: Option<(String, String)> = None;
+    let mut text = String::new();
+    for &key in keys {
+        text.clear();
+        append(&mut text, key);
+        plain.extend((text.len() as u32).to_le_bytes());
+        plain.extend(text.as_bytes());
+        match &mut bounds {
+            None => bounds = Some((text.clone(), text.clone())),
+            Some((least, _)) if text < *least => least.clone_from(&text),
+            Some((_, most)) if text > *most => most.clone_from(&text),
+            Some(_) => {}
+        }
     }
-    text
+    let (least, most) = bounds.unzip();
+    let bytes = |text: Option<String>| text.map(|text| ByteArray::from(text.into_bytes()));
+    let missing = Some(missing as u64);
+    let statistics = Statistics::byte_array(bytes(least), bytes(most), None, missing, false);
+    Values { plain, count: keys.len(), statistics: Some(statistics) }
+}
+
+fn append_port(text: &mut String, port: u64, origin: &Origin) {
+    *text += origin.ports.get(port as usize).map_or("", |port| &port.name);
+}
+
+/// The numbers of a port and a file of it.
+fn file_of(row: &Row) -> Option<u64> {
+    let file = row.record.place.file?;
+    Some(u64::from(row.record.port) << 16 | u64::from(file))
+}
+
+fn append_address(text: &mut String, address: Address) {
+    let _ = match (address.is_v4, address.bytes) {
+        (true, [.., a, b, c, d]) => write!(text, "{}", IpAddr::from([a, b, c, d])),
+        (false, bytes) => write!(text, "{}", IpAddr::from(bytes)),
+    };
+}
+
+/// Six bytes as a number.
+fn mac(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0, |number, &byte| number << 8 | u64::from(byte))
+}
+
+fn append_mac(text: &mut String, number: u64, _: &Origin) {
+    for shift in (0..6).rev() {
+        let end = if shift == 0 { "" } else { ":" };
+        let _ = write!(text, "{:02x}{end}", number >> (8 * shift) & 0xff);
+    }
 }

@@ -34,6 +34,8 @@ pub struct Compacted {
     pub files_before: u64,
     /// Files after.
     pub files_after: u64,
+    /// Of which left as they are, because they have the schema of another version.
+    pub files_left: u64,
     /// Records in them: as many before as after.
     pub records: u64,
 }
@@ -92,13 +94,24 @@ fn compact_folder(folder: &Path, done: &mut Compacted) -> Result<(), TreeError> 
     names.sort();
     done.folders += 1;
     done.files_before += names.len() as u64;
-    done.files_after += u64::from(!names.is_empty());
-    if let [] | [_] = names[..] {
-        for name in &names {
-            done.records += metadata(&folder.join(name))?.1.file_metadata().num_rows() as u64;
+    let mut ours = Vec::new();
+    for name in names {
+        let metadata = metadata(&folder.join(&name))?.1;
+        match is_of_our_schema(&metadata).map_err(wrong(folder.join(&name)))? {
+            true => ours.push((name, metadata.file_metadata().num_rows() as u64)),
+            false => {
+                done.files_left += 1;
+                done.files_after += 1;
+                done.records += metadata.file_metadata().num_rows() as u64;
+            }
         }
+    }
+    done.files_after += u64::from(!ours.is_empty());
+    if let [] | [_] = ours[..] {
+        done.records += ours.iter().map(|(_, records)| records).sum::<u64>();
         return Ok(());
     }
+    let names: Vec<_> = ours.into_iter().map(|(name, _)| name).collect();
     let hidden = folder.join(HIDDEN);
     let file = File::create(&hidden).map_err(failed)?;
     let records = copy_all(folder, &names, file).inspect_err(|_| {
@@ -109,14 +122,17 @@ fn compact_folder(folder: &Path, done: &mut Compacted) -> Result<(), TreeError> 
     replace(folder, &names).map_err(failed)
 }
 
+fn is_of_our_schema(metadata: &ParquetMetaData) -> Result<bool, ParquetError> {
+    Ok(metadata.file_metadata().schema() == &*columns::schema()?)
+}
+
+/// What is wrong with a file.
+fn wrong(path: PathBuf) -> impl Fn(ParquetError) -> TreeError {
+    move |error| TreeError::Parquet { path: path.clone(), what: error.to_string() }
+}
+
 /// Copies the row groups of all files, and returns how many rows they have.
 fn copy_all(folder: &Path, names: &[String], into: File) -> Result<u64, TreeError> {
-    let wrong = |path: PathBuf| {
-        move |error: ParquetError| TreeError::Parquet {
-            path: path.clone(),
-            what: error.to_string(),
-        }
-    };
     let here = wrong(folder.join(HIDDEN));
     let schema = columns::schema().map_err(&here)?;
     let writer = SerializedFileWriter::new(into, schema, columns::properties());
@@ -138,9 +154,7 @@ fn copy_all(folder: &Path, names: &[String], into: File) -> Result<u64, TreeErro
 fn metadata(path: &Path) -> Result<(File, ParquetMetaData), TreeError> {
     let file = File::open(path).map_err(|error| TreeError::io("open", path, error))?;
     let read = ParquetMetaDataReader::new().parse_and_finish(&file);
-    let wrong =
-        |error: ParquetError| TreeError::Parquet { path: path.to_owned(), what: error.to_string() };
-    Ok((file, read.map_err(wrong)?))
+    Ok((file, read.map_err(wrong(path.to_owned()))?))
 }
 
 fn copy(

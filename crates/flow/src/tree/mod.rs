@@ -6,7 +6,8 @@
 //! ```
 //!
 //! - `names`: sensors, folders. `part`: one file while it is written. `columns`: what is in it.
-//! - `pages`: zstd. `journal`: what a crash has cost. `compact`: few files of many.
+//! - `dictionary`: which values a column has. `chunk`, `runs`, `pages`: a column in bytes.
+//! - `journal`: what a crash has cost. `compact`: few files of many.
 //!
 //! Minutes are those of the monotonic clock: a clock that jumps opens no file and closes none. A
 //! record goes to the hour of its first packet, so a part that is open for a minute may have one of
@@ -16,12 +17,15 @@
 //! - R1: a record that was taken is in a part, in a file, or counted as lost by name.
 //! - R2: at most [`ROWS_MAX`] rows are in memory.
 
+mod chunk;
 mod columns;
 mod compact;
+mod dictionary;
 mod journal;
 mod names;
 mod pages;
 mod part;
+mod runs;
 #[cfg(test)]
 mod tests;
 

@@ -1,5 +1,5 @@
-//! Pages in zstd, without a C compiler: the column writers hand over plain pages, `ruzstd` packs
-//! them, and the column's metadata says so afterwards (decision 0042).
+//! Pages in zstd, without a C compiler: pages are made plain, `ruzstd` packs them, and the column's
+//! metadata says so afterwards (decision 0042).
 
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::column::page::{CompressedPage, Page, PageWriteSpec, PageWriter};
@@ -7,40 +7,109 @@ use parquet::column::writer::ColumnCloseResult;
 use parquet::errors::Result;
 use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::writer::{SerializedPageWriter, TrackedWrite};
-use ruzstd::encoding::{CompressionLevel, compress_to_vec};
+use ruzstd::encoding::{CompressionLevel, FrameCompressor, Matcher, Sequence, compress_to_vec};
+
+/// What is in a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Content {
+    /// Values that may repeat: they are searched for.
+    Ordinary,
+    /// Random letters: only their code is shortened, which takes a fraction of the time.
+    Random,
+}
 
 /// Packs pages and writes them into memory.
-pub(super) struct ZstdPages<'a>(SerializedPageWriter<'a, Vec<u8>>);
+pub(super) struct ZstdPages<'a> {
+    writer: SerializedPageWriter<'a, Vec<u8>>,
+    content: Content,
+}
 
 impl<'a> ZstdPages<'a> {
-    pub(super) fn new(into: &'a mut TrackedWrite<Vec<u8>>) -> Self {
-        Self(SerializedPageWriter::new(into))
+    pub(super) fn new(into: &'a mut TrackedWrite<Vec<u8>>, content: Content) -> Self {
+        Self { writer: SerializedPageWriter::new(into), content }
     }
 }
 
 impl PageWriter for ZstdPages<'_> {
     fn write_page(&mut self, page: CompressedPage) -> Result<PageWriteSpec> {
         let bytes = page.uncompressed_size();
-        let packed = compress_to_vec(page.data(), CompressionLevel::Fastest).into();
+        let packed = match self.content {
+            Content::Ordinary => compress_to_vec(page.data(), CompressionLevel::Fastest),
+            Content::Random => shortened(page.data()),
+        };
+        let packed = packed.into();
         let mut page = page.compressed_page().clone();
         match &mut page {
             Page::DataPage { buf, .. }
             | Page::DataPageV2 { buf, .. }
             | Page::DictionaryPage { buf, .. } => *buf = packed,
         }
-        self.0.write_page(CompressedPage::new(page, bytes))
+        self.writer.write_page(CompressedPage::new(page, bytes))
     }
 
     fn close(&mut self) -> Result<()> {
-        self.0.close()
+        self.writer.close()
+    }
+}
+
+/// Bytes of a block. Source: RFC 8878, section 3.1.1.2.4.
+const BLOCK_BYTES: usize = 128 << 10;
+
+/// Packs bytes by a Huffman code alone.
+fn shortened(bytes: &[u8]) -> Vec<u8> {
+    let mut packed = Vec::with_capacity(bytes.len());
+    let mut frame =
+        FrameCompressor::new_with_matcher(NoMatches::default(), CompressionLevel::Fastest);
+    frame.set_source(bytes);
+    frame.set_drain(&mut packed);
+    frame.compress();
+    drop(frame);
+    packed
+}
+
+/// Finds nothing that repeats, and does not look for it.
+#[derive(Default)]
+struct NoMatches {
+    block: Vec<u8>,
+}
+
+impl Matcher for NoMatches {
+    fn get_next_space(&mut self) -> Vec<u8> {
+        let mut space = std::mem::take(&mut self.block);
+        space.resize(BLOCK_BYTES, 0);
+        space
+    }
+
+    fn get_last_space(&mut self) -> &[u8] {
+        &self.block
+    }
+
+    fn commit_space(&mut self, space: Vec<u8>) {
+        self.block = space;
+    }
+
+    fn skip_matching(&mut self) {}
+
+    fn start_matching(&mut self, mut handle_sequence: impl for<'b> FnMut(Sequence<'b>)) {
+        handle_sequence(Sequence::Literals { literals: &self.block });
+    }
+
+    fn reset(&mut self, _: CompressionLevel) {}
+
+    fn window_size(&self) -> u64 {
+        BLOCK_BYTES as u64
     }
 }
 
 /// A column's metadata, of which the writer thought that its pages are plain.
 pub(super) fn said_to_be_zstd(close: ColumnCloseResult) -> Result<ColumnCloseResult> {
-    let codec = Compression::ZSTD(ZstdLevel::default());
-    let metadata = close.metadata.into_builder().set_compression(codec).build()?;
+    let metadata = close.metadata.into_builder().set_compression(zstd()).build()?;
     Ok(of_chunk(metadata, close.rows_written, close.bytes_written))
+}
+
+/// The codec, as metadata names it.
+pub(super) fn zstd() -> Compression {
+    Compression::ZSTD(ZstdLevel::default())
 }
 
 /// What has to be said of a column that is copied as it is.

@@ -56,7 +56,7 @@ impl Part {
             Some(open) => open,
             None => self.file.insert(Open::create(&self.folder, first.batch, origin)?),
         };
-        columns::write_group(&mut open.writer, &mut self.rows, origin).map_err(io_of)?;
+        columns::write_group(&mut open.writer, &self.rows, origin).map_err(io_of)?;
         self.rows.clear();
         Ok(())
     }

@@ -11,7 +11,7 @@ use crate::queue::tests::record;
 use crate::record::Record;
 
 fn origin() -> Origin {
-    let ports = vec![PortName { name: "a".to_owned(), file: None }];
+    let ports = vec![PortName { name: "a".to_owned(), files: Vec::new() }];
     Origin { sensor: SensorName::new("s").unwrap(), boot: BootId::default(), ports }
 }
 

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::process::Command;
 
-use burstline_flow::{FlowTable, TableConfig};
+use burstline_flow::{FlowTable, Place, TableConfig};
 use burstline_log::{Burst, Meta, Scratch};
 use burstline_sys::temporary::TemporaryFolder;
 use burstline_sys::{clock, usage};
@@ -62,7 +62,8 @@ pub(super) fn in_memory(context: &Context, name: &str) -> Result<Outcome, String
             turn += 1;
             let mut ended = 0;
             let seen = timed(&bytes, turn, |burst| {
-                table.see(burst, |_| LinkType::ETHERNET, &mut |_| ended += 1);
+                let place = |_| Place::default();
+                table.see(burst, |_| LinkType::ETHERNET, place, &mut |_| ended += 1);
             });
             let counts = table.counts();
             let is_good = ended == 0
@@ -147,14 +148,49 @@ fn made(packets: usize, flows: u32) -> Vec<u8> {
 
 /// `flows-softflowd`: it reads the file and exports to a port where nobody listens.
 pub(super) fn against_softflowd(context: &Context) -> Result<Outcome, String> {
-    against(context, "softflowd", |file, folder| {
-        let mut command = Command::new("softflowd");
-        command.arg("-r").arg(file).args(["-d", "-v", "10", "-b", "-n", "127.0.0.1:9", "-m"]);
-        command.arg("65536").arg("-p").arg(folder.join("pid"));
-        // With a control socket it may wait for a client.
-        command.args(["-c", "none"]);
-        command
-    })
+    against(context, "softflowd", softflowd)
+}
+
+fn softflowd(file: &Path, folder: &Path) -> Command {
+    let mut command = Command::new("softflowd");
+    command.arg("-r").arg(file).args(["-d", "-v", "10", "-b", "-n", "127.0.0.1:9", "-m"]);
+    command.arg("65536").arg("-p").arg(folder.join("pid"));
+    // With a control socket it may wait for a client.
+    command.args(["-c", "none"]);
+    command
+}
+
+/// `flows-softflowd-limit`: what a program would reach that reads the file and does nothing else.
+pub(super) fn limit_beside_softflowd(context: &Context) -> Result<Outcome, String> {
+    let packets = if context.smoke { 20_000 } else { FILE_PACKETS };
+    let file = CaptureFile::create(packets, SEED)?;
+    let folder = TemporaryFolder::create("burstline-flows-").map_err(|error| error.to_string())?;
+    if Command::new("softflowd").arg("-h").output().is_err() {
+        return Ok(Outcome::NotHere("softflowd is not installed: scripts/setup rivals".to_owned()));
+    }
+    let conditions = Conditions::watch(context.cores);
+    let input = format!("if={}", file.path().display());
+    let rounds = alternate(
+        context.process_runs(),
+        &context.stop,
+        || {
+            let mut command = Command::new("dd");
+            command.args([&input[..], "of=/dev/null", "bs=256k", "status=none"]);
+            Ok(spent(&mut command, packets)?.0)
+        },
+        || Ok(spent(&mut softflowd(file.path(), folder.path()), packets)?.0),
+    )?;
+    if context.smoke {
+        return Ok(Outcome::Smoke);
+    }
+    let mut details = vec![
+        format!("{packets} packets of {FLOWS} conversations, {} bytes", file.bytes()),
+        "ours: dd if=FILE of=/dev/null bs=256k, which reads as burstline does".to_owned(),
+        format!("peer: {:?}", softflowd(Path::new("FILE"), Path::new("FOLDER"))),
+        "processor time of whole processes a packet, file in the page cache".to_owned(),
+    ];
+    details.extend(conditions.report());
+    Ok(Outcome::Measured(Compared::of("ns", Better::Lower, rounds, details)))
 }
 
 /// `flows-nfpcapd`: it writes its own files, not packed.

@@ -1,5 +1,6 @@
 //! The figures by name.
 
+mod asking;
 mod capture_file;
 mod count_file;
 mod entry;
@@ -83,7 +84,9 @@ impl Entry {
             "python-scapy" | "python-dpkt" => python::measure(context, name),
             "flows-1k" | "flows-1m" => flowing::in_memory(context, name),
             "flows-softflowd" => flowing::against_softflowd(context),
+            "flows-softflowd-limit" => flowing::limit_beside_softflowd(context),
             "flows-nfpcapd" => flowing::against_nfpcapd(context),
+            "query-nfdump" => asking::measure(context),
             "record-dd" => recording::against_dd(context),
             "extract-flow-tshark" | "extract-flow-tcpdump" => recording::flow(context, name),
             "extract-window" => recording::window(context),

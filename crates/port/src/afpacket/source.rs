@@ -320,7 +320,7 @@ impl Source for AfPacketSource {
             true if budget == 0 => PortState::Blocked,
             true => self.state_when_empty(filtered)?,
         };
-        Ok(Lent { burst: scratch.burst(self.ring.held_bytes(), first_packet), state })
+        Ok(Lent::new(scratch.burst(self.ring.held_bytes(), first_packet), state))
     }
 
     fn lent<'a>(&'a self, scratch: &'a mut Scratch) -> Option<Burst<'a>> {

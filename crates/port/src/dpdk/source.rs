@@ -345,7 +345,7 @@ impl Source for DpdkSource {
         let describe = |bytes: &[u8], marks| describer.describe(bytes, marks);
         let burst = intake.receiver.lend(scratch, most, *delivered, plain, describe);
         *delivered += burst.len() as u64;
-        Ok(Lent { burst, state })
+        Ok(Lent::new(burst, state))
     }
 
     fn lent<'a>(&'a self, scratch: &'a mut Scratch) -> Option<Burst<'a>> {

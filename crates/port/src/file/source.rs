@@ -4,13 +4,15 @@ mod accounting;
 pub(super) mod catalogue;
 pub(super) mod index;
 pub(super) mod interfaces;
+mod lending;
 pub(super) mod reader;
 pub(super) mod selection;
 pub(super) mod set;
 
 use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
 
-use burstline_log::{Burst, Flags, MAX_PACKET_BYTES, Meta, SCRATCH_PACKETS, Scratch, Writer};
+use burstline_log::{Burst, Flags, MAX_PACKET_BYTES, Meta, Scratch, Writer};
 use burstline_wire::files::{
     Damage, DamageKind, Direction, LostPackets, MAX_CAPTURED, Record, Step, Trust,
 };
@@ -79,6 +81,8 @@ pub(super) struct FileSource {
     decoded: u64,
     /// Packets that were not wanted when the call began.
     unwanted_before: u64,
+    /// The numbers of the packets that were lent last, where some may have been left out.
+    numbers: Vec<u64>,
     account: PortAccount,
 }
 
@@ -116,6 +120,7 @@ impl FileSource {
             pending: None,
             decoded: 0,
             unwanted_before: 0,
+            numbers: Vec::new(),
             account: PortAccount::default(),
         };
         source.hear_broken();
@@ -381,64 +386,6 @@ impl FileSource {
     }
 }
 
-/// What is known of the next packet of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Head {
-    /// Its time, in ns since 1970.
-    At(u64),
-    /// Nothing yet: ask again.
-    Unknown,
-    /// There is none.
-    Over,
-}
-
-impl FileSource {
-    /// Looks at the next packet, which stays the next; what was lent before is done with.
-    fn head(&mut self) -> Result<Head, PortError> {
-        self.unwanted_before = self.unwanted();
-        match self.take(true) {
-            Ok(located) => {
-                self.pending = Some(located);
-                Ok(Head::At(located.meta.time_ns))
-            }
-            Err(outcome) => Ok(match outcome? {
-                PortState::Ended => Head::Over,
-                _ => Head::Unknown,
-            }),
-        }
-    }
-
-    /// As [`lend`](Source::lend), up to the first packet but one that is later than `until_ns`.
-    fn lend_until<'a>(
-        &'a mut self,
-        scratch: &'a mut Scratch,
-        budget: u64,
-        until_ns: u64,
-    ) -> Result<Lent<'a>, PortError> {
-        scratch.clear();
-        let first_packet = self.decoded - self.unwanted() - u64::from(self.pending.is_some());
-        self.unwanted_before = self.unwanted();
-        let budget = budget.min(SCRATCH_PACKETS as u64) as usize;
-        let mut state = if budget == 0 { PortState::Blocked } else { PortState::Busy };
-        while scratch.len() < budget {
-            match self.take(scratch.is_empty()) {
-                Ok(located) if located.meta.time_ns > until_ns && !scratch.is_empty() => {
-                    self.pending = Some(located);
-                    break;
-                }
-                Ok(located) => {
-                    scratch.push(located.offset as u32, located.length, &located.meta);
-                }
-                Err(outcome) => {
-                    state = outcome?;
-                    break;
-                }
-            }
-        }
-        Ok(Lent { burst: scratch.burst(self.reader.window.bytes(), first_packet), state })
-    }
-}
-
 impl Port for FileSource {
     fn info(&self) -> &PortInfo {
         &self.info
@@ -487,6 +434,13 @@ impl Source for FileSource {
         budget: u64,
     ) -> Result<Lent<'a>, PortError> {
         self.lend_until(scratch, budget, u64::MAX)
+    }
+
+    fn files(&self) -> Vec<PathBuf> {
+        match self.reader.input().is_pipe() {
+            true => Vec::new(),
+            false => vec![self.reader.path().to_owned()],
+        }
     }
 
     fn lent<'a>(&'a self, scratch: &'a mut Scratch) -> Option<Burst<'a>> {

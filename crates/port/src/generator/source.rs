@@ -321,7 +321,7 @@ impl Source for Generator {
         let first_packet = self.next - self.account.lost.total() - self.judge.filtered();
         let (due, mut state) = self.due();
         if budget == 0 && due > 0 {
-            return Ok(Lent { burst: scratch.burst(&[], first_packet), state: PortState::Blocked });
+            return Ok(Lent::new(scratch.burst(&[], first_packet), PortState::Blocked));
         }
         let mut buffer = match self.lent.take() {
             Some(buffer) => buffer,
@@ -355,7 +355,7 @@ impl Source for Generator {
         }
         let state = self.state_after(state);
         let buffer = &*self.lent.insert(buffer);
-        Ok(Lent { burst: scratch.burst(buffer, first_packet), state })
+        Ok(Lent::new(scratch.burst(buffer, first_packet), state))
     }
 
     fn lent<'a>(&'a self, scratch: &'a mut Scratch) -> Option<Burst<'a>> {

@@ -14,8 +14,8 @@ use super::judge::LogJudge;
 use super::name::{Name, Next, Taken};
 use super::settings::LogSettings;
 use crate::{
-    Capabilities, Lent, Loss, OpenOptions, Port, PortAccount, PortError, PortInfo, PortState,
-    Received, Source, TimestampSource,
+    Capabilities, Lent, Loss, OpenOptions, Places, Port, PortAccount, PortError, PortInfo,
+    PortState, Received, Source, TimestampSource,
 };
 
 /// Between two looks whether the writer still lives, in ns.
@@ -51,6 +51,8 @@ pub(super) struct LogSource {
     judge: LogJudge,
     /// Packets delivered, over all writers.
     delivered: u64,
+    /// Of the packets that were lent last, in the log from 1, where some may have been left out.
+    numbers: Vec<u64>,
     /// Whether the last burst was lent as the writer described it.
     is_lent_as_is: bool,
     past: Past,
@@ -95,6 +97,7 @@ impl LogSource {
             interfaces: Interfaces::new(options),
             judge: LogJudge::new(options),
             delivered: 0,
+            numbers: Vec::new(),
             is_lent_as_is: true,
             past: Past::default(),
             stop: None,
@@ -354,11 +357,15 @@ impl Source for LogSource {
         let state = self.take(budget.min(SCRATCH_PACKETS as u64)).err();
         let is_plain = state.is_some() || self.learn()?;
         let first_packet = self.delivered;
-        let Self { feed, interfaces, judge, delivered, .. } = self;
+        let Self { feed, interfaces, judge, delivered, numbers, .. } = self;
+        numbers.clear();
         let Some(burst) = feed.taken().filter(|_| state.is_none()) else {
             let state = state.unwrap_or(PortState::Idle);
-            return Ok(Lent { burst: scratch.burst(&[], first_packet), state });
+            return Ok(Lent::new(scratch.burst(&[], first_packet), state));
         };
+        // A log's numbers count from 0.
+        let first = burst.first_packet() + 1;
+        let mut all = first..;
         let burst = match is_plain {
             true => {
                 let cut = burst.packets().filter(|packet| packet.facts().is_some());
@@ -367,7 +374,9 @@ impl Source for LogSource {
                 burst.numbered(first_packet)
             }
             false => scratch.select(&burst, first_packet, |packet| {
+                let number = all.next();
                 judge.wants(packet, interfaces).then(|| {
+                    numbers.extend(number);
                     let (kept, meta) = judge.describe(packet, interfaces);
                     judge.deliver(kept, meta.original_length);
                     (kept, meta)
@@ -376,7 +385,8 @@ impl Source for LogSource {
         };
         *delivered += burst.len() as u64;
         self.is_lent_as_is = is_plain;
-        Ok(Lent { burst, state: PortState::Busy })
+        let places = Some(Places { file: None, segment: None, first, numbers: &*numbers });
+        Ok(Lent { burst, state: PortState::Busy, places })
     }
 
     fn lent<'a>(&'a self, scratch: &'a mut Scratch) -> Option<Burst<'a>> {

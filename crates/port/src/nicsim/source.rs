@@ -239,10 +239,10 @@ impl Source for NicsimSource {
         self.left.start += count;
         self.delivered += count as u64;
         if count == 0 {
-            return Ok(Lent { burst: scratch.burst(&[], first_packet), state });
+            return Ok(Lent::new(scratch.burst(&[], first_packet), state));
         }
         let burst = self.receiver.lent().split_at(self.last.start).1.split_at(count).0;
-        Ok(Lent { burst: burst.numbered(first_packet), state })
+        Ok(Lent::new(burst.numbered(first_packet), state))
     }
 
     fn lent<'a>(&'a self, _scratch: &'a mut Scratch) -> Option<Burst<'a>> {

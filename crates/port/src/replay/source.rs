@@ -320,7 +320,7 @@ impl Source for Replayer {
             if idle == PortState::Idle {
                 self.nap_until_ns = clock::monotonic_ns() + PIPE_NAP_NS;
             }
-            return Ok(Lent { burst: scratch.burst(&[], first_packet), state: idle });
+            return Ok(Lent::new(scratch.burst(&[], first_packet), idle));
         }
         let is_paced = self.spacing.is_paced();
         let elapsed_ns = if is_paced { self.elapsed_ns() } else { 0 };
@@ -345,7 +345,7 @@ impl Source for Replayer {
             Some(due_ns) if due_ns > elapsed_ns => PortState::Idle,
             _ => PortState::Busy,
         };
-        Ok(Lent { burst: scratch.burst(&self.batch.bytes, first_packet), state })
+        Ok(Lent::new(scratch.burst(&self.batch.bytes, first_packet), state))
     }
 
     fn pacing(&self) -> Option<Pacing> {

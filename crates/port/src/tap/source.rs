@@ -267,7 +267,7 @@ impl Source for TapSource {
         }
         let first_packet = self.delivered;
         self.delivered += scratch.len() as u64;
-        Ok(Lent { burst: scratch.burst(&self.buffer, first_packet), state })
+        Ok(Lent::new(scratch.burst(&self.buffer, first_packet), state))
     }
 
     fn receive(&mut self, writer: &mut Writer, budget: u64) -> Result<Received, PortError> {

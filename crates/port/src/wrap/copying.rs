@@ -19,7 +19,7 @@ impl Held {
     pub(super) fn lend<'a>(&'a self, scratch: &'a mut Scratch, first_packet: u64) -> Lent<'a> {
         scratch.clear();
         scratch.push(0, self.bytes.len() as u32, &self.meta);
-        Lent { burst: scratch.burst(&self.bytes, first_packet), state: PortState::Busy }
+        Lent::new(scratch.burst(&self.bytes, first_packet), PortState::Busy)
     }
 }
 

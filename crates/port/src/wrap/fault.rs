@@ -1,6 +1,7 @@
 //! Faults on purpose, the same ones for the same seed.
 
 use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
 
 use burstline_log::{Burst, Packet, SCRATCH_PACKETS, Scratch, Writer};
 
@@ -175,6 +176,10 @@ impl<P: Port + ?Sized> Port for FaultInjector<P> {
 }
 
 impl<P: Source + ?Sized> Source for FaultInjector<P> {
+    fn files(&self) -> Vec<PathBuf> {
+        self.inner.files()
+    }
+
     fn receive(&mut self, writer: &mut Writer, budget: u64) -> Result<Received, PortError> {
         let mut packets = 0;
         if let Some(held) = self.held.take_if(|_| budget > 0) {
@@ -228,7 +233,7 @@ impl<P: Source + ?Sized> Source for FaultInjector<P> {
         }
         if let Some(state) = self.fault_of_call()? {
             scratch.clear();
-            return Ok(Lent { burst: scratch.burst(&[], self.delivered), state });
+            return Ok(Lent::new(scratch.burst(&[], self.delivered), state));
         }
         if !self.plan.changes_packets() {
             return self.inner.lend(scratch, budget);
@@ -246,7 +251,7 @@ impl<P: Source + ?Sized> Source for FaultInjector<P> {
             }
         }
         self.delivered += scratch.len() as u64;
-        Ok(Lent { burst: scratch.burst(&self.bytes, first_packet), state: lent.state })
+        Ok(Lent::new(scratch.burst(&self.bytes, first_packet), lent.state))
     }
 }
 

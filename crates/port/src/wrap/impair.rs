@@ -237,7 +237,7 @@ impl Source for Impairer {
         self.bytes.clear();
         let first_packet = self.delivered;
         if budget == 0 {
-            return Ok(Lent { burst: scratch.burst(&[], first_packet), state: PortState::Blocked });
+            return Ok(Lent::new(scratch.burst(&[], first_packet), PortState::Blocked));
         }
         self.refill()?;
         while (scratch.len() as u64) < budget && !scratch.is_full() {
@@ -248,6 +248,6 @@ impl Source for Impairer {
         }
         self.delivered += scratch.len() as u64;
         let state = self.state();
-        Ok(Lent { burst: scratch.burst(&self.bytes, first_packet), state })
+        Ok(Lent::new(scratch.burst(&self.bytes, first_packet), state))
     }
 }

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
 
 use burstline_log::{Burst, Packet, Scratch, Writer};
 
@@ -63,6 +64,10 @@ impl<P: Port + ?Sized> Port for Tracer<P> {
 }
 
 impl<P: Source + ?Sized> Source for Tracer<P> {
+    fn files(&self) -> Vec<PathBuf> {
+        self.inner.files()
+    }
+
     fn lend<'a>(
         &'a mut self,
         scratch: &'a mut Scratch,

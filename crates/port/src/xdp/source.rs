@@ -373,7 +373,7 @@ impl Source for XdpSource {
             true if budget == 0 => PortState::Blocked,
             true => self.state_when_empty(filtered)?,
         };
-        Ok(Lent { burst: scratch.burst_in_frames(self.socket.umem(), first_packet), state })
+        Ok(Lent::new(scratch.burst_in_frames(self.socket.umem(), first_packet), state))
     }
 
     fn lent<'a>(&'a self, scratch: &'a mut Scratch) -> Option<Burst<'a>> {

@@ -73,6 +73,14 @@ impl Decoder {
         (offset <= self.offset).then_some(SegmentAhead { offset, bytes: slots.segment_bytes })
     }
 
+    /// The number of the segment that is being decoded, as its trailer has it. `None`: the section
+    /// has no segments.
+    pub fn segment_number(&self) -> Option<u64> {
+        let slots = self.slots.as_ref()?;
+        let end = slots.end.checked_sub(self.section_start)?;
+        (end / slots.segment_bytes as u64).checked_sub(1)
+    }
+
     /// Reads the trailer of the segment ahead from the file's [`SegmentAhead::TAIL_BYTES`] bytes at
     /// its [`tail_offset`](SegmentAhead::tail_offset). `None`: the segment has to be read.
     pub fn trailer_ahead(&self, tail: &[u8]) -> Option<Trailer> {

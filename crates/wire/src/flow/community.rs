@@ -108,19 +108,32 @@ impl IcmpEnds {
     }
 }
 
+impl CommunityId {
+    /// Bytes of its text.
+    pub const TEXT_BYTES: usize = 30;
+
+    /// Its text: `1:`, 27 letters and `=`. Cost: some 20 ns.
+    #[must_use]
+    pub fn text(&self) -> [u8; Self::TEXT_BYTES] {
+        let mut text = *b"1:...........................=";
+        let mut bytes = [0; 21];
+        bytes[..20].copy_from_slice(&self.0);
+        let threes = bytes.as_chunks::<3>().0;
+        for (letters, &[a, b, c]) in text[2..].as_chunks_mut::<4>().0.iter_mut().zip(threes) {
+            let word = u32::from_be_bytes([0, a, b, c]);
+            *letters = [18, 12, 6, 0].map(|shift| DIGITS[(word >> shift & 63) as usize]);
+        }
+        // The last letter would be of no byte.
+        text[Self::TEXT_BYTES - 1] = b'=';
+        text
+    }
+}
+
 impl fmt::Display for CommunityId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("1:")?;
-        for three in self.0.chunks(3) {
-            let mut word = [0; 4];
-            word[1..=three.len()].copy_from_slice(three);
-            let word = u32::from_be_bytes(word);
-            for sextet in 0..4 {
-                let digit = DIGITS[(word >> (18 - 6 * sextet) & 63) as usize];
-                write!(f, "{}", if sextet <= three.len() { digit as char } else { '=' })?;
-            }
-        }
-        Ok(())
+        let text = self.text();
+        // It is ASCII.
+        f.write_str(str::from_utf8(&text).unwrap_or_default())
     }
 }
 

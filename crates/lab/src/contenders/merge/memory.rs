@@ -77,7 +77,7 @@ impl Source for MemoryPort {
             let is_over = self.shared.lent.load(Relaxed) == self.shared.all;
             let state = if is_over { PortState::Ended } else { PortState::Idle };
             scratch.clear();
-            return Ok(Lent { burst: scratch.burst(&[], 0), state });
+            return Ok(Lent::new(scratch.burst(&[], 0), state));
         };
         let count = budget.min(SCRATCH_PACKETS as u64).min(self.most - self.next);
         let bytes = line.shape().bytes;
@@ -100,7 +100,7 @@ impl Source for MemoryPort {
         self.shared.lent.fetch_add(count, Relaxed); // as above
         self.shared.now_ns.fetch_max(newest_ns, Relaxed);
         let state = if self.next == self.most { PortState::Ended } else { PortState::Busy };
-        Ok(Lent { burst: scratch.burst(line.bytes(), 0), state })
+        Ok(Lent::new(scratch.burst(line.bytes(), 0), state))
     }
 
     fn receive(&mut self, writer: &mut Writer, budget: u64) -> Result<Received, PortError> {

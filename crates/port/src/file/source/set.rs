@@ -24,13 +24,14 @@ use burstline_sys::limits;
 
 use super::super::place::{folder_of, or_here};
 use super::super::several::stripes::striped_paths;
+use super::FileSource;
 use super::catalogue::{Capture, Chosen};
 use super::interfaces::Interfaces;
+use super::lending::Head;
 use super::reader::CaptureReader;
-use super::{FileSource, Head};
 use crate::{
-    Address, Capabilities, Copying, Lent, Loss, OpenOptions, OpenedFiles, Port, PortAccount,
-    PortError, PortInfo, PortState, Received, Source, TimestampSource,
+    Address, Capabilities, Copying, Lent, Loss, OpenOptions, OpenedFiles, Places, Port,
+    PortAccount, PortError, PortInfo, PortState, Received, Source, TimestampSource,
 };
 
 /// The scheme of sets.
@@ -62,6 +63,8 @@ struct SetSource {
     info: PortInfo,
     options: OpenOptions,
     interfaces: Interfaces,
+    /// All of them, in the order in which they are opened.
+    files: Vec<PathBuf>,
     /// The last one comes first.
     waiting: Vec<Waiting>,
     members: Vec<Member>,
@@ -275,8 +278,10 @@ impl SetSource {
         }
         // A stable sort: files that begin at one time keep the order of their names.
         waiting.sort_by_key(|file| file.first_ns);
+        let files = waiting.iter().map(|file| file.path.clone()).collect();
         waiting.reverse();
         let mut set = Self {
+            files,
             info: info_of(name),
             // They have been entered.
             options: OpenOptions { files: OpenedFiles::default(), ..options.clone() },
@@ -370,6 +375,10 @@ impl Port for SetSource {
 }
 
 impl Source for SetSource {
+    fn files(&self) -> Vec<PathBuf> {
+        self.files.clone()
+    }
+
     /// Lends a run of one file: a scan of the heads of the open files for each.
     fn lend<'a>(
         &'a mut self,
@@ -385,14 +394,16 @@ impl Source for SetSource {
             let is_over = self.members.is_empty();
             let state = if is_over { PortState::Ended } else { PortState::Busy };
             scratch.clear();
-            return Ok(Lent { burst: scratch.burst(&[], self.lent), state });
+            return Ok(Lent::new(scratch.burst(&[], self.lent), state));
         };
         self.lender = Some(at);
-        let lent = self.members[at].source.lend_until(scratch, budget, until_ns)?;
+        let Member { source, order, .. } = &mut self.members[at];
+        let lent = source.lend_until(scratch, budget, until_ns)?;
         let state = if budget == 0 { PortState::Blocked } else { PortState::Busy };
         let burst = lent.burst.numbered(self.lent);
         self.lent += burst.len() as u64;
-        Ok(Lent { burst, state })
+        let places = lent.places.map(|places| Places { file: Some(*order), ..places });
+        Ok(Lent { burst, state, places })
     }
 
     fn receive(&mut self, writer: &mut Writer, budget: u64) -> Result<Received, PortError> {

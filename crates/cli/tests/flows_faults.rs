@@ -1,0 +1,152 @@
+//! What goes wrong around flow records, and what is then in the tree.
+
+mod support;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use burstline_skip::{test_name, without};
+use serde_json::json;
+use support::collectors::ask;
+use support::{Directory, Run, assert_closed, run, run_json};
+
+/// A pcap in us of one conversation's packets at these times, in s since 1970.
+fn pcap(directory: &Directory, name: &str, times_s: &[u32]) -> String {
+    let mut bytes = [0xA1B2_C3D4_u32, 0x0004_0002, 0, 0, 65_535, 1].map(u32::to_le_bytes).concat();
+    for time_s in times_s {
+        bytes.extend([*time_s, 0, 60, 60].map(u32::to_le_bytes).concat());
+        let mut frame = vec![2; 12];
+        frame.extend([8, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+        frame.extend([0, 53, 3, 231, 0, 26]);
+        frame.resize(60, 0);
+        bytes.extend(frame);
+    }
+    let file = directory.file(name);
+    fs::write(&file, bytes).unwrap();
+    file
+}
+
+fn parts(folder: &Path) -> Vec<PathBuf> {
+    let mut parts = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => parts.extend(self::parts(&path)),
+            false if path.extension().is_some_and(|end| end == "parquet") => parts.push(path),
+            false => {}
+        }
+    }
+    parts.sort();
+    parts
+}
+
+/// A clock that is set to another day and back: every packet is in a record of its own day, and no
+/// record spans a jump.
+#[test]
+fn a_clock_that_jumps_splits_records_and_loses_none() {
+    let directory = Directory::new("flows-clock");
+    let (day, tree) = (86_400, directory.file("tree"));
+    let base = 1_700_000_000;
+    let times = [0, 1, 2, 9 * day, 9 * day + 1, 3, 4, 5].map(|after| base + after);
+    let file = pcap(&directory, "jumps.pcap", &[&times[..], &[7]].concat());
+    let report = run_json(&["flows", &file, "-o", &tree, "--sensor", "s"], 0);
+    assert_closed(&report);
+    assert_eq!(report["total"]["delivered"], 9);
+    let flows = &report["flows"];
+    assert_eq!((&flows["packets_in_records"], &flows["unaccounted"]), (&json!(9), &json!(0)));
+    assert_eq!(flows["records"], 4, "{flows}");
+    let folders: Vec<_> =
+        parts(Path::new(&tree)).iter().map(|p| p.parent().unwrap().to_owned()).collect();
+    assert_eq!(folders.len(), 3, "1970, the day and nine days later: {folders:?}");
+    let sql = "SELECT date::VARCHAR, packets, (last_ns - first_ns) // 1000000000 FROM flows \
+               ORDER BY first_ns, packet_number";
+    let Some(rows) = ask(&tree, sql) else { return };
+    let wanted = [
+        json!(["1970-01-01", 1, 0]),
+        json!(["2023-11-14", 3, 2]),
+        json!(["2023-11-14", 3, 2]),
+        json!(["2023-11-23", 2, 1]),
+    ];
+    assert_eq!(rows, wanted);
+}
+
+/// Two machines that call themselves the same, in trees that somebody gathers into one.
+#[test]
+fn a_sensor_with_the_name_of_another_is_told_apart_by_its_start() {
+    let directory = Directory::new("flows-namesake");
+    let all = directory.file("all");
+    let mut packets = 0;
+    for (tree, count) in [("a", 300), ("b", 500)] {
+        let tree = directory.file(tree);
+        let load = format!("gen:?packets={count}&flows=20");
+        run_json(&["flows", &load, "-o", &tree, "--sensor", "same"], 0);
+        for part in parts(Path::new(&tree)) {
+            let to = Path::new(&all).join(part.strip_prefix(&tree).unwrap());
+            fs::create_dir_all(to.parent().unwrap()).unwrap();
+            assert!(!to.exists(), "{to:?} would be written over");
+            fs::copy(&part, to).unwrap();
+        }
+        packets += count;
+    }
+    let sql = "SELECT sensor, count(DISTINCT boot_id), sum(packets)::BIGINT FROM flows GROUP BY 1";
+    if let Some(rows) = ask(&all, sql) {
+        assert_eq!(rows, [json!(["same", 2, packets])]);
+    }
+    let compacted = run_json(&["flows", "compact", &all], 0);
+    assert_eq!((&compacted["files_after"], &compacted["records"]), (&json!(1), &json!(40)));
+    if let Some(rows) = ask(&all, sql) {
+        assert_eq!(rows, [json!(["same", 2, packets])]);
+    }
+}
+
+/// Rewrites a file of the tree as a program of an older version would have: without its last
+/// columns. False: there is no DuckDB to write it.
+fn make_older(part: &Path) -> bool {
+    let home = std::env::var("HOME").unwrap_or_default();
+    let installed = format!("{home}/.local/share/burstline/query/bin/python");
+    let python = std::env::var("BURSTLINE_PYTHON").unwrap_or(installed);
+    let path = part.display();
+    let program = format!(
+        "import duckdb\n\
+         duckdb.sql(\"COPY (SELECT * EXCLUDE (file, segment, packet_number) \
+         REPLACE (0::INTEGER AS schema_version) \
+         FROM read_parquet('{path}', hive_partitioning = false)) \
+         TO '{path}.old' (FORMAT parquet)\")"
+    );
+    let Ok(output) = Command::new(&python).args(["-c", &program]).output() else { return false };
+    let done: Run = output.into();
+    assert_eq!(done.code, Some(0), "{}", done.stderr);
+    fs::rename(format!("{path}.old"), part).unwrap();
+    true
+}
+
+#[test]
+fn a_file_of_an_older_schema_is_read_and_not_compacted_with_others() {
+    let directory = Directory::new("flows-older");
+    let tree = directory.file("tree");
+    for _ in 0..2 {
+        run_json(&["flows", "gen:?packets=100&flows=10", "-o", &tree, "--sensor", "s"], 0);
+    }
+    let files = parts(Path::new(&tree));
+    assert_eq!(files.len(), 2);
+    let sql = "SELECT schema_version, count(*), count(packet_number), sum(packets)::BIGINT \
+               FROM flows \
+               GROUP BY 1 ORDER BY 1";
+    if ask(&tree, sql).is_none() {
+        return;
+    }
+    if !make_older(&files[0]) {
+        return without(test_name(), "no DuckDB to write a file: scripts/setup query");
+    }
+    let wanted = [json!([0, 10, 0, 100]), json!([1, 10, 10, 100])];
+    assert_eq!(ask(&tree, sql).unwrap(), wanted);
+    run_json(&["flows", "gen:?packets=100&flows=10", "-o", &tree, "--sensor", "s"], 0);
+    let done = run(&["flows", "compact", &tree]);
+    let said =
+        "3 files are now 2, with 30 records\nleft 1 file with the schema of another version\n";
+    assert_eq!((done.code, &done.stdout[..]), (Some(0), said), "{}", done.stderr);
+    assert!(files[0].exists(), "the older one stays");
+    let wanted = [json!([0, 10, 0, 100]), json!([1, 20, 20, 200])];
+    assert_eq!(ask(&tree, sql).unwrap(), wanted);
+}

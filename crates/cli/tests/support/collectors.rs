@@ -1,0 +1,83 @@
+//! Collectors of flow records, and how their files are read.
+#![allow(dead_code)] // each test file uses a part
+
+use std::fs;
+use std::net::UdpSocket;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use burstline_skip::{skip, test_name};
+use serde_json::Value;
+
+use super::{other, run};
+
+/// A program that ends with this.
+pub(crate) struct Ending(Child);
+
+impl Ending {
+    /// Asks it to end, as a service is, and waits.
+    pub(crate) fn end(mut self) {
+        let done = Command::new("kill").arg(self.0.id().to_string()).status().unwrap();
+        assert!(done.success());
+        self.0.wait().unwrap();
+    }
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A port that nobody has now.
+pub(crate) fn free_port() -> u16 {
+    UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// Waits until somebody listens at a UDP port.
+pub(crate) fn await_listener(port: u16) {
+    let began = Instant::now();
+    let wanted = format!(":{port:04X} ");
+    while !fs::read_to_string("/proc/net/udp").unwrap().contains(&wanted) {
+        assert!(began.elapsed() < Duration::from_secs(60), "nobody listens at {port}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Starts a program. `None`, after the test was counted as skipped: it is not here;
+/// `scripts/setup STEP` installs it.
+pub(crate) fn start(program: &str, arguments: &[&str], step: &str) -> Option<Ending> {
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    match command.spawn() {
+        Ok(child) => Some(Ending(child)),
+        Err(error) => {
+            skip(test_name(), format!("{program}: {error}: scripts/setup {step}"));
+            None
+        }
+    }
+}
+
+/// The records that a collector has written into a folder. `None`, after the test was counted as
+/// skipped: there is no nfdump.
+pub(crate) fn nfdump(folder: &str) -> Option<Vec<Value>> {
+    let read = other("nfdump", &["-R", folder, "-o", "json", "-q"])?;
+    assert_eq!(read.code, Some(0), "{}", read.stderr);
+    let records = serde_json::from_str(&format!("[{}]", read.stdout));
+    Some(records.unwrap_or_else(|error| panic!("{error}: {}", read.stdout)))
+}
+
+/// Rows that `burstline query` answers about a tree. `None`, after the test was counted as skipped:
+/// there is no DuckDB.
+pub(crate) fn ask(tree: &str, sql: &str) -> Option<Vec<Value>> {
+    let asked = run(&["query", sql, tree, "--json"]);
+    if asked.stderr.contains("DuckDB is not installed") {
+        skip(test_name(), "DuckDB is not installed: scripts/setup query");
+        return None;
+    }
+    assert_eq!(asked.code, Some(0), "{sql}: {}", asked.stderr);
+    let answer: Value = serde_json::from_str(&asked.stdout).unwrap();
+    Some(answer["rows"].as_array().unwrap().clone())
+}
