@@ -59,7 +59,7 @@ impl<'a> Contender<'a> {
         stop: &AtomicBool,
     ) -> Result<Self, String> {
         static OUTPUTS: AtomicU32 = AtomicU32::new(0);
-        let (_pages, host) = (Reservation::take(PAGES_OF_A_START), &road.bed.far);
+        let (_pages, host) = (Reservation::take(PAGES_OF_A_START), road.host());
         let number = OUTPUTS.fetch_add(1, Relaxed); // only to differ
         let output = road.file(&format!("output-{number}"));
         let command = launch.command(Memory::now()).replace(FILE, &road.data_file());
