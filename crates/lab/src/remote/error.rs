@@ -58,7 +58,7 @@ pub enum RemoteError {
         /// The version there.
         theirs: String,
         /// This program's.
-        ours: String,
+        ours: &'static str,
     },
     /// It said nothing for too long.
     #[error("{host}: nothing came for {seconds} s, see silence=")]

@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 
 use burstline_fleet::{NOT_FOUND, SSH_FAILED, last_line};
 
+use serde_json::Value;
+
 use super::error::RemoteError;
 use super::spec::Spec;
 use super::words::{ALIVE_EVERY, Hello, LINE_BYTES_MOST, PROTOCOL, Reply, Request};
@@ -26,6 +28,8 @@ const SAID_MOST: usize = 4096;
 /// What came.
 enum Event {
     Reply(Box<Reply>),
+    /// A first line of another form, which still has a version.
+    OtherHello(String),
     End,
 }
 
@@ -102,7 +106,10 @@ impl Link {
                     other => return Err(self.confused(&other)),
                 },
                 Err(RecvTimeoutError::Timeout) if Instant::now() < until => {}
-                Err(RecvTimeoutError::Timeout) => return Err(self.silent()),
+                Err(RecvTimeoutError::Timeout) => {
+                    return Err(self.silent(spec.connect + spec.silence));
+                }
+                Ok(Event::OtherHello(theirs)) => return Err(self.other_version(theirs)),
                 Ok(Event::End) | Err(RecvTimeoutError::Disconnected) => {
                     return Err(self.no_hello(&spec.program));
                 }
@@ -110,22 +117,21 @@ impl Link {
         }
     }
 
-    /// The version is compared first: of another one the rest may be of another form.
     fn check(&self, hello: Hello) -> Result<Hello, RemoteError> {
         let ours = env!("CARGO_PKG_VERSION");
         if hello.version == ours && hello.protocol == PROTOCOL {
             return Ok(hello);
         }
-        let words = |version: &str, protocol: u32| match hello.version == ours {
-            true => format!("{version} with protocol {protocol}"),
-            false => version.to_owned(),
-        };
-        let theirs = words(&hello.version, hello.protocol);
-        Err(RemoteError::OtherVersion {
-            host: self.host.clone(),
-            theirs,
-            ours: words(ours, PROTOCOL),
-        })
+        let protocol = hello.protocol;
+        Err(self.other_version(match hello.version == ours {
+            true => format!("{ours} with protocol {protocol} in place of {PROTOCOL}"),
+            false => hello.version,
+        }))
+    }
+
+    fn other_version(&self, theirs: String) -> RemoteError {
+        let ours = env!("CARGO_PKG_VERSION");
+        RemoteError::OtherVersion { host: self.host.clone(), theirs, ours }
     }
 
     /// Whether there is nobody to be asked any more.
@@ -138,8 +144,8 @@ impl Link {
         self.say(request)?;
         match self.events.recv_timeout(self.silence) {
             Ok(Event::Reply(reply)) => self.content(*reply),
-            Ok(Event::End) | Err(RecvTimeoutError::Disconnected) => Err(self.gone()),
-            Err(RecvTimeoutError::Timeout) => Err(self.silent()),
+            Ok(_) | Err(RecvTimeoutError::Disconnected) => Err(self.gone()),
+            Err(RecvTimeoutError::Timeout) => Err(self.silent(self.silence)),
         }
     }
 
@@ -155,11 +161,11 @@ impl Link {
             match self.events.recv_timeout(ALIVE_EVERY) {
                 Ok(Event::Reply(reply)) if *reply == Reply::Working => heard = Instant::now(),
                 Ok(Event::Reply(reply)) => return self.content(*reply),
-                Ok(Event::End) | Err(RecvTimeoutError::Disconnected) => return Err(self.gone()),
+                Ok(_) | Err(RecvTimeoutError::Disconnected) => return Err(self.gone()),
                 Err(RecvTimeoutError::Timeout) => {}
             }
             if heard.elapsed() > self.silence {
-                return Err(self.silent());
+                return Err(self.silent(self.silence));
             }
             if stop.load(Relaxed) && !is_stopped {
                 is_stopped = true;
@@ -193,9 +199,9 @@ impl Link {
         RemoteError::Gone { host: self.host.clone(), how: format!("it said {said}") }
     }
 
-    fn silent(&mut self) -> RemoteError {
+    fn silent(&mut self, time: Duration) -> RemoteError {
         self.end();
-        let seconds = self.silence.as_secs_f64();
+        let seconds = time.as_secs_f64();
         RemoteError::Silent { host: self.host.clone(), seconds }
     }
 
@@ -256,10 +262,13 @@ fn listen(output: ChildStdout, events: &Sender<Event>, said: &Said) {
         let event = match read {
             Ok(1..) => match serde_json::from_slice(&line) {
                 Ok(reply) => Event::Reply(Box::new(reply)),
-                Err(_) => {
-                    said.hear(&String::from_utf8_lossy(&line));
-                    continue;
-                }
+                Err(_) => match version_of(&line) {
+                    Some(version) => Event::OtherHello(version),
+                    None => {
+                        said.hear(&String::from_utf8_lossy(&line));
+                        continue;
+                    }
+                },
             },
             Ok(0) | Err(_) => Event::End,
         };
@@ -268,6 +277,11 @@ fn listen(output: ChildStdout, events: &Sender<Event>, said: &Said) {
             return;
         }
     }
+}
+
+fn version_of(line: &[u8]) -> Option<String> {
+    let value: Value = serde_json::from_slice(line).ok()?;
+    value["hello"]["version"].as_str().map(str::to_owned)
 }
 
 fn hear(mut errors: ChildStderr, said: &Said) {

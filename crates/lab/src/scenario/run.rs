@@ -167,7 +167,7 @@ impl<'a> Run<'a> {
         for at in 0..self.points.len() {
             let Ok(places) = self.places[at].clone() else { continue };
             let is_here = self.options.remote.is_none();
-            let before = Look::at(self.scenario.work, &places).filter(|_| is_here);
+            let before = is_here.then(|| Look::at(self.scenario.work, &places)).flatten();
             self.in_turns(at, &places, &mut order, tell);
             self.distances[at] = before.and_then(Look::again);
             if self.done + self.skipped < self.turns()
