@@ -255,6 +255,8 @@ fn nothing_is_left_there_of_a_run_that_is_killed_or_interrupted() {
         signal(lab.process_id(), how).unwrap();
         assert!(!lab.finish().unwrap().0, "{how}");
         machines.assert_nothing_left();
+        // Its interface stays, and it has given up root's number: see `Road::stays`.
+        wait_until("the contender has ended", || generators(&machines.bed.far).is_empty());
     }
     let doubts = machines.record("long")["doubts"].clone();
     let doubts = doubts.as_array().unwrap();

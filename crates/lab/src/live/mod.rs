@@ -234,6 +234,11 @@ impl Road {
         }
     }
 
+    /// Whether its interfaces are there when it is gone.
+    pub(crate) fn stays(&self) -> bool {
+        matches!(self.place, Place::Here(_))
+    }
+
     /// The bed, for other traffic.
     ///
     /// # Panics
