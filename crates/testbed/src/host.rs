@@ -11,7 +11,7 @@ use crate::{BedError, Program, program};
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// A thread in its own network namespace (or [here](Self::here)), which does one job after the other.
+/// A thread in its own network namespace, or [here](Self::here): it does one job after the other.
 ///
 /// It ends, and its programs with it, when this is dropped.
 pub struct Host {
