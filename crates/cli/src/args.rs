@@ -60,7 +60,7 @@ pub(crate) use fetch::FetchArgs;
 pub(crate) use flows::{FlowsAction, FlowsArgs};
 pub(crate) use format::FormatArgs;
 pub(crate) use generate::GenerateArgs;
-pub(crate) use lab::{Lab, LabArgs, Rfc2544Args};
+pub(crate) use lab::{GeneratorArgs, Lab, LabArgs, Rfc2544Args};
 pub(crate) use lab_report::{DocumentsArgs, ReportArgs};
 pub(crate) use lab_run::{CompareArgs, ListArgs, RunOptions};
 pub(crate) use log::LogArgs;

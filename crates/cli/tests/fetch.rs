@@ -3,85 +3,22 @@
 mod support;
 
 use std::fs;
-use std::net::{TcpListener, TcpStream};
-use std::os::unix::fs::PermissionsExt;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::net::TcpListener;
 
-use burstline_skip::{skip, test_name};
 use serde_json::Value;
-use support::{Directory, PROGRAM, is_root, last_object, other, regular, run};
+use support::ssh::Server;
+use support::{Directory, PROGRAM, last_object, other, regular, run};
 
-/// An ssh server, its keys, and how a client finds it. It ends with this.
-struct Server {
-    child: Child,
-    directory: Directory,
-    port: u16,
+/// What a file of sensors says of a server.
+trait Listed {
+    fn sensor(&self, name: &str, program: &str, file: &str) -> String;
+    fn sensors(&self, sensors: &[String]) -> String;
 }
 
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-impl Server {
-    /// `None`, after the test was counted as skipped, where there is no ssh.
-    fn start() -> Option<Self> {
-        let program = "/usr/sbin/sshd";
-        if !fs::exists(program).unwrap() || other("ssh", &["-V"]).is_none() {
-            skip(test_name(), "sshd and ssh are not installed: scripts/setup test");
-            return None;
-        }
-        let directory = Directory::new("fetch");
-        for key in ["host", "user"] {
-            let file = directory.file(key);
-            let made = other("ssh-keygen", &["-q", "-t", "ed25519", "-N", "", "-f", &file])?;
-            assert_eq!(made.code, Some(0), "{}", made.stderr);
-        }
-        fs::copy(directory.file("user.pub"), directory.file("authorized")).unwrap();
-        // Somebody else may take the port in between; then the server ends, and this fails.
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let file = |name: &str| directory.file(name);
-        let config = format!(
-            "Port {port}\nListenAddress 127.0.0.1\nHostKey {}\nAuthorizedKeysFile {}\n\
-             StrictModes no\nUsePAM no\nPidFile none\nPasswordAuthentication no\n\
-             KbdInteractiveAuthentication no\nMaxStartups 100\n",
-            file("host"),
-            file("authorized"),
-        );
-        fs::write(file("sshd_config"), config).unwrap();
-        let known = fs::read_to_string(file("host.pub")).unwrap();
-        fs::write(file("known"), format!("[127.0.0.1]:{port} {known}")).unwrap();
-        let config = format!(
-            "IdentityFile {}\nIdentitiesOnly yes\nUserKnownHostsFile {}\n\
-             GlobalKnownHostsFile /dev/null\nStrictHostKeyChecking yes\n",
-            file("user"),
-            file("known"),
-        );
-        fs::write(file("ssh_config"), config).unwrap();
-        if is_root() {
-            // Source: sshd(8), "FILES". Debian's service makes it.
-            fs::create_dir_all("/run/sshd").unwrap();
-        }
-        let mut command = Command::new(program);
-        command.args(["-D", "-e", "-f", &file("sshd_config")]);
-        let log = fs::File::create(file("sshd.log")).unwrap();
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap();
-        let server = Self { child, directory, port };
-        let began = Instant::now();
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            let log = fs::read_to_string(server.directory.file("sshd.log")).unwrap();
-            assert!(began.elapsed() < Duration::from_secs(60), "sshd does not listen: {log}");
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        Some(server)
-    }
-
+impl Listed for Server {
     /// A sensor of the file of sensors.
     fn sensor(&self, name: &str, program: &str, file: &str) -> String {
-        let port = self.port;
+        let port = self.port();
         format!(
             "[[sensor]]\nname = {name:?}\nhost = \"127.0.0.1\"\nport = {port}\n\
              files = [{file:?}]\nprogram = {program:?}\n"
@@ -92,14 +29,6 @@ impl Server {
     fn sensors(&self, sensors: &[String]) -> String {
         let path = self.directory.file("hosts.toml");
         fs::write(&path, format!("config = \"ssh_config\"\n{}", sensors.join("\n"))).unwrap();
-        path
-    }
-
-    /// A program on the sensor that is no burstline.
-    fn script(&self, name: &str, text: &str) -> String {
-        let path = self.directory.file(name);
-        fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         path
     }
 }
@@ -122,7 +51,7 @@ fn number(value: &Value, key: &str) -> u64 {
 
 #[test]
 fn packets_of_two_sensors_come_in_order_of_time() {
-    let Some(server) = Server::start() else { return };
+    let Some(server) = Server::start("fetch") else { return };
     let directory = &server.directory;
     let (a, b) =
         (regular(directory, "a b's.pcap", 4000, 90), regular(directory, "b.pcap", 2000, 70));
@@ -164,13 +93,13 @@ fn packets_of_two_sensors_come_in_order_of_time() {
 
 #[test]
 fn what_fails_has_a_name_and_the_rest_still_comes() {
-    let Some(server) = Server::start() else { return };
+    let Some(server) = Server::start("fetch") else { return };
     let directory = &server.directory;
     let a = regular(directory, "a.pcap", 4000, 90);
     // Accepts, and says nothing.
     let mute = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = |sensor: String, port: u16| {
-        sensor.replace(&format!("port = {}", server.port), &format!("port = {port}"))
+        sensor.replace(&format!("port = {}", server.port()), &format!("port = {port}"))
     };
     let hangs = server.script("hangs", "exec sleep 20");
     let torn = server.script("torn", &format!("'{PROGRAM}' \"$@\" | head -c 30000"));

@@ -7,14 +7,10 @@
 //!                                        asker: waits for the end, counts silence
 //! ```
 //!
-//! ssh asks nobody (`BatchMode`), and nothing waits for ever: a connection has its time-out, and
-//! a sensor that sends no byte for as long as [`Patience::silence`] is given up. What it has sent
-//! until then is kept.
+//! Nothing waits for ever: a connection has its time-out, and a sensor that sends no byte for as
+//! long as [`Patience::silence`] is given up. What it has sent until then is kept.
 //!
-//! Invariants:
-//! - A1: the host stands behind `--` on ssh's command line, so it is never an option.
-//! - A2: each word of the command that a shell on the sensor reads is in single quotes.
-//! - A3: the asker returns even if somebody keeps ssh's output open after its end.
+//! Invariant A1: the asker returns even if somebody keeps ssh's output open after its end.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -27,6 +23,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::Sensor;
+use crate::ssh::{NOT_FOUND, SSH_FAILED, Way, last_line};
 
 /// Between two looks at the sensor's progress.
 const LOOK: Duration = Duration::from_millis(10);
@@ -35,11 +32,6 @@ const LINGER: Duration = Duration::from_secs(2);
 /// Bytes that are kept of what a sensor says besides packets.
 const SAID_MOST: usize = 1 << 20;
 const CHUNK_BYTES: usize = 256 << 10;
-
-/// What ssh returns for its own failures. Source: ssh(1), "EXIT STATUS".
-const SSH_FAILED: i32 = 255;
-/// What shells return for a program that there is not. Source: POSIX.1-2017, sh, "EXIT STATUS".
-const NOT_FOUND: i32 = 127;
 
 /// What is asked of every sensor: the flags of `extract`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -144,45 +136,13 @@ fn command(
     config: Option<&Path>,
     patience: Patience,
 ) -> Command {
-    let connect = patience.connect.as_secs().max(1);
-    let mut command = Command::new("ssh");
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    if let Some(config) = config {
-        command.arg("-F").arg(config);
-    }
-    for option in [
-        "BatchMode=yes".to_owned(),
-        "ControlMaster=no".to_owned(),
-        "ForwardAgent=no".to_owned(),
-        "ForwardX11=no".to_owned(),
-        "ClearAllForwardings=yes".to_owned(),
-        "PermitLocalCommand=no".to_owned(),
-        "LogLevel=ERROR".to_owned(),
-        format!("ConnectTimeout={connect}"),
-        format!("ServerAliveInterval={connect}"),
-        "ServerAliveCountMax=3".to_owned(),
-    ] {
-        command.arg("-o").arg(option);
-    }
-    if let Some(port) = sensor.port {
-        command.args(["-p", &port.to_string()]);
-    }
-    // A1.
-    command.args(["-T", "--", &sensor.host, &remote(sensor, question)]);
-    command
-}
-
-/// What the shell on the sensor runs.
-fn remote(sensor: &Sensor, question: &Question) -> String {
+    let (host, port, connect) = (sensor.host.as_str(), sensor.port, patience.connect);
+    let way = Way { host, port, config, connect };
     let words = [sensor.program.as_str(), "extract", "--json", "--write=-"].into_iter();
     let words = words.chain(question.flags.iter().map(String::as_str)).chain(["--"]);
-    let words = words.chain(sensor.files.iter().map(String::as_str));
-    words.map(quoted).collect::<Vec<_>>().join(" ")
-}
-
-/// A2. Source: POSIX.1-2017, Shell Command Language, 2.2.2.
-fn quoted(word: &str) -> String {
-    format!("'{}'", word.replace('\'', r"'\''"))
+    let mut command = way.command(words.chain(sensor.files.iter().map(String::as_str)));
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
 }
 
 /// Starts the threads that take what ssh prints. They end with its output.
@@ -269,7 +229,7 @@ fn wait(
         drop(progress);
         match code {
             Some((code, _)) if is_done => break Ended::Code(code),
-            // A3. While bytes come, ssh's own buffer is still being emptied.
+            // A1. While bytes come, ssh's own buffer is still being emptied.
             Some((code, at)) if bytes == known && at.elapsed().min(since.elapsed()) > LINGER => {
                 break Ended::Code(code);
             }
@@ -333,11 +293,6 @@ fn judge(sensor: &Sensor, shared: &Shared, ended: &Ended) -> Answer {
         Some(why) => Outcome::Failed(why),
     };
     Answer { outcome, report, bytes }
-}
-
-fn last_line(said: &str) -> String {
-    let last = said.lines().rev().map(str::trim).find(|line| !line.is_empty());
-    last.unwrap_or("without a word").to_owned()
 }
 
 fn losses(report: &Value) -> String {

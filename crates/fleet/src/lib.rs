@@ -3,6 +3,7 @@
 //! ```text
 //! sensors   a file that names sensors: hosts, folders of recordings
 //! ask       one sensor: ssh runs `burstline extract` there, its output is spooled here
+//! ssh       how a machine is reached, by those and by the lab
 //! survey    all sensors, some at a time
 //! ipfix     flow records to a collector
 //! query     questions about flow records, which DuckDB answers
@@ -16,10 +17,12 @@ mod ask;
 mod ipfix;
 mod query;
 mod sensors;
+mod ssh;
 mod survey;
 
 pub use ask::{Answer, Outcome, Patience, Question, ask};
 pub use ipfix::{Collector, CollectorError, IpfixSink};
 pub use query::{Answered, Query, QueryError, READY, Ready, Span, Values};
-pub use sensors::{Sensor, Sensors, SensorsError};
+pub use sensors::{HOST_RULE, Sensor, Sensors, SensorsError, is_host};
+pub use ssh::{NOT_FOUND, SSH_FAILED, Way, last_line};
 pub use survey::survey;

@@ -162,11 +162,7 @@ fn check(entry: &Entry) -> Result<(), Fault> {
         return Err(fault(&entry.name, what));
     }
     if !is_host(entry.host.get_ref()) {
-        let what = format!(
-            "host {:?}: HOST or USER@HOST, each begins with a letter or digit, and has A-Z a-z \
-             0-9 . _ : % - (at most {HOST_MOST} in all); options belong into ssh's configuration",
-            entry.host.get_ref()
-        );
+        let what = format!("host {:?}: {HOST_RULE}", entry.host.get_ref());
         return Err(fault(&entry.host, what));
     }
     let is_text = |text: &String| !text.is_empty() && !text.contains(char::is_control);
@@ -191,8 +187,13 @@ fn is_name(name: &str) -> bool {
         && !name.starts_with(['.', '-'])
 }
 
-/// S2.
-fn is_host(host: &str) -> bool {
+/// What [`is_host`] accepts.
+pub const HOST_RULE: &str = "HOST or USER@HOST, each begins with a letter or digit, and has A-Z \
+                             a-z 0-9 . _ : % - (at most 255 in all); options belong into ssh's \
+                             configuration";
+
+/// S2: whether this is a host, and nothing that ssh or a shell obeys.
+pub fn is_host(host: &str) -> bool {
     let is_fine = |letter: u8| letter.is_ascii_alphanumeric() || b"._:%-[]".contains(&letter);
     let is_part = |part: &str| part.starts_with(|first: char| first.is_ascii_alphanumeric());
     let (user, name) = host.split_once('@').unwrap_or(("x", host));

@@ -36,6 +36,7 @@ mod perf;
 pub mod programs;
 pub mod readiness;
 pub mod record;
+pub mod remote;
 pub mod reports;
 pub mod rfc2544;
 pub mod rivals;

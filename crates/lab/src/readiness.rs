@@ -14,6 +14,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use crate::contenders::{self, Adapter, Job, Sample};
+use crate::live::{OUT, interfaces};
 use crate::scenario::run::one_line;
 use crate::scenario::{Placement, Rate, Work};
 
@@ -116,7 +117,9 @@ fn turn(
         case: None,
         places,
         sends_by: "v1",
-        ports: 1,
+        comes_in: interfaces(1),
+        goes_out: OUT.to_owned(),
+        remote: None,
         workers,
         time: TIME,
         packets: None,

@@ -3,6 +3,7 @@
 //! ```text
 //! Record
 //!   machine, build, interfaces   where it ran, compiled how, through what
+//!   generator    the other machine, if frames came from one, and how far its clocks were apart
 //!   contenders   who took part, with version and command, or why not
 //!   rows         contender x point (what varies): metrics with raw samples, stages, losses
 //!   doubts       what speaks against the figures, with the numbers
@@ -17,6 +18,7 @@
 //! - R3: every rate in bits has a basis.
 
 mod comparison;
+mod generator;
 mod machine;
 
 use std::collections::BTreeMap;
@@ -30,6 +32,7 @@ use crate::rfc2544::Found;
 use crate::scenario::doubts::KNOWN;
 use crate::statistics::Quartiles;
 pub use comparison::{Comparison, Distance, Sides};
+pub use generator::{Clock, Generator};
 pub use machine::{Build, Cache, Interface, Machine, Pages};
 
 /// What [`Record::schema`] says.
@@ -73,6 +76,9 @@ pub struct Record {
     /// With what the program was compiled.
     #[serde(default, skip_serializing_if = "Build::is_unknown")]
     pub build: Build,
+    /// Where frames were made, if that was another machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub generator: Option<Generator>,
     /// The interfaces that packets went through, of both hosts; none where all was in memory.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub interfaces: Vec<Interface>,

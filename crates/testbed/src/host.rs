@@ -11,7 +11,7 @@ use crate::{BedError, Program, program};
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// A thread in its own network namespace, which does one job after the other.
+/// A thread in its own network namespace, or [here](Self::here): it does one job after the other.
 ///
 /// It ends, and its programs with it, when this is dropped.
 pub struct Host {
@@ -40,6 +40,23 @@ impl Host {
     /// - [`BedError::NotPermitted`]: neither root nor in a user namespace.
     /// - [`BedError::Missing`]: the program `ip` is not there.
     pub fn new() -> Result<Self, BedError> {
+        let host = Self::on_thread(|| enter().and_then(|()| thread_number()))?;
+        host.command("ip", &["link", "set", "lo", "up"])?;
+        Ok(host)
+    }
+
+    /// A host in the caller's own network namespace, with all that is in it, which stays: for
+    /// programs on interfaces that are not made here.
+    ///
+    /// # Errors
+    /// [`BedError::Namespace`]: the thread cannot be started.
+    pub fn here() -> Result<Self, BedError> {
+        Self::on_thread(thread_number)
+    }
+
+    fn on_thread(
+        enter: impl FnOnce() -> Result<u32, BedError> + Send + 'static,
+    ) -> Result<Self, BedError> {
         let (jobs, queue) = mpsc::channel::<Job>();
         let (answer, born) = mpsc::channel();
         let builder = thread::Builder::new().name(program::HOST_THREAD.to_owned());
@@ -53,9 +70,7 @@ impl Host {
         let thread = builder.spawn(work).map_err(BedError::Namespace)?;
         let lost = || BedError::Namespace(io::Error::other("the host's thread died"));
         let thread_id = born.recv().map_err(|_| lost())??;
-        let host = Self { jobs: Some(jobs), thread: Some(thread), thread_id };
-        host.command("ip", &["link", "set", "lo", "up"])?;
-        Ok(host)
+        Ok(Self { jobs: Some(jobs), thread: Some(thread), thread_id })
     }
 
     /// The thread's number, by which the namespace can be named.
@@ -137,8 +152,8 @@ impl Drop for Host {
     }
 }
 
-/// Enters a new namespace, switches IPv6 off in it, and returns the thread's number.
-fn enter() -> Result<u32, BedError> {
+/// Enters a new namespace, and switches IPv6 off in it.
+fn enter() -> Result<(), BedError> {
     namespace::enter_new_network().map_err(|error| match error.kind() {
         io::ErrorKind::PermissionDenied => BedError::NotPermitted,
         _ => BedError::Namespace(error),
@@ -148,6 +163,11 @@ fn enter() -> Result<u32, BedError> {
         // A kernel without IPv6 has no such file.
         let _ = fs::write(switch, "1");
     }
+    Ok(())
+}
+
+/// The calling thread's.
+fn thread_number() -> Result<u32, BedError> {
     let link = fs::read_link("/proc/thread-self").map_err(BedError::Namespace)?;
     let number = link.file_name().and_then(|name| name.to_str()?.parse().ok());
     number.ok_or_else(|| BedError::Namespace(io::Error::other("no /proc/thread-self")))

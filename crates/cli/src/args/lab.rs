@@ -32,6 +32,8 @@ pub(crate) enum Lab {
     Rfc2544(Box<Rfc2544Args>),
     #[command(hide = true)]
     DpdkBalance(DpdkBalanceArgs),
+    #[command(hide = true)]
+    Generator(GeneratorArgs),
     /// Where a slot is full in three modes of DMA: lab run pcie
     Pcie(Box<RunOptions>),
     Report(ReportArgs),
@@ -48,6 +50,22 @@ pub(crate) struct DpdkBalanceArgs {
     /// EAL's arguments, --, and its own
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     pub(crate) arguments: Vec<String>,
+}
+
+/// The generator of a run on another machine, which starts it over ssh (lab run --generator)
+#[derive(Debug, Args)]
+pub(crate) struct GeneratorArgs {
+    /// Where to send
+    #[arg(long, value_name = "PORT", value_parser = values::sink)]
+    pub(crate) port: Address,
+
+    /// Where to receive what comes out again
+    #[arg(long, value_name = "PORT", value_parser = values::source)]
+    pub(crate) back: Option<Address>,
+
+    /// End when nothing was heard for this long
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = values::span_ns)]
+    pub(crate) silence: u64,
 }
 
 const EXAMPLES: &str = "\

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use burstline_lab::remote::Spec;
 use burstline_lab::scenario::Rate;
 use clap::Args;
 
@@ -16,11 +17,25 @@ Examples:
   burstline lab run dna-capture --packets 1G   a billion packets for each contender and turn
   burstline lab run dna-capture --contenders burstline-xdp,testpmd --rates max,500k
   burstline lab run ./mine.toml --json         a scenario of your own: see docs/scenarios.md
+  burstline lab run numa-rtc --generator ssh:gen1,port=eth1,to=eth3
+                                               frames are made by gen1, and come in here by eth3
+  burstline lab run latency --generator ssh:gen1,port=eth1,to=eth3,back=eth2,from=eth4
 
 Contenders take turns in one run, in an order set by --seed. A contender that is not installed, or
 cannot do the work, is in the record as not run, with the reason. Each record is one JSON file:
 machine, commands, medians with all samples, the document's own figures, and doubts: reasons to
-distrust the figures. Ctrl-C ends the run and writes the finished part.";
+distrust the figures. Ctrl-C ends the run and writes the finished part.
+
+--generator has another machine make the frames, by a cable between the two: gen1's eth1 to
+this one's eth3 above. ssh has to get there without a question, as root, and this program has to be there in
+the same version. Keys: port=, where the generator sends: eth1, or xdp:eth1. to=, this machine's end
+of that cable; the same name unless it is named. back=, where frames come back that a contender
+passes on (bounce, switch, latency), and from=, this machine's end of that. program=PATH there;
+config=FILE of ssh; connect=10s, silence=30s, how long to wait for either. Contenders run in this
+machine's own network, on to and from as they are. The record has both machines, and how far their
+clocks were apart, with the uncertainty; no time of one is subtracted from one of the other. What
+was sent, arrived and was delivered is in each row, and what was lost between: cable,
+generator_port. It is for the works count, record, bounce, switch and latency.";
 
 const COMPARE_EXAMPLES: &str = "\
 Examples:
@@ -82,6 +97,10 @@ pub(crate) struct RunOptions {
     /// Contenders: any that can do the work, also if the scenario does not name them
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub(crate) contenders: Vec<String>,
+
+    /// The generator's machine, and its port: frames come from there by a cable (see below)
+    #[arg(long, value_name = "ssh:HOST,port=PORT")]
+    pub(crate) generator: Option<Spec>,
 
     /// The seed for the order of turns
     #[arg(long, value_name = "N", default_value_t = 1)]

@@ -209,6 +209,12 @@ pub(crate) fn text(record: &Record) -> String {
         let _ = writeln!(text, "  {}", figures(row));
     }
     not_run(&mut text, record);
+    if let Some(generator) = &record.generator {
+        let _ = writeln!(text, "generator on {}, by {}", generator.host, generator.port);
+        for clock in &generator.clocks {
+            let _ = writeln!(text, "its clock less this one: {clock}");
+        }
+    }
     for doubt in &record.doubts {
         let _ = writeln!(text, "doubt: {}: {}", doubt.name, doubt.text);
     }

@@ -10,6 +10,7 @@ pub(crate) mod live;
 pub(crate) mod schema;
 pub(crate) mod service;
 pub(crate) mod sharing;
+pub(crate) mod ssh;
 pub(crate) mod talk;
 pub(crate) mod verdicts;
 pub(crate) mod virtual_port;

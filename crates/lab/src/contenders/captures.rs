@@ -23,8 +23,12 @@ impl Live for Capture {
         first_line(self.program, &["--version"])
     }
 
-    fn launch(&self, _: &Job<'_>) -> Box<dyn Launch> {
-        Box::new(*self)
+    fn has_remote(&self) -> bool {
+        true
+    }
+
+    fn launch(&self, job: &Job<'_>) -> Box<dyn Launch> {
+        Box::new(self.on(&job.comes_in[0]))
     }
 
     fn own(&self, said: &str, _: u64) -> Result<Own, String> {

@@ -17,7 +17,7 @@ use super::core::{Seen, Watch};
 use super::live::{Live, Own, load, wait_until_sent};
 use super::{Job, Sample};
 use crate::contest::go_on;
-use crate::live::Road;
+use crate::live::{OUT, Road};
 use crate::scenario::Work;
 
 /// Packets of one direction, in a time.
@@ -39,7 +39,7 @@ impl Way {
 /// One of the two does not start, or does nothing.
 pub(super) fn measure(live: &impl Live, job: &Job<'_>, road: &Road) -> Result<Sample, String> {
     let (receives, sends) = (job.case != Some("send"), job.case != Some("receive"));
-    let of = |work| Job { work, sends_by: "w1", ..job.clone() };
+    let of = |work| Job { work, sends_by: OUT, ..job.clone() };
     let (count, generate) = (of(Work::Count), of(Work::Generate));
     let start = Instant::now();
     let counting = receives.then(|| live.start(&count, road)).transpose()?;

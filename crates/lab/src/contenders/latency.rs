@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 
 use burstline_engine::{Integrity, Latency, Threads};
 
-use super::core::Watch;
-use super::live::{Live, counted, events, load};
+use super::core::{Seen, Watch};
+use super::live::{Live, Own, counted, events, load};
 use super::{Job, Sample};
 use crate::distribution::Distribution;
 use crate::live::Road;
@@ -55,18 +55,29 @@ pub(super) fn measure(live: &impl Live, job: &Job<'_>, road: &Road) -> Result<Sa
     let duration = if job.packets.is_some() { NO_END } else { job.time };
     let load = TrialLoad { size: job.size_bytes, rate_pps, packets: job.packets, duration };
     let (cores, stop) = (counted(job), Arc::clone(job.stop));
-    let (trial, seen, seconds) = road.bed().near.run(move || {
+    let (trial, seen, watched) = road.bed().near.run(move || {
         ends.with_tester(&stop, |tester| {
             let (watch, began) = (Watch::start(&cores)?, Instant::now());
             let trial = tester.run(load)?;
-            Ok((trial, watch.seen()?, began.elapsed().as_secs_f64()))
+            Ok((trial, watch.seen()?, began.elapsed()))
         })
     })?;
     let own = running.end(0)?;
-    let mut sample = sample(&trial)?;
+    of_trial(&trial, &own, [ready, watched], seen)
+}
+
+/// The figures of a trial: how long the contender took to get ready, and was watched.
+pub(super) fn of_trial(
+    trial: &Trial,
+    own: &Own,
+    [ready, watched]: [Duration; 2],
+    seen: Seen,
+) -> Result<Sample, String> {
+    let mut sample = sample(trial)?;
     sample.pages = own.pages;
     sample.set("ready_s", "s", ready.as_secs_f64());
-    sample.set("cpu_percent", "% of a core", 100.0 * seen.time.busy() / seconds);
+    let percent = 100.0 * seen.time.busy() / watched.as_secs_f64();
+    sample.set("cpu_percent", "% of a core", percent);
     events(&seen, trial.received as f64, &mut sample);
     sample.symbols = seen.symbols;
     Ok(sample)

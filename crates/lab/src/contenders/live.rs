@@ -22,17 +22,16 @@ use burstline_wire::ethernet::GAP_BYTES;
 
 use super::core::Watch;
 use super::seconds::{self, LostBySecond, Seconds, Whom};
-use super::{Adapter, Job, Sample, duplex, latency};
+use super::{Adapter, Job, Sample, duplex, latency, remote};
 use crate::contest::go_on;
-use crate::live::{Contender, Load, Need, ON_DISK, Road, STARTER, Store, missing_of};
+use crate::live::{Contender, Load, Need, ON_DISK, OUT, Road, STARTER, Store, missing_of};
 use crate::programs::{Launch, Memory, READY_WITHIN, Words};
 use crate::record::Pages;
 use crate::rfc2544;
 use crate::scenario::machine::{Served, on_hosts};
 use crate::scenario::{Rate, Work};
 use crate::threads::Cores;
-use measured::Measured;
-pub(super) use measured::events;
+pub(super) use measured::{Measured, events};
 
 /// The MTU of the cables, unless frames are longer.
 const MTU: u32 = 1500;
@@ -65,6 +64,11 @@ pub trait Live: Sync {
 
     /// As [`Adapter::is_switch`].
     fn is_switch(&self) -> bool {
+        false
+    }
+
+    /// As [`Adapter::has_remote`].
+    fn has_remote(&self) -> bool {
         false
     }
 
@@ -104,6 +108,14 @@ pub trait Live: Sync {
         Ok(Own::default())
     }
 
+    /// The same, where nobody here knows how many there were.
+    ///
+    /// # Errors
+    /// As there.
+    fn own_remote(&self, said: &str) -> Result<Own, String> {
+        self.own(said, 0)
+    }
+
     /// Starts it, and waits until it is ready.
     ///
     /// # Errors
@@ -123,7 +135,12 @@ pub(super) fn start_process<'a, L: Live + ?Sized>(
     road: &'a Road,
 ) -> Result<Box<dyn Running + 'a>, String> {
     let program = Contender::start(road, &live.cores(job), &*live.launch(job), job.stop)?;
-    Ok(Box::new(Started { program, own: move |said: &str, offered| live.own(said, offered) }))
+    let is_remote = job.remote.is_some();
+    let own = move |said: &str, offered| match is_remote {
+        true => live.own_remote(said),
+        false => live.own(said, offered),
+    };
+    Ok(Box::new(Started { program, own }))
 }
 
 /// A contender that is ready.
@@ -155,6 +172,8 @@ pub trait Running {
 pub struct Own {
     /// Packets that it has counted, written or passed on.
     pub delivered: u64,
+    /// Packets that reached it, where it knows by a count that its own work does not touch.
+    pub offered: Option<u64>,
     /// Packets that it knows it has not.
     pub losses: BTreeMap<String, u64>,
     /// Seconds that parts of it were busy.
@@ -228,6 +247,10 @@ impl<L: Live> Adapter for OnRoad<L> {
         self.0.is_switch()
     }
 
+    fn has_remote(&self) -> bool {
+        self.0.has_remote()
+    }
+
     fn can_run(&self) -> Result<(), String> {
         self.0.can_run()?;
         let starter = if self.0.is_program() { &STARTER[..] } else { &[] };
@@ -242,6 +265,10 @@ impl<L: Live> Adapter for OnRoad<L> {
         // Goes last: the road's files are in it.
         let is_in_memory = job.work == Work::Record && job.case != Some(ON_DISK);
         let store = is_in_memory.then(|| Store::new(file_bytes(job))).transpose()?;
+        if let Some(remote) = job.remote {
+            store.as_ref().map_or(Ok(()), Store::warm)?;
+            return remote::measure(&self.0, job, remote);
+        }
         let (road, served) = (road(job)?, Served::now());
         store.as_ref().map_or(Ok(()), Store::warm)?;
         let mut sample = match job.work {
@@ -268,23 +295,28 @@ fn file_bytes(job: &Job<'_>) -> u64 {
     packets * u64::from(job.size_bytes + BESIDE_BYTES)
 }
 
+/// The generator's, and the contender's first.
+pub(super) fn cores(job: &Job<'_>) -> Result<Cores, String> {
+    let consumer = *job.places.contender.first().ok_or("no core for the contender")?;
+    Ok(Cores { producer: job.places.generator, consumer })
+}
+
 fn road(job: &Job<'_>) -> Result<Road, String> {
-    let places = &job.places;
-    let consumer = *places.contender.first().ok_or("no core for the contender")?;
-    let cores = Cores { producer: places.generator, consumer };
+    let cores = cores(job)?;
     let mtu = job.size_bytes.saturating_sub(rfc2544::FRAME_OVERHEAD).max(MTU);
-    let road = Road::for_case(job.case, cores, job.ports, mtu)?;
+    let road = Road::for_case(job.case, cores, job.comes_in.len(), mtu)?;
     if job.work.comes_out() || job.work == Work::Duplex {
-        road.bed().connect("w0", "w1", mtu).map_err(|error| error.to_string())?;
+        road.bed().connect("w0", OUT, mtu).map_err(|error| error.to_string())?;
     }
     // Who spreads packets by flow has some to spread.
     Ok(if job.work == Work::Balance { road.with_flows() } else { road })
 }
 
-/// Cores whose time is counted: not that of who times packets.
+/// Cores whose time is counted: not that of who times packets, or of another machine.
 pub(super) fn counted(job: &Job<'_>) -> Vec<CoreId> {
     let mut cores = job.places.contender.clone();
-    if job.work != Work::Latency && (job.work.comes_out() || job.work == Work::Generate) {
+    let is_timed = job.work == Work::Latency || job.remote.is_some();
+    if !is_timed && (job.work.comes_out() || job.work == Work::Generate) {
         cores.push(job.places.generator);
     }
     cores.sort();
@@ -327,18 +359,25 @@ fn receive(live: &impl Live, job: &Job<'_>, road: &Road) -> Result<Sample, Strin
     if own.delivered == 0 {
         return Err(format!("none of {} packets came through", injected.offered));
     }
-    let measured = Measured { ready, seconds: injected.elapsed.as_secs_f64(), seen, own };
+    let seconds_of = injected.elapsed.as_secs_f64();
+    let measured = Measured { ready, seconds: seconds_of, watched: seconds_of, seen, own };
     let mut sample = measured.sample(job);
     measured.offered(injected.offered, &mut sample);
+    enter_file(job, road, &mut sample)?;
+    if let Some(taken) = seconds {
+        seconds::enter(&taken, &measured.own.lost_by_second, &mut sample);
+    }
+    Ok(sample)
+}
+
+/// How large a recording is.
+pub(super) fn enter_file(job: &Job<'_>, road: &Road, sample: &mut Sample) -> Result<(), String> {
     if job.work == Work::Record {
         let file = road.data_file();
         let bytes = fs::metadata(&file).map_err(|error| format!("{file}: {error}"))?.len();
         sample.set("file_bytes", "bytes", bytes as f64);
     }
-    if let Some(taken) = seconds {
-        seconds::enter(&taken, &measured.own.lost_by_second, &mut sample);
-    }
-    Ok(sample)
+    Ok(())
 }
 
 fn whom(job: &Job<'_>, road: &Road, processes: Vec<u32>) -> Whom {
@@ -366,7 +405,7 @@ fn send(live: &impl Live, job: &Job<'_>, road: &Road) -> Result<Sample, String> 
         return Err("it stopped sending".to_owned());
     }
     let own = Own { delivered, busy: Vec::new(), ..own };
-    Ok(Measured { ready, seconds, seen, own }.sample(job))
+    Ok(Measured { ready, seconds, watched: seconds, seen, own }.sample(job))
 }
 
 /// Waits until a contender sends, and is warm.

@@ -34,6 +34,7 @@ mod null;
 mod ours;
 mod pages;
 mod pipeline;
+mod remote;
 mod seconds;
 mod shapes;
 mod socket;
@@ -56,6 +57,7 @@ use crate::distribution::Distribution;
 use crate::live::missing;
 use crate::programs::{self, Datapath};
 use crate::record::{BOUNCE, Interface, Pages};
+use crate::remote::Remote;
 use crate::rfc2544::{Asked, ExternalDevice, Found};
 use crate::scenario::{Places, Rate, Work};
 
@@ -82,6 +84,11 @@ pub trait Adapter: Sync {
 
     /// Whether it learns where addresses are and looks them up, in works that switches do.
     fn is_switch(&self) -> bool {
+        false
+    }
+
+    /// Whether its generator can be on another machine: see [`remote`].
+    fn has_remote(&self) -> bool {
         false
     }
 
@@ -118,8 +125,13 @@ pub struct Job<'a> {
     pub places: Places,
     /// The interface that packets are sent by.
     pub sends_by: &'static str,
-    /// Interfaces that packets come in by, where several can be received from at once.
-    pub ports: usize,
+    /// Interfaces that packets come in by, at least one; several, where they can be received from
+    /// at once.
+    pub comes_in: Vec<String>,
+    /// The one that they go out by again.
+    pub goes_out: String,
+    /// The generator, where it is on another machine.
+    pub remote: Option<&'a Remote>,
     /// Workers, where the work has some.
     pub workers: usize,
     /// For how long.

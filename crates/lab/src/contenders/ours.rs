@@ -8,7 +8,6 @@ use serde_json::Value;
 use super::Job;
 use super::live::{Live, Own};
 use super::seconds::LostBySecond;
-use crate::live;
 use crate::programs::{self, FILE, Launch, Report};
 use crate::scenario::Work;
 
@@ -110,17 +109,22 @@ impl Live for Ours {
         self.receiver
     }
 
+    fn has_remote(&self) -> bool {
+        true
+    }
+
     fn launch(&self, job: &Job<'_>) -> Box<dyn Launch> {
         let Self { scheme, flags, query, .. } = self;
         let cores = job.core_list();
         let core = cores.split(',').next().unwrap_or_default();
+        let (first, out) = (&job.comes_in[0], &job.goes_out);
         let words = match job.work {
             Work::Switch if self.is_switch() => {
-                let ports = format!("--port {scheme}:v1 --port {scheme}:w1");
+                let ports = format!("--port {scheme}:{first} --port {scheme}:{out}");
                 format!("switch {ports} --poll busy --cores {core}")
             }
             Work::Bounce | Work::Switch | Work::Latency | Work::Rfc2544 => {
-                let ports = format!("{scheme}:v1 {scheme}:w1");
+                let ports = format!("{scheme}:{first} {scheme}:{out}");
                 format!("bounce {ports} --both --poll busy{flags} --cores {core}")
             }
             Work::Balance => {
@@ -129,23 +133,24 @@ impl Live for Ours {
                 let pinned = if has_all { format!(" --cores {cores}") } else { String::new() };
                 let workers = job.workers;
                 format!(
-                    "balance {scheme}:v1 --workers {workers} --hash byte:{KEY_BYTE}\
+                    "balance {scheme}:{first} --workers {workers} --hash byte:{KEY_BYTE}\
                      {flags}{pinned}"
                 )
             }
-            Work::Record => format!("capture {scheme}:v1 -w {FILE}"),
+            Work::Record => format!("capture {scheme}:{first} -w {FILE}"),
             Work::Generate => {
                 let (size, by) = (job.size_bytes, job.sends_by);
                 format!("generate -o {scheme}:{by} --size {size} --cores {core}")
             }
             _ => {
-                let sources: Vec<String> = live::interfaces(job.ports)
+                let sources: Vec<String> = job
+                    .comes_in
                     .iter()
                     .map(|interface| format!("'{scheme}:{interface}{query}'"))
                     .collect();
                 // Each source has a thread. Those that share a core would poll it away from each
                 // other.
-                let has_all = job.places.contender.len() >= job.ports;
+                let has_all = job.places.contender.len() >= job.comes_in.len();
                 let pinned =
                     if has_all { format!(" --poll busy --cores {cores}") } else { String::new() };
                 format!("count {}{pinned}", sources.join(" "))
@@ -160,19 +165,37 @@ impl Live for Ours {
             return Ok(Own { busy: busy(&report), ..Own::default() });
         }
         // What was passed on is counted where it comes out.
-        let passes_on = ["bounce", "switch"].map(Value::from).contains(&report["command"]);
-        let delivered = if passes_on { 0 } else { Report::parse(said, offered)?.delivered };
-        let losses = report["total"]["lost"].as_object().into_iter().flatten();
-        let losses = losses.filter_map(|(name, packets)| Some((name.clone(), packets.as_u64()?)));
-        let lost = lost_by_second(said);
-        Ok(Own {
-            delivered,
-            losses: losses.filter(|&(_, packets)| packets > 0).collect(),
-            busy: busy(&report),
-            lost_each_second: each_second(&lost),
-            lost_by_second: lost,
-            ..Own::default()
-        })
+        let delivered = match passes_on(&report) {
+            true => 0,
+            false => Report::parse(said, offered)?.delivered,
+        };
+        Ok(Own { delivered, ..of_report(said, &report) })
+    }
+
+    fn own_remote(&self, said: &str) -> Result<Own, String> {
+        let (report, counted) = (Report::last(said)?, Report::of_its_own(said)?);
+        let Report { offered, delivered, .. } = counted;
+        // What a bounce has offered may be of both directions.
+        let offered = (!passes_on(&report)).then_some(offered);
+        Ok(Own { delivered, offered, ..of_report(said, &report) })
+    }
+}
+
+fn passes_on(report: &Value) -> bool {
+    ["bounce", "switch"].map(Value::from).contains(&report["command"])
+}
+
+/// What a report says besides what was delivered.
+fn of_report(said: &str, report: &Value) -> Own {
+    let losses = report["total"]["lost"].as_object().into_iter().flatten();
+    let losses = losses.filter_map(|(name, packets)| Some((name.clone(), packets.as_u64()?)));
+    let lost = lost_by_second(said);
+    Own {
+        losses: losses.filter(|&(_, packets)| packets > 0).collect(),
+        busy: busy(report),
+        lost_each_second: each_second(&lost),
+        lost_by_second: lost,
+        ..Own::default()
     }
 }
 

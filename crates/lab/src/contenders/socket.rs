@@ -27,6 +27,10 @@ impl Live for PlainSocket {
         "recvmmsg"
     }
 
+    fn has_remote(&self) -> bool {
+        true
+    }
+
     fn works(&self) -> &'static [Work] {
         &[Work::Count]
     }
@@ -36,7 +40,7 @@ impl Live for PlainSocket {
             "a thread on each of core {}: recvmmsg of {MESSAGES} from {} packet socket(s) with a \
              buffer of {} MiB each, in turns, without waiting",
             job.core_list(),
-            job.ports,
+            job.comes_in.len(),
             BUFFER_BYTES >> 20
         )
     }
@@ -44,13 +48,14 @@ impl Live for PlainSocket {
     fn start<'a>(&'a self, job: &Job<'_>, road: &'a Road) -> Result<Box<dyn Running + 'a>, String> {
         let is_over = Arc::new(AtomicBool::new(false));
         let mut counting = Counting { threads: Vec::new(), is_over };
-        let cores: Vec<CoreId> = job.places.contender.iter().copied().take(job.ports).collect();
+        let cores: Vec<CoreId> =
+            job.places.contender.iter().copied().take(job.comes_in.len()).collect();
         for (number, &core) in cores.iter().enumerate() {
             // Each thread has every so manieth interface.
             let own = road.interfaces().iter().skip(number).step_by(cores.len()).cloned();
             let (own, flag) = (own.collect::<Vec<_>>(), Arc::clone(&counting.is_over));
             // A thread begins in the network namespace of the one that starts it.
-            counting.threads.push(road.bed().far.run(move || {
+            counting.threads.push(road.host().run(move || {
                 let open = |interface: &String| PlainReceiver::open(interface, BUFFER_BYTES);
                 let receivers = own.iter().map(open).collect::<Result<Vec<_>, _>>();
                 let mut receivers = receivers.map_err(|error| error.to_string())?;

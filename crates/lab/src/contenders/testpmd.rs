@@ -5,7 +5,7 @@ use burstline_testbed::Target;
 use super::Job;
 use super::live::{Live, Own};
 use crate::conditions::cycles_per_second;
-use crate::live::{Need, interfaces};
+use crate::live::Need;
 use crate::programs::{self, Launch, Mode, Totals, first_line};
 use crate::scenario::Work;
 
@@ -27,13 +27,15 @@ impl Testpmd {
         };
         match job.work {
             Work::Count => {
-                let all = interfaces(job.ports);
-                let all: Vec<&str> = all.iter().map(String::as_str).collect();
+                let all: Vec<&str> = job.comes_in.iter().map(String::as_str).collect();
                 run(&all, Mode::Receive)
             }
             Work::Generate => run(&[job.sends_by], Mode::Send(job.frame_bytes())),
             // Both directions are one thread's, as ours.
-            _ => programs::Testpmd::over(main, &cores[..1], &["v1", "w1"], Mode::Forward),
+            _ => {
+                let both = [job.comes_in[0].as_str(), &job.goes_out];
+                programs::Testpmd::over(main, &cores[..1], &both, Mode::Forward)
+            }
         }
     }
 }
@@ -53,6 +55,10 @@ impl Live for Testpmd {
             Work::Duplex,
             Work::Rfc2544,
         ]
+    }
+
+    fn has_remote(&self) -> bool {
+        true
     }
 
     fn needs(&self) -> &'static [Need] {

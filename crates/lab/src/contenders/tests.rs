@@ -1,4 +1,5 @@
 use super::*;
+use crate::live::{OUT, interfaces};
 
 #[test]
 fn names_are_one_each_and_every_work_has_somebody() {
@@ -35,7 +36,9 @@ fn programs_on_dpdk_itself_run_here_or_say_how_to_build_them() {
             case: Some(case),
             places: places.clone(),
             sends_by: "v1",
-            ports: 1,
+            comes_in: interfaces(1),
+            goes_out: OUT.to_owned(),
+            remote: None,
             workers: 0,
             time: Duration::from_millis(50),
             packets: Some(1 << 16),

@@ -17,6 +17,7 @@ use crate::conditions::Conditions;
 use crate::contenders::{self, Adapter, Job, ROUND_PACKETS, Sample};
 use crate::contest::{Rounds, alternate};
 use crate::instructions;
+use crate::live::{OUT, interfaces};
 use crate::scenario::{Places, Rate, Scenario, Work, built_in};
 use crate::statistics::Quartiles;
 
@@ -125,7 +126,9 @@ impl Entry {
                 contender: vec![context.cores.consumer],
             },
             sends_by: "v1",
-            ports: scenario.ports,
+            comes_in: interfaces(scenario.ports),
+            goes_out: OUT.to_owned(),
+            remote: None,
             workers: scenario.workers,
             time,
             packets: context.smoke.then_some(SMOKE_PACKETS),

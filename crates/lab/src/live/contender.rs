@@ -59,10 +59,13 @@ impl<'a> Contender<'a> {
         stop: &AtomicBool,
     ) -> Result<Self, String> {
         static OUTPUTS: AtomicU32 = AtomicU32::new(0);
-        let (_pages, host) = (Reservation::take(PAGES_OF_A_START), &road.bed.far);
+        let (_pages, host) = (Reservation::take(PAGES_OF_A_START), road.host());
         let number = OUTPUTS.fetch_add(1, Relaxed); // only to differ
         let output = road.file(&format!("output-{number}"));
         let command = launch.command(Memory::now()).replace(FILE, &road.data_file());
+        // Who gives up root's number loses the signal for its parent's end (prctl(2),
+        // PR_SET_PDEATHSIG). Elsewhere its interface is gone by then, which ends it.
+        let command = if road.stays() { with_all(&command) } else { command };
         let script = programs::script(launch, &command, cores);
         let before = usage::children();
         let program = host.start("sh", &["-c", &script, &output], &[]);

@@ -62,6 +62,9 @@ const MEMORY: &str = "/dev/shm";
 /// What the names of folders there begin with.
 const FOLDER: &str = "burstline-bench-";
 
+/// The interface that packets go out by again.
+pub(crate) const OUT: &str = "w1";
+
 /// The MTU of cables, unless it is named.
 const MTU: u32 = 1500;
 
@@ -80,11 +83,19 @@ pub struct Load {
 
 /// Interfaces in a namespace, and a folder in memory; all go with it.
 pub struct Road {
-    bed: Bed,
+    place: Place,
     interfaces: Vec<String>,
     cores: Cores,
     folder: Held,
     has_flows: bool,
+}
+
+/// Where a road's contender is.
+enum Place {
+    /// Between cables that were made for it.
+    Bed(Bed),
+    /// In this process's own network namespace, whose interfaces stay.
+    Here(Host),
 }
 
 /// A program that is needed, and the Debian package that it is in.
@@ -154,10 +165,7 @@ impl Road {
     /// # Errors
     /// As there.
     pub(crate) fn with_mtu(cores: Cores, ports: usize, mtu: u32) -> Result<Self, String> {
-        // In memory, so that a disk is not what is measured.
-        let memory = Path::new(MEMORY);
-        let place = if memory.is_dir() { memory.to_owned() } else { env::temp_dir() };
-        Self::at(place, cores, ports, mtu)
+        Self::at(in_memory(), cores, ports, mtu)
     }
 
     /// As [`with_mtu`](Self::with_mtu); with the files where temporary ones are, if the case is
@@ -180,15 +188,26 @@ impl Road {
     fn at(place: PathBuf, cores: Cores, ports: usize, mtu: u32) -> Result<Self, String> {
         let bed = Bed::with_mtu(mtu).map_err(|error: BedError| error.to_string())?;
         bed.far.run(move || affinity::pin_to(cores.producer)).map_err(|error| error.to_string())?;
-        held::left(&place, FOLDER).for_each(|(path, _)| held::take_away(&path));
-        let folder = Held::create(&place, FOLDER, make_own_folder);
-        let folder = folder.map_err(|error| format!("{}: {error}", place.display()))?;
+        let folder = folder(&place)?;
         let interfaces = interfaces(ports);
         for name in &interfaces[1..] {
             // Both ends may have one name: each is on its own host.
             bed.connect(name, name, mtu).map_err(|error| error.to_string())?;
         }
-        Ok(Self { bed, interfaces, cores, folder, has_flows: false })
+        Ok(Self { place: Place::Bed(bed), interfaces, cores, folder, has_flows: false })
+    }
+
+    /// One that is there already: frames come in by `interface` of this process's own network
+    /// namespace, from another machine. Files as in [`for_case`](Self::for_case).
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub(crate) fn here(case: Option<&str>, cores: Cores, interface: &str) -> Result<Self, String> {
+        let place = if case == Some(ON_DISK) { env::temp_dir() } else { in_memory() };
+        let folder = folder(&place)?;
+        let host = Host::here().map_err(|error| error.to_string())?;
+        let interfaces = vec![interface.to_owned()];
+        Ok(Self { place: Place::Here(host), interfaces, cores, folder, has_flows: false })
     }
 
     /// The same with frames of [`FLOWS`] flows of UDP, in place of such as no host knows.
@@ -207,9 +226,28 @@ impl Road {
         &self.interfaces
     }
 
+    /// The host that contenders run on.
+    pub fn host(&self) -> &Host {
+        match &self.place {
+            Place::Bed(bed) => &bed.far,
+            Place::Here(host) => host,
+        }
+    }
+
+    /// Whether its interfaces are there when it is gone.
+    pub(crate) fn stays(&self) -> bool {
+        matches!(self.place, Place::Here(_))
+    }
+
     /// The bed, for other traffic.
+    ///
+    /// # Panics
+    /// If frames come from another machine: then what asks for a bed has no place on this road.
     pub fn bed(&self) -> &Bed {
-        &self.bed
+        match &self.place {
+            Place::Bed(bed) => bed,
+            Place::Here(_) => panic!("a road from another machine has no bed"),
+        }
     }
 
     /// Where the injector and the contender run.
@@ -258,7 +296,7 @@ impl Road {
     ) -> Result<(Injected, S), String> {
         let (stop, interfaces) = (Arc::clone(stop), self.interfaces.clone());
         let has_flows = self.has_flows;
-        self.bed.far.run(move || {
+        self.host().run(move || {
             let mut options = match has_flows {
                 true => flows::options(FAR, bytes),
                 false => InjectorOptions::numbered(FAR, &Numbered::new(0, bytes)),
@@ -273,6 +311,19 @@ impl Road {
             Ok((injected.ok_or("interrupted")?, seen))
         })
     }
+}
+
+/// In memory, so that a disk is not what is measured.
+fn in_memory() -> PathBuf {
+    let memory = Path::new(MEMORY);
+    if memory.is_dir() { memory.to_owned() } else { env::temp_dir() }
+}
+
+/// A folder of a road's, after those that killed ones have left.
+fn folder(place: &Path) -> Result<Held, String> {
+    held::left(place, FOLDER).for_each(|(path, _)| held::take_away(&path));
+    let folder = Held::create(place, FOLDER, make_own_folder);
+    folder.map_err(|error| format!("{}: {error}", place.display()))
 }
 
 /// The names of this many interfaces, at least one: v1, v2, ...

@@ -2,8 +2,13 @@
 
 use std::time::Duration;
 
+use burstline_testbed::FAR;
+
 use super::{FILE, Launch, Memory, Ready, SETTLE, number_after, number_before};
 use crate::live::Need;
+
+/// Stands for the interface in a command.
+const INTERFACE: &str = "$PORT";
 
 /// A program that records what a packet socket gives it.
 #[derive(Clone, Copy, Debug)]
@@ -22,7 +27,7 @@ pub struct Capture {
 pub const TCPDUMP: Capture = Capture {
     program: "tcpdump",
     needs: &[Need { program: "tcpdump", package: "tcpdump" }],
-    command: "tcpdump -i v1 -n -Z root -B 65536 -w $FILE",
+    command: "tcpdump -i $PORT -n -Z root -B 65536 -w $FILE",
     line: "listening on",
     captured: |said| number_before(said, " packets captured"),
     // It is handed a block of its ring when that is full, or after a second; at its end it leaves
@@ -34,11 +39,11 @@ pub const TCPDUMP: Capture = Capture {
 pub const DUMPCAP: Capture = Capture {
     program: "dumpcap",
     needs: &[Need { program: "dumpcap", package: "wireshark-common" }],
-    command: "dumpcap -q -i v1 -B 64 -w $FILE",
+    command: "dumpcap -q -i $PORT -B 64 -w $FILE",
     line: "File: ",
     captured: |said| {
-        let captured = number_after(said, "received/dropped on interface 'v1':");
-        captured.map(|captured| captured as u64)
+        let (_, of_interface) = said.split_once("received/dropped on interface '")?;
+        number_after(of_interface, "':").map(|captured| captured as u64)
     },
     settles_in: SETTLE,
 };
@@ -47,7 +52,7 @@ pub const DUMPCAP: Capture = Capture {
 pub const NETSNIFF: Capture = Capture {
     program: "netsniff-ng",
     needs: &[Need { program: "netsniff-ng", package: "netsniff-ng" }],
-    command: "netsniff-ng --in v1 --out $FILE --silent --ring-size 64MiB --no-hwtimestamp",
+    command: "netsniff-ng --in $PORT --out $FILE --silent --ring-size 64MiB --no-hwtimestamp",
     line: "Running!",
     captured: |said| number_before(said, "packets passed filter"),
     settles_in: SETTLE,
@@ -64,14 +69,43 @@ impl Capture {
     }
 }
 
-impl Launch for Capture {
+/// Such a program on an interface.
+#[derive(Clone, Debug)]
+pub struct CaptureOn {
+    capture: Capture,
+    interface: String,
+}
+
+impl Capture {
+    /// On this interface.
+    pub fn on(&self, interface: &str) -> CaptureOn {
+        CaptureOn { capture: *self, interface: interface.to_owned() }
+    }
+}
+
+impl Launch for CaptureOn {
     fn command(&self, _: Memory) -> String {
-        debug_assert!(self.command.contains(FILE), "{}", self.command);
-        self.command.to_owned()
+        let command = self.capture.command;
+        debug_assert!(command.contains(FILE) && command.contains(INTERFACE), "{command}");
+        command.replace(INTERFACE, &self.interface)
     }
 
     fn ready(&self) -> Ready {
-        Ready::line(self.line).with_packet_sockets(&["v1"])
+        Ready::line(self.capture.line).with_packet_sockets(&[&self.interface])
+    }
+
+    fn settles_in(&self) -> Duration {
+        self.capture.settles_in
+    }
+}
+
+impl Launch for Capture {
+    fn command(&self, memory: Memory) -> String {
+        self.on(FAR).command(memory)
+    }
+
+    fn ready(&self) -> Ready {
+        self.on(FAR).ready()
     }
 
     fn settles_in(&self) -> Duration {

@@ -1,6 +1,6 @@
 //! What stands first: where it ran, who was how much better, and what speaks against it.
 
-use crate::record::{Cache, Machine, Record, Row};
+use crate::record::{Cache, Generator, Machine, Record, Row};
 
 use super::collect::Collection;
 use super::numbers;
@@ -149,12 +149,28 @@ pub(super) fn origin(collection: &Collection) -> Vec<(&'static str, String)> {
         _ if quick == count => "quick runs: short, so their spread is wide".to_owned(),
         _ => format!("{quick} of {count} are quick runs"),
     };
-    vec![
+    let mut lines = vec![
         ("begun", when),
         ("took", format!("{}, {kind}", numbers::seconds(elapsed_s))),
         ("program", versions),
         ("compiled", builds.join("; or ")),
-    ]
+    ];
+    let generators = records().filter_map(|record| record.generator.as_ref());
+    lines.extend(generators.map(|generator| ("generator", elsewhere(generator))));
+    lines
+}
+
+/// A generator on another machine.
+fn elsewhere(generator: &Generator) -> String {
+    let Generator { host, machine, core, port, back, clocks, .. } = generator;
+    let facts: Vec<String> = facts(machine).into_iter().take(2).map(|(_, text)| text).collect();
+    let back = back.as_ref().map_or(String::new(), |back| format!(", back by {back}"));
+    let clocks: Vec<String> = clocks.iter().map(ToString::to_string).collect();
+    format!(
+        "generator on {host}: {}; core {core}, by {port}{back}; its clocks less this machine's: {}",
+        facts.join(", "),
+        clocks.join("; ")
+    )
 }
 
 /// A doubt, and which scenarios have it: many have the same.

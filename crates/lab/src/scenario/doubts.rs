@@ -94,6 +94,20 @@ pub const KNOWN: &[Known] = &[
         name: "failed",
         when: "a contender failed after some turns; it has no more at that point",
     },
+    Known {
+        name: "foreign-packets",
+        when: "frames came by the cable of a generator on another machine that it had not sent: \
+               they are in what was delivered",
+    },
+    Known {
+        name: "clock-moved",
+        when: "the offset to another machine's clock changed in the run by more than its \
+               uncertainty and 0.1 % of the time: a clock was set, or cannot be compared",
+    },
+    Known {
+        name: "other-program",
+        when: "the generator on another machine is of another commit, or its commit is unknown",
+    },
     Known { name: "conditions", when: "of a figure: cores were shared, or other programs ran" },
 ];
 

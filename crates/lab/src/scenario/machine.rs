@@ -12,7 +12,7 @@ use burstline_topo::Inventory;
 
 use crate::perf::counters::{Counter, Event};
 use crate::record::{Build, Cache, Machine};
-pub(crate) use interfaces::{Served, on_hosts};
+pub(crate) use interfaces::{Served, of_host, on_hosts};
 
 /// Looks. What is not known is empty, or 0.
 pub fn examine() -> Machine {

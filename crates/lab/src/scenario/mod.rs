@@ -25,6 +25,7 @@ pub mod machine;
 mod options;
 mod placement;
 mod points;
+mod remote;
 pub mod run;
 mod simulate;
 mod time;
@@ -42,6 +43,7 @@ pub use fields::ScenarioError;
 pub use file::parse;
 pub use placement::{Placement, Places};
 pub use points::Point;
+pub use remote::check as check_remote;
 pub use work::Work;
 
 /// An experiment.

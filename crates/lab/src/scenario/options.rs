@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::{Rate, Scenario};
 use crate::contenders::{self, Adapter};
+use crate::remote::Remote;
 use crate::rfc2544;
 
 /// What the user may change of a scenario, and what a run has to know.
@@ -37,6 +38,8 @@ pub struct Options {
     /// How long a run may take; turns for which there is no time are left out. `None`: as long
     /// as it takes.
     pub budget: Option<Duration>,
+    /// The generator, where it is on another machine.
+    pub remote: Option<Arc<Remote>>,
     /// Raised when the user wants an end.
     pub stop: Arc<AtomicBool>,
 }
@@ -57,6 +60,7 @@ impl Options {
             tell_trial: |_| {},
             is_simulated: false,
             budget: None,
+            remote: None,
             stop,
         }
     }

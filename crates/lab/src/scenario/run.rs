@@ -12,13 +12,19 @@ use limit::Limit;
 
 pub use super::options::{Options, adjusted, check};
 use super::points::{Point, words};
-use super::{Begun, Places, Scenario, Work, doubts, machine, simulate};
+use super::{Begun, Places, Scenario, Work, doubts, machine, remote, simulate};
 use crate::contenders::{self, Adapter, Job, Sample};
+use crate::live::{OUT, interfaces};
 use crate::record::{ContenderInfo, Distance, Doubt, Interface, Pages, Record};
+use crate::remote::Remote;
 use crate::rfc2544::Asked;
 
 /// What the reason of a row begins with whose contender failed.
 pub const FAILED: &str = "it failed: ";
+
+/// Why a contender does not take part with a generator on another machine.
+const NO_REMOTE: &str = "its generator cannot be on another machine: it would change this one's \
+                         network, or makes frames itself";
 
 /// How far a run is.
 #[derive(Clone, Debug)]
@@ -80,6 +86,7 @@ pub fn run(scenario: &Scenario, options: &Options, tell: &mut dyn FnMut(&Progres
         seed: options.seed,
         is_quick: options.is_quick,
         interfaces: run.interfaces(),
+        generator: options.remote.as_ref().map(|remote| remote.describe()),
         contenders: run.entrants.iter().map(info).collect(),
         chart: scenario.chart.clone(),
         rows,
@@ -87,6 +94,8 @@ pub fn run(scenario: &Scenario, options: &Options, tell: &mut dyn FnMut(&Progres
         notes: [scenario.notes.clone(), run.sample_notes(), run.notes].concat(),
         ..whole
     };
+    let doubts = remote::doubts(&record);
+    record.doubts.extend(doubts);
     if options.is_simulated {
         simulate::add(&scenario, options, &mut record);
     }
@@ -122,9 +131,13 @@ impl<'a> Run<'a> {
         let find = |point: &Point| point.placement.find(scenario.more_threads());
         let places: Vec<_> = points.iter().map(find).collect();
         let adapters = scenario.contenders.iter().filter_map(|name| contenders::named(name));
+        let not_run = |adapter: &dyn Adapter| match options.remote {
+            Some(_) if !adapter.has_remote() => Some(NO_REMOTE.to_owned()),
+            _ => contenders::can_do(adapter, scenario.work).err(),
+        };
         let entrants = adapters.map(|adapter| Entrant {
             adapter,
-            not_run: contenders::can_do(adapter, scenario.work).err(),
+            not_run: not_run(adapter),
             command: String::new(),
         });
         let entrants: Vec<_> = entrants.collect();
@@ -153,7 +166,8 @@ impl<'a> Run<'a> {
         let mut order = Shuffle(self.options.seed);
         for at in 0..self.points.len() {
             let Ok(places) = self.places[at].clone() else { continue };
-            let before = Look::at(self.scenario.work, &places);
+            let is_here = self.options.remote.is_none();
+            let before = is_here.then(|| Look::at(self.scenario.work, &places)).flatten();
             self.in_turns(at, &places, &mut order, tell);
             self.distances[at] = before.and_then(Look::again);
             if self.done + self.skipped < self.turns()
@@ -236,6 +250,11 @@ impl<'a> Run<'a> {
         let (scenario, point) = (self.scenario, &self.points[at]);
         let case = scenario.cases.iter().find(|case| point.case.as_ref() == Some(case));
         let asked = Asked { plan: &scenario.rfc2544, tell: self.options.tell_trial };
+        let remote = self.options.remote.as_deref();
+        let (comes_in, goes_out) = match remote.map(Remote::spec) {
+            Some(spec) => (vec![spec.to.clone()], spec.from.clone().unwrap_or_default()),
+            None => (interfaces(scenario.ports), OUT.to_owned()),
+        };
         Job {
             work: scenario.work,
             size_bytes: point.size_bytes.unwrap_or(64),
@@ -243,7 +262,9 @@ impl<'a> Run<'a> {
             case: case.map(String::as_str),
             places: places.clone(),
             sends_by: "v1",
-            ports: scenario.ports,
+            comes_in,
+            goes_out,
+            remote,
             workers: scenario.workers,
             time: scenario.amounts.time,
             packets: scenario.amounts.packets,
@@ -279,7 +300,9 @@ impl<'a> Run<'a> {
     fn interfaces(&self) -> Vec<Interface> {
         let samples = self.cells.iter().flatten().flat_map(|cell| &cell.samples);
         let mut found = samples.map(|sample| &sample.interfaces).filter(|found| !found.is_empty());
-        found.next().cloned().unwrap_or_default()
+        let own = found.next().cloned().unwrap_or_default();
+        let others = self.options.remote.iter().flat_map(|remote| remote.interfaces());
+        own.into_iter().chain(others).collect()
     }
 
     /// Those of a contender in its first turn, where it has processes.
@@ -331,7 +354,8 @@ impl<'a> Run<'a> {
             );
             self.doubts.push(Doubt::new("few-cores", text));
         }
-        if places.iter().any(|places| places.contender.contains(&places.generator)) {
+        let shares = |places: &&Places| places.contender.contains(&places.generator);
+        if self.options.remote.is_none() && places.iter().any(shares) {
             let text = "generator and contender share a core";
             self.doubts.push(Doubt::new("few-cores", text));
         }

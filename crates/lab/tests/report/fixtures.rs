@@ -287,6 +287,7 @@ pub(crate) fn record(scenario: &str, title: &str, document: Option<&str>) -> Rec
             ..Machine::default()
         },
         build: Build::default(),
+        generator: None,
         interfaces: Vec::new(),
         contenders: vec![ContenderInfo {
             name: "burstline-xdp".to_owned(),

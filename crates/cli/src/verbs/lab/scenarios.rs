@@ -3,15 +3,17 @@
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use std::{env, fs, process};
 
 use burstline_lab::readiness::{self, Outcome, Trial};
 use burstline_lab::record::Record;
+use burstline_lab::remote::Remote;
 use burstline_lab::scenario::compare::compare as compare_records;
 use burstline_lab::scenario::run::{Options, Progress, adjusted, check, run as run_scenario};
-use burstline_lab::scenario::{Scenario, Work, budget, built_in, parse};
+use burstline_lab::scenario::{Scenario, Work, budget, built_in, check_remote, parse};
 
 use crate::args::{CompareArgs, ListArgs, RunOptions};
 use crate::failure::{FAILED, Failure, complain};
@@ -72,8 +74,16 @@ pub(crate) fn run(words: &[String], args: &RunOptions) -> Result<ExitCode, Failu
     };
     for scenario in &scenarios {
         check(scenario, &options).map_err(Failure::usage)?;
+        if let Some(spec) = &args.generator {
+            check_remote(scenario, spec).map_err(Failure::usage)?;
+        }
     }
     make_folder(&args.out)?;
+    if let Some(spec) = &args.generator {
+        let remote = Remote::connect(spec.clone(), Arc::clone(&options.stop));
+        let remote = remote.map_err(|error| Failure::new(error.to_string()))?;
+        options.remote = Some(Arc::new(remote));
+    }
     let mut is_whole = true;
     let (began, count) = (Instant::now(), scenarios.len());
     let estimate = |scenario: &Scenario| budget::estimate(&adjusted(scenario, &options));
@@ -93,6 +103,10 @@ pub(crate) fn run(words: &[String], args: &RunOptions) -> Result<ExitCode, Failu
         let title = format!("{number}/{count} {}", scenario.name);
         let record = run_shown(scenario, options.clone(), args.quiet, &title);
         is_whole &= !options.stop.load(Relaxed);
+        for fault in options.remote.iter().flat_map(|remote| remote.faults()) {
+            complain(&fault);
+            is_whole = false;
+        }
         save(&record, &args.out)?;
         match args.json {
             true => view::print(&format!("{}\n", view::scenario::compact(&record)))?,

@@ -35,17 +35,19 @@ pub(in crate::contenders) fn events(seen: &Seen, delivered: f64, sample: &mut Sa
 }
 
 /// What one turn gave.
-pub(super) struct Measured {
+pub(in crate::contenders) struct Measured {
     /// From its start until it could be measured.
-    pub(super) ready: Duration,
-    pub(super) seconds: f64,
-    pub(super) seen: Seen,
-    pub(super) own: Own,
+    pub(in crate::contenders) ready: Duration,
+    /// How long packets came, in s, and how long its cores were watched.
+    pub(in crate::contenders) seconds: f64,
+    pub(in crate::contenders) watched: f64,
+    pub(in crate::contenders) seen: Seen,
+    pub(in crate::contenders) own: Own,
 }
 
 impl Measured {
     /// The figures that every live work has.
-    pub(super) fn sample(&self, job: &Job<'_>) -> Sample {
+    pub(in crate::contenders) fn sample(&self, job: &Job<'_>) -> Sample {
         let mut sample = Sample::default();
         let delivered = self.own.delivered as f64;
         let pps = delivered / self.seconds;
@@ -57,7 +59,7 @@ impl Measured {
         sample.set_on("l2_gbps", "Gbit/s", "l2", l2);
         sample.set_on("line_gbps", "Gbit/s", "line", line);
         sample.set_on("line_percent", "%", "line", 100.0 * line / job.link_gbps);
-        let percent = |seconds: f64| 100.0 * seconds / self.seconds;
+        let percent = |seconds: f64| 100.0 * seconds / self.watched;
         let cpu_percent = percent(self.seen.time.busy());
         sample.set("cpu_percent", "% of a core", cpu_percent);
         let busy_s = self.seen.busy_of(&job.places.contender).max(f64::MIN_POSITIVE);
@@ -108,7 +110,7 @@ impl Measured {
     }
 
     /// What is known where packets were injected.
-    pub(super) fn offered(&self, offered: u64, sample: &mut Sample) {
+    pub(in crate::contenders) fn offered(&self, offered: u64, sample: &mut Sample) {
         let pps = offered as f64 / self.seconds;
         sample.offered_pps = Some(pps);
         sample.set("offered_mpps", "Mpps", pps / 1e6);

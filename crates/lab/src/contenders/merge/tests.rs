@@ -3,6 +3,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use super::*;
+use crate::live::{OUT, interfaces};
 use crate::scenario::{Places, Rate};
 use std::time::Duration;
 
@@ -16,7 +17,9 @@ fn sample_of(merger: &Merger, size_bytes: u32, case: &str) -> Sample {
         case: Some(case),
         places: Places { generator: cores.producer, contender: vec![cores.consumer] },
         sends_by: "v1",
-        ports: 1,
+        comes_in: interfaces(1),
+        goes_out: OUT.to_owned(),
+        remote: None,
         workers: 0,
         time: Duration::from_millis(1),
         packets: Some(16_384),

@@ -20,6 +20,9 @@ use crate::record::Interface;
 /// Where the kernel has its files on devices.
 const DEVICES: &str = "/sys";
 
+/// The name of what stands for interfaces that cannot be looked at.
+const ALL: &str = "all";
+
 /// How often each core has done the kernel's work on received packets.
 pub(crate) struct Served(Vec<(String, u64)>);
 
@@ -67,6 +70,14 @@ pub(crate) fn on_hosts(bed: &Bed, before: &Served) -> Vec<Interface> {
     [of(&bed.far, "contender"), of(&bed.near, "generator")].concat()
 }
 
+/// These of a host, of whom others may have packets, too: what the kernel did for all is not said.
+pub(crate) fn of_host(host: &Host, whose: &'static str, names: &[String]) -> Vec<Interface> {
+    let all = host.run(move || look(whose, "not counted"));
+    let is_named = |found: &Interface| names.contains(&found.name);
+    // Where they cannot be looked at, that is said of all.
+    all.into_iter().filter(|found| is_named(found) || found.name == ALL).collect()
+}
+
 /// On its own thread, which is in the network namespace of its starter.
 fn look(host: &'static str, served: &str) -> Vec<Interface> {
     let looked = thread::spawn(|| {
@@ -84,7 +95,7 @@ fn look(host: &'static str, served: &str) -> Vec<Interface> {
         }
         Err(error) => {
             let driver = format!("unknown: {error}");
-            let (name, host) = ("all".to_owned(), host.to_owned());
+            let (name, host) = (ALL.to_owned(), host.to_owned());
             vec![Interface { name, host, driver, ..Interface::default() }]
         }
     }

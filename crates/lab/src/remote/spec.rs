@@ -1,0 +1,188 @@
+//! `ssh:HOST,port=eth1,...`: which generator, and which cables.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use burstline_fleet::{HOST_RULE, Way, is_host};
+use burstline_port::{Address, Role};
+use burstline_wire::grammar::{Bounds, Quantity};
+
+/// How to reach it.
+const SCHEME: &str = "ssh:";
+
+/// Unless it is named.
+const PROGRAM: &str = "burstline";
+const CONNECT: Duration = Duration::from_secs(10);
+const SILENCE: Duration = Duration::from_secs(30);
+
+/// The keys: `docs/lab-on-two-machines.md` says what each is.
+const KEYS: [&str; 8] = ["port", "to", "back", "from", "program", "config", "connect", "silence"];
+
+/// A generator on another machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spec {
+    /// HOST or USER@HOST, as ssh has it.
+    pub host: String,
+    /// Where it sends.
+    pub port: Address,
+    /// The interface of this machine at the other end.
+    pub to: String,
+    /// Where it receives what comes out.
+    pub back: Option<Address>,
+    /// The interface of this machine at the other end of that.
+    pub from: Option<String>,
+    /// The program there.
+    pub program: String,
+    /// ssh's configuration file; `None`: the user's.
+    pub config: Option<PathBuf>,
+    /// For a connection.
+    pub connect: Duration,
+    /// Without a line that should come.
+    pub silence: Duration,
+}
+
+/// What is wrong with such a text.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SpecError {
+    /// It is another way.
+    #[error("a generator is as ssh:HOST,port=eth1")]
+    Scheme,
+    /// A host that is none.
+    #[error("host {0:?}: {HOST_RULE}")]
+    Host(String),
+    /// A key that there is not, or that comes twice.
+    #[error("`{0}`: each once, as KEY=VALUE, of {keys}", keys = KEYS.join(", "))]
+    Key(String),
+    /// A key that has to be there.
+    #[error("say port=, the interface that the generator sends by: ssh:{0},port=eth1")]
+    NoPort(String),
+    /// A value that makes no sense.
+    #[error("{key}={value}: {why}")]
+    Value {
+        /// Its key.
+        key: &'static str,
+        /// What was typed.
+        value: String,
+        /// What is wrong.
+        why: String,
+    },
+}
+
+impl Spec {
+    /// How ssh gets there.
+    pub(super) fn way(&self) -> Way<'_> {
+        let (host, config) = (self.host.as_str(), self.config.as_deref());
+        Way { host, port: None, config, connect: self.connect }
+    }
+}
+
+impl FromStr for Spec {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<Self, SpecError> {
+        let mut words = text.strip_prefix(SCHEME).ok_or(SpecError::Scheme)?.split(',');
+        let host = words.next().unwrap_or_default().to_owned();
+        if !is_host(&host) {
+            return Err(SpecError::Host(host));
+        }
+        let mut known: Vec<(&'static str, &str)> = Vec::new();
+        for word in words {
+            let (name, value) = word.split_once('=').unwrap_or((word, ""));
+            let key = KEYS.into_iter().find(|key| *key == name);
+            let is_twice = known.iter().any(|(other, _)| *other == name);
+            let key = key.filter(|_| !is_twice && !value.is_empty());
+            known.push((key.ok_or_else(|| SpecError::Key(word.to_owned()))?, value));
+        }
+        let take = |key: &'static str| {
+            known.iter().find(|(known, _)| *known == key).map(|&(_, value)| (key, value))
+        };
+        let port = take("port").ok_or_else(|| SpecError::NoPort(host.clone()))?;
+        let (port, port_interface) = port_of(port, Role::Sink)?;
+        let back = take("back").map(|back| port_of(back, Role::Source)).transpose()?;
+        let own = |key| take(key).map(interface).transpose();
+        let from = own("from")?.or_else(|| back.as_ref().map(|(_, interface)| interface.clone()));
+        Ok(Self {
+            host,
+            port,
+            to: own("to")?.unwrap_or(port_interface),
+            back: back.map(|(address, _)| address),
+            from,
+            program: take("program").map_or(PROGRAM, |(_, value)| value).to_owned(),
+            config: take("config").map(|(_, value)| PathBuf::from(value)),
+            connect: take("connect").map(time).transpose()?.unwrap_or(CONNECT),
+            silence: take("silence").map(time).transpose()?.unwrap_or(SILENCE),
+        })
+    }
+}
+
+/// A port there, and its interface. What is a bare word there is no interface here, maybe.
+fn port_of((key, value): (&'static str, &str), role: Role) -> Result<(Address, String), SpecError> {
+    let wrong = |why: String| SpecError::Value { key, value: value.to_owned(), why };
+    let address: Address = value.parse().map_err(|error| wrong(format!("{error}")))?;
+    let address = if address.is_bare() { address.as_interface() } else { address };
+    let name = address.interface().map(|(name, _)| name.to_owned());
+    let name = name.ok_or_else(|| wrong("an interface, or xdp: and its name".to_owned()))?;
+    let _ = interface((key, &name))?;
+    match address.resolved(role) {
+        Err(error) if !error.is_about_machine() => Err(wrong(error.to_string())),
+        _ => Ok((address, name)),
+    }
+}
+
+/// Source: `dev_valid_name` of the kernel: up to 15 bytes, no slash, colon or space.
+fn interface((key, value): (&'static str, &str)) -> Result<String, SpecError> {
+    let is_fine = |letter: u8| letter.is_ascii_alphanumeric() || b"._-".contains(&letter);
+    let is_name = value.len() < 16 && value.bytes().all(is_fine) && !value.starts_with('-');
+    let why = "the name of an interface".to_owned();
+    is_name.then(|| value.to_owned()).ok_or(SpecError::Value { key, value: value.to_owned(), why })
+}
+
+fn time((key, value): (&'static str, &str)) -> Result<Duration, SpecError> {
+    let read = Bounds::new(Quantity::Time, 1..=u64::MAX).read(value);
+    let wrong = |why: String| SpecError::Value { key, value: value.to_owned(), why };
+    read.map(Duration::from_nanos).map_err(|error| wrong(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_named_is_as_usual() {
+        let spec: Spec = "ssh:probe@gen1,port=xdp:eth1".parse().unwrap();
+        assert_eq!((spec.host.as_str(), spec.to.as_str()), ("probe@gen1", "eth1"));
+        assert_eq!((spec.back, spec.from, spec.program.as_str()), (None, None, "burstline"));
+        assert_eq!((spec.connect.as_secs(), spec.silence.as_secs()), (10, 30));
+        let all = "ssh:h,port=a,to=b,back=c,from=d,program=/x y,config=/f,connect=2s,silence=500ms";
+        let spec: Spec = all.parse().unwrap();
+        let ends = (spec.to.as_str(), spec.from.as_deref(), spec.program.as_str());
+        assert_eq!(ends, ("b", Some("d"), "/x y"));
+        assert_eq!((spec.port.target(), spec.back.unwrap().target()), ("a", "c"));
+        assert_eq!((spec.connect.as_secs(), spec.silence.as_millis()), (2, 500));
+        let spec: Spec = "ssh:h,port=a,back=c".parse().unwrap();
+        assert_eq!(spec.from.as_deref(), Some("c"));
+    }
+
+    #[test]
+    fn nonsense_and_hostile_words_are_refused_in_a_line() {
+        for (text, word) in [
+            ("gen1,port=eth1", "ssh:HOST,port=eth1"),
+            ("ssh:-oProxyCommand=x,port=eth1", "USER@HOST"),
+            ("ssh:a;id,port=eth1", "USER@HOST"),
+            ("ssh:h", "say port="),
+            ("ssh:h,port=a,port=b", "`port=b`: each once"),
+            ("ssh:h,port=", "`port=`"),
+            ("ssh:h,eth1", "`eth1`: each once"),
+            ("ssh:h,port=a,speed=1", "port, to, back"),
+            ("ssh:h,port=x.pcap?a=b", "port=x.pcap?a=b"),
+            ("ssh:h,port=null:", "an interface"),
+            ("ssh:h,port=eth1$(id)", "port=eth1$(id)"),
+            ("ssh:h,port=a,to=-x", "the name of an interface"),
+            ("ssh:h,port=a,connect=soon", "connect=soon"),
+        ] {
+            let said = text.parse::<Spec>().unwrap_err().to_string();
+            assert!(said.contains(word) && !said.contains('\n'), "{text}: {said}");
+        }
+    }
+}
