@@ -55,13 +55,12 @@ pub(super) fn repeating(
         let width = runs::width(values.count);
         data.push(width as u8);
         runs::append(rows.ids, width, &mut data);
-        let page = Page::DictionaryPage {
+        Page::DictionaryPage {
             buf: values.plain.into(),
             num_values: values.count as u32,
             encoding: Encoding::PLAIN,
             is_sorted: false,
-        };
-        page
+        }
     });
     // Rows without any value need no dictionary.
     let encoding = if dictionary.is_some() { Encoding::RLE_DICTIONARY } else { Encoding::PLAIN };
@@ -138,7 +137,6 @@ fn chunk(
         of_pages.push(PageEncodingStats { page_type, encoding, count: 1 });
     }
     writer.close()?;
-    drop(writer);
     let mut metadata = ColumnChunkMetaData::builder(descriptor.clone())
         .set_compression(pages::zstd())
         .set_encodings(encodings)
