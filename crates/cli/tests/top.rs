@@ -149,37 +149,3 @@ fn one_frame_is_text_and_bad_words_are_one_line() {
     assert_eq!((wrong.code, wrong.stderr.lines().count()), (Some(2), 1), "{}", wrong.stderr);
     assert!(wrong.stderr.contains("HOST:PORT"), "{}", wrong.stderr);
 }
-
-/// Whether a terminal was told a colour. Source: ECMA-48, SGR; 39 and 49 are no colour.
-fn is_coloured(shown: &str) -> bool {
-    let styles = shown.split("\u{1b}[").skip(1).filter_map(|rest| {
-        let end = rest.find(|letter: char| !letter.is_ascii_digit() && letter != ';')?;
-        rest[end..].starts_with('m').then(|| &rest[..end])
-    });
-    let mut numbers = styles.flat_map(|style| style.split(';')).filter_map(|n| n.parse().ok());
-    numbers.any(|n: u32| matches!(n, 30..=38 | 40..=48 | 90..=97 | 100..=107))
-}
-
-#[test]
-fn no_color_takes_colours_from_top_and_bold_from_help() {
-    let job = Watched::start("--web", &["count", SOURCE]);
-    for (value, has_colours) in [(None, true), (Some("1"), false), (Some(""), true)] {
-        let words = ["top", &job.address];
-        let start = |words: &[&str]| {
-            let change = |command: &mut Command| match value {
-                Some(value) => drop(command.env("NO_COLOR", value)),
-                None => drop(command.env_remove("NO_COLOR")),
-            };
-            Terminal::start(PROGRAM, words, COLUMNS, ROWS, change).unwrap()
-        };
-        let mut terminal = start(&words);
-        wait_for(&terminal, "running for");
-        terminal.press("q").unwrap();
-        terminal.wait(SOON).unwrap();
-        assert_eq!(is_coloured(&terminal.shown()), has_colours, "NO_COLOR {value:?}");
-        let mut help = start(&["count", "--help"]);
-        assert!(help.wait(SOON).unwrap().success());
-        wait_until("help is there", || help.shown().contains("Usage:"));
-        assert_eq!(help.shown().contains("\u{1b}[1m"), has_colours, "NO_COLOR {value:?}");
-    }
-}
