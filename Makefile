@@ -62,8 +62,8 @@ fleet: ## Records of two sensors on a Spark cluster, in ClickHouse and in DuckDB
 	@PROGRAM=$(TARGET_DIR)/release/burstline scripts/fleet-clickhouse
 
 campaign: ## The reliability campaigns: make campaign [NAME=glob] [FULL=1: as many rounds as a release takes]
-	@scripts/setup rust
-	@cargo build --quiet --release --locked -p burstline
+	@scripts/setup rust test fuzz campaign
+	@cargo build --quiet --release --locked -p burstline $(LAB_DPDK)
 	@PROGRAM=$(TARGET_DIR)/release/burstline FULL=$(FULL) scripts/campaign $(if $(NAME),'$(NAME)')
 
 # A folder for each machine: runs/figures, runs/figures-NAME. The page that has the marks gets it.
