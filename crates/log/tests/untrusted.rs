@@ -28,8 +28,8 @@ use seats::received;
 
 const SEGMENT_BYTES: usize = 16 << 10;
 const SEGMENTS: usize = 8;
-/// Calls of `next_burst` that the reader survives before it ends well, unless `BURSTLINE_LOOKS` says
-/// how many.
+/// Calls of `next_burst` that the reader survives before it ends well, unless `BURSTLINE_LOOKS`
+/// says how many.
 const LOOKS: u64 = 200_000;
 
 fn looks() -> u64 {

@@ -1,4 +1,4 @@
-//! The bill of materials: `scripts/sbom` names what Cargo.lock has, and what a build for users links.
+//! The bill of materials: `scripts/sbom` names what a build for users links, as Cargo.lock has it.
 
 use std::collections::HashSet;
 use std::fs;
