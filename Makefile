@@ -19,7 +19,7 @@ LAB_DPDK := $(if $(HAS_DPDK),--features dpdk)
 .DEFAULT_GOAL := help
 .PHONY: help fresh run billion dpdk dpdk-newer test bench bench-smoke lint loom miri fuzz-smoke guest \
   ten guest-cards guest-lab guest-switch install install-c install-pcap header documents report-check runs setup \
-  figures book campaign dist wheel python abi publishable fleet
+  figures book campaign dist sbom wheel python abi publishable fleet
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
@@ -62,8 +62,8 @@ fleet: ## Records of two sensors on a Spark cluster, in ClickHouse and in DuckDB
 	@PROGRAM=$(TARGET_DIR)/release/burstline scripts/fleet-clickhouse
 
 campaign: ## The reliability campaigns: make campaign [NAME=glob] [FULL=1: as many rounds as a release takes]
-	@scripts/setup rust
-	@cargo build --quiet --release --locked -p burstline
+	@scripts/setup rust test fuzz jq
+	@cargo build --quiet --release --locked -p burstline $(LAB_DPDK)
 	@PROGRAM=$(TARGET_DIR)/release/burstline FULL=$(FULL) scripts/campaign $(if $(NAME),'$(NAME)')
 
 # A folder for each machine: runs/figures, runs/figures-NAME. The page that has the marks gets it.
@@ -128,8 +128,13 @@ guest-switch: ## Two guests on vhost ports of the switch, which is killed meanwh
 # --version names it. Other targets leave it out, so that cargo builds nothing twice.
 COMMIT = BURSTLINE_COMMIT=$(shell git rev-parse --short=12 HEAD 2>/dev/null)
 
+sbom: ## The bill of materials: what is linked into burstline, as CycloneDX, in target/burstline.cdx.json
+	@scripts/setup rust jq
+	@mkdir -p $(TARGET_DIR)
+	@scripts/sbom >$(TARGET_DIR)/burstline.cdx.json
+
 dist: ## What is handed out: a static program, a package for Debian, a tarball, in target/dist
-	@scripts/setup rust
+	@scripts/setup rust jq
 	@scripts/dist $(TARGET_DIR)/dist
 
 install: ## Put the program burstline into cargo's bin folder

@@ -7,6 +7,7 @@ use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::time::Duration;
 
+use burstline_skip::ledger;
 use serde_json::Value;
 use support::sharing::{Names, reader_of};
 use support::{Directory, REAL, REAL_PACKETS, command, judged_packets, other, run, run_json};
@@ -280,6 +281,7 @@ fn workers_are_killed(mode: [&str; 2]) {
     let total = &steady["total"];
     let (had, lost) = (total["delivered"].as_u64().unwrap(), total["lost_total"].as_u64().unwrap());
     assert!(had > 0 && had + lost <= own[0]["delivered"].as_u64().unwrap());
+    ledger(total["offered"].as_u64().unwrap(), had, &[("reader_overrun", lost)]);
 }
 
 #[test]

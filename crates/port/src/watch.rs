@@ -24,8 +24,8 @@ pub(crate) struct Watch {
 
 impl Watch {
     pub(crate) fn new(interface: &Interface) -> Self {
-        // One that is down from the start is worth a note, too.
-        let last = Interface { is_up: true, ..interface.clone() };
+        // One that is down from the start, or without a carrier, is worth a note, too.
+        let last = Interface { is_up: true, has_carrier: true, ..interface.clone() };
         Self { last, due_ns: 0, is_gone: false }
     }
 
@@ -89,7 +89,15 @@ impl Watch {
         if now.is_up != last.is_up {
             let state = if now.is_up { "up again" } else { "down" };
             account.event(|| format!("{} is {state}", now.name));
+        } else if now.is_up && now.has_carrier != last.has_carrier {
+            let state = if now.has_carrier { "a carrier again" } else { "no carrier" };
+            account.event(|| format!("{} has {state}", now.name));
         }
-        self.last = now;
+        // An interface that has just come up has its carrier a moment later.
+        let has_carrier = match now.is_up && last.is_up {
+            true => now.has_carrier,
+            false => last.has_carrier,
+        };
+        self.last = Interface { has_carrier, ..now };
     }
 }

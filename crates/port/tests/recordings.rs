@@ -7,6 +7,7 @@ mod common;
 use std::collections::{BTreeMap, HashSet};
 
 use burstline_port::{Loss, OpenOptions, PortError};
+use burstline_skip::ledger;
 use burstline_wire::files::{
     Counters, InterfaceDescription, PacketToWrite, SectionDescription, SegmentEncoder,
 };
@@ -235,7 +236,7 @@ fn no_seed_delivers_what_was_not_recorded_and_none_loses_a_sound_segment() {
     let asked = std::env::var("BURSTLINE_SEEDS").unwrap_or_else(|_| "300".to_owned());
     let (first, last) = asked.split_once('-').unwrap_or(("1", &asked));
     let (first, last): (u64, u64) = (first.parse().unwrap(), last.parse().unwrap());
-    let (mut recorded, mut delivered, mut named, mut damaged) = (0, 0, 0, 0);
+    let (mut recorded, mut delivered, mut corrupt, mut missing, mut damaged) = (0, 0, 0, 0, 0);
     let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
     for seed in (first..=last).chain(FOUND) {
         let mut random = Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
@@ -253,14 +254,23 @@ fn no_seed_delivers_what_was_not_recorded_and_none_loses_a_sound_segment() {
         judge(&made, &file, &got, &format!("seed {seed}, {faults:?}: {:?}", got.notes));
         faults.iter().for_each(|fault| *counts.entry(fault).or_default() += 1);
         recorded += packets;
-        delivered += got.packets.len();
-        named += got.corrupt + got.missing;
+        delivered += got.packets.len() as u64;
+        corrupt += got.corrupt;
+        missing += got.missing;
         damaged += u64::from(got.is_damaged);
     }
+    let named = corrupt + missing;
     println!(
         "seeds {first} to {last}: {recorded} packets recorded, {delivered} delivered, {named} \
          named as corrupt or missing, 0 forged or changed, no sound segment lost; {damaged} files \
          damaged by {counts:?}"
+    );
+    // Behind the last sound segment of a file: no reader can know of them.
+    let cut = recorded - delivered - named;
+    ledger(
+        recorded,
+        delivered,
+        &[("corrupt", corrupt), ("missing_segments", missing), ("cut", cut)],
     );
 }
 

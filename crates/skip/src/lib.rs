@@ -1,4 +1,5 @@
-//! A test that cannot run on this machine says why, and is counted as skipped.
+//! What a test says besides passed or failed: that it cannot run on this machine and why, and what
+//! became of its packets.
 //!
 //! ```text
 //!  test: what it needs is not here --skip--> standard error     skipped: TEST: REASON
@@ -39,6 +40,24 @@ pub fn skip(test: impl AsRef<str>, reason: impl Display) {
 /// As [`skip`].
 pub fn without(test: impl AsRef<str>, reason: impl Display) {
     record("partly", test.as_ref(), &reason.to_string());
+}
+
+/// A test that counts packets prints what became of them: a line `ledger {...}` on standard output,
+/// which `make campaign` adds up. What is in neither sum is `unaccounted` there.
+///
+/// # Panics
+/// More was delivered and lost than offered, or less: the test is to fail.
+pub fn ledger(offered: u64, delivered: u64, lost: &[(&str, u64)]) {
+    let sum = delivered + lost.iter().map(|(_, packets)| packets).sum::<u64>();
+    let causes: Vec<_> =
+        lost.iter().map(|(cause, packets)| format!("\"{cause}\":{packets}")).collect();
+    let unaccounted = offered as i64 - sum as i64;
+    println!(
+        "ledger {{\"offered\":{offered},\"delivered\":{delivered},\"lost\":{{{}}},\
+         \"unaccounted\":{unaccounted}}}",
+        causes.join(",")
+    );
+    assert_eq!(unaccounted, 0, "{offered} offered, {delivered} delivered, lost {lost:?}");
 }
 
 /// The test that runs on this thread, as the harness names its thread: `main` where tests take

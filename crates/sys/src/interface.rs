@@ -31,6 +31,8 @@ pub struct Interface {
     pub hardware_type: u16,
     /// Whether it is administratively up.
     pub is_up: bool,
+    /// Whether it is up and can send: a cable, and another end that is up.
+    pub has_carrier: bool,
 }
 
 /// Why an interface was not found.
@@ -119,6 +121,7 @@ impl Interface {
             mtu: u32::try_from(mtu).unwrap_or(0),
             hardware_type,
             is_up: flags & libc::IFF_UP != 0,
+            has_carrier: flags & libc::IFF_RUNNING != 0,
         })
     }
 

@@ -46,6 +46,7 @@ pub(super) fn sink<D: Device>(
         mtu: LONGEST as u32,
         hardware_type: 1,
         is_up: true,
+        has_carrier: true,
     };
     let watch = Watch::new(&interface);
     let passes_offloads = D::passes_offloads(half.options());

@@ -1,7 +1,7 @@
 //! Interfaces that are not there, go away or change; privileges that are missing; sudden death.
 
 use burstline_port::{OpenOptions, Port, PortError, PortState};
-use burstline_testbed::{Bed, BedError, FAR, Frames, Program};
+use burstline_testbed::{Bed, BedError, FAR, Frames, NEAR, Program};
 
 use crate::common::Got;
 use crate::help::{check_closed, lend_until, open_far, send, try_open};
@@ -97,6 +97,10 @@ fn an_interface_that_is_down_or_renamed_is_noted_and_comes_back() {
     ];
     for (command, note) in steps {
         bed.far.command("ip", command).unwrap();
+        lend_until(&mut *port, &mut all, |_, port| notes(port).contains(note)).unwrap();
+    }
+    for (state, note) in [("down", "w9 has no carrier"), ("up", "w9 has a carrier again")] {
+        bed.near.command("ip", &["link", "set", NEAR, state]).unwrap();
         lend_until(&mut *port, &mut all, |_, port| notes(port).contains(note)).unwrap();
     }
     let sent = send(&bed, &Frames::new(100, 60));

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use burstline_log::{Ending, Policy};
 use burstline_share::{AttachConfig, Attachment, query};
+use burstline_skip::ledger;
 use rustix::process::Signal;
 
 use crate::common::{Directory, Follower, Role, until};
@@ -161,6 +162,7 @@ fn readers_that_die_under_load_cost_nobody_a_packet() {
          seats: {visits} taken, {gone} freed; descriptors: {before} before, {after} after; {:.1} s",
         began.elapsed().as_secs_f64()
     );
+    ledger(written, delivered, &[("reader_overrun", missed)]);
     assert_eq!(seen, [written, 0, written, written], "delivered, missed, offered, next number");
     assert_eq!((visits, gone, after), (faults + 1, faults + 1, before));
     assert!(full > 0 || faults < FAULTS, "nobody held the writer up");

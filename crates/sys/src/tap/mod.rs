@@ -206,7 +206,11 @@ impl Tap {
         match Interface::by_index(&self.questions, self.interface.index) {
             Ok(interface) => Ok(LinkState::Present(interface)),
             Err(error) if error.raw_os_error() == Some(libc::ENODEV) => {
-                Ok(LinkState::Present(Interface { is_up: true, ..self.interface.clone() }))
+                Ok(LinkState::Present(Interface {
+                    is_up: true,
+                    has_carrier: true,
+                    ..self.interface.clone()
+                }))
             }
             Err(error) => Err(error),
         }

@@ -49,7 +49,72 @@ impl Owners {
 
 #[cfg(all(test, debug_assertions))]
 mod tests {
+    use super::super::Census;
     use super::*;
+
+    /// xorshift64. Source: Marsaglia, "Xorshift RNGs", 2003.
+    fn next(random: &mut u64, limit: u32) -> u32 {
+        *random ^= *random << 13;
+        *random ^= *random >> 7;
+        *random ^= *random << 17;
+        (*random % u64::from(limit)) as u32
+    }
+
+    /// Frames go round by the hundred; then one is given away a second time, comes from where it
+    /// is not, or never comes back.
+    #[test]
+    fn seeded_double_frees_stale_frames_and_leaks_are_all_found() {
+        const FRAMES: u32 = 64;
+        let round = [(Owner::Entry, Owner::Us), (Owner::Us, Owner::Exit), (Owner::Exit, Owner::Us)];
+        let mut found = [0_u64; 3];
+        for seed in 1..=1000_u64 {
+            let mut random = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+            let mut owners = Owners::new(0, FRAMES);
+            // How many steps of its round each frame has made.
+            let mut steps = [0_usize; FRAMES as usize];
+            let step = |owners: &mut Owners, steps: &mut [usize], frame: u32| {
+                let back = (Owner::Us, Owner::Entry);
+                let (from, to) = *round.get(steps[frame as usize] % 4).unwrap_or(&back);
+                steps[frame as usize] += 1;
+                owners.hand_over(frame, from, to)
+            };
+            for _ in 0..200 {
+                let frame = next(&mut random, FRAMES);
+                assert!(step(&mut owners, &mut steps, frame), "seed {seed}: {frame} is sound");
+            }
+            let (kind, frame) = (seed as usize % 3, next(&mut random, FRAMES));
+            let is_found = match kind {
+                0 => {
+                    // To the kernel, and once more.
+                    while steps[frame as usize] % 4 != 0 {
+                        step(&mut owners, &mut steps, frame);
+                    }
+                    !owners.hand_over(frame, Owner::Us, Owner::Entry)
+                }
+                1 => {
+                    // Out of the completion ring, while it is in the fill ring.
+                    while steps[frame as usize] % 4 != 0 {
+                        step(&mut owners, &mut steps, frame);
+                    }
+                    !owners.hand_over(frame, Owner::Exit, Owner::Us)
+                }
+                _ => {
+                    // The device keeps this one; all others come back.
+                    for other in 0..FRAMES {
+                        let goal = if other == frame { 2 } else { 0 };
+                        while steps[other as usize] % 4 != goal {
+                            step(&mut owners, &mut steps, other);
+                        }
+                    }
+                    let back = owners.owners.iter().filter(|owner| **owner == Owner::Entry).count();
+                    let census = Census { frames: FRAMES, fill: back as u32, ..Census::default() };
+                    census.elsewhere() == 1
+                }
+            };
+            found[kind] += u64::from(is_found);
+        }
+        burstline_skip::ledger(1000, found.iter().sum(), &[]);
+    }
 
     #[test]
     fn only_the_owner_of_a_frame_hands_it_over() {
