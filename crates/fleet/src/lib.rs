@@ -5,6 +5,7 @@
 //! ask       one sensor: ssh runs `burstline extract` there, its output is spooled here
 //! survey    all sensors, some at a time
 //! ipfix     flow records to a collector
+//! bus       flow records to Kafka or NATS, with a spool on disk
 //! query     questions about flow records, which DuckDB answers
 //! ```
 //!
@@ -13,12 +14,14 @@
 #![forbid(unsafe_code)]
 
 mod ask;
+mod bus;
 mod ipfix;
 mod query;
 mod sensors;
 mod survey;
 
 pub use ask::{Answer, Outcome, Patience, Question, ask};
+pub use bus::{BusAddress, BusError, BusSink, SpoolPlace};
 pub use ipfix::{Collector, CollectorError, IpfixSink};
 pub use query::{Answered, Query, QueryError, READY, Ready, Span, Values};
 pub use sensors::{Sensor, Sensors, SensorsError};
