@@ -2,6 +2,7 @@
 #![allow(dead_code)] // each test file uses a part
 
 pub(crate) mod browser;
+pub(crate) mod buses;
 pub(crate) mod conversations;
 pub(crate) mod emulator;
 pub(crate) mod endless;
