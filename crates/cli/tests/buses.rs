@@ -140,12 +140,22 @@ fn drain(bus: &Bus, spool: &str) -> [u64; 2] {
 /// Records of a tree that all messages of a bus were gathered in, after a look at their names: each
 /// start's are there without a gap.
 fn gathered(bus: &Bus, directory: &Directory) -> u64 {
+    records_there(bus, directory, true)
+}
+
+/// The same where some are lost by name, and so leave a gap.
+fn records_there(bus: &Bus, directory: &Directory, is_complete: bool) -> u64 {
     let tree = directory.file("gathered");
     let names = bus.gather(&tree);
     let mut starts: BTreeMap<String, u64> = BTreeMap::new();
     for (start, batch) in batches(&names) {
         let next = starts.entry(start).or_default();
-        assert_eq!(batch, *next, "{:?}: a batch is missing of {} messages", bus.kind, names.len());
+        assert!(
+            batch == *next || !is_complete,
+            "{:?}: a batch is missing of {} messages",
+            bus.kind,
+            names.len()
+        );
         *next += 1;
     }
     number(&run_json(&["flows", "compact", &tree], 0), "records")
@@ -224,7 +234,7 @@ fn a_full_spool_loses_records_by_name(kind: Kind) {
     bus.up();
     let [made, found] = drain(&bus, &spool);
     assert_eq!(found, spooled);
-    assert_eq!(gathered(&bus, &directory), made + spooled);
+    assert_eq!(records_there(&bus, &directory, false), made + spooled);
     let refused =
         run(&[&["flows", MANY, "--fail-on-loss", "--sensor", "one"], &bus.flag()[..]].concat());
     assert_eq!(refused.code, Some(0), "the bus is there: {}", refused.stderr);

@@ -5,6 +5,7 @@ use std::fs;
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use burstline_skip::{skip, test_name};
@@ -39,6 +40,9 @@ fn installed(name: &str) -> PathBuf {
     std::env::var_os("XDG_DATA_HOME").map_or_else(home, PathBuf::from).join("burstline").join(name)
 }
 
+/// One Java machine at a time: several that start at once take minutes on two cores.
+static TURN: Mutex<()> = Mutex::new(());
+
 /// A server, whose messages survive its death.
 pub(crate) struct Bus {
     pub(crate) kind: Kind,
@@ -47,6 +51,7 @@ pub(crate) struct Bus {
     /// What programs are started through, to be on a host.
     prefix: Vec<String>,
     child: Option<Child>,
+    _turn: Option<MutexGuard<'static, ()>>,
 }
 
 impl Bus {
@@ -69,10 +74,12 @@ impl Bus {
             skip(test_name(), format!("{} is not installed: scripts/setup buses", kind.name()));
             return None;
         }
+        let turn =
+            (kind == Kind::Kafka).then(|| TURN.lock().unwrap_or_else(PoisonError::into_inner));
         let prefix = host.map_or_else(Vec::new, |(host, _)| enter(host));
         let (ip, port) = (host.map_or("127.0.0.1", |(_, ip)| ip), free_port());
         let (directory, address) = (Directory::new(kind.name()), format!("{ip}:{port}"));
-        let mut bus = Self { kind, address, directory, prefix, child: None };
+        let mut bus = Self { kind, address, directory, prefix, child: None, _turn: turn };
         if kind == Kind::Kafka {
             bus.format();
         }
@@ -159,7 +166,7 @@ impl Bus {
             let log = || fs::read_to_string(self.directory.file("log")).unwrap_or_default();
             let ended = self.child.as_mut().unwrap().try_wait().unwrap();
             assert!(ended.is_none(), "{:?} ended: {}", self.kind, log());
-            assert!(begun.elapsed() < Duration::from_secs(120), "{:?}: {}", self.kind, log());
+            assert!(begun.elapsed() < Duration::from_secs(600), "{:?}: {}", self.kind, log());
             std::thread::sleep(Duration::from_millis(50));
         }
     }
