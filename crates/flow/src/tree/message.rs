@@ -20,8 +20,8 @@ pub struct Encoded {
     pub hour: u64,
 }
 
-/// A whole file of Parquet with the records of one batch, in one row group. Cost: some 2 us a
-/// record; of a file's bytes 4,000 are its description, however few its records are.
+/// A whole file of Parquet with the records of one batch, in one row group: some 47 bytes for each
+/// of 500 records of the generator. Its description has the same bytes however few they are.
 ///
 /// # Errors
 /// A column has no value here: a mistake in this program.
