@@ -19,7 +19,7 @@ LAB_DPDK := $(if $(HAS_DPDK),--features dpdk)
 .DEFAULT_GOAL := help
 .PHONY: help fresh run billion dpdk dpdk-newer test bench bench-smoke lint loom miri fuzz-smoke guest \
   ten guest-cards guest-lab guest-switch install install-c install-pcap header documents report-check runs setup \
-  figures book campaign dist sbom wheel python abi publishable fleet
+  figures book campaign dist sbom wheel python abi publishable fleet buses
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
@@ -55,11 +55,20 @@ bench: ## Our figures beside our rivals': make bench [FIGURE=glob] [RUNS=n] [FUL
 	  --out $(or $(OUT),$(TARGET_DIR)/figures) $(if $(FIGURE),'$(FIGURE)') $(if $(RUNS),--runs $(RUNS)) \
 	  $(if $(FULL),--full)
 
-fleet: ## Records of two sensors on a Spark cluster, in ClickHouse and in DuckDB: equal, row for row?
-	@scripts/setup rust query spark chdb
-	@cargo build --quiet --release --locked -p burstline
+BUSES := --features burstline/kafka --features burstline/nats
+
+buses: ## Build the program with clients of Kafka and NATS, and test it with both: servers installed
+	@scripts/setup rust buses
+	@cargo test --quiet --locked -p burstline-fleet --features kafka,nats
+	@cargo test --quiet --locked -p burstline $(BUSES) --test buses -- --test-threads 2
+	@cargo build --quiet --release --locked -p burstline $(BUSES)
+
+fleet: ## Sensors, Kafka, NATS, Spark, ClickHouse and DuckDB: anything missing, twice or different? As root
+	@scripts/setup rust query buses spark chdb
+	@cargo build --quiet --release --locked -p burstline $(BUSES)
 	@PROGRAM=$(TARGET_DIR)/release/burstline scripts/fleet
 	@PROGRAM=$(TARGET_DIR)/release/burstline scripts/fleet-clickhouse
+	@PROGRAM=$(TARGET_DIR)/release/burstline scripts/fleet-buses
 
 campaign: ## The reliability campaigns: make campaign [NAME=glob] [FULL=1: as many rounds as a release takes]
 	@scripts/setup rust test fuzz jq

@@ -186,13 +186,12 @@ impl Wants {
                 let tcp = args.ipfix.iter().filter(|collector| collector.is_tcp);
                 wants.tcp_ports.extend(tcp.map(|collector| collector.port));
                 wants.calls.extend(args.ipfix.first().map(|_| Need::Collector));
-                if let Some(tree) = &args.output {
-                    // Where it cannot be made, who writes it says so.
-                    let _ = fs::create_dir_all(tree);
-                    wants.takes_user = true;
-                    wants.calls.push(Need::Folders);
-                    wants.paths.push((tree.clone(), Access::Write));
+                for bus in args.buses() {
+                    wants.tcp_ports.extend(&bus.ports);
+                    wants.calls.push(Need::Collector);
                 }
+                let spool = args.spool.iter().map(|spool| &spool.folder);
+                args.output.iter().chain(spool).for_each(|folder| wants.fill(folder));
             }
             Verb::Merge(args) => {
                 wants.read(&args.common.sources);
@@ -304,6 +303,15 @@ impl Wants {
         if files.rotation().is_some() || files.on_close.is_some() || splits {
             self.make_files(path);
         }
+    }
+
+    /// Folders and files are made beneath a folder.
+    fn fill(&mut self, folder: &Path) {
+        // Where it cannot be made, who writes it says so.
+        let _ = fs::create_dir_all(folder);
+        self.takes_user = true;
+        self.calls.push(Need::Folders);
+        self.paths.push((folder.to_owned(), Access::Write));
     }
 
     /// Files of this name are made, or removed, while packets come.

@@ -6,6 +6,7 @@
 //! ssh       how a machine is reached, by those and by the lab
 //! survey    all sensors, some at a time
 //! ipfix     flow records to a collector
+//! bus       flow records to Kafka or NATS, with a spool on disk
 //! query     questions about flow records, which DuckDB answers
 //! ```
 //!
@@ -14,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 mod ask;
+mod bus;
 mod ipfix;
 mod query;
 mod sensors;
@@ -21,6 +23,7 @@ mod ssh;
 mod survey;
 
 pub use ask::{Answer, Outcome, Patience, Question, ask};
+pub use bus::{BusAddress, BusError, BusSink, SpoolPlace};
 pub use ipfix::{Collector, CollectorError, IpfixSink};
 pub use query::{Answered, Query, QueryError, READY, Ready, Span, Values};
 pub use sensors::{HOST_RULE, Sensor, Sensors, SensorsError, is_host};

@@ -29,8 +29,9 @@ mod tree;
 
 pub use queue::{Outbox, Shows, Writer, queue};
 pub use record::{EndReason, Place, PortName, Record, Tunnel};
-pub use sink::{Batch, LostRecords, Made, RecordSink, SinkAccount, TreeError};
+pub use sink::{Batch, Earlier, LostRecords, Made, RecordSink, SinkAccount, Spooled, TreeError};
 pub use table::{FlowTable, NoFlow, STATE_BYTES_MAX, TableConfig, TableCounts};
 pub use tree::{
-    BootId, Compacted, NotWritten, Origin, SCHEMA, SCHEMA_VERSION, SensorName, TreeSink, compact,
+    BootId, Compacted, Encoded, Journal, NotWritten, Origin, SCHEMA, SCHEMA_VERSION, SensorName,
+    TreeSink, compact, encode, place_in_tree,
 };

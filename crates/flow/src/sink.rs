@@ -1,8 +1,9 @@
-//! Those who take records: files, later buses and collectors. The writer's thread calls them.
+//! Those who take records: files, buses and collectors. The writer's thread calls them.
 
 use std::path::PathBuf;
 
 use crate::record::Record;
+use crate::tree::NotWritten;
 
 /// Records in the order in which they ended, as one thread gave them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,7 +32,9 @@ pub struct Made {
 /// What a sink has written and lost, in absolute counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SinkAccount {
-    /// Records written.
+    /// What it is: tree, ipfix, kafka, nats.
+    pub kind: &'static str,
+    /// Records written; by a bus, acknowledged.
     pub records: u64,
     /// Packets of these.
     pub packets: u64,
@@ -41,12 +44,38 @@ pub struct SinkAccount {
     pub parts: u64,
     /// Whether parts are messages.
     pub sends: bool,
+    /// What a spool on disk keeps for later.
+    pub spooled: Spooled,
+    /// What earlier starts had left in that spool.
+    pub earlier: Earlier,
     /// Records that could not be written, by name.
     pub lost: Vec<LostRecords>,
     /// What went wrong first, with its reason.
     pub first_error: Option<String>,
     /// Things to tell.
     pub notes: Vec<String>,
+}
+
+/// Records that wait on disk: neither acknowledged nor lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Spooled {
+    /// Records.
+    pub records: u64,
+    /// Packets of these.
+    pub packets: u64,
+}
+
+/// What earlier starts had left in a spool, and what became of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Earlier {
+    /// Records found there.
+    pub found: u64,
+    /// Of which acknowledged by now.
+    pub acknowledged: u64,
+    /// Of which the bus refuses for good, or the disk does not give back.
+    pub lost: u64,
+    /// What the start before had not brought into the spool, if it was killed.
+    pub last: Option<NotWritten>,
 }
 
 /// Records that were lost for one reason.

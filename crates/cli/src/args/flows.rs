@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use burstline_fleet::Collector;
+use burstline_fleet::{BusAddress, Collector, SpoolPlace};
 use clap::{Args, Subcommand, ValueHint};
 
 use super::{SourceArgs, values};
@@ -13,6 +13,8 @@ Examples:
   burstline flows xdp:eth1 -o /data/flows --sensor fra1 --flows 4M
   burstline flows trace.pcapng -o flows/ --json records of a file, with the ledger as JSON
   burstline flows eth0 --ipfix udp:10.0.0.9:4739 to nfcapd, pmacct or another collector
+  burstline flows eth0 --nats 10.0.0.9:4222 --spool /var/spool/flows
+                                                to a bus; what it does not take waits on disk
   burstline flows trace.pcap                    how many conversations, without writing them
   burstline flows compact flows/                one file of all files of an hour and sensor
 
@@ -47,6 +49,24 @@ pub(crate) struct FlowsArgs {
     #[arg(long, value_name = "COLLECTOR")]
     pub(crate) ipfix: Vec<Collector>,
 
+    /// Send records to Kafka: HOST:PORT of brokers, with commas between, and ?topic=NAME
+    /// [default: burstline.flows]. Records count as sent once they are acknowledged
+    #[arg(long, value_name = "BROKERS", value_parser = BusAddress::kafka)]
+    pub(crate) kafka: Option<BusAddress>,
+
+    /// Send records to NATS JetStream: HOST:PORT of servers, with commas between, and ?subject=NAME
+    /// [default: burstline.flows], which the sensor's name is added to, and ?stream=NAME [default:
+    /// burstline], which is made if it is not there. Records count as sent once they are
+    /// acknowledged
+    #[arg(long, value_name = "SERVERS", value_parser = BusAddress::nats)]
+    pub(crate) nats: Option<BusAddress>,
+
+    /// Keep messages to a bus in this folder until they are acknowledged, over restarts, too. With
+    /// ?size=BYTES (suffixes k, m, g) for the most [default: 1g] of each bus. Records that do not
+    /// fit are counted as `spool_full`
+    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+    pub(crate) spool: Option<SpoolPlace>,
+
     /// Conversations that may be open at a time (suffixes k, M). Packets of more are counted as
     /// `table_full`
     #[arg(long, value_name = "N", default_value = "1M")]
@@ -68,6 +88,13 @@ pub(crate) struct FlowsArgs {
     /// The name of this machine in the records and in the tree [default: the host's name]
     #[arg(long, value_name = "NAME")]
     pub(crate) sensor: Option<String>,
+}
+
+impl FlowsArgs {
+    /// The buses that records go to.
+    pub(crate) fn buses(&self) -> impl Iterator<Item = &BusAddress> {
+        self.kafka.iter().chain(&self.nats)
+    }
 }
 
 /// What to do with a tree.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use burstline_engine::{EngineError, FlowsOptions, Inlet, Progress, Workers};
-use burstline_fleet::IpfixSink;
+use burstline_fleet::{BusSink, IpfixSink};
 use burstline_flow::{
     BootId, NotWritten, Origin, PortName, RecordSink, SensorName, TreeSink, compact,
 };
@@ -69,13 +69,24 @@ fn sinks(args: &FlowsArgs, sources: &[Inlet]) -> Result<Sinks, Failure> {
         let opened = IpfixSink::open(collector.clone());
         sinks.push(Box::new(opened.map_err(|error| Failure::new(error.to_string()))?));
     }
-    let Some(tree) = &args.output else { return Ok((sinks, None)) };
+    if args.output.is_none() && args.buses().next().is_none() {
+        return match args.spool {
+            Some(_) => Err(Failure::usage("--spool: needs --kafka or --nats".to_owned())),
+            None => Ok((sinks, None)),
+        };
+    }
     let failed = |error: burstline_flow::TreeError| Failure::new(error.to_string());
     let sensor = sensor(args).map_err(failed)?;
     let ports = sources.iter().map(port_name).collect();
-    let origin = Origin { sensor, boot: BootId::default(), ports };
-    let (sink, last) =
-        TreeSink::open(tree, origin, Duration::from_nanos(args.every)).map_err(failed)?;
+    // One start, wherever its records go.
+    let origin = Arc::new(Origin { sensor, boot: BootId::default(), ports });
+    for bus in args.buses() {
+        let opened = BusSink::open(bus, &origin, args.spool.as_ref());
+        sinks.push(Box::new(opened.map_err(|error| Failure::new(error.to_string()))?));
+    }
+    let Some(tree) = &args.output else { return Ok((sinks, None)) };
+    let every = Duration::from_nanos(args.every);
+    let (sink, last) = TreeSink::open(tree, Origin::clone(&origin), every).map_err(failed)?;
     sinks.push(Box::new(sink));
     Ok((sinks, last))
 }

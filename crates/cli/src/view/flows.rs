@@ -27,6 +27,7 @@ pub(super) fn text(flows: &FlowsReport) -> String {
         let (how, what) = if sink.sends { ("sent   ", "message") } else { ("written", "file") };
         let (records, parts) = (records_text(sink.records), counted_text(sink.parts, what));
         let _ = writeln!(text, "{how}  {records}, {parts}, {}", bytes_text(sink.bytes));
+        spooled(&mut text, sink);
         for note in sink.notes.iter().filter(|_| sink.sends) {
             let _ = writeln!(text, "note     {}", one_line(note));
         }
@@ -39,6 +40,26 @@ pub(super) fn text(flows: &FlowsReport) -> String {
         let _ = writeln!(text, "missing  {} packets in no record", flows.unaccounted);
     }
     text
+}
+
+/// What a bus has not acknowledged yet, and what it had not before.
+fn spooled(text: &mut String, sink: &SinkAccount) {
+    let (kind, spooled, earlier) = (sink.kind, &sink.spooled, &sink.earlier);
+    if spooled.records > 0 {
+        let (records, packets) = (count_text(spooled.records), packets_text(spooled.packets));
+        let _ = writeln!(text, "spooled  {records} records of {packets} wait for {kind} on disk");
+    }
+    if earlier.found > 0 {
+        let [found, sent, lost] =
+            [earlier.found, earlier.acknowledged, earlier.lost].map(count_text);
+        let _ = writeln!(
+            text,
+            "earlier  {found} records of starts before in the spool: {sent} sent, {lost} lost"
+        );
+    }
+    if let Some(last) = &earlier.last {
+        let _ = writeln!(text, "earlier  {}", not_written(last));
+    }
 }
 
 /// Records that are in no file, by reason.
@@ -77,21 +98,35 @@ pub(super) fn object(flows: &FlowsReport) -> Value {
         "flows": flows.flows,
         "state_bytes": flows.state_bytes,
         "sinks": flows.sinks.iter().map(sink).collect::<Vec<_>>(),
-        "last_start": flows.last.as_ref().map(|last| json!({
-            "boot_id": last.boot_id,
-            "records_not_written": last.records,
-            "packets_not_written": last.packets,
-        })),
+        "last_start": flows.last.as_ref().map(last_start),
+    })
+}
+
+fn last_start(last: &NotWritten) -> Value {
+    json!({
+        "boot_id": last.boot_id,
+        "records_not_written": last.records,
+        "packets_not_written": last.packets,
     })
 }
 
 fn sink(sink: &SinkAccount) -> Value {
+    let earlier = &sink.earlier;
     json!({
+        "kind": sink.kind,
         "records": sink.records,
         "packets": sink.packets,
         "bytes": sink.bytes,
         "parts": sink.parts,
         "sends": sink.sends,
+        "records_spooled": sink.spooled.records,
+        "packets_spooled": sink.spooled.packets,
+        "earlier": {
+            "records": earlier.found,
+            "records_sent": earlier.acknowledged,
+            "records_lost": earlier.lost,
+            "last_start": earlier.last.as_ref().map(last_start),
+        },
         "notes": sink.notes,
     })
 }

@@ -3,6 +3,7 @@
 
 pub(crate) mod browser;
 pub(crate) mod collectors;
+pub(crate) mod buses;
 pub(crate) mod conversations;
 pub(crate) mod emulator;
 pub(crate) mod endless;

@@ -233,7 +233,7 @@ impl RecordSink for IpfixSink {
 
     fn account(&self) -> SinkAccount {
         let mut account = self.shared.lock().account.clone();
-        account.sends = true;
+        (account.kind, account.sends) = ("ipfix", true);
         for note in &mut account.notes {
             *note = format!("{}: {note}", self.name);
         }

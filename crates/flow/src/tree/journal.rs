@@ -12,7 +12,7 @@
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::names::{BootId, SensorName};
 use crate::sink::{Made, TreeError};
@@ -31,9 +31,9 @@ pub struct NotWritten {
     pub packets: u64,
 }
 
-/// The journal of this start.
+/// The journal of this start: of a tree, or of a spool.
 #[derive(Debug)]
-pub(super) struct Journal {
+pub struct Journal {
     file: File,
     boot: BootId,
     made: Made,
@@ -46,18 +46,23 @@ pub(super) struct Journal {
 
 #[derive(Clone, Debug)]
 struct Pending {
-    whole: PathBuf,
+    /// A file, or what else tells whether it was written.
+    what: String,
     records: u64,
     packets: u64,
 }
 
 impl Journal {
     /// Takes the journal of a sensor, and says what the last start has not written, if it did not
-    /// come to its end.
-    pub(super) fn open(
+    /// come to its end. `is_there`: whether what was announced last was written.
+    ///
+    /// # Errors
+    /// The folder cannot be made or written; another program writes as this sensor.
+    pub fn open(
         root: &Path,
         sensor: &SensorName,
         boot: &BootId,
+        is_there: impl FnOnce(&str) -> bool,
     ) -> Result<(Self, Option<NotWritten>), TreeError> {
         fs::create_dir_all(root).map_err(|error| TreeError::io("create", root, error))?;
         let path = root.join(format!(".journal-{}", sensor.as_str()));
@@ -74,7 +79,7 @@ impl Journal {
         let mut text = String::new();
         let read = file.by_ref().take(BYTES_MAX).read_to_string(&mut text);
         // A journal that is no text was not written here: nothing is known.
-        let last = read.is_ok().then(|| not_written(&text)).flatten();
+        let last = read.is_ok().then(|| not_written(&text, is_there)).flatten();
         let mut journal = Self {
             file,
             boot: boot.clone(),
@@ -90,20 +95,20 @@ impl Journal {
     }
 
     /// Says how much was made, and how much of it a sink has lost by name.
-    pub(super) fn tell(&mut self, made: &Made, lost_records: u64, lost_packets: u64) {
+    pub fn tell(&mut self, made: &Made, lost_records: u64, lost_packets: u64) {
         (self.made, self.lost_records, self.lost_packets) = (*made, lost_records, lost_packets);
         // A disk that is full says so where records are written.
         let _ = self.write("running");
     }
 
-    /// Says that a file is about to be shown.
-    pub(super) fn announce(&mut self, whole: &Path, records: u64, packets: u64) {
-        self.pending = Some(Pending { whole: whole.to_owned(), records, packets });
+    /// Says that a file is about to be shown, or a message to be written.
+    pub fn announce(&mut self, what: &str, records: u64, packets: u64) {
+        self.pending = Some(Pending { what: what.to_owned(), records, packets });
         let _ = self.write("running");
     }
 
-    /// Says that it was shown, or could not be.
-    pub(super) fn settle(&mut self, is_shown: bool) {
+    /// Says that it was, or could not be.
+    pub fn settle(&mut self, is_shown: bool) {
         if let Some(pending) = self.pending.take().filter(|_| is_shown) {
             self.records += pending.records;
             self.packets += pending.packets;
@@ -112,7 +117,7 @@ impl Journal {
     }
 
     /// Says that this start has come to its end: what is missing now is named in its report.
-    pub(super) fn end(&mut self) {
+    pub fn end(&mut self) {
         let _ = self.write("ended");
     }
 
@@ -133,10 +138,9 @@ impl Journal {
             self.lost_records,
             self.lost_packets,
         );
-        if let Some(Pending { whole, records, packets }) = &self.pending {
-            let whole = whole.display();
+        if let Some(Pending { what, records, packets }) = &self.pending {
             text +=
-                &format!("pending={whole}\npending_records={records}\npending_packets={packets}\n");
+                &format!("pending={what}\npending_records={records}\npending_packets={packets}\n");
         }
         // Padded, so that a shorter text covers a longer one in one write.
         let text = format!("{text:\n<1024}");
@@ -145,7 +149,7 @@ impl Journal {
 }
 
 /// What the start that wrote this journal has not written; `None`: it has ended, or said nothing.
-fn not_written(text: &str) -> Option<NotWritten> {
+fn not_written(text: &str, is_there: impl FnOnce(&str) -> bool) -> Option<NotWritten> {
     let value = |name: &str| {
         text.lines().find_map(|line| line.split_once('=').filter(|(key, _)| *key == name))
     };
@@ -155,7 +159,7 @@ fn not_written(text: &str) -> Option<NotWritten> {
         return None;
     }
     let (mut records, mut packets) = (count("records_written"), count("packets_written"));
-    if text_of("pending").is_some_and(|path| Path::new(path).exists()) {
+    if text_of("pending").is_some_and(is_there) {
         records += count("pending_records");
         packets += count("pending_packets");
     }
@@ -177,6 +181,8 @@ mod tests {
         let counts = "packets=100\npackets_without_flow=10\nrecords=40\nrecords_dropped=5\n\
                       packets_dropped=9\nrecords_written=30\npackets_written=60\n";
         let text = |state| format!("burstline-flows=1\nstate={state}\nboot_id=x\n{counts}");
+        let is_there = |path: &str| Path::new(path).exists();
+        let not_written = |text: &str| super::not_written(text, is_there);
         let left = not_written(&text("running")).unwrap();
         assert_eq!((left.records, left.packets, &left.boot_id[..]), (10, 30, "x"));
         assert_eq!(not_written(&text("ended")), None);

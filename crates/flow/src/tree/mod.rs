@@ -7,7 +7,8 @@
 //!
 //! - `names`: sensors, folders. `part`: one file while it is written. `columns`: what is in it.
 //! - `dictionary`: which values a column has. `chunk`, `runs`, `pages`: a column in bytes.
-//! - `journal`: what a crash has cost. `compact`: few files of many.
+//! - `journal`: what a crash has cost. `compact`: few files of many. `message`: a file of one batch,
+//!   for a bus.
 //!
 //! Minutes are those of the monotonic clock: a clock that jumps opens no file and closes none. A
 //! record goes to the hour of its first packet, so a part that is open for a minute may have one of
@@ -22,6 +23,7 @@ mod columns;
 mod compact;
 mod dictionary;
 mod journal;
+mod message;
 mod names;
 mod pages;
 mod part;
@@ -37,13 +39,13 @@ use std::time::Duration;
 
 pub use columns::{SCHEMA, SCHEMA_VERSION};
 pub use compact::{Compacted, compact};
-pub use journal::NotWritten;
+pub use journal::{Journal, NotWritten};
+pub use message::{Encoded, encode, place_in_tree};
 pub use names::{BootId, SensorName};
 
 use crate::record::PortName;
 use crate::sink::{Batch, Made, RecordSink, SinkAccount, TreeError};
 use columns::Row;
-use journal::Journal;
 use names::HOUR_NS;
 use part::{GROUP_ROWS, Part};
 
@@ -88,10 +90,11 @@ impl TreeSink {
         origin: Origin,
         every: Duration,
     ) -> Result<(Self, Option<NotWritten>), TreeError> {
-        let (journal, last) = Journal::open(root, &origin.sensor, &origin.boot)?;
+        let is_there = |path: &str| Path::new(path).exists();
+        let (journal, last) = Journal::open(root, &origin.sensor, &origin.boot, is_there)?;
         remove_hidden(root, &origin.sensor).map_err(|error| TreeError::io("clean", root, error))?;
         let (root, parts) = (root.to_owned(), BTreeMap::new());
-        let account = SinkAccount::default();
+        let account = SinkAccount { kind: "tree", ..SinkAccount::default() };
         Ok((Self { root, origin, every, parts, rows: 0, journal, account }, last))
     }
 
@@ -112,7 +115,8 @@ impl TreeSink {
 
     fn finish_part(&mut self, part: &mut Part) -> io::Result<u64> {
         let Some(closed) = part.close(&self.origin)? else { return Ok(0) };
-        self.journal.announce(&closed.whole, part.records, part.packets);
+        let whole = closed.whole.display().to_string();
+        self.journal.announce(&whole, part.records, part.packets);
         let shown = closed.show();
         self.journal.settle(closed.whole.exists());
         shown.map(|()| closed.bytes)

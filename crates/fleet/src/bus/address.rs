@@ -1,0 +1,211 @@
+//! What is typed after `--kafka`, `--nats` and `--spool`.
+
+use std::io;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use burstline_flow::TreeError;
+use burstline_wire::grammar::{Bounds, Quantity};
+
+/// The smallest spool: some segments of a few messages.
+const SPOOL_LEAST: u64 = 1 << 20;
+const SPOOL: Bounds = Bounds::new(Quantity::Size, SPOOL_LEAST..=1 << 50);
+/// A day of some 100 records a second and more.
+const SPOOL_USUAL: u64 = 1 << 30;
+
+/// A bus and the place on it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BusAddress {
+    /// `kafka` or `nats`.
+    pub kind: &'static str,
+    /// `HOST:PORT` of each server that is asked first.
+    pub servers: Vec<String>,
+    /// Their ports.
+    pub ports: Vec<u16>,
+    /// Kafka's topic; in NATS what a subject begins with, before the sensor.
+    pub topic: String,
+    /// The stream of NATS that keeps the messages.
+    pub stream: String,
+}
+
+/// Where messages wait on disk, and how many bytes may.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpoolPlace {
+    /// The folder, which is made if it is not there.
+    pub folder: PathBuf,
+    /// For each bus.
+    pub bytes: u64,
+}
+
+/// What is wrong with a bus, or a spool.
+#[derive(Debug, thiserror::Error)]
+pub enum BusError {
+    /// The program has no client for it.
+    #[error("built without {kind}: make buses builds a program with it")]
+    NotBuilt {
+        /// `kafka` or `nats`.
+        kind: &'static str,
+    },
+    /// It makes no sense.
+    #[error("{text:?}: expected {expected}")]
+    Text {
+        /// As it was typed.
+        text: String,
+        /// What would make sense.
+        expected: &'static str,
+    },
+    /// The size of a spool is wrong.
+    #[error("{text:?}: size={what}")]
+    Size {
+        /// As it was typed.
+        text: String,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// The spool's folder belongs to another program, or cannot be used.
+    #[error("--spool: {0}")]
+    Spool(#[from] TreeError),
+    /// The client could not be made.
+    #[error("--{kind}: {error}")]
+    Client {
+        /// `kafka` or `nats`.
+        kind: &'static str,
+        /// What it says.
+        error: io::Error,
+    },
+}
+
+impl BusAddress {
+    /// Understands `HOST:PORT,HOST:PORT?topic=NAME`, and looks nothing up.
+    ///
+    /// # Errors
+    /// It makes no sense, or this program has no client for Kafka.
+    pub fn kafka(text: &str) -> Result<Self, BusError> {
+        let expected = "HOST:PORT of brokers, with commas between, and ?topic=NAME or not, e.g. \
+                        10.0.0.9:9092?topic=flows";
+        let address = Self::read("kafka", text, &["topic"]);
+        let address = address.ok_or(BusError::Text { text: text.to_owned(), expected })?;
+        match cfg!(feature = "kafka") {
+            true => Ok(address),
+            false => Err(BusError::NotBuilt { kind: "kafka" }),
+        }
+    }
+
+    /// Understands `HOST:PORT,HOST:PORT?subject=NAME&stream=NAME`, and looks nothing up.
+    ///
+    /// # Errors
+    /// It makes no sense, or this program has no client for NATS.
+    pub fn nats(text: &str) -> Result<Self, BusError> {
+        let expected = "HOST:PORT of servers, with commas between, and ?subject=NAME&stream=NAME \
+                        or not, e.g. 10.0.0.9:4222?stream=flows";
+        let address = Self::read("nats", text, &["subject", "stream"]);
+        let address = address.ok_or(BusError::Text { text: text.to_owned(), expected })?;
+        match cfg!(feature = "nats") {
+            true => Ok(address),
+            false => Err(BusError::NotBuilt { kind: "nats" }),
+        }
+    }
+
+    fn read(kind: &'static str, text: &str, keys: &[&str]) -> Option<Self> {
+        let (servers, words) = text.split_once('?').unwrap_or((text, ""));
+        let servers: Vec<String> = servers.split(',').map(str::to_owned).collect();
+        let ports: Option<Vec<u16>> = servers.iter().map(|server| port_of(server)).collect();
+        let (topic, stream) = ("burstline.flows".to_owned(), "burstline".to_owned());
+        let mut address = Self { kind, servers, ports: ports?, topic, stream };
+        for word in words.split('&').filter(|_| !words.is_empty()) {
+            let (key, value) = word.split_once('=')?;
+            let may_have_dots = key != "stream";
+            if !keys.contains(&key) || !is_name(value, may_have_dots) {
+                return None;
+            }
+            match key {
+                "stream" => value.clone_into(&mut address.stream),
+                _ => value.clone_into(&mut address.topic),
+            }
+        }
+        Some(address)
+    }
+}
+
+fn port_of(server: &str) -> Option<u16> {
+    let (host, port) = server.rsplit_once(':')?;
+    let is_host = |c: char| c.is_ascii_alphanumeric() || ".-_:[]%".contains(c);
+    let is_good = !host.is_empty() && host.chars().all(is_host);
+    port.parse().ok().filter(|port| *port > 0 && is_good)
+}
+
+/// What is a topic of Kafka's, a subject of NATS's and, without dots, a stream.
+fn is_name(text: &str, may_have_dots: bool) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let is_word = |word: &str| !word.is_empty() && word.chars().all(is_plain);
+    text.len() <= 200 && text.split('.').all(is_word) && (may_have_dots || !text.contains('.'))
+}
+
+impl FromStr for SpoolPlace {
+    type Err = BusError;
+
+    /// Understands `FOLDER?size=BYTES`.
+    fn from_str(text: &str) -> Result<Self, BusError> {
+        let (folder, bytes) = match text.rsplit_once("?size=") {
+            Some((folder, size)) => (folder, SPOOL.read(size)),
+            None => (text, Ok(SPOOL_USUAL)),
+        };
+        let bytes = bytes.map_err(|error| {
+            let what = error.to_string();
+            BusError::Size { text: text.to_owned(), what }
+        })?;
+        if folder.is_empty() {
+            let expected = "a folder, and ?size=BYTES or not, e.g. /var/spool/flows?size=10g";
+            return Err(BusError::Text { text: text.to_owned(), expected });
+        }
+        Ok(Self { folder: folder.into(), bytes })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_buses() {
+        let read = BusAddress::read("nats", "a:1,[fe80::1]:2?stream=x", &["subject", "stream"]);
+        let read = read.unwrap();
+        assert_eq!(
+            (read.servers, read.ports),
+            (vec!["a:1".into(), "[fe80::1]:2".into()], vec![1, 2])
+        );
+        assert_eq!((&read.topic[..], &read.stream[..]), ("burstline.flows", "x"));
+        for text in [
+            "",
+            ":1",
+            "a",
+            "a:0",
+            "a:70000",
+            "a:1,",
+            "a:1?",
+            "a:1?topic",
+            "a:1?topic=",
+            "a:1?topic=.a",
+            "a:1?topic=a..b",
+            "a:1?topic=a b",
+            "a:1?topic=*",
+            "a:1?stream=x",
+            "a b:1",
+            "a:1?topic=a>",
+        ] {
+            let read = BusAddress::read("kafka", text, &["topic"]);
+            assert_eq!(read.is_some(), text == "a:1?", "{text:?}");
+        }
+    }
+
+    #[test]
+    fn places_of_spools() {
+        let read = |text: &str| text.parse::<SpoolPlace>();
+        let place = read("/var/a?b?size=2m").unwrap();
+        assert_eq!((place.folder, place.bytes), ("/var/a?b".into(), 2 << 20));
+        assert_eq!(read("x").unwrap().bytes, SPOOL_USUAL);
+        for text in ["", "?size=2m", "x?size=", "x?size=1k", "x?size=-1", "x?size=2e9"] {
+            assert!(read(text).is_err(), "{text:?}");
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! NATS JetStream, by the client that its makers maintain.
+//!
+//! The client is asynchronous. Its tasks run on this thread alone, while it waits here: no more
+//! threads. A message that gets no acknowledgement is sent again under the same `Nats-Msg-Id`; the
+//! server drops the second copy if it comes within the stream's window (2 minutes, unless the
+//! stream says otherwise), and a reader by the same name after that.
+
+use std::io;
+use std::pin::Pin;
+use std::time::Duration;
+
+use async_nats::connection::State;
+use async_nats::jetstream::context::{Context, ContextBuilder, PublishError, PublishErrorKind};
+use async_nats::jetstream::message::PublishMessage;
+use async_nats::jetstream::{self, ErrorCode, stream};
+use async_nats::{Client, ConnectOptions, ServerAddr};
+use burstline_flow::Origin;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use tokio::runtime::{self, Runtime};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use super::{
+    ABSENT, Bus, BusAddress, BusError, FULL, Message, PLACE, REFUSED, SLOW, Trouble, Verdict,
+};
+
+/// How long an acknowledgement may take.
+const ACKNOWLEDGED: Duration = Duration::from_secs(5);
+/// How long a connection may take, and how often a silent one is asked whether it is there.
+const CONNECTED: Duration = Duration::from_secs(2);
+/// Between two tries to connect.
+const RETRY: Duration = Duration::from_millis(500);
+
+type Waiting = Pin<Box<dyn Future<Output = (u64, Result<(), PublishError>)> + Send>>;
+
+pub(super) struct Nats {
+    runtime: Runtime,
+    client: Client,
+    context: Context,
+    subject: String,
+    stream: stream::Config,
+    /// Whether the stream is there, as far as is known; and who looks.
+    has_stream: bool,
+    look: Option<JoinHandle<bool>>,
+    waiting: FuturesUnordered<Waiting>,
+}
+
+impl Nats {
+    /// Begins to connect, and does not wait for it.
+    pub(super) fn new(address: &BusAddress, origin: &Origin) -> Result<Self, BusError> {
+        let failed = |error| BusError::Client { kind: "nats", error };
+        let runtime =
+            runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+        let servers: Result<Vec<ServerAddr>, io::Error> =
+            address.servers.iter().map(|server| server.parse()).collect();
+        let options = ConnectOptions::new()
+            .name(format!("burstline {}", origin.sensor.as_str()))
+            .retry_on_initial_connect()
+            // Landlock lets this thread connect to the ports that were named.
+            .ignore_discovered_servers()
+            .connection_timeout(CONNECTED)
+            .ping_interval(CONNECTED)
+            .reconnect_delay_callback(|_| RETRY);
+        let connecting = options.connect(servers.map_err(failed)?);
+        let client =
+            runtime.block_on(connecting).map_err(|error| failed(io::Error::other(error)))?;
+        let context = {
+            // The context starts a task.
+            let _inside = runtime.enter();
+            ContextBuilder::new().timeout(ACKNOWLEDGED).build(client.clone())
+        };
+        // A dot would begin another word of the subject.
+        let sensor = origin.sensor.as_str().replace('.', "_");
+        let stream = stream::Config {
+            name: address.stream.clone(),
+            subjects: vec![format!("{}.>", address.topic)],
+            ..stream::Config::default()
+        };
+        Ok(Self {
+            runtime,
+            client,
+            context,
+            subject: format!("{}.{sensor}", address.topic),
+            stream,
+            has_stream: false,
+            look: None,
+            waiting: FuturesUnordered::new(),
+        })
+    }
+
+    /// Has a task look for the stream, and make it where it is not there.
+    fn look_for_stream(&mut self) {
+        match self.look.take_if(|look| look.is_finished()) {
+            // A task that has failed has not found it.
+            Some(look) => self.has_stream = self.runtime.block_on(look).unwrap_or(false),
+            None if self.look.is_some() => {}
+            None => {
+                let (context, config) = (self.context.clone(), self.stream.clone());
+                let look = async move { context.get_or_create_stream(config).await.is_ok() };
+                self.look = Some(self.runtime.spawn(look));
+            }
+        }
+    }
+}
+
+fn trouble(error: &PublishError) -> Trouble {
+    let answer =
+        std::error::Error::source(error).and_then(|e| e.downcast_ref::<jetstream::Error>());
+    let code = answer.map(jetstream::Error::error_code);
+    let name = match (error.kind(), code) {
+        (PublishErrorKind::MaxPayloadExceeded, _)
+        | (_, Some(ErrorCode::STREAM_MESSAGE_EXCEEDS_MAXIMUM)) => REFUSED,
+        (PublishErrorKind::StreamNotFound | PublishErrorKind::BrokenPipe, _) => ABSENT,
+        // "maximum bytes exceeded", "maximum messages exceeded", a disk without room.
+        (
+            _,
+            Some(
+                ErrorCode::STREAM_STORE_FAILED
+                | ErrorCode::STORAGE_RESOURCES_EXCEEDED
+                | ErrorCode::ACCOUNT_RESOURCES_EXCEEDED
+                | ErrorCode::INSUFFICIENT_RESOURCES
+                | ErrorCode::MEMORY_RESOURCES_EXCEEDED,
+            ),
+        ) => FULL,
+        _ => SLOW,
+    };
+    Trouble { name, error: error.to_string() }
+}
+
+impl Bus for Nats {
+    fn submit(&mut self, ticket: u64, message: &Message) -> Result<(), Trouble> {
+        if !self.has_stream && self.client.connection_state() == State::Connected {
+            self.look_for_stream();
+        }
+        if let Some(trouble) = self.trouble() {
+            return Err(trouble);
+        }
+        let publish = PublishMessage::build()
+            .payload(message.bytes.clone())
+            .header(PLACE, &message.place[..])
+            .message_id(&message.id);
+        let sent = self.context.send_publish(self.subject.clone(), publish);
+        let sent = self.runtime.block_on(sent).map_err(|error| trouble(&error))?;
+        self.waiting.push(Box::pin(async move { (ticket, sent.await.map(drop)) }));
+        Ok(())
+    }
+
+    fn settle(&mut self, patience: Duration) -> Vec<Verdict> {
+        let waiting = &mut self.waiting;
+        let settled = self.runtime.block_on(async {
+            let mut settled = Vec::new();
+            // The client's own tasks have their turn in any case.
+            tokio::task::yield_now().await;
+            if waiting.is_empty() {
+                tokio::time::sleep(patience).await;
+                return settled;
+            }
+            let Ok(Some(first)) = timeout(patience, waiting.next()).await else { return settled };
+            settled.push(first);
+            while let Ok(Some(next)) = timeout(Duration::ZERO, waiting.next()).await {
+                settled.push(next);
+            }
+            settled
+        });
+        let is_gone = |error: &PublishError| error.kind() == PublishErrorKind::StreamNotFound;
+        let gone = settled.iter().any(|(_, outcome)| outcome.as_ref().is_err_and(is_gone));
+        self.has_stream &= !gone;
+        let verdict = |(ticket, outcome): (u64, Result<(), PublishError>)| {
+            (ticket, outcome.map_err(|error| trouble(&error)))
+        };
+        settled.into_iter().map(verdict).collect()
+    }
+
+    fn trouble(&self) -> Option<Trouble> {
+        let error = match self.client.connection_state() {
+            State::Connected if self.has_stream => return None,
+            State::Connected => format!("no stream {} yet", self.stream.name),
+            State::Pending | State::Disconnected => "no connection".to_owned(),
+        };
+        Some(Trouble { name: ABSENT, error })
+    }
+}

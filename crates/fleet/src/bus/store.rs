@@ -1,0 +1,203 @@
+//! Messages until they are acknowledged: in order, in memory or in a spool.
+//!
+//! ```text
+//! keep ──► waiting, oldest first ──take──► out, by ticket ──settle──► gone
+//!                    ▲                          │
+//!                    └───────── put_back ───────┘
+//! ```
+//!
+//! Invariants:
+//! - T1: a message is waiting or out, once.
+//! - T2: messages in memory have at most [`MEMORY_BYTES`]; with a spool there are some only after
+//!   the disk has failed.
+
+use std::collections::{HashMap, VecDeque};
+use std::io;
+use std::sync::Arc;
+
+use burstline_flow::{Earlier, Encoded, Made, Origin, SensorName, place_in_tree};
+use bytes::Bytes;
+
+use super::Message;
+use super::spool::{Place, Spool};
+
+const MEMORY_BYTES: usize = 64 << 20;
+
+/// A message that is kept.
+#[derive(Debug)]
+pub(super) struct Entry {
+    /// The start of the program that made it, and the number that it had there.
+    pub(super) boot: Arc<str>,
+    pub(super) number: u64,
+    /// The hour of its earliest record.
+    pub(super) hour: u64,
+    pub(super) records: u64,
+    pub(super) packets: u64,
+    pub(super) length: u32,
+    /// An earlier start of the program had left it.
+    pub(super) is_earlier: bool,
+    pub(super) body: Body,
+}
+
+#[derive(Debug)]
+pub(super) enum Body {
+    Memory(Bytes),
+    Disk(Place),
+}
+
+impl Entry {
+    pub(super) fn is_on_disk(&self) -> bool {
+        matches!(self.body, Body::Disk(_))
+    }
+}
+
+/// A message that found no room.
+pub(super) struct Unstored {
+    /// The name of the loss; empty: memory is full, and the bus knows why.
+    pub(super) name: &'static str,
+    pub(super) error: Option<io::Error>,
+}
+
+pub(super) struct Store {
+    sensor: SensorName,
+    boot: Arc<str>,
+    waiting: VecDeque<Entry>,
+    out: HashMap<u64, Entry>,
+    tickets: u64,
+    memory: usize,
+    spool: Option<Spool>,
+    earlier: Earlier,
+}
+
+impl Store {
+    /// With what earlier starts have left in the spool.
+    pub(super) fn new(mut spool: Option<Spool>, origin: &Origin) -> Self {
+        let waiting: VecDeque<Entry> = spool.as_mut().map(Spool::left).unwrap_or_default().into();
+        let found = waiting.iter().map(|entry| entry.records).sum();
+        let last = spool.as_ref().and_then(|spool| spool.last.clone());
+        Self {
+            sensor: origin.sensor.clone(),
+            boot: origin.boot.as_str().into(),
+            waiting,
+            out: HashMap::new(),
+            tickets: 0,
+            memory: 0,
+            spool,
+            earlier: Earlier { found, last, ..Earlier::default() },
+        }
+    }
+
+    pub(super) fn earlier(&self) -> Earlier {
+        self.earlier.clone()
+    }
+
+    /// What the spool has to say.
+    pub(super) fn notes(&self) -> Vec<String> {
+        self.spool.as_ref().map(|spool| spool.notes.clone()).unwrap_or_default()
+    }
+
+    /// Messages that are submitted and have no verdict.
+    pub(super) fn out(&self) -> usize {
+        self.out.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty() && self.out.is_empty()
+    }
+
+    /// Keeps a message of this start.
+    pub(super) fn keep(
+        &mut self,
+        number: u64,
+        records: u64,
+        packets: u64,
+        encoded: Encoded,
+    ) -> Result<(), Unstored> {
+        let Encoded { bytes, hour } = encoded;
+        let length = bytes.len() as u32;
+        let boot = Arc::clone(&self.boot);
+        let mut failed = None;
+        let mut body = None;
+        if let Some(spool) = &mut self.spool {
+            match spool.append(number, hour, [records, packets], &bytes) {
+                Ok(Some(place)) => body = Some(Body::Disk(place)),
+                Ok(None) => return Err(Unstored { name: "spool_full", error: None }),
+                Err(error) => failed = Some(error),
+            }
+        }
+        // A disk that fails is no reason to lose what the bus may take.
+        if body.is_none() && self.memory + bytes.len() <= MEMORY_BYTES {
+            self.memory += bytes.len();
+            body = Some(Body::Memory(bytes.into()));
+        }
+        let Some(body) = body else {
+            let name = match failed.as_ref().map(io::Error::kind) {
+                None => "",
+                Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => "disk_full",
+                Some(_) => "write_failed",
+            };
+            return Err(Unstored { name, error: failed });
+        };
+        let entry = Entry { boot, number, hour, records, packets, length, is_earlier: false, body };
+        self.waiting.push_back(entry);
+        Ok(())
+    }
+
+    /// Takes the oldest that waits. `Err`: the disk does not give it back, and it is gone.
+    pub(super) fn take(&mut self) -> Option<Result<(u64, Message), (Entry, io::Error)>> {
+        let entry = self.waiting.pop_front()?;
+        let bytes = match (&entry.body, &self.spool) {
+            (Body::Memory(bytes), _) => Ok(bytes.clone()),
+            (Body::Disk(place), Some(spool)) => spool.read(place),
+            (Body::Disk(_), None) => Err(io::ErrorKind::NotFound.into()),
+        };
+        let bytes = match bytes {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                self.forget(&entry);
+                return Some(Err((entry, error)));
+            }
+        };
+        let id = format!("{}/{}/{}", self.sensor.as_str(), entry.boot, entry.number);
+        let place = place_in_tree(&self.sensor, &entry.boot, entry.number, entry.hour);
+        self.tickets += 1;
+        self.out.insert(self.tickets, entry);
+        Some(Ok((self.tickets, Message { id, place, bytes })))
+    }
+
+    /// What a ticket stood for is over. `None`: it is no ticket.
+    pub(super) fn settle(&mut self, ticket: u64) -> Option<Entry> {
+        let entry = self.out.remove(&ticket)?;
+        self.forget(&entry);
+        Some(entry)
+    }
+
+    fn forget(&mut self, entry: &Entry) {
+        match (&entry.body, &mut self.spool) {
+            (Body::Disk(place), Some(spool)) => spool.settle(place),
+            _ => self.memory -= entry.length as usize,
+        }
+    }
+
+    /// What a ticket stood for waits again, before all others.
+    pub(super) fn put_back(&mut self, ticket: u64) {
+        if let Some(entry) = self.out.remove(&ticket) {
+            self.waiting.push_front(entry);
+        }
+    }
+
+    /// Tells the journal how far the job is.
+    pub(super) fn tell(&mut self, made: &Made, lost_records: u64, lost_packets: u64) {
+        if let Some(spool) = &mut self.spool {
+            spool.tell(made, lost_records, lost_packets);
+        }
+    }
+
+    /// Ends, and gives what is left.
+    pub(super) fn close(mut self) -> Vec<Entry> {
+        if let Some(spool) = &mut self.spool {
+            spool.close();
+        }
+        self.out.into_values().chain(self.waiting).collect()
+    }
+}
