@@ -159,7 +159,7 @@ impl Cli {
             |verb: &ArgMatches| verb.try_get_one::<bool>(LIST).ok().flatten() == Some(&true);
         match of_verb.is_some_and(wants) {
             true => Ok(Typed::Interfaces),
-            false => Self::from_arg_matches(&matches).map(|cli| Typed::Verb(cli.verb)),
+            false => Self::from_arg_matches(&matches).map(|cli| Typed::Verb(Box::new(cli.verb))),
         }
     }
 }
@@ -167,7 +167,7 @@ impl Cli {
 /// What somebody has typed.
 pub(crate) enum Typed {
     /// A thing to do.
-    Verb(Verb),
+    Verb(Box<Verb>),
     /// `-D`: which interfaces there are.
     Interfaces,
 }

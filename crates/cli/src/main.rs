@@ -54,7 +54,7 @@ fn run(typed: Typed) -> Result<ExitCode, Failure> {
     if verb.is_supervised() {
         supervised::begin()?;
     }
-    match verb {
+    match *verb {
         Verb::Count(args) => verbs::count(&args),
         Verb::Flows(args) => verbs::flows(&args),
         Verb::Capture(args) => verbs::capture(&args),

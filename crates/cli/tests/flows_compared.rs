@@ -198,8 +198,9 @@ fn sent() -> Vec<Sent> {
     // Padded to the least that Ethernet has.
     at(600, Link::V4(10), false, 17, &udp([6000, 6001], 4), 0);
     // Silent for longer than the idle time-out of 15 s; open for longer than the active one of 60.
-    [1000, 2000, 30_000, 31_000]
-        .map(|ms| at(ms, Link::V4(8), false, 17, &udp([4000, 4001], 40), 0));
+    for ms in [1000, 2000, 30_000, 31_000] {
+        at(ms, Link::V4(8), false, 17, &udp([4000, 4001], 40), 0);
+    }
     (0..21).for_each(|n| at(1000 + 5000 * n, Link::V4(9), false, 17, &udp([5000, 5001], 40), 0));
     all.sort_by_key(|sent| sent.ms);
     all

@@ -42,6 +42,7 @@ pub use sink::BusSink;
 /// Nobody answers, or nobody who has a place for it.
 const ABSENT: &str = "bus_absent";
 /// It has no room.
+#[cfg(any(feature = "kafka", feature = "nats"))]
 const FULL: &str = "bus_full";
 /// It takes less than comes, or does not say in time that it took it.
 const SLOW: &str = "bus_slow";
@@ -56,6 +57,7 @@ const PLACE: &str = "burstline-tree";
 
 /// A message, as a bus takes it.
 #[derive(Clone, Debug)]
+#[cfg_attr(not(any(feature = "kafka", feature = "nats")), expect(dead_code, reason = "no bus"))]
 struct Message {
     /// `SENSOR/BOOT/BATCH`.
     id: String,

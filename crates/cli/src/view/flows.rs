@@ -46,15 +46,15 @@ pub(super) fn text(flows: &FlowsReport) -> String {
 fn spooled(text: &mut String, sink: &SinkAccount) {
     let (kind, spooled, earlier) = (sink.kind, &sink.spooled, &sink.earlier);
     if spooled.records > 0 {
-        let (records, packets) = (count_text(spooled.records), packets_text(spooled.packets));
-        let _ = writeln!(text, "spooled  {records} records of {packets} wait for {kind} on disk");
+        let (records, packets) = (records_text(spooled.records), packets_text(spooled.packets));
+        let _ = writeln!(text, "spooled  {records} of {packets} wait for {kind} on disk");
     }
     if earlier.found > 0 {
-        let [found, sent, lost] =
-            [earlier.found, earlier.acknowledged, earlier.lost].map(count_text);
+        let found = records_text(earlier.found);
+        let [sent, lost] = [earlier.acknowledged, earlier.lost].map(count_text);
         let _ = writeln!(
             text,
-            "earlier  {found} records of starts before in the spool: {sent} sent, {lost} lost"
+            "earlier  {found} of earlier starts in the spool: {sent} sent, {lost} lost"
         );
     }
     if let Some(last) = &earlier.last {

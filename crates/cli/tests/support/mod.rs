@@ -2,8 +2,8 @@
 #![allow(dead_code)] // each test file uses a part
 
 pub(crate) mod browser;
-pub(crate) mod collectors;
 pub(crate) mod buses;
+pub(crate) mod collectors;
 pub(crate) mod conversations;
 pub(crate) mod emulator;
 pub(crate) mod endless;
