@@ -6,6 +6,10 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::Errno;
+
+/// How often a write is tried that a signal or a fault of the kernel has ended.
+const TRIES: u32 = 100;
 
 /// Not raised at first. Once raised it stays so until it is lowered, and its descriptor is
 /// readable.
@@ -23,8 +27,14 @@ impl Event {
 
     /// Raises it. Cost: a system call.
     pub fn raise(&self) {
-        // It fails only where the counter is full, and then it is raised.
-        let _ = rustix::io::write(&self.counter, &1u64.to_ne_bytes());
+        // A thread may wait for this for ever, so a write that fails is tried again.
+        for _ in 0..TRIES {
+            match rustix::io::write(&self.counter, &1u64.to_ne_bytes()) {
+                // The counter is full: it is raised.
+                Ok(_) | Err(Errno::AGAIN) => return,
+                Err(_) => {}
+            }
+        }
     }
 
     /// Lowers it. Cost: a system call.

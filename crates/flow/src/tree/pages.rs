@@ -33,11 +33,7 @@ impl<'a> ZstdPages<'a> {
 impl PageWriter for ZstdPages<'_> {
     fn write_page(&mut self, page: CompressedPage) -> Result<PageWriteSpec> {
         let bytes = page.uncompressed_size();
-        let packed = match self.content {
-            Content::Ordinary => compress_to_vec(page.data(), CompressionLevel::Fastest),
-            Content::Random => shortened(page.data()),
-        };
-        let packed = packed.into();
+        let packed = packed(page.data(), self.content).into();
         let mut page = page.compressed_page().clone();
         match &mut page {
             Page::DataPage { buf, .. }
@@ -55,16 +51,30 @@ impl PageWriter for ZstdPages<'_> {
 /// Bytes of a block. Source: RFC 8878, section 3.1.1.2.4.
 const BLOCK_BYTES: usize = 128 << 10;
 
-/// Packs bytes by a Huffman code alone.
-fn shortened(bytes: &[u8]) -> Vec<u8> {
+/// Packs bytes as frames of one block each. In a frame of several, `ruzstd` 0.9.1 may have a block
+/// borrow the code of the block before, which it then stored as it is, without a code.
+fn packed(bytes: &[u8], content: Content) -> Vec<u8> {
     let mut packed = Vec::with_capacity(bytes.len());
+    // A page without bytes is a frame, too.
+    let (first, rest) = bytes.split_at(bytes.len().min(BLOCK_BYTES));
+    for block in [first].into_iter().chain(rest.chunks(BLOCK_BYTES)) {
+        match content {
+            Content::Ordinary => {
+                packed.extend(compress_to_vec(block, CompressionLevel::Fastest));
+            }
+            Content::Random => shorten(block, &mut packed),
+        }
+    }
+    packed
+}
+
+/// Packs a block by a Huffman code alone.
+fn shorten(block: &[u8], into: &mut Vec<u8>) {
     let mut frame =
         FrameCompressor::new_with_matcher(NoMatches::default(), CompressionLevel::Fastest);
-    frame.set_source(bytes);
-    frame.set_drain(&mut packed);
+    frame.set_source(block);
+    frame.set_drain(into);
     frame.compress();
-    drop(frame);
-    packed
 }
 
 /// Finds nothing that repeats, and does not look for it.

@@ -52,12 +52,24 @@ impl Pieces {
                 encoder.finish()
             }
             Compression::Zstd => {
-                let frame = compress_to_vec(bytes, CompressionLevel::Fastest);
-                let is_first = !std::mem::replace(&mut self.is_begun, true);
-                part_of_a_frame(frame, is_first)
-                    .ok_or_else(|| io::Error::other("an invalid Zstandard frame"))
+                // A piece without bytes begins a frame, too.
+                let (first, rest) = bytes.split_at(bytes.len().min(BLOCK_BYTES));
+                let mut piece = self.block(first)?;
+                for block in rest.chunks(BLOCK_BYTES) {
+                    piece.extend(self.block(block)?);
+                }
+                Ok(piece)
             }
         }
+    }
+
+    /// Compresses a block by itself. An encoder of several blocks may have one of them borrow the
+    /// code of the block before, which it then stored as it is, without a code (`ruzstd` 0.9.1).
+    fn block(&mut self, bytes: &[u8]) -> io::Result<Vec<u8>> {
+        let frame = compress_to_vec(bytes, CompressionLevel::Fastest);
+        let is_first = !std::mem::replace(&mut self.is_begun, true);
+        part_of_a_frame(frame, is_first)
+            .ok_or_else(|| io::Error::other("an invalid Zstandard frame"))
     }
 
     /// As [`next`](Self::next) for Zstandard, with what starts at `tail_at` stored as it is:
@@ -140,6 +152,24 @@ mod tests {
         let pieces = lengths.map(|length| [alike(length), vec![9; length]]);
         let noisy = [5, 70_000, 300_000].map(|length| (0..length).map(&mut noise).collect());
         pieces.into_iter().flatten().chain(noisy).collect()
+    }
+
+    /// A literals section of type 3 has the code of another block. Source: RFC 8878, 3.1.1.3.1.1.
+    #[test]
+    fn no_block_borrows_the_code_of_another() {
+        let mut pieces = Pieces::new(Compression::Zstd);
+        for piece in plain() {
+            let stream = pieces.next(&piece).unwrap();
+            let mut at =
+                if stream.starts_with(&[0x28, 0xB5, 0x2F, 0xFD]) { HEADER_BYTES } else { 0 };
+            while at < stream.len() {
+                let head = BlockHead::of(*stream[at..].first_chunk().unwrap());
+                at += BlockHead::BYTES;
+                let is_plain = [BlockHead::RAW, BlockHead::REPEATED].contains(&head.kind);
+                assert!(is_plain || stream[at] & 3 != 3, "{} bytes, at {at}", piece.len());
+                at += head.content_bytes();
+            }
+        }
     }
 
     #[test]
