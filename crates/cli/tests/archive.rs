@@ -387,7 +387,11 @@ fn an_index_answers_as_the_file_does_and_is_made_anew_when_stale() {
     let taken = directory.file("x.pcap.bidx");
     fs::write(&taken, "mine").unwrap();
     let refused = run(&["index", &directory.file("x.pcap")]);
-    assert!(refused.code == Some(1) && refused.stderr.contains("no index"), "{}", refused.stderr);
+    assert!(
+        refused.code == Some(1) && refused.stderr.contains("not an index"),
+        "{}",
+        refused.stderr
+    );
     assert_eq!(fs::read(&taken).unwrap(), b"mine");
     let segmented = recording(&directory, "s.pcapng", "gen:?packets=10", &[]);
     let report = run_json(&["index", &segmented], 0);
@@ -418,7 +422,7 @@ fn a_set_is_one_port_in_order_of_time() {
     assert_closed(&counted);
     assert_eq!(counted["total"]["delivered"], 3000);
     assert_eq!(counted["ports"].as_array().unwrap().len(), 1);
-    assert!(counted["notes"].to_string().contains("no captures: 1"), "{counted}");
+    assert!(counted["notes"].to_string().contains("not captures: 1"), "{counted}");
     let copy = directory.file("copy.pcapng");
     assert_closed(&run_json(&["capture", &set, "-w", &copy], 0));
     assert_same(&copy, &whole);

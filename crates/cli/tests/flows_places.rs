@@ -79,8 +79,8 @@ fn tshark_and_the_trailers_have_each_first_packet_where_its_record_says() {
     let directory = Directory::new("flows-places");
     let load = "gen:?packets=4000&size=imix&flows=300&ip=mix&protocol=mix";
     let (recording, plain) = (directory.file("r.pcapng"), directory.file("p.pcap"));
-    let segmented = format!("{recording}?segment=64k&format=segmented");
-    run_json(&["capture", load, "-w", &segmented], 0);
+    let segmented = format!("{recording}?segment=64k");
+    run_json(&["capture", load, "-o", &segmented], 0);
     run_json(&["capture", &recording, "-w", &plain], 0);
     let bytes = fs::read(&recording).unwrap();
     for (tree, filter, shown) in [("all", "", "ip or ipv6"), ("some", "udp", "udp")] {
@@ -162,8 +162,8 @@ fn beside_a_recorder_numbers_are_those_of_its_recording() {
     fs::create_dir(&run_time).unwrap();
     let load = "gen:?packets=20000&rate=20000&flows=300";
     let mut recorder = command(&["capture", load, "--publish", "places", "-q"]);
-    let segmented = format!("{recording}?segment=64k&format=segmented");
-    recorder.args(["-w", &segmented]).env("BURSTLINE_RUN", &run_time);
+    let segmented = format!("{recording}?segment=64k");
+    recorder.args(["-o", &segmented]).env("BURSTLINE_RUN", &run_time);
     let mut recorder = recorder.stdout(Stdio::null()).spawn().unwrap();
     let mut job = command(&["flows", "log:places?wait=20s", "-o", &tree, "--sensor", "s", "-q"]);
     job.args(["--idle", "10h", "--filter", "ip"]).env("BURSTLINE_RUN", &run_time);

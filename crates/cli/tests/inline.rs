@@ -302,6 +302,6 @@ fn absurd_values_have_one_clear_line() {
         assert!(run.stderr.contains(said), "{inline}: {}", run.stderr);
     }
     let both = run(&["bounce", "xdp:lo", "xdp:lo", "--both", "--inline", "ips"]);
-    assert!(both.code == Some(2) && both.stderr.contains("two sockets"), "{}", both.stderr);
+    assert!(both.code == Some(2) && both.stderr.contains("separate sockets"), "{}", both.stderr);
     assert_eq!(both.stderr.trim_end().lines().count(), 1);
 }

@@ -58,38 +58,6 @@ fn nfcapd_and_nfdump_read_every_record() {
     assert!(read.iter().all(|record| record["first"].as_str().unwrap().starts_with("2026-11-21")));
 }
 
-/// pmacct's collector, which prints what it has added up, a line of JSON a way and port.
-#[test]
-fn pmacct_adds_up_the_same() {
-    let directory = Directory::new("ipfix");
-    let (port, printed) = (free_port(), directory.file("printed.json"));
-    let config = directory.file("nfacctd.conf");
-    let words = format!(
-        "daemonize: false\nnfacctd_ip: 127.0.0.1\nnfacctd_port: {port}\nnfacctd_time_new: true\n\
-         plugins: print[all]\naggregate[all]: src_host,dst_host,src_port,dst_port,proto\n\
-         print_output[all]: json\nprint_output_file[all]: {printed}\n\
-         print_output_file_append[all]: true\nprint_refresh_time[all]: 1\n"
-    );
-    fs::write(&config, words).unwrap();
-    let Some(collector) = start("nfacctd", &["-f", &config], "sensors") else { return };
-    await_listener(port);
-    let report = run_json(&["flows", REAL, "--ipfix", &format!("udp:127.0.0.1:{port}")], 0);
-    assert_eq!(number(&report["flows"]["sinks"][0], "records"), 18, "{report}");
-    let sums = || {
-        // Before anything came there is no file, and its last line may not be whole.
-        let text = fs::read_to_string(&printed).unwrap_or_default();
-        let lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        lines.fold([0; 2], |[packets, bytes], line| {
-            [packets + number(&line, "packets"), bytes + number(&line, "bytes")]
-        })
-    };
-    wait_until("it has printed all packets", || sums()[0] >= 147);
-    collector.end();
-    // Of the file's bytes those of two packets without a flow are missing.
-    let [packets, bytes] = sums();
-    assert_eq!((packets, bytes), (147, 70_642));
-}
-
 #[test]
 fn tshark_decodes_what_goes_over_tcp() {
     let directory = Directory::new("ipfix");

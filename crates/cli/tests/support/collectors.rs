@@ -8,6 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use burstline_skip::{skip, test_name};
+use burstline_testbed::signal;
 use serde_json::Value;
 
 use super::{other, run};
@@ -18,8 +19,7 @@ pub(crate) struct Ending(Child);
 impl Ending {
     /// Asks it to end, as a service is, and waits.
     pub(crate) fn end(mut self) {
-        let done = Command::new("kill").arg(self.0.id().to_string()).status().unwrap();
-        assert!(done.success());
+        signal(self.0.id(), "-TERM").unwrap();
         self.0.wait().unwrap();
     }
 }

@@ -437,7 +437,7 @@ impl Source for FileSource {
     }
 
     fn files(&self) -> Vec<PathBuf> {
-        match self.reader.input().is_pipe() {
+        match self.reader.input().is_pipe() || !self.reader.has_name() {
             true => Vec::new(),
             false => vec![self.reader.path().to_owned()],
         }

@@ -56,6 +56,8 @@ pub enum Found {
 /// A capture file, or a pipe that one comes through, plain or compressed.
 pub struct CaptureReader {
     path: PathBuf,
+    /// Whether it has this path: standard input has none.
+    has_name: bool,
     input: Input,
     pub(super) window: Window,
     pub(super) decoder: Decoder,
@@ -91,7 +93,9 @@ impl CaptureReader {
         let fail = |error| PortError::Io { action: "open", path: path.clone(), error };
         let (input, metadata) = Input::open(target, window_bytes).map_err(fail)?;
         files.enter(&path, &metadata, Use::Read)?;
-        Self::of(path, input)
+        let mut reader = Self::of(path, input)?;
+        reader.has_name = target != "-";
+        Ok(reader)
     }
 
     /// Reads a regular file that is open, and was entered, from its start.
@@ -108,6 +112,7 @@ impl CaptureReader {
         let decoder = if input.is_pipe() { Decoder::live() } else { Decoder::new() };
         let mut reader = Self {
             path,
+            has_name: true,
             input,
             window,
             decoder,
@@ -369,6 +374,11 @@ impl CaptureReader {
         let behind = (self.decoder.file_offset() - segment.offset) as usize;
         let start = self.window.position.checked_sub(behind)?;
         self.window.bytes().get(start..start + segment.bytes)
+    }
+
+    /// Whether others find it by its path.
+    pub(super) fn has_name(&self) -> bool {
+        self.has_name
     }
 
     /// Its path.
