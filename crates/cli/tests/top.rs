@@ -59,8 +59,8 @@ fn a_job_is_watched_to_its_end_and_q_gives_the_terminal_back() {
         let help = "Nothing here changes anything";
         wait_for(&terminal, help);
         terminal.press("?").unwrap();
-        // A help that closes after the resize leaves parts of the title as they are: only once it is
-        // gone does the resize draw the whole title in one piece.
+        // While the help closes, parts of the title are drawn: only once it is gone does the resize
+        // draw the whole title in one piece.
         wait_until("the help is closed", || !shows(&terminal, help));
         let before = terminal.shown().len();
         terminal.resize(60, 12).unwrap();

@@ -121,8 +121,8 @@ fn what_duckdb_reads_is_what_was_written() {
     let program = format!(
         "import duckdb\n\
          rows = duckdb.sql(\"\"\"SELECT flow_id, first_ns, last_ns, src_ip, dst_ip, src_port, \
-         dst_port, protocol, vlan, src_mac, dst_mac, packets, packets_back, bytes, tcp_flags, rtt_ns, \
-         retransmissions, end_reason, losses, file, segment, packet_number \
+         dst_port, protocol, vlan, src_mac, dst_mac, packets, packets_back, bytes, tcp_flags, \
+         rtt_ns, retransmissions, end_reason, losses, file, segment, packet_number \
          FROM read_parquet('{}/**/*.parquet') ORDER BY first_ns\"\"\")\n\
          for row in rows.fetchall(): print(*row)",
         folder.path().display()

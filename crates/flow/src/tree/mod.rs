@@ -7,7 +7,7 @@
 //!
 //! - `names`: sensors, folders. `part`: one file while it is written. `columns`: what is in it.
 //! - `dictionary`: which values a column has. `chunk`, `runs`, `pages`: a column in bytes.
-//! - `journal`: what a crash has cost. `compact`: few files of many. `message`: a file of one batch,
+//! - `journal`: what a crash has cost. `compact`: few files of many. `message`: a batch as a file,
 //!   for a bus.
 //!
 //! Minutes are those of the monotonic clock: a clock that jumps opens no file and closes none. A
