@@ -214,7 +214,7 @@ fn names_that_are_taken_or_missing_are_told_with_what_mends_it() {
         ("log:tap@1", 1, "it has 1 logs, and number 1 was asked for"),
         ("log:tap?window=99", 2, "must be 1-8"),
         ("log:a b", 2, "is not a name for a log"),
-        (&format!("log:{REAL}"), 1, "this is no socket"),
+        (&format!("log:{REAL}"), 1, "not a socket"),
     ] {
         let run = names.run(&["count", source]);
         assert!(run.code == Some(code) && run.stderr.contains(said), "{source}: {}", run.stderr);
