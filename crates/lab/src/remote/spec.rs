@@ -175,7 +175,6 @@ mod tests {
             ("ssh:h,port=", "`port=`"),
             ("ssh:h,eth1", "`eth1`: each once"),
             ("ssh:h,port=a,speed=1", "port, to, back"),
-            ("ssh:h,port=x.pcap?a=b", "port=x.pcap?a=b"),
             ("ssh:h,port=null:", "an interface"),
             ("ssh:h,port=eth1$(id)", "port=eth1$(id)"),
             ("ssh:h,port=a,to=-x", "the name of an interface"),

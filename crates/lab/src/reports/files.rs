@@ -135,8 +135,8 @@ mod tests {
 
     #[test]
     fn lines_break_between_words() {
-        let lines = wrapped("How many of these many packets", 100.0);
-        assert_eq!(lines, ["How many of these", "many packets"]);
+        let lines = wrapped("How many of so many packets", 100.0);
+        assert_eq!(lines, ["How many of so", "many packets"]);
         assert_eq!(wrapped("unbreakable", 10.0), ["unbreakable"]);
         assert!(wrapped(" ", 10.0).is_empty());
     }
