@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use serde_json::Value;
 use support::collectors::{await_listener, free_port, nfdump, start};
-use support::live::wait_until;
 use support::{Directory, REAL, other, run_json};
 
 fn number(value: &Value, key: &str) -> u64 {
