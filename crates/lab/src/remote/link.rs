@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use burstline_fleet::{NOT_FOUND, SSH_FAILED, last_line};
@@ -60,6 +60,8 @@ pub(super) struct Link {
     input: Option<ChildStdin>,
     events: Receiver<Event>,
     said: Said,
+    /// Hears what ssh says on standard error, until that is closed.
+    hears: Option<JoinHandle<()>>,
     is_over: bool,
 }
 
@@ -80,14 +82,15 @@ impl Link {
         command.process_group(0);
         let mut child = command.spawn().map_err(RemoteError::NotStarted)?;
         let (said, (send, events)) = (Said::default(), mpsc::channel());
+        let mut hears = None;
         if let (Some(output), Some(errors)) = (child.stdout.take(), child.stderr.take()) {
             let (also, hearing) = (said.clone(), said.clone());
             thread::spawn(move || listen(output, &send, &also));
-            thread::spawn(move || hear(errors, &hearing));
+            hears = Some(thread::spawn(move || hear(errors, &hearing)));
         }
         let (host, silence) = (spec.host.clone(), spec.silence);
         let input = child.stdin.take();
-        let mut link = Self { host, silence, child, input, events, said, is_over: false };
+        let mut link = Self { host, silence, child, input, events, said, hears, is_over: false };
         let hello = link.greet(spec, stop)?;
         Ok((link, hello))
     }
@@ -229,8 +232,18 @@ impl Link {
     }
 
     /// Ends both sides: the other one as its input does (N1), ssh in a moment or by force. What
-    /// ssh returned, if it was not killed.
+    /// ssh returned, if it was not killed; its last words are heard by then, unless somebody else
+    /// keeps its standard error open.
     fn end(&mut self) -> Option<i32> {
+        let code = self.end_ssh();
+        let (began, hears) = (Instant::now(), self.hears.take());
+        while hears.as_ref().is_some_and(|hears| !hears.is_finished()) && began.elapsed() < LINGER {
+            thread::sleep(LOOK);
+        }
+        code
+    }
+
+    fn end_ssh(&mut self) -> Option<i32> {
         self.is_over = true;
         drop(self.input.take());
         let began = Instant::now();
