@@ -87,7 +87,7 @@ pub trait Adapter: Sync {
         false
     }
 
-    /// Whether its generator can be on another machine: see [`remote`].
+    /// Whether its generator can be on another machine: see `remote`.
     fn has_remote(&self) -> bool {
         false
     }

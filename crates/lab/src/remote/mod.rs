@@ -19,7 +19,7 @@
 //! - N3: what was sent is known by two counts: the generator's, and the kernel's of its port. The
 //!   second one is there after the generator was killed, too.
 //! - N4: a time of one machine is never subtracted from one of the other. How far their clocks are
-//!   apart is measured and recorded, with how far that may be wrong: see [`clocks`].
+//!   apart is measured and recorded, with how far that may be wrong: see `clocks`.
 
 mod agent;
 mod clocks;
