@@ -437,10 +437,8 @@ impl Source for FileSource {
     }
 
     fn files(&self) -> Vec<PathBuf> {
-        match self.reader.input().is_pipe() || !self.reader.has_name() {
-            true => Vec::new(),
-            false => vec![self.reader.path().to_owned()],
-        }
+        let path = self.reader.has_name().then(|| self.reader.path().to_owned());
+        path.into_iter().collect()
     }
 
     fn lent<'a>(&'a self, scratch: &'a mut Scratch) -> Option<Burst<'a>> {

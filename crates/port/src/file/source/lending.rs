@@ -83,9 +83,12 @@ impl FileSource {
             scratch.push(located.offset as u32, located.length, &located.meta);
         }
         let burst = scratch.burst(self.reader.window.bytes(), first_packet);
-        let file = (!self.reader.input().is_pipe()).then_some(0);
-        let places =
-            file.map(|file| Places { file: Some(file), segment, first, numbers: &self.numbers });
+        let places = self.reader.has_name().then(|| Places {
+            file: Some(0),
+            segment,
+            first,
+            numbers: &self.numbers,
+        });
         Ok(Lent { burst, state, places })
     }
 

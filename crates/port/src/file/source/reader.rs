@@ -56,7 +56,7 @@ pub enum Found {
 /// A capture file, or a pipe that one comes through, plain or compressed.
 pub struct CaptureReader {
     path: PathBuf,
-    /// Whether it has this path: standard input has none.
+    /// Whether others find it by this path: not so of a pipe, and of standard input.
     has_name: bool,
     input: Input,
     pub(super) window: Window,
@@ -94,7 +94,7 @@ impl CaptureReader {
         let (input, metadata) = Input::open(target, window_bytes).map_err(fail)?;
         files.enter(&path, &metadata, Use::Read)?;
         let mut reader = Self::of(path, input)?;
-        reader.has_name = target != "-";
+        reader.has_name &= target != "-";
         Ok(reader)
     }
 
@@ -112,7 +112,7 @@ impl CaptureReader {
         let decoder = if input.is_pipe() { Decoder::live() } else { Decoder::new() };
         let mut reader = Self {
             path,
-            has_name: true,
+            has_name: !input.is_pipe(),
             input,
             window,
             decoder,
