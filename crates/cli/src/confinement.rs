@@ -17,16 +17,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread;
 
-use burstline_engine::SwitchPort;
 use burstline_port::{Address, striped_paths};
 use burstline_share::{folder_to_publish, folders_of_names};
-use burstline_switch::Config;
 use burstline_sys::pcap;
 use burstline_sys::privileges::{self, Access, CallFilter, Confinement, Need, Refusal, Ruleset};
 use burstline_sys::users::{self, Account};
 
 use crate::args::{CaptureArgs, LinkTypes, LogArgs, NOTHING, OutputArgs, SwitchArgs, Verb};
 use crate::failure::{Failure, complain};
+use crate::verbs::{Opens, switch_opens};
 
 /// The variable that says how strict the list of calls is.
 const VARIABLE: &str = "BURSTLINE_CONFINE";
@@ -245,15 +244,8 @@ impl Wants {
 
     fn switch(&mut self, args: &SwitchArgs) {
         // What is wrong with its file is said when the switch reads it.
-        let text = args.config.as_ref().and_then(|path| fs::read_to_string(path).ok());
-        let config = text.and_then(|text| Config::parse(&text).ok()).unwrap_or_default();
-        let named = config.ports.iter().filter_map(|port| port.parse().ok());
-        let ports: Vec<SwitchPort> = args.ports.iter().cloned().chain(named).collect();
-        self.use_ports(ports.iter().map(|port| &port.address));
-        let own = ports.iter().filter_map(|port| port.mirror.as_deref());
-        let targets: Vec<Address> =
-            own.chain(config.rules.targets()).filter_map(|name| name.parse().ok()).collect();
-        self.use_ports(&targets);
+        let Ok(Opens { ports, targets }) = switch_opens(args) else { return };
+        self.use_ports(ports.iter().chain(&targets));
         if args.name.is_some() {
             // Ports are added while it runs.
             self.opens_anything = true;

@@ -14,6 +14,13 @@ pub struct Batch {
     pub records: Vec<Record>,
 }
 
+impl Batch {
+    /// Packets of all its records.
+    pub fn packets(&self) -> u64 {
+        self.records.iter().map(|record| record.packets).sum()
+    }
+}
+
 /// What the job has made so far: what a sink may tell about what it does not have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Made {
@@ -101,6 +108,16 @@ impl SinkAccount {
         };
         self.lost[at].records += records;
         self.lost[at].packets += packets;
+    }
+
+    /// Records that are lost, for whatever reason, and their packets.
+    pub fn lost_in_all(&self) -> LostRecords {
+        let mut sum = LostRecords { name: "all", ..LostRecords::default() };
+        for lost in &self.lost {
+            sum.records += lost.records;
+            sum.packets += lost.packets;
+        }
+        sum
     }
 }
 

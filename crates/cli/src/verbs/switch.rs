@@ -12,7 +12,7 @@ use std::time::SystemTime;
 use burstline_engine::{
     EngineError, Fabric, OpenedPort, Progress, Report, SwitchHandle, SwitchPort, Workers,
 };
-use burstline_port::OpenOptions;
+use burstline_port::{Address, OpenOptions};
 use burstline_switch::{Config, SwitchConfig};
 
 use crate::args::SwitchArgs;
@@ -57,17 +57,43 @@ impl Read {
         let config = config.map_err(|error| Failure::usage(format!("{path}: {error}")))?;
         Ok(Self { text, config, path })
     }
+
+    /// The ports of the command line and of the file.
+    fn ports(&self, args: &SwitchArgs) -> Result<Vec<SwitchPort>, Failure> {
+        let mut ports = args.ports.clone();
+        for text in &self.config.ports {
+            let port = text.parse::<SwitchPort>();
+            ports.push(port.map_err(|error| Failure::usage(format!("{}: {error}", self.path)))?);
+        }
+        Ok(ports)
+    }
+
+    /// Where mirrors lead: addresses, or names of ports.
+    fn targets<'a>(&'a self, ports: &'a [SwitchPort]) -> impl Iterator<Item = &'a str> {
+        let own = ports.iter().filter_map(|port| port.mirror.as_deref());
+        self.config.rules.targets().into_iter().chain(own)
+    }
+}
+
+/// What a switch opens: its ports, and the targets of its mirrors.
+pub(crate) struct Opens {
+    pub(crate) ports: Vec<Address>,
+    pub(crate) targets: Vec<Address>,
+}
+
+/// What these words and their file have a switch open.
+pub(crate) fn opens(args: &SwitchArgs) -> Result<Opens, Failure> {
+    let read = Read::of(args)?;
+    let ports = read.ports(args)?;
+    let targets = read.targets(&ports).filter_map(|name| name.parse().ok()).collect();
+    Ok(Opens { ports: ports.into_iter().map(|port| port.address).collect(), targets })
 }
 
 fn run(args: &SwitchArgs) -> Result<ExitCode, Failure> {
     let common = &args.job;
     let stop = signals::stop_flag(common.quiet)?;
     let read = Read::of(args)?;
-    let mut ports = args.ports.clone();
-    for text in &read.config.ports {
-        let port = text.parse::<SwitchPort>();
-        ports.push(port.map_err(|error| Failure::usage(format!("{}: {error}", read.path)))?);
-    }
+    let ports = read.ports(args)?;
     if ports.is_empty() && args.name.is_none() {
         return Err(Failure::usage(
             "no port: give --port or --config, or --name to add some later",
@@ -130,8 +156,7 @@ fn open(
         .map_err(EngineError::from)?;
     args.job.warn(opened.iter().flat_map(OpenedPort::accounts));
     let names: Vec<&str> = opened.iter().map(OpenedPort::name).collect();
-    let own = ports.iter().filter_map(|port| port.mirror.as_deref());
-    let mut wanted: Vec<&str> = config.rules.targets().into_iter().chain(own).collect();
+    let mut wanted: Vec<&str> = read.targets(ports).collect();
     wanted.retain(|name| !names.contains(name));
     wanted.sort_unstable();
     wanted.dedup();

@@ -413,19 +413,11 @@ impl Fabric {
         sum
     }
 
-    /// What was lost so far.
-    pub(super) fn losses(&self) -> Losses {
+    /// What was lost so far at these places, which are all that there are, and at those that were.
+    pub(super) fn losses(&self, places: &[Place]) -> Losses {
         let mut losses = Losses::default();
         self.gone.rows.iter().for_each(|row| losses.merge(&row.lost));
-        for (end, _, _) in self.switch.ends() {
-            losses.merge(&losses_of(&self.switch.counters(end)));
-            for inlet in &self.inlets[end.index()] {
-                losses.merge(&inlet.source.account().lost);
-            }
-            if let Some(outlet) = &self.outlets[end.index()] {
-                losses.merge(&outlet.sink.account().lost);
-            }
-        }
+        places.iter().for_each(|place| losses.merge(&place.lost));
         losses
     }
 

@@ -76,8 +76,10 @@ impl Step for Worker<'_> {
     }
 
     fn show_losses(&mut self) -> u64 {
-        self.job.progress.show_places(self.fabric.places());
-        self.job.show_losses(0, self.fabric.losses())
+        let places = self.fabric.places();
+        let losses = self.fabric.losses(&places);
+        self.job.progress.show_places(places);
+        self.job.show_losses(0, losses)
     }
 
     fn stop_sources(&mut self) -> bool {

@@ -83,12 +83,7 @@ impl BusAddress {
     pub fn kafka(text: &str) -> Result<Self, BusError> {
         let expected = "HOST:PORT of brokers, with commas between, and ?topic=NAME or not, e.g. \
                         10.0.0.9:9092?topic=flows";
-        let address = Self::read("kafka", text, &["topic"]);
-        let address = address.ok_or(BusError::Text { text: text.to_owned(), expected })?;
-        match cfg!(feature = "kafka") {
-            true => Ok(address),
-            false => Err(BusError::NotBuilt { kind: "kafka" }),
-        }
+        Self::built("kafka", cfg!(feature = "kafka"), text, &["topic"], expected)
     }
 
     /// Understands `HOST:PORT,HOST:PORT?subject=NAME&stream=NAME`, and looks nothing up.
@@ -98,12 +93,19 @@ impl BusAddress {
     pub fn nats(text: &str) -> Result<Self, BusError> {
         let expected = "HOST:PORT of servers, with commas between, and ?subject=NAME&stream=NAME \
                         or not, e.g. 10.0.0.9:4222?stream=flows";
-        let address = Self::read("nats", text, &["subject", "stream"]);
-        let address = address.ok_or(BusError::Text { text: text.to_owned(), expected })?;
-        match cfg!(feature = "nats") {
-            true => Ok(address),
-            false => Err(BusError::NotBuilt { kind: "nats" }),
-        }
+        Self::built("nats", cfg!(feature = "nats"), text, &["subject", "stream"], expected)
+    }
+
+    fn built(
+        kind: &'static str,
+        is_built: bool,
+        text: &str,
+        keys: &[&str],
+        expected: &'static str,
+    ) -> Result<Self, BusError> {
+        let address = Self::read(kind, text, keys);
+        let address = address.ok_or_else(|| BusError::Text { text: text.to_owned(), expected })?;
+        if is_built { Ok(address) } else { Err(BusError::NotBuilt { kind }) }
     }
 
     fn read(kind: &'static str, text: &str, keys: &[&str]) -> Option<Self> {

@@ -75,10 +75,7 @@ impl Courier {
             match orders.recv_timeout(patience) {
                 Ok(Order::Batch(batch)) => self.keep(&batch),
                 Ok(Order::Made(made)) => {
-                    let lost = &self.account.lost;
-                    let records = lost.iter().map(|lost| lost.records).sum();
-                    let packets = lost.iter().map(|lost| lost.packets).sum();
-                    self.store.tell(&made, records, packets);
+                    self.store.tell(&made, &self.account.lost_in_all());
                 }
                 Err(RecvTimeoutError::Timeout) => return true,
                 Err(RecvTimeoutError::Disconnected) => return false,
@@ -91,7 +88,7 @@ impl Courier {
     /// Makes a message of a batch, and stores it.
     fn keep(&mut self, batch: &Batch) {
         let records = batch.records.len() as u64;
-        let packets = batch.records.iter().map(|record| record.packets).sum();
+        let packets = batch.packets();
         let unstored = match encode(batch, &self.origin) {
             Ok(encoded) => {
                 let kept = self.store.keep(batch.number, records, packets, encoded);
@@ -121,15 +118,15 @@ impl Courier {
     fn send(&mut self, patience: Duration) {
         while self.store.out() < WINDOW && Instant::now() >= self.resume {
             let Some(taken) = self.store.take() else { break };
-            let message = match taken {
-                Ok((ticket, message)) => (ticket, message),
+            let (ticket, message) = match taken {
+                Ok(taken) => taken,
                 Err((entry, error)) => {
                     self.lose(&entry, "spool_failed", &error.to_string());
                     continue;
                 }
             };
-            if let Err(trouble) = self.bus.submit(message.0, &message.1) {
-                self.refused(message.0, trouble);
+            if let Err(trouble) = self.bus.submit(ticket, &message) {
+                self.refused(ticket, trouble);
             }
         }
         for (ticket, outcome) in self.bus.settle(patience) {

@@ -51,15 +51,14 @@ impl BusSink {
             // The job's own threads say so where that is refused. The client's threads have no
             // more rights than this one, which starts them.
             let _ = privileges::give_up();
-            let (told_to, account) =
-                (told, SinkAccount { kind, sends: true, ..SinkAccount::default() });
+            let account = SinkAccount { kind, sends: true, ..SinkAccount::default() };
             match connect(&address, &origin) {
                 Ok(bus) => {
-                    let _ = told_to.send(Ok(()));
+                    let _ = told.send(Ok(()));
                     Courier::new(bus, store, origin, account).run(&taken)
                 }
                 Err(error) => {
-                    let _ = told_to.send(Err(error));
+                    let _ = told.send(Err(error));
                     account
                 }
             }
@@ -108,8 +107,7 @@ fn connect(address: &BusAddress, origin: &Origin) -> Result<Box<dyn Bus>, BusErr
 impl RecordSink for BusSink {
     fn write(&mut self, batch: &Batch) {
         if let Err(Order::Batch(batch)) = self.hand_over(Order::Batch(batch.clone())) {
-            let packets = batch.records.iter().map(|record| record.packets).sum();
-            self.account.lose(SLOW, batch.records.len() as u64, packets);
+            self.account.lose(SLOW, batch.records.len() as u64, batch.packets());
         }
     }
 

@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use burstline_flow::{Journal, Made, NotWritten, Origin, TreeError};
+use burstline_flow::{Journal, LostRecords, Made, NotWritten, Origin, TreeError};
 use bytes::Bytes;
 
 use super::store::{Body, Entry};
@@ -270,8 +270,8 @@ impl Spool {
     }
 
     /// Tells the journal how far the job is, and has the disk keep what was written.
-    pub(super) fn tell(&mut self, made: &Made, lost_records: u64, lost_packets: u64) {
-        self.journal.tell(made, lost_records, lost_packets);
+    pub(super) fn tell(&mut self, made: &Made, lost: &LostRecords) {
+        self.journal.tell(made, lost);
         if self.is_dirty && self.synced.elapsed() >= SYNC {
             (self.is_dirty, self.synced) = (false, Instant::now());
             if let Some((_, file)) = &self.open {
@@ -376,9 +376,10 @@ fn was_written(folder: &Path, what: &str) -> bool {
     paths.iter().filter(|path| boot_of(path) == boot).any(|path| {
         let Ok(file) = File::open(path) else { return false };
         let mut offset = 0;
-        while let Ok(Some(head)) = whole_message(&file, offset) {
+        // Bodies of others are not read: the start reads them once, when it finds them.
+        while let Ok(Some(head)) = Head::read(&file, offset) {
             if number == head.number.to_string() {
-                return true;
+                return matches!(head.body(&file, offset), Ok(Some(_)));
             }
             offset += HEAD as u64 + u64::from(head.length);
         }

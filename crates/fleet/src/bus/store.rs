@@ -15,7 +15,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::sync::Arc;
 
-use burstline_flow::{Earlier, Encoded, Made, Origin, SensorName, place_in_tree};
+use burstline_flow::{Earlier, Encoded, LostRecords, Made, Origin, SensorName, place_in_tree};
 use bytes::Bytes;
 
 use super::Message;
@@ -187,9 +187,9 @@ impl Store {
     }
 
     /// Tells the journal how far the job is.
-    pub(super) fn tell(&mut self, made: &Made, lost_records: u64, lost_packets: u64) {
+    pub(super) fn tell(&mut self, made: &Made, lost: &LostRecords) {
         if let Some(spool) = &mut self.spool {
-            spool.tell(made, lost_records, lost_packets);
+            spool.tell(made, lost);
         }
     }
 

@@ -147,12 +147,13 @@ impl Shared {
 
     pub(super) fn totals(&self) -> Totals {
         let account = &self.lock().account;
+        let lost = account.lost_in_all();
         Totals {
             messages: account.parts,
             bytes: account.bytes,
             records: account.records,
-            records_lost: account.lost.iter().map(|lost| lost.records).sum(),
-            packets_lost: account.lost.iter().map(|lost| lost.packets).sum(),
+            records_lost: lost.records,
+            packets_lost: lost.packets,
         }
     }
 }

@@ -15,7 +15,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use super::names::{BootId, SensorName};
-use crate::sink::{Made, TreeError};
+use crate::sink::{LostRecords, Made, TreeError};
 
 /// The longest journal that is read.
 const BYTES_MAX: u64 = 1 << 16;
@@ -39,8 +39,7 @@ pub struct Journal {
     made: Made,
     records: u64,
     packets: u64,
-    lost_records: u64,
-    lost_packets: u64,
+    lost: LostRecords,
     pending: Option<Pending>,
 }
 
@@ -86,8 +85,7 @@ impl Journal {
             made: Made::default(),
             records: 0,
             packets: 0,
-            lost_records: 0,
-            lost_packets: 0,
+            lost: LostRecords::default(),
             pending: None,
         };
         journal.write("running").map_err(|error| TreeError::io("write", &path, error))?;
@@ -95,8 +93,8 @@ impl Journal {
     }
 
     /// Says how much was made, and how much of it a sink has lost by name.
-    pub fn tell(&mut self, made: &Made, lost_records: u64, lost_packets: u64) {
-        (self.made, self.lost_records, self.lost_packets) = (*made, lost_records, lost_packets);
+    pub fn tell(&mut self, made: &Made, lost: &LostRecords) {
+        (self.made, self.lost) = (*made, *lost);
         // A disk that is full says so where records are written.
         let _ = self.write("running");
     }
@@ -135,8 +133,8 @@ impl Journal {
             made.packets_dropped,
             self.records,
             self.packets,
-            self.lost_records,
-            self.lost_packets,
+            self.lost.records,
+            self.lost.packets,
         );
         if let Some(Pending { what, records, packets }) = &self.pending {
             text +=

@@ -153,11 +153,6 @@ impl TreeSink {
             }
         }
     }
-
-    fn lost(&self) -> (u64, u64) {
-        let lost = &self.account.lost;
-        (lost.iter().map(|lost| lost.records).sum(), lost.iter().map(|lost| lost.packets).sum())
-    }
 }
 
 impl RecordSink for TreeSink {
@@ -187,16 +182,14 @@ impl RecordSink for TreeSink {
         let due: Vec<u64> =
             self.parts.iter().filter(|(_, part)| is_due(part)).map(|(hour, _)| *hour).collect();
         due.into_iter().for_each(|hour| self.close(hour));
-        let (records, packets) = self.lost();
-        self.journal.tell(made, records, packets);
+        self.journal.tell(made, &self.account.lost_in_all());
     }
 
     fn finish(&mut self, made: &Made) {
         while let Some((&hour, _)) = self.parts.first_key_value() {
             self.close(hour);
         }
-        let (records, packets) = self.lost();
-        self.journal.tell(made, records, packets);
+        self.journal.tell(made, &self.account.lost_in_all());
         self.journal.end();
     }
 

@@ -162,35 +162,13 @@ fn softflowd(file: &Path, folder: &Path) -> Command {
 
 /// `flows-softflowd-limit`: what a program would reach that reads the file and does nothing else.
 pub(super) fn limit_beside_softflowd(context: &Context) -> Result<Outcome, String> {
-    let packets = if context.smoke { 20_000 } else { FILE_PACKETS };
-    let file = CaptureFile::create(packets, SEED)?;
-    let folder = TemporaryFolder::create("burstline-flows-").map_err(|error| error.to_string())?;
-    if Command::new("softflowd").arg("-h").output().is_err() {
-        return Ok(Outcome::NotHere("softflowd is not installed: scripts/setup rivals".to_owned()));
-    }
-    let conditions = Conditions::watch(context.cores);
-    let input = format!("if={}", file.path().display());
-    let rounds = alternate(
-        context.process_runs(),
-        &context.stop,
-        || {
-            let mut command = Command::new("dd");
-            command.args([&input[..], "of=/dev/null", "bs=256k", "status=none"]);
-            Ok(spent(&mut command, packets)?.0)
-        },
-        || Ok(spent(&mut softflowd(file.path(), folder.path()), packets)?.0),
-    )?;
-    if context.smoke {
-        return Ok(Outcome::Smoke);
-    }
-    let mut details = vec![
-        format!("{packets} packets of {FLOWS} conversations, {} bytes", file.bytes()),
-        "ours: dd if=FILE of=/dev/null bs=256k, which reads as burstline does".to_owned(),
-        format!("peer: {:?}", softflowd(Path::new("FILE"), Path::new("FOLDER"))),
-        "processor time of whole processes a packet, file in the page cache".to_owned(),
-    ];
-    details.extend(conditions.report());
-    Ok(Outcome::Measured(Compared::of("ns", Better::Lower, rounds, details)))
+    let reads = "dd if=FILE of=/dev/null bs=256k, which reads as burstline does";
+    beside(context, "softflowd", softflowd, reads, |file, _, packets| {
+        let mut command = Command::new("dd");
+        let input = format!("if={}", file.display());
+        command.args([&input[..], "of=/dev/null", "bs=256k", "status=none"]);
+        Ok(spent(&mut command, packets)?.0)
+    })
 }
 
 /// `flows-nfpcapd`: it writes its own files, not packed.
@@ -207,7 +185,34 @@ fn against(
     rival: &str,
     theirs: impl Fn(&Path, &Path) -> Command,
 ) -> Result<Outcome, String> {
-    let ours = our_program()?;
+    let program = our_program()?;
+    let mut number = 0;
+    let ours = "burstline flows FILE -o TREE, Parquet in zstd, synced";
+    beside(context, rival, theirs, ours, |file, folder, packets| {
+        number += 1;
+        let tree = folder.join(format!("tree-{number}"));
+        let mut command = Command::new(&program);
+        command.arg("flows").arg(format!("file:{}", file.display()));
+        command.arg("-o").arg(tree).args(["--sensor", "lab", "--idle", "1h", "--json"]);
+        let (ns, said) = spent(&mut command, packets)?;
+        let json: serde_json::Value =
+            serde_json::from_str(said.trim()).map_err(|error| error.to_string())?;
+        let (records, sum) = (&json["flows"]["records"], &json["flows"]["packets_in_records"]);
+        let wanted = (Some(packets), Some(FLOWS));
+        let is_whole = (sum.as_u64(), records.as_u64()) == wanted || context.smoke;
+        if is_whole { Ok(ns) } else { Err(format!("{records} records of {sum} packets")) }
+    })
+}
+
+/// Processor time a packet of what `about` says, given a file, a folder and the number of packets,
+/// and of a rival, given the file and the folder.
+fn beside(
+    context: &Context,
+    rival: &str,
+    theirs: impl Fn(&Path, &Path) -> Command,
+    about: &str,
+    mut ours: impl FnMut(&Path, &Path, u64) -> Result<f64, String>,
+) -> Result<Outcome, String> {
     if Command::new(rival).arg("-h").output().is_err() {
         return Ok(Outcome::NotHere(format!("{rival} is not installed: scripts/setup rivals")));
     }
@@ -215,24 +220,10 @@ fn against(
     let file = CaptureFile::create(packets, SEED)?;
     let folder = TemporaryFolder::create("burstline-flows-").map_err(|error| error.to_string())?;
     let conditions = Conditions::watch(context.cores);
-    let mut number = 0;
     let rounds = alternate(
         context.process_runs(),
         &context.stop,
-        || {
-            number += 1;
-            let tree = folder.path().join(format!("tree-{number}"));
-            let mut command = Command::new(&ours);
-            command.arg("flows").arg(format!("file:{}", file.path().display()));
-            command.arg("-o").arg(tree).args(["--sensor", "lab", "--idle", "1h", "--json"]);
-            let (ns, said) = spent(&mut command, packets)?;
-            let json: serde_json::Value =
-                serde_json::from_str(said.trim()).map_err(|error| error.to_string())?;
-            let (records, sum) = (&json["flows"]["records"], &json["flows"]["packets_in_records"]);
-            let wanted = (Some(packets), Some(FLOWS));
-            let is_whole = (sum.as_u64(), records.as_u64()) == wanted || context.smoke;
-            if is_whole { Ok(ns) } else { Err(format!("{records} records of {sum} packets")) }
-        },
+        || ours(file.path(), folder.path(), packets),
         || Ok(spent(&mut theirs(file.path(), folder.path()), packets)?.0),
     )?;
     if context.smoke {
@@ -240,7 +231,7 @@ fn against(
     }
     let mut details = vec![
         format!("{packets} packets of {FLOWS} conversations, {} bytes", file.bytes()),
-        "ours: burstline flows FILE -o TREE, Parquet in zstd, synced".to_owned(),
+        format!("ours: {about}"),
         format!("peer: {:?}", theirs(Path::new("FILE"), Path::new("FOLDER"))),
         "processor time of whole processes a packet, file in the page cache".to_owned(),
     ];

@@ -20,10 +20,10 @@ use std::time::{Duration, Instant};
 use burstline_engine::{Inlet, Integrity, Limits, Progress, Run, Threads, generate};
 use burstline_port::{Address, OpenOptions, open_sink};
 use burstline_sys::affinity::{CoreId, allowed_cores};
-use burstline_sys::namespace::interface_index;
 use burstline_testbed::Host;
 
 use super::clocks::Now;
+use super::is_there;
 use super::words::{ALIVE_EVERY, Counts, Hello, Load, PROTOCOL, Reply, Request, Sent, Timed};
 use crate::rfc2544::{Ends, TrialLoad};
 use crate::scenario::machine;
@@ -118,7 +118,6 @@ impl Agent {
 
     /// An interface that there is not.
     fn missing(&self) -> Option<String> {
-        let is_there = |name: &String| interface_index(name).is_ok_and(|index| index.is_some());
         self.names().into_iter().find(|name| !is_there(name))
     }
 

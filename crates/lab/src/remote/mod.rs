@@ -79,8 +79,6 @@ impl Remote {
     /// [`RemoteError`], each variant as it says.
     pub fn connect(spec: Spec, stop: Arc<AtomicBool>) -> Result<Self, RemoteError> {
         for (key, name) in [("to", Some(&spec.to)), ("from", spec.from.as_ref())] {
-            let is_there =
-                |name: &&String| interface_index(name).is_ok_and(|index| index.is_some());
             if let Some(name) = name.filter(|name| !is_there(name)) {
                 return Err(RemoteError::NoInterface { name: name.clone(), key });
             }
@@ -187,6 +185,11 @@ impl fmt::Debug for Remote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Remote").field("spec", &self.spec).finish_non_exhaustive()
     }
+}
+
+/// Whether this machine has that interface.
+fn is_there(name: &str) -> bool {
+    interface_index(name).is_ok_and(|index| index.is_some())
 }
 
 fn counts_of(link: &mut Link) -> Result<Counts, RemoteError> {

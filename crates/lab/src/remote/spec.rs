@@ -86,17 +86,16 @@ impl FromStr for Spec {
         if !is_host(&host) {
             return Err(SpecError::Host(host));
         }
-        let mut known: Vec<(&'static str, &str)> = Vec::new();
+        let mut known: Vec<Word<'_>> = Vec::new();
         for word in words {
             let (name, value) = word.split_once('=').unwrap_or((word, ""));
             let key = KEYS.into_iter().find(|key| *key == name);
-            let is_twice = known.iter().any(|(other, _)| *other == name);
+            let is_twice = known.iter().any(|other| other.key == name);
             let key = key.filter(|_| !is_twice && !value.is_empty());
-            known.push((key.ok_or_else(|| SpecError::Key(word.to_owned()))?, value));
+            let key = key.ok_or_else(|| SpecError::Key(word.to_owned()))?;
+            known.push(Word { key, value });
         }
-        let take = |key: &'static str| {
-            known.iter().find(|(known, _)| *known == key).map(|&(_, value)| (key, value))
-        };
+        let take = |key: &str| known.iter().find(|word| word.key == key).copied();
         let port = take("port").ok_or_else(|| SpecError::NoPort(host.clone()))?;
         let (port, port_interface) = port_of(port, Role::Sink)?;
         let back = take("back").map(|back| port_of(back, Role::Source)).transpose()?;
@@ -108,22 +107,35 @@ impl FromStr for Spec {
             to: own("to")?.unwrap_or(port_interface),
             back: back.map(|(address, _)| address),
             from,
-            program: take("program").map_or(PROGRAM, |(_, value)| value).to_owned(),
-            config: take("config").map(|(_, value)| PathBuf::from(value)),
+            program: take("program").map_or(PROGRAM, |word| word.value).to_owned(),
+            config: take("config").map(|word| PathBuf::from(word.value)),
             connect: take("connect").map(time).transpose()?.unwrap_or(CONNECT),
             silence: take("silence").map(time).transpose()?.unwrap_or(SILENCE),
         })
     }
 }
 
+/// A key and what was typed for it.
+#[derive(Clone, Copy)]
+struct Word<'a> {
+    key: &'static str,
+    value: &'a str,
+}
+
+impl Word<'_> {
+    fn wrong(&self, why: String) -> SpecError {
+        SpecError::Value { key: self.key, value: self.value.to_owned(), why }
+    }
+}
+
 /// A port there, and its interface. What is a bare word there is no interface here, maybe.
-fn port_of((key, value): (&'static str, &str), role: Role) -> Result<(Address, String), SpecError> {
-    let wrong = |why: String| SpecError::Value { key, value: value.to_owned(), why };
-    let address: Address = value.parse().map_err(|error| wrong(format!("{error}")))?;
+fn port_of(word: Word<'_>, role: Role) -> Result<(Address, String), SpecError> {
+    let wrong = |why: String| word.wrong(why);
+    let address: Address = word.value.parse().map_err(|error| wrong(format!("{error}")))?;
     let address = if address.is_bare() { address.as_interface() } else { address };
     let name = address.interface().map(|(name, _)| name.to_owned());
     let name = name.ok_or_else(|| wrong("an interface, or xdp: and its name".to_owned()))?;
-    let _ = interface((key, &name))?;
+    let _ = interface(Word { value: &name, ..word })?;
     match address.resolved(role) {
         Err(error) if !error.is_about_machine() => Err(wrong(error.to_string())),
         _ => Ok((address, name)),
@@ -131,17 +143,17 @@ fn port_of((key, value): (&'static str, &str), role: Role) -> Result<(Address, S
 }
 
 /// Source: `dev_valid_name` of the kernel: up to 15 bytes, no slash, colon or space.
-fn interface((key, value): (&'static str, &str)) -> Result<String, SpecError> {
+fn interface(word: Word<'_>) -> Result<String, SpecError> {
+    let value = word.value;
     let is_fine = |letter: u8| letter.is_ascii_alphanumeric() || b"._-".contains(&letter);
     let is_name = value.len() < 16 && value.bytes().all(is_fine) && !value.starts_with('-');
-    let why = "the name of an interface".to_owned();
-    is_name.then(|| value.to_owned()).ok_or(SpecError::Value { key, value: value.to_owned(), why })
+    let wrong = || word.wrong("the name of an interface".to_owned());
+    is_name.then(|| value.to_owned()).ok_or_else(wrong)
 }
 
-fn time((key, value): (&'static str, &str)) -> Result<Duration, SpecError> {
-    let read = Bounds::new(Quantity::Time, 1..=u64::MAX).read(value);
-    let wrong = |why: String| SpecError::Value { key, value: value.to_owned(), why };
-    read.map(Duration::from_nanos).map_err(|error| wrong(error.to_string()))
+fn time(word: Word<'_>) -> Result<Duration, SpecError> {
+    let read = Bounds::new(Quantity::Time, 1..=u64::MAX).read(word.value);
+    read.map(Duration::from_nanos).map_err(|error| word.wrong(error.to_string()))
 }
 
 #[cfg(test)]

@@ -112,8 +112,8 @@ pub(crate) struct Receiver<'a, I = Writer> {
     bells: Vec<Thread>,
     owners: Owners,
     errors: Vec<EngineError>,
-    /// Bytes that the log had after the last poll of a source.
-    bytes: u64,
+    /// What was written after the last poll of a source.
+    log: LogCounts,
     /// What the sources lost, as of the last look.
     lost: u64,
 }
@@ -136,7 +136,7 @@ impl<'a, I: Intake> Receiver<'a, I> {
             bells: Vec::new(),
             owners: Owners::new(table),
             errors: Vec::new(),
-            bytes: 0,
+            log: LogCounts::default(),
             lost: 0,
         }
     }
@@ -153,15 +153,15 @@ impl<I: Intake> Step for Receiver<'_, I> {
     fn poll(&mut self, _now_ns: u64) -> Polled {
         let mut round = Round::default();
         for hand in self.hands.iter_mut().filter(|hand| !hand.is_ended) {
-            let (writer, owners, bytes) = (&mut self.writer, &mut self.owners, &mut self.bytes);
+            let (writer, owners, log) = (&mut self.writer, &mut self.owners, &mut self.log);
             let taken = round.poll(&self.job.budget, RECEIVE_BUDGET, |granted| {
                 let received = writer.receive(hand.index, &mut *hand.source.port, granted);
                 // Before what came is seen: the recorder's counts are by interface.
                 owners.claim(hand.index);
                 writer.publish();
                 hand.received += received.as_ref().map_or(0, |received| received.packets);
-                let bytes_before = mem::replace(bytes, writer.statistics().bytes);
-                hand.bytes += *bytes - bytes_before;
+                let before = mem::replace(log, writer.statistics());
+                hand.bytes += log.bytes - before.bytes;
                 received
             });
             hand.is_ended = taken.unwrap_or_else(|error| {
@@ -186,7 +186,7 @@ impl<I: Intake> Step for Receiver<'_, I> {
                 counter.store(&Tally::whole(*received, *bytes));
             }
         }
-        self.job.progress.set_segments(self.number, self.writer.statistics().segments);
+        self.job.progress.set_segments(self.number, self.log.segments);
     }
 
     fn show_losses(&mut self) -> u64 {

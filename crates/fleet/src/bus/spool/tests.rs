@@ -48,7 +48,7 @@ fn what_is_not_settled_survives_the_program() {
         spool.settle(place);
     }
     // 25 records had ended, 20 of them were written here.
-    spool.tell(&Made { records: 25, packets: 50, ..Made::default() }, 0, 0);
+    spool.tell(&Made { records: 25, packets: 50, ..Made::default() }, &LostRecords::default());
     let boot = spool.boot.clone();
     drop(spool); // as if killed: no close
     let mut again = open(&folder).unwrap();
