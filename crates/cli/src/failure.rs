@@ -95,11 +95,12 @@ impl From<std::io::Error> for Failure {
     }
 }
 
-/// Prints one line on standard error. If even that is closed, nobody wants to know.
+/// Prints one line on standard error, by one write: libraries of C write there, too, and would get
+/// in between. If even that is closed, nobody wants to know.
 pub(crate) fn complain(message: &str) {
     let line = message.split('\n').map(str::trim).collect::<Vec<_>>().join(" ");
-    let line = one_line(&line);
-    let _ = writeln!(std::io::stderr().lock(), "burstline: {line}");
+    let line = format!("burstline: {}\n", one_line(&line));
+    let _ = std::io::stderr().lock().write_all(line.as_bytes());
 }
 
 /// Says that the sum of a ledger leaves packets unexplained, which is a fault of the program.

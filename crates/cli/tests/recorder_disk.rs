@@ -32,7 +32,7 @@ fn files_and_their_folder_are_synced_before_the_program_says_so() {
     for (flags, least) in [
         (&[][..], 2),
         (&["--format", "pcap"], 2),
-        // Nothing but what ends each of the four files.
+        // Only what ends each of the four files.
         (&["--flush", "1h", "-b", "filesize:12000"], 4),
         (&["--flush", "none"], 0),
     ] {

@@ -62,7 +62,7 @@ fn lay_second_cable(bed: &Bed) {
     bed.far.command("ip", &["address", "add", &format!("{SECOND_FAR}/24"), "dev", "w1"]).unwrap();
 }
 
-/// Datagrams to nobody: a program that waited for answers would wait in vain.
+/// Datagrams to nobody: a program that waited for answers would get none.
 fn send_datagrams(bed: &Bed, far: &str) {
     let to = format!("{far}:4789");
     bed.near.run(move || {

@@ -218,7 +218,7 @@ impl Record {
     /// Reads a record.
     ///
     /// # Errors
-    /// It is no JSON, not a record, or one of another schema: a sentence.
+    /// It is not JSON, not a record, or one of another schema: a sentence.
     pub fn parse(text: &str) -> Result<Self, String> {
         let record: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
         match record.schema.as_str() {

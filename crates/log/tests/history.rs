@@ -38,7 +38,7 @@ fn append(writer: &mut Writer, number: u64) -> Appended {
     writer.append(&packet(number), &Meta::new(number, 48, 0))
 }
 
-/// Appends so many whole segments from packet `first` on; returns the next packet's number.
+/// Appends this many whole segments from packet `first` on; returns the next packet's number.
 fn append_segments(writer: &mut Writer, first: u64, segments: u64) -> u64 {
     let end = first + segments * PACKETS_A_SEGMENT;
     for number in first..end {

@@ -38,7 +38,7 @@ fn log(keep_ns: Option<u64>) -> (Log, Writer) {
     .unwrap()
 }
 
-/// Starts this test binary again as a scribbler that has nothing but the page of a seat, and
+/// Starts this test binary again as a scribbler that has only the page of a seat, and
 /// returns when it scribbles.
 fn spawn_scribbler(seat: &RemoteSeat, seed: u64) -> Child {
     let page: OwnedFd = seat.files().page.try_clone_to_owned().unwrap();

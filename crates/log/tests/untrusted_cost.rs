@@ -81,7 +81,7 @@ fn role_read() {
     black_box(sum);
 }
 
-/// Instructions that a process takes which writes and reads so many rounds.
+/// Instructions that a process takes which writes and reads this many rounds.
 fn count(kind: &str, length: usize, rounds: u64) -> f64 {
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])

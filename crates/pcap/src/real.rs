@@ -1,4 +1,4 @@
-//! The real libpcap: what is no device of ours is its business.
+//! The real libpcap: it handles every device that is not ours.
 //!
 //! ```text
 //! LD_PRELOAD=libburstline-pcap.so tcpdump      libpcap.so.0.8 is loaded too: RTLD_NEXT finds it

@@ -38,7 +38,7 @@ impl Bell {
     /// Takes a descriptor that the peer has sent.
     ///
     /// # Errors
-    /// `InvalidInput`: it is no event; a pipe or a file could block us.
+    /// `InvalidInput`: it is not an event; a pipe or a file could block us.
     pub fn adopt(event: OwnedFd) -> io::Result<Self> {
         let link = fs::read_link(format!("/proc/self/fd/{}", event.as_raw_fd()))?;
         if link.as_os_str() != EVENT {

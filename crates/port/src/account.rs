@@ -77,7 +77,7 @@ macro_rules! losses {
                 match self { $(Self::$variant => LossPlace::$place),+ }
             }
 
-            /// Whether the user did not ask for such packets, so that it is no failure.
+            /// Whether the user did not ask for such packets, so that it is not a failure.
             pub fn is_choice(self) -> bool {
                 self.kind() == LossKind::Choice
             }

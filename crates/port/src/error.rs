@@ -37,7 +37,7 @@ pub enum PortError {
         /// What the system said.
         error: io::Error,
     },
-    /// It is no capture file.
+    /// It is not a capture file.
     #[error("{}: {reason}", path.display())]
     NotACapture {
         /// Which file.

@@ -22,7 +22,7 @@ impl Sums {
     pub(crate) fn with(self, feed: &Feed) -> Self {
         let seen = feed.statistics();
         Self {
-            // Read after what was consumed, so it is no less than that.
+            // Read after what was consumed, so it is at least that.
             offered: self.offered.saturating_add(feed.offered()),
             delivered: self.delivered.saturating_add(seen.delivered),
             missed: self.missed.saturating_add(seen.missed),

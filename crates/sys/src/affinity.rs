@@ -103,7 +103,7 @@ pub fn current_core() -> CoreId {
     CoreId(core.try_into().unwrap_or(0)) // it fails only on kernels without the call (ENOSYS)
 }
 
-/// Why a text is no list of cores.
+/// Why a text is not a list of cores.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CoreListError {

@@ -65,7 +65,7 @@ pub enum UsageError {
     /// The file could not be read.
     #[error("/proc/self/status: {0}")]
     Unreadable(io::Error),
-    /// A field is missing, or is no number of kB.
+    /// A field is missing, or is not a number of kB.
     #[error("/proc/self/status: field {0} is missing or not a number of kB")]
     Malformed(&'static str),
 }

@@ -68,7 +68,7 @@ pub enum GrammarError {
     /// It is out of bounds.
     #[error("must be {0}")]
     Bounds(Bounds),
-    /// It is no rate.
+    /// It is not a rate.
     #[error(
         "expected packets/s (500, 1k, 14.88M), line rate (9.5Gbit), or a part of the link's (50%)"
     )]

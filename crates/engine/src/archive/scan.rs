@@ -304,7 +304,7 @@ pub(super) fn scan(
 /// Checks a file: checksums, sequence, worklists, counts; and that its bytes make sense.
 ///
 /// # Errors
-/// [`EngineError::Port`]: it cannot be read. What is wrong in it is no error.
+/// [`EngineError::Port`]: it cannot be read. What is wrong in it is not an error.
 pub fn check(reader: CaptureReader, watch: &mut Watch<'_>) -> Result<Scanned, EngineError> {
     scan(reader, watch, |_| Ok(()))
 }

@@ -24,7 +24,7 @@ pub(crate) enum Step {
     Burst(Vec<u64>),
     /// Is idle, and promises this.
     Idle(Option<u64>),
-    /// Is idle and promises nothing until the sink has so many packets.
+    /// Is idle and promises nothing until the sink has this many packets.
     IdleUntil(u64),
     /// Is idle for ever.
     Silent,

@@ -2,7 +2,7 @@
 //!
 //! The producer is idempotent: within one start the library sends a message again until it is
 //! acknowledged, and the broker drops second copies. It never gives up by itself (no time-out), so
-//! an outage costs nothing but time. If it must give up, since the broker has lost what it had
+//! an outage costs only time. If it must give up, since the broker has lost what it had
 //! acknowledged, a new producer sends what is left; a reader then drops by name what is there
 //! twice.
 

@@ -223,7 +223,7 @@ impl Spool {
             .write_all_at(head, offset)
             .and_then(|()| file.write_all_at(body, offset + head.len() as u64));
         if let Err(error) = written {
-            // What is there of it is no whole message, should this fail, too.
+            // If this fails, too, the next start cuts off the incomplete message.
             let _ = file.set_len(offset);
             return Err(error);
         }

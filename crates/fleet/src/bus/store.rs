@@ -165,7 +165,7 @@ impl Store {
         Some(Ok((self.tickets, Message { id, place, bytes })))
     }
 
-    /// What a ticket stood for is over. `None`: it is no ticket.
+    /// What a ticket stood for is over. `None`: there is no such ticket.
     pub(super) fn settle(&mut self, ticket: u64) -> Option<Entry> {
         let entry = self.out.remove(&ticket)?;
         self.forget(&entry);

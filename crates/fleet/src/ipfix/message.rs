@@ -219,7 +219,7 @@ impl Messages {
         self.put(&from.to_be_bytes());
         self.put(&to.to_be_bytes());
         self.put(&[record.key.protocol, way.flags, end_reason(record.end)]);
-        // A loss is told once, not once each way.
+        // A loss is reported once, not once each way.
         let losses = if way.is_back { 0 } else { record.losses };
         let (first_ms, last_ms) = (record.first_ns / 1_000_000, record.last_ns / 1_000_000);
         for number in [way.bytes, way.packets, losses, first_ms, last_ms] {

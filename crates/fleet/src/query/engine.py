@@ -62,7 +62,7 @@ PARTS = "date=*/hour=*/sensor=*/part-*.parquet"
 
 
 def connect(tree, from_ns, to_ns):
-    """A connection that has the view `flows`, and may read nothing but the tree."""
+    """A connection that has the view `flows`, and may read only the tree."""
     if not os.path.isdir(tree):
         fail(f"{tree}: no such folder")
     # The tree's own name may have characters that patterns give a meaning.

@@ -166,7 +166,7 @@ impl Answered {
 }
 
 impl Drop for Answered {
-    /// Whoever wants no more rows has it end.
+    /// A caller that wants no more rows ends it.
     fn drop(&mut self) {
         // It may have ended by itself.
         let _ = self.child.kill();

@@ -6,8 +6,8 @@
 //!
 //! Invariants:
 //! - J1: one program at a time has the lock, so one writes as a sensor.
-//! - J2: a file is named as pending before it is shown, and counted as written after. So whoever
-//!   reads the journal looks whether the pending file is there, and counts it once.
+//! - J2: a file is named as pending before it is shown, and counted as written after. So a
+//!   reader of the journal looks whether the pending file is there, and counts it once.
 
 use std::fs::{self, File};
 use std::io::{self, Read};

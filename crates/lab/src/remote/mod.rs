@@ -9,7 +9,7 @@
 //! ```
 //!
 //! ssh finds the way and proves who is who; a cable of its own carries the frames. The generator
-//! is this program, of the same version. It makes nothing but frames: it writes no file.
+//! is this program, of the same version. It only makes frames: it writes no file.
 //!
 //! Invariants:
 //! - N1: the other side ends when its input does, when it hears nothing for [`Spec::silence`], and

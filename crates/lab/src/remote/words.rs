@@ -17,7 +17,7 @@ pub(super) const PROTOCOL: u32 = 1;
 /// Bytes of the longest line: a histogram of 2,000 buckets has some 50,000.
 pub(super) const LINE_BYTES_MOST: u64 = 1 << 20;
 
-/// How often whoever waits, or works, says that it is there.
+/// How often the side that waits, or works, says that it is there.
 pub(super) const ALIVE_EVERY: Duration = Duration::from_millis(500);
 
 /// From here to there.

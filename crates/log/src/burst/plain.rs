@@ -101,7 +101,7 @@ impl<'a> Iterator for PlainPackets<'a> {
         Some(unsafe { Self::packet(self.place, self.base_time_ns, desc) })
     }
 
-    /// A loop for each run, in which nothing but the packets is looked at.
+    /// A loop for each run, in which only the packets are looked at.
     #[inline(always)]
     fn fold<B, F: FnMut(B, PlainPacket<'a>) -> B>(mut self, first: B, mut add: F) -> B {
         let (mut sum, place, base_time_ns) = (first, self.place, self.base_time_ns);

@@ -18,7 +18,7 @@
 //! - F2: damage never ends a job: it is noted with its place, and decoding goes on behind it.
 //! - F3: an output is valid at every moment up to the last block that was certainly written. What
 //!   is not in it is counted.
-//! - F4: nothing but a regular file is ever cut, and none that the job reads.
+//! - F4: only a regular file is ever cut, and never one that the job reads.
 
 mod classic;
 mod input;

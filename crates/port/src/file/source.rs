@@ -63,7 +63,7 @@ pub(super) struct FileSource {
     is_choosing: bool,
     index: Option<Index>,
     interfaces: Interfaces,
-    /// Whether the recording may still be going on, so that it is no damage if it has no end.
+    /// Whether the recording may still be going on, so a missing end is not damage.
     may_be_open: bool,
     /// The numbers in the table of the file's interfaces, in the file's order.
     ports: Vec<u8>,

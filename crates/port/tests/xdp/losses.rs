@@ -76,7 +76,7 @@ fn after_starvation_everything_comes_again() {
             assert_eq!(now, 64, "{mode} {query}: round {round}");
             taken += now;
             check_closed(&*port, sent, taken);
-            // As many as there is room for: none is lost.
+            // There is room for all of them: none is lost.
             sent += send_to(&bed, &*port, &Frames::new(64, 60));
             taken += empty(&mut *port);
             check_closed(&*port, sent, taken);

@@ -59,7 +59,7 @@ impl Mapping {
     /// - [`MemoryError::MissingSeals`] unless shrink, grow, future write and seal are all there.
     /// - [`MemoryError::WrongSize`] if the size is not the expected one, or 0.
     /// - [`MemoryError::Hollow`] if pages are missing that only reading would bring.
-    /// - [`MemoryError::System`]: it is no memfd, or cannot be mapped.
+    /// - [`MemoryError::System`]: it is not a memfd, or cannot be mapped.
     pub fn attach_read_only(
         file: OwnedFd,
         expected_bytes: Option<usize>,

@@ -348,7 +348,7 @@ fn a_killed_process_leaves_no_huge_page_behind() {
     assert_eq!(pool_number("free_hugepages"), before);
 }
 
-/// A thread that asks for huge pages in vain must not unmap what others have mapped meanwhile.
+/// A thread that asks for huge pages and gets none must not unmap what others have mapped.
 #[test]
 fn pages_that_are_refused_take_no_memory_of_others() {
     const TRIES: usize = 2_000;

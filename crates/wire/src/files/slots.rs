@@ -242,7 +242,7 @@ impl Decoder {
     }
 
     /// Looks at the start of a file that is none of a capture: a recording whose first bytes are
-    /// damaged still has its segments. `None`: it is no recording.
+    /// damaged still has its segments. `None`: it is not a recording.
     pub(super) fn begin_headless(&mut self, here: &[u8], at_end: bool) -> Option<Turn> {
         self.begin_as(self.probe(here, at_end), here, at_end)
     }

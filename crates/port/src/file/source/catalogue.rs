@@ -197,7 +197,7 @@ impl Catalogue {
         Self { folder: folder.to_owned(), entries, is_changed: !is_whole }
     }
 
-    /// A file as the catalogue knows it; `None`: it is no capture, or gone.
+    /// A file as the catalogue knows it; `None`: it is not a capture, or gone.
     fn look_up(&mut self, path: PathBuf, watch: &mut Watch<'_>) -> Option<Capture> {
         let metadata = fs::metadata(&path).ok()?;
         let name = path.file_name()?.to_owned();

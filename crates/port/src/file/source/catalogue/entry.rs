@@ -22,7 +22,7 @@ pub(super) const MOST_SKETCH_BYTES: usize = 4 * u16::MAX as usize;
 /// What a file is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Content {
-    /// It is no capture.
+    /// It is not a capture.
     Foreign,
     /// It is damaged, or not closed.
     Doubtful,

@@ -41,7 +41,7 @@ pub(super) fn survey(path: &Path, watch: &mut Watch<'_>) -> Option<(Content, Opt
         Ok(None) => return None,
         Err(_) => return Some((Content::Doubtful, None)),
     };
-    // One that has changed meanwhile is no state of it.
+    // A file that has changed meanwhile has no stamp.
     let stamp = before.filter(|&before| stamp(&reader) == Some(before));
     match stamp {
         Some(stamp) => Some((content, Some(stamp))),
