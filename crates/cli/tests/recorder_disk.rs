@@ -113,14 +113,14 @@ fn a_closed_file_that_cannot_be_synced_is_counted_and_named() {
     assert!(error.contains("x_00002_") && error.contains(": 0 packets"), "{error}");
 }
 
-/// A file system of 16 MiB, or none where we may not mount.
+/// A file system of this many KiB, or none where we may not mount.
 struct Disk(Directory);
 
 impl Disk {
-    fn mount() -> Option<Self> {
-        let directory = Directory::new("disk");
-        let path = directory.file("");
-        let run = other("mount", &["-t", "tmpfs", "-o", "size=16m", "tmpfs", &path])?;
+    fn mount(name: &str, kib: u32) -> Option<Self> {
+        let directory = Directory::new(name);
+        let (path, size) = (directory.file(""), format!("size={kib}k"));
+        let run = other("mount", &["-t", "tmpfs", "-o", &size, "tmpfs", &path])?;
         (run.code == Some(0)).then_some(Self(directory))
     }
 }
@@ -132,8 +132,36 @@ impl Drop for Disk {
 }
 
 #[test]
+fn a_file_on_a_full_disk_is_closed_and_has_the_whole_ledger() {
+    // Room for whole segments, and a little more: for the closing counts.
+    let Some(disk) = Disk::mount("closes", (4 << 10) + 100) else {
+        return skip(test_name(), "mount is not permitted here");
+    };
+    let file = disk.0.file("x.pcapng");
+    let job = ["capture", "gen:?packets=9", "gen:?packets=20000&size=1000", "-w", &file];
+    for format in ["segmented", "pcapng"] {
+        let flags = ["--format", format, "--pages", "4k", "--buffer", "4m"];
+        let report = run_json(&[&job[..], &flags].concat(), 1);
+        assert_closed(&report);
+        let lost = report["total"]["lost"]["disk_full"].as_u64().unwrap();
+        let checked = run(&["check", &file]);
+        assert_eq!(checked.code, Some(0), "{format}: {}", checked.stdout);
+        let info = run_json(&["info", &file], 0);
+        let counts = info["files"][0]["interfaces"].as_array().unwrap().clone();
+        let sum = |of: &str| -> u64 { counts.iter().filter_map(|one| one[of].as_u64()).sum() };
+        assert_eq!(report["total"]["offered"], sum("ifrecv"), "{format}: {info}");
+        assert_eq!((sum("osdrop"), sum("ifdrop")), (lost, 0), "{format}: {info}");
+        assert_eq!(report["total"]["delivered"], sum("usrdeliv"), "{format}: {info}");
+        fs::remove_file(&file).unwrap();
+        // The kernel lets go of the ended job's Landlock rules later, and only then of the file.
+        let folder = fs::File::open(disk.0.file("")).unwrap();
+        wait_until("its room is free", || free_bytes(&folder).unwrap() >= 4 << 20);
+    }
+}
+
+#[test]
 fn recording_ends_before_the_disk_is_full() {
-    let Some(disk) = Disk::mount() else {
+    let Some(disk) = Disk::mount("floor", 16 << 10) else {
         return skip(test_name(), "mount is not permitted here");
     };
     let file = disk.0.file("x.pcapng");

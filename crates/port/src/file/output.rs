@@ -101,6 +101,11 @@ impl Output {
         self.write_as_is(end)
     }
 
+    /// Whether what is written is compressed.
+    pub(super) fn is_compressed(&self) -> bool {
+        self.pieces.is_some()
+    }
+
     /// Another descriptor of a regular file.
     pub(super) fn share(&self) -> io::Result<Option<File>> {
         match self.file.metadata()?.is_file() {

@@ -9,6 +9,7 @@ use burstline_wire::headers::LinkType;
 
 use super::classic::ClassicEncoder;
 use super::output::Output;
+use super::sink::ClosingCounts;
 
 /// Room for a few of the largest packets.
 const BUFFER_BYTES: usize = 1 << 20;
@@ -117,6 +118,20 @@ impl Plain {
     /// Cuts a regular file to `bytes`, after an error.
     pub(super) fn cut(&mut self, bytes: u64) {
         self.output.cut(bytes);
+    }
+
+    /// Writes closing counts behind what is left of a file that was cut. What was gathered is
+    /// lost. Returns where the file ends then.
+    pub(super) fn append_closing(&mut self, closing: &[ClosingCounts]) -> io::Result<u64> {
+        if self.output.is_compressed() || self.output.share()?.is_none() {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        (self.filled, self.buffered) = (0, 0);
+        for ClosingCounts { interface, time_ns, counters } in closing {
+            self.statistics(*interface, *time_ns, counters)?.map_err(io::Error::other)?;
+        }
+        self.flush()?;
+        Ok(self.output.bytes)
     }
 
     /// Packets surely written, and the bytes up to the last of them.

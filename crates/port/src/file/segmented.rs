@@ -30,6 +30,7 @@ use burstline_wire::files::{
 use burstline_wire::hash::HashKind;
 use burstline_wire::headers::LinkType;
 
+use super::sink::ClosingCounts;
 use slots::Slots;
 
 /// The hash kind of sketches, whatever hash the job has.
@@ -236,6 +237,30 @@ impl Segmented {
     pub(super) fn cut(&mut self, bytes: u64) {
         // Plain pcapng is shorter than the segments that were synced before.
         self.slots.cut(self.plain_bytes.map_or(bytes, |plain| bytes.min(plain)));
+    }
+
+    /// Writes closing counts behind the first `bytes` of a file that was cut there, as far as a
+    /// segment has room. What was in hand is lost. Returns where the file ends then.
+    pub(super) fn append_closing(
+        &mut self,
+        bytes: u64,
+        closing: &[ClosingCounts],
+    ) -> io::Result<u64> {
+        self.encoder.advance();
+        for ClosingCounts { interface, time_ns, counters } in closing {
+            let segment = self.slots.bytes_mut();
+            let put = self.encoder.push_statistics(segment, *interface, *time_ns, counters);
+            if !put.map_err(io::Error::other)? {
+                break;
+            }
+        }
+        let (end, segment_bytes) = (self.encoder.blocks_end(), self.encoder.segment_bytes());
+        // A block lies in one slot.
+        if bytes as usize % segment_bytes + end > segment_bytes {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        self.slots.append(bytes, end)?;
+        Ok(bytes + end as u64)
     }
 
     fn seal(&mut self) -> io::Result<()> {

@@ -9,7 +9,7 @@ use std::io;
 use burstline_log::{Burst, Flags, Packet, PlainPacket};
 use burstline_sys::direct::WriteQueue;
 use burstline_wire::files::{
-    Direction, EncodeError, InterfaceDescription, LossCause, MAX_CAPTURED, PacketToWrite,
+    Counters, Direction, EncodeError, InterfaceDescription, LossCause, MAX_CAPTURED, PacketToWrite,
     PlainItem, SectionDescription,
 };
 use burstline_wire::hash::FlowHasher;
@@ -47,6 +47,15 @@ struct InFile {
     port: u8,
     /// Packets of it that went into the body.
     tally: Tally,
+}
+
+/// What is known at the end of an interface of the file.
+pub(super) struct ClosingCounts {
+    /// Its number in the file.
+    pub(super) interface: u32,
+    /// The time of the newest packet.
+    pub(super) time_ns: u64,
+    pub(super) counters: Counters,
 }
 
 /// The file, as far as it is begun. Until the first packet its link type is not known.

@@ -140,6 +140,18 @@ impl Slots {
         }
     }
 
+    /// Writes blocks of the segment in hand, up to `end` of it, behind the first `bytes` of a file
+    /// that was cut there.
+    pub(in super::super) fn append(&mut self, bytes: u64, end: usize) -> io::Result<()> {
+        match self {
+            Self::Placed { output, queue } => {
+                output.leave_direct().map_err(source)?;
+                output.write_all_at(&queue.bytes()[..end], bytes).map_err(source)
+            }
+            Self::Packed(_) => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
     /// The file, and the queue for the next one. Nothing is under way any more.
     pub(in super::super) fn into_parts(self) -> (Box<dyn Send>, Option<WriteQueue>) {
         match self {

@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use super::super::recording::{Mark, PortTally, Unsafe};
-use super::{Body, FileSink, InFile};
+use super::{Body, ClosingCounts, FileSink, InFile};
 use crate::{Loss, PortError};
 
 /// Why an output takes no more packets.
@@ -15,6 +15,8 @@ pub(super) struct Failure {
     /// How far the file at `path` is safe.
     safe: Mark,
     is_synced: bool,
+    /// The output, until its closing counts are known. `None`: it gets none, since a sync failed.
+    body: Option<Box<Body>>,
 }
 
 impl Failure {
@@ -56,7 +58,46 @@ impl FileSink {
             self.cut(safe.bytes);
         }
         let (path, is_synced) = (self.files.path().to_owned(), self.files.syncs());
-        self.break_off(Failure { path, error, safe: safe.clone(), is_synced }, &safe)
+        let body = Some(Box::new(std::mem::replace(&mut self.body, Body::Closed)));
+        self.break_off(Failure { path, error, safe: safe.clone(), is_synced, body }, &safe)
+    }
+
+    /// Writes the closing counts of a file that was cut behind what is safe of it. Done as well as
+    /// it goes: a disk may have no room for them either, and then the file says that it is not
+    /// closed.
+    pub(super) fn close_failed(&mut self) {
+        let Body::Failed(failure) = &mut self.body else { return };
+        let Some(mut body) = failure.body.take() else { return };
+        let safe = failure.safe.clone();
+        if safe.bytes == 0 {
+            return;
+        }
+        let closing = self.closing_of(&safe);
+        let appended = match &mut *body {
+            Body::Segmented(body) => body.append_closing(safe.bytes, &closing),
+            Body::Plain(body) => body.append_closing(&closing),
+            _ => return,
+        };
+        match (appended, &mut *body) {
+            (Ok(bytes), _) => {
+                self.files.sync(&Mark { bytes, ..safe });
+            }
+            (Err(_), Body::Segmented(body)) => body.cut(safe.bytes),
+            (Err(_), Body::Plain(body)) => body.cut(safe.bytes),
+            _ => {}
+        }
+    }
+
+    /// The closing counts of the interfaces that are surely described in front of a mark: the file
+    /// begins with the first, and the others stand in front of their packets.
+    fn closing_of(&self, safe: &Mark) -> Vec<ClosingCounts> {
+        let counts = |(number, interface): (u32, &InFile)| {
+            let of = safe.by_port.iter().find(|of| of.port == interface.port);
+            let tally = of.map(|of| of.tally).unwrap_or_default();
+            let kept = InFile { port: interface.port, tally };
+            (number == 0 || tally.packets > 0).then(|| self.closing_counts(number, &kept))
+        };
+        (0..).zip(&self.interfaces).filter_map(counts).collect()
     }
 
     /// As [`fail`](Self::fail), because the file, or one before it, could not be synced.
@@ -75,7 +116,8 @@ impl FileSink {
         if safe != written || !self.under_way.is_empty() {
             self.cut(safe.bytes);
         }
-        self.break_off(Failure { path, error, safe: synced, is_synced: true }, &safe)
+        let failure = Failure { path, error, safe: synced, is_synced: true, body: None };
+        self.break_off(failure, &safe)
     }
 
     /// Of the open file, what is behind `safe` is lost.

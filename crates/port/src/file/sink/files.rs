@@ -16,7 +16,7 @@ use super::super::output::{Stop, end_job};
 use super::super::recording::{
     Closed, Filled, Made, Mark, Names, OutputOptions, Rotation, Rules, Safe, Unsafe, numbered,
 };
-use super::{Body, Described, FileSink, InFile};
+use super::{Body, ClosingCounts, Described, FileSink, InFile};
 use crate::opened::OpenedFiles;
 use crate::{InterfaceTotals, Loss, OpenOptions, PortError, PortTable};
 
@@ -367,6 +367,7 @@ impl FileSink {
     /// Ends the last file. It is synced before it is handed on. If a sync fails, the file is cut
     /// where it is safe, and that needs an open file.
     fn finish_last(&mut self) -> Result<(), PortError> {
+        self.close_failed();
         let is_over = match &self.body {
             Body::Closed | Body::Failed(_) => true,
             Body::Unopened => self.accepted_before > 0,
@@ -407,17 +408,23 @@ impl FileSink {
             }
         }
         for (number, interface) in (0..).zip(&self.interfaces) {
-            let totals = self.totals.iter().find(|totals| totals.port == interface.port);
-            let told = self.told[usize::from(interface.port)];
-            let counters = counters(interface, told, totals);
+            let ClosingCounts { time_ns, counters, .. } = self.closing_counts(number, interface);
             let put = match &mut self.body {
-                Body::Segmented(body) => body.statistics(number, self.latest_ns, &counters)?,
-                Body::Plain(body) => body.statistics(number, self.latest_ns, &counters)?,
+                Body::Segmented(body) => body.statistics(number, time_ns, &counters)?,
+                Body::Plain(body) => body.statistics(number, time_ns, &counters)?,
                 _ => Ok(()),
             };
             put.map_err(io::Error::other)?;
         }
         Ok(())
+    }
+
+    /// The closing counts of the interface that is `number` in the file.
+    pub(super) fn closing_counts(&self, number: u32, in_file: &InFile) -> ClosingCounts {
+        let totals = self.totals.iter().find(|totals| totals.port == in_file.port);
+        let told = self.told[usize::from(in_file.port)];
+        let counters = counters(in_file, told, totals);
+        ClosingCounts { interface: number, time_ns: self.latest_ns, counters }
     }
 }
 
