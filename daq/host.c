@@ -38,6 +38,7 @@ void host_read(struct host *host, int count, char **words) {
     host->folder = words[1];
     host->input = words[2];
     host->is_inline = strcmp(words[3], "inline") == 0;
+    host->instance = host->instances = 1;
     read_rule(host, words[4]);
     for (int i = 5; i < count; i++) {
         if (strcmp(words[i], "host:reverse") == 0) {
@@ -46,6 +47,9 @@ void host_read(struct host *host, int count, char **words) {
             host->is_twice = true;
         } else if (strcmp(words[i], "host:leave") == 0) {
             host->is_leaving = true;
+        } else if (strncmp(words[i], "host:", 5) == 0) {
+            if (sscanf(words[i], "host:%uof%u", &host->instance, &host->instances) != 2)
+                usage();
         } else if (host->variables_count < HOST_VARIABLES) {
             char *value = strchr(words[i], '=');
             if (value != NULL)

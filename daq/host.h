@@ -28,6 +28,8 @@ struct host {
     bool is_reversed;  /* finalizes the messages of a receive from the last to the first */
     bool is_twice;     /* finalizes each twice */
     bool is_leaving;   /* stops with messages that are not finalized, and finalizes them then */
+    unsigned instance; /* host:KofN: it is instance K, from 1, of N that run side by side */
+    unsigned instances;
     /* The module's. */
     struct host_variable {
         const char *key;

@@ -36,8 +36,8 @@ static const char *get_input(DAQ_ModuleConfig_h config) { return config->host->i
 static int get_snaplen(DAQ_ModuleConfig_h config) { return (void)config, 65535; }
 static unsigned get_timeout(DAQ_ModuleConfig_h config) { return (void)config, 200; }
 static unsigned get_pool_size(DAQ_ModuleConfig_h config) { return (void)config, 0; }
-static unsigned get_instances(DAQ_ModuleConfig_h config) { return (void)config, 1; }
-static unsigned get_instance(DAQ_ModuleConfig_h config) { return (void)config, 1; }
+static unsigned get_instances(DAQ_ModuleConfig_h config) { return config->host->instances; }
+static unsigned get_instance(DAQ_ModuleConfig_h config) { return config->host->instance; }
 
 static DAQ_Mode get_mode(DAQ_ModuleConfig_h config) {
     return config->host->is_inline ? DAQ_MODE_INLINE : DAQ_MODE_PASSIVE;

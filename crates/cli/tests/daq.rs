@@ -24,11 +24,11 @@ use serde_json::Value;
 use support::sharing::{Job, Names, pcap_header};
 use support::{last_object, run};
 
-const PACKETS: u32 = 6_000;
+const PACKETS: u64 = 6_000;
 /// Packet `i` goes to port 5000 + i modulo this.
-const PORTS: u32 = 6;
+const PORTS: u64 = 6;
 /// Packets to a port.
-const OF_A_PORT: u64 = (PACKETS / PORTS) as u64;
+const OF_A_PORT: u64 = PACKETS / PORTS;
 
 /// `make install-c` and `make -C daq`, once.
 struct Built(PathBuf);
@@ -151,7 +151,7 @@ impl Said {
 
     /// Fails unless the host saw what the module counts, and what it asked for is what is counted.
     fn assert_whole(&self, packets: u64, version: u32) {
-        let of = |name| self.number(name);
+        let of = |name: &str| self.number(name);
         assert_eq!(of("packets"), packets, "{}", self.0);
         assert_eq!((of("hw_received"), of("hw_dropped")), (packets, 0), "{}", self.0);
         assert_eq!((of("received"), of("backwards")), (packets, 0), "{}", self.0);
@@ -164,7 +164,7 @@ impl Said {
 }
 
 /// A frame of IPv4 and UDP, without a checksum of UDP's.
-fn frame(number: u32) -> Vec<u8> {
+fn frame(number: u64) -> Vec<u8> {
     let mut bytes = vec![0; 60 + (number % 400) as usize];
     let length = bytes.len() as u16;
     bytes[..14].copy_from_slice(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0]);
@@ -180,29 +180,30 @@ fn frame(number: u32) -> Vec<u8> {
     bytes[34..36].copy_from_slice(&4000_u16.to_be_bytes());
     bytes[36..38].copy_from_slice(&(5000 + (number % PORTS) as u16).to_be_bytes());
     bytes[38..40].copy_from_slice(&(length - 34).to_be_bytes());
-    bytes[50..54].copy_from_slice(&number.to_be_bytes());
+    bytes[50..54].copy_from_slice(&(number as u32).to_be_bytes());
     bytes
 }
 
 /// Packets `[from, to)` as part of a capture.
-fn records(from: u32, to: u32) -> Vec<u8> {
-    let record = |number: u32| {
+fn records(from: u64, to: u64) -> Vec<u8> {
+    let record = |number: u64| {
         let bytes = frame(number);
         let length = bytes.len() as u32;
-        let header = [1_700_000_000 + number / 1000, number % 1000 * 1000, length, length];
+        let (seconds, thousandths) = ((number / 1000) as u32, (number % 1000) as u32);
+        let header = [1_700_000_000 + seconds, thousandths * 1000, length, length];
         header.into_iter().flat_map(u32::to_le_bytes).chain(bytes).collect::<Vec<u8>>()
     };
     (from..to).flat_map(record).collect()
 }
 
-fn bytes_of(from: u32, to: u32) -> u64 {
+fn bytes_of(from: u64, to: u64) -> u64 {
     (from..to).map(|number| frame(number).len() as u64).sum()
 }
 
 fn publish(names: &Names) -> Job {
     let line = "count - --pages 4k --buffer 8m --publish tap?lossless=forever";
     let mut job = names.start(&line.split(' ').collect::<Vec<_>>());
-    names.wait_for_readers("tap", 0);
+    names.wait_for("tap", "it is there", |_| true);
     job.feed(&pcap_header());
     job
 }
@@ -219,7 +220,7 @@ fn a_passive_host_sees_every_packet_and_the_end() {
             publisher.close_input();
             let report = publisher.end();
             let said = host.end_well("over");
-            said.assert_whole(PACKETS.into(), version);
+            said.assert_whole(PACKETS, version);
             assert_eq!(said.number("bytes"), bytes_of(0, PACKETS));
             assert_eq!(said.number("datalink"), 1);
             let told = &report["published"]["readers"][0];
@@ -350,14 +351,14 @@ fn what_a_host_blocks_does_not_come_out() {
             let host = built.host(version, &inline.names, &format!("tap inline {rule}"));
             let (report, _names, out) = inline.feed();
             let said = host.end_well("over");
-            said.assert_whole(PACKETS.into(), version);
+            said.assert_whole(PACKETS, version);
             assert_eq!(said.number("matches"), OF_A_PORT);
             assert_eq!(said.number(&format!("verdict_{number}")), OF_A_PORT);
             let cause = format!("{key}_by_verdict");
             assert_eq!(report["total"]["lost"][&cause], OF_A_PORT, "{report}");
             assert_eq!(sum(&report, key), OF_A_PORT, "{report}");
             assert_eq!(came_out(&out, "udp dst port 5002"), 0);
-            assert_eq!(came_out(&out, "udp"), u64::from(PACKETS) - OF_A_PORT);
+            assert_eq!(came_out(&out, "udp"), PACKETS - OF_A_PORT);
         }
     }
 }
@@ -369,7 +370,7 @@ fn what_a_host_replaces_comes_out_changed() {
         let inline = Inline::start("");
         let host = built.host(version, &inline.names, "tap inline replace:5003");
         let (report, _names, out) = inline.feed();
-        host.end_well("over").assert_whole(PACKETS.into(), version);
+        host.end_well("over").assert_whole(PACKETS, version);
         assert_eq!((sum(&report, "replaced"), sum(&report, "dropped")), (OF_A_PORT, 0));
         assert_eq!(report["total"]["lost_total"], 0, "{report}");
         let file = fs::read(&out).unwrap();
@@ -396,8 +397,8 @@ fn what_a_host_trusts_is_seen_no_more() {
         assert_eq!(report["bounce"]["inline"]["flows"], 1, "{report}");
         let skipped = report["bounce"]["inline"]["skipped"].as_u64().unwrap();
         assert!(skipped > OF_A_PORT / 2, "{report}");
-        said.assert_whole(u64::from(PACKETS) - skipped, version);
-        assert_eq!(came_out(&inline.out, "udp"), PACKETS.into());
+        said.assert_whole(PACKETS - skipped, version);
+        assert_eq!(came_out(&inline.out, "udp"), PACKETS);
     }
 }
 
@@ -417,11 +418,11 @@ fn verdicts_that_are_none_harm_nobody() {
             let host = built.host(version, &inline.names, &format!("tap inline {rule}"));
             let (report, _names, out) = inline.feed();
             let said = host.end_well("over");
-            said.assert_whole(PACKETS.into(), version);
-            let twice = if rule.contains("twice") { 2 * u64::from(PACKETS) } else { 0 };
+            said.assert_whole(PACKETS, version);
+            let twice = if rule.contains("twice") { 2 * PACKETS } else { 0 };
             assert_eq!(said.number("refused"), twice, "{}", said.0);
             assert_eq!((sum(&report, "passed"), said.number("verdict_0")), (6000, 6000));
-            assert_eq!(came_out(&out, "udp"), PACKETS.into());
+            assert_eq!(came_out(&out, "udp"), PACKETS);
         }
     }
 }
@@ -439,8 +440,8 @@ fn a_host_that_stops_with_messages_leaves_them_to_the_deadline() {
     inline.job.close_input();
     let (code, report) = inline.job.end_with_code();
     let failed = sum(&report, "no_verdict") + sum(&report, "late");
-    assert_eq!((code, failed), (Some(0), PACKETS.into()), "{report}");
-    assert_eq!(came_out(&inline.out, "udp"), PACKETS.into());
+    assert_eq!((code, failed), (Some(0), PACKETS), "{report}");
+    assert_eq!(came_out(&inline.out, "udp"), PACKETS);
 }
 
 #[test]
@@ -452,10 +453,32 @@ fn one_host_reads_the_logs_that_it_names() {
         let other = built.host(version, &inline.names, "tap@1 inline block:5002");
         let (report, _names, out) = inline.feed();
         let seen = [one, other].map(|host| host.end_well("over").number("packets"));
-        assert_eq!(seen.iter().sum::<u64>(), PACKETS.into());
+        assert_eq!(seen.iter().sum::<u64>(), PACKETS);
         let workers = &report["bounce"]["inline"]["workers"];
         assert_eq!(workers[1]["offered"], seen[1], "{report}");
         assert_eq!(report["total"]["lost"]["dropped_by_verdict"], OF_A_PORT, "{report}");
-        assert_eq!(came_out(&out, "udp"), u64::from(PACKETS) - OF_A_PORT);
+        assert_eq!(came_out(&out, "udp"), PACKETS - OF_A_PORT);
+    }
+}
+
+/// As Snort 3 does with `-z 2`: with `both` each instance has the logs of a worker's two ways.
+#[test]
+fn instances_side_by_side_share_the_logs() {
+    let Some(built) = Built::or_skip() else { return };
+    for (words, logs) in [("", 2), (" both", 4)] {
+        let inline = Inline::start(&format!("&workers={logs}"));
+        let hosts = ["1of2", "2of2"].map(|instance| {
+            let words = format!("tap inline block:5002 host:{instance}{words}");
+            built.host(3, &inline.names, &words)
+        });
+        let (report, _names, _out) = inline.feed();
+        let seen = hosts.map(|host| host.end_well("over").number("packets"));
+        let workers = report["bounce"]["inline"]["workers"].as_array().unwrap();
+        for (instance, seen) in seen.into_iter().enumerate() {
+            let of = workers.iter().skip(instance).step_by(2);
+            let offered: u64 = of.map(|worker| worker["offered"].as_u64().unwrap()).sum();
+            assert_eq!(offered, seen, "{report}");
+        }
+        assert_eq!(report["total"]["lost"]["dropped_by_verdict"], OF_A_PORT, "{report}");
     }
 }
