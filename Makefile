@@ -19,7 +19,7 @@ LAB_DPDK := $(if $(HAS_DPDK),--features dpdk)
 .DEFAULT_GOAL := help
 .PHONY: help fresh run billion dpdk dpdk-newer test bench bench-smoke lint loom miri fuzz-smoke guest \
   ten guest-cards guest-lab guest-switch install install-c install-pcap header documents report-check runs setup \
-  figures book campaign dist sbom wheel python abi publishable fleet buses
+  figures book campaign dist sbom wheel python abi publishable fleet buses daq
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
@@ -186,6 +186,13 @@ install-pcap: ## The libpcap with devices burst:NAME, and burstline-run: make in
 	@install -d '$(DESTDIR)$(EXTCAP)'
 	@printf '#!/bin/sh\nexec burstline extcap "$$@"\n' > '$(DESTDIR)$(EXTCAP)/burstline'
 	@chmod 755 '$(DESTDIR)$(EXTCAP)/burstline'
+
+# Where the modules look for the library.
+DAQ_OUT := $(abspath $(TARGET_DIR))/daq
+daq: ## Snort's DAQ modules with the library that they load, in target/daq; installs libdaq-dev
+	@scripts/setup rust daq
+	@$(MAKE) --no-print-directory install-c PREFIX='$(DAQ_OUT)/usr'
+	@PKG_CONFIG_PATH='$(DAQ_OUT)/usr/lib/pkgconfig' $(MAKE) --no-print-directory -C daq OUT='$(DAQ_OUT)'
 
 wheel: ## The Python package as a wheel in target/wheels, by maturin in a virtual environment
 	@scripts/setup rust python

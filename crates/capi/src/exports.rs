@@ -131,8 +131,9 @@ pub unsafe extern "C" fn burstline_release(reader: *mut Reader, burst: *mut Burs
 /// burstline_replace(). The reader was opened with BURSTLINE_VERDICTS.
 ///
 /// A packet that gets no verdict within the publisher's deadline goes on or is lost, as the
-/// publisher's options say. A verdict that comes later, or a second one, changes nothing. Any
-/// thread may do it at any time. Costs no system call; one call for many packets is the cheapest.
+/// publisher's options say. A verdict that comes later changes nothing, and is no error. Of several
+/// on one packet the publisher takes one: give one. Any thread may do it at any time. Costs no
+/// system call; one call for many packets is the cheapest.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn burstline_verdict(
     reader: *mut Reader,

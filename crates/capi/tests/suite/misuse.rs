@@ -54,6 +54,24 @@ fn misuse_is_a_status_and_not_a_fault() {
     assert_eq!(beside_a_publisher(library(), &program, &directory), "misused\n");
 }
 
+/// The publisher takes the verdicts that were right, and no other.
+#[test]
+fn misused_verdicts_are_a_status_and_no_packets_fate() {
+    if is_without_tools() {
+        return;
+    }
+    let directory = Directory::new();
+    let program = program(library(), "verdicts", &directory, &[]);
+    let name = directory.name("ips");
+    let mut publisher = Talker::role("inline_publisher", &[&name, "900"]);
+    publisher.hear("epoch");
+    let worker = Talker::start(library().command(&program).arg(&name));
+    let taken = publisher.hear("taken");
+    publisher.end();
+    assert_eq!(worker.end(), "judged\n");
+    assert_eq!(taken, "passed 800 dropped 100 other 0");
+}
+
 #[test]
 fn misuse_is_none_to_address_sanitizer() {
     if is_without_tools() {
