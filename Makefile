@@ -183,6 +183,8 @@ install-pcap: ## The libpcap with devices burst:NAME, and burstline-run: make in
 	  ln -sf ../libburstline-pcap.so "$(DESTDIR)$(LIBDIR)/burstline-pcap/$$name"; done
 	@sed 's|@LIBDIR@|$(LIBDIR)|' crates/pcap/burstline-run.in > '$(DESTDIR)$(PREFIX)/bin/burstline-run'
 	@chmod 755 '$(DESTDIR)$(PREFIX)/bin/burstline-run'
+	@install -d '$(DESTDIR)$(PREFIX)/include'
+	@install -m 644 include/burstline-pcap.h '$(DESTDIR)$(PREFIX)/include/'
 	@install -d '$(DESTDIR)$(EXTCAP)'
 	@printf '#!/bin/sh\nexec burstline extcap "$$@"\n' > '$(DESTDIR)$(EXTCAP)/burstline'
 	@chmod 755 '$(DESTDIR)$(EXTCAP)/burstline'

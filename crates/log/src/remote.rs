@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use crate::attach::LogFiles;
 use crate::buckets::Buckets;
@@ -98,7 +98,8 @@ impl RemoteSeat {
     fn end_verdicts(&mut self) {
         if self.column.take().is_some() {
             *self.shared.lock_verdicts() = None;
-            self.shared.verdicts_version.fetch_add(1, Relaxed);
+            // Pairs with the Acquire in `is_changing`.
+            self.shared.verdicts_version.fetch_add(1, Release);
         }
     }
 

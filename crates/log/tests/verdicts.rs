@@ -202,8 +202,10 @@ fn one_reader_gives_verdicts_and_the_next_when_it_has_gone() {
     assert!(taker.has_changed() && taker.has_giver(), "a reader that looks on changes nothing");
     first.verdicts.give(0, Verdict::Pass).unwrap();
     let Giving { seat, verdicts, .. } = first;
+    assert!(!taker.is_changing());
     drop(seat);
-    assert!(taker.has_changed() && !taker.has_giver());
+    assert!(taker.is_changing() && taker.look(0) == Some(Ruling::Pass), "what it said is known");
+    assert!(taker.has_changed() && !taker.has_giver() && !taker.is_changing());
     assert_eq!(taker.look(0), None, "its column has gone with it");
     verdicts.give(1, Verdict::Pass).unwrap();
     let _next = Giving::at(&log);

@@ -29,6 +29,7 @@ use crate::dead::Dead;
 use crate::device::Device;
 use crate::ready::Ready;
 use crate::session::{Session, Shape, datalink_of};
+use crate::verdicts::Verdicts;
 
 /// For how long packets gather, at most, where a program does not ask for immediate mode. The
 /// kernel's blocks wait for the program's timeout, which is longer as a rule (decision 0040).
@@ -77,6 +78,7 @@ pub(crate) struct Capture {
     dead: OnceLock<Option<Dead>>,
     pub(crate) counts: Counts,
     pub(crate) ready: Ready,
+    pub(crate) verdicts: Verdicts,
 }
 
 /// Locks, also after a panic: every change leaves the value whole.
@@ -105,6 +107,7 @@ impl Capture {
         };
         Self {
             settings: Mutex::new(settings),
+            verdicts: Verdicts::new(device.rule),
             state: Mutex::new(State::Created(device)),
             filter: Mutex::default(),
             is_filter_new: AtomicBool::new(false),
@@ -143,8 +146,12 @@ impl Capture {
         }
     }
 
-    /// For how long a call that may wait lets packets gather.
+    /// For how long a call that may wait lets packets gather. Packets that wait for a verdict do
+    /// not.
     pub(crate) fn gathering(&self) -> Duration {
+        if self.verdicts.are_given() {
+            return Duration::ZERO;
+        }
         let timeout = self.timeout().unwrap_or(GATHERING);
         let is_immediate = self.settings().is_immediate;
         if is_immediate { Duration::ZERO } else { timeout.min(GATHERING) }
@@ -242,6 +249,7 @@ impl Capture {
 
     pub(crate) fn close(&self) {
         self.is_closed.store(true, Relaxed);
+        self.verdicts.go_on();
         let state = std::mem::replace(&mut *lock(&self.state), State::Closed);
         drop(state);
         self.ready.close();
@@ -264,13 +272,16 @@ impl Reading<'_> {
 impl Drop for Reading<'_> {
     fn drop(&mut self) {
         let Some(session) = self.session.take() else { return };
-        let has_rest = session.has_rest();
-        let mut state = lock(&self.capture.state);
+        let capture = self.capture;
+        // A program that polls comes back at once for the verdict on the packet that it has.
+        let is_owed = capture.settings().is_nonblocking && capture.verdicts.is_owed();
+        let has_rest = session.has_rest() || is_owed;
+        let mut state = lock(&capture.state);
         if matches!(*state, State::Lent) {
             *state = State::Ready(session);
         }
         drop(state);
-        self.capture.ready.update(has_rest);
+        capture.ready.update(has_rest);
     }
 }
 

@@ -5,16 +5,20 @@
 //! burst:tap@2                  worker 2's share: log 2 of the name
 //! burst:/run/x/tap             the publisher's socket by its path
 //! burst:tap?lossless&start=oldest&trust=own
+//! burst:ips?verdict=drop       packets wait, and those that the program is given end here
 //! ```
 
-use burstline_log::{Policy, Start};
+use burstline_log::{Policy, Start, Verdict};
 use burstline_share::{AttachConfig, Trust};
+
+use crate::verdicts::{Rule, verdict_of};
 
 /// What a name of ours begins with.
 pub(crate) const PREFIX: &str = "burst:";
 
 /// What can be said behind the name, for errors.
-const KEYS: &str = "lossless, start=now|oldest, trust=nobody|own|anyone, follow=yes|no";
+const KEYS: &str = "lossless, start=now|oldest, trust=nobody|own|anyone, follow=yes|no, \
+                    verdict=pass|drop|reject|pass-flow, rest=pass|drop|reject|pass-flow";
 
 /// A device of ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +28,8 @@ pub(crate) struct Device {
     pub(crate) attach: AttachConfig,
     /// Whether to go on with the next publisher of the name.
     pub(crate) is_following: bool,
+    /// What becomes of packets that wait for this program's verdict; `None`: none do.
+    pub(crate) rule: Option<Rule>,
 }
 
 impl Device {
@@ -49,17 +55,42 @@ impl Device {
             name: name.to_owned(),
             attach: AttachConfig { log, ..AttachConfig::default() },
             is_following: true,
+            rule: None,
         };
+        let mut rest = None;
         for option in options.split('&').filter(|option| !option.is_empty()) {
-            device.take(option).ok_or_else(|| {
+            device.take(option, &mut rest).ok_or_else(|| {
                 format!("{PREFIX}{text}: unknown option {option:?}; there are: {KEYS}")
             })?;
         }
+        match (&mut device.rule, rest) {
+            (Some(rule), Some(rest)) => rule.rest = rest,
+            (None, Some(_)) => {
+                return Err(format!(
+                    "{PREFIX}{text}: rest= is the verdict on what the filter leaves out, and this \
+                     program gives none: add verdict=pass, or leave rest= out"
+                ));
+            }
+            (_, None) => {}
+        }
+        device.attach.gives_verdicts = device.rule.is_some();
         Ok(device)
     }
 
-    fn take(&mut self, option: &str) -> Option<()> {
+    fn take(&mut self, option: &str, rest: &mut Option<Verdict<'static>>) -> Option<()> {
         let attach = &mut self.attach;
+        match option.split_once('=') {
+            Some(("verdict", word)) => {
+                let given = verdict_of(word)?;
+                self.rule = Some(Rule { given, rest: Verdict::Pass });
+                return Some(());
+            }
+            Some(("rest", word)) => {
+                *rest = Some(verdict_of(word)?);
+                return Some(());
+            }
+            _ => {}
+        }
         match option {
             "lossless" => attach.policy = Policy::Lossless,
             "start=now" => attach.start = Start::Now,
@@ -93,7 +124,21 @@ mod tests {
         assert_eq!(all.attach.log, Some(12));
         assert_eq!((all.attach.policy, all.attach.start), (Policy::Lossless, Start::Oldest));
         assert_ne!(all.attach.trust, Trust::NOBODY);
-        assert!(!all.is_following);
+        assert!(!all.is_following && all.rule.is_none());
+    }
+
+    #[test]
+    fn a_program_in_line_has_a_verdict_for_each_packet() {
+        for (text, given, rest) in [
+            ("ips?verdict=drop", Verdict::Drop, Verdict::Pass),
+            ("ips?rest=drop&verdict=pass", Verdict::Pass, Verdict::Drop),
+            ("ips@1?verdict=reject&rest=pass-flow", Verdict::Reject, Verdict::PassFlow),
+        ] {
+            let device = Device::parse(text).unwrap();
+            assert!(device.attach.gives_verdicts, "{text}");
+            assert_eq!(device.rule, Some(Rule { given, rest }), "{text}");
+        }
+        assert!(!Device::parse("ips").unwrap().attach.gives_verdicts);
     }
 
     #[test]
@@ -104,6 +149,9 @@ mod tests {
             ("tap@", "@: expected a worker's number"),
             ("tap@-1", "@-1: expected a worker's number"),
             ("tap?fast", "unknown option \"fast\"; there are: lossless"),
+            ("tap?verdict", "unknown option \"verdict\""),
+            ("tap?verdict=replace", "unknown option \"verdict=replace\""),
+            ("tap?rest=drop", "this program gives none: add verdict=pass"),
         ] {
             let error = Device::parse(text).unwrap_err();
             assert!(error.contains(wanted) && error.starts_with("burst:"), "{error}");

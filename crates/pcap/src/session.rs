@@ -21,6 +21,7 @@ use burstline_wire::filter::Program;
 
 use crate::abi::{PacketHeader, Timeval};
 use crate::counts::Counts;
+use crate::verdicts::Verdicts;
 
 const NS_PER_S: u64 = 1_000_000_000;
 
@@ -119,6 +120,7 @@ impl Session {
         timeout: Option<Duration>,
         gathering: Duration,
         counts: &Counts,
+        verdicts: &Verdicts,
         is_interrupted: impl Fn() -> bool,
     ) -> Result<Fetched, ShareError> {
         if self.has_rest() {
@@ -147,6 +149,7 @@ impl Session {
         self.is_flowing = matches!(next, Next::Burst { .. });
         Ok(match next {
             Next::Burst { held, log } => {
+                verdicts.turn_to(self.follower.verdicts(log));
                 (self.held, self.log, self.index) = (Some(held), log, 0);
                 Fetched::Some
             }
@@ -166,11 +169,13 @@ impl Session {
     }
 
     /// Gives the rest of the burst's packets that pass the filter to `each`, until there are `most`
-    /// or `each` returns that it is enough. Returns how many it gave.
+    /// or `each` returns that it is enough. Returns how many it gave. A packet that waits for a
+    /// verdict is the program's until [`Verdicts::go_on`].
     pub(crate) fn give(
         &mut self,
         most: usize,
         counts: &Counts,
+        verdicts: &Verdicts,
         mut each: impl FnMut(&PacketHeader, *const c_uchar) -> bool,
     ) -> usize {
         let Self { follower, shape, held, log, index, filter, .. } = self;
@@ -180,6 +185,7 @@ impl Session {
         let mut last_port = None;
         while given < most && *index < burst.len() {
             let packet = burst.packet(*index);
+            let number = burst.first_packet() + *index as u64;
             *index += 1;
             let before = packet.drops_before();
             if before > 0 {
@@ -192,10 +198,15 @@ impl Session {
             last_port = Some((packet.port(), is_ours));
             if !is_ours {
                 counts.skip_other_link();
+                verdicts.pass_over(number);
                 continue;
             }
-            let Some(header) = shape.header(&packet, filter.as_deref()) else { continue };
+            let Some(header) = shape.header(&packet, filter.as_deref()) else {
+                verdicts.pass_over(number);
+                continue;
+            };
             given += 1;
+            verdicts.lend(number);
             if !each(&header, packet.bytes().as_ptr()) {
                 break;
             }

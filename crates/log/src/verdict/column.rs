@@ -3,7 +3,7 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use burstline_sys::memory::{MemoryError, Region};
 
@@ -156,6 +156,14 @@ impl VerdictTaker {
     pub fn new(log: &Log) -> Self {
         assert!(log.config().takes_verdicts, "a log that takes no verdicts");
         Self { shared: Arc::clone(&log.shared), version: 0, column: None }
+    }
+
+    /// Whether [`has_changed`](Self::has_changed) has something to say. Until it is called,
+    /// [`look`](Self::look) still finds all verdicts of the reader that has gone. Cost: a load.
+    #[inline]
+    pub fn is_changing(&self) -> bool {
+        // Pairs with the Release of a seat that goes: what its reader said is visible.
+        self.shared.verdicts_version.load(Acquire) != self.version
     }
 
     /// Looks whether another reader gives verdicts, or none any more, or one at last. True: what

@@ -14,6 +14,7 @@ mod list;
 mod open;
 mod reading;
 mod settings;
+mod verdicts;
 
 use std::ffi::{CStr, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -26,6 +27,7 @@ pub use list::*;
 pub use open::*;
 pub use reading::*;
 pub use settings::*;
+pub use verdicts::*;
 
 use crate::abi::errbuf_bytes;
 

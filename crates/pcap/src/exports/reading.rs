@@ -15,7 +15,10 @@ use crate::slots::{self, Slot};
 /// Reads from a handle, or answers with libpcap's number for why it cannot.
 fn read(slot: &Slot, capture: &Capture, body: impl FnOnce(&mut Reading<'_>) -> c_int) -> c_int {
     match capture.read() {
-        Ok(mut reading) => body(&mut reading),
+        Ok(mut reading) => {
+            capture.verdicts.go_on();
+            body(&mut reading)
+        }
         Err(Busy::NotActivated) => not_activated(slot),
         Err(Busy::Closed) => slot.fail("this handle is closed"),
         Err(Busy::Reading) => slot.fail("another call is reading from this handle"),
@@ -36,7 +39,8 @@ fn fetch(
         let is_interrupted = || slot.is_breaking() || capture.is_closed();
         let (timeout, gathering) = (capture.timeout(), capture.gathering());
         let session = reading.session();
-        match session.fetch(timeout, gathering, &capture.counts, is_interrupted) {
+        let Capture { counts, verdicts, .. } = capture;
+        match session.fetch(timeout, gathering, counts, verdicts, is_interrupted) {
             Ok(Fetched::Some) => return ControlFlow::Continue(()),
             Ok(Fetched::None) if is_endless && !capture.settings().is_nonblocking => {}
             Ok(Fetched::None) => return ControlFlow::Break(0),
@@ -61,9 +65,11 @@ unsafe fn give(
 ) -> usize {
     let session = reading.session();
     capture.renew_filter(session);
-    let given = session.give(most, &capture.counts, |header, bytes| {
+    let Capture { counts, verdicts, .. } = capture;
+    let given = session.give(most, counts, verdicts, |header, bytes| {
         // SAFETY: the caller's promise; header and bytes live during the call.
         unsafe { handler(user, header, bytes) };
+        verdicts.go_on();
         !slot.is_breaking() && !capture.is_closed() && !capture.has_new_filter()
     });
     session.let_go();
@@ -138,7 +144,7 @@ pub unsafe extern "C" fn pcap_next_ex(
                 }
                 let mut found = None;
                 let session = reading.session();
-                session.give(1, &capture.counts, |header, bytes| {
+                session.give(1, &capture.counts, &capture.verdicts, |header, bytes| {
                     found = Some((*header, bytes));
                     true
                 });

@@ -28,6 +28,7 @@ fn every_function_of_libpcap_is_there() {
     let missing: Vec<_> =
         theirs.difference(&ours).filter(|name| name.as_str() != "eproto_db").collect();
     assert!(missing.is_empty(), "{missing:?}");
-    let besides: Vec<_> = ours.difference(&theirs).collect();
-    assert!(besides.is_empty(), "names that may clash with a program's: {besides:?}");
+    let besides: Vec<_> = ours.difference(&theirs).map(String::as_str).collect();
+    // Others may clash with a program's.
+    assert_eq!(besides, ["burstline_pcap_replace", "burstline_pcap_verdict"]);
 }

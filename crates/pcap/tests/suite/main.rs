@@ -7,3 +7,4 @@ mod faults;
 mod programs;
 mod suricata;
 mod traffic;
+mod verdicts;

@@ -162,12 +162,14 @@ impl Lane {
         moment: &mut Moment<'_>,
         outlet: &mut Outlet<'_>,
     ) -> Result<bool, PortError> {
-        // Who gave verdicts has gone, and with it what it would have said.
-        let failing = self.taker.has_changed().then_some(Cause::NoVerdict);
-        if self.queue.is_empty() {
-            return Ok(false);
+        let is_changing = self.taker.is_changing();
+        let mut has_moved = !self.queue.is_empty() && self.settle(None, moment, outlet)?;
+        if is_changing {
+            // Who gave verdicts has gone. What it said was taken; what it would have said is lost.
+            self.taker.has_changed();
+            has_moved |= self.settle(Some(Cause::NoVerdict), moment, outlet)?;
         }
-        self.settle(failing, moment, outlet)
+        Ok(has_moved)
     }
 
     fn settle(

@@ -1,0 +1,189 @@
+//! Programs in line: which verdict does each packet get from a program that gives some, or knows
+//! nothing of verdicts?
+
+use std::path::Path;
+use std::process::Command;
+
+use burstline_log::{Appended, Ending, Log, LogConfig, Meta, Ruling, VerdictTaker};
+use burstline_share::{PublishConfig, Publisher};
+use burstline_skip::{skip, test_name};
+use burstline_sys::memory::PageChoice;
+
+use crate::common::{Folder, is_there, library, repository, run, until};
+use crate::traffic::{Packet, mix};
+
+const PACKETS: usize = 600;
+/// With what a program's own replacement begins.
+const CHANGED: u8 = 0xfe;
+
+/// What a packet got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Got {
+    Nothing,
+    Pass,
+    Drop,
+    Reject,
+    PassFlow,
+    /// Its own bytes, but for the first.
+    Changed,
+}
+
+/// Runs a program on packets that wait, as `ips`, and returns what each packet got. The log ends
+/// when all are decided; a program may end before.
+fn decided(folder: &Folder, command: &mut Command, packets: &[Packet]) -> (String, Vec<Got>) {
+    let segment_bytes = 64 << 10;
+    let (log, mut writer) = Log::create(LogConfig {
+        name: "verdicts".into(),
+        bytes: 64 * segment_bytes,
+        segment_bytes,
+        pages: PageChoice::Size4K,
+        takes_verdicts: true,
+        ..LogConfig::default()
+    })
+    .unwrap();
+    log.name_port(0, 1, "eth0");
+    let mut taker = VerdictTaker::new(&log);
+    let name = folder.at("ips").to_str().unwrap().to_owned();
+    let publisher = Publisher::start(&PublishConfig::new(&name), vec![log]).unwrap();
+    let program = command.spawn_piped();
+    until("somebody gives verdicts", || taker.has_changed() && taker.has_giver());
+    for (number, Packet { time_ns, bytes }) in packets.iter().enumerate() {
+        let meta = Meta::new(*time_ns, bytes.len() as u32, 0);
+        assert_eq!(writer.append(bytes, &meta), Appended::Whole);
+        if number % 32 == 0 {
+            writer.publish();
+        }
+    }
+    writer.publish();
+    let look = |taker: &VerdictTaker| {
+        let look = |(number, packet): (usize, &Packet)| got(taker, number as u64, &packet.bytes);
+        packets.iter().enumerate().map(look).collect::<Vec<_>>()
+    };
+    until("all are decided, or the program has gone", || {
+        taker.is_changing() || !look(&taker).contains(&Got::Nothing)
+    });
+    let found = look(&taker);
+    writer.finish(Ending::Final);
+    let said = program.wait_with_output().unwrap();
+    drop(publisher);
+    let [said, complained] =
+        [said.stdout, said.stderr].map(|said| String::from_utf8_lossy(&said).into_owned());
+    (said + &complained, found)
+}
+
+trait SpawnPiped {
+    fn spawn_piped(&mut self) -> std::process::Child;
+}
+
+impl SpawnPiped for Command {
+    fn spawn_piped(&mut self) -> std::process::Child {
+        let piped = std::process::Stdio::piped;
+        self.stdout(piped()).stderr(piped()).spawn().unwrap()
+    }
+}
+
+fn got(taker: &VerdictTaker, number: u64, bytes: &[u8]) -> Got {
+    match taker.look(number) {
+        None => Got::Nothing,
+        Some(Ruling::Pass) => Got::Pass,
+        Some(Ruling::Drop) => Got::Drop,
+        Some(Ruling::Reject) => Got::Reject,
+        Some(Ruling::PassFlow) => Got::PassFlow,
+        Some(Ruling::Replace(replacement)) => {
+            let mut other = Vec::new();
+            taker.replacement(replacement, &mut other);
+            assert_eq!((other[0], &other[1..]), (CHANGED, &bytes[1..]), "packet {number}");
+            Got::Changed
+        }
+        Some(Ruling::Invalid) => panic!("packet {number}"),
+    }
+}
+
+/// What packets get from the C program. It begins with the oldest: it has to see all.
+fn c_program(case: &str, options: &str, limit: usize) -> Option<Vec<Got>> {
+    if !is_there("cc") {
+        skip(test_name(), "cc is not installed: scripts/setup rust");
+        return None;
+    }
+    let folder = Folder::new();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/verdicts.c");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-o"]);
+    compiler.arg(folder.at("verdicts")).arg(source).arg(library());
+    run(compiler.arg("-I").arg(repository().join("include")), 0);
+    let program = folder.at("verdicts");
+    let mut command = folder.preloaded(program.to_str().unwrap());
+    command.args([case, &format!("burst:ips?start=oldest&{options}"), &limit.to_string()]);
+    let (said, found) = decided(&folder, &mut command, &mix(PACKETS));
+    assert_eq!(said, "fine\n");
+    Some(found)
+}
+
+/// What the C program says, by turns; `quiet` is for the packets of which it says nothing.
+fn by_turns(count: usize, quiet: Got) -> Vec<Got> {
+    let turns = [quiet, Got::Drop, Got::Reject, Got::PassFlow, Got::Changed, Got::Pass];
+    turns.into_iter().cycle().take(count).collect()
+}
+
+#[test]
+fn a_callback_decides_about_its_packet() {
+    for (options, quiet) in [("verdict=pass", Got::Pass), ("verdict=drop", Got::Drop)] {
+        let Some(found) = c_program("decide", options, PACKETS) else { return };
+        assert_eq!(found, by_turns(PACKETS, quiet), "{options}");
+    }
+}
+
+#[test]
+fn after_next_ex_a_packet_is_decided_until_the_next_call() {
+    // The last one is decided by the end of the handle, and the others are nobody's.
+    let Some(found) = c_program("next", "verdict=reject", 601 - 6 * 50) else { return };
+    let mut wanted = by_turns(301, Got::Reject);
+    wanted.resize(PACKETS, Got::Nothing);
+    assert_eq!(found, wanted);
+}
+
+#[test]
+fn a_program_that_polls_leaves_no_packet_undecided() {
+    let Some(found) = c_program("poll", "verdict=drop", PACKETS) else { return };
+    assert_eq!(found, [Got::Drop; PACKETS]);
+}
+
+#[test]
+fn a_loop_that_is_left_leaves_the_rest_undecided() {
+    for case in ["break", "close"] {
+        let Some(found) = c_program(case, "verdict=drop", 45) else { return };
+        let mut wanted = vec![Got::Drop; 45];
+        wanted.resize(PACKETS, Got::Nothing);
+        assert_eq!(found, wanted, "{case}");
+    }
+}
+
+#[test]
+fn misuse_of_verdicts_is_an_error_and_no_fault() {
+    let Some(found) = c_program("misuse", "verdict=pass", PACKETS) else { return };
+    assert_eq!(found, [Got::Drop; PACKETS]);
+}
+
+/// The word of a device for what its filter selects, and for what it leaves out.
+#[test]
+fn tcpdump_is_a_firewall() {
+    if !is_there("tcpdump") {
+        return skip(test_name(), "tcpdump is not installed: scripts/setup test");
+    }
+    let packets = mix(PACKETS);
+    let is_arp: Vec<bool> = packets.iter().map(|packet| packet.bytes[12..14] == [8, 6]).collect();
+    let arps = is_arp.iter().filter(|is_arp| **is_arp).count();
+    for (options, arp, other) in [
+        ("verdict=drop", Got::Drop, Got::Pass),
+        ("verdict=pass&rest=drop", Got::Pass, Got::Drop),
+        ("verdict=reject&rest=pass-flow", Got::Reject, Got::PassFlow),
+    ] {
+        let folder = Folder::new();
+        let mut tcpdump = folder.preloaded("tcpdump");
+        tcpdump.args(["-n", "-tt", "-i", &format!("burst:ips?start=oldest&{options}"), "arp"]);
+        let (said, found) = decided(&folder, &mut tcpdump, &packets);
+        let wanted: Vec<_> = is_arp.iter().map(|is| if *is { arp } else { other }).collect();
+        assert_eq!(found, wanted, "{options}: {said}");
+        assert_eq!(said.matches(" ARP, ").count(), arps, "{said}");
+    }
+}
