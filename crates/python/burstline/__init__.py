@@ -34,11 +34,20 @@ FLAG_OUTGOING = 8
 #: A mark: the device or file says that it arrived damaged.
 FLAG_DAMAGED = 16
 
+#: A verdict: the packet goes on as it is.
+PASS = 1
+#: A verdict: the packet ends here.
+DROP = 2
+#: A verdict: the packet ends here, and its sender gets an answer.
+REJECT = 4
+#: A verdict: the packet goes on, and so do all later ones of its flow, unseen.
+PASS_FLOW = 5
+
 __all__ = [
-    "AbsentError", "Burst", "BusyError", "COLUMNS", "ClosedError", "Error", "FLAG_DAMAGED",
-    "FLAG_MERGED", "FLAG_OUTGOING", "FLAG_PARTIAL_CHECKSUM", "ForkedError", "Packet", "Packets",
-    "Publisher", "Reader", "RefusedError", "ReleasedError", "WORKLIST", "__version__",
-    "lengths_of", "open", "publish",
+    "AbsentError", "Burst", "BusyError", "COLUMNS", "ClosedError", "DROP", "Error",
+    "FLAG_DAMAGED", "FLAG_MERGED", "FLAG_OUTGOING", "FLAG_PARTIAL_CHECKSUM", "ForkedError",
+    "PASS", "PASS_FLOW", "Packet", "Packets", "Publisher", "REJECT", "Reader", "RefusedError",
+    "ReleasedError", "WORKLIST", "__version__", "lengths_of", "open", "publish",
 ]
 
 
@@ -50,6 +59,7 @@ def open(  # noqa: A001 - as in io, gzip, zipfile
     hash: str = "five-tuple",  # noqa: A002
     window: int = 4,
     steal: bool = False,
+    verdicts: bool = False,
 ) -> Reader:
     """Opens what ``source`` names, to be read burst by burst.
 
@@ -65,13 +75,17 @@ def open(  # noqa: A001 - as in io, gzip, zipfile
     window: segments (of a log that is copied: bursts) that may be held at a time, in [2, 8].
         Bursts that views keep count; BufferError says that there are too many.
     steal: whether xdp: may take an interface away from the host that lives on it.
+    verdicts: whether packets wait for this reader: ``source`` is the name of ``burstline bounce A B
+        --inline NAME``. Burst.verdicts and Burst.verdict() decide; what is not decided passes when
+        its burst is released, and at once where the filter does not want it.
 
     A published log is copied and checked burst by burst, because its publisher is another process.
     "log:tap?trust=own" reads in place and copies nothing: you then vouch for publishers of your own
     user and of root.
     """
     return Reader(
-        source, filter=filter, snaplen=snaplen, hash=hash, window=window, steal=steal
+        source, filter=filter, snaplen=snaplen, hash=hash, window=window, steal=steal,
+        verdicts=verdicts,
     )
 
 

@@ -2,14 +2,17 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use burstline_log::{Verdict, VerdictError};
 use burstline_wire::hash::HashKind;
+use pyo3::exceptions::{PyBufferError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyAny, PySlice};
+use pyo3::types::{PyAny, PyBytes, PySlice};
 
 use crate::columns;
-use crate::fault::ReleasedError;
+use crate::fault::{Fault, ReleasedError};
 use crate::lent::{Lent, Seen};
-use crate::packet::Packets;
+use crate::packet::{Packets, position};
+use crate::verdicts::{self, Verdicts};
 use crate::view::{Dtype, View};
 
 /// A burst's share in its packets, which the reader can take back.
@@ -21,10 +24,11 @@ impl Share {
         Self(Arc::new(Mutex::new(Some(Arc::clone(lent)))))
     }
 
-    /// Takes the share back. Views keep theirs.
-    pub(crate) fn release(&self) {
+    /// Takes the share back, and gives verdicts that are due. Views keep their shares.
+    pub(crate) fn release(&self) -> Result<(), Fault> {
         let lent = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        drop(lent); // without the lock: it may be the last one
+        // Without the lock: it may be the last one.
+        lent.and_then(|lent| lent.verdicts.as_ref().map(Verdicts::settle)).unwrap_or(Ok(()))
     }
 
     fn lent(&self) -> Option<Arc<Lent>> {
@@ -68,6 +72,22 @@ impl Burst {
         View::own(bytes).into_array(py, dtype)
     }
 
+    /// Gives a packet its verdict at once.
+    fn give(&self, index: isize, verdict: Verdict<'_>) -> PyResult<()> {
+        let lent = self.lent()?;
+        let given = waiting(&lent)?.give(position(index, lent.len())?, verdict);
+        match given {
+            Ok(true) => Ok(()),
+            Ok(false) => {
+                Err(PyValueError::new_err(format!("packet {index} has its verdict already")))
+            }
+            Err(error @ VerdictError::NoRoom { .. }) => {
+                Err(PyBufferError::new_err(error.to_string()))
+            }
+            Err(error) => Err(PyValueError::new_err(error.to_string())),
+        }
+    }
+
     fn convert<'py>(
         slf: &Bound<'py, Self>,
         function: &str,
@@ -75,6 +95,22 @@ impl Burst {
     ) -> PyResult<Bound<'py, PyAny>> {
         slf.py().import("burstline._convert")?.call_method1(function, (slf, is_with_bytes))
     }
+}
+
+/// Where verdicts on the packets go, if they wait for any.
+fn waiting(lent: &Lent) -> PyResult<&Verdicts> {
+    lent.verdicts.as_ref().ok_or_else(|| {
+        PyValueError::new_err(
+            "no packets wait for this reader: burstline.open(NAME, verdicts=True) gives verdicts",
+        )
+    })
+}
+
+/// A verdict as Python says it, by its name or its number.
+#[derive(FromPyObject)]
+enum Said {
+    Name(String),
+    Number(u8),
 }
 
 #[pymethods]
@@ -127,6 +163,37 @@ impl Burst {
         let lent = self.lent()?;
         let rows = py.detach(|| columns::rows(&lent));
         View::own(rows).into_array(py, Dtype::Columns)
+    }
+
+    /// The verdict of each packet: a uint8 array of shape (n,) to be written, PASS at first. Its
+    /// entries are read once, when the burst is released, for packets that verdict() and replace()
+    /// have not decided. Only of a reader that was opened with verdicts=True.
+    #[getter]
+    fn verdicts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let lent = self.lent()?;
+        waiting(&lent)?;
+        View::verdicts(lent).into_array(py, Dtype::Byte)
+    }
+
+    /// Gives packet `index` its verdict at once: "pass", "drop", "reject", "pass-flow", or one of
+    /// the constants. A packet has one verdict: the second is a ValueError.
+    fn verdict(&self, index: isize, verdict: Said) -> PyResult<()> {
+        let (found, said) = match &verdict {
+            Said::Name(name) => (verdicts::named(name), format!("{name:?}")),
+            Said::Number(number) => (verdicts::numbered(*number), number.to_string()),
+        };
+        let verdict = found.ok_or_else(|| {
+            PyValueError::new_err(format!(
+                "verdict is {said}: it must be 'pass', 'drop', 'reject' or 'pass-flow'"
+            ))
+        })?;
+        self.give(index, verdict)
+    }
+
+    /// Sends other bytes in place of packet `index`, at once: 14 to 65535, from the link header on.
+    /// BufferError: earlier ones have yet to leave, and there is no room.
+    fn replace(&self, index: isize, packet: &Bound<'_, PyBytes>) -> PyResult<()> {
+        self.give(index, Verdict::Replace(packet.as_bytes()))
     }
 
     /// A pandas.DataFrame, a row a packet, of copies; with_bytes adds a column of bytes. Needs
@@ -187,8 +254,7 @@ impl Burst {
         if let Some(lent) = self.0.lent() {
             lent.here().check()?;
         }
-        self.0.release();
-        Ok(())
+        Ok(self.0.release()?)
     }
 
     fn __enter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, Self>> {

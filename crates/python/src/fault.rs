@@ -43,6 +43,26 @@ pub(crate) enum Fault {
     /// The same for a reader.
     #[error(transparent)]
     Attach(#[from] burstline_log::AttachError),
+    /// Packets of a source of ours wait for nobody.
+    #[error(
+        "verdicts are given on the log of `burstline bounce A B --inline NAME`: {source_name} is \
+         no published log"
+    )]
+    NoVerdicts {
+        /// What was to be opened.
+        source_name: String,
+    },
+    /// An entry of the column is none.
+    #[error(
+        "verdicts[{index}] is {entry}: it must be PASS, DROP, REJECT or PASS_FLOW; the packet got \
+         none, and the others theirs"
+    )]
+    Verdict {
+        /// Of which packet.
+        index: usize,
+        /// What was written.
+        entry: u8,
+    },
     /// Views keep all that may be held.
     #[error(
         "{held} bursts are held by views, and no more fit the window of {window}: copy what you \
@@ -74,7 +94,9 @@ impl From<Fault> for PyErr {
         match &fault {
             Fault::Port(error) => of_port(error, text),
             Fault::Share { error, .. } => of_share(error, text),
-            Fault::Ambiguous { .. } => PyValueError::new_err(text),
+            Fault::Ambiguous { .. } | Fault::NoVerdicts { .. } | Fault::Verdict { .. } => {
+                PyValueError::new_err(text)
+            }
             Fault::WindowFull { .. } => PyBufferError::new_err(text),
             Fault::Memory(_) | Fault::Attach(_) => Error::new_err(text),
         }

@@ -1,5 +1,6 @@
 //! Where a reader's packets come from: a published name, or sources that are read in turn.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use burstline_port::{Address, OpenOptions, open_sources};
@@ -14,7 +15,7 @@ use crate::report::Row;
 /// What a look found.
 pub(crate) enum Found {
     /// Packets.
-    Burst(Lent),
+    Burst(Arc<Lent>),
     /// None now.
     Nothing,
     /// Packets, but none that is wanted.
@@ -46,12 +47,17 @@ impl Inlet {
     pub(crate) fn open(
         source: &str,
         window: usize,
+        gives_verdicts: bool,
         options: &OpenOptions,
         check: impl Fn() -> bool,
     ) -> Result<Self, Fault> {
         let address: Address = resolve(source)?;
         if address.scheme() == LOG {
-            return Ok(Self::Named(Box::new(Named::open(&address, window, options, check)?)));
+            let named = Named::open(&address, window, gives_verdicts, options, check)?;
+            return Ok(Self::Named(Box::new(named)));
+        }
+        if gives_verdicts {
+            return Err(Fault::NoVerdicts { source_name: address.to_string() });
         }
         let sources = open_sources(&address, options)?;
         let lanes = (0..).zip(sources).map(|(n, source)| Lane::new(source, n, window, options));

@@ -8,6 +8,7 @@
 //!            │ offered, lost                   │ in flight     │ delivered
 //! ```
 
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -37,7 +38,7 @@ pub(crate) struct Lane {
     writer: Option<Writer>,
     reader: Reader,
     table: PortTable,
-    links: std::sync::Arc<Links>,
+    links: Arc<Links>,
     number: u32,
     hash_kind: u32,
     window: usize,
@@ -120,7 +121,7 @@ impl Lane {
         });
         let lent = Lent::new(held, links, self.number, 0, self.hash_kind);
         self.delivered.add(&lent);
-        Some(Found::Burst(lent))
+        Some(Found::Burst(Arc::new(lent)))
     }
 
     fn end(&mut self) {

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use burstline_log::{Burst, Desc, Flags, Packet};
+use burstline_log::{Burst, Desc, Flags, Packet, Verdict, VerdictGiver};
 use burstline_port::FilterByLink;
 use burstline_share::Held;
 
 use crate::fork::Here;
 use crate::links::Links;
+use crate::verdicts::Verdicts;
 
 /// Packets that are held. The last share of it that goes lets go of them.
 pub(crate) struct Lent {
@@ -21,6 +22,8 @@ pub(crate) struct Lent {
     pub(crate) epoch: u64,
     /// What the flow hash is made from, as a code.
     pub(crate) hash_kind: u32,
+    /// Where packets wait for verdicts.
+    pub(crate) verdicts: Option<Verdicts>,
 }
 
 /// Some of the packets, perhaps cut.
@@ -47,7 +50,8 @@ impl Seen<'_> {
 
 impl Lent {
     pub(crate) fn new(held: Held, links: Arc<Links>, log: u32, epoch: u64, hash_kind: u32) -> Self {
-        Self { held: Here::new(held), chosen: None, links, log, epoch, hash_kind }
+        let (held, chosen, verdicts) = (Here::new(held), None, None);
+        Self { held, chosen, links, log, epoch, hash_kind, verdicts }
     }
 
     /// Leaves those packets that a filter wants, and of each no more than `snapshot_bytes`.
@@ -67,6 +71,26 @@ impl Lent {
         let unwanted = (burst.len() - indices.len()) as u64;
         self.chosen = Some(Chosen { indices, worklist, snapshot_bytes: most });
         unwanted
+    }
+
+    /// Has the packets wait for verdicts. Those that were not chosen get theirs now: they pass.
+    pub(crate) fn wait_for(&mut self, giver: &Arc<VerdictGiver>) {
+        let burst = self.held.peek().burst();
+        let (first, count) = (burst.first_packet(), burst.len());
+        let numbers = match &self.chosen {
+            None => (first..).take(count).collect(),
+            Some(Chosen { indices, .. }) => {
+                let mut wanted = indices.iter().peekable();
+                for index in 0..count as u32 {
+                    if wanted.next_if_eq(&&index).is_none() {
+                        // A verdict without bytes has no error.
+                        let _ = giver.give(first + u64::from(index), Verdict::Pass);
+                    }
+                }
+                indices.iter().map(|index| first + u64::from(*index)).collect()
+            }
+        };
+        self.verdicts = Some(Verdicts::new(Arc::clone(giver), numbers));
     }
 
     /// The packets as they lie there, those included that were not chosen.

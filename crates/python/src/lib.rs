@@ -5,6 +5,7 @@
 //!   open("tap") ────────────►  Reader ─► Inlet ─ a published name ─► share: Follower, held bursts
 //!                                          └── anything else ────► port: Source ─► a private log
 //!   for burst in reader ────►  Burst ──► Lent ─── pins a segment, or owns a checked copy
+//!   burst.verdicts ─────────►  Verdicts ► the log's column, when the burst is released
 //!   burst.worklist ─────────►  View ───► Arc<Lent>    numpy holds the View, the View the burst
 //!   publish("name") ────────►  Publisher ─► port: the sink log:NAME
 //! ```
@@ -40,6 +41,7 @@ mod packet;
 mod publisher;
 mod reader;
 mod report;
+mod verdicts;
 mod view;
 
 use pyo3::prelude::*;

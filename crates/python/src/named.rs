@@ -42,6 +42,7 @@ impl Named {
     pub(crate) fn open(
         address: &Address,
         window: usize,
+        gives_verdicts: bool,
         options: &OpenOptions,
         check: impl Fn() -> bool,
     ) -> Result<Self, Fault> {
@@ -57,7 +58,7 @@ impl Named {
             start: settings.start,
             log: settings.log,
             trust,
-            gives_verdicts: false,
+            gives_verdicts,
         };
         let until = Instant::now() + settings.wait;
         let follower = loop {
@@ -116,9 +117,12 @@ impl Named {
             self.compile(&lent)?;
             self.filtered += lent.choose(&self.by_link, self.snapshot_bytes);
         }
+        if let Some(giver) = self.follower.verdicts(log) {
+            lent.wait_for(giver);
+        }
         self.delivered.add(&lent);
         // Where the filter wants none there is no burst; the caller looks again.
-        Ok(if lent.len() == 0 { Found::Again } else { Found::Burst(lent) })
+        Ok(if lent.len() == 0 { Found::Again } else { Found::Burst(Arc::new(lent)) })
     }
 
     /// Makes the link types of a burst known to the filter.

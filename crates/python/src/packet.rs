@@ -8,6 +8,13 @@ use crate::burst::Burst;
 use crate::lent::Seen;
 use crate::view::View;
 
+/// The packet that Python means by `index`: below 0 it counts from the end.
+pub(crate) fn position(index: isize, count: usize) -> PyResult<usize> {
+    let at = if index < 0 { index.checked_add_unsigned(count) } else { Some(index) };
+    let at = at.and_then(|at| usize::try_from(at).ok()).filter(|at| *at < count);
+    at.ok_or_else(|| PyIndexError::new_err(format!("packet {index} of a burst of {count}")))
+}
+
 /// The packets of a burst, the oldest first.
 #[pyclass(module = "burstline", sequence, frozen)]
 pub(crate) struct Packets(pub(crate) Py<Burst>);
@@ -19,11 +26,8 @@ impl Packets {
     }
 
     fn __getitem__(&self, py: Python<'_>, index: isize) -> PyResult<Packet> {
-        let count = self.__len__(py)?;
-        let at = if index < 0 { index.checked_add_unsigned(count) } else { Some(index) };
-        let at = at.and_then(|at| usize::try_from(at).ok()).filter(|at| *at < count);
-        let missing = || PyIndexError::new_err(format!("packet {index} of a burst of {count}"));
-        Ok(Packet { burst: self.0.clone_ref(py), index: at.ok_or_else(missing)? })
+        let index = position(index, self.__len__(py)?)?;
+        Ok(Packet { burst: self.0.clone_ref(py), index })
     }
 
     fn __iter__(&self, py: Python<'_>) -> PacketIterator {

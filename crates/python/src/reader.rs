@@ -60,10 +60,8 @@ impl State {
         self.lent.len()
     }
 
-    fn release_last(&mut self) {
-        if let Some(last) = self.last.take() {
-            last.release();
-        }
+    fn release_last(&mut self) -> Result<(), Fault> {
+        self.last.take().map_or(Ok(()), |last| last.release())
     }
 
     /// One look of at most [`SLICE_NS`].
@@ -71,7 +69,6 @@ impl State {
         let Some(inlet) = &mut self.inlet else { return Ok(Outcome::End) };
         match inlet.next(timeout_ns.min(SLICE_NS))? {
             Found::Burst(lent) => {
-                let lent = Arc::new(lent);
                 self.held();
                 self.lent.push(Arc::downgrade(&lent));
                 let share = Share::new(&lent);
@@ -107,7 +104,7 @@ impl Reader {
     /// Waits for the next burst, in slices, without the interpreter's lock (P2).
     fn wait(&self, py: Python<'_>, timeout_ns: u64) -> PyResult<Outcome> {
         let mut left_ns = timeout_ns;
-        self.lock()?.release_last();
+        self.lock()?.release_last()?;
         loop {
             let slice_ns = left_ns.min(SLICE_NS);
             let outcome = py.detach(|| {
@@ -137,7 +134,8 @@ impl Reader {
     /// Opens `source`; burstline.open() says what each argument is.
     #[new]
     #[pyo3(signature = (source, *, filter = None, snaplen = None, hash = "five-tuple",
-                        window = 4, steal = false))]
+                        window = 4, steal = false, verdicts = false))]
+    #[expect(clippy::too_many_arguments, reason = "Python's are named")]
     fn new(
         py: Python<'_>,
         source: &str,
@@ -146,6 +144,7 @@ impl Reader {
         hash: &str,
         window: usize,
         steal: bool,
+        verdicts: bool,
     ) -> PyResult<Self> {
         let wrong = |text: String| PyValueError::new_err(text);
         if !(2..=WINDOW_MAX).contains(&window) {
@@ -175,7 +174,7 @@ impl Reader {
             }
             is_interrupted
         };
-        let opened = py.detach(|| Inlet::open(source, window, &options, check));
+        let opened = py.detach(|| Inlet::open(source, window, verdicts, &options, check));
         if let Some(signal) = interrupted.into_inner().ok().flatten() {
             return Err(signal);
         }
@@ -231,11 +230,11 @@ impl Reader {
         *self.is_closing() = true;
         py.detach(|| {
             let mut state = state.lock().unwrap_or_else(PoisonError::into_inner);
-            state.release_last();
+            let released = state.release_last();
             let Some(mut inlet) = state.inlet.take() else { return Ok(()) };
             let outcome = inlet.close();
             state.rows = inlet.rows();
-            Ok(outcome?)
+            Ok(released.and(outcome)?)
         })
     }
 

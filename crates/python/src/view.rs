@@ -1,7 +1,7 @@
 //! What numpy sees: memory that lives as long as any view of it.
 //!
-//! Invariant V1: while a view lives, the bytes it gives to Python do not move, change or go away,
-//! and Python cannot write them.
+//! Invariant V1: while a view lives, the bytes it gives to Python do not move or go away. They do
+//! not change, and Python cannot write them; only the entries of verdicts are Python's to write.
 
 use std::ffi::c_int;
 use std::ptr;
@@ -27,6 +27,8 @@ enum What {
     Worklist(Arc<Lent>),
     /// One packet's bytes.
     Packet(Arc<Lent>, usize),
+    /// The entries of its verdicts, which Python writes.
+    Verdicts(Arc<Lent>),
     /// A column that was computed.
     Own(Vec<u8>),
 }
@@ -42,6 +44,10 @@ impl View {
 
     pub(crate) fn packet(lent: Arc<Lent>, index: usize) -> Self {
         Self(What::Packet(lent, index))
+    }
+
+    pub(crate) fn verdicts(lent: Arc<Lent>) -> Self {
+        Self(What::Verdicts(lent))
     }
 
     /// A column of `values`, as `bytes` writes each.
@@ -62,6 +68,10 @@ impl View {
             What::Packet(lent, index) => {
                 let bytes = lent.packet(*index).bytes;
                 (bytes.as_ptr(), bytes.len())
+            }
+            What::Verdicts(lent) => {
+                let entries = lent.verdicts.as_ref().map_or(&[][..], |given| given.entries());
+                (entries.as_ptr().cast(), entries.len())
             }
             What::Own(bytes) => (bytes.as_ptr(), bytes.len()),
         }
@@ -98,11 +108,20 @@ impl View {
         }
         let (start, bytes) = slf.get().start_and_bytes();
         let start: *mut u8 = if bytes == 0 { ptr::dangling_mut() } else { start.cast_mut() };
+        let is_read_only = c_int::from(!matches!(slf.get().0, What::Verdicts(_)));
         // SAFETY: `view` is the caller's to be filled; start and length are those of memory that
-        // this object keeps (V1), of which the Py_buffer takes a share; 1 is for read-only, so that
-        // a caller who asks for a writable one gets a BufferError.
+        // this object keeps (V1), of which the Py_buffer takes a share. A caller who asks for a
+        // writable one of read-only memory gets a BufferError. What is writable are atomics, which
+        // we only load: whatever Python writes while we do is one byte or another.
         let outcome = unsafe {
-            ffi::PyBuffer_FillInfo(view, slf.as_ptr(), start.cast(), bytes as isize, 1, flags)
+            ffi::PyBuffer_FillInfo(
+                view,
+                slf.as_ptr(),
+                start.cast(),
+                bytes as isize,
+                is_read_only,
+                flags,
+            )
         };
         if outcome == 0 { Ok(()) } else { Err(PyErr::fetch(slf.py())) }
     }
