@@ -23,6 +23,7 @@ use crate::failure::{Failure, complain};
 use crate::outcome::{Demands, Outcome};
 use crate::serving::Server;
 use crate::view::{View, announce, live};
+use crate::wall_clock::WallClock;
 use crate::words::{count_text, link_text, size_text};
 use crate::{signals, supervised};
 
@@ -280,6 +281,7 @@ fn show(view: &mut View, run: &Run<'_>, receive: &Receiver<Event>) -> Result<Rep
     let mut due = Instant::now();
     let mut is_started = false;
     let mut losing = Losing::default();
+    let mut wall_clock = WallClock::default();
     loop {
         let interval = view.interval().unwrap_or(Duration::from_secs(3600));
         // Until the job has begun there is nothing to show.
@@ -307,6 +309,7 @@ fn show(view: &mut View, run: &Run<'_>, receive: &Receiver<Event>) -> Result<Rep
             }
             Err(RecvTimeoutError::Timeout) => {
                 losing.tell(view, run.progress);
+                wall_clock.look().iter().for_each(|jump| view.announce(jump));
                 if Instant::now() < due {
                     continue;
                 }

@@ -27,6 +27,7 @@ mod signals;
 mod supervised;
 mod verbs;
 mod view;
+mod wall_clock;
 mod words;
 
 use std::process::ExitCode;

@@ -132,6 +132,40 @@ fn published_logs_are_watched_with_their_readers() {
     drop((reader, publisher));
 }
 
+/// Whether a text sets a colour: `ESC [ ... m` with 30 to 37, 90 to 97, 38 or the same of grounds.
+fn has_colors(text: &str) -> bool {
+    let sequences = text.split("\u{1b}[").skip(1).filter_map(|rest| {
+        let end = rest.find(|letter: char| !letter.is_ascii_digit() && letter != ';')?;
+        rest[end..].starts_with('m').then(|| &rest[..end])
+    });
+    let is_color = |number: u32| matches!(number, 30..=38 | 40..=48 | 90..=97 | 100..=107);
+    let mut numbers = sequences.flat_map(|sequence| sequence.split(';'));
+    numbers.any(|number| number.parse().is_ok_and(is_color))
+}
+
+#[test]
+fn a_terminal_has_colors_and_no_color_takes_them_away() {
+    assert!(has_colors("\u{1b}[1;31mx") && !has_colors("\u{1b}[1mx\u{1b}[31;4H"));
+    let job = Watched::start("--web", &["count", SOURCE]);
+    for (value, expected) in [(None, true), (Some(""), true), (Some("1"), false)] {
+        let setting = |command: &mut Command| {
+            command.env_remove("NO_COLOR");
+            if let Some(value) = value {
+                command.env("NO_COLOR", value);
+            }
+        };
+        let arguments = ["top", &job.address];
+        let mut terminal = Terminal::start(PROGRAM, &arguments, COLUMNS, ROWS, setting).unwrap();
+        wait_for(&terminal, "Threads");
+        terminal.press("q").unwrap();
+        assert!(terminal.wait(SOON).unwrap().success());
+        assert_eq!(has_colors(&terminal.shown()), expected, "{value:?}: {:?}", terminal.shown());
+    }
+    let piped = run(&["top", &job.address, "--once"]);
+    assert!(piped.code == Some(0) && !piped.stdout.contains('\u{1b}'), "{}", piped.stdout);
+    job.end();
+}
+
 #[test]
 fn one_frame_is_text_and_bad_words_are_one_line() {
     let job = Watched::start("--web", &["count", SOURCE]);

@@ -6,18 +6,20 @@ const EXAMPLES: &str = "\
 Examples:
   burstline explain rx_ring_full        why packets were lost, and what helps
   burstline explain distance-changed    a doubt of a record of the lab
+  burstline explain 'huge pages'        a finding of burstline doctor
   burstline explain '12 packets are GSO/GRO aggregates'
                                         a note of a report, as it stands there
   burstline explain                     all of them, a line each";
 
-/// Say what a loss, a note, a fault or a doubt means, and what to do
+/// Say what a loss, a note, a finding, a fault or a doubt means, and what to do
 ///
 /// A loss is a name in the ledger, in --json and in --metrics. A note is a sentence of a report. A
-/// fault is why a job fails, in --json (outcome.faults). A doubt is one of a record of the lab.
+/// finding is what doctor looked at. A fault is why a job fails, in --json (outcome.faults). A doubt
+/// is one of a record of the lab.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct ExplainArgs {
-    /// The name of a loss, note, fault or doubt, or the text of a note [default: all, a line each]
+    /// A name of one of these, or the text of a note [default: all, a line each]
     pub(crate) code: Option<String>,
 
     /// Print JSON: an object, or an array of all

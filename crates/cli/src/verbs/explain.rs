@@ -11,15 +11,17 @@ use serde_json::{Value, json};
 use crate::args::ExplainArgs;
 use crate::failure::Failure;
 use crate::view;
-use known::{FAULTS, Known, NOTES};
+use known::{FAULTS, Known};
 
 /// A name, and what there is to say of it.
 struct Entry {
     name: &'static str,
-    /// What it is: a loss of some kind, or a doubt.
+    /// What it is: a loss of some kind, a note, a doubt.
     what: String,
     means: String,
-    /// What to do; empty for a doubt.
+    /// How to see it for oneself.
+    see: String,
+    /// What to do.
     remedy: &'static str,
 }
 
@@ -35,24 +37,27 @@ impl Entry {
             false => format!("a loss ({}), {place}", loss.kind().name()),
         };
         let means = loss.help().trim().to_owned();
-        Self { name: loss.name(), what, means, remedy: loss.remedy() }
+        let name = loss.name();
+        let see = format!(
+            "the ledger (-v; ports[].lost.{name} in --json), burstline top, and with --metrics \
+             burstline_lost_packets_total{{cause=\"{name}\"}}"
+        );
+        Self { name, what, means, see, remedy: loss.remedy() }
     }
 
     fn of(known: &Known, what: &str) -> Self {
-        let (means, remedy) = (known.means.to_owned(), known.remedy);
-        Self { name: known.name, what: what.to_owned(), means, remedy }
+        let Known { name, means, see, remedy, .. } = *known;
+        Self { name, what: what.to_owned(), means: means.to_owned(), see: see.to_owned(), remedy }
     }
 
     fn text(&self) -> String {
-        let mut text = format!("{}: {}\n  {}\n", self.name, self.what, self.means);
-        if !self.remedy.is_empty() {
-            text += &format!("  to do: {}\n", self.remedy);
-        }
-        text
+        let Self { name, what, means, see, remedy } = self;
+        format!("{name}: {what}\n  {means}\n  to see: {see}\n  to do: {remedy}\n")
     }
 
     fn json(&self) -> Value {
-        json!({"name": self.name, "what": self.what, "means": self.means, "to_do": self.remedy})
+        let Self { name, what, means, see, remedy } = self;
+        json!({"name": name, "what": what, "means": means, "to_see": see, "to_do": remedy})
     }
 }
 
@@ -62,11 +67,14 @@ fn entries() -> Vec<Entry> {
         name: doubt.name,
         what: "a doubt of the lab".to_owned(),
         means: doubt.when.to_owned(),
-        remedy: "",
+        see: "doubts of the record in --json; burstline lab run prints them below its table"
+            .to_owned(),
+        remedy: doubt.remedy,
     });
-    let notes = NOTES.iter().map(|note| Entry::of(note, "a note of a report"));
+    let notes = known::notes().map(|note| Entry::of(note, "a note of a report"));
+    let findings = known::findings().map(|found| Entry::of(found, "a finding of burstline doctor"));
     let faults = FAULTS.iter().map(|fault| Entry::of(fault, "a fault: why the exit code is 1"));
-    losses.chain(doubts).chain(notes).chain(faults).collect()
+    losses.chain(doubts).chain(notes).chain(findings).chain(faults).collect()
 }
 
 /// Says what a name means.
@@ -75,13 +83,13 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<ExitCode, Failure> {
     let text = match &args.code {
         Some(code) => {
             // A note is also known by its text.
-            let note = NOTES.iter().find(|note| code.contains(note.part));
-            let name = note.map_or(code.as_str(), |note| note.name);
-            let Some(entry) = entries.iter().find(|entry| entry.name == name) else {
+            let by_name = |name: &str| entries.iter().find(|entry| entry.name == name);
+            let by_text = || by_name(known::of_text(code)?.name);
+            let Some(entry) = by_name(code).or_else(by_text) else {
                 let names = entries.iter().map(|entry| entry.name);
                 let near = did_you_mean(code, names);
                 let what = format!(
-                    "no loss, note, fault or doubt is called '{code}'{near}; see burstline explain"
+                    "no loss, note, finding, fault or doubt is called '{code}'{near}; see burstline explain"
                 );
                 return Err(Failure::usage(what));
             };

@@ -37,78 +37,132 @@ pub struct Known {
     pub name: &'static str,
     /// When it is said.
     pub when: &'static str,
+    /// What to do about it.
+    pub remedy: &'static str,
 }
 
 /// All doubts: those of scenarios, and those of figures.
 pub const KNOWN: &[Known] = &[
-    Known { name: "noisy-neighbour", when: "other programs took 0.1 cores or more" },
-    Known { name: "steal-time", when: "the host took 1 % of the cores' time or more" },
+    Known {
+        name: "noisy-neighbour",
+        when: "other programs took 0.1 cores or more",
+        remedy: "stop other programs (top), or isolate cores",
+    },
+    Known {
+        name: "steal-time",
+        when: "the host took 1 % of the cores' time or more",
+        remedy: "use a machine of your own, or repeat at a quieter hour",
+    },
     Known {
         name: "frequency-change",
         when: "a core's frequency at the end is more than 5 % from that at the start",
+        remedy: "governor performance, turbo off; burstline doctor prints the commands",
     },
-    Known { name: "too-few-samples", when: "a row has fewer than 3" },
-    Known { name: "wide-spread", when: "samples of a row lie more than 5 % of their median apart" },
+    Known {
+        name: "too-few-samples",
+        when: "a row has fewer than 3",
+        remedy: "more turns: --repeats N",
+    },
+    Known {
+        name: "wide-spread",
+        when: "samples of a row lie more than 5 % of their median apart",
+        remedy: "more turns, and fewer other programs; take the quartiles, not the median",
+    },
     Known {
         name: "ratio-spread",
         when: "turn by turn, the ratio of two contenders at a point has quartiles more than 5 % \
                of its median apart: repeating the scenario may give another ratio",
+        remedy: "more turns; call it no difference where the quartiles include 1",
     },
-    Known { name: "empty-chart", when: "no row has the metric that [chart] asks for" },
+    Known {
+        name: "empty-chart",
+        when: "no row has the metric that [chart] asks for",
+        remedy: "mend [chart] of the scenario: burstline lab list",
+    },
     Known {
         name: "unknown-stages",
         when: "more than 30 % of what samples saw was in functions of unknown stages: the \
                row's other, without other programs",
+        remedy: "build with symbols (debug = 1), or name the functions in crates/lab/src/symbols.rs",
     },
     Known {
         name: "generator-limited",
         when: "nothing was lost and the generator was at its limit: the contender may be \
                better",
+        remedy: "a faster generator: more cores, or another machine",
     },
     Known {
         name: "receiver-limited",
         when: "of rfc2544: the tester's receiver lost packets itself, so the device may be \
                better",
+        remedy: "give the tester's receiver a core, or more queues",
     },
-    Known { name: "short-trials", when: "of rfc2544: trials last less than the RFC's 60 s" },
+    Known {
+        name: "short-trials",
+        when: "of rfc2544: trials last less than the RFC's 60 s",
+        remedy: "trials of 60 s, as the RFC asks",
+    },
     Known {
         name: "above-line-rate",
         when: "more than link_gbps: a veth pair does not limit the rate",
+        remedy: "read it as a figure of processors, not of a line",
     },
-    Known { name: "missing-counters", when: "the processor's counters are not available" },
-    Known { name: "few-cores", when: "threads share cores that should have one each" },
+    Known {
+        name: "missing-counters",
+        when: "the processor's counters are not available",
+        remedy: "echo 0 > /proc/sys/kernel/perf_event_paranoid; virtual machines may have none",
+    },
+    Known {
+        name: "few-cores",
+        when: "threads share cores that should have one each",
+        remedy: "a machine with a core for each thread",
+    },
     Known {
         name: "distance-changed",
         when: "the distance between a point's two cores changed while contenders took turns: a \
                cache line took less than 120 ns before and more after, or the reverse, or \
                twice as long. It names the rows; distance_ns of each row has the times",
+        remedy: "pin virtual cores on the host, or compare turns with equal distance_ns",
     },
-    Known { name: "interrupted", when: "the user ended it: turns that were done are there" },
+    Known {
+        name: "interrupted",
+        when: "the user ended it: turns that were done are there",
+        remedy: "run it again to the end",
+    },
     Known {
         name: "cut-short",
         when: "there was no time for some turns: --quick takes at most nine minutes for all \
                scenarios together, shared by their size. Each contender has a turn at each \
                point before any has a second one",
+        remedy: "run it without --quick",
     },
     Known {
         name: "failed",
         when: "a contender failed after some turns; it has no more at that point",
+        remedy: "the row's error says why; mend it and run again",
     },
     Known {
         name: "foreign-packets",
         when: "frames came by the cable of a generator on another machine that it had not sent: \
                they are in what was delivered",
+        remedy: "a cable that nobody else sends on",
     },
     Known {
         name: "clock-moved",
         when: "the offset to another machine's clock changed in the run by more than its \
                uncertainty and 0.1 % of the time: a clock was set, or cannot be compared",
+        remedy: "stop time services on both machines for the run",
     },
     Known {
         name: "other-program",
         when: "the generator on another machine is of another commit, or its commit is unknown",
+        remedy: "build both from one commit",
     },
-    Known { name: "conditions", when: "of a figure: cores were shared, or other programs ran" },
+    Known {
+        name: "conditions",
+        when: "of a figure: cores were shared, or other programs ran",
+        remedy: "repeat it on a quiet machine",
+    },
 ];
 
 /// Watches the machine while contenders run.

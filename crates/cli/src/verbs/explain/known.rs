@@ -1,101 +1,74 @@
-//! Notes and faults that `burstline explain` knows, beside the table of losses and that of doubts.
+//! Notes, findings and faults that `burstline explain` knows, beside the tables of losses and doubts.
 //!
-//! A note is a sentence with numbers in it, so a part of it that never changes identifies it. A
-//! test looks for each part in the sources.
+//! A note is a sentence with numbers in it, so parts of it that never change identify it. A test
+//! looks for each part in the sources, and for a row for each note that the sources can say.
 
-/// A note of a report, or a fault of an outcome.
+mod files;
+mod findings;
+mod live;
+mod places;
+
+/// A note of a report, a finding of the doctor, or a fault of an outcome.
 pub(super) struct Known {
     pub(super) name: &'static str,
-    /// What a note always has in it; empty for a fault, which is a word.
-    pub(super) part: &'static str,
+    /// What a note always has in it, one of these; empty for what has a name of its own.
+    pub(super) parts: &'static [&'static str],
     pub(super) means: &'static str,
+    /// How to see it for oneself.
+    pub(super) see: &'static str,
     pub(super) remedy: &'static str,
 }
 
 const fn note(
     name: &'static str,
-    part: &'static str,
+    parts: &'static [&'static str],
     means: &'static str,
+    see: &'static str,
     remedy: &'static str,
 ) -> Known {
-    Known { name, part, means, remedy }
+    Known { name, parts, means, see, remedy }
 }
 
 const fn fault(name: &'static str, means: &'static str, remedy: &'static str) -> Known {
-    Known { name, part: "", means, remedy }
+    note(name, &[], means, "the exit code is 1, and outcome.faults of --json has its name", remedy)
 }
 
 /// What reports have under `notes`, `placement.notes` and `memory.notes`.
-pub(super) const NOTES: [Known; 11] = [
-    note(
-        "aggregates",
-        "packets are GSO/GRO aggregates",
-        "The kernel or the card has joined packets of one connection: what was received is longer \
-         than what was on the wire",
-        "ethtool -K IFACE gro off lro off gso off tso off; burstline doctor says which are on",
-    ),
-    note(
-        "partial-checksums",
-        "packets whose checksum a device still has to fill in",
-        "The packets were sent by this host, and their checksums would be made by the card: \
-         other programs call them wrong",
-        "ethtool -K IFACE tx off, or ask such programs not to check",
-    ),
-    note(
-        "no-hardware-time",
-        "packets without hardware time",
-        "The card put no time on them; they have the kernel's",
-        "hwstamp_ctl -i IFACE -r 1, or timestamps=kernel",
-    ),
-    note(
-        "other-queues",
-        "packets arrived on its other queues and went to the host",
-        "An address names one queue, and the card spread packets over others",
-        "Name no queue, or have one: ethtool -L IFACE combined 1",
-    ),
-    note(
-        "poll-times",
-        "packets have the time of their poll",
-        "The driver leaves no room for a time of each packet: those of one poll share one",
-        "timestamps=program gives each its own, at the cost of a clock reading",
-    ),
-    note(
-        "small-pages",
-        "transparent pages:",
-        "The log is not wholly in huge pages: the processor looks up addresses more often",
-        "Reserve huge pages, as burstline doctor says; --pages 2m insists on them",
-    ),
-    note(
-        "copied-log",
-        "are copied and checked, unless trust=own vouches for it",
-        "The publisher is another program file, so its memory is not trusted",
-        "log:NAME?trust=own, if the publisher is one of your programs",
-    ),
-    note(
-        "on-close-failed",
-        "--on-close for",
-        "The command for a file that was closed has failed; the file is whole",
-        "Run the command by hand; it has no more rights than its user unless --keep-privileges",
-    ),
-    note(
-        "unknown-node",
-        "the kernel does not know the node of",
-        "The card's node is unknown, so threads may run far from it",
-        "--node N, if you know it",
-    ),
-    note(
-        "shared-core",
-        "are one physical core: each gets only a part of it",
-        "Two threads share the units of one core, and each is slower",
-        "--cores with different physical cores, see burstline doctor plan",
-    ),
-    note(
-        "counters-differ",
-        "one counter says",
-        "Two counts of the same packets differ, and the ledger cannot tell which is right",
-        "Please report it, with the whole report: burstline ... --json",
-    ),
-];
+pub(super) fn notes() -> impl Iterator<Item = &'static Known> {
+    live::LIVE.iter().chain(files::FILES).chain(places::PLACES)
+}
+
+/// The note that a text is, if it is one: the one with the longest part.
+pub(super) fn of_text(text: &str) -> Option<&'static Known> {
+    let longest = |known: &Known| {
+        let parts = known.parts.iter().filter(|part| has_part(text, part));
+        parts.map(|part| part.len()).max()
+    };
+    let found = notes().filter_map(|known| Some((longest(known)?, known)));
+    found.max_by_key(|(length, _)| *length).map(|(_, known)| known)
+}
+
+/// Whether a text has a part. What is in braces there is a number or a name here.
+fn has_part(text: &str, part: &str) -> bool {
+    let fixed = part.split(['{', '}']).step_by(2).filter(|fixed| fixed.len() > 1);
+    let mut rest = text;
+    let mut letters = 0;
+    for fixed in fixed {
+        let Some(at) = rest.find(fixed) else { return false };
+        rest = &rest[at + fixed.len()..];
+        letters += fixed.chars().filter(char::is_ascii_alphabetic).count();
+    }
+    // So little is in any text.
+    letters >= SPEAKING
+}
+
+/// The fewest letters of a part that identifies a text.
+const SPEAKING: usize = 6;
+
+/// What `burstline doctor` looks at.
+pub(super) fn findings() -> impl Iterator<Item = &'static Known> {
+    findings::FINDINGS.iter()
+}
 
 /// What `outcome.faults` has, where a job fails.
 pub(super) const FAULTS: [Known; 7] = [

@@ -1,0 +1,137 @@
+//! Notes on files, and on what is written.
+
+use super::{Known, note};
+
+/// Of files.
+pub(super) const FILES: &[Known] = &[
+    note(
+        "damage",
+        &[
+            "the file ends inside a record",
+            "zeros where a record should start",
+            "captured length",
+            "block of type",
+            "block lengths differ",
+            "no plausible record follows",
+            "byte-order magic is",
+            "crosses a segment boundary",
+            "a section header inside a segment",
+            "fail their checksum",
+            "segments are missing",
+            "is not in its place",
+        ],
+        "A file could not be understood at the place that the note names; reading went on \
+         behind it",
+        "burstline check FILE lists all of it",
+        "burstline recover FILE -w NEW saves the rest",
+    ),
+    note(
+        "losses-before",
+        &[
+            "lost packets before this file",
+            "ifdrop {missed}, osdrop {lost}",
+            "packets lost beside those recorded",
+        ],
+        "The program that wrote the file lost packets, and wrote down how many",
+        "burstline info FILE",
+        "nothing now; at the next capture burstline explain NAME for each cause",
+    ),
+    note(
+        "unread-segments",
+        &["passed unread", "passed unopened"],
+        "The index says that nothing wanted is there, so it was not read",
+        "the ledger has them as filtered",
+        "nothing: it is the fast way",
+    ),
+    note(
+        "catalogue-unwritten",
+        &["no catalogue of it could be written"],
+        "The folder cannot be written, so its files are looked at again next time",
+        "ls -ld FOLDER",
+        "let the user write there: chmod or chown",
+    ),
+    note(
+        "skipped-files",
+        &["skipped files that are not captures"],
+        "A set leaves out files that are not pcap or pcapng",
+        "file FOLDER/*",
+        "name a pattern instead of a folder: set:'FOLDER/*.pcapng'",
+    ),
+    note(
+        "many-interfaces",
+        &["interfaces: packets of"],
+        "A run numbers 256 interfaces at most, so later ones share a number",
+        "burstline info FILE",
+        "split the input, or merge fewer files",
+    ),
+    note(
+        "no-file-for-link",
+        &["no file for link type"],
+        "The file of another link type could not be made; its packets go to link_mismatch",
+        "the note has the reason",
+        "make room or rights where the first file is",
+    ),
+    note(
+        "packet-too-long",
+        &["segment=1M fits every packet"],
+        "A packet is longer than a segment of the recording, and was left out",
+        "too_long in the ledger",
+        "-w 'FILE?segment=1M'",
+    ),
+    note(
+        "not-synced",
+        &["a power cut may take its new files"],
+        "The folder could not be opened to sync it",
+        "ls -ld FOLDER",
+        "let the user read the folder",
+    ),
+    note(
+        "on-close-failed",
+        &["--on-close for"],
+        "The command for a file that was closed has failed; the file is whole",
+        "the note has the command's exit code",
+        "Run the command by hand; it has no more rights than its user unless --keep-privileges",
+    ),
+    note(
+        "not-removed",
+        &["is not removed: another file has its name now", "remove {path}"],
+        "A file of a ring stays, so the ring takes more room than was asked for",
+        "ls -l in the ring's folder",
+        "remove it by hand; leave the ring's names to the job",
+    ),
+    note(
+        "trace-ended",
+        &["tracing ended"],
+        "--trace stopped writing; the job went on",
+        "the note has the reason",
+        "make room for the trace",
+    ),
+    note(
+        "unused-map",
+        &["no packet came from interface"],
+        "A rule of --map names an interface that the file does not have",
+        "burstline info FILE lists interfaces",
+        "mend the name or number in --map",
+    ),
+    note(
+        "template-marks",
+        &["packets have room for a mark"],
+        "Packets of the template are too short for the number that --verify reads",
+        "the note has how many",
+        "longer packets in the template",
+    ),
+    note(
+        "many-notes",
+        &["more notes like these"],
+        "There were more notes of one port than a report keeps",
+        "burstline check FILE lists all damage of a file",
+        "mend what the first ones say",
+    ),
+    note(
+        "spool-cut",
+        &["bytes at its end are no whole message"],
+        "The program was ended while it wrote to the spool of records",
+        "the note has file and bytes",
+        "nothing: what was whole is sent",
+    ),
+];

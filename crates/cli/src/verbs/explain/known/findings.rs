@@ -1,0 +1,126 @@
+//! What `burstline doctor` looks at. Each finding says by itself what it costs, and who says so.
+
+use super::{Known, note};
+
+/// The findings, by name.
+pub(super) const FINDINGS: &[Known] = &[
+    note(
+        "kernel",
+        &[],
+        "The kernel lacks a call that a fast way needs",
+        "uname -r",
+        "a newer kernel; what is missing works more slowly",
+    ),
+    note(
+        "nodes",
+        &[],
+        "A NUMA node has no memory or no cores: work there crosses to another",
+        "numactl --hardware",
+        "memory for each socket, or cores and cards of nodes that have some",
+    ),
+    note(
+        "cores",
+        &[],
+        "Cores are offline, or a quota gives this process less time than its cores have",
+        "lscpu -e; cat /sys/fs/cgroup/cpu.max",
+        "set cores online, raise the quota: doctor prints the commands",
+    ),
+    note(
+        "frequency",
+        &[],
+        "A governor lets cores run slowly when a burst comes",
+        "cat /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor",
+        "the command that doctor prints: governor performance",
+    ),
+    note(
+        "distance",
+        &[],
+        "How long a cache line takes from core to core; far ones slow every log",
+        "burstline doctor",
+        "cores of one cache for receive thread and worker: --cores",
+    ),
+    note(
+        "huge pages",
+        &[],
+        "No 2 MiB pages are reserved on a node: logs lie in smaller ones",
+        "grep -i huge /proc/meminfo",
+        "the echo command that doctor prints",
+    ),
+    note(
+        "transparent pages",
+        &[],
+        "The kernel may not gather memory into huge pages",
+        "cat /sys/kernel/mm/transparent_hugepage/enabled",
+        "the echo command that doctor prints: madvise",
+    ),
+    note(
+        "memory limit",
+        &[],
+        "A cgroup allows less memory than logs take",
+        "cat /sys/fs/cgroup/memory.max",
+        "raise it: doctor prints the command",
+    ),
+    note(
+        "page migration",
+        &[],
+        "The kernel moves pages between nodes while they are used",
+        "cat /proc/sys/kernel/numa_balancing",
+        "echo 0 > /proc/sys/kernel/numa_balancing",
+    ),
+    note(
+        "swap",
+        &[],
+        "Memory of the program may go to a disk, and a thread wait for it",
+        "cat /proc/swaps",
+        "swapoff -a",
+    ),
+    note(
+        "card's node",
+        &[],
+        "The card's node is unknown, or this process may use none of its cores",
+        "cat /sys/class/net/IFACE/device/numa_node",
+        "--node N, or cores of that node",
+    ),
+    note(
+        "interrupts",
+        &[],
+        "Interrupts go to a core far from the card, or to one where a thread runs",
+        "cat /proc/interrupts",
+        "the echo command that doctor prints; stop irqbalance",
+    ),
+    note(
+        "steering",
+        &[],
+        "The kernel hands packets to other cores in software (RPS)",
+        "cat /sys/class/net/IFACE/queues/rx-*/rps_cpus",
+        "the echo command that doctor prints",
+    ),
+    note(
+        "receive ring",
+        &[],
+        "The card's ring is smaller than it can be: bursts overflow it",
+        "ethtool -g IFACE",
+        "ethtool -G IFACE rx MAX",
+    ),
+    note(
+        "dpdk",
+        &[],
+        "Whether this program has DPDK built in, its version, and which huge pages are free",
+        "burstline --version; grep -i huge /proc/meminfo",
+        "make dpdk builds the program with it",
+    ),
+    note(
+        "dpdk card",
+        &[],
+        "A device is not bound to a driver that DPDK can use, or the IOMMU is off",
+        "dpdk-devbind.py --status",
+        "the commands that doctor prints",
+    ),
+    note(
+        "tried",
+        &[],
+        "The plan was set up for a moment: threads pinned, memory placed",
+        "burstline doctor plan",
+        "the reason stands beside it",
+    ),
+];
