@@ -156,6 +156,7 @@ fn the_commands_of_the_page_run() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/sensors.md");
     let page = fs::read_to_string(page).unwrap();
     let (_, section) = page.split_once("\n## Inline").unwrap();
+    let section = section.split("\n## ").next().unwrap();
     let commands: Vec<&str> = section.lines().filter_map(|line| line.strip_prefix("$ ")).collect();
     let folder = std::path::Path::new(support::PROGRAM).parent().unwrap();
     let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
