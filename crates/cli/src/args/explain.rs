@@ -14,8 +14,8 @@ Examples:
 /// Say what a loss, a note, a finding, a fault or a doubt means, and what to do
 ///
 /// A loss is a name in the ledger, in --json and in --metrics. A note is a sentence of a report. A
-/// finding is what doctor looked at. A fault is why a job fails, in --json (outcome.faults). A doubt
-/// is one of a record of the lab.
+/// finding is what doctor looked at. A fault is why a job fails, in --json (outcome.faults). A
+/// doubt is one of a record of the lab.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct ExplainArgs {

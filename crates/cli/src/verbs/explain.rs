@@ -89,7 +89,8 @@ pub(crate) fn explain(args: &ExplainArgs) -> Result<ExitCode, Failure> {
                 let names = entries.iter().map(|entry| entry.name);
                 let near = did_you_mean(code, names);
                 let what = format!(
-                    "no loss, note, finding, fault or doubt is called '{code}'{near}; see burstline explain"
+                    "no loss, note, finding, fault or doubt is called '{code}'{near}; see \
+                     burstline explain"
                 );
                 return Err(Failure::usage(what));
             };

@@ -1,4 +1,5 @@
-//! Notes, findings and faults that `burstline explain` knows, beside the tables of losses and doubts.
+//! Notes, findings and faults that `burstline explain` knows, beside the tables of losses and of
+//! doubts.
 //!
 //! A note is a sentence with numbers in it, so parts of it that never change identify it. A test
 //! looks for each part in the sources, and for a row for each note that the sources can say.
