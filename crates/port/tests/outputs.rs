@@ -87,7 +87,9 @@ fn fill_and_flush(path: &Path, format: &str, most: u64) -> PortError {
     assert_eq!(account.lost.of(Loss::DiskFull), account.lost.total());
     assert_eq!(account.offered - account.lost.total(), kept_packets, "{format}");
     if fs::metadata(path).unwrap().is_file() {
-        assert_eq!(fs::metadata(path).unwrap().len(), bytes, "{format}");
+        // Behind what was kept there are only closing counts, if they had room.
+        let closing = fs::metadata(path).unwrap().len() - bytes;
+        assert!(closing <= INTERFACES as u64 * 200, "{format}: {closing}");
         if bytes > 0 {
             let mut read = open_file(path);
             let packets = drain_by_lending(&mut *read, u64::MAX);
@@ -108,7 +110,8 @@ fn fill_and_flush(path: &Path, format: &str, most: u64) -> PortError {
             // A recording that ends without its closing counts says so; nothing else is wrong.
             let notes = read.account().notes;
             let is_open = |note: &String| note.contains("the recording is not closed");
-            assert!(notes.len() <= 1 && notes.iter().all(is_open), "{format}: {notes:?}");
+            let most = usize::from(closing == 0);
+            assert!(notes.len() <= most && notes.iter().all(is_open), "{format}: {notes:?}");
         }
     }
     error
