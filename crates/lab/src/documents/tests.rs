@@ -18,11 +18,12 @@ fn exists(place: Place) -> bool {
     }
 }
 
-/// All committed records.
+/// All committed records of the lab. Those of campaigns are of another form.
 fn records() -> Vec<Record> {
     let files =
         |folder: &Path| std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let folders = files(&root().join("runs")).filter(|path| path.is_dir());
+    let folders = files(&root().join("runs"));
+    let folders = folders.filter(|path| path.is_dir() && !path.ends_with("campaign"));
     let paths = folders.flat_map(|folder| files(&folder).collect::<Vec<_>>());
     let paths = paths.filter(|path| path.extension().is_some_and(|kind| kind == "json"));
     paths.map(|path| Record::parse(&std::fs::read_to_string(path).unwrap()).unwrap()).collect()
