@@ -357,7 +357,10 @@ fn segments_of(folder: &Path) -> io::Result<Vec<PathBuf>> {
         let entry = entry?;
         let path = entry.path();
         if path.extension().is_some_and(|extension| extension == "spool") {
-            found.push((entry.metadata()?.modified()?, path));
+            // Settling a message changes an older segment later. Not all file systems know when a
+            // file was made.
+            let metadata = entry.metadata()?;
+            found.push((metadata.created().or_else(|_| metadata.modified())?, path));
         }
     }
     found.sort();
