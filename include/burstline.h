@@ -641,9 +641,9 @@ burstline_status burstline_release(struct burstline_reader *reader,
  * burstline_replace(). The reader was opened with BURSTLINE_VERDICTS.
  *
  * A packet that gets no verdict within the publisher's deadline goes on or is lost, as the
- * publisher's options say. A verdict that comes later changes nothing, and is no error. Of several
- * on one packet the publisher takes one: give one. Any thread may do it at any time. Costs no
- * system call; one call for many packets is the cheapest.
+ * publisher's options say. A verdict that comes later changes nothing, and is not an error. Of
+ * several on one packet the publisher takes one: give one. Any thread may do it at any time. Costs
+ * no system call; one call for many packets is the cheapest.
  */
 burstline_status burstline_verdict(struct burstline_reader *reader,
                                    const struct burstline_burst *burst,

@@ -21,10 +21,7 @@ use crate::border::{self, Fault, border};
 use crate::handles;
 use crate::options::{self, Wishes};
 use crate::reading::Reading;
-use crate::types::{
-    ABI_VERSION, BurstView, Options, PortName, Reader, Statistics, Status, VERDICT_DROP,
-    VERDICT_PASS, VERDICT_PASS_FLOW, VERDICT_REJECT,
-};
+use crate::types::{ABI_VERSION, BurstView, Options, PortName, Reader, Statistics, Status};
 
 /// The library's version, such as "0.1.0".
 #[unsafe(no_mangle)]
@@ -131,9 +128,9 @@ pub unsafe extern "C" fn burstline_release(reader: *mut Reader, burst: *mut Burs
 /// burstline_replace(). The reader was opened with BURSTLINE_VERDICTS.
 ///
 /// A packet that gets no verdict within the publisher's deadline goes on or is lost, as the
-/// publisher's options say. A verdict that comes later changes nothing, and is no error. Of several
-/// on one packet the publisher takes one: give one. Any thread may do it at any time. Costs no
-/// system call; one call for many packets is the cheapest.
+/// publisher's options say. A verdict that comes later changes nothing, and is not an error. Of
+/// several on one packet the publisher takes one: give one. Any thread may do it at any time. Costs
+/// no system call; one call for many packets is the cheapest.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn burstline_verdict(
     reader: *mut Reader,
@@ -146,16 +143,10 @@ pub unsafe extern "C" fn burstline_verdict(
         handles::with(reader, |handle| {
             // SAFETY: what C owes us; NULL and misalignment are checked.
             let ticket = unsafe { ticket_of(burst)? };
-            let verdict = match verdict {
-                VERDICT_PASS => Verdict::Pass,
-                VERDICT_DROP => Verdict::Drop,
-                VERDICT_REJECT => Verdict::Reject,
-                VERDICT_PASS_FLOW => Verdict::PassFlow,
-                _ => {
-                    let text = format!("verdict is {verdict}, which is not one of its constants");
-                    return Err(Fault::argument(text));
-                }
-            };
+            let verdict = Verdict::of_code(verdict).ok_or_else(|| {
+                let text = format!("verdict is {verdict}, which is not one of its constants");
+                Fault::argument(text)
+            })?;
             handle.give(ticket, from, count, |verdicts, number| given(verdicts, number, verdict))
         })
     })

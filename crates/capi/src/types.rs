@@ -40,6 +40,7 @@ pub const NO_FOLLOW: u32 = 1;
 /// burstline_options.verdicts: the reader gives verdicts, and packets wait for them.
 pub const VERDICTS: u32 = 1;
 
+// The codes of `Verdict::of_code`; a test holds them to it.
 /// burstline_verdict(): the packet goes on as it is.
 pub const VERDICT_PASS: u32 = 1;
 /// burstline_verdict(): the packet ends here.
@@ -334,3 +335,23 @@ const _: () = assert!(size_of::<PublishOptions>() == 32);
 const _: () = assert!(size_of::<PacketToWrite>() == 40);
 const _: () = assert!(size_of::<WriterStatistics>() == 40);
 const _: () = assert!(size_of::<Flow>() == 44 && offset_of!(Flow, hash) == 40);
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use burstline_log::Verdict;
+
+    use super::*;
+
+    #[test]
+    fn verdicts_have_the_codes_of_the_log() {
+        for (code, verdict) in [
+            (VERDICT_PASS, Verdict::Pass),
+            (VERDICT_DROP, Verdict::Drop),
+            (VERDICT_REJECT, Verdict::Reject),
+            (VERDICT_PASS_FLOW, Verdict::PassFlow),
+        ] {
+            assert_eq!(Verdict::of_code(code), Some(verdict));
+        }
+        assert_eq!(Verdict::of_code(3), None, "a replacement needs its bytes");
+    }
+}

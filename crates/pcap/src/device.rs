@@ -11,7 +11,7 @@
 use burstline_log::{Policy, Start, Verdict};
 use burstline_share::{AttachConfig, Trust};
 
-use crate::verdicts::{Rule, verdict_of};
+use crate::verdicts::Rule;
 
 /// What a name of ours begins with.
 pub(crate) const PREFIX: &str = "burst:";
@@ -81,12 +81,12 @@ impl Device {
         let attach = &mut self.attach;
         match option.split_once('=') {
             Some(("verdict", word)) => {
-                let given = verdict_of(word)?;
+                let given = Verdict::of_word(word)?;
                 self.rule = Some(Rule { given, rest: Verdict::Pass });
                 return Some(());
             }
             Some(("rest", word)) => {
-                *rest = Some(verdict_of(word)?);
+                *rest = Some(Verdict::of_word(word)?);
                 return Some(());
             }
             _ => {}

@@ -18,14 +18,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use burstline_log::{Verdict, VerdictError, VerdictGiver};
 
-/// What the words of a device's name stand for, in both of its options.
-const WORDS: [(&str, Verdict<'static>); 4] = [
-    ("pass", Verdict::Pass),
-    ("drop", Verdict::Drop),
-    ("reject", Verdict::Reject),
-    ("pass-flow", Verdict::PassFlow),
-];
-
 /// What a device gives by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rule {
@@ -35,18 +27,13 @@ pub(crate) struct Rule {
     pub(crate) rest: Verdict<'static>,
 }
 
-/// The verdict that a word of a device's name means.
-pub(crate) fn verdict_of(word: &str) -> Option<Verdict<'static>> {
-    WORDS.iter().find(|(name, _)| *name == word).map(|&(_, verdict)| verdict)
-}
-
 /// Why the program's own verdict was not given.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Refusal {
     /// The handle looks on.
     #[error("this handle gives no verdicts: open burst:NAME?verdict=pass")]
     LooksOn,
-    /// There is none to decide, or it is decided.
+    /// No packet waits for a decision.
     #[error(
         "no packet waits for a verdict: a packet has one from when it is given to the program \
          until the callback returns, or the next packet is asked for, and only once"
@@ -138,7 +125,7 @@ impl Verdicts {
     }
 }
 
-/// Gives one of [`WORDS`], which has no bytes, so nothing can be wrong with it.
+/// Gives one without bytes, so nothing can be wrong with it.
 fn give(lent: &mut Lent, number: u64, verdict: Verdict<'static>) {
     if let Some(giver) = &lent.giver {
         let _ = giver.give(number, verdict);

@@ -12,7 +12,7 @@ use crate::columns;
 use crate::fault::{Fault, ReleasedError};
 use crate::lent::{Lent, Seen};
 use crate::packet::{Packets, position};
-use crate::verdicts::{self, Verdicts};
+use crate::verdicts::Verdicts;
 use crate::view::{Dtype, View};
 
 /// A burst's share in its packets, which the reader can take back.
@@ -179,8 +179,8 @@ impl Burst {
     /// the constants. A packet has one verdict: the second is a ValueError.
     fn verdict(&self, index: isize, verdict: Said) -> PyResult<()> {
         let (found, said) = match &verdict {
-            Said::Name(name) => (verdicts::named(name), format!("{name:?}")),
-            Said::Number(number) => (verdicts::numbered(*number), number.to_string()),
+            Said::Name(name) => (Verdict::of_word(name), format!("{name:?}")),
+            Said::Number(number) => (Verdict::of_code((*number).into()), number.to_string()),
         };
         let verdict = found.ok_or_else(|| {
             PyValueError::new_err(format!(

@@ -52,7 +52,7 @@ pub(crate) enum Fault {
         /// What was to be opened.
         source_name: String,
     },
-    /// An entry of the column is none.
+    /// An entry of the column is not a verdict.
     #[error(
         "verdicts[{index}] is {entry}: it must be PASS, DROP, REJECT or PASS_FLOW; the packet got \
          none, and the others theirs"

@@ -18,24 +18,8 @@ use burstline_log::{Verdict, VerdictError, VerdictGiver};
 
 use crate::fault::Fault;
 
-/// Name and number of each verdict without bytes. The numbers are those of C.
-const VERDICTS: [(&str, u8, Verdict<'static>); 4] = [
-    ("pass", PASS, Verdict::Pass),
-    ("drop", 2, Verdict::Drop),
-    ("reject", 4, Verdict::Reject),
-    ("pass-flow", 5, Verdict::PassFlow),
-];
+/// What an entry is at first: [`Verdict::Pass`].
 const PASS: u8 = 1;
-
-/// The verdict of a name.
-pub(crate) fn named(name: &str) -> Option<Verdict<'static>> {
-    VERDICTS.iter().find(|(known, ..)| *known == name).map(|&(.., verdict)| verdict)
-}
-
-/// The verdict of a number.
-pub(crate) fn numbered(number: u8) -> Option<Verdict<'static>> {
-    VERDICTS.iter().find(|(_, known, _)| *known == number).map(|&(.., verdict)| verdict)
-}
 
 /// Where verdicts on the packets of a burst go, and those that Python has written.
 pub(crate) struct Verdicts {
@@ -72,8 +56,8 @@ impl Verdicts {
         outcome.map(|()| true)
     }
 
-    /// Gives those that have none what their entries say. An entry that is no verdict is an error;
-    /// its packet gets none, and the others theirs.
+    /// Gives those that have none what their entries say. An entry that is not a verdict is an
+    /// error; its packet gets none, and the others theirs.
     pub(crate) fn settle(&self) -> Result<(), Fault> {
         let mut wrong = None;
         for (index, entry) in self.entries.iter().enumerate() {
@@ -81,7 +65,7 @@ impl Verdicts {
             if self.is_given[index].load(Relaxed) {
                 continue;
             }
-            match numbered(entry) {
+            match Verdict::of_code(entry.into()) {
                 // A verdict without bytes has no error.
                 Some(verdict) => drop(self.give(index, verdict)),
                 None => wrong = wrong.or(Some(Fault::Verdict { index, entry })),

@@ -60,6 +60,28 @@ pub enum Verdict<'a> {
     PassFlow,
 }
 
+impl Verdict<'static> {
+    /// Those without bytes, by the words that people and addresses say.
+    const WORDS: [(&'static str, Self); 4] = [
+        ("pass", Self::Pass),
+        ("drop", Self::Drop),
+        ("reject", Self::Reject),
+        ("pass-flow", Self::PassFlow),
+    ];
+
+    /// The verdict of a word: `pass`, `drop`, `reject`, `pass-flow`.
+    pub fn of_word(word: &str) -> Option<Self> {
+        Self::WORDS.iter().find(|(known, _)| *known == word).map(|&(_, verdict)| verdict)
+    }
+
+    /// The verdict of a code: 1 passes, 2 drops, 4 rejects, 5 passes the flow. C and Python say
+    /// these, too. A replacement is 3 and needs its bytes, so it is not among them.
+    pub fn of_code(code: u32) -> Option<Self> {
+        let mut verdicts = Self::WORDS.iter().map(|&(_, verdict)| verdict);
+        verdicts.find(|verdict| u32::from(verdict.code()) == code)
+    }
+}
+
 impl Verdict<'_> {
     fn code(&self) -> u8 {
         match self {

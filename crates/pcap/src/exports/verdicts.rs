@@ -25,20 +25,12 @@ fn decide(slot: &Slot, verdict: Verdict<'_>) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn burstline_pcap_verdict(pcap: *mut Pcap, verdict: c_int) -> c_int {
     let Some(slot) = slots::slot(pcap) else { return ERROR };
-    border(ERROR, || {
-        let verdict = match verdict {
-            1 => Verdict::Pass,
-            2 => Verdict::Drop,
-            4 => Verdict::Reject,
-            5 => Verdict::PassFlow,
-            other => {
-                return slot.fail(&format!(
-                    "verdict {other}: it must be 1 (pass), 2 (drop), 4 (reject) or 5 (pass the \
-                     flow); burstline_pcap_replace() has the bytes of a replacement"
-                ));
-            }
-        };
-        decide(slot, verdict)
+    border(ERROR, || match u32::try_from(verdict).ok().and_then(Verdict::of_code) {
+        Some(verdict) => decide(slot, verdict),
+        None => slot.fail(&format!(
+            "verdict {verdict}: it must be 1 (pass), 2 (drop), 4 (reject) or 5 (pass the \
+                 flow); burstline_pcap_replace() has the bytes of a replacement"
+        )),
     })
 }
 
