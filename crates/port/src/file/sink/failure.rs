@@ -52,10 +52,10 @@ impl FileSink {
     #[cold]
     pub(super) fn fail(&mut self, error: io::Error) -> PortError {
         let written = self.written();
-        self.cut(written.bytes);
+        self.body.cut(written.bytes);
         let safe = self.files.sync(&written);
         if safe != written {
-            self.cut(safe.bytes);
+            self.body.cut(safe.bytes);
         }
         let (path, is_synced) = (self.files.path().to_owned(), self.files.syncs());
         let body = Some(Box::new(std::mem::replace(&mut self.body, Body::Closed)));
@@ -73,18 +73,11 @@ impl FileSink {
             return;
         }
         let closing = self.closing_of(&safe);
-        let appended = match &mut *body {
-            Body::Segmented(body) => body.append_closing(safe.bytes, &closing),
-            Body::Plain(body) => body.append_closing(&closing),
-            _ => return,
-        };
-        match (appended, &mut *body) {
-            (Ok(bytes), _) => {
+        match body.append_closing(safe.bytes, &closing) {
+            Ok(bytes) => {
                 self.files.sync(&Mark { bytes, ..safe });
             }
-            (Err(_), Body::Segmented(body)) => body.cut(safe.bytes),
-            (Err(_), Body::Plain(body)) => body.cut(safe.bytes),
-            _ => {}
+            Err(_) => body.cut(safe.bytes),
         }
     }
 
@@ -114,7 +107,7 @@ impl FileSink {
         let safe = if is_open { synced.clone() } else { self.files.sync(&written) };
         // What is still under way is lost, and must not get there afterwards.
         if safe != written || !self.under_way.is_empty() {
-            self.cut(safe.bytes);
+            self.body.cut(safe.bytes);
         }
         let failure = Failure { path, error, safe: synced, is_synced: true, body: None };
         self.break_off(failure, &safe)
@@ -159,12 +152,25 @@ impl FileSink {
         self.note_written();
         Mark { bytes: self.kept().1, ..self.written.clone() }
     }
+}
 
+impl Body {
+    /// Cuts the output to `bytes`, after an error.
     fn cut(&mut self, bytes: u64) {
-        match &mut self.body {
-            Body::Segmented(body) => body.cut(bytes),
-            Body::Plain(body) => body.cut(bytes),
+        match self {
+            Self::Segmented(body) => body.cut(bytes),
+            Self::Plain(body) => body.cut(bytes),
             _ => {}
+        }
+    }
+
+    /// Writes closing counts behind the first `bytes`, to which it was cut. Returns where it ends
+    /// then.
+    fn append_closing(&mut self, bytes: u64, closing: &[ClosingCounts]) -> io::Result<u64> {
+        match self {
+            Self::Segmented(body) => body.append_closing(bytes, closing),
+            Self::Plain(body) => body.append_closing(closing),
+            _ => Err(io::ErrorKind::Unsupported.into()),
         }
     }
 }
