@@ -56,14 +56,12 @@ static uint64_t now_ns(void) {
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-struct burst_core *burst_new(const struct burst_settings *settings, char *error) {
+struct burst_core *burst_new(const struct burst_settings *settings) {
     struct burst_core *core = calloc(1, sizeof *core);
-    if (core == NULL) {
-        snprintf(error, BURST_ERROR_BYTES, "out of memory");
-        return NULL;
+    if (core != NULL) {
+        core->settings = *settings;
+        core->datalink = 1;
     }
-    core->settings = *settings;
-    core->datalink = 1;
     return core;
 }
 
@@ -273,7 +271,7 @@ static bool replace(struct held *held, const struct burst_packet *packet) {
     const struct timespec pause = {0, ROOM_WAIT_NS};
     for (unsigned tries = 0; tries < ROOM_TRIES; tries++) {
         const burstline_status status = burstline_replace(
-            held->reader, &held->burst, packet->index, packet->bytes, packet->whole_length);
+            held->reader, &held->burst, packet->index, packet->room, packet->whole_length);
         if (status != BURSTLINE_STATUS_NONE)
             return status == BURSTLINE_STATUS_OK;
         nanosleep(&pause, NULL);
@@ -281,7 +279,7 @@ static bool replace(struct held *held, const struct burst_packet *packet) {
     return false;
 }
 
-static void give(struct burst_core *core, struct held *held, const struct burst_packet *packet,
+static void give(struct held *held, const struct burst_packet *packet,
                  enum burst_decision decision) {
     static const uint32_t verdicts[] = {
         [BURST_PASS] = BURSTLINE_VERDICT_PASS,
@@ -292,8 +290,7 @@ static void give(struct burst_core *core, struct held *held, const struct burst_
     if (decision == BURST_REPLACE) {
         if (replace(held, packet))
             return;
-        /* What the host wanted changed must not go on as it was. */
-        core->counts.not_replaced++;
+        /* No room, or too long: what the host wanted changed must not go on as it was. */
         decision = BURST_DROP;
     }
     burstline_verdict(held->reader, &held->burst, packet->index, 1, verdicts[decision]);
@@ -301,17 +298,13 @@ static void give(struct burst_core *core, struct held *held, const struct burst_
 
 void burst_decide(struct burst_core *core, struct burst_packet *packet,
                   enum burst_decision decision) {
-    core->counts.decided++;
     packet->bytes = NULL;
     packet->length = 0;
     if (packet->start != core->starts)
         return; /* B3 */
     struct held *held = &core->held[packet->held];
-    if (core->settings.is_inline) {
-        packet->bytes = packet->room;
-        give(core, held, packet, decision);
-        packet->bytes = NULL;
-    }
+    if (core->settings.is_inline)
+        give(held, packet, decision);
     if (--held->open == 0 && held->next == held->burst.count) {
         burstline_release(held->reader, &held->burst);
         held->is_used = false;

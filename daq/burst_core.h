@@ -8,9 +8,9 @@
  *      '--- burstline_verdict(), _replace() <-------- burst_decide() <-----------'
  *
  * Who owns what when: a burst is held from its first packet's take to its last packet's decision.
- * Passive, a packet's bytes are the burst's. Inline, they are a copy in the packet's own room, which
- * the host may change. A packet that was taken has to be decided, in any order; after burst_stop()
- * its decision is counted, and its bytes are no longer there where they were the burst's.
+ * Passive, a packet's bytes are the burst's. Inline, they are a copy in the packet's own room,
+ * which the host may change. A packet that was taken has to be decided, in any order. After
+ * burst_stop() its decision changes nothing, and its bytes are gone where they were the burst's.
  *
  * One thread takes, decides, starts and stops. burst_interrupt() may be called by any, and by a
  * handler of signals.
@@ -80,14 +80,12 @@ struct burst_counts {
     uint64_t missed;   /* overwritten before they were read */
     uint64_t taken;    /* given to the host */
     uint64_t waiting;  /* published, and not taken yet */
-    uint64_t decided;
-    uint64_t not_replaced; /* dropped: their replacement had no room, or is too long */
 };
 
 struct burst_core;
 
-/* NULL, or an instance that is not started. error has BURST_ERROR_BYTES. */
-struct burst_core *burst_new(const struct burst_settings *settings, char *error);
+/* An instance that is not started. NULL: there is no memory for it. */
+struct burst_core *burst_new(const struct burst_settings *settings);
 void burst_free(struct burst_core *core);
 
 /* What one wants most of the time. */
@@ -105,6 +103,7 @@ struct burst_variable {
     const char *name;
     const char *description;
     bool has_value;
+    size_t flag; /* without a value: where its flag is in the settings */
 };
 extern const struct burst_variable burst_variables[];
 extern const unsigned burst_variables_count;

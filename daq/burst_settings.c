@@ -4,16 +4,21 @@
 #include "burst_core.h"
 
 #include <burstline.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
+#define FLAG(field) false, offsetof(struct burst_settings, field)
+
 const struct burst_variable burst_variables[] = {
-    {"both", "of several instances, each reads both ways of its worker of bounce --both", false},
-    {"lossless", "the publisher waits for this program, where it allows that", false},
-    {"oldest", "begin with the oldest packet that the log still has", false},
-    {"once", "end when the publisher is stopped or killed, in place of waiting for the next", false},
-    {"reject", "what is blacklisted gets an answer: a TCP reset, or ICMP", false},
-    {"trust", "nobody (default): copy and check packets; own, anyone: read them in place", true},
+    {"both", "of several instances, each reads both ways of its worker of bounce --both",
+     FLAG(is_both)},
+    {"lossless", "the publisher waits for this program, where it allows that", FLAG(is_lossless)},
+    {"oldest", "begin with the oldest packet that the log still has", FLAG(is_from_oldest)},
+    {"once", "end when the publisher is stopped or killed, in place of waiting for the next",
+     FLAG(is_once)},
+    {"reject", "what is blacklisted gets an answer: a TCP reset, or ICMP", FLAG(is_rejecting)},
+    {"trust", "nobody (default): copy and check packets; own, anyone: read them in place", true, 0},
 };
 const unsigned burst_variables_count = sizeof burst_variables / sizeof *burst_variables;
 
@@ -89,8 +94,7 @@ static bool read_trust(struct burst_settings *settings, const char *value) {
 
 bool burst_settings_variable(struct burst_settings *settings, const char *key, const char *value,
                              char *error) {
-    bool *flags[] = {&settings->is_both, &settings->is_lossless, &settings->is_from_oldest,
-                     &settings->is_once, &settings->is_rejecting};
+    size_t end;
     for (unsigned i = 0; i < burst_variables_count; i++) {
         const struct burst_variable *variable = &burst_variables[i];
         if (strcmp(key, variable->name) != 0)
@@ -103,10 +107,12 @@ bool burst_settings_variable(struct burst_settings *settings, const char *key, c
             return false;
         }
         if (!has_value)
-            *flags[i] = true;
+            *(bool *)((char *)settings + variable->flag) = true;
         return true;
     }
-    snprintf(error, BURST_ERROR_BYTES, "%.60s is not a variable of burst: both, lossless, oldest, "
-             "once, reject, trust", key);
+    end = (size_t)snprintf(error, BURST_ERROR_BYTES, "%.60s is not a variable of burst:", key);
+    for (unsigned i = 0; i < burst_variables_count; i++)
+        end += (size_t)snprintf(error + end, BURST_ERROR_BYTES - end, "%s %s", i > 0 ? "," : "",
+                                burst_variables[i].name);
     return false;
 }

@@ -2,9 +2,9 @@
  *
  * The module burst for LibDAQ 2.0: packets are given to a function of the host's, one after the
  * other, and what it returns is the verdict. See burst_core.h. */
-#include "burst_core.h"
-
 #include <daq_api.h>
+
+#include "burst_daq.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,7 +43,7 @@ static int burst_initialize(const DAQ_Config_t *config, void **context, char *er
         snprintf(error, sizeof error, "out of memory");
     }
     if (instance != NULL)
-        instance->core = burst_new(&settings, error);
+        instance->core = burst_new(&settings);
     if (instance == NULL || instance->core == NULL) {
         free(instance);
         snprintf(errbuf, len, "burst: %s", error);
@@ -76,8 +76,7 @@ static DAQ_PktHdr_t header_of(const struct instance *instance) {
     const struct burst_packet *packet = &instance->packet;
     DAQ_PktHdr_t header;
     memset(&header, 0, sizeof header);
-    header.ts.tv_sec = (time_t)(packet->time_ns / 1000000000u);
-    header.ts.tv_usec = (suseconds_t)(packet->time_ns % 1000000000u / 1000);
+    header.ts = burst_time_of(packet);
     header.caplen = packet->length;
     header.pktlen = packet->wire_length;
     header.ingress_index = (int32_t)packet->port;
@@ -86,24 +85,6 @@ static DAQ_PktHdr_t header_of(const struct instance *instance) {
     if (!burst_settings_of(instance->core)->is_inline)
         header.flags = DAQ_PKT_FLAG_NOT_FORWARDING;
     return header;
-}
-
-/* LibDAQ's own modules take a verdict that they do not know for PASS. */
-static enum burst_decision decision_of(const struct instance *instance, DAQ_Verdict verdict) {
-    switch (verdict) {
-    case DAQ_VERDICT_BLOCK:
-    case DAQ_VERDICT_RETRY: /* nothing is given twice: a sender sends it again */
-        return BURST_DROP;
-    case DAQ_VERDICT_BLACKLIST:
-        return burst_settings_of(instance->core)->is_rejecting ? BURST_REJECT : BURST_DROP;
-    case DAQ_VERDICT_REPLACE:
-        return BURST_REPLACE;
-    case DAQ_VERDICT_WHITELIST:
-    case DAQ_VERDICT_IGNORE:
-        return BURST_PASS_FLOW;
-    default:
-        return BURST_PASS;
-    }
 }
 
 static int burst_acquire(void *handle, int count, DAQ_Analysis_Func_t callback,
@@ -123,11 +104,8 @@ static int burst_acquire(void *handle, int count, DAQ_Analysis_Func_t callback,
             return DAQ_ERROR;
         }
         const DAQ_PktHdr_t header = header_of(instance);
-        DAQ_Verdict verdict = callback(user, &header, instance->packet.bytes);
-        if ((unsigned)verdict >= MAX_DAQ_VERDICT)
-            verdict = DAQ_VERDICT_PASS;
-        instance->stats.verdicts[verdict]++;
-        burst_decide(instance->core, &instance->packet, decision_of(instance, verdict));
+        const DAQ_Verdict verdict = callback(user, &header, instance->packet.bytes);
+        burst_judge(instance->core, &instance->packet, verdict, instance->stats.verdicts);
     }
     return DAQ_SUCCESS;
 }
@@ -161,11 +139,8 @@ static DAQ_State burst_check_status(void *handle) { return ((struct instance *)h
 
 static int burst_get_stats(void *handle, DAQ_Stats_t *stats) {
     struct instance *instance = handle;
-    const struct burst_counts counts = burst_count(instance->core);
     *stats = instance->stats;
-    stats->hw_packets_received = counts.offered - counts.missed;
-    stats->hw_packets_dropped = counts.missed;
-    stats->packets_received = counts.taken;
+    burst_fill_stats(instance->core, stats);
     return DAQ_SUCCESS;
 }
 

@@ -5,8 +5,9 @@
  *
  * A message is one of the instance's pool. It is out from its receipt to its finalization; one that
  * is not out, or is of another pool, cannot be finalized. */
-#include "burst_core.h"
 #include "daq3_interface.h"
+
+#include "burst_daq.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -130,7 +131,7 @@ static int burst_instantiate(const DAQ_ModuleConfig_h config, DAQ_ModuleInstance
     struct instance *instance = calloc(1, sizeof *instance);
     if (instance != NULL) {
         instance->module = module;
-        instance->core = burst_new(&settings, error);
+        instance->core = burst_new(&settings);
     }
     if (instance == NULL || instance->core == NULL ||
         !make_pool(instance, size > 0 ? size : POOL_MESSAGES)) {
@@ -165,11 +166,8 @@ static int burst_end(void *handle) {
 
 static int burst_get_stats(void *handle, DAQ_Stats_t *stats) {
     struct instance *instance = handle;
-    const struct burst_counts counts = burst_count(instance->core);
     memset(stats, 0, sizeof *stats);
-    stats->hw_packets_received = counts.offered - counts.missed;
-    stats->hw_packets_dropped = counts.missed;
-    stats->packets_received = counts.taken;
+    burst_fill_stats(instance->core, stats);
     stats->packets_outstanding = instance->out;
     memcpy(stats->verdicts, instance->verdicts, sizeof instance->verdicts);
     return DAQ_SUCCESS;
@@ -204,8 +202,7 @@ static const DAQ_Msg_t *hand_out(struct instance *instance) {
     message->is_out = true;
     message->daq.data = packet->bytes;
     message->daq.data_len = packet->length;
-    message->header.ts.tv_sec = (time_t)(packet->time_ns / 1000000000u);
-    message->header.ts.tv_usec = (suseconds_t)(packet->time_ns % 1000000000u / 1000);
+    message->header.ts = burst_time_of(packet);
     message->header.pktlen = packet->wire_length;
     message->header.ingress_index = (int32_t)packet->port;
     return &message->daq;
@@ -246,23 +243,6 @@ static unsigned burst_msg_receive(void *handle, const unsigned most, const DAQ_M
     return count;
 }
 
-/* LibDAQ's own modules take a verdict that they do not know for PASS. */
-static enum burst_decision decision_of(const struct instance *instance, DAQ_Verdict verdict) {
-    switch (verdict) {
-    case DAQ_VERDICT_BLOCK:
-        return BURST_DROP;
-    case DAQ_VERDICT_BLACKLIST:
-        return burst_settings_of(instance->core)->is_rejecting ? BURST_REJECT : BURST_DROP;
-    case DAQ_VERDICT_REPLACE:
-        return BURST_REPLACE;
-    case DAQ_VERDICT_WHITELIST:
-    case DAQ_VERDICT_IGNORE:
-        return BURST_PASS_FLOW;
-    default:
-        return BURST_PASS;
-    }
-}
-
 /* The message that is out at this address; NULL: none is. */
 static struct message *find(struct instance *instance, const DAQ_Msg_t *daq) {
     const uintptr_t at = (uintptr_t)daq - (uintptr_t)instance->pool;
@@ -279,10 +259,7 @@ static int burst_msg_finalize(void *handle, const DAQ_Msg_t *daq, DAQ_Verdict ve
         base.set_errbuf(instance->module, "burst: this message is not out");
         return DAQ_ERROR_INVAL;
     }
-    if ((unsigned)verdict >= MAX_DAQ_VERDICT)
-        verdict = DAQ_VERDICT_PASS;
-    instance->verdicts[verdict]++;
-    burst_decide(instance->core, &message->packet, decision_of(instance, verdict));
+    burst_judge(instance->core, &message->packet, verdict, instance->verdicts);
     message->is_out = false;
     message->daq.data = NULL;
     message->daq.data_len = 0;

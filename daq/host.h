@@ -20,8 +20,8 @@ struct host {
     const char *folder;
     const char *input;
     bool is_inline;
-    /* RULE: pass, nonsense (a verdict that is none), or VERDICT:PORT for UDP packets to a port,
-     * where VERDICT is block, replace, trust or blacklist; the others pass. */
+    /* RULE: pass, nonsense (a verdict that does not exist), or VERDICT:PORT for UDP packets to a
+     * port, where VERDICT is block, replace, trust or blacklist; the others pass. */
     unsigned verdict;
     unsigned port;
     /* host:WORD. */
