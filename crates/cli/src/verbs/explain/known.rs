@@ -30,6 +30,15 @@ const fn note(
     Known { name, parts, means, see, remedy }
 }
 
+const fn finding(
+    name: &'static str,
+    means: &'static str,
+    see: &'static str,
+    remedy: &'static str,
+) -> Known {
+    note(name, &[], means, see, remedy)
+}
+
 const fn fault(name: &'static str, means: &'static str, remedy: &'static str) -> Known {
     note(name, &[], means, "the exit code is 1, and outcome.faults of --json has its name", remedy)
 }

@@ -1,124 +1,107 @@
 //! What `burstline doctor` looks at. Each finding says by itself what it costs, and who says so.
 
-use super::{Known, note};
+use super::{Known, finding};
 
 /// The findings, by name.
 pub(super) const FINDINGS: &[Known] = &[
-    note(
+    finding(
         "kernel",
-        &[],
         "The kernel lacks a call that a fast way needs",
         "uname -r",
         "a newer kernel; what is missing works more slowly",
     ),
-    note(
+    finding(
         "nodes",
-        &[],
         "A NUMA node has no memory or no cores: work there crosses to another",
         "numactl --hardware",
         "memory for each socket, or cores and cards of nodes that have some",
     ),
-    note(
+    finding(
         "cores",
-        &[],
         "Cores are offline, or a quota gives this process less time than its cores have",
         "lscpu -e; cat /sys/fs/cgroup/cpu.max",
         "set cores online, raise the quota: doctor prints the commands",
     ),
-    note(
+    finding(
         "frequency",
-        &[],
         "A governor lets cores run slowly when a burst comes",
         "cat /sys/devices/system/cpu/cpu*/cpufreq/scaling_governor",
         "the command that doctor prints: governor performance",
     ),
-    note(
+    finding(
         "distance",
-        &[],
         "How long a cache line takes from core to core; far ones slow every log",
         "burstline doctor",
         "cores of one cache for receive thread and worker: --cores",
     ),
-    note(
+    finding(
         "huge pages",
-        &[],
         "No 2 MiB pages are reserved on a node: logs lie in smaller ones",
         "grep -i huge /proc/meminfo",
         "the echo command that doctor prints",
     ),
-    note(
+    finding(
         "transparent pages",
-        &[],
         "The kernel may not gather memory into huge pages",
         "cat /sys/kernel/mm/transparent_hugepage/enabled",
         "the echo command that doctor prints: madvise",
     ),
-    note(
+    finding(
         "memory limit",
-        &[],
         "A cgroup allows less memory than logs take",
         "cat /sys/fs/cgroup/memory.max",
         "raise it: doctor prints the command",
     ),
-    note(
+    finding(
         "page migration",
-        &[],
         "The kernel moves pages between nodes while they are used",
         "cat /proc/sys/kernel/numa_balancing",
         "echo 0 > /proc/sys/kernel/numa_balancing",
     ),
-    note(
+    finding(
         "swap",
-        &[],
         "Memory of the program may go to a disk, and a thread wait for it",
         "cat /proc/swaps",
         "swapoff -a",
     ),
-    note(
+    finding(
         "card's node",
-        &[],
         "The card's node is unknown, or this process may use none of its cores",
         "cat /sys/class/net/IFACE/device/numa_node",
         "--node N, or cores of that node",
     ),
-    note(
+    finding(
         "interrupts",
-        &[],
         "Interrupts go to a core far from the card, or to one where a thread runs",
         "cat /proc/interrupts",
         "the echo command that doctor prints; stop irqbalance",
     ),
-    note(
+    finding(
         "steering",
-        &[],
         "The kernel hands packets to other cores in software (RPS)",
         "cat /sys/class/net/IFACE/queues/rx-*/rps_cpus",
         "the echo command that doctor prints",
     ),
-    note(
+    finding(
         "receive ring",
-        &[],
         "The card's ring is smaller than it can be: bursts overflow it",
         "ethtool -g IFACE",
         "ethtool -G IFACE rx MAX",
     ),
-    note(
+    finding(
         "dpdk",
-        &[],
         "Whether this program has DPDK built in, its version, and which huge pages are free",
         "burstline --version; grep -i huge /proc/meminfo",
         "make dpdk builds the program with it",
     ),
-    note(
+    finding(
         "dpdk card",
-        &[],
         "A device is not bound to a driver that DPDK can use, or the IOMMU is off",
         "dpdk-devbind.py --status",
         "the commands that doctor prints",
     ),
-    note(
+    finding(
         "tried",
-        &[],
         "The plan was set up for a moment: threads pinned, memory placed",
         "burstline doctor plan",
         "the reason stands beside it",
