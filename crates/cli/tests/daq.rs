@@ -21,8 +21,9 @@ use std::sync::OnceLock;
 
 use burstline_skip::{skip, test_name, without};
 use serde_json::Value;
-use support::sharing::{Job, Names, pcap_header};
-use support::{last_object, run};
+use support::selected;
+use support::sharing::{Job, Names, pcap_header, pcap_record};
+use support::verdicts::sum;
 
 const PACKETS: u64 = 6_000;
 /// Packet `i` goes to port 5000 + i modulo this.
@@ -110,7 +111,7 @@ impl Host {
         }
     }
 
-    /// Waits for its end, which is no crash. Returns its exit code and what it printed.
+    /// Waits for its end, which is not a crash. Returns its exit code and what it printed.
     fn end(mut self) -> (i32, Said) {
         self.output.read_to_string(&mut self.said).unwrap();
         let status = self.child.wait().unwrap();
@@ -187,11 +188,8 @@ fn frame(number: u64) -> Vec<u8> {
 /// Packets `[from, to)` as part of a capture.
 fn records(from: u64, to: u64) -> Vec<u8> {
     let record = |number: u64| {
-        let bytes = frame(number);
-        let length = bytes.len() as u32;
         let (seconds, thousandths) = ((number / 1000) as u32, (number % 1000) as u32);
-        let header = [1_700_000_000 + seconds, thousandths * 1000, length, length];
-        header.into_iter().flat_map(u32::to_le_bytes).chain(bytes).collect::<Vec<u8>>()
+        pcap_record(1_700_000_000 + seconds, thousandths * 1000, &frame(number))
     };
     (from..to).flat_map(record).collect()
 }
@@ -325,19 +323,6 @@ impl Inline {
     }
 }
 
-/// What has come out, as far as a filter lets it through.
-fn came_out(out: &str, filter: &str) -> u64 {
-    let words = [&["count", out, "--json"][..], &filter.split(' ').collect::<Vec<_>>()].concat();
-    let found = run(&words);
-    assert_eq!(found.code, Some(0), "{}", found.stderr);
-    last_object(&found.stdout)["total"]["delivered"].as_u64().unwrap()
-}
-
-fn sum(report: &Value, key: &str) -> u64 {
-    let workers = report["bounce"]["inline"]["workers"].as_array().unwrap();
-    workers.iter().map(|worker| worker[key].as_u64().unwrap()).sum()
-}
-
 #[test]
 fn what_a_host_blocks_does_not_come_out() {
     let Some(built) = Built::or_skip() else { return };
@@ -357,8 +342,8 @@ fn what_a_host_blocks_does_not_come_out() {
             let cause = format!("{key}_by_verdict");
             assert_eq!(report["total"]["lost"][&cause], OF_A_PORT, "{report}");
             assert_eq!(sum(&report, key), OF_A_PORT, "{report}");
-            assert_eq!(came_out(&out, "udp dst port 5002"), 0);
-            assert_eq!(came_out(&out, "udp"), PACKETS - OF_A_PORT);
+            assert_eq!(selected(&out, "udp dst port 5002"), 0);
+            assert_eq!(selected(&out, "udp"), PACKETS - OF_A_PORT);
         }
     }
 }
@@ -376,7 +361,7 @@ fn what_a_host_replaces_comes_out_changed() {
         let file = fs::read(&out).unwrap();
         let marked = file.windows(4).filter(|window| window == b"DAQ!").count() as u64;
         assert_eq!(marked, OF_A_PORT);
-        assert_eq!(came_out(&out, "udp dst port 5003"), OF_A_PORT);
+        assert_eq!(selected(&out, "udp dst port 5003"), OF_A_PORT);
     }
 }
 
@@ -398,7 +383,7 @@ fn what_a_host_trusts_is_seen_no_more() {
         let skipped = report["bounce"]["inline"]["skipped"].as_u64().unwrap();
         assert!(skipped > OF_A_PORT / 2, "{report}");
         said.assert_whole(PACKETS - skipped, version);
-        assert_eq!(came_out(&inline.out, "udp"), PACKETS);
+        assert_eq!(selected(&inline.out, "udp"), PACKETS);
     }
 }
 
@@ -422,12 +407,13 @@ fn verdicts_that_are_none_harm_nobody() {
             let twice = if rule.contains("twice") { 2 * PACKETS } else { 0 };
             assert_eq!(said.number("refused"), twice, "{}", said.0);
             assert_eq!((sum(&report, "passed"), said.number("verdict_0")), (6000, 6000));
-            assert_eq!(came_out(&out, "udp"), PACKETS);
+            assert_eq!(selected(&out, "udp"), PACKETS);
         }
     }
 }
 
-/// A host may stop while messages are out; finalizing them then is no fault, and no verdict.
+/// A host may stop while messages are out; finalizing them then is not a fault, and gives no
+/// verdict.
 #[test]
 fn a_host_that_stops_with_messages_leaves_them_to_the_deadline() {
     let Some(built) = Built::or_skip() else { return };
@@ -441,7 +427,7 @@ fn a_host_that_stops_with_messages_leaves_them_to_the_deadline() {
     let (code, report) = inline.job.end_with_code();
     let failed = sum(&report, "no_verdict") + sum(&report, "late");
     assert_eq!((code, failed), (Some(0), PACKETS), "{report}");
-    assert_eq!(came_out(&inline.out, "udp"), PACKETS);
+    assert_eq!(selected(&inline.out, "udp"), PACKETS);
 }
 
 #[test]
@@ -457,7 +443,7 @@ fn one_host_reads_the_logs_that_it_names() {
         let workers = &report["bounce"]["inline"]["workers"];
         assert_eq!(workers[1]["offered"], seen[1], "{report}");
         assert_eq!(report["total"]["lost"]["dropped_by_verdict"], OF_A_PORT, "{report}");
-        assert_eq!(came_out(&out, "udp"), PACKETS - OF_A_PORT);
+        assert_eq!(selected(&out, "udp"), PACKETS - OF_A_PORT);
     }
 }
 

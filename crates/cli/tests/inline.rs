@@ -14,7 +14,7 @@ use std::fs;
 use serde_json::Value;
 use support::live::wait_until;
 use support::sharing::{Job, Names};
-use support::verdicts::{self, Worker};
+use support::verdicts::{self, Worker, sum};
 use support::{last_object, run};
 
 const PACKETS: u64 = 6_000;
@@ -83,12 +83,6 @@ impl Bounce {
         assert_eq!(offered + skipped, PACKETS, "{report}");
         (code, report)
     }
-}
-
-/// The sum of a count over all workers.
-fn sum(report: &Value, key: &str) -> u64 {
-    let workers = report["bounce"]["inline"]["workers"].as_array().unwrap();
-    workers.iter().map(|worker| worker[key].as_u64().unwrap()).sum()
 }
 
 /// What `count --verify` says of the file that came out: each flow's packets once, in order.

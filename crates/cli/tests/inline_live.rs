@@ -17,7 +17,7 @@ use burstline_skip::{skip, test_name};
 use burstline_testbed::{Bed, FAR, FAR_ADDRESS, Host, NEAR, serve_bytes};
 use serde_json::Value;
 use support::live::{Live, wait_until};
-use support::verdicts::{self, Worker};
+use support::verdicts::{self, Worker, sum};
 use support::{Directory, is_root, other};
 
 const DOWNLOAD_BYTES: usize = 3_000_000;
@@ -92,11 +92,6 @@ fn end(live: Live) -> Value {
     assert!(is_success, "{report}");
     assert_eq!(report["total"]["unaccounted"], 0, "{report}");
     report
-}
-
-fn sum(report: &Value, key: &str) -> u64 {
-    let workers = report["bounce"]["inline"]["workers"].as_array().unwrap();
-    workers.iter().map(|worker| worker[key].as_u64().unwrap()).sum()
 }
 
 #[test]

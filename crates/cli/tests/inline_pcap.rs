@@ -11,7 +11,7 @@ use burstline_skip::{skip, test_name};
 use serde_json::Value;
 use support::live::wait_until;
 use support::sharing::{Job, Names};
-use support::{last_object, other, run};
+use support::{other, run, selected};
 
 const PACKETS: u64 = 2_000;
 const FILTER: &str = "udp port 53";
@@ -38,7 +38,7 @@ impl Line {
         let source = format!("gen:?packets={PACKETS}&size=imix&flows=8&dport=9,53");
         let made = run(&["capture", "-q", &source, "-w", &file]);
         assert_eq!(made.code, Some(0), "{}", made.stderr);
-        let selected = counted(&file);
+        let selected = selected(&file, FILTER);
         assert!(selected > 0 && selected < PACKETS, "{selected}");
         let job = names.start(&["bounce", "-", &out, "--inline", "ips?deadline=1s"]);
         wait_until("it is there", || names.look("ips").is_some());
@@ -79,7 +79,7 @@ impl Line {
     /// Packets that went on: all, and those that the filter selects.
     fn went_on(&self, report: &Value) -> [u64; 2] {
         let delivered = report["total"]["delivered"].as_u64().unwrap();
-        [delivered, counted(&self.names.0.file("out.pcap"))]
+        [delivered, selected(&self.names.0.file("out.pcap"), FILTER)]
     }
 }
 
@@ -89,14 +89,6 @@ impl Drop for Line {
         let _ = self.tcpdump.kill();
         let _ = self.tcpdump.wait();
     }
-}
-
-/// Packets of a file that the filter selects.
-fn counted(file: &str) -> u64 {
-    let words = [&["count", file, "--json"], &FILTER.split(' ').collect::<Vec<_>>()[..]].concat();
-    let found = run(&words);
-    assert_eq!(found.code, Some(0), "{}", found.stderr);
-    last_object(&found.stdout)["total"]["delivered"].as_u64().unwrap()
 }
 
 #[test]

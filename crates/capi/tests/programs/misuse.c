@@ -1,8 +1,5 @@
 /* Everything that a C program can do wrong and that the library can tell: each a status. */
-#include <burstline.h>
-
-#include <stdio.h>
-#include <stdlib.h>
+#include "want.h"
 
 #define SAME(name, is_so) typedef char name[(is_so) ? 1 : -1]
 SAME(options_layout, sizeof(struct burstline_options) == 32);
@@ -13,28 +10,8 @@ SAME(statistics_layout, sizeof(struct burstline_statistics) == 88);
 SAME(port_layout, sizeof(struct burstline_port) == 64);
 SAME(status_layout, sizeof(burstline_status) == 4);
 
-#define WANT(wanted, call)                                                                      \
-    do {                                                                                        \
-        const int found = (int)(call);                                                          \
-        if (found != (int)(wanted)) {                                                           \
-            printf("line %d: %s is %d and not %s\n", __LINE__, #call, found, #wanted);          \
-            exit(1);                                                                            \
-        }                                                                                       \
-    } while (0)
-
-#define OK BURSTLINE_STATUS_OK
 #define NONE BURSTLINE_STATUS_NONE
-#define ARGUMENT BURSTLINE_STATUS_ERROR_ARGUMENT
 #define CLOSED BURSTLINE_STATUS_ERROR_CLOSED
-#define NOT_HELD BURSTLINE_STATUS_ERROR_NOT_HELD
-
-static void has_text(const struct burstline_reader *reader, const char *part) {
-    const char *text = burstline_error_text(reader);
-    if (strstr(text, part) == NULL) {
-        printf("\"%s\" is not in \"%s\"\n", part, text);
-        exit(1);
-    }
-}
 
 /* Nothing is open. */
 static void without_a_reader(const char *name) {

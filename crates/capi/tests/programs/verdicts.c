@@ -4,33 +4,10 @@
  *
  * The publisher wants those packets dropped that have a text in them, the others passed, and shows
  * packets from 100 on when it has taken the verdicts on those before. */
-#include <burstline.h>
+#include "want.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
-#define WANT(wanted, call)                                                                      \
-    do {                                                                                        \
-        const int found = (int)(call);                                                          \
-        if (found != (int)(wanted)) {                                                           \
-            printf("line %d: %s is %d and not %s\n", __LINE__, #call, found, #wanted);          \
-            exit(1);                                                                            \
-        }                                                                                       \
-    } while (0)
-
-#define OK BURSTLINE_STATUS_OK
-#define ARGUMENT BURSTLINE_STATUS_ERROR_ARGUMENT
-#define NOT_HELD BURSTLINE_STATUS_ERROR_NOT_HELD
 #define PASS BURSTLINE_VERDICT_PASS
 #define DROP BURSTLINE_VERDICT_DROP
-
-static void has_text(const struct burstline_reader *reader, const char *part) {
-    const char *text = burstline_error_text(reader);
-    if (strstr(text, part) == NULL) {
-        printf("\"%s\" is not in \"%s\"\n", part, text);
-        exit(1);
-    }
-}
 
 /* Nothing of this is a verdict. */
 static void wrong_verdicts(struct burstline_reader *reader, const struct burstline_burst *burst) {

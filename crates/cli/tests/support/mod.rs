@@ -67,6 +67,12 @@ pub(crate) fn run_json(arguments: &[&str], code: i32) -> Value {
     last_object(&run.stdout)
 }
 
+/// Packets of a file that a filter selects.
+pub(crate) fn selected(file: &str, filter: &str) -> u64 {
+    let words = [&["count", file][..], &filter.split(' ').collect::<Vec<_>>()].concat();
+    run_json(&words, 0)["total"]["delivered"].as_u64().unwrap()
+}
+
 pub(crate) fn last_object(text: &str) -> Value {
     serde_json::from_str(text.lines().last().unwrap()).unwrap()
 }

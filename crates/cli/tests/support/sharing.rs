@@ -146,12 +146,17 @@ pub(crate) fn pcap_header() -> Vec<u8> {
     words.into_iter().flat_map(u32::to_le_bytes).collect()
 }
 
+/// A packet of one, with its time in seconds and us.
+pub(crate) fn pcap_record(seconds: u32, us: u32, bytes: &[u8]) -> Vec<u8> {
+    let length = bytes.len() as u32;
+    let header = [seconds, us, length, length].map(u32::to_le_bytes);
+    [header.as_flattened(), bytes].concat()
+}
+
 /// Packets `[from, to)` of one: 100 bytes, of which each is the packet's number.
 pub(crate) fn pcap_packets(from: u32, to: u32) -> Vec<u8> {
-    let packet = |number: u32| {
-        let header = [1_700_000_000 + number, number % 1_000_000, 100, 100];
-        header.into_iter().flat_map(u32::to_le_bytes).chain([number as u8; 100])
-    };
+    let packet =
+        |number: u32| pcap_record(1_700_000_000 + number, number % 1_000_000, &[number as u8; 100]);
     (from..to).flat_map(packet).collect()
 }
 

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use burstline_log::{Verdict, VerdictError, VerdictGiver};
 use burstline_share::{AttachConfig, Follower, Next, Offer};
+use serde_json::Value;
 
 const WORKER: &str = "BURSTLINE_TEST_WORKER";
 
@@ -73,6 +74,12 @@ impl Drop for Worker {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// The sum of a count over all workers of a `bounce --inline`, by its report.
+pub(crate) fn sum(report: &Value, key: &str) -> u64 {
+    let workers = report["bounce"]["inline"]["workers"].as_array().unwrap();
+    workers.iter().map(|worker| worker[key].as_u64().unwrap()).sum()
 }
 
 /// What a started reader does: `pass`, `pass-on` (also those of the next bounce), `flow`, `reject`

@@ -1,32 +1,10 @@
 /* What a program in line may do with the packets that it is given: verdicts CASE DEVICE PACKETS */
 #include <poll.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/time.h>
 #include <unistd.h>
 
 #include "burstline-pcap.h"
-
-/* As in pcap/pcap.h, which a bare machine does not have. */
-typedef struct pcap pcap_t;
-struct pcap_pkthdr { struct timeval ts; uint32_t caplen, len; };
-typedef void handler(unsigned char *, const struct pcap_pkthdr *, const unsigned char *);
-pcap_t *pcap_open_live(const char *, int, int, int, char *), *pcap_open_dead(int, int);
-int pcap_loop(pcap_t *, int, handler *, unsigned char *);
-int pcap_next_ex(pcap_t *, struct pcap_pkthdr **, const unsigned char **);
-int pcap_get_selectable_fd(pcap_t *), pcap_setnonblock(pcap_t *, int, char *);
-void pcap_breakloop(pcap_t *), pcap_close(pcap_t *);
-char *pcap_geterr(pcap_t *);
-
-#define CHECK(what) do { if (!(what)) { \
-    printf("line %d: %s: after %ld: %s\n", __LINE__, #what, seen, handle ? pcap_geterr(handle) : error); \
-    exit(1); } } while (0)
-
-static char error[256];
-static pcap_t *handle;
-static long seen, limit;
+#include "handle.h"
 
 /* One of six things, by the packet's turn. */
 static void decide(const struct pcap_pkthdr *header, const unsigned char *bytes) {

@@ -2,7 +2,7 @@
 //! nothing of verdicts?
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use burstline_log::{Appended, Ending, Log, LogConfig, Meta, Ruling, VerdictTaker};
 use burstline_share::{PublishConfig, Publisher};
@@ -45,7 +45,7 @@ fn decided(folder: &Folder, command: &mut Command, packets: &[Packet]) -> (Strin
     let mut taker = VerdictTaker::new(&log);
     let name = folder.at("ips").to_str().unwrap().to_owned();
     let publisher = Publisher::start(&PublishConfig::new(&name), vec![log]).unwrap();
-    let program = command.spawn_piped();
+    let program = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     until("somebody gives verdicts", || taker.has_changed() && taker.has_giver());
     for (number, Packet { time_ns, bytes }) in packets.iter().enumerate() {
         let meta = Meta::new(*time_ns, bytes.len() as u32, 0);
@@ -69,17 +69,6 @@ fn decided(folder: &Folder, command: &mut Command, packets: &[Packet]) -> (Strin
     let [said, complained] =
         [said.stdout, said.stderr].map(|said| String::from_utf8_lossy(&said).into_owned());
     (said + &complained, found)
-}
-
-trait SpawnPiped {
-    fn spawn_piped(&mut self) -> std::process::Child;
-}
-
-impl SpawnPiped for Command {
-    fn spawn_piped(&mut self) -> std::process::Child {
-        let piped = std::process::Stdio::piped;
-        self.stdout(piped()).stderr(piped()).spawn().unwrap()
-    }
 }
 
 fn got(taker: &VerdictTaker, number: u64, bytes: &[u8]) -> Got {

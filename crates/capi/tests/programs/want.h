@@ -1,0 +1,32 @@
+/* What the C programs of the tests have in common: a call returns what is wanted of it, or the
+ * program says which did not, and ends. */
+#ifndef WANT_H
+#define WANT_H
+
+#include <burstline.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define WANT(wanted, call)                                                                      \
+    do {                                                                                        \
+        const int found = (int)(call);                                                          \
+        if (found != (int)(wanted)) {                                                           \
+            printf("line %d: %s is %d and not %s\n", __LINE__, #call, found, #wanted);          \
+            exit(1);                                                                            \
+        }                                                                                       \
+    } while (0)
+
+#define OK BURSTLINE_STATUS_OK
+#define ARGUMENT BURSTLINE_STATUS_ERROR_ARGUMENT
+#define NOT_HELD BURSTLINE_STATUS_ERROR_NOT_HELD
+
+static void has_text(const struct burstline_reader *reader, const char *part) {
+    const char *text = burstline_error_text(reader);
+    if (strstr(text, part) == NULL) {
+        printf("\"%s\" is not in \"%s\"\n", part, text);
+        exit(1);
+    }
+}
+
+#endif
