@@ -57,17 +57,24 @@ fn processor_ns(process: u32) -> Result<u64, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read as _, Write as _};
+    use std::process::{Command, Stdio};
+
     use super::*;
 
     #[test]
     fn processor_time_grows_with_work() {
-        let own = std::process::id();
-        let before = processor_ns(own).unwrap();
-        let sum: u64 = (0..20_000_000_u64).map(std::hint::black_box).sum();
-        assert!(std::hint::black_box(sum) > 0);
-        std::thread::yield_now(); // the account is brought up to date where a thread is scheduled
-        std::thread::sleep(std::time::Duration::from_millis(5));
-        assert!(processor_ns(own).unwrap() > before);
+        let work = "read go; i=0; while [ $i -lt 100000 ]; do i=$((i + 1)); done; echo; read end";
+        let (input, output) = (Stdio::piped(), Stdio::piped());
+        let child = Command::new("sh").args(["-c", work]).stdin(input).stdout(output).spawn();
+        let mut child = child.unwrap();
+        let (mut input, mut output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let before = processor_ns(child.id()).unwrap();
+        input.write_all(b"\n").unwrap();
+        output.read_exact(&mut [0]).unwrap();
+        assert!(processor_ns(child.id()).unwrap() > before);
+        drop(input);
+        child.wait().unwrap();
         assert!(processor_ns(u32::MAX).is_err());
     }
 }
