@@ -21,7 +21,7 @@ use crate::args::values::{Cores, Node};
 use crate::args::{CommonArgs, JobArgs, SourceArgs};
 use crate::failure::{Failure, complain};
 use crate::outcome::{Demands, Outcome};
-use crate::serving::Server;
+use crate::serving::{Server, Sight};
 use crate::view::{View, announce, live};
 use crate::wall_clock::WallClock;
 use crate::words::{count_text, link_text, size_text};
@@ -229,13 +229,16 @@ pub(crate) fn watch(
     for words in server.iter().flat_map(Server::words) {
         view.announce(&words);
     }
+    if let Some(address) = server.as_ref().and_then(Server::metrics_address) {
+        supervised::tell_metrics(address);
+    }
     let about = view.about();
     let is_over = AtomicBool::new(false);
     let watched = thread::scope(|scope| {
         let _over = Over(&is_over);
         if let Some(server) = &mut server {
-            let (about, progress, is_over) = (&about, run.progress, &is_over);
-            start(scope, "serve", move || server.serve(about, progress, is_over))?;
+            let (sight, is_over) = (Sight { about: &about, progress: run.progress }, &is_over);
+            start(scope, "serve", move || server.serve(&sight, is_over))?;
         }
         // Room for one request beside the result: those that come faster than they are answered
         // are one.

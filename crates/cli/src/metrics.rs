@@ -12,6 +12,7 @@
 //!
 //! Source of the format: OpenMetrics 1.0, <https://openmetrics.io>.
 
+mod joined;
 mod parts;
 
 use std::fmt;
@@ -28,6 +29,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
 use crate::live::Live;
+pub(crate) use joined::{END, JOB, Told, joined};
 
 /// What is encoded: a job at some moment, which a registry wants to own.
 #[derive(Debug)]
@@ -35,8 +37,13 @@ struct Moment(Live);
 
 /// The answer: all families, and the mark that ends them.
 pub(crate) fn text(live: Live) -> String {
+    encoded(Moment(live))
+}
+
+/// The families of a collector as text.
+pub(crate) fn encoded(collector: impl Collector) -> String {
     let mut registry = Registry::with_prefix("burstline");
-    registry.register_collector(Box::new(Moment(live)));
+    registry.register_collector(Box::new(collector));
     let mut text = String::new();
     // It fails where writing to the string does: never.
     let _ = encode(&mut text, &registry);
@@ -171,7 +178,7 @@ fn gauge(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: f64
 }
 
 /// A counter without an exemplar.
-trait Count {
+pub(crate) trait Count {
     fn count(&mut self, value: &impl EncodeCounterValue) -> fmt::Result;
 }
 

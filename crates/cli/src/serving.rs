@@ -38,7 +38,6 @@ use std::time::{Duration, Instant};
 use burstline_engine::Progress;
 use burstline_sys::privileges;
 use burstline_sys::readiness::{Wish, wait_each_for};
-use burstline_sys::temporary::random_name;
 use serde_json::{Value, json};
 
 use crate::args::JobArgs;
@@ -46,7 +45,8 @@ use crate::failure::Failure;
 use crate::live::{About, Live, delivered};
 use crate::{metrics, view};
 use client::{Client, Step};
-use request::{Figures, Reply};
+pub(crate) use request::Figures;
+use request::Reply;
 
 /// Connections that ask at a time.
 const MOST_CLIENTS: usize = 64;
@@ -79,6 +79,11 @@ pub(crate) struct Places {
 }
 
 impl Places {
+    /// Only metrics.
+    pub(crate) fn of_metrics(address: SocketAddr) -> Self {
+        Self { metrics: Some(address), ..Self::default() }
+    }
+
     pub(crate) fn of(args: &JobArgs) -> Self {
         Self {
             metrics: args.metrics,
@@ -172,7 +177,7 @@ impl Door {
 
 /// A point of a job's past.
 #[derive(Clone, Copy, Debug)]
-struct Point {
+pub(crate) struct Point {
     elapsed_s: f64,
     packets: u64,
     wire_bytes: u64,
@@ -190,9 +195,9 @@ pub(crate) struct Server {
 }
 
 /// A job that can be looked at.
-struct Sight<'a> {
-    about: &'a About,
-    progress: &'a Progress,
+pub(crate) struct Sight<'a> {
+    pub(crate) about: &'a About,
+    pub(crate) progress: &'a Progress,
 }
 
 impl Sight<'_> {
@@ -206,12 +211,19 @@ impl Figures for Sight<'_> {
         metrics::text(self.look())
     }
 
-    fn status(&self) -> String {
-        format!("{}\n", view::live::running(&self.look()))
+    fn now(&self) -> Value {
+        view::live::running(&self.look())
     }
 
-    fn nonce(&self) -> String {
-        random_name("") + &random_name("")
+    fn point(&self) -> Option<Point> {
+        let whole = self.progress.snapshot();
+        let counts = delivered(&whole);
+        Some(Point {
+            elapsed_s: self.about.elapsed_s(),
+            packets: counts.packets,
+            wire_bytes: counts.wire_bytes,
+            missing: whole.lost.missing(),
+        })
     }
 }
 
@@ -236,28 +248,33 @@ impl Server {
         Ok((!server.doors.is_empty()).then_some(server))
     }
 
+    /// Where its metrics are.
+    pub(crate) fn metrics_address(&self) -> Option<SocketAddr> {
+        let door = self.doors.iter().find(|door| door.has_metrics)?;
+        door.listener.local_addr().ok()
+    }
+
     /// What to say of where it listens.
     pub(crate) fn words(&self) -> Vec<String> {
         self.doors.iter().filter_map(|door| door.words().ok()).flatten().collect()
     }
 
     /// Answers until `is_over`.
-    pub(crate) fn serve(&mut self, about: &About, progress: &Progress, is_over: &AtomicBool) {
+    pub(crate) fn serve(&mut self, sight: &impl Figures, is_over: &AtomicBool) {
         // Where that is refused, the job's own threads say so.
         let _ = privileges::give_up();
-        let sight = Sight { about, progress };
         let mut due = Instant::now();
         // A wish, carries no memory.
         while !is_over.load(Relaxed) {
             let now = Instant::now();
             if now >= due {
                 due = now + EVENT;
-                self.tick(&sight, now);
+                self.tick(sight, now);
             }
             let patience = due.saturating_duration_since(now).min(LOOK);
-            self.turn(patience, &sight);
+            self.turn(patience, sight);
         }
-        self.last = view::live::running(&sight.look());
+        self.last = sight.now();
     }
 
     /// Tells all pages how the job ended, with its report if there is one, and closes.
@@ -273,7 +290,7 @@ impl Server {
     }
 
     /// Waits for what can go on, and has it go on.
-    fn turn(&mut self, patience: Duration, sight: &Sight<'_>) {
+    fn turn(&mut self, patience: Duration, sight: &impl Figures) {
         let asking = self.clients.iter().filter(|client| !client.is_watching()).count();
         let mut wanted: Vec<_> =
             self.clients.iter().map(|client| (client.stream.as_fd(), client.wish())).collect();
@@ -307,12 +324,12 @@ impl Server {
     }
 
     /// Answers client number `number`, whose request is too long if there is none.
-    fn reply(&mut self, number: usize, request: Option<&[u8]>, sight: &Sight<'_>, now: Instant) {
+    fn reply(&mut self, number: usize, request: Option<&[u8]>, sight: &impl Figures, now: Instant) {
         let door = &self.doors[self.clients[number].door];
         let reply = request.map(|request| request::answer(request, door, sight));
         let pages = self.clients.iter().filter(|client| client.is_watching()).count();
         let first = || {
-            let state = event("state", &view::live::running(&sight.look()));
+            let state = event("state", &sight.now());
             request::events_head() + &event("past", &self.past()) + &state
         };
         let answer = match reply {
@@ -328,21 +345,15 @@ impl Server {
     }
 
     /// A second has passed: notes a point, and sends pages the job as it is.
-    fn tick(&mut self, sight: &Sight<'_>, now: Instant) {
-        let whole = sight.progress.snapshot();
-        let counts = delivered(&whole);
-        if self.points.len() == MOST_POINTS {
-            self.points.pop_front();
+    fn tick(&mut self, sight: &impl Figures, now: Instant) {
+        if let Some(point) = sight.point() {
+            if self.points.len() == MOST_POINTS {
+                self.points.pop_front();
+            }
+            self.points.push_back(point);
         }
-        self.points.push_back(Point {
-            elapsed_s: sight.about.elapsed_s(),
-            packets: counts.packets,
-            wire_bytes: counts.wire_bytes,
-            missing: whole.lost.missing(),
-        });
         if self.clients.iter().any(Client::is_watching) {
-            let event: Arc<[u8]> =
-                event("state", &view::live::running(&sight.look())).into_bytes().into();
+            let event: Arc<[u8]> = event("state", &sight.now()).into_bytes().into();
             for client in &mut self.clients {
                 client.tell(&event, now);
             }

@@ -1,8 +1,9 @@
 //! The line between a job and the service that started it: the job's standard input, a socket.
 //!
 //! ```text
-//!   job ──"started\n"──► service      once, when its threads run
-//!   job ◄──────end────── service      when it has gone, by SIGKILL, too: the job ends
+//!   job ──"metrics ADDRESS\n"──► service      once, if it has metrics: where they are
+//!   job ──────"started\n"──────► service      once, when its threads run
+//!   job ◄─────────end────────── service      when it has gone, by SIGKILL, too: the job ends
 //! ```
 //!
 //! A parent-death signal would not do: the kernel forgets it where a process gives up its rights
@@ -10,6 +11,7 @@
 
 use std::fs::File;
 use std::io::{self, Read, Write};
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::OnceLock;
 use std::thread;
@@ -53,10 +55,22 @@ fn wait_for_end(mut line: File) {
     }
 }
 
+/// What a line begins with that says where the job's metrics are.
+pub(crate) const METRICS: &str = "metrics ";
+
 /// Says that the job's threads run, if a service wants to know.
 pub(crate) fn tell_started() {
+    tell("started\n");
+}
+
+/// Says where the job's metrics are, if a service wants to know.
+pub(crate) fn tell_metrics(address: SocketAddr) {
+    tell(&format!("{METRICS}{address}\n"));
+}
+
+fn tell(words: &str) {
     if let Some(mut line) = LINE.get() {
         // A service that has gone does not want to know.
-        let _ = line.write_all(b"started\n");
+        let _ = line.write_all(words.as_bytes());
     }
 }

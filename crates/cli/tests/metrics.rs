@@ -84,6 +84,43 @@ fn a_switch_shows_each_port_as_its_ledger_does() {
     assert_eq!(report["total"]["lost"]["link_down"], 1000, "{report}");
 }
 
+/// While packets come, in every look: what a source offers is delivered, lost or in flight.
+#[test]
+fn nothing_is_unaccounted_for_at_any_moment() {
+    let folder = Directory::new("metrics-unaccounted");
+    let other = "gen:?rate=30k&pace=yes&flows=7";
+    let fast = "gen:?rate=200k&pace=yes&flows=7";
+    let file = folder.file("merged.pcapng");
+    for words in [
+        &["count", SOURCE, other][..],
+        &["capture", fast, "-w", "/dev/null", "--filter", "udp"],
+        &["capture", SOURCE, other, "-w", "/dev/null"],
+        &["merge", SOURCE, other, "-w", &file],
+        &["balance", fast, "--workers", "2"],
+        &["bounce", fast, "null:"],
+    ] {
+        let job = start(words);
+        wait_until("it runs", || scrape(&job).contains("\nburstline_started 1.0\n"));
+        let begun = Instant::now();
+        let mut looks = 0;
+        while begun.elapsed() < Duration::from_millis(1500) || looks < 20 {
+            let text = scrape(&job);
+            let sources: Vec<_> = text
+                .lines()
+                .filter(|line| line.starts_with("burstline_unaccounted_packets{"))
+                .collect();
+            assert!(!sources.is_empty(), "{text}");
+            for source in sources {
+                assert!(source.ends_with(" 0.0"), "{words:?}: {source}\n{text}");
+            }
+            looks += 1;
+        }
+        let report = job.end();
+        assert_eq!(report["total"]["unaccounted"], 0, "{words:?}");
+        assert!(report["total"]["offered"].as_u64() > Some(0), "{words:?}: {report}");
+    }
+}
+
 #[test]
 fn rude_clients_hold_up_nobody() {
     let job = start(&["count", SOURCE]);

@@ -213,7 +213,7 @@ fn a_service_manager_hears_what_it_waits_for() {
     };
     let site = endless("a", "") + &endless("b", "");
     let variables = [("NOTIFY_SOCKET", socket.as_str()), ("WATCHDOG_USEC", "200000")];
-    let service = Service::start_with(&directory, &site, &variables);
+    let service = Service::start_with(&directory, &site, &[], &variables);
     let heard = hear_until("READY=1");
     assert!(heard.contains(&"STATUS=2 jobs: 2 running (a, b)".to_owned()), "{heard:?}");
     for _ in 0..3 {
@@ -234,7 +234,7 @@ fn a_service_manager_hears_what_it_waits_for() {
     let short = "[job.a]\nverb = 'count'\nports = 'gen:?packets=10'\n";
     manager.set_nonblocking(true).unwrap();
     while manager.recv(&mut [0; 4096]).is_ok() {}
-    Service::start_with(&directory, short, &other).end();
+    Service::start_with(&directory, short, &[], &other).end();
     let mut heard = Vec::new();
     let mut room = [0; 4096];
     while let Ok(bytes) = manager.recv(&mut room) {

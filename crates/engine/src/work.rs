@@ -134,7 +134,7 @@ impl<W: Work> Step for Worker<'_, W> {
     fn show_losses(&mut self) -> u64 {
         let account = self.source.port.account();
         self.work.hear(&account);
-        self.job.show_account(self.index, account)
+        self.job.show_account(self.index, account, self.counted.tally.packets)
     }
 
     fn flush(&mut self) {

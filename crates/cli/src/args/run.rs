@@ -1,13 +1,17 @@
 //! `burstline run`.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum, ValueHint};
+
+use super::values;
 
 const EXAMPLES: &str = "\
 Examples:
   burstline run --check site.toml       says what is wrong with the file, and starts nothing
   burstline run site.toml
+  burstline run site.toml --metrics 9100            all jobs' counters for Prometheus
   burstline run site.toml --log-format json | jq -c 'select(.event == \"ledger\")'
   kill -HUP PID                         reads the file again
 
@@ -56,6 +60,11 @@ pub(crate) struct RunArgs {
     /// How events are printed: text, or JSON, an object a line
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub(crate) log_format: LogFormat,
+
+    /// The counters of all jobs at http://ADDRESS/metrics, for Prometheus: 127.0.0.1:9100, or a port
+    /// of 127.0.0.1. Each line says whose it is, as site_job="NAME"
+    #[arg(long, value_name = "ADDRESS", value_parser = values::socket_address)]
+    pub(crate) metrics: Option<SocketAddr>,
 }
 
 /// How events are printed.

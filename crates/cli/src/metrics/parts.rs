@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use burstline_engine::{AGE_BOUNDS, AgesNow, StageNow};
+use burstline_engine::{AGE_BOUNDS, AgesNow, Place, StageNow, Standing};
 use burstline_share::ReaderStatus;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
@@ -56,15 +56,20 @@ const fn gauge(
     Part { name, kind: MetricType::Gauge, help, lines }
 }
 
-const PARTS: [Part; 20] = [
+const PARTS: [Part; 21] = [
     counter("offered_packets", "Packets that reached a source, as its own counter says", |live| {
-        of_sources(live, |standing| standing.offered)
+        of_sources(live, |standing| Number::Whole(standing.offered))
     }),
     gauge("in_flight_packets", "Packets in a source's hands: neither delivered nor lost", |live| {
-        of_sources(live, |standing| standing.in_flight)
+        of_sources(live, |standing| Number::Whole(standing.in_flight))
     }),
+    gauge(
+        "unaccounted_packets",
+        "Packets that reached a source and of which nobody says what became: always 0",
+        |live| of_sources(live, |standing| Number::Real(standing.unaccounted as f64)),
+    ),
     gauge("ring_bytes", "Size of the queue in front of a source; 0 if there is none", |live| {
-        of_sources(live, |standing| standing.ring_bytes)
+        of_sources(live, |standing| Number::Whole(standing.ring_bytes))
     }),
     counter("stage_cpu_seconds", "Processor time of a thread", |live| {
         of_stages(live, |stage| seconds(stage.cpu_ns))
@@ -139,10 +144,10 @@ fn seconds(ns: u64) -> Number {
     Number::Real(ns as f64 / 1e9)
 }
 
-fn of_sources(live: &Live, count: fn(&burstline_engine::Standing) -> u64) -> Vec<(Labels, Number)> {
-    let line = |place: &burstline_engine::Place| {
+fn of_sources(live: &Live, count: fn(&Standing) -> Number) -> Vec<(Labels, Number)> {
+    let line = |place: &Place| {
         let labels = vec![("source", place.name.clone()), ("number", place.number.to_string())];
-        (labels, Number::Whole(count(&place.standing)))
+        (labels, count(&place.standing))
     };
     live.places(true).map(line).collect()
 }

@@ -13,7 +13,10 @@
 
 use std::net::IpAddr;
 
-use super::Door;
+use burstline_sys::temporary::random_name;
+use serde_json::Value;
+
+use super::{Door, Point};
 
 /// What OpenMetrics 1.0 is called.
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -31,13 +34,20 @@ pub(super) enum Reply {
 }
 
 /// What an answer is made of when it is known which.
-pub(super) trait Figures {
+pub(crate) trait Figures {
     /// All metrics.
     fn metrics(&self) -> String;
-    /// The job as JSON.
-    fn status(&self) -> String;
+
+    /// The state as JSON.
+    fn now(&self) -> Value;
+
+    /// A point of the past, if what is shown has one.
+    fn point(&self) -> Option<Point>;
+
     /// Something that nobody outside can guess.
-    fn nonce(&self) -> String;
+    fn nonce(&self) -> String {
+        random_name("") + &random_name("")
+    }
 }
 
 /// A request's line and headers, as far as they matter.
@@ -136,7 +146,7 @@ pub(super) fn answer(request: &[u8], door: &Door, figures: &impl Figures) -> Rep
     let refusal = || head.refusal(door);
     match head.path {
         "/metrics" if door.has_metrics => whole(OPENMETRICS, &figures.metrics(), ""),
-        "/status" => refusal().unwrap_or_else(|| whole(JSON, &figures.status(), "")),
+        "/status" => refusal().unwrap_or_else(|| whole(JSON, &format!("{}\n", figures.now()), "")),
         "/" if door.has_page => refusal().unwrap_or_else(|| {
             let nonce = figures.nonce();
             whole("text/html; charset=utf-8", &PAGE.replace("{NONCE}", &nonce), &policy(&nonce))

@@ -5,7 +5,8 @@
 //!                  keys: of clap's flags        │  ▲                 │ lines, started, ended
 //!                  policy: when to restart      │  └─────events──────┘
 //!                                               ├──► journal: text or JSON lines
-//!                                               └──► notify: systemd, or who is like it
+//!                                               ├──► notify: systemd, or who is like it
+//!                                               └──► figures: the metrics of all jobs
 //! ```
 //!
 //! The service receives no packet. A job is a child process of this program, so it has its own
@@ -17,6 +18,7 @@
 //! - U3: no job outlives the service: see [`supervised`](crate::supervised).
 
 mod child;
+mod figures;
 mod journal;
 mod keys;
 mod notify;

@@ -20,17 +20,19 @@ pub(crate) struct Service {
 
 impl Service {
     pub(crate) fn start(directory: &Directory, site: &str) -> Self {
-        Self::start_with(directory, site, &[])
+        Self::start_with(directory, site, &[], &[])
     }
 
     pub(crate) fn start_with(
         directory: &Directory,
         site: &str,
+        flags: &[&str],
         variables: &[(&str, &str)],
     ) -> Self {
         let (path, log) = (directory.file("site.toml"), directory.file("log"));
         fs::write(&path, site).unwrap();
         let mut command = command(&["run", &path, "--log-format", "json"]);
+        command.args(flags);
         command.env("BURSTLINE_RUN", &directory.0).envs(variables.iter().copied());
         let errors = File::create(directory.file("errors")).unwrap();
         command.stdout(File::create(&log).unwrap()).stderr(Stdio::from(errors));

@@ -73,13 +73,7 @@ impl Watched {
 
     /// The answer to a request; its head and body.
     pub(crate) fn ask(&self, request: &str) -> (String, String) {
-        let mut stream = TcpStream::connect(&self.address).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        stream.write_all(request.as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        (head.to_owned(), body.to_owned())
+        asked(&self.address, request)
     }
 
     /// The job as JSON.
@@ -111,6 +105,17 @@ impl Watched {
         assert_eq!(self.child.wait().unwrap().success(), is_success, "{rest}");
         last_object(&output)
     }
+}
+
+/// What an address answers to a request: head and body.
+pub(crate) fn asked(address: &str, request: &str) -> (String, String) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    (head.to_owned(), body.to_owned())
 }
 
 impl Drop for Watched {

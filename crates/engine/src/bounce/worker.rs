@@ -67,10 +67,11 @@ impl Step for Worker<'_> {
 
     fn show_losses(&mut self) -> u64 {
         let show = |lane: &CrossingState| {
+            let carried = lane.carried();
             if let Some(counter) = self.job.progress.received.get(lane.index) {
-                counter.store(&lane.carried());
+                counter.store(&carried);
             }
-            self.job.show_account(lane.index, lane.crossing.account())
+            self.job.show_account(lane.index, lane.crossing.account(), carried.packets)
         };
         self.lanes.iter().map(show).sum()
     }

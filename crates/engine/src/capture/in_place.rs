@@ -125,7 +125,7 @@ impl Step for InPlace<'_> {
     }
 
     fn show_losses(&mut self) -> u64 {
-        self.lost = self.job.show_account(0, self.source.port.account());
+        self.lost = self.job.show_account(0, self.source.port.account(), self.lent.packets);
         self.gaps.tell(self.job.progress, &[], self.sink);
         // For a file that ends before the job does.
         let totals = self.gaps.totals(self.job.progress, &[], |port| self.recorded.lost_of(port));

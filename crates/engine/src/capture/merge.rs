@@ -295,11 +295,12 @@ impl runtime::Step for Merger<'_> {
     }
 
     fn show_losses(&mut self) -> u64 {
-        let inputs = self.inputs.iter().enumerate();
-        let show = |(index, input): (usize, &Input<'_>)| {
-            self.job.show_account(index, input.source.port.account())
-        };
-        self.lost = inputs.map(show).sum();
+        let mut lost = 0;
+        for (index, input) in self.inputs.iter().enumerate() {
+            let delivered = self.counts[index].copied + self.lanes[index].left() as u64;
+            lost += self.job.show_account(index, input.source.port.account(), delivered);
+        }
+        self.lost = lost;
         self.lost
     }
 

@@ -9,6 +9,7 @@ use crate::{EngineError, Limits, Progress, Run, ThreadPlace, Threads};
 use super::budget::Budget;
 use super::clock::JobClock;
 use super::meter::Usage;
+use super::progress::Standing;
 
 /// A job that runs.
 pub(crate) struct Job<'a> {
@@ -44,11 +45,13 @@ impl<'a> Job<'a> {
         Ending::of(self.clock.elapsed_ns(), Usage::now().since(&self.usage_before))
     }
 
-    /// Shows what became of source number `index` so far: its losses, and what has happened to it.
-    /// Returns the losses without what was left out on request. Cost: a lock or two.
-    pub(crate) fn show_account(&self, index: usize, account: PortAccount) -> u64 {
+    /// Shows what became of source number `index` so far, which has delivered so many packets: its
+    /// losses, and what has happened to it. Returns the losses without what was left out on
+    /// request. Cost: a lock or two.
+    pub(crate) fn show_account(&self, index: usize, account: PortAccount, delivered: u64) -> u64 {
         self.progress.tell_new(index, &account.events);
-        self.progress.set_standing(index, &account);
+        let standing = Standing::of(&account).having_delivered(delivered, &account.lost);
+        self.progress.set_standing(index, standing);
         self.show_losses(index, account.lost)
     }
 
@@ -71,7 +74,7 @@ impl<'a> Job<'a> {
     pub(crate) fn tell_of_sink(&self, number: usize, sink: &dyn Sink) {
         let (place, account) = (self.progress.received.len() + number, sink.account());
         self.progress.tell_new(place, &account.events);
-        self.progress.set_standing(place, &account);
+        self.progress.set_standing(place, Standing::of(&account));
     }
 
     /// How a log ends whose sources met `errors`: whether another may follow it.

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use burstline_log::Log;
-use burstline_port::{Losses, PortAccount};
+use burstline_port::Losses;
 
 use super::meter::StageCost;
 use super::tally::Tally;
@@ -344,9 +344,9 @@ impl Progress {
     }
 
     /// Shows how the port in `place` stands.
-    pub(crate) fn set_standing(&self, place: usize, account: &PortAccount) {
+    pub(crate) fn set_standing(&self, place: usize, standing: Standing) {
         if let Some(known) = lock(&self.standings).get_mut(place) {
-            *known = Standing::of(account);
+            *known = standing;
         }
     }
 

@@ -92,13 +92,14 @@ pub(super) fn source_place(
 ) -> Place {
     let mut lost = losses_of(counters);
     lost.merge(&account.lost);
+    let tally = tally_of(counters);
     Place {
         name: name.to_owned(),
         number,
         is_source: true,
-        counts: Counts::of(&tally_of(counters)),
+        counts: Counts::of(&tally),
+        standing: Standing::of(account).having_delivered(tally.packets, &lost),
         lost,
-        standing: Standing::of(account),
     }
 }
 

@@ -9,8 +9,12 @@ impl Figures for Fixed {
         "metrics".to_owned()
     }
 
-    fn status(&self) -> String {
-        "status".to_owned()
+    fn now(&self) -> Value {
+        "status".into()
+    }
+
+    fn point(&self) -> Option<Point> {
+        None
     }
 
     fn nonce(&self) -> String {

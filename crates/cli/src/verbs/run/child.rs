@@ -6,6 +6,7 @@
 
 use std::env;
 use std::io::{self, BufRead, BufReader, Read};
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
@@ -20,6 +21,7 @@ use burstline_sys::process::{Process, Request};
 use super::notify;
 use super::site::Job;
 use crate::args::{LogFormat, SUPERVISED};
+use crate::supervised::METRICS;
 
 /// This program; by this name also where its file was replaced since.
 const PROGRAM: &str = "/proc/self/exe";
@@ -35,6 +37,16 @@ const LINE_BYTES_MAX: u64 = 4 << 20;
 /// How long the last lines of a process are waited for that has left its output to others.
 const LAST_LINES: Duration = Duration::from_secs(1);
 
+/// A port that is free, which the job tells.
+const ANYWHERE: &str = "--metrics=127.0.0.1:0";
+
+/// How the service has its jobs speak.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Style {
+    pub(super) format: LogFormat,
+    pub(super) has_metrics: bool,
+}
+
 /// A pipe of a process, and what its lines are.
 type Stream = (Option<Box<dyn Read + Send>>, fn(String) -> Told);
 
@@ -45,6 +57,8 @@ pub(super) enum Told {
     Output(String),
     /// A line of its errors.
     Message(String),
+    /// Where its metrics are.
+    Metrics(SocketAddr),
     /// Its threads run.
     Started,
     /// It has ended.
@@ -58,15 +72,17 @@ pub(super) struct Child {
     pub(super) begun: Instant,
     /// Whether its threads run.
     pub(super) is_started: bool,
+    /// Where its metrics are, if it has said so.
+    pub(super) metrics: Option<SocketAddr>,
     /// Which start of a process the events belong to.
     pub(super) number: u64,
 }
 
 impl Child {
-    /// Starts a job. `tell` gets what happens to it.
+    /// Starts a job; with metrics, if the service has any. `tell` gets what happens to it.
     pub(super) fn start<T: Send + 'static>(
         job: &Job,
-        format: LogFormat,
+        style: Style,
         number: u64,
         events: &Sender<T>,
         tell: fn(u64, Told) -> T,
@@ -74,7 +90,9 @@ impl Child {
         let (line, others) = UnixStream::pair()?;
         let mut command = Command::new(program());
         command.arg0("burstline").args(&job.words[..1]).arg(format!("--{SUPERVISED}"));
-        command.args((format == LogFormat::Json).then_some("--json")).args(&job.words[1..]);
+        command.args((style.format == LogFormat::Json).then_some("--json"));
+        let has_own = job.words.iter().any(|word| word.starts_with("--metrics="));
+        command.args((style.has_metrics && !has_own).then_some(ANYWHERE)).args(&job.words[1..]);
         // A key pressed at a terminal is for the service.
         command.process_group(0).stdin(OwnedFd::from(others));
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -104,11 +122,15 @@ impl Child {
         drop(is_read);
         let events = events.clone();
         thread::Builder::new().name(format!("wait {}", job.name)).spawn(move || {
-            for_each_line(line, |_| send(&events, Told::Started));
+            for_each_line(line, |line| {
+                let address = line.strip_prefix(METRICS).and_then(|text| text.parse().ok());
+                send(&events, address.map_or(Told::Started, Told::Metrics));
+            });
             let ended = wait(child, &all_read);
             send(&events, Told::Ended(ended));
         })?;
-        Ok(Self { process: started?, pid, begun: Instant::now(), is_started: false, number })
+        let (begun, is_started, metrics) = (Instant::now(), false, None);
+        Ok(Self { process: started?, pid, begun, is_started, metrics, number })
     }
 
     /// Has it end by itself, with its report; asked again after a second, without.

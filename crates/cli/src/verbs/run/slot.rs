@@ -12,6 +12,7 @@
 use std::time::Instant;
 
 use super::child::Child;
+use super::figures::JobNow;
 use super::policy::Failures;
 use super::site::Job;
 
@@ -20,6 +21,8 @@ pub(super) struct Slot {
     pub(super) job: Job,
     pub(super) state: State,
     pub(super) failures: Failures,
+    /// How often it was started, as it is defined now.
+    pub(super) starts: u64,
     /// What comes when the process has ended that is being ended.
     pub(super) successor: Successor,
 }
@@ -38,6 +41,19 @@ pub(super) enum State {
     Over { has_failed: bool },
 }
 
+/// A state's word.
+type Named = (&'static str, fn(&State) -> bool);
+
+/// All states' words; each state has one.
+pub(super) const STATES: [Named; 6] = [
+    ("running", |state| matches!(state, State::Running(_))),
+    ("waiting", |state| matches!(state, State::Waiting { .. })),
+    ("restarting", |state| matches!(state, State::Resting { .. })),
+    ("ending", |state| matches!(state, State::Ending { .. })),
+    ("ended", |state| matches!(state, State::Over { has_failed: false })),
+    ("failed", |state| matches!(state, State::Over { has_failed: true })),
+];
+
 /// What comes after a process that is being ended.
 pub(super) enum Successor {
     /// Nothing: the service ends.
@@ -52,7 +68,8 @@ impl Slot {
     /// One that is about to start.
     pub(super) fn new(job: Job) -> Self {
         let state = State::Waiting { told: None };
-        Self { job, state, failures: Failures::default(), successor: Successor::Nobody }
+        let (failures, successor) = (Failures::default(), Successor::Nobody);
+        Self { job, state, failures, starts: 0, successor }
     }
 
     /// The process, if there is one.
@@ -61,6 +78,17 @@ impl Slot {
             State::Running(child) | State::Ending { child, .. } => Some(child),
             _ => None,
         }
+    }
+
+    /// What the service shows of it.
+    pub(super) fn now(&self) -> JobNow {
+        let metrics = match &self.state {
+            State::Running(child) | State::Ending { child, .. } => child.metrics,
+            _ => None,
+        };
+        let state = STATES.iter().position(|(_, is_so)| is_so(&self.state));
+        let state = state.expect("each state has a word");
+        JobNow { name: self.job.name.clone(), state, starts: self.starts, metrics }
     }
 
     /// Whether it is neither starting nor ending.

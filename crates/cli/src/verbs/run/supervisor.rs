@@ -12,12 +12,13 @@ use serde_json::Value;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 
-use super::child::{Child, Told};
+use super::child::{Child, Style, Told};
+use super::figures::{self, Board};
 use super::journal::{Event as Entry, Journal};
 use super::notify::Notify;
 use super::policy::{Missing, Next};
 use super::site::{Job, Site};
-use super::slot::{Slot, State, Successor};
+use super::slot::{STATES, Slot, State, Successor};
 use crate::args::{LogFormat, RunArgs};
 use crate::failure::{FAILED, Failure};
 
@@ -37,8 +38,10 @@ enum Event {
 /// All jobs of a file.
 pub(super) struct Supervisor {
     path: PathBuf,
-    format: LogFormat,
+    style: Style,
     journal: Journal,
+    /// What `--metrics` of the service shows.
+    board: Board,
     notify: Notify,
     slots: Vec<Slot>,
     events: Sender<Event>,
@@ -64,10 +67,17 @@ impl Supervisor {
             }
         });
         listener.map_err(|error| Failure::new(format!("start the thread `signals`: {error}")))?;
+        let (format, board) = (args.log_format, Board::default());
+        let mut journal = Journal::start(format)?;
+        if let Some(address) = args.metrics {
+            let text = figures::serve(address, &board)?;
+            journal.tell(&Entry { job: None, name: "metrics", text: &text, fields: vec![] });
+        }
         Ok(Self {
             path: args.file.clone(),
-            format: args.log_format,
-            journal: Journal::start(args.log_format)?,
+            style: Style { format, has_metrics: args.metrics.is_some() },
+            journal,
+            board,
             notify: Notify::from_environment(),
             slots: site.jobs.into_iter().map(Slot::new).collect(),
             events,
@@ -148,6 +158,11 @@ impl Supervisor {
                 }
                 self.tell(Some(&name), "running", "its threads run", vec![]);
             }
+            Told::Metrics(address) => {
+                if let Some(child) = self.slots[index].child() {
+                    child.metrics = Some(address);
+                }
+            }
             Told::Output(line) => self.tell_output(&name, line),
             Told::Message(line) => self.tell(Some(&name), "message", without_stamp(&line), vec![]),
             Told::Ended(status) => self.ended(index, &status),
@@ -156,7 +171,7 @@ impl Supervisor {
 
     /// A line of a job's report, or of its statistics.
     fn tell_output(&mut self, name: &str, line: String) {
-        if self.format == LogFormat::Text {
+        if self.style.format == LogFormat::Text {
             self.tell(Some(name), "output", &line, vec![]);
             return;
         }
@@ -194,11 +209,12 @@ impl Supervisor {
 
     fn start(&mut self, index: usize) {
         self.starts += 1;
-        let (number, format) = (self.starts, self.format);
+        let (number, style) = (self.starts, self.style);
         let tell = |number, told| Event::Of { number, told };
         let slot = &mut self.slots[index];
+        slot.starts += 1;
         let name = slot.job.name.clone();
-        match Child::start(&slot.job, format, number, &self.events, tell) {
+        match Child::start(&slot.job, style, number, &self.events, tell) {
             Ok(child) => {
                 let pid = child.pid;
                 let command = slot.job.command_text();
@@ -378,6 +394,7 @@ impl Supervisor {
         }
         let text = status(&self.slots);
         self.notify.status(&text);
+        self.board.put(self.slots.iter().map(Slot::now).collect());
     }
 
     /// How long nothing is due.
@@ -421,18 +438,6 @@ fn status(slots: &[Slot]) -> String {
     }
     format!("{}: {}", jobs_text(slots.len()), parts.join(", "))
 }
-
-/// A state's word.
-type Named = (&'static str, fn(&State) -> bool);
-
-const STATES: [Named; 6] = [
-    ("running", |state| matches!(state, State::Running(_))),
-    ("waiting", |state| matches!(state, State::Waiting { .. })),
-    ("restarting", |state| matches!(state, State::Resting { .. })),
-    ("ending", |state| matches!(state, State::Ending { .. })),
-    ("ended", |state| matches!(state, State::Over { has_failed: false })),
-    ("failed", |state| matches!(state, State::Over { has_failed: true })),
-];
 
 fn jobs_text(jobs: usize) -> String {
     if jobs == 1 { "1 job".to_owned() } else { format!("{jobs} jobs") }

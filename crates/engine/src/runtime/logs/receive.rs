@@ -190,7 +190,9 @@ impl<I: Intake> Step for Receiver<'_, I> {
     }
 
     fn show_losses(&mut self) -> u64 {
-        let show = |hand: &Hand<'_>| self.job.show_account(hand.index, hand.source.port.account());
+        let show = |hand: &Hand<'_>| {
+            self.job.show_account(hand.index, hand.source.port.account(), hand.received)
+        };
         self.lost = self.hands.iter().map(show).sum();
         self.lost
     }

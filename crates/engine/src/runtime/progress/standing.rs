@@ -2,9 +2,10 @@
 //! old its packets are, and how its port stands.
 
 use burstline_log::Log;
-use burstline_port::PortAccount;
+use burstline_port::{Losses, PortAccount};
 
 use crate::ThreadPlace;
+use crate::ledger::remainder;
 use crate::runtime::StageCost;
 
 /// A thread of a running job, as of its last look.
@@ -124,6 +125,9 @@ pub struct Standing {
     pub in_flight: u64,
     /// Bytes of the queue in front of it, 0 if there is none.
     pub ring_bytes: u64,
+    /// Packets that reached a source and of which nobody says what became, signed: 0, or something
+    /// is wrong.
+    pub unaccounted: i64,
     /// The file that it is writing.
     pub file: Option<String>,
 }
@@ -134,8 +138,15 @@ impl Standing {
             offered: account.offered,
             in_flight: account.in_flight,
             ring_bytes: account.ring_bytes,
+            unaccounted: 0,
             file: account.file.clone(),
         }
+    }
+
+    /// As that of a source which has delivered so many packets, `lost` of them and of others.
+    pub(crate) fn having_delivered(self, packets: u64, lost: &Losses) -> Self {
+        let unaccounted = remainder(self.offered, packets, lost.total(), self.in_flight);
+        Self { unaccounted, ..self }
     }
 }
 

@@ -1,0 +1,188 @@
+//! What `--metrics` of a service answers: its own families, and those of every job.
+//!
+//! ```text
+//!   supervisor ──put──► Board: jobs, and where their metrics are
+//!                         │ read
+//!   Prometheus ──GET──► serving ──GET──► each job that runs, all at once
+//!                         └──► one text: a line says whose it is, site_job="NAME"
+//! ```
+//!
+//! The supervisor never waits for a job or a scraper: only the serving thread does, and not longer
+//! than [`PATIENCE`]. A job that does not answer within that has no lines this time, and
+//! `burstline_site_job_answered` is 0.
+
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
+use prometheus_client::metrics::MetricType;
+use serde_json::{Value, json};
+
+use super::slot::STATES;
+use crate::failure::Failure;
+use crate::metrics::{self, Count as _, Told};
+use crate::serving::{Figures, Places, Point, Server};
+
+/// How long a job may take for its answer.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// The longest answer of a job that is taken: some ten times one with a hundred ports.
+const ANSWER_BYTES: usize = 4 << 20;
+/// Scrapers that come faster share an answer.
+const FRESH: Duration = Duration::from_millis(500);
+
+/// A job as the service shows it.
+#[derive(Clone, Debug)]
+pub(super) struct JobNow {
+    pub(super) name: String,
+    /// Which of [`STATES`].
+    pub(super) state: usize,
+    pub(super) starts: u64,
+    /// Where its metrics are, once it has said so.
+    pub(super) metrics: Option<SocketAddr>,
+}
+
+/// The jobs as they are: the supervisor writes, the serving thread reads.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Board(Arc<Mutex<Vec<JobNow>>>);
+
+impl Board {
+    pub(super) fn put(&self, jobs: Vec<JobNow>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = jobs;
+    }
+
+    fn jobs(&self) -> Vec<JobNow> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Starts the thread that answers, for as long as the program runs. Returns where, in words.
+pub(super) fn serve(address: SocketAddr, board: &Board) -> Result<String, Failure> {
+    let server = Server::bind(&Places::of_metrics(address))?;
+    let mut server = server.expect("there is an address");
+    let words = server.words().join(", ");
+    let site = SiteNow { board: board.clone(), last: Mutex::default() };
+    // It ends with the program.
+    let serving = thread::Builder::new()
+        .name("serve".to_owned())
+        .spawn(move || server.serve(&site, &AtomicBool::new(false)));
+    serving.map_err(|error| Failure::new(format!("start the thread `serve`: {error}")))?;
+    Ok(words)
+}
+
+/// A service that can be looked at.
+struct SiteNow {
+    board: Board,
+    /// The last answer, and when it was made.
+    last: Mutex<Option<(Instant, String)>>,
+}
+
+impl Figures for SiteNow {
+    fn metrics(&self) -> String {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((made, text)) = &*last
+            && made.elapsed() < FRESH
+        {
+            return text.clone();
+        }
+        let text = gathered(self.board.jobs());
+        *last = Some((Instant::now(), text.clone()));
+        text
+    }
+
+    fn now(&self) -> Value {
+        let jobs = self.board.jobs().into_iter().map(
+            |job| json!({ "job": job.name, "state": STATES[job.state].0, "starts": job.starts }),
+        );
+        json!({ "jobs": jobs.collect::<Vec<_>>() })
+    }
+
+    fn point(&self) -> Option<Point> {
+        None
+    }
+}
+
+/// The text of the service and of all jobs that answer.
+fn gathered(jobs: Vec<JobNow>) -> String {
+    let answers: Vec<Option<String>> = thread::scope(|scope| {
+        let asked = jobs.iter().map(|job| job.metrics.map(|at| scope.spawn(move || ask(at))));
+        let asked: Vec<_> = asked.collect();
+        asked.into_iter().map(|asked| asked?.join().ok()?.ok()).collect()
+    });
+    let answered = answers.iter().map(Option::is_some).collect();
+    let names: Vec<String> = jobs.iter().map(|job| job.name.clone()).collect();
+    let told = names
+        .iter()
+        .zip(&answers)
+        .filter_map(|(job, text)| Some(Told { job, text: text.as_ref()? }));
+    let own = metrics::encoded(Moment { jobs, answered });
+    metrics::joined(&own, told)
+}
+
+/// What a job answers. No step takes longer than [`PATIENCE`], nor do all together.
+fn ask(address: SocketAddr) -> io::Result<String> {
+    let until = Instant::now() + PATIENCE;
+    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")?;
+    let (mut answer, mut place) = (Vec::new(), [0; 16 << 10]);
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        // A timeout of 0 is none.
+        stream.set_read_timeout(Some(left.max(Duration::from_millis(1))))?;
+        match stream.read(&mut place)? {
+            0 => break,
+            bytes => answer.extend_from_slice(&place[..bytes]),
+        }
+        if left.is_zero() || answer.len() > ANSWER_BYTES {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+    }
+    let text = String::from_utf8(answer).map_err(|_| io::ErrorKind::InvalidData)?;
+    let (head, body) = text.split_once("\r\n\r\n").ok_or(io::ErrorKind::InvalidData)?;
+    match head.starts_with("HTTP/1.1 200 ") && body.ends_with(metrics::END) {
+        true => Ok(body.to_owned()),
+        false => Err(io::ErrorKind::InvalidData.into()),
+    }
+}
+
+/// The service's own families at some moment.
+#[derive(Debug)]
+struct Moment {
+    jobs: Vec<JobNow>,
+    answered: Vec<bool>,
+}
+
+impl Collector for Moment {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let help = "Whether a job of the service is in this state";
+        let mut lines =
+            encoder.encode_descriptor("site_job_state", help, None, MetricType::Gauge)?;
+        for job in &self.jobs {
+            for (number, (word, _)) in STATES.iter().enumerate() {
+                let labels = [(metrics::JOB, job.name.as_str()), ("state", word)];
+                let is_so = u32::from(number == job.state);
+                lines.encode_family(&labels)?.encode_gauge(&is_so)?;
+            }
+        }
+        let help = "How often the service has started a job, as it is defined now";
+        let mut lines =
+            encoder.encode_descriptor("site_job_starts", help, None, MetricType::Counter)?;
+        for job in &self.jobs {
+            lines.encode_family(&[(metrics::JOB, job.name.as_str())])?.count(&job.starts)?;
+        }
+        let help = "Whether this text has a job's own lines: it runs, and has answered in time";
+        let mut lines =
+            encoder.encode_descriptor("site_job_answered", help, None, MetricType::Gauge)?;
+        for (job, is_so) in self.jobs.iter().zip(&self.answered) {
+            let labels = [(metrics::JOB, job.name.as_str())];
+            lines.encode_family(&labels)?.encode_gauge(&u32::from(*is_so))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,107 @@
+//! `burstline run --metrics`: one text of all jobs, also while one of them does not answer.
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use burstline_testbed::signal;
+use serde_json::Value;
+use support::live::wait_until;
+use support::service::{Service, ledger};
+use support::watched::asked;
+use support::{Directory, run};
+
+const SOURCE: &str = "gen:?rate=2k&pace=yes&flows=4";
+
+fn start(directory: &Directory, site: &str) -> (Service, String) {
+    let service = Service::start_with(directory, site, &["--metrics", "127.0.0.1:0"], &[]);
+    let said = service.wait_for("where it answers", |event| event["event"] == "metrics");
+    let text = said["text"].as_str().unwrap();
+    let address = text.strip_prefix("metrics at http://").unwrap();
+    let address = address.strip_suffix("/metrics").unwrap().to_owned();
+    (service, address)
+}
+
+fn scrape(address: &str) -> String {
+    let (head, body) = asked(address, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
+    assert_eq!(body.matches("# EOF\n").count(), 1, "{body}");
+    assert!(body.ends_with("# EOF\n"), "{body}");
+    body
+}
+
+fn value(text: &str, line: &str) -> Option<f64> {
+    text.lines().find_map(|other| other.strip_prefix(line)?.trim().parse().ok())
+}
+
+fn received(text: &str, job: &str) -> Option<f64> {
+    let labels = format!("site_job=\"{job}\",source=\"{SOURCE}\",number=\"0\"");
+    value(text, &format!("burstline_received_packets_total{{{labels}}}"))
+}
+
+fn answered(text: &str, job: &str) -> Option<f64> {
+    value(text, &format!("burstline_site_job_answered{{site_job=\"{job}\"}}"))
+}
+
+#[test]
+fn one_address_has_the_counters_of_all_jobs() {
+    let directory = Directory::new("run-metrics");
+    let job = |name: &str, more: &str| {
+        format!("[job.{name}]\nverb = 'count'\nports = '{SOURCE}'\nrestart = 'always'\n{more}\n")
+    };
+    let site = job("one", "") + &job("two", "metrics = '127.0.0.1:0'");
+    let (service, address) = start(&directory, &site);
+    let has_both = |text: &str| {
+        ["one", "two"].iter().all(|job| received(text, job).is_some_and(|packets| packets > 0.0))
+    };
+    wait_until("both have packets", || has_both(&scrape(&address)));
+    let text = scrape(&address);
+    for family in ["received_packets", "site_job_starts", "stage_sleeps", "unaccounted_packets"] {
+        let kinds =
+            text.lines().filter(|line| line.starts_with(&format!("# TYPE burstline_{family} ")));
+        assert_eq!(kinds.count(), 1, "{family}: {text}");
+    }
+    for job in ["one", "two"] {
+        let state = format!("burstline_site_job_state{{site_job=\"{job}\",state=\"running\"}}");
+        assert_eq!((value(&text, &state), answered(&text, job)), (Some(1.0), Some(1.0)), "{text}");
+    }
+    // Who does not answer has no lines, and does not keep the others'.
+    let stopped = service.pid("two");
+    signal(stopped, "-STOP").unwrap();
+    let begun = Instant::now();
+    wait_until("one does not answer", || answered(&scrape(&address), "two") == Some(0.0));
+    let text = scrape(&address);
+    assert!(received(&text, "one").is_some() && received(&text, "two").is_none(), "{text}");
+    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+    signal(stopped, "-CONT").unwrap();
+    wait_until("it answers again", || answered(&scrape(&address), "two") == Some(1.0));
+    // A job that was started again has another address.
+    signal(service.pid("one"), "-KILL").unwrap();
+    let starts = "burstline_site_job_starts_total{site_job=\"one\"}";
+    wait_until("it runs again", || {
+        let text = scrape(&address);
+        value(&text, starts) == Some(2.0) && received(&text, "one").is_some()
+    });
+    let (_, status) = asked(&address, "GET /status HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    let status: Value = serde_json::from_str(&status).unwrap();
+    assert_eq!(
+        status["jobs"][0],
+        serde_json::json!({"job": "one", "state": "running", "starts": 2})
+    );
+    let (_, events) = service.stop();
+    assert_eq!(ledger(&events, "two")["total"]["unaccounted"], 0);
+}
+
+#[test]
+fn an_address_that_cannot_be_had_starts_nothing() {
+    let directory = Directory::new("run-metrics-taken");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let (path, output) = (directory.file("site.toml"), directory.file("made.pcapng"));
+    let site = format!("[job.a]\nverb = 'capture'\nports = 'gen:?packets=9'\nwrite = '{output}'\n");
+    std::fs::write(&path, site).unwrap();
+    let refused = run(&["run", &path, "--metrics", &address]);
+    assert_eq!((refused.code, refused.stderr.lines().count()), (Some(1), 1), "{}", refused.stderr);
+    assert!(refused.stderr.contains(&format!("--metrics {address}: ")), "{}", refused.stderr);
+    assert!(!std::fs::exists(&output).unwrap());
+}
