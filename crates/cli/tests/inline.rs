@@ -81,6 +81,9 @@ impl Bounce {
         let skipped = report["bounce"]["inline"]["skipped"].as_u64().unwrap();
         let offered: u64 = workers.iter().map(|worker| of(worker, "offered")).sum();
         assert_eq!(offered + skipped, PACKETS, "{report}");
+        let waits = &report["bounce"]["inline"]["wait_ns"];
+        assert_eq!(waits["packets"], offered, "{report}");
+        assert!(waits["min"].as_u64() <= waits["percentiles"]["p99"].as_u64(), "{waits}");
         (code, report)
     }
 }

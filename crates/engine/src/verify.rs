@@ -31,7 +31,7 @@ use burstline_wire::mark::{self, Mark, Stream};
 use hdrhistogram::Histogram;
 
 use flow::Flow;
-pub(crate) use flow::{histogram, record};
+pub(crate) use flow::{histogram, record, record_many};
 
 pub use flow::WINDOW;
 pub use report::{FlowVerdict, Latency, Verdict};

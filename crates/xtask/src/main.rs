@@ -15,6 +15,7 @@
 //! | `leftovers` | nothing unfinished, and no mention of a folder outside the repository |
 //! | `licences` | every dependency may be used under the licences we accept |
 //! | `prose` | no phrase in what the program prints that reads as translated |
+//! | `sentences` | no sentence of a page or a comment is longer than 25 words |
 //! | `links` | relative links in Markdown lead somewhere |
 //! | `book` | each page of `docs/` is in the book, and its links lead to pages and headings |
 //!
@@ -32,6 +33,7 @@ mod links;
 mod metadata;
 mod prose;
 mod rust;
+mod sentences;
 mod size;
 mod spdx;
 mod tree;
@@ -78,6 +80,7 @@ fn check() -> Result<(usize, Vec<Finding>), String> {
     findings.extend(size::check(&tree));
     findings.extend(leftovers::check(&tree));
     findings.extend(prose::check(&tree));
+    findings.extend(sentences::check(&tree));
     findings.extend(licences::check(&[&workspace, &fuzz, &python]));
     findings.extend(links::check(&tree));
     findings.extend(book::check(&tree));

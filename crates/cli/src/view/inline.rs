@@ -3,8 +3,10 @@
 use std::fmt::Write;
 
 use burstline_engine::{InlineReport, InlineWorker};
+use burstline_lab::distribution::latency_json;
 use serde_json::{Value, json};
 
+use super::test::latency_text;
 use crate::words::{count_text, packets_text};
 
 /// As text: a line for all; if `is_whole`, one for each worker.
@@ -24,6 +26,9 @@ pub(super) fn text(text: &mut String, inline: &InlineReport, is_whole: bool) {
         }
     }
     let _ = writeln!(text, "{said}");
+    if inline.waits.packets > 0 {
+        let _ = writeln!(text, "         waited {}", latency_text(&inline.waits));
+    }
     let failed = sum(InlineWorker::failed);
     if failed > 0 {
         let fate = if inline.options.is_open { "went on" } else { "were lost" };
@@ -78,5 +83,6 @@ pub(super) fn json(inline: &InlineReport) -> Value {
         "flows_forgotten": inline.flows_forgotten,
         "skipped": inline.skipped,
         "answers": inline.answers,
+        "wait_ns": latency_json(&inline.waits),
     })
 }

@@ -152,7 +152,7 @@ fn micros(time_ns: u64) -> String {
     format!("{:.1}", time_ns as f64 / 1e3)
 }
 
-fn latency_text(latency: &Latency) -> String {
+pub(super) fn latency_text(latency: &Latency) -> String {
     if latency.packets == 0 {
         return "no packets".to_owned();
     }

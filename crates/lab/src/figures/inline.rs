@@ -8,15 +8,18 @@
 //!
 //! Processor time of all processes but this one, for each packet. Both sides read the same bytes
 //! from a pipe, and sleep as soon as there is nothing: a spin would be in the figure.
+//!
+//! Then the same at half the rate that was reached: how long a packet waits for its verdict.
 
 use std::cell::Cell;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
-use std::{env, fs, process, thread};
+use std::{env, fs, io, process, thread};
 
 use burstline_sys::clock;
+use serde_json::Value;
 
 use super::Context;
 use super::count_file::{our_program, run};
@@ -29,8 +32,13 @@ use crate::sharing::giver::{GIVER_OPTION, GIVING, Given};
 const PACKETS: u64 = 3_000_000;
 const SMOKE_PACKETS: u64 = 2_000;
 const WORKERS: usize = 2;
+/// Bytes of a capture file before its first record: pcap, IETF draft-ietf-opsawg-pcap.
+const PCAP_HEADER: usize = 24;
 /// A worker that waits for a core is late, and not slow: it is its processor time that counts.
 const DEADLINE: &str = "1s";
+/// How long the pipe is fed at half the rate, and between two writes of it.
+const HALF_TIME: Duration = Duration::from_secs(3);
+const FEED_EVERY: Duration = Duration::from_micros(200);
 /// How long a publisher takes at most until it is there.
 const START: Duration = Duration::from_secs(30);
 
@@ -41,18 +49,20 @@ pub(super) fn measure(context: &Context) -> Result<Outcome, String> {
     let folder = Folder::new()?;
     let traffic = traffic(&program, &folder, packets)?;
     let conditions = Conditions::watch(context.cores);
-    let shares = Cell::new((0.0, 0.0));
+    let (shares, rate) = (Cell::new((0.0, 0.0)), Cell::new(0.0));
     let rounds = alternate(
         context.process_runs(),
         &context.stop,
         || {
-            let (bounce, workers) = inline(&program, &folder, &traffic, packets)?;
-            shares.set((bounce, workers));
-            Ok(bounce + workers)
+            let done = inline(&program, &folder, &traffic, packets, None)?;
+            shares.set((done.bounce_ns, done.workers_ns));
+            rate.set(done.report.delivered as f64 / done.report.elapsed_seconds);
+            Ok(done.bounce_ns + done.workers_ns)
         },
         || bounce(&program, &traffic, packets, &[]),
     )?;
     if context.smoke {
+        waits_at_half(&program, &folder, &traffic, packets, 20_000.0)?;
         return Ok(Outcome::Smoke);
     }
     let ((ours, peer), (bounce, workers)) = (rounds.medians(), shares.get());
@@ -69,6 +79,7 @@ pub(super) fn measure(context: &Context) -> Result<Outcome, String> {
             over_ns * ghz
         ),
         format!("the last run: {bounce:.1} ns in the bounce, {workers:.1} ns in both workers"),
+        waits_at_half(&program, &folder, &traffic, packets, rate.get() / 2.0)?,
     ];
     details.extend(conditions.report());
     Ok(Outcome::Measured(Compared::of("ns", Better::Lower, rounds, details)))
@@ -107,13 +118,51 @@ fn traffic(program: &Path, folder: &Folder, packets: u64) -> Result<Vec<u8>, Str
     bytes
 }
 
-/// Processor time a packet, in ns, of a bounce and of its workers together.
+/// A sentence on how long packets wait for a verdict at a rate.
+fn waits_at_half(
+    program: &Path,
+    folder: &Folder,
+    traffic: &[u8],
+    packets: u64,
+    rate_pps: f64,
+) -> Result<String, String> {
+    let most = (rate_pps * HALF_TIME.as_secs_f64()) as u64;
+    let count = packets.min(most);
+    // The file's header, and a record each.
+    let each = (traffic.len() - PCAP_HEADER) / packets as usize;
+    let part = &traffic[..PCAP_HEADER + count as usize * each];
+    let done = inline(program, folder, part, count, Some(rate_pps * each as f64))?;
+    let waits = &done.value["bounce"]["inline"]["wait_ns"];
+    let us = |value: &Value| value.as_f64().map(|ns| ns / 1e3).ok_or("no times of verdicts");
+    let at = &waits["percentiles"];
+    Ok(format!(
+        "at half the rate, {rate_pps:.0} packets a second, a packet waits {:.0} us for its verdict \
+         (p50), {:.0} us (p99), {:.0} us (most); 100 us at p99 were the target",
+        us(&at["p50"])?,
+        us(&at["p99"])?,
+        us(&waits["max"])?
+    ))
+}
+
+/// What a run has come to.
+struct Done {
+    /// Processor time a packet, in ns.
+    bounce_ns: f64,
+    /// Of all workers together.
+    workers_ns: f64,
+    report: Report,
+    /// The report as it is.
+    value: Value,
+}
+
+/// Runs a bounce with its workers. Its pipe is fed at once, or so many bytes a second.
 fn inline(
     program: &Path,
     folder: &Folder,
     traffic: &[u8],
     packets: u64,
-) -> Result<(f64, f64), String> {
+    rate_bytes: Option<f64>,
+) -> Result<Done, String> {
     let socket = folder.file("ips");
     let inline = format!("{socket}?workers={WORKERS}&deadline={DEADLINE}");
     let mut workers = Vec::new();
@@ -128,7 +177,7 @@ fn inline(
     for log in 0..WORKERS {
         workers.push(Worker::start(&socket, log)?);
     }
-    let bounce = job.finish(traffic, packets)?;
+    let (report, value) = job.finish(traffic, packets, rate_bytes)?;
     let mut cpu_ns = 0;
     let mut passed = 0;
     for worker in workers {
@@ -137,13 +186,23 @@ fn inline(
         passed += given.packets;
     }
     match passed == packets {
-        true => Ok((bounce, cpu_ns as f64 / packets as f64)),
+        true => Ok(Done {
+            bounce_ns: cpu_each_ns(&report),
+            workers_ns: cpu_ns as f64 / packets as f64,
+            report,
+            value,
+        }),
         false => Err(format!("{passed} of {packets} packets were passed")),
     }
 }
 
 fn bounce(program: &Path, traffic: &[u8], packets: u64, flags: &[&str]) -> Result<f64, String> {
-    Job::start(program, flags)?.finish(traffic, packets)
+    Ok(cpu_each_ns(&Job::start(program, flags)?.finish(traffic, packets, None)?.0))
+}
+
+/// Processor time a packet, in ns.
+fn cpu_each_ns(report: &Report) -> f64 {
+    report.cpu_seconds * 1e9 / report.delivered as f64
 }
 
 /// A bounce whose input is a pipe.
@@ -157,11 +216,16 @@ impl Job {
         command.spawn().map(Self).map_err(|error| format!("{}: {error}", program.display()))
     }
 
-    /// Feeds it and waits for its end. Returns its processor time a packet, in ns.
-    fn finish(&mut self, traffic: &[u8], packets: u64) -> Result<f64, String> {
-        let mut input = self.0.stdin.take().ok_or("it has no input")?;
-        input.write_all(traffic).map_err(|error| format!("to a bounce: {error}"))?;
-        drop(input);
+    /// Feeds it, at once or so many bytes a second, and waits for its end. Returns its report, also
+    /// as it is.
+    fn finish(
+        &mut self,
+        traffic: &[u8],
+        packets: u64,
+        rate_bytes: Option<f64>,
+    ) -> Result<(Report, Value), String> {
+        let input = self.0.stdin.take().ok_or("it has no input")?;
+        feed(input, traffic, rate_bytes).map_err(|error| format!("to a bounce: {error}"))?;
         let mut said = String::new();
         let mut output = self.0.stdout.take().ok_or("it has no output")?;
         output.read_to_string(&mut said).map_err(|error| format!("of a bounce: {error}"))?;
@@ -170,8 +234,22 @@ impl Job {
         if !status.success() || report.delivered != packets {
             return Err(format!("a bounce delivered {} of {packets}: {said}", report.delivered));
         }
-        Ok(report.cpu_seconds * 1e9 / packets as f64)
+        Ok((report, Report::last(&said)?))
     }
+}
+
+/// Writes all of it. At a rate, what is due since the last write: late writes are made up for.
+fn feed(mut input: impl Write, traffic: &[u8], rate_bytes: Option<f64>) -> io::Result<()> {
+    let Some(rate_bytes) = rate_bytes else { return input.write_all(traffic) };
+    let (begun, mut sent) = (Instant::now(), 0);
+    while sent < traffic.len() {
+        thread::sleep(FEED_EVERY);
+        let due = (begun.elapsed().as_secs_f64() * rate_bytes) as usize;
+        let due = due.clamp(sent, traffic.len());
+        input.write_all(&traffic[sent..due])?;
+        sent = due;
+    }
+    Ok(())
 }
 
 impl Drop for Job {

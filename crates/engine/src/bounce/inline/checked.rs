@@ -74,6 +74,7 @@ impl Checked {
             flows: self.gate.flows.entered,
             flows_forgotten: self.gate.flows.forgotten,
             answers: self.ends.answers.sent,
+            waits: self.gate.lanes.iter().map(|lane| lane.waits.clone()).collect(),
         };
         *self.told.lock().unwrap_or_else(PoisonError::into_inner) = said; // as a whole
     }

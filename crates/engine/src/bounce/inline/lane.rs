@@ -13,6 +13,7 @@ use burstline_log::{
 };
 use burstline_port::{Loss, PortError};
 use burstline_wire::headers::LinkType;
+use hdrhistogram::Histogram;
 
 use super::flows::{Flow, Flows};
 use super::outlet::{Cause, Fate, Outlet, count};
@@ -20,6 +21,7 @@ use super::report::InlineWorker;
 use super::{InlineOptions, SEGMENT_BYTES, WAITING_ENOUGH};
 use crate::EngineError;
 use crate::balance::links::Links;
+use crate::verify::{histogram, record_many};
 
 /// Bytes that may wait before a source that can wait is held up: half of what pins can hold.
 const BYTES_ENOUGH: u64 = (MAX_WINDOW / 2 * SEGMENT_BYTES) as u64;
@@ -36,6 +38,8 @@ pub(super) struct Lane {
     /// Bytes that were copied into the log.
     pub(super) bytes_copied: u64,
     pub(super) counts: InlineWorker,
+    /// How long packets waited until they were decided, in ns.
+    pub(super) waits: Histogram<u64>,
 }
 
 /// Packets that were published together.
@@ -89,6 +93,7 @@ impl Lane {
             bytes: 0,
             bytes_copied: 0,
             counts: InlineWorker::default(),
+            waits: histogram(),
         })
     }
 
@@ -208,6 +213,8 @@ impl Lane {
     ) -> Result<bool, PortError> {
         let Some(front) = self.queue.front_mut() else { return Ok(false) };
         let is_late = moment.now_ns >= front.until_ns;
+        let waited_ns = moment.now_ns.saturating_sub(front.until_ns - self.deadline_ns);
+        let before = self.counts.settled();
         let failing = failing.or(is_late.then_some(Cause::Late));
         let looked = front.look(
             failing,
@@ -217,12 +224,13 @@ impl Lane {
             moment.links,
             outlet,
         )?;
+        record_many(&mut self.waits, waited_ns, self.counts.settled() - before);
         match looked {
             Looked::Waits => return Ok(false),
             Looked::Done => drop(self.queue.pop_front()),
             Looked::Flow { flow, hash } => {
                 moment.flows.enter(flow, hash, moment.now_ns);
-                self.let_go(flow, hash, moment.links, outlet)?;
+                self.let_go(flow, hash, moment, outlet)?;
             }
         }
         Ok(true)
@@ -234,16 +242,17 @@ impl Lane {
         &mut self,
         flow: Flow,
         hash: u32,
-        links: &mut Links,
+        moment: &mut Moment<'_>,
         outlet: &mut Outlet<'_>,
     ) -> Result<(), PortError> {
         for waiting in &mut self.queue {
             let burst = waiting.held.burst();
+            let before = self.counts.settled();
             for at in waiting.next..burst.len() {
                 let packet = burst.packet(at);
                 let is_of_it = packet.desc().hash() == hash
                     && !waiting.is_gone(at)
-                    && Flow::of(link_of(links, &packet), packet.bytes()) == Some(flow);
+                    && Flow::of(link_of(moment.links, &packet), packet.bytes()) == Some(flow);
                 if !is_of_it {
                     continue;
                 }
@@ -261,6 +270,8 @@ impl Lane {
                     }
                 }
             }
+            let waited_ns = moment.now_ns.saturating_sub(waiting.until_ns - self.deadline_ns);
+            record_many(&mut self.waits, waited_ns, self.counts.settled() - before);
         }
         Ok(())
     }

@@ -3,8 +3,11 @@
 use std::sync::PoisonError;
 
 use burstline_log::Writer;
+use hdrhistogram::Histogram;
 
 use super::{InlineOptions, Told};
+use crate::Latency;
+use crate::verify::histogram;
 
 /// What became of the packets of one worker, in one direction. Each packet is counted once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -51,7 +54,7 @@ impl InlineWorker {
 }
 
 /// What became of all packets of an inline bounce.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct InlineReport {
     /// As it was asked for.
     pub options: InlineOptions,
@@ -65,6 +68,8 @@ pub struct InlineReport {
     pub flows_forgotten: u64,
     /// Senders of rejected packets that got an answer.
     pub answers: u64,
+    /// How long packets waited, from when a worker could see them until they were decided.
+    pub waits: Latency,
 }
 
 /// What a crossing tells at its end.
@@ -77,6 +82,8 @@ pub(super) struct Said {
     pub(super) flows: u64,
     pub(super) flows_forgotten: u64,
     pub(super) answers: u64,
+    /// A lane's each.
+    pub(super) waits: Vec<Histogram<u64>>,
 }
 
 impl InlineReport {
@@ -88,7 +95,9 @@ impl InlineReport {
             flows: 0,
             flows_forgotten: 0,
             answers: 0,
+            waits: Latency::default(),
         };
+        let mut waits = histogram();
         for said in told {
             let said = said.lock().unwrap_or_else(PoisonError::into_inner); // written once, whole
             report.workers.extend(&said.workers);
@@ -96,7 +105,13 @@ impl InlineReport {
             report.flows += said.flows;
             report.flows_forgotten += said.flows_forgotten;
             report.answers += said.answers;
+            for lane in &said.waits {
+                // It grows as it must: see `record`.
+                let is_added = waits.add(lane);
+                debug_assert!(is_added.is_ok(), "{is_added:?}");
+            }
         }
+        report.waits = Latency::of(&waits);
         report
     }
 }
