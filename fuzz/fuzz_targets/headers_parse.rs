@@ -2,7 +2,8 @@
 //! itself.
 //!
 //! An input is a link type (a byte, 256 more if above 250), a kind of hash (a byte) and a run of
-//! packets, each after a length byte: fragments need more than one packet.
+//! packets. Each packet comes after a length byte. There is a run of them because fragments need
+//! more than one packet.
 #![no_main]
 
 use burstline_wire::flow::FlowKey;

@@ -1,7 +1,13 @@
 //! A guest that says anything, and writes anything into its memory, while its rings run.
 //!
-//! An input is a row of steps: a message as it should be with numbers of the input's, a message of
-//! any bytes, words for the memory, packets taken and given, a file that is cut, a new connection.
+//! An input is a row of steps:
+//! - a message as it should be with numbers of the input's
+//! - a message of any bytes
+//! - words for the memory
+//! - packets taken and given
+//! - a file that is cut
+//! - a new connection
+//!
 //! The device lives through all of it. Checked: what was taken is what the used index says; a
 //! packet has a length that packets have; at the end no descriptor is left open.
 #![no_main]

@@ -1,8 +1,8 @@
 //! The clock of packets' times, which somebody may set while a job runs.
 //!
 //! Times before and after do not compare then: rates, orders of merges and names of files lie. The
-//! thread that shows the job compares the time of day with the monotonic clock, and says once that
-//! they have moved apart. A service that corrects a clock slowly stays below [`JUMP_NS`] in the
+//! thread that shows the job compares the time of day with the monotonic clock. If they have moved
+//! apart, it says so once. A service that corrects a clock slowly stays below [`JUMP_NS`] in the
 //! time between two looks.
 
 use burstline_sys::clock;

@@ -317,8 +317,8 @@ fn a_stopped_worker_misses_its_own(mode: [&str; 2]) {
     good.end();
 }
 
-/// Two groups of programs read one log: each sees its own packets, each group sees all, and one
-/// that is killed in the middle takes nothing from the others.
+/// Two groups of programs read one log. Each program sees its own packets, and each group sees all.
+/// A program that is killed in the middle takes nothing from the others.
 #[test]
 fn programs_share_one_log() {
     let names = Names::new("balance-share");

@@ -1,4 +1,4 @@
-//! The flight recorder: nothing is written until a trigger, then what came before it too, and the
+//! The flight recorder: nothing is written until a trigger, then what came before it too. The
 //! ledger closes over what was kept, written and let go.
 
 mod support;

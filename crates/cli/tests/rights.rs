@@ -148,8 +148,8 @@ fn root_becomes_nobody_before_packets_come() {
     assert_eq!(fs::metadata(&file).unwrap().uid(), 0);
 }
 
-/// Jobs that make or remove files later, or have a name, stay root without any of its rights, and
-/// may open what is in these folders only.
+/// Jobs that make or remove files later, or have a name, stay root without any of its rights. They
+/// may open only what is in these folders.
 #[test]
 fn root_stays_for_files_that_are_made_later_and_nothing_else() {
     if nobody().is_none() {
@@ -179,8 +179,8 @@ fn root_stays_for_files_that_are_made_later_and_nothing_else() {
     assert!(!std::path::Path::new(&name).exists(), "the name is gone with its job");
 }
 
-/// The first byte of a file is read by a thread that has given up its rights, by each verb that
-/// reads files: strace says in which order.
+/// In each verb that reads files, a thread that has given up its rights reads the first byte of a
+/// file. strace says in which order these things happen.
 #[test]
 fn the_first_byte_is_read_without_rights() {
     if nobody().is_none() || other("strace", &["-V"]).is_none() {
@@ -211,8 +211,8 @@ fn the_first_byte_is_read_without_rights() {
     }
 }
 
-/// How often strace's lines have a thread read this file, or the first line of one that had not
-/// entered its filter. Threads of a thread that has begin with it.
+/// How often a thread reads this file, by strace's lines. If one reads it that has not entered its
+/// filter, the first such line. Threads of a thread that has begin with it.
 fn reads_without_rights<'a>(lines: &'a str, file: &str) -> Result<usize, &'a str> {
     let (mut filtered, mut reads) = (HashSet::new(), 0);
     for line in lines.lines() {

@@ -138,7 +138,7 @@ impl Device {
 
     /// Opens two that send each other's packets. If they are alike, and no address sets the number
     /// of mbufs, both receive into one pool. Packets that go from one to the other return to the
-    /// pool that the next come from, so half as much memory is in the cache.
+    /// pool that the next come from. So half as much memory is in the cache.
     ///
     /// # Errors
     /// As `open`.

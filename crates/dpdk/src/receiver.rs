@@ -194,8 +194,8 @@ impl Receiver {
             held.pick(scratch, most, pick);
         }
         let (base, extent) = held.lent();
-        // SAFETY: each desc is of a packet between `first` and `next`, which by H1 stays as it is
-        // until the next call, and the borrow ends before.
+        // SAFETY: each desc is of a packet between `first` and `next`. By H1 the packet stays as it
+        // is until the next call, and the borrow ends before.
         unsafe { scratch.burst_in_memory(base, extent, first_packet) }
     }
 
@@ -212,8 +212,8 @@ impl Receiver {
         unsafe { scratch.burst_of_held(base, extent, 0, holds) }
     }
 
-    /// Shows each packet of a fresh burst to `judge`, which may write to the first mbuf of it, and
-    /// gives back those that it does not want.
+    /// Shows each packet of a fresh burst to `judge`, which may write to the first mbuf of it.
+    /// Gives back the packets that `judge` does not want.
     pub fn treat(&mut self, mut judge: impl FnMut(&mut [u8]) -> bool) {
         let held = &mut self.held;
         held.look();

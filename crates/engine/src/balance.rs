@@ -17,7 +17,7 @@
 //! group gets every packet once.
 //!
 //! In mode *share* all workers read one log, and each takes the packets of its buckets: a part of
-//! the log. The log shows the buckets of 64 packets at a time and counts them, so a lapped worker
+//! the log. The log shows the buckets of 64 packets at a time and counts them. So a lapped worker
 //! knows which of the missed packets were its own. A part is published as a log would be.
 //!
 //! Who owns what when: the logs of a worker are that worker's queue. One that stalls is lapped and

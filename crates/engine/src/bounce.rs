@@ -10,10 +10,10 @@
 //! copies, the report says. With verdicts (`inline`) it waits in a log in between.
 //!
 //! Invariants:
-//! - N1: a crossing is run by one worker, which shares nothing with the others but the budget, the
+//! - N1: one worker runs a crossing. It shares nothing with the other workers but the budget, the
 //!   flag and the progress counters.
-//! - N2: a row is a direction: offered by the port that packets enter by, delivered at the port
-//!   they leave by, lost to a named cause at either.
+//! - N2: a row is a direction. Packets are offered by the port that they enter by and delivered at
+//!   the port that they leave by. They are lost to a named cause at either.
 //! - N3: however the job ends, every crossing is finished, drained and closed. Only packets that a
 //!   limit left in a ring are in flight.
 

@@ -12,7 +12,7 @@
 //! are not merged by time.
 //!
 //! A receive thread waits for the sink only where that loses nothing. Where every source can wait,
-//! or the user says so, the recorder is a lossless reader and a full log holds its sources up.
+//! or the user says so, the recorder is a lossless reader. A full log then holds its sources up.
 //! Otherwise it is a lossy one, and what it missed is an exact count.
 //!
 //! A single live source whose queue is as deep as a log is recorded in place: by one thread,
@@ -63,8 +63,8 @@ struct Captured {
 /// begin.
 ///
 /// # Errors
-/// A log could not be made, the sink not be opened, or the threads could not be started, pinned
-/// or given their class. What goes wrong with a port later is in the report's `errors`.
+/// A log could not be made, or the sink could not be opened. Or the threads could not be started,
+/// pinned or given their class. What goes wrong with a port later is in the report's `errors`.
 pub fn capture(
     sources: Vec<Inlet>,
     open_sink: impl FnOnce() -> Result<Box<dyn Sink>, PortError>,

@@ -52,8 +52,8 @@
 //!   `unaccounted`. The total row is the sum of the rows, except that what the recorder missed is
 //!   the log's exact count.
 //! - I2: a limit on packets is exact for any number of sources and threads.
-//! - I3: however a job ends (end of sources, a limit, the flag, an error), the threads are joined,
-//!   the sink is finished and the ledger is whole.
+//! - I3: however a job ends, the threads are joined, the sink is finished and the ledger is whole.
+//!   A job ends by the end of its sources, a limit, the flag or an error.
 //! - I4: nothing is printed here, and no thread outlives its job.
 #![forbid(unsafe_code)]
 

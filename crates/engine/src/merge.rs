@@ -8,8 +8,8 @@
 //!
 //! A source's burst stays where it is until the last of its packets is in the log. To find the
 //! order we look at an array of times for each input; each packet is copied once. Where sources
-//! take turns, what comes of one before the next is found by one comparison and copied as a whole
-//! (`order`).
+//! take turns, one comparison finds what comes of one source before the next. It is copied as a
+//! whole (`order`).
 //!
 //! **An idle source never stalls the others.** The next packet can go when it is known that no
 //! source will bring an older one. A source that has packets in hand has said so; one that has

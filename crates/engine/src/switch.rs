@@ -9,9 +9,8 @@
 //! ```
 //!
 //! Who owns what: the thread owns everything. Another thread that wants to know or to change
-//! something sends it an order, a closure, which runs between two rounds. Ports are opened by the
-//! thread that sends the order, which may have rights that the one which reads packets has given
-//! up.
+//! something sends it an order, a closure, which runs between two rounds. The thread that sends the
+//! order opens ports. It may have rights that the thread that reads packets has given up.
 //!
 //! A port has two rows in the ledger: what came in by it, and what should leave by it.
 //!

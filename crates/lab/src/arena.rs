@@ -64,8 +64,8 @@ impl Arena {
     /// A piece as cells of `count` values, with any bits in them.
     pub fn cells<T: Plain>(&self, count: usize) -> &[UnsafeCell<T>] {
         let piece = self.piece(count * size_of::<T>()).cast::<UnsafeCell<T>>();
-        // SAFETY: the piece is aligned to 64, that large, given to nobody else while the arena is
-        // borrowed, initialised by the kernel, and any bits are a `T`.
+        // SAFETY: the piece is aligned to 64 and that large. It is given to nobody else while the
+        // arena is borrowed. The kernel has initialised it, and any bits are a `T`.
         unsafe { std::slice::from_raw_parts(piece.as_ptr(), count) }
     }
 }

@@ -4,8 +4,8 @@
 //!   for each contender, each live work:   start --Ready--> 200 packets at 1,000 a second --> end
 //! ```
 //!
-//! What a start depends on, such as the machine's age or a kernel module, shows within a minute and
-//! not in the middle of a long experiment. Nothing here is a measurement.
+//! A start depends on things such as the machine's age or a kernel module. They show within a
+//! minute, and not in the middle of a long experiment. Nothing here is a measurement.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -300,9 +300,9 @@ impl FactsAt<'_> {
     /// The facts of packet `index` of the burst, whose `desc` says that it has some.
     ///
     /// The functions it calls take a few words each, not a burst. Passing a burst, by value or by
-    /// reference, would store it in memory for each packet of a loop, only for
-    /// the few that have facts. Three of four instructions of a hand-off were that once, and loads
-    /// that had to wait for stores.
+    /// reference, would store it in memory for each packet of a loop. Only the few that have facts
+    /// would need that. Three of four instructions of a hand-off were that once, and loads that had
+    /// to wait for stores.
     #[inline(always)]
     fn find(&self, place: Place<'_>, desc: Desc, index: u32) -> Option<Facts> {
         match *self {

@@ -10,10 +10,10 @@
 //! A segment is written, read, and written anew. What matters is where its lines are each time. If
 //! few segments take turns, the writer finds every line in the reader's private cache, and the
 //! reader finds it in the writer's. Each line goes from core to core twice, and each way costs the
-//! distance between them. If all segments together are larger than a private cache, both cores have
-//! evicted a line before it is written again, into the cache that they share. The writer gets it
-//! from there at that cache's rate. If they are larger than the shared cache, the lines come from
-//! memory.
+//! distance between them. If all segments together are larger than a private cache, both cores
+//! evict a line before it is written again. It goes into the cache that they share. The writer gets
+//! it from there at that cache's rate. If the segments are larger than the shared cache, the lines
+//! come from memory.
 //!
 //! So a log uses `L2_TIMES` times the private cache, and not more than a part of the shared one. On
 //! an AMD EPYC (1 MiB private, 32 MiB shared) that doubled the packet rate in bursts of 32, against

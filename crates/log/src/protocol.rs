@@ -16,8 +16,8 @@
 //! Invariants:
 //! - I1: bytes and descs below a published count are never written while any pin names the segment,
 //!   and never before it was retired.
-//! - I2: a reader reads bytes only below a count that it read itself, under a pin that it
-//!   verified by finding the segment's sequence unretired *after* the pin was stored.
+//! - I2: a reader reads bytes only below a count that it read itself, under a verified pin. It
+//!   verified the pin by finding the segment's sequence unretired *after* the pin was stored.
 //! - I3: the writer reads each pin exactly once between a retirement and a reuse. Reading pins
 //!   anew for each candidate would let a reader that moves its pin hold every spare segment.
 //!

@@ -163,8 +163,8 @@ impl Reader {
         if found.current.is_far {
             self.keep_quiet(found.to - found.from);
         }
-        // SAFETY: `advance` has read `to` from the watermark under the pin (R1), and the borrow
-        // of `self` keeps the pin for as long as the burst lives (R2).
+        // SAFETY: `advance` has read `to` from the watermark under the pin (R1). The borrow of
+        // `self` keeps the pin for as long as the burst lives (R2).
         Some(unsafe { lend(&self.memory, &found) })
     }
 

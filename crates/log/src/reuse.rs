@@ -4,8 +4,8 @@
 //!  spare --take--> valid (in the directory, oldest first) --retire--> limbo --take--> valid
 //! ```
 //!
-//! The caches decide the rate, so the `cycle` segments used last take turns, and the least recently
-//! used of these is next (`cycle.rs` says how many, and why). With a cycle of one it is the segment
+//! The caches decide the rate, so the `cycle` segments used last take turns (`cycle.rs` says how
+//! many, and why). The least recently used of these is next. With a cycle of one it is the segment
 //! used last. A segment that every reader has passed is retired at once; limbo is in the order in
 //! which segments were retired.
 //!
@@ -14,8 +14,8 @@
 //! alone when the reader has caught up. Only when no spare is left does the writer take the oldest
 //! segment from a lossy reader, which is then *lapped*. The writer does not wait for a lapped
 //! reader until it has kept up for some segments. So a reader that is stopped, or slower than the
-//! writer, costs one walk through the pool, and not the writer's place in the cache for ever
-//! (Decision 0014).
+//! writer, costs one walk through the pool. It does not cost the writer's place in the cache for
+//! ever (Decision 0014).
 //!
 //! With a *history*, a segment that every reader has passed stays valid until it is older than
 //! `keep_ns`, so later readers can still read it. The writer then cycles through as much memory as

@@ -15,8 +15,8 @@
 //! silent, or never end. It cannot make this process fault, read out of bounds, or wait in here.
 //!
 //! Invariants:
-//! - U1: shared packet memory is read only by `load`, and only inside the mapping, whose seals keep
-//!   it mapped and whose pages were present before (see `Mapping`).
+//! - U1: shared packet memory is read only by `load`, and only inside the mapping. Its seals keep
+//!   it mapped, and its pages were present before (see `Mapping`).
 //! - U2: each desc of a lent burst points into the bytes copied for that burst, and so do its
 //!   facts. Packets are whole, in bounds, and no longer than on the wire.
 //! - U3: a call of [`next_burst`](UntrustedReader::next_burst) reads a bounded number of words.
@@ -149,9 +149,9 @@ struct Page([u64; PAGE_WORDS]);
 /// This process's own copy of one burst. Packets stand where they stood in the segment, so that
 /// the descs hold as they are.
 ///
-/// The pages are aligned as the segment is. Otherwise a processor that compares only the low 12
-/// bits of addresses mistakes the loads for loads of what was just stored, at four times the cost.
-/// Source: Intel 64 and IA-32 Optimization Reference Manual, "4-KByte aliasing".
+/// The pages are aligned as the segment is, because some processors compare only the low 12 bits of
+/// addresses. Without that they would mistake the loads for loads of what was just stored, at four
+/// times the cost. Source: Intel 64 and IA-32 Optimization Reference Manual, "4-KByte aliasing".
 struct Copied {
     segment_bytes: usize,
     pages: Vec<Page>,

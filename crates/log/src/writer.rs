@@ -7,8 +7,8 @@
 //! Most logs have no [column](crate::bucket_of), and their `top` is `S`.
 //!
 //! Invariants:
-//! - W1: while `open` is some, the segment is in no reader's pins (it came from `Reuse::take`), or
-//!   only in later pins, whose readers stay below the published count.
+//! - W1: while `open` is some, the segment is in no reader's pins (it came from `Reuse::take`). Or
+//!   it is only in later pins, whose readers stay below the published count.
 //! - W2: bytes of the open segment at and above `low`, and below `high`, are the writer's alone;
 //!   `low <= high <= top`, all within `[0, S]`, all multiples of 16. So are the bytes of the
 //!   column that belong to unpublished packets. Of a segment that was [handed

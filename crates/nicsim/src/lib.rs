@@ -1,5 +1,5 @@
-//! A simulated network card that brings packets to memory in three ways, a driver that runs for
-//! real, and an account of the bus between them.
+//! A simulated network card that brings packets to memory in three ways, and a driver that runs for
+//! real. There is also an account of the bus between them.
 //!
 //! ```text
 //!  writeback    | d | d | d |  ring      buffers  [ packet  ] [ packet ]    descriptor and packet

@@ -78,8 +78,8 @@ pub struct Scheme {
     takes_away: bool,
     /// By which scheme a port sends that also receives, where it is not this one.
     returns_by: Option<&'static str>,
-    /// The parameter with which a source has only what comes in, where it else has what is sent
-    /// by its interface, too.
+    /// The parameter with which a source has only what comes in. Without it the source also has
+    /// what is sent by its interface.
     inward: Option<(&'static str, &'static str)>,
 }
 
@@ -475,9 +475,9 @@ pub fn open_sink(address: &Address, options: &OpenOptions) -> Result<Box<dyn Sin
     (face.open)(&address, options)
 }
 
-/// Opens the way from one port to another, and with `is_both` also the way back, if packets can
-/// stay where they are. Returns a crossing for each direction of each pair of queues. `None`: these
-/// two have no memory in common.
+/// Opens the way from one port to another, if packets can stay where they are. With `is_both` it
+/// also opens the way back. Returns a crossing for each direction of each pair of queues. `None`:
+/// these two have no memory in common.
 ///
 /// # Errors
 /// [`PortError`]: what is wrong with an address, what the kernel or a driver refuses.

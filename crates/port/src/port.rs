@@ -231,10 +231,10 @@ pub trait Source: Port {
     fn lend<'a>(&'a mut self, scratch: &'a mut Scratch, budget: u64)
     -> Result<Lent<'a>, PortError>;
 
-    /// Copies up to `budget` packets into a log and does not publish them: the caller does, once
-    /// a poll. A packet that the log has no room for is kept for the next call, or counted as
-    /// [`Loss::LogFull`](crate::Loss::LogFull) where the source cannot wait. A source that has no
-    /// faster way takes [`Copying`](crate::Copying)'s.
+    /// Copies up to `budget` packets into a log and does not publish them: the caller does, once a
+    /// poll. A packet that the log has no room for is kept for the next call. Where the source
+    /// cannot wait, the packet is counted as lost instead, [`Loss::LogFull`](crate::Loss::LogFull).
+    /// A source that has no faster way takes [`Copying`](crate::Copying)'s.
     ///
     /// Cost: one copy of each packet; system calls as the port says.
     fn receive(&mut self, writer: &mut Writer, budget: u64) -> Result<Received, PortError>;

@@ -6,11 +6,11 @@
 //!            once, for the others
 //! ```
 //!
-//! A probe tries what opening does, up to the step that others would notice. It puts no
-//! interface into promiscuous mode, takes no queue of a real device, and attaches no program. So
-//! what it says about the driver's mode is what the driver reports. With
-//! [`ProbeOptions::may_attach`] it takes these steps, too, with a program that passes every packet
-//! on, but never on the interface that the host lives on.
+//! A probe tries what opening does, up to the step that others would notice. It puts no interface
+//! into promiscuous mode, takes no queue of a real device, and attaches no program. So what it says
+//! about the driver's mode is what the driver reports. With [`ProbeOptions::may_attach`] it takes
+//! these steps, too, with a program that passes every packet on. It never does so on the interface
+//! that the host lives on.
 //!
 //! Invariants:
 //! - P1: a probe that says yes opens; one that says "with" opens with what it names and not

@@ -11,8 +11,8 @@
 //! where that process keeps to the protocol of the log (`burstline_log`, Decision 0001). No check
 //! of the memory can show that. Neither does the process's user: a faulty program of our own user
 //! scribbles like any other. So reading in place needs a promise, or an argument. A process that
-//! runs the same file as this one has the same [`Writer`](burstline_log::Writer), and a reader
-//! inside this process relies on that as well (Decision 0023).
+//! runs the same file as this one has the same [`Writer`](burstline_log::Writer). A reader inside
+//! this process relies on that one as well (Decision 0023).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -40,8 +40,9 @@ impl Trust {
     /// Every log is copied and checked: nothing that a writer does harms this process.
     pub const NOBODY: Self = Self(Whom::Nobody);
 
-    /// A log is read in place if the publisher runs as our user or root, and its process runs the
-    /// same file as this one, as `/proc` shows. Every other log is copied and checked.
+    /// A log is read in place if the publisher runs as our user or root. The process of the
+    /// publisher must also run the same file as this one, as `/proc` shows. Every other log is
+    /// copied and checked.
     ///
     /// Cost: some system calls for each attachment.
     pub const PROGRAM: Self = Self(Whom::Program);

@@ -39,9 +39,9 @@
 //! - I3. Memory that another process can see is handed out as raw pointers, never as references.
 //!
 //! # Assumption
-//! - K1. A word of 4 or 8 bytes, aligned, that the kernel shares with a process while both run (a
-//!   ring's positions and marks, a map's values, a futex) is written by the kernel in one store and
-//!   read in one load. So an atomic over it is sound here, and is never seen half written. The
+//! - K1. The kernel shares aligned words of 4 or 8 bytes with a process while both run: a ring's
+//!   positions and marks, a map's values, a futex. The kernel writes such a word in one store, and
+//!   reads it in one load. So an atomic over it is sound here, and is never seen half written. The
 //!   kernel promises that by `READ_ONCE`, `WRITE_ONCE`, `smp_load_acquire` and `smp_store_release`;
 //!   nothing in Rust or in the system calls' documents does. Everything else that the kernel writes
 //!   is read only after one of these words has said that it is done. Source:

@@ -6,8 +6,13 @@
 //! others           --> ICMP: communication administratively prohibited, and the packet's start
 //! ```
 //!
-//! No answer goes to a reset, to an ICMP message other than an echo request, to a later fragment,
-//! or to or from group addresses (RFC 1122, section 3.2.2; RFC 4443, section 2.4).
+//! No answer goes to:
+//! - a reset
+//! - an ICMP message other than an echo request
+//! - a later fragment
+//! - a packet to or from group addresses
+//!
+//! Source: RFC 1122, section 3.2.2; RFC 4443, section 2.4.
 
 use crate::checksum;
 use crate::headers::{self, Headers, LinkType, Network, Outcome, bytes_at, protocol};

@@ -118,7 +118,7 @@ fn told(file: &[u8]) -> u64 {
     decoder.recorded().packets + unchecked.sum::<u64>()
 }
 
-/// Checks that every packet outside `touched` is delivered, in order, and nothing made up in
+/// Checks that every packet outside `touched` is delivered, in order. Nothing may be made up in
 /// between but what lies inside the touched bytes and their records.
 fn check(sample: &Sample, damaged: &[u8], touched: Range<usize>) {
     let decoded = decode(damaged);

@@ -58,8 +58,11 @@ fn classic_accepts_what_is_odd_but_whole() {
     let order = Order::Little;
     let mut file = pcap_header(order, 0xA1B2_C3D4, 1);
     let mut expected = Vec::new();
-    // A jump of years forth and back, an original length below the captured one, more bytes than
-    // the snapshot length, a fraction above a second, no bytes at all.
+    // - A jump of years forth and back.
+    // - An original length below the captured one.
+    // - More bytes than the snapshot length.
+    // - A fraction above a second.
+    // - No bytes at all.
     let odd = [(T, 5, 60, 60), (T / 2, 5, 60, 60), (T, 6, 60, 60), (T, 7, 60, 20)];
     let odder = [(T, 8, 262_144, 262_144), (T, 2_000_000, 60, 60), (T, 9, 0, 0), (T, 9, 60, 60)];
     for (number, (seconds, fraction, captured, wire)) in (0..).zip(odd.iter().chain(&odder)) {

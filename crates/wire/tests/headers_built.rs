@@ -121,8 +121,8 @@ proptest! {
         padding in 0usize..8,
     ) {
         let mut frame = ethernet(&tags, ether_type_of(&built), &built.bytes);
-        // An IPv6 payload length of 0 says that the packet goes on to the end of the frame, so
-        // what follows an empty one is not known to be padding.
+        // An IPv6 payload length of 0 says that the packet goes on to the end of the frame. So what
+        // follows an empty one is not known to be padding.
         let padding = if built.is_ipv6 && built.bytes.len() == 40 { 0 } else { padding };
         frame.resize(frame.len() + padding, 0);
         let headers = parse(LinkType::ETHERNET, &frame);

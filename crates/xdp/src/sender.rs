@@ -60,9 +60,9 @@ impl Sender {
         // Kernels before 5.11 count this way. If the limit is too low, registering the frames
         // fails.
         let _ = limits::allow_locked_memory(memory.frame_area() as u64);
-        // SAFETY: the fields of `Sender` are dropped in such an order that the memory goes last,
-        // and on errors before there is one the kernel has no frame. Frames are touched only while
-        // they are in `free` (S1).
+        // SAFETY: the fields of `Sender` are dropped in such an order that the memory goes last. On
+        // errors before there is one the kernel has no frame. Frames are touched only while they
+        // are in `free` (S1).
         unsafe { memory.register(end.socket(), interface) }?;
         let mut out = rings(end.socket(), frames, options.needs_wakeup)
             .map_err(XdpError::system(interface, "setting up XDP rings"))?;

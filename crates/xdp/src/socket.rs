@@ -137,9 +137,9 @@ impl Socket {
         // Kernels before 5.11 count this way. If the limit is too low, registering the frames
         // fails.
         let _ = limits::allow_locked_memory(umem.extent() as u64);
-        // SAFETY: the fields of `Socket` are dropped in such an order that the memory goes last,
-        // and on errors before there is one the kernel has no frame. Frames are touched only
-        // while held (X1).
+        // SAFETY: the fields of `Socket` are dropped in such an order that the memory goes last. On
+        // errors before there is one the kernel has no frame. Frames are touched only while held
+        // (X1).
         unsafe { umem.memory().register(end.socket(), interface) }?;
         let fail = |call| XdpError::system(interface, call);
         set_rings(end.socket(), options).map_err(fail("setting up XDP rings"))?;

@@ -23,7 +23,7 @@ impl RawSocket {
     /// Registers `bytes` bytes at `start` as frames.
     ///
     /// # Safety
-    /// The bytes stay mapped until the socket is closed, and frames that are handed to the kernel
+    /// The bytes stay mapped until the socket is closed. Frames that are handed to the kernel
     /// through the fill ring are not touched until they come back.
     pub(super) unsafe fn register_umem(
         &self,

@@ -2,9 +2,9 @@
 //!
 //! `cargo run -p xtask -- book FOLDER` collects the pages of the book: see `book`.
 //!
-//! A rule that nobody checks is a wish. Each module here holds one family of rules, reads the
-//! tree as git lists it (tracked files and new ones that are not ignored) and returns findings,
-//! one line each: where, what with its number, and what to do about it.
+//! A rule that nobody checks is a wish. Each module here holds one family of rules. It reads the
+//! tree as git lists it (tracked files and new ones that are not ignored). It returns findings, one
+//! line each: where, what with its number, and what to do about it.
 //!
 //! | module | rule |
 //! |---|---|

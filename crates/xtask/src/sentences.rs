@@ -1,8 +1,8 @@
 //! Sentences are short, in pages and in comments.
 //!
-//! A paragraph is consecutive lines of a Markdown file, or of comments of a Rust file, up to an
-//! empty line, a list item, a heading or a table. Fenced blocks are pictures and code, and have no
-//! sentences. A full stop, a colon or a semicolon ends one.
+//! A paragraph is consecutive lines of a Markdown file, or of comments of a Rust file. It goes up
+//! to an empty line, a list item, a heading or a table. Fenced blocks are pictures and code, and
+//! have no sentences. A full stop, a colon or a semicolon ends one.
 
 use crate::finding::Finding;
 use crate::tree::{TextFile, Tree};

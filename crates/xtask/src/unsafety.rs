@@ -2,7 +2,7 @@
 //!
 //! Crates that may have it are listed in [`ALLOWED`]; the root of every other crate forbids it to
 //! the compiler. In the allowed crates each `unsafe` block and `unsafe impl` has a `SAFETY` comment
-//! within [`REACH`] lines above, which says why and not where that is said. (Clippy's
+//! within [`REACH`] lines above. The comment says why, and not where that is said. (Clippy's
 //! `undocumented_unsafe_blocks` looks at blocks too; it does not look into other configurations,
 //! such as loom's.)
 

@@ -60,9 +60,9 @@ Exit code: 0 also where packets are lost, which are listed; 1 a file cannot be r
 /// Write all sound packets of damaged files into a new file
 ///
 /// Packets of segments whose checksum does not hold are left out; so are bytes that make no sense.
-/// The damage is listed as `check` lists it, and the next packet of the output says how many are
-/// missing before it. Files are read one after the other, in the order given. The output is never
-/// one of them.
+/// The damage is listed as `check` lists it. The next packet of the output says how many packets
+/// are missing before it. Files are read one after the other, in the order given. The output is
+/// never one of them.
 #[derive(Debug, Args)]
 #[command(after_long_help = RECOVER)]
 pub(crate) struct RecoverArgs {
@@ -108,12 +108,12 @@ Without -w the packets are only counted.";
 
 /// Find packets in files by time, flow, filter and interface
 ///
-/// The files are one source, in order of time. It reads only those segments of a segmented
-/// recording that can hold an answer, by the times in their trailers and the sketches of their
-/// flows. Of other files it reads the parts that an index (burstline index) names. Of a folder only
-/// those files are opened that can hold one, by its catalogue, .burstline-catalogue, which extract
-/// keeps there. What is passed is not checked: that is for `check`. A recording may still be
-/// written meanwhile.
+/// The files are one source, in order of time. Of a segmented recording it reads only those
+/// segments that can hold an answer. It knows them by the times in their trailers and the sketches
+/// of their flows. Of other files it reads the parts that an index (burstline index) names. Of a
+/// folder only those files are opened that can hold one, by its catalogue, .burstline-catalogue,
+/// which extract keeps there. What is passed is not checked: that is for `check`. A recording may
+/// still be written meanwhile.
 #[derive(Debug, Args)]
 #[command(after_long_help = EXTRACT)]
 pub(crate) struct ExtractArgs {

@@ -62,8 +62,8 @@ pub(crate) struct JobArgs {
     pub(crate) poll: PollMode,
 
     /// Keep root's rights while packets are read. Otherwise every thread drops its capabilities
-    /// once sockets and files are open, makes only calls that its job needs, and opens only its
-    /// job's files
+    /// once sockets and files are open. It then makes only calls that its job needs, and opens only
+    /// its job's files
     #[arg(long, hide_short_help = true)]
     pub(crate) keep_privileges: bool,
 

@@ -55,7 +55,7 @@ pub(crate) struct ReportArgs {
 
 /// List every figure and claim of the five founding documents, and where it is shown here
 ///
-/// Each has a command of this program, or the reason why it cannot be run, and a note where the
+/// Each has a command of this program, or the reason why it cannot be run. A note says where the
 /// document itself is wrong.
 #[derive(Debug, Args)]
 #[command(name = "documents", after_long_help = DOCUMENTS_EXAMPLES)]

@@ -61,8 +61,8 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub(crate) log_format: LogFormat,
 
-    /// The counters of all jobs at http://ADDRESS/metrics, for Prometheus: 127.0.0.1:9100, or a port
-    /// of 127.0.0.1. Each line says whose it is, as site_job="NAME"
+    /// The counters of all jobs at http://ADDRESS/metrics, for Prometheus: 127.0.0.1:9100, or a
+    /// port of 127.0.0.1. Each line says whose it is, as site_job="NAME"
     #[arg(long, value_name = "ADDRESS", value_parser = values::socket_address)]
     pub(crate) metrics: Option<SocketAddr>,
 }

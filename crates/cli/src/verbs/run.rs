@@ -10,7 +10,7 @@
 //! ```
 //!
 //! The service receives no packet. A job is a child process of this program, so it has its own
-//! rights, memory and ledger, and a reload touches only what changed.
+//! rights, memory and ledger. A reload touches only what changed.
 //!
 //! Invariants:
 //! - U1: nothing starts from a file with a fault; a reload with one changes nothing.

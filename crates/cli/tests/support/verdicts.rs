@@ -82,9 +82,15 @@ pub(crate) fn sum(report: &Value, key: &str) -> u64 {
     workers.iter().map(|worker| worker[key].as_u64().unwrap()).sum()
 }
 
-/// What a started reader does: `pass`, `pass-on` (also those of the next bounce), `flow`, `reject`
-/// (IPv4 packets), `late`, `mad`, `drop:K` (each packet whose
-/// number is a multiple of K), `replace:SUFFIX`, `stall:N` (after N verdicts it gives none).
+/// What a started reader does:
+/// - `pass`, `pass-on` (also those of the next bounce)
+/// - `flow`
+/// - `reject` (IPv4 packets)
+/// - `late`
+/// - `mad`
+/// - `drop:K` (each packet whose number is a multiple of K)
+/// - `replace:SUFFIX`
+/// - `stall:N` (after N verdicts it gives none)
 pub(crate) fn run() {
     let text = env::var(WORKER).expect("started by a test");
     let [name, log, what]: [&str; 3] =

@@ -55,10 +55,10 @@ pub struct FlightOptions<'a> {
     pub triggers_on_loss: bool,
 }
 
-/// Receives from all sources into logs that keep their past until the sources end, a limit is
-/// reached, `stop` is set or a file breaks. Each time the trigger is set, or a source loses
-/// something, the kept packets and those that follow go into a file of their own. `open_file` opens
-/// each of them and says its name.
+/// Receives from all sources into logs that keep their past. It ends when the sources end, a limit
+/// is reached, `stop` is set or a file breaks. A file begins each time the trigger is set, or a
+/// source loses something. The kept packets and those that follow go into that file. `open_file`
+/// opens each file and says its name.
 ///
 /// # Errors
 /// As [`capture`](crate::capture()). A file that cannot be opened ends the job; that is in the

@@ -20,8 +20,8 @@ use super::waiting::PollMode;
 pub struct Threads {
     /// A core for each thread, in the order of the stages; empty leaves it to the kernel.
     pub cores: Vec<CoreId>,
-    /// The node of each thread's stack, in the same order. Where it is not named, the stack of a
-    /// thread that has a core goes to that core's node, if it can.
+    /// The node of each thread's stack, in the same order. Where no node is named and the thread
+    /// has a core, the stack goes to that core's node, if it can.
     pub stack_nodes: Vec<NodeId>,
     /// The scheduling class of each.
     pub class: SchedulingClass,
@@ -31,7 +31,7 @@ pub struct Threads {
     /// jobs that have a log.
     pub receivers: usize,
     /// Whether the threads keep their capabilities. If not, each thread gives them up once
-    /// everything is open and it is in place, the thread that runs the job included. For programs
+    /// everything is open and it is in place. So does the thread that runs the job. For programs
     /// that do nothing else afterwards.
     pub keeps_privileges: bool,
     /// What there is to say in the report of why they run there.

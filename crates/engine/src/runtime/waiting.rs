@@ -54,8 +54,8 @@ impl PollMode {
 /// How long `adaptive` spins after the last packet, in ns.
 ///
 /// As long as a sleeper takes to get up. On the machine of the README a thread in poll(2) ran 43 us
-/// after it was woken (95 us in the worst hundredth), which cost it 20 us of processor time. A
-/// thread that spins receives a packet within that time sooner, and a spin of that length wastes no
+/// after it was woken (95 us in the worst hundredth). That cost it 20 us of processor time. A
+/// thread that spins receives a packet within that time sooner. A spin of that length wastes no
 /// more than a sleep. Under load no packet is that far from the next.
 ///
 /// A ring that is handed over in blocks has news every few milliseconds, and nothing between. So a

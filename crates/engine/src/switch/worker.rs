@@ -7,8 +7,7 @@ use super::handle::SwitchOrders;
 use crate::runtime::{Job, Next, Pause, Polled, Round, Step};
 
 /// The most packets of a source before the next one has its turn. Received packets stay in the
-/// first cache level until they are sent, and a peer gets slots of its ring back while it fills
-/// others.
+/// first cache level until they are sent. A peer gets slots of its ring back while it fills others.
 const BURST_PACKETS: u64 = 64;
 
 pub(super) struct Worker<'a> {

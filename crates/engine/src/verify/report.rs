@@ -18,8 +18,9 @@ pub struct Latency {
     pub most_ns: u64,
     /// Per cent of the packets, and the time that this many did not exceed, to three digits.
     pub percentiles: Vec<(f64, u64)>,
-    /// A histogram: up to how many ns, and how many packets were there that are in no step before,
-    /// to three digits of the time. Steps without packets are left out; the last has no end.
+    /// A histogram: up to how many ns, to three digits of the time, and how many packets were
+    /// there. A packet is only in the first step that it fits. Steps without packets are left out;
+    /// the last has no end.
     pub steps: Vec<(Option<u64>, u64)>,
     /// The same finer, for curves: up to how many ns, and how many packets were there that are in
     /// no bucket before. Buckets without packets are left out; of 2,000 there are at most.

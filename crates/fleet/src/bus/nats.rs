@@ -1,9 +1,9 @@
 //! NATS JetStream, by the client that its makers maintain.
 //!
 //! The client is asynchronous. Its tasks run on this thread alone, while it waits here: no more
-//! threads. A message that gets no acknowledgement is sent again under the same `Nats-Msg-Id`; the
+//! threads. A message that gets no acknowledgement is sent again under the same `Nats-Msg-Id`. The
 //! server drops the second copy if it comes within the stream's window (2 minutes, unless the
-//! stream says otherwise), and a reader by the same name after that.
+//! stream says otherwise). After that a reader drops it by the same name.
 
 use std::io;
 use std::pin::Pin;

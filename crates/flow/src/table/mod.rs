@@ -7,8 +7,9 @@
 //! then:        look at some slots for conversations that are over
 //! ```
 //!
-//! A flow's state is two lines that each packet touches (`Ends`, `Counts`), a third part that only
-//! handshakes and ends touch (`Rare`), and its entry in the index (`index`).
+//! A flow's state is two lines that each packet touches (`Ends`, `Counts`), and a third part that
+//! only handshakes and ends touch (`Rare`). Its entry in the index (`index`) is part of its state,
+//! too.
 //!
 //! A record is over when a packet comes after the idle time-out, or once it has been open for the
 //! active one; the packet begins the next. A connection that has closed stays for

@@ -1,8 +1,9 @@
 //! What a program that is killed leaves: how much it had made, and how much of it was written.
 //!
 //! `TREE/.journal-SENSOR` has a few lines of `name=value`. The program that writes the tree locks
-//! it, rewrites it every 100 ms and with each file, and says at its end that it has ended. The next
-//! one reads it: what was made and is in no file is what the crash has cost, up to the last line.
+//! this file. It rewrites this file every 100 ms and with each file of the tree, and says at its
+//! end that it has ended. The next program reads this file: what was made and is in no file is what
+//! the crash has cost, up to the last line.
 //!
 //! Invariants:
 //! - J1: one program at a time has the lock, so one writes as a sensor.

@@ -11,8 +11,8 @@
 //!   for a bus.
 //!
 //! Minutes are those of the monotonic clock: a clock that jumps opens no file and closes none. A
-//! record goes to the hour of its first packet, so a part that is open for a minute may have one of
-//! another hour beside it; at most [`PARTS_MAX`] at a time.
+//! record goes to the hour of its first packet. So a part that is open for a minute may have one of
+//! another hour beside it. At most [`PARTS_MAX`] are open at a time.
 //!
 //! Invariants:
 //! - R1: a record that was taken is in a part, in a file, or counted as lost by name.

@@ -52,7 +52,7 @@ impl PageWriter for ZstdPages<'_> {
 const BLOCK_BYTES: usize = 128 << 10;
 
 /// Packs bytes as frames of one block each. In a frame of several, `ruzstd` 0.9.1 may have a block
-/// borrow the code of the block before, which it then stored as it is, without a code.
+/// borrow the code of the block before. But it may have stored that block as it is, without a code.
 fn packed(bytes: &[u8], content: Content) -> Vec<u8> {
     let mut packed = Vec::with_capacity(bytes.len());
     // A page without bytes is a frame, too.

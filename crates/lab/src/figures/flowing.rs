@@ -204,8 +204,8 @@ fn against(
     })
 }
 
-/// Processor time a packet of what `about` says, given a file, a folder and the number of packets,
-/// and of a rival, given the file and the folder.
+/// Processor time a packet of ours, beside that of a rival. Ours is what `about` says; it is given
+/// a file, a folder and the number of packets. The rival is given the file and the folder.
 fn beside(
     context: &Context,
     rival: &str,

@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use super::tester::Trial;
 
-/// A trial whose requested rate is more than this much above what it offered, and that lost
-/// nothing, says only that the device takes what was offered.
+/// A trial may offer less than this part of its requested rate. If it lost nothing, it says only
+/// that the device takes what was offered.
 const OFFERED: f64 = 0.99;
 
 /// Below this rate a device passes nothing.

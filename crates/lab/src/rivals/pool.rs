@@ -10,8 +10,9 @@
 //! Objects are an odd number of cache lines apart, so their headers spread over all cache sets and
 //! memory channels, as the documents advise.
 //!
-//! Source: the mempool library chapter of the DPDK Programmer's Guide, 22.11 (flush threshold of
-//! one and a half times the cache, refill up to its size, whole cache flushed).
+//! Source: the mempool library chapter of the DPDK Programmer's Guide, 22.11. It says that the
+//! threshold is one and a half times the cache, and a refill goes up to the cache's size. A flush
+//! empties the whole cache.
 
 use burstline_sys::prefetch::LINE_BYTES;
 

@@ -10,8 +10,8 @@
 //! repository says how to write one.
 //!
 //! Invariants:
-//! - S1: at each point every contender has as many turns as the others, in an order set by the
-//!   seed, unless it failed or the user ended the run.
+//! - S1: at each point every contender has as many turns as the others, unless it failed or the
+//!   user ended the run. The seed sets their order.
 //! - S2: what cannot be run is in the record, with the reason; nothing is estimated.
 //! - S3: raw samples are kept, in the order in which they were taken.
 

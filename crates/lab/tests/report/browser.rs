@@ -17,8 +17,8 @@ const CHROMIUM: &str = "chromium";
 /// What a phone has, in CSS pixels.
 const PHONE_PX: u32 = 390;
 
-/// Puts the page into a frame as wide as a phone (a window of Chromium's cannot be that narrow),
-/// and writes down what is wider than it.
+/// Puts the page into a frame as wide as a phone, and writes down what is wider than the frame. A
+/// window of Chromium's cannot be that narrow.
 const HARNESS: &str = r#"<!doctype html><meta charset="utf-8"><body style="margin:0">
 <iframe id="frame" style="border:0;width:WIDTHpx;height:900px" srcdoc="PAGE"></iframe>
 <pre id="found">not measured</pre>

@@ -29,9 +29,9 @@ impl Reader {
     /// While its window is full it sleeps at most one window and does not look for news.
     ///
     /// Cost: two to three system calls when it sleeps. It also interrupts a writer in its own
-    /// process, or spins 5 us for one in another process, so that the writer needs no fence
-    /// (Decision 0030). The writer pays 0.2 us to wake it, and several us where the reader sleeps
-    /// on another core of a virtual machine.
+    /// process, or spins 5 us for one in another process. So the writer needs no fence (Decision
+    /// 0030). The writer pays 0.2 us to wake it, and several us where the reader sleeps on another
+    /// core of a virtual machine.
     pub fn wait(&self, timeout_ns: u64) {
         if self.is_window_full() {
             // This reader cannot go on until a burst it holds is let go, and that wakes nobody. So

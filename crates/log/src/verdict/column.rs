@@ -30,7 +30,8 @@ pub(crate) const COLUMN_BYTES: usize = ROOM_AT + ROOM_BYTES;
 ///
 /// # Invariants
 /// C1. `base` points to `COLUMN_BYTES` mapped bytes, 64-byte aligned, for as long as the view is
-/// used, and all accesses by anybody in this process are atomic; so is `control` valid.
+/// used. All accesses by anybody in this process are atomic. `control` is valid for as long as the
+/// view is used.
 #[derive(Clone, Copy)]
 pub(crate) struct ColumnView {
     base: NonNull<u8>,
@@ -207,9 +208,10 @@ impl VerdictTaker {
         let Replacement { offset, length } = replacement;
         let words = (length as usize).div_ceil(WORD_BYTES);
         let mut copy: Vec<u64> = Vec::with_capacity(words);
-        // SAFETY: a replacement was checked to lie inside of the room, which is a multiple of 8
-        // long, and begins at a multiple of 16 of it: so do its words (C1). Nobody here writes
-        // there but atomically. The copy has room for as many, which are there when they are set.
+        // SAFETY: a replacement was checked to lie inside of the room. The room is a multiple of 8
+        // long, and the replacement begins at a multiple of 16 of it. So its words lie inside, too
+        // (C1). Nobody here writes there but atomically. The copy has room for as many, which are
+        // there when they are set.
         unsafe {
             let from = column.view.base.add(ROOM_AT + offset as usize);
             load::copy(from, copy.as_mut_ptr(), words);

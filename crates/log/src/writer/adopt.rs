@@ -63,9 +63,10 @@ impl Writer {
     /// prefetched: descs go to lines that this core has just used.
     ///
     /// # Safety
-    /// From `from` up to `limit`, or up to a head that ends it, the segment is heads, back to back,
-    /// each with its packet and what follows it. All of that is written, and from now on only this
-    /// log writes to it. Only this writer uses the end of the segment, 16 bytes for each packet.
+    /// From `from` up to `limit`, or up to a head that ends it, the segment is heads, back to back.
+    /// Each has its packet with it, and what follows the packet. All of that is written, and from
+    /// now on only this log writes to it. Only this writer uses the end of the segment, 16 bytes
+    /// for each packet.
     ///
     /// # Panics
     /// If a packet is not behind those adopted before and in front of the descs.

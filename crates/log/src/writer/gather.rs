@@ -267,9 +267,10 @@ impl Edge {
         let [last, ..] = run else { return 0 };
         let first = run[count - 1].offset() as usize;
         let length = end_of(*last) - first;
-        // SAFETY: from the first packet to the last one's end is in the place, as both are (S1),
-        // and nobody writes there, as it is whole or this is one packet. W2 for what is written:
-        // each packet has its length rounded up, as in a segment, and there is room for as many.
+        // SAFETY: from the first packet to the last one's end is in the place, as both are (S1).
+        // Nobody writes there, as the strand is whole or this is one packet. W2 for what is
+        // written: each packet has its length rounded up, as in a segment, and there is room for as
+        // many.
         unsafe {
             let packets = strand.place.start().add(first);
             ptr::copy_nonoverlapping(packets, self.at(), length);

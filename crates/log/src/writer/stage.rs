@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A caller fills packets in by ordinary stores. So for a few packets at a time the writer's edge
-//! moves to its own memory, and what it wrote there is streamed to the segment. The loop over
+//! moves to its own memory. What was written there is streamed to the segment. The loop over
 //! packets is the same one: it does not know where it writes.
 
 use burstline_sys::prefetch::LINE_BYTES;

@@ -283,7 +283,7 @@ impl Rings {
     fn write_in_front(&self, bytes: &[u8], buffers: u32, mut metadata: Metadata) {
         let first = self.addresses[(self.next % ON_CHIP) as usize];
         let (head, mut rest) = bytes.split_at(bytes.len().min(self.buffer - FRONT));
-        // SAFETY: the buffer is the device's since `fetch` saw the tail (D1), and the driver has no
+        // SAFETY: the buffer is the device's since `fetch` saw the tail (D1). The driver has no
         // reference to it until the word in front says so, which comes last.
         unsafe { self.memory.write(first + FRONT as u64, head) };
         for number in 1..buffers {

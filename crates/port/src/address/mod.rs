@@ -2,8 +2,8 @@
 //!
 //! Without a scheme, `-` and what has a slash in it are files. Any other word is *bare*: a network
 //! interface or a file, as [`Address::resolved`] finds. Until then it counts as a file if it has a
-//! dot in it, and otherwise as an interface. Which keys there are, and what they take, is in the
-//! table of the scheme ([`Key`]), by which they are read ([`Values`]). A file whose name has a
+//! dot in it, and otherwise as an interface. The table of the scheme ([`Key`]) says which keys
+//! there are, and what they take. [`Values`] reads them by that table. A file whose name has a
 //! colon or a question mark in it needs `file:` in front and `%3A`, `%3F` inside.
 
 mod keys;

@@ -11,7 +11,7 @@ const SWITCH: [(&str, bool); 4] = [("yes", true), ("no", false), ("on", true), (
 
 /// The parameters of an address; its scheme knows all of them.
 ///
-/// Reading a key that is not in the table, or not as the table has it, is a programmer's error, and
+/// Reading a key that is not in the table, or not as the table has it, is a programmer's error. It
 /// panics.
 #[derive(Clone, Copy, Debug)]
 pub struct Values<'a> {

@@ -251,7 +251,7 @@ impl Port for AfPacketSource {
         let in_flight = self.ring.in_ring() + u64::from(self.pending.is_some());
         let after = self.ring.statistics();
         // Packets arrive between the three readings. The kernel's count ran through all values
-        // between its two, so if ours is one of them, then at that moment it was exact. If it is
+        // between its two. So if ours is one of them, then it was exact at that moment. If it is
         // not, the nearest of the kernel's shows by how much.
         let kept = |reading: &RingStatistics| reading.packets - reading.drops;
         let taken = self.delivered + self.judge.filtered();

@@ -7,9 +7,9 @@
 //! ```
 //!
 //! A [`Crossing`] is a pair, both ends of one direction, and a [`Port`] with one account. An
-//! offered packet has been handed on at the far end, or is lost to a named cause at either end, or
-//! is in flight. A [`Treatment`] says what is done with each packet on the way, and keeps count of
-//! it.
+//! offered packet has been handed on at the far end or is in flight. Otherwise it is lost to a
+//! named cause at either end. A [`Treatment`] says what is done with each packet on the way, and
+//! keeps count of it.
 //!
 //! Invariants:
 //! - X1: packets leave in the order they came, once each.

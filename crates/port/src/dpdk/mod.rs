@@ -17,8 +17,8 @@
 //! what waits at their other end is not counted yet. What the kernel had no room for there is
 //! `rx_ring_full`; drivers do not report it.
 //!
-//! A packet's time is that of the poll that found it, or with `timestamps=device` the device's, of
-//! those whose unit is known. With `rss=on` a device hashes with Microsoft's key, with
+//! A packet's time is that of the poll that found it. With `timestamps=device` it is the device's
+//! time, of devices whose unit is known. With `rss=on` a device hashes with Microsoft's key, with
 //! `rss=symmetric` with the key of `--hash rss:symmetric`. If it reports the hash of a TCP or UDP
 //! packet, and the job wants that hash, it becomes the packet's. What a device does for us is
 //! noted.

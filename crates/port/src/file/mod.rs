@@ -8,7 +8,7 @@
 //!                  \-> buffer --write--> file, pipe           pcapng, pcap
 //! ```
 //!
-//! A file is read with `read(2)` and never mapped. Truncating a mapped file means a `SIGBUS`, and a
+//! A file is read with `read(2)` and never mapped. Truncating a mapped file means a `SIGBUS`. A
 //! read is no slower as long as its buffer stays in the second cache level. Formats are recognised
 //! by the first bytes, never by names; gzip and zstd are decompressed on the way. The name of an
 //! output says how to write it, unless its address does ([`naming`]).

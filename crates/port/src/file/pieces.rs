@@ -63,8 +63,9 @@ impl Pieces {
         }
     }
 
-    /// Compresses a block by itself. An encoder of several blocks may have one of them borrow the
-    /// code of the block before, which it then stored as it is, without a code (`ruzstd` 0.9.1).
+    /// Compresses a block by itself. An encoder of several blocks (`ruzstd` 0.9.1) may have one of
+    /// them borrow the code of the block before. But it may have stored that block as it is,
+    /// without a code.
     fn block(&mut self, bytes: &[u8]) -> io::Result<Vec<u8>> {
         let frame = compress_to_vec(bytes, CompressionLevel::Fastest);
         let is_first = !std::mem::replace(&mut self.is_begun, true);

@@ -9,7 +9,7 @@
 //!
 //! Reads always land at the same aligned place. If a read cuts a record off, its start is moved in
 //! front of the next read. So every record is contiguous, and nothing else is ever moved. The
-//! window is small enough to stay in the second cache level, where the kernel's copy out of the
+//! window is small enough to stay in the second cache level. There the kernel's copy out of the
 //! page cache and the decoder's reads of headers meet.
 //!
 //! A segment of a recording is longer than a read and is needed whole. Then reads land one behind

@@ -38,7 +38,7 @@ pub(super) struct Flows {
     flows: Vec<Flow>,
     /// Of each flow, the number of its next packet with a mark.
     sequences: Vec<u32>,
-    /// Of each flow, what all its packets are, if all packets of all flows fill a line
+    /// Of each flow, what all its packets are. Empty unless all packets of all flows fill a line
     /// and flows are not too many.
     lines: Vec<Line>,
     arena: Vec<u8>,

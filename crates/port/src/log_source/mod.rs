@@ -8,8 +8,8 @@
 //!                                   Name: who is attached to which writer, and to the next one
 //! ```
 //!
-//! A name is a log for each of the publisher's receive cores, and so a port for each, which are all
-//! attached at one moment. A log says how it ended. One whose sources had no more, or that had
+//! A name is a log for each of the publisher's receive cores, and so a port for each. All of them
+//! are attached at one moment. A log says how it ended. One whose sources had no more, or that had
 //! reached a limit, is *final*: so is the port. If the writer was stopped or killed, the port reads
 //! the log to its end. Then it waits for the next writer of that name, and goes on with the oldest
 //! packets that one still has. A note says how many it no longer has. Packets that passed between

@@ -128,7 +128,7 @@ impl Name {
 }
 
 impl Now {
-    /// Begins a look for the next writer, if it is time for one, and returns what the last one has
+    /// Begins a look for the next writer, if it is time for one. Returns what the last look has
     /// found, once. `None`: nothing yet.
     fn look(&mut self, config: &AttachConfig) -> Option<Result<Option<Attachment>, ShareError>> {
         if self.look.as_ref().is_some_and(JoinHandle::is_finished) {

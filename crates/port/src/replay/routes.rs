@@ -49,9 +49,9 @@ struct Met {
 }
 
 impl Routes {
-    /// Rules that name the number of a sink for an interface, the first that fits, and where all
-    /// other packets go, if anywhere. `ethernet_only`: of each sink, whether it sends no other
-    /// frames.
+    /// `rules` name the number of a sink for an interface; the first that fits counts. `rest` is
+    /// where all other packets go, if anywhere. `ethernet_only`: of each sink, whether it sends no
+    /// other frames.
     #[must_use]
     pub fn new(
         rules: Vec<(InterfaceKey, usize)>,

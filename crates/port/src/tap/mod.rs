@@ -8,7 +8,7 @@
 //!
 //! The first port that names a device makes it, sets it up and sets its MTU. It ends with the last
 //! port, also by SIGKILL, unless `persist` keeps it. A source and a sink of one name in one process
-//! share the device (`device`), so `bounce tap:a tap:b --both` and the switch have both directions
+//! share the device (`device`). So `bounce tap:a tap:b --both` and the switch have both directions
 //! of it.
 //!
 //! With `offloads=on` the host leaves packets as its stack has them: up to 64 KiB, without

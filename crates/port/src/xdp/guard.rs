@@ -1,5 +1,5 @@
 //! What must not be taken by accident: an interface that the host itself uses, or one that carries
-//! it, such as a port of its bridge or bond, or the base of its VLANs.
+//! it. For example, a port of the host's bridge or bond carries it, or the base of its VLANs.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -17,7 +17,7 @@ const ESTABLISHED: &str = "01";
 const SSH: u16 = 22;
 
 /// Refuses the loopback, and an interface that receives packets of the default route or of a user's
-/// login, itself or through an interface on top of it.
+/// login. It may receive them itself or through an interface on top of it.
 ///
 /// # Errors
 /// [`PortError::WouldSteal`] with the reason.

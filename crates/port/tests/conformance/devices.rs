@@ -23,7 +23,7 @@ const OVER_INTERFACES: [(&str, &str, bool); 3] = [
 ];
 
 /// Over a memory that two processes share: a source, who sends to it, and whether the source is the
-/// one that listens at `SOCKET`, and so comes first and goes first.
+/// one that listens at `SOCKET`. The one that listens comes first and goes first.
 const OVER_MEMORY: [(&str, &str, bool); 4] = [
     (
         "dpdk:net_memif#,role=server,id=0,socket=SOCKET,socket-abstract=no?pool=2047",

@@ -52,8 +52,8 @@ impl View {
             true => ProtFlags::READ | ProtFlags::WRITE,
             false => ProtFlags::READ,
         };
-        // Never MAP_FIXED over addresses held in reserve. If a file refuses (a pool without huge
-        // pages does), the old mapping is gone all the same, and the hole belongs to the first
+        // Never MAP_FIXED over addresses held in reserve. A file may refuse, as a pool without huge
+        // pages does. Then the old mapping is gone all the same, and the hole belongs to the first
         // thread that maps something. Source: mmap_region() in the kernel's mm/vma.c.
         let flags = MapFlags::SHARED | MapFlags::FIXED_NOREPLACE;
         for _ in 0..TRIES {

@@ -1,8 +1,9 @@
 //! A guest that breaks its rings, also while we work on them.
 //!
-//! F13 to F16 are the classes of faults that other programs had: short and split headers and double
-//! fetches (CVE-2022-2132, CVE-2024-11614), indices and addresses (CVE-2019-14818, CVE-2020-10722
-//! to 10726), offsets that wrap and chains past the ring (VPP e36567760d6).
+//! F13 to F16 are the classes of faults that other programs had:
+//! - short and split headers and double fetches (CVE-2022-2132, CVE-2024-11614)
+//! - indices and addresses (CVE-2019-14818, CVE-2020-10722 to 10726)
+//! - offsets that wrap and chains past the ring (VPP e36567760d6)
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

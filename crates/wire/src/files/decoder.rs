@@ -145,8 +145,8 @@ impl Decoder {
     /// keeps the bytes from `position` on and appends to them. `at_end` says that no byte follows
     /// the chunk; it must stay said.
     ///
-    /// Cost: some 30 cycles for a pcap record, or for an Enhanced Packet Block without options,
-    /// that lies whole in the chunk with the header behind it; no allocation.
+    /// Cost: no allocation; some 30 cycles for a pcap record, or for an Enhanced Packet Block
+    /// without options. That is for one that lies whole in the chunk, with the header behind it.
     ///
     /// # Panics
     /// If `*position > chunk.len()`.

@@ -60,7 +60,7 @@ impl Decoder {
 
     /// Looks for the trailer of segment 0, or for any sound segment, where descriptions make no
     /// sense. Longer segments first. A segment forged inside a packet is shorter than the real one
-    /// around it, so if all bytes are here, the real one is found first.
+    /// around it. So if all bytes are here, the real one is found first.
     pub(super) fn probe(&self, here: &[u8], at_end: bool) -> Layout {
         let is_all = at_end || here.len() >= MAX_NEED;
         for size in SIZES.rev().map(|shift| 1_usize << shift) {

@@ -19,9 +19,9 @@
 //!
 //! A file is hostile input. What holds for any bytes:
 //!
-//! - I1. No input panics. Every call makes progress. It moves `position` forward, asks for more
-//!   contiguous bytes than it was shown, reports damage that earlier calls have passed, refuses the
-//!   file, or returns `End`, which is final.
+//! - I1. No input panics. Every call makes progress. It moves `position` forward, or asks for more
+//!   contiguous bytes than it was shown. Or it reports damage that earlier calls have passed,
+//!   refuses the file, or returns `End`, which is final.
 //! - I2. The decoder never asks for more than [`MAX_NEED`] contiguous bytes. It never holds more
 //!   than [`MAX_INTERFACES`] interface descriptions, each with at most [`MAX_NAME_BYTES`] bytes of
 //!   name.

@@ -23,8 +23,8 @@ pub const MICROSOFT_KEY: [u8; KEY_BYTES] = [
     0x6a, 0x42, 0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa,
 ];
 
-/// A key that repeats every 16 bits, so that swapping two addresses or two ports, which moves them
-/// by a multiple of 16 bits, changes nothing. The price: a hash's upper half repeats its lower.
+/// A key that repeats every 16 bits. Swapping two addresses or two ports moves them by a multiple
+/// of 16 bits, so it changes nothing. The price: a hash's upper half repeats its lower.
 ///
 /// Source: Woo and Park, "Scalable TCP Session Monitoring with Symmetric Receive-side Scaling",
 /// 2012.

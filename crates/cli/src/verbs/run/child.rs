@@ -1,8 +1,8 @@
 //! One job as a process: its start, what it says, its end.
 //!
 //! Three threads per job read its output, its errors and its line; each sends events to the
-//! supervisor. The one that has the line also waits for the process, so it is reaped once, after
-//! its last line or a second later.
+//! supervisor. The thread that reads the line also waits for the process. So the process is reaped
+//! once, after its last line or a second later.
 
 use std::env;
 use std::io::{self, BufRead, BufReader, Read};

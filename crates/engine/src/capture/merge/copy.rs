@@ -1,8 +1,8 @@
 //! Copying packets into the log in the order that was found.
 //!
 //! Most packets are plain and come in time. They are *gathered*: nothing is looked at for each but
-//! which input it is of. Where one has facts, or is late, or no segment holds the longest, those of
-//! a chunk are appended one by one, and counted.
+//! which input it is of. It may be that a packet has facts, or is late, or that no segment holds
+//! the longest. Then the packets of a chunk are appended one by one, and counted.
 
 use burstline_log::{Appended, Burst, Flags, Meta, Strand, Writer};
 

@@ -6,9 +6,9 @@
 //!  both     | 0 |  3  4  5  7  8  9  | MAX |
 //! ```
 //!
-//! Each row has a key before it and one behind it that lose against every other, so nothing is
-//! looked at but two keys. Which of them is taken is no branch. What a step waits for is the step
-//! before: so a row is made from both ends at once.
+//! Each row has a key before it and one behind it that lose against every other. So a step looks at
+//! two keys and nothing else. Which of them is taken is no branch. What a step waits for is the
+//! step before: so a row is made from both ends at once.
 //!
 //! No two rows have a key in common (their inputs differ).
 

@@ -2,9 +2,9 @@
 //!
 //! Most sources do not know between which packets a loss fell; their ledger says how much it was,
 //! and is read some times a second. What it has more than at the last reading goes to the sink,
-//! which marks the next packet of that interface. So a mark stands where the loss was found, up to
-//! a reading and what is queued away from where it was. Sources that know better mark their
-//! packets themselves ([`Capabilities::tells_gaps`](burstline_port::Capabilities)).
+//! which marks the next packet of that interface. So a mark stands where the loss was found. That
+//! is up to a reading, and what is queued, away from where the loss was. Sources that know better
+//! mark their packets themselves ([`Capabilities::tells_gaps`](burstline_port::Capabilities)).
 //!
 //! Not reported: a loss after the last packet. Nor that of a recorder too slow for a log of several
 //! interfaces: whose those packets were is unknown. Both are in the totals at the end.

@@ -3,10 +3,10 @@
 //! Logs have their turns one after the other, a burst each: at most a segment, so none starves.
 //! Packets of one log stay in order; those of several are not merged by time.
 //!
-//! Where there is one log, the recorder sleeps on its futex. It can wait for one word only, so
-//! for several it parks, and every receive thread unparks it after a publish. An unpark that comes
-//! before the park is kept until then, so nothing is slept through. Before it parks it naps, so
-//! that it is woken some thousand times a second at most, at the receive threads' expense. Where
+//! Where there is one log, the recorder sleeps on its futex. It can wait for one word only, so for
+//! several it parks, and every receive thread unparks it after a publish. An unpark that comes
+//! before the park is kept until then, so nothing is slept through. Before it parks it naps. So it
+//! is woken some thousand times a second at most, which costs the receive threads time. Where
 //! nobody unparks it (it is one of several), it waits for its logs in turn.
 //!
 //! Invariant R1: written = seen - lost, for each interface. The recorder counts what it gives to

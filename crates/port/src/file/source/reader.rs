@@ -291,8 +291,8 @@ impl CaptureReader {
     }
 
     /// Passes segments ahead as long as `is_wanted` says no to their trailers and to the summaries
-    /// of their flows, the latter read on demand. Returns how many packets were passed; nothing is
-    /// passed where the bytes do not lie in a regular file as they are.
+    /// of their flows. The summaries are read on demand. Returns how many packets were passed;
+    /// nothing is passed where the bytes do not lie in a regular file as they are.
     pub(super) fn pass_segments(
         &mut self,
         mut is_wanted: impl FnMut(&Trailer, &dyn Fn() -> Option<Vec<u8>>) -> bool,

@@ -127,8 +127,8 @@ pub fn open_chosen(
 
 /// The captures that a path means, and how many files are not captures. It means the file itself,
 /// or those regular files of a folder or a pattern that are captures, by name. A pattern has `*`,
-/// `?` and `[a-z]` in the last part of its path, and braces (`/disk{0..3}`) as the outputs that are
-/// written in turns. Hidden files and indexes are not counted.
+/// `?` and `[a-z]` in the last part of its path. It also has braces (`/disk{0..3}`), as the outputs
+/// that are written in turns. Hidden files and indexes are not counted.
 ///
 /// # Errors
 /// [`PortError::Io`]: a file or folder cannot be read, or there is no such file.

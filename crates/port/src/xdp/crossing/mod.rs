@@ -94,8 +94,8 @@ impl XdpCrossing {
         Ok(())
     }
 
-    /// Moves packets from the rx ring to the tx ring, and leaves up to `backlog` where they are if
-    /// there is no room. Returns how many it took.
+    /// Moves packets from the rx ring to the tx ring. If there is no room, it leaves up to
+    /// `backlog` where they are. Returns how many it took.
     #[inline]
     fn move_packets(&mut self, budget: u64, backlog: u32) -> Result<u64, PortError> {
         let Self { passage, treatment, exit, .. } = self;

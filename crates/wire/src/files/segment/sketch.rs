@@ -6,11 +6,11 @@
 //!  segments of a file --> or --> folded while at most an eighth is set, in the last segment
 //! ```
 //!
-//! A filter never says no of a hash that was put in. With half of its bits set, as when each packet
-//! of a segment has its own flow, it says yes for one in sixteen other flows. With an eighth set,
-//! for one in 4,096. A segment keeps two bytes per packet free for it, so a smaller one saves no
-//! space; it only means less to read. In a file a filter lies in front of the worklist: the CRC32C
-//! of its bits, then the bits, byte by byte from the lowest on, 2^n bytes.
+//! A filter never says no of a hash that was put in. Half of its bits are set when each packet of a
+//! segment has its own flow, for example. It then says yes for one in sixteen other flows. With an
+//! eighth set it says yes for one in 4,096. A segment keeps two bytes per packet free for it, so a
+//! smaller one saves no space; it only means less to read. In a file a filter lies in front of the
+//! worklist: the CRC32C of its bits, then the bits, byte by byte from the lowest on, 2^n bytes.
 
 use super::super::word;
 
