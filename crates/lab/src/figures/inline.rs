@@ -9,14 +9,15 @@
 //! Processor time of all processes but this one, for each packet. Both sides read the same bytes
 //! from a pipe, and sleep as soon as there is nothing: a spin would be in the figure.
 //!
-//! Then the same at half the rate that was reached: how long a packet waits for its verdict.
+//! Then a paced generator in place of the pipe, at half the rate that was reached: how long a packet
+//! waits for its verdict. Here bounce and workers poll all the time, and each worker has a core.
 
 use std::cell::Cell;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
-use std::{env, fs, io, process, thread};
+use std::{env, fs, process, thread};
 
 use burstline_sys::clock;
 use serde_json::Value;
@@ -27,18 +28,15 @@ use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
 use crate::contest::alternate;
 use crate::programs::Report;
-use crate::sharing::giver::{GIVER_OPTION, GIVING, Given};
+use crate::sharing::giver::{BUSY, GIVER_OPTION, GIVING, Given};
 
 const PACKETS: u64 = 3_000_000;
 const SMOKE_PACKETS: u64 = 2_000;
 const WORKERS: usize = 2;
-/// Bytes of a capture file before its first record: pcap, IETF draft-ietf-opsawg-pcap.
-const PCAP_HEADER: usize = 24;
 /// A worker that waits for a core is late, and not slow: it is its processor time that counts.
 const DEADLINE: &str = "1s";
-/// How long the pipe is fed at half the rate, and between two writes of it.
-const HALF_TIME: Duration = Duration::from_secs(3);
-const FEED_EVERY: Duration = Duration::from_micros(200);
+/// How long packets wait is looked at for so long.
+const WAITS_SECONDS: f64 = 3.0;
 /// How long a publisher takes at most until it is there.
 const START: Duration = Duration::from_secs(30);
 
@@ -54,15 +52,16 @@ pub(super) fn measure(context: &Context) -> Result<Outcome, String> {
         context.process_runs(),
         &context.stop,
         || {
-            let done = inline(&program, &folder, &traffic, packets, None)?;
+            let done = inline(&program, &folder, &traffic, packets)?;
             shares.set((done.bounce_ns, done.workers_ns));
-            rate.set(done.report.delivered as f64 / done.report.elapsed_seconds);
+            rate.set(done.rate_pps);
             Ok(done.bounce_ns + done.workers_ns)
         },
         || bounce(&program, &traffic, packets, &[]),
     )?;
+    let seconds = if context.smoke { 0.1 } else { WAITS_SECONDS };
+    let waits = waits(&program, &folder, rate.get() / 2.0, seconds)?;
     if context.smoke {
-        waits_at_half(&program, &folder, &traffic, packets, 20_000.0)?;
         return Ok(Outcome::Smoke);
     }
     let ((ours, peer), (bounce, workers)) = (rounds.medians(), shares.get());
@@ -79,7 +78,7 @@ pub(super) fn measure(context: &Context) -> Result<Outcome, String> {
             over_ns * ghz
         ),
         format!("the last run: {bounce:.1} ns in the bounce, {workers:.1} ns in both workers"),
-        waits_at_half(&program, &folder, &traffic, packets, rate.get() / 2.0)?,
+        waits,
     ];
     details.extend(conditions.report());
     Ok(Outcome::Measured(Compared::of("ns", Better::Lower, rounds, details)))
@@ -118,66 +117,21 @@ fn traffic(program: &Path, folder: &Folder, packets: u64) -> Result<Vec<u8>, Str
     bytes
 }
 
-/// A sentence on how long packets wait for a verdict at a rate.
-fn waits_at_half(
-    program: &Path,
-    folder: &Folder,
-    traffic: &[u8],
-    packets: u64,
-    rate_pps: f64,
-) -> Result<String, String> {
-    let most = (rate_pps * HALF_TIME.as_secs_f64()) as u64;
-    let count = packets.min(most);
-    // The file's header, and a record each.
-    let each = (traffic.len() - PCAP_HEADER) / packets as usize;
-    let part = &traffic[..PCAP_HEADER + count as usize * each];
-    let done = inline(program, folder, part, count, Some(rate_pps * each as f64))?;
-    let waits = &done.value["bounce"]["inline"]["wait_ns"];
-    let us = |value: &Value| value.as_f64().map(|ns| ns / 1e3).ok_or("no times of verdicts");
-    let at = &waits["percentiles"];
-    Ok(format!(
-        "at half the rate, {rate_pps:.0} packets a second, a packet waits {:.0} us for its verdict \
-         (p50), {:.0} us (p99), {:.0} us (most); 100 us at p99 were the target",
-        us(&at["p50"])?,
-        us(&at["p99"])?,
-        us(&waits["max"])?
-    ))
-}
-
 /// What a run has come to.
 struct Done {
     /// Processor time a packet, in ns.
     bounce_ns: f64,
     /// Of all workers together.
     workers_ns: f64,
-    report: Report,
-    /// The report as it is.
-    value: Value,
+    rate_pps: f64,
 }
 
-/// Runs a bounce with its workers. Its pipe is fed at once, or so many bytes a second.
-fn inline(
-    program: &Path,
-    folder: &Folder,
-    traffic: &[u8],
-    packets: u64,
-    rate_bytes: Option<f64>,
-) -> Result<Done, String> {
-    let socket = folder.file("ips");
-    let inline = format!("{socket}?workers={WORKERS}&deadline={DEADLINE}");
-    let mut workers = Vec::new();
-    let mut job = Job::start(program, &["--inline", &inline])?;
-    let until = Instant::now() + START;
-    while !Path::new(&socket).exists() {
-        if Instant::now() > until {
-            return Err(format!("{socket} is not there after {} s", START.as_secs()));
-        }
-        thread::sleep(Duration::from_millis(5));
-    }
-    for log in 0..WORKERS {
-        workers.push(Worker::start(&socket, log)?);
-    }
-    let (report, value) = job.finish(traffic, packets, rate_bytes)?;
+/// A bounce, and workers that pass all.
+fn inline(program: &Path, folder: &Folder, traffic: &[u8], packets: u64) -> Result<Done, String> {
+    let inline = Inline::new(folder, WORKERS);
+    let mut job = Job::start(program, FROM_PIPE, &["--inline", &inline.words])?;
+    let workers = inline.workers(&[])?;
+    let (bounce_ns, rate_pps) = job.finish(traffic, packets)?;
     let mut cpu_ns = 0;
     let mut passed = 0;
     for worker in workers {
@@ -186,70 +140,110 @@ fn inline(
         passed += given.packets;
     }
     match passed == packets {
-        true => Ok(Done {
-            bounce_ns: cpu_each_ns(&report),
-            workers_ns: cpu_ns as f64 / packets as f64,
-            report,
-            value,
-        }),
+        true => Ok(Done { bounce_ns, workers_ns: cpu_ns as f64 / packets as f64, rate_pps }),
         false => Err(format!("{passed} of {packets} packets were passed")),
     }
 }
 
-fn bounce(program: &Path, traffic: &[u8], packets: u64, flags: &[&str]) -> Result<f64, String> {
-    Ok(cpu_each_ns(&Job::start(program, flags)?.finish(traffic, packets, None)?.0))
+/// How long packets wait for a verdict at a rate, as a sentence.
+fn waits(program: &Path, folder: &Folder, rate_pps: f64, seconds: f64) -> Result<String, String> {
+    let cores = thread::available_parallelism().map_or(1, usize::from);
+    let count = cores.saturating_sub(1).clamp(1, WORKERS);
+    let source = format!("gen:?rate={rate_pps:.0}&pace=yes&size=64&flows=64");
+    let inline = Inline::new(folder, count);
+    let time = format!("{seconds}s");
+    let flags = ["--inline", &inline.words, "--duration", &time];
+    let mut job = Job::start(program, &[&source, "null:", "--poll", "busy"], &flags)?;
+    for worker in inline.workers(&[BUSY])? {
+        worker.end()?;
+    }
+    let report = Report::last(&job.said()?)?;
+    let wait_ns = &report["bounce"]["inline"]["wait_ns"];
+    let us = |value: &Value| value.as_f64().map(|ns| ns / 1e3).ok_or("no times of verdicts");
+    let at = |name: &str| us(&wait_ns["percentiles"][name]);
+    Ok(format!(
+        "at half the rate, {rate_pps:.0} packets a second, with --poll busy and workers that \
+         poll as well ({count}), a packet waits {:.1} us for its verdict (p50), {:.1} us (p99), {:.0} us (most); \
+         at most 100 us at p99 were the target",
+        at("p50")?,
+        at("p99")?,
+        us(&wait_ns["max"])?
+    ))
 }
 
-/// Processor time a packet, in ns.
-fn cpu_each_ns(report: &Report) -> f64 {
-    report.cpu_seconds * 1e9 / report.delivered as f64
+/// The published side of an inline bounce.
+struct Inline {
+    socket: String,
+    workers: usize,
+    /// What the bounce is given.
+    words: String,
+}
+
+impl Inline {
+    fn new(folder: &Folder, workers: usize) -> Self {
+        let socket = folder.file("ips");
+        let words = format!("{socket}?workers={workers}&deadline={DEADLINE}");
+        Self { socket, workers, words }
+    }
+
+    /// Starts its workers, once it is there.
+    fn workers(&self, more: &[&str]) -> Result<Vec<Worker>, String> {
+        let socket = &self.socket;
+        let until = Instant::now() + START;
+        while !Path::new(socket).exists() {
+            if Instant::now() > until {
+                return Err(format!("{socket} is not there after {} s", START.as_secs()));
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        (0..self.workers).map(|log| Worker::start(socket, log, more)).collect()
+    }
+}
+
+fn bounce(program: &Path, traffic: &[u8], packets: u64, flags: &[&str]) -> Result<f64, String> {
+    Ok(Job::start(program, FROM_PIPE, flags)?.finish(traffic, packets)?.0)
 }
 
 /// A bounce whose input is a pipe.
+const FROM_PIPE: &[&str] = &["-", "null:", "--poll", "interrupt"];
+
+/// A bounce.
 struct Job(Child);
 
 impl Job {
-    fn start(program: &Path, flags: &[&str]) -> Result<Self, String> {
+    fn start(program: &Path, ends: &[&str], flags: &[&str]) -> Result<Self, String> {
         let mut command = Command::new(program);
-        command.args(["bounce", "-", "null:", "--poll", "interrupt", "--json"]).args(flags);
+        command.args(["bounce", "--json"]).args(ends).args(flags);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         command.spawn().map(Self).map_err(|error| format!("{}: {error}", program.display()))
     }
 
-    /// Feeds it, at once or so many bytes a second, and waits for its end. Returns its report, also
-    /// as it is.
-    fn finish(
-        &mut self,
-        traffic: &[u8],
-        packets: u64,
-        rate_bytes: Option<f64>,
-    ) -> Result<(Report, Value), String> {
-        let input = self.0.stdin.take().ok_or("it has no input")?;
-        feed(input, traffic, rate_bytes).map_err(|error| format!("to a bounce: {error}"))?;
+    /// Feeds it and waits for its end. Returns its processor time a packet, in ns, and its rate.
+    fn finish(&mut self, traffic: &[u8], packets: u64) -> Result<(f64, f64), String> {
+        let mut input = self.0.stdin.take().ok_or("it has no input")?;
+        input.write_all(traffic).map_err(|error| format!("to a bounce: {error}"))?;
+        drop(input);
+        let said = self.said()?;
+        let report = Report::parse(&said, packets)?;
+        if report.delivered != packets {
+            return Err(format!("a bounce delivered {} of {packets}: {said}", report.delivered));
+        }
+        let packets = packets as f64;
+        Ok((report.cpu_seconds * 1e9 / packets, packets / report.elapsed_seconds))
+    }
+
+    /// Waits for its end. Returns what it has said.
+    fn said(&mut self) -> Result<String, String> {
         let mut said = String::new();
         let mut output = self.0.stdout.take().ok_or("it has no output")?;
         output.read_to_string(&mut said).map_err(|error| format!("of a bounce: {error}"))?;
         let status = self.0.wait().map_err(|error| error.to_string())?;
-        let report = Report::parse(&said, packets)?;
-        if !status.success() || report.delivered != packets {
-            return Err(format!("a bounce delivered {} of {packets}: {said}", report.delivered));
+        if status.success() {
+            Ok(said)
+        } else {
+            Err(format!("a bounce ended with {status}: {said}"))
         }
-        Ok((report, Report::last(&said)?))
     }
-}
-
-/// Writes all of it. At a rate, what is due since the last write: late writes are made up for.
-fn feed(mut input: impl Write, traffic: &[u8], rate_bytes: Option<f64>) -> io::Result<()> {
-    let Some(rate_bytes) = rate_bytes else { return input.write_all(traffic) };
-    let (begun, mut sent) = (Instant::now(), 0);
-    while sent < traffic.len() {
-        thread::sleep(FEED_EVERY);
-        let due = (begun.elapsed().as_secs_f64() * rate_bytes) as usize;
-        let due = due.clamp(sent, traffic.len());
-        input.write_all(&traffic[sent..due])?;
-        sent = due;
-    }
-    Ok(())
 }
 
 impl Drop for Job {
@@ -267,10 +261,10 @@ struct Worker {
 }
 
 impl Worker {
-    fn start(socket: &str, log: usize) -> Result<Self, String> {
+    fn start(socket: &str, log: usize, more: &[&str]) -> Result<Self, String> {
         let bench = env::current_exe().map_err(|error| error.to_string())?;
         let mut command = Command::new(bench);
-        command.args([GIVER_OPTION, socket, &log.to_string()]);
+        command.args([GIVER_OPTION, socket, &log.to_string()]).args(more);
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = command.spawn().map_err(|error| error.to_string())?;
         let output = BufReader::new(child.stdout.take().ok_or("it has no output")?);

@@ -7,6 +7,8 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 
 /// The option that makes this program one that gives verdicts.
 pub const GIVER_OPTION: &str = "--as-giver";
+/// Has it poll all the time.
+pub(crate) const BUSY: &str = "busy";
 /// What it says when its seat is taken.
 pub(crate) const GIVING: &str = "giving";
 
@@ -26,13 +28,15 @@ impl Given {
     }
 }
 
-/// Is one, until the log ends: `SOCKET LOG`.
+/// Is one, until the log ends: `SOCKET LOG [busy]`. A busy one never sleeps.
 ///
 /// # Errors
 /// A sentence for the user.
 pub fn serve(arguments: &[String]) -> Result<(), String> {
-    let [socket, log] = arguments else {
-        return Err("who gives verdicts takes a socket and a log".to_owned());
+    let (socket, log, timeout_ns) = match arguments {
+        [socket, log] => (socket, log, u64::MAX),
+        [socket, log, word] if word == BUSY => (socket, log, 0),
+        _ => return Err(format!("who gives verdicts takes a socket, a log and `{BUSY}`")),
     };
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(|error| error.to_string())?;
     let log: u32 = log.parse().map_err(|_| format!("`{log}` is no log"))?;
@@ -46,7 +50,7 @@ pub fn serve(arguments: &[String]) -> Result<(), String> {
     println!("{GIVING}");
     let (mut packets, start_ns) = (0, clock::thread_cpu_ns());
     loop {
-        let next = follower.next(u64::MAX, || false).map_err(|error| error.to_string())?;
+        let next = follower.next(timeout_ns, || false).map_err(|error| error.to_string())?;
         let held = match next {
             Next::Burst { held, .. } => held,
             Next::End => break,

@@ -214,7 +214,7 @@ impl Lane {
         let Some(front) = self.queue.front_mut() else { return Ok(false) };
         let is_late = moment.now_ns >= front.until_ns;
         let waited_ns = moment.now_ns.saturating_sub(front.until_ns - self.deadline_ns);
-        let before = self.counts.settled();
+        let before = self.counts.waited();
         let failing = failing.or(is_late.then_some(Cause::Late));
         let looked = front.look(
             failing,
@@ -224,7 +224,10 @@ impl Lane {
             moment.links,
             outlet,
         )?;
-        record_many(&mut self.waits, waited_ns, self.counts.settled() - before);
+        // What nobody was there for did not wait.
+        if failing != Some(Cause::NoVerdict) {
+            record_many(&mut self.waits, waited_ns, self.counts.waited() - before);
+        }
         match looked {
             Looked::Waits => return Ok(false),
             Looked::Done => drop(self.queue.pop_front()),
@@ -247,7 +250,7 @@ impl Lane {
     ) -> Result<(), PortError> {
         for waiting in &mut self.queue {
             let burst = waiting.held.burst();
-            let before = self.counts.settled();
+            let before = self.counts.waited();
             for at in waiting.next..burst.len() {
                 let packet = burst.packet(at);
                 let is_of_it = packet.desc().hash() == hash
@@ -271,7 +274,7 @@ impl Lane {
                 }
             }
             let waited_ns = moment.now_ns.saturating_sub(waiting.until_ns - self.deadline_ns);
-            record_many(&mut self.waits, waited_ns, self.counts.settled() - before);
+            record_many(&mut self.waits, waited_ns, self.counts.waited() - before);
         }
         Ok(())
     }

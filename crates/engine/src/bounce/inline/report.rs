@@ -42,6 +42,11 @@ impl InlineWorker {
         self.late + self.no_verdict + self.no_room + self.invalid
     }
 
+    /// Those that have left and that a worker was there for.
+    pub(super) fn waited(&self) -> u64 {
+        self.settled() - self.no_verdict
+    }
+
     /// Packets that waited and have left, one way or another.
     pub(super) fn settled(&self) -> u64 {
         self.passed
@@ -68,7 +73,8 @@ pub struct InlineReport {
     pub flows_forgotten: u64,
     /// Senders of rejected packets that got an answer.
     pub answers: u64,
-    /// How long packets waited, from when a worker could see them until they were decided.
+    /// How long packets waited, from when a worker could see them until they were decided. Those
+    /// that no worker was there for are left out.
     pub waits: Latency,
 }
 
