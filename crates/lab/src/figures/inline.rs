@@ -9,8 +9,9 @@
 //! Processor time of all processes but this one, for each packet. Both sides read the same bytes
 //! from a pipe, and sleep as soon as there is nothing: a spin would be in the figure.
 //!
-//! Then a paced generator in place of the pipe, at half the rate that was reached: how long a packet
-//! waits for its verdict. Here bounce and workers poll all the time, and each worker has a core.
+//! Then a paced generator in place of the pipe, at half the rate that was reached. It shows how long
+//! a packet waits for its verdict. Here bounce and workers poll all the time, and each worker has a
+//! core.
 
 use std::cell::Cell;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -163,8 +164,8 @@ fn waits(program: &Path, folder: &Folder, rate_pps: f64, seconds: f64) -> Result
     let at = |name: &str| us(&wait_ns["percentiles"][name]);
     Ok(format!(
         "at half the rate, {rate_pps:.0} packets a second, with --poll busy and workers that \
-         poll as well ({count}), a packet waits {:.1} us for its verdict (p50), {:.1} us (p99), {:.0} us (most); \
-         at most 100 us at p99 were the target",
+         poll as well ({count}), a packet waits {:.1} us for its verdict (p50), {:.1} us (p99), \
+         {:.0} us (most); at most 100 us at p99 were the target",
         at("p50")?,
         at("p99")?,
         us(&wait_ns["max"])?
