@@ -9,9 +9,9 @@
 //! Processor time of all processes but this one, for each packet. Both sides read the same bytes
 //! from a pipe, and sleep as soon as there is nothing: a spin would be in the figure.
 //!
-//! Then a paced generator in place of the pipe, at half the rate that was reached. It shows how long
-//! a packet waits for its verdict. Here bounce and workers poll all the time, and each worker has a
-//! core.
+//! Then a paced generator in place of the pipe, at half the rate that was reached. It shows how
+//! long a packet waits for its verdict. Here bounce and workers poll all the time, and each worker
+//! has a core.
 
 use std::cell::Cell;
 use std::io::{BufRead, BufReader, Read, Write};
