@@ -130,8 +130,8 @@ fn several_receive_threads_on_one_interface_keep_flows_whole() {
     assert_eq!(report["total"]["delivered"], sent, "{report}");
     assert_eq!(report["stages"].as_array().unwrap().len(), 2, "two receive threads: {report}");
     assert!(report["ports"].as_array().unwrap().iter().all(|row| row["offered"] != 0), "{report}");
-    let read: u64 = readers.into_iter().map(|reader| delivered(&reader.end())).sum();
-    assert_eq!(read, sent);
+    let readers: Vec<Value> = readers.into_iter().map(|reader| reader.end()).collect();
+    assert_eq!(readers.iter().map(delivered).sum::<u64>(), sent, "{readers:?}\n{report}");
     // Worker k has a log of each receive thread: k and k + 2.
     let of = |worker: usize| [frames_of(&paths[worker]), frames_of(&paths[worker + 2])].concat();
     let found = flows(&[of(0), of(1)]);

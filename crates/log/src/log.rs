@@ -143,7 +143,8 @@ impl LogConfig {
 /// Where a new reader starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Start {
-    /// With what is published next.
+    /// With what is published after its seat was taken: from then on the publisher counts it among
+    /// its readers.
     #[default]
     Now,
     /// With the first packet of the newest segment; before the first packet, with that.

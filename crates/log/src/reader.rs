@@ -101,6 +101,7 @@ pub struct Reader {
     current: Option<Current>,
     /// The sequence number to enter next, while `current` is none.
     sequence: u64,
+    /// While it has no place: the log's count when the seat was taken, as its page says.
     next_packet: u64,
     /// Until it has a place in the log, it cannot miss anything.
     start: Option<Start>,
@@ -126,13 +127,15 @@ impl Reader {
         start: Start,
         buckets: Option<Buckets>,
     ) -> Self {
-        let sequence = seat.page.cursor().load(Relaxed).max(1); // set when the seat was taken
+        // Both were set when the seat was taken.
+        let sequence = seat.page.cursor().load(Relaxed).max(1);
+        let [_, _, next_packet] = seat.page.said();
         let mut reader = Self {
             memory,
             seat,
             current: None,
             sequence,
-            next_packet: 0,
+            next_packet,
             start: Some(start),
             first_own: 0,
             last: 0,
@@ -388,7 +391,9 @@ impl Reader {
         let is_first = self.start.is_some();
         match self.start.take() {
             Some(Start::Now) => {
-                taken = mark.count();
+                // What came between the seat and this call is its own. The page may hold anything.
+                let passed = self.next_packet.saturating_sub(first_packet);
+                taken = passed.min(mark.count().into()) as u32;
                 self.next_packet = first_packet.wrapping_add(u64::from(taken));
             }
             Some(Start::Segment | Start::Oldest) => self.next_packet = first_packet,
@@ -411,13 +416,13 @@ impl Reader {
         }
     }
 
-    /// Finds its place at once, so that `Start::Now` means the call and not the first poll.
+    /// Finds its place at once, before the writer can lap it.
     fn settle(&mut self) {
         // Looked at before entering: what is written between the two is this reader's already.
         let is_empty = self.head() == 0;
         if !self.enter() && is_empty {
             // Nothing was written when it attached: it starts with packet 0 for every `Start`.
-            self.start = None;
+            (self.start, self.next_packet) = (None, 0);
         }
     }
 }

@@ -200,3 +200,28 @@ fn what_is_not_a_log_is_refused() {
     drop(reader);
     assert!(matches!(attach(good()), Err(AttachError::Claimed)));
 }
+
+/// A reader of another process takes its time between its seat and its first look.
+#[test]
+fn what_is_published_after_the_seat_was_taken_is_the_readers() {
+    for before in [0, 10] {
+        let (log, mut writer) = log();
+        let publish = |writer: &mut Writer, numbers: std::ops::Range<u64>| {
+            numbers.for_each(|number| append(writer, number));
+            writer.publish();
+        };
+        publish(&mut writer, 0..before);
+        let now = ReaderConfig { start: Start::Now, ..ReaderConfig::default() };
+        let seat = log.attach_remote(now).unwrap();
+        publish(&mut writer, before..before + 5);
+        let mut reader = attach(received(seat.files())).unwrap();
+        publish(&mut writer, before + 5..before + 7);
+        let (mut first, mut read) = (None, 0);
+        while let Some(burst) = reader.next_burst() {
+            first.get_or_insert(burst.first_packet());
+            read += burst.len() as u64;
+        }
+        assert_eq!((first, read, reader.offered()), (Some(before), 7, 7));
+        assert_eq!((reader.passed_before(), seat.status().lag_packets), (before, 0));
+    }
+}
