@@ -82,11 +82,11 @@ figures: ## The table of figures in its page, made of the records in runs/figure
 	@scripts/setup rust
 	@cargo run --quiet --locked -p burstline-lab --bin bench -- $(FIGURE_RUNS:%=--table %) --into $(FIGURE_PAGE)
 
+# With what make test has built: figures of a smoke run mean nothing, so it needs no release build.
 bench-smoke: ## Do the benchmarks still run? Tiny sizes, figures that mean nothing
 	@scripts/setup rust
-	@cargo build --quiet --release --locked -p burstline $(LAB_DPDK)
-	@cargo build --quiet --release --locked -p burstline-pcap
-	@cargo run --quiet --release --locked -p burstline-lab $(LAB_DPDK) --bin bench -- --smoke
+	@cargo build --quiet --locked --profile test --workspace --all-targets $(DPDK)
+	@$(TARGET_DIR)/debug/bench --smoke
 
 lint: ## Format, clippy, documentation, house rules
 	@scripts/setup rust

@@ -152,7 +152,7 @@ fn waits(program: &Path, folder: &Folder, rate_pps: f64, seconds: f64) -> Result
     let count = cores.saturating_sub(1).clamp(1, WORKERS);
     let source = format!("gen:?rate={rate_pps:.0}&pace=yes&size=64&flows=64");
     let inline = Inline::new(folder, count);
-    let time = format!("{seconds}s");
+    let time = format!("{:.0}ms", seconds * 1e3);
     let flags = ["-q", "--inline", &inline.words, "--duration", &time];
     let mut job = Job::start(program, &[&source, "null:", "--poll", "busy"], &flags)?;
     for worker in inline.workers(&[BUSY])? {
