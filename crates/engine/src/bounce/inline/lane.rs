@@ -224,10 +224,7 @@ impl Lane {
             moment.links,
             outlet,
         )?;
-        // What nobody was there for did not wait.
-        if failing != Some(Cause::NoVerdict) {
-            record_many(&mut self.waits, waited_ns, self.counts.waited() - before);
-        }
+        record_many(&mut self.waits, waited_ns, self.counts.waited() - before);
         match looked {
             Looked::Waits => return Ok(false),
             Looked::Done => drop(self.queue.pop_front()),
