@@ -29,7 +29,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Registry;
 
 use crate::live::Live;
-pub(crate) use joined::{END, JOB, Told, joined};
+pub(crate) use joined::{Answer, END, JOB, joined};
 
 /// What is encoded: a job at some moment, which a registry wants to own.
 #[derive(Debug)]

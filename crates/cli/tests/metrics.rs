@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use burstline_skip::{skip, test_name};
 use support::live::wait_until;
-use support::watched::Watched;
+use support::watched::{Watched, scraped};
 use support::{Directory, run};
 
 fn start(words: &[&str]) -> Watched {
@@ -17,11 +17,7 @@ fn start(words: &[&str]) -> Watched {
 }
 
 fn scrape(job: &Watched) -> String {
-    let (head, body) = job.ask("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
-    assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
-    assert!(head.contains("application/openmetrics-text; version=1.0.0"), "{head}");
-    assert!(body.ends_with("# EOF\n"), "{body}");
-    body
+    scraped(&job.address)
 }
 
 /// The value of a line.

@@ -8,7 +8,7 @@ use burstline_testbed::signal;
 use serde_json::Value;
 use support::live::wait_until;
 use support::service::{Service, ledger};
-use support::watched::asked;
+use support::watched::{asked, scraped};
 use support::{Directory, run};
 
 const SOURCE: &str = "gen:?rate=2k&pace=yes&flows=4";
@@ -20,14 +20,6 @@ fn start(directory: &Directory, site: &str) -> (Service, String) {
     let address = text.strip_prefix("metrics at http://").unwrap();
     let address = address.strip_suffix("/metrics").unwrap().to_owned();
     (service, address)
-}
-
-fn scrape(address: &str) -> String {
-    let (head, body) = asked(address, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
-    assert_eq!(body.matches("# EOF\n").count(), 1, "{body}");
-    assert!(body.ends_with("# EOF\n"), "{body}");
-    body
 }
 
 fn value(text: &str, line: &str) -> Option<f64> {
@@ -54,8 +46,8 @@ fn one_address_has_the_counters_of_all_jobs() {
     let has_both = |text: &str| {
         ["one", "two"].iter().all(|job| received(text, job).is_some_and(|packets| packets > 0.0))
     };
-    wait_until("both have packets", || has_both(&scrape(&address)));
-    let text = scrape(&address);
+    wait_until("both have packets", || has_both(&scraped(&address)));
+    let text = scraped(&address);
     for family in ["received_packets", "site_job_starts", "stage_sleeps", "unaccounted_packets"] {
         let kinds =
             text.lines().filter(|line| line.starts_with(&format!("# TYPE burstline_{family} ")));
@@ -69,17 +61,17 @@ fn one_address_has_the_counters_of_all_jobs() {
     let stopped = service.pid("two");
     signal(stopped, "-STOP").unwrap();
     let begun = Instant::now();
-    wait_until("one does not answer", || answered(&scrape(&address), "two") == Some(0.0));
-    let text = scrape(&address);
+    wait_until("one does not answer", || answered(&scraped(&address), "two") == Some(0.0));
+    let text = scraped(&address);
     assert!(received(&text, "one").is_some() && received(&text, "two").is_none(), "{text}");
     assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
     signal(stopped, "-CONT").unwrap();
-    wait_until("it answers again", || answered(&scrape(&address), "two") == Some(1.0));
+    wait_until("it answers again", || answered(&scraped(&address), "two") == Some(1.0));
     // A job that was started again has another address.
     signal(service.pid("one"), "-KILL").unwrap();
     let starts = "burstline_site_job_starts_total{site_job=\"one\"}";
     wait_until("it runs again", || {
-        let text = scrape(&address);
+        let text = scraped(&address);
         value(&text, starts) == Some(2.0) && received(&text, "one").is_some()
     });
     let (_, status) = asked(&address, "GET /status HTTP/1.1\r\nHost: localhost\r\n\r\n");

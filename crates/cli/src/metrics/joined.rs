@@ -20,7 +20,7 @@ pub(crate) const END: &str = "# EOF\n";
 
 /// What a job answered, and its name: letters, digits and `-._`.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Told<'t> {
+pub(crate) struct Answer<'t> {
     pub(crate) job: &'t str,
     pub(crate) text: &'t str,
 }
@@ -33,10 +33,10 @@ struct Family<'t> {
 }
 
 /// One text of `own`, which stays as it is, and of what jobs answered.
-pub(crate) fn joined<'t>(own: &'t str, told: impl Iterator<Item = Told<'t>>) -> String {
+pub(crate) fn joined<'t>(own: &'t str, answers: impl Iterator<Item = Answer<'t>>) -> String {
     let mut families: Vec<Family<'_>> = Vec::new();
     let mut numbers: HashMap<&str, usize> = HashMap::new();
-    for Told { job, text } in told {
+    for Answer { job, text } in answers {
         let mut current = None;
         for line in text.lines().filter(|line| !line.is_empty() && *line != END.trim_end()) {
             let Some(name) = family_of(line) else {
@@ -95,8 +95,8 @@ mod tests {
         let a = "# HELP f Some.\n# TYPE f counter\nf_total{x=\"} 1\"} 5\n# TYPE g gauge\ng{} 1\n\
                  # EOF\n";
         let b = "# TYPE g gauge\ng 2\n# HELP f Some.\n# TYPE f counter\nf_total 7\n# EOF\n";
-        let told = [Told { job: "a", text: a }, Told { job: "b", text: b }];
-        let text = joined("# TYPE own gauge\nown 1\n# EOF\n", told.into_iter());
+        let answers = [Answer { job: "a", text: a }, Answer { job: "b", text: b }];
+        let text = joined("# TYPE own gauge\nown 1\n# EOF\n", answers.into_iter());
         let expected = "# TYPE own gauge\nown 1\n# HELP f Some.\n# TYPE f counter\n\
                         f_total{site_job=\"a\",x=\"} 1\"} 5\nf_total{site_job=\"b\"} 7\n\
                         # TYPE g gauge\ng{site_job=\"a\"} 1\ng{site_job=\"b\"} 2\n# EOF\n";
@@ -106,7 +106,7 @@ mod tests {
     #[test]
     fn what_is_no_metrics_changes_nothing() {
         for text in ["", "x 1\n", "# EOF\n", "\n\n", "#\n# HELP\n# TYPE\n"] {
-            let text = joined("# EOF\n", [Told { job: "a", text }].into_iter());
+            let text = joined("# EOF\n", [Answer { job: "a", text }].into_iter());
             assert_eq!(text, "# EOF\n");
         }
     }

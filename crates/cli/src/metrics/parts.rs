@@ -65,7 +65,7 @@ const PARTS: [Part; 21] = [
     }),
     gauge(
         "unaccounted_packets",
-        "Packets that reached a source and of which nobody says what became: always 0",
+        "Offered less delivered, lost and in flight: 0, or something is wrong",
         |live| of_sources(live, |standing| Number::Real(standing.unaccounted as f64)),
     ),
     gauge("ring_bytes", "Size of the queue in front of a source; 0 if there is none", |live| {

@@ -118,6 +118,16 @@ pub(crate) fn asked(address: &str, request: &str) -> (String, String) {
     (head.to_owned(), body.to_owned())
 }
 
+/// The metrics at an address: an answer of OpenMetrics, whole.
+pub(crate) fn scraped(address: &str) -> String {
+    let (head, body) = asked(address, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
+    assert!(head.contains("application/openmetrics-text; version=1.0.0"), "{head}");
+    assert_eq!(body.matches("# EOF\n").count(), 1, "{body}");
+    assert!(body.ends_with("# EOF\n"), "{body}");
+    body
+}
+
 impl Drop for Watched {
     /// A test that fails leaves no job behind.
     fn drop(&mut self) {

@@ -48,24 +48,23 @@ pub(super) fn measure(context: &Context) -> Result<Outcome, String> {
     let folder = Folder::new()?;
     let traffic = traffic(&program, &folder, packets)?;
     let conditions = Conditions::watch(context.cores);
-    let (shares, rate) = (Cell::new((0.0, 0.0)), Cell::new(0.0));
+    let last = Cell::new(Done::default());
     let rounds = alternate(
         context.process_runs(),
         &context.stop,
         || {
             let done = inline(&program, &folder, &traffic, packets)?;
-            shares.set((done.bounce_ns, done.workers_ns));
-            rate.set(done.rate_pps);
+            last.set(done);
             Ok(done.bounce_ns + done.workers_ns)
         },
         || bounce(&program, &traffic, packets, &[]),
     )?;
     let seconds = if context.smoke { 0.1 } else { WAITS_SECONDS };
-    let waits = waits(&program, &folder, rate.get() / 2.0, seconds)?;
+    let waits = waits(&program, &folder, last.get().rate_pps / 2.0, seconds)?;
     if context.smoke {
         return Ok(Outcome::Smoke);
     }
-    let ((ours, peer), (bounce, workers)) = (rounds.medians(), shares.get());
+    let ((ours, peer), last) = (rounds.medians(), last.get());
     let (over_ns, ghz) = (ours - peer, cycles_each_ns());
     let mut details = vec![
         format!(
@@ -78,7 +77,10 @@ pub(super) fn measure(context: &Context) -> Result<Outcome, String> {
              {ghz:.2} GHz; at most 300 were the target",
             over_ns * ghz
         ),
-        format!("the last run: {bounce:.1} ns in the bounce, {workers:.1} ns in both workers"),
+        format!(
+            "the last run: {:.1} ns in the bounce, {:.1} ns in both workers",
+            last.bounce_ns, last.workers_ns
+        ),
         waits,
     ];
     details.extend(conditions.report());
@@ -119,6 +121,7 @@ fn traffic(program: &Path, folder: &Folder, packets: u64) -> Result<Vec<u8>, Str
 }
 
 /// What a run has come to.
+#[derive(Clone, Copy, Default)]
 struct Done {
     /// Processor time a packet, in ns.
     bounce_ns: f64,
@@ -132,7 +135,7 @@ fn inline(program: &Path, folder: &Folder, traffic: &[u8], packets: u64) -> Resu
     let inline = Inline::new(folder, WORKERS);
     let mut job = Job::start(program, FROM_PIPE, &["--inline", &inline.words])?;
     let workers = inline.workers(&[])?;
-    let (bounce_ns, rate_pps) = job.finish(traffic, packets)?;
+    let report = job.finish(traffic, packets)?;
     let mut cpu_ns = 0;
     let mut passed = 0;
     for worker in workers {
@@ -141,7 +144,11 @@ fn inline(program: &Path, folder: &Folder, traffic: &[u8], packets: u64) -> Resu
         passed += given.packets;
     }
     match passed == packets {
-        true => Ok(Done { bounce_ns, workers_ns: cpu_ns as f64 / packets as f64, rate_pps }),
+        true => Ok(Done {
+            bounce_ns: cpu_each_ns(&report),
+            workers_ns: cpu_ns as f64 / packets as f64,
+            rate_pps: packets as f64 / report.elapsed_seconds,
+        }),
         false => Err(format!("{passed} of {packets} packets were passed")),
     }
 }
@@ -202,7 +209,13 @@ impl Inline {
 }
 
 fn bounce(program: &Path, traffic: &[u8], packets: u64, flags: &[&str]) -> Result<f64, String> {
-    Ok(Job::start(program, FROM_PIPE, flags)?.finish(traffic, packets)?.0)
+    let report = Job::start(program, FROM_PIPE, flags)?.finish(traffic, packets)?;
+    Ok(cpu_each_ns(&report))
+}
+
+/// Processor time a packet, in ns.
+fn cpu_each_ns(report: &Report) -> f64 {
+    report.cpu_seconds * 1e9 / report.delivered as f64
 }
 
 /// A bounce whose input is a pipe.
@@ -219,8 +232,8 @@ impl Job {
         command.spawn().map(Self).map_err(|error| format!("{}: {error}", program.display()))
     }
 
-    /// Feeds it and waits for its end. Returns its processor time a packet, in ns, and its rate.
-    fn finish(&mut self, traffic: &[u8], packets: u64) -> Result<(f64, f64), String> {
+    /// Feeds it and waits for its end. It has delivered them all.
+    fn finish(&mut self, traffic: &[u8], packets: u64) -> Result<Report, String> {
         let mut input = self.0.stdin.take().ok_or("it has no input")?;
         input.write_all(traffic).map_err(|error| format!("to a bounce: {error}"))?;
         drop(input);
@@ -229,8 +242,7 @@ impl Job {
         if report.delivered != packets {
             return Err(format!("a bounce delivered {} of {packets}: {said}", report.delivered));
         }
-        let packets = packets as f64;
-        Ok((report.cpu_seconds * 1e9 / packets, packets / report.elapsed_seconds))
+        Ok(report)
     }
 
     /// Waits for its end. Returns what it has said.

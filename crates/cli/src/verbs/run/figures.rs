@@ -11,6 +11,7 @@
 //! than [`PATIENCE`]. A job that does not answer within that has no lines this time, and
 //! `burstline_site_job_answered` is 0.
 
+use std::cell::RefCell;
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -26,7 +27,7 @@ use serde_json::{Value, json};
 
 use super::slot::STATES;
 use crate::failure::Failure;
-use crate::metrics::{self, Count as _, Told};
+use crate::metrics::{self, Answer, Count as _};
 use crate::serving::{Figures, Places, Point, Server};
 
 /// How long a job may take for its answer.
@@ -66,7 +67,7 @@ pub(super) fn serve(address: SocketAddr, board: &Board) -> Result<String, Failur
     let server = Server::bind(&Places::of_metrics(address))?;
     let mut server = server.expect("there is an address");
     let words = server.words().join(", ");
-    let site = SiteNow { board: board.clone(), last: Mutex::default() };
+    let site = SiteNow { board: board.clone(), last: RefCell::default() };
     // It ends with the program.
     let serving = thread::Builder::new()
         .name("serve".to_owned())
@@ -78,20 +79,24 @@ pub(super) fn serve(address: SocketAddr, board: &Board) -> Result<String, Failur
 /// A service that can be looked at.
 struct SiteNow {
     board: Board,
-    /// The last answer, and when it was made.
-    last: Mutex<Option<(Instant, String)>>,
+    /// The last answer. Only the serving thread asks.
+    last: RefCell<Option<Made>>,
+}
+
+/// An answer, and when it was made.
+struct Made {
+    at: Instant,
+    text: String,
 }
 
 impl Figures for SiteNow {
     fn metrics(&self) -> String {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((made, text)) = &*last
-            && made.elapsed() < FRESH
-        {
-            return text.clone();
+        let mut last = self.last.borrow_mut();
+        if let Some(made) = last.as_ref().filter(|made| made.at.elapsed() < FRESH) {
+            return made.text.clone();
         }
-        let text = gathered(self.board.jobs());
-        *last = Some((Instant::now(), text.clone()));
+        let text = gathered(&self.board.jobs());
+        *last = Some(Made { at: Instant::now(), text: text.clone() });
         text
     }
 
@@ -108,19 +113,17 @@ impl Figures for SiteNow {
 }
 
 /// The text of the service and of all jobs that answer.
-fn gathered(jobs: Vec<JobNow>) -> String {
+fn gathered(jobs: &[JobNow]) -> String {
     let answers: Vec<Option<String>> = thread::scope(|scope| {
         let asked = jobs.iter().map(|job| job.metrics.map(|at| scope.spawn(move || ask(at))));
         let asked: Vec<_> = asked.collect();
         asked.into_iter().map(|asked| asked?.join().ok()?.ok()).collect()
     });
     let answered = answers.iter().map(Option::is_some).collect();
-    let names: Vec<String> = jobs.iter().map(|job| job.name.clone()).collect();
-    let told = names
-        .iter()
-        .zip(&answers)
-        .filter_map(|(job, text)| Some(Told { job, text: text.as_ref()? }));
-    let own = metrics::encoded(Moment { jobs, answered });
+    let own = metrics::encoded(Moment { jobs: jobs.to_vec(), answered });
+    let asked = jobs.iter().zip(&answers);
+    let told =
+        asked.filter_map(|(job, text)| Some(Answer { job: &job.name, text: text.as_ref()? }));
     metrics::joined(&own, told)
 }
 

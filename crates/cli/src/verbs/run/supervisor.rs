@@ -394,7 +394,9 @@ impl Supervisor {
         }
         let text = status(&self.slots);
         self.notify.status(&text);
-        self.board.put(self.slots.iter().map(Slot::now).collect());
+        if self.style.has_metrics {
+            self.board.put(self.slots.iter().map(Slot::now).collect());
+        }
     }
 
     /// How long nothing is due.

@@ -125,8 +125,7 @@ pub struct Standing {
     pub in_flight: u64,
     /// Bytes of the queue in front of it, 0 if there is none.
     pub ring_bytes: u64,
-    /// Packets that reached a source and of which nobody says what became, signed: 0, or something
-    /// is wrong.
+    /// Of a source: offered less delivered, lost and in flight. 0, or something is wrong.
     pub unaccounted: i64,
     /// The file that it is writing.
     pub file: Option<String>,
