@@ -41,7 +41,7 @@ pub(crate) fn joined<'t>(own: &'t str, answers: impl Iterator<Item = Answer<'t>>
         for line in text.lines().filter(|line| !line.is_empty() && *line != END.trim_end()) {
             let Some(name) = family_of(line) else {
                 let family = current.and_then(|number: usize| families.get_mut(number));
-                // A line before any family is none of OpenMetrics.
+                // OpenMetrics has no line before the first family.
                 family.into_iter().for_each(|family| family.lines.push(labelled(line, job)));
                 continue;
             };

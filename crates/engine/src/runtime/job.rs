@@ -45,8 +45,8 @@ impl<'a> Job<'a> {
         Ending::of(self.clock.elapsed_ns(), Usage::now().since(&self.usage_before))
     }
 
-    /// Shows what became of source number `index` so far, which has delivered so many packets: its
-    /// losses, and what has happened to it. Returns the losses without what was left out on
+    /// Shows what became of source number `index` so far: its losses, and what has happened to it.
+    /// `delivered`: packets that it has handed on. Returns the losses without what was left out on
     /// request. Cost: a lock or two.
     pub(crate) fn show_account(&self, index: usize, account: PortAccount, delivered: u64) -> u64 {
         self.progress.tell_new(index, &account.events);

@@ -25,7 +25,7 @@ pub(crate) fn record(histogram: &mut Histogram<u64>, value_ns: u64) {
     record_many(histogram, value_ns, 1);
 }
 
-/// Adds a value so many times. Cost: as of [`record`].
+/// Adds a value `times` times. Cost: as of [`record`].
 pub(crate) fn record_many(histogram: &mut Histogram<u64>, value_ns: u64, times: u64) {
     if times == 0 {
         return;

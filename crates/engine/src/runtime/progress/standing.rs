@@ -142,7 +142,7 @@ impl Standing {
         }
     }
 
-    /// As that of a source which has delivered so many packets, `lost` of them and of others.
+    /// The standing of a source that has delivered `packets` and lost `lost`.
     pub(crate) fn having_delivered(self, packets: u64, lost: &Losses) -> Self {
         let unaccounted = remainder(self.offered, packets, lost.total(), self.in_flight);
         Self { unaccounted, ..self }
