@@ -1,38 +1,25 @@
 //! The command line: one definition for each flag, from which parsing, help, completions and the
 //! man page come.
 
-mod archive;
 mod balance;
 mod bounce;
 mod capture;
-mod common;
 mod count;
-mod demo;
-mod doctor;
-mod explain;
-mod extcap;
-mod fetch;
+mod flags;
 mod flows;
-mod format;
 mod generate;
-mod inline;
 mod lab;
 mod lab_report;
 mod lab_run;
-mod log;
 mod merge;
-mod moment;
-mod output;
-mod ports;
-mod query;
+mod questions;
 mod replay;
 mod run;
-mod sizes;
-mod sources;
 mod switch;
-mod top;
-pub(crate) mod values;
-mod version;
+
+pub(crate) use flags::values;
+use flags::{common, format, inline, log, moment, output, sizes, sources};
+use questions::{archive, demo, doctor, explain, extcap, fetch, ports, query, top, version};
 
 use std::path::PathBuf;
 

@@ -14,7 +14,6 @@
 #![forbid(unsafe_code)]
 
 mod args;
-mod confinement;
 mod failure;
 mod foreign;
 mod job;
@@ -22,13 +21,13 @@ mod live;
 mod metrics;
 mod outcome;
 mod paths;
+mod process;
 mod serving;
-mod signals;
-mod supervised;
 mod verbs;
 mod view;
-mod wall_clock;
 mod words;
+
+use process::{confinement, signals, supervised, wall_clock};
 
 use std::process::ExitCode;
 

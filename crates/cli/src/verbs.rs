@@ -1,31 +1,23 @@
 //! What the program can do: one file for each verb that is more than a few lines.
 
 mod ahead;
-mod archive;
 mod balance;
 mod bounce;
 mod capture;
 mod count;
-mod demo;
-mod doctor;
-mod explain;
-mod extcap;
-mod fetch;
 mod flight;
 mod flows;
 mod generate;
 mod lab;
 mod merge;
 mod output;
-mod ports;
-mod query;
+mod questions;
 mod replay;
 mod resume;
 mod run;
-mod shell;
 mod switch;
-mod top;
-mod version;
+
+use questions::{archive, demo, doctor, explain, extcap, fetch, ports, query, shell, top, version};
 
 pub(crate) use ahead::check_ahead;
 pub(crate) use archive::{check, extract, index, info, recover};

@@ -1,25 +1,23 @@
 //! What is printed: lines while a job runs, and at its end the ledger or JSON.
 
-pub(crate) mod archive;
 mod balance;
 mod bounce;
-pub(crate) mod doctor;
-pub(crate) mod fetch;
 pub(crate) mod flows;
 mod inline;
 mod json;
 mod ledger;
 mod line;
 pub(crate) mod live;
-pub(crate) mod logs;
 mod merge;
-pub(crate) mod query;
+mod questions;
 pub(crate) mod rfc2544;
 pub(crate) mod scenario;
 mod summary;
 pub(crate) mod switch;
 mod test;
 mod values;
+
+pub(crate) use questions::{archive, doctor, fetch, logs, query};
 
 use std::cell::RefCell;
 use std::fs::Metadata;

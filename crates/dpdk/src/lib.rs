@@ -35,12 +35,10 @@
 
 mod devargs;
 mod device;
-mod drivers;
-mod eal;
+mod environment;
 mod error;
 mod ffi;
 mod kernel;
-mod log_text;
 mod marks;
 mod offloads;
 mod options;
@@ -48,7 +46,8 @@ mod pool;
 mod receiver;
 mod sender;
 mod statistics;
-mod thread;
+
+use environment::{drivers, eal, log_text, thread};
 
 pub use device::{Device, DeviceFacts, DeviceRequest};
 pub use drivers::{PciDriver, pci_drivers, version};

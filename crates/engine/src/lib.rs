@@ -57,6 +57,7 @@
 //! - I4: nothing is printed here, and no thread outlives its job.
 #![forbid(unsafe_code)]
 
+mod accounts;
 mod archive;
 mod balance;
 mod bounce;
@@ -65,18 +66,16 @@ mod count;
 mod error;
 mod flows;
 mod generate;
-mod ledger;
-mod log_request;
 mod merge;
 mod pipeline;
-mod placement;
+mod planning;
 mod published;
-mod rehearsal;
-mod report;
 mod runtime;
 mod switch;
-mod verify;
 mod work;
+
+use accounts::{ledger, report, verify};
+use planning::{log_request, placement, rehearsal};
 
 pub use archive::{
     Disorder, Extracted, Fault, Rate, Recovered, Scanned, Survey, Watch, check, extract,

@@ -66,7 +66,7 @@ static inline uint32_t hash_of(uint32_t number)
 
 static inline uint32_t worker_of(uint32_t hash, uint32_t workers)
 {
-    uint32_t bucket = hash * UINT32_C(0x9e3779b1) >> 24; /* crates/log/src/buckets.rs */
+    uint32_t bucket = hash * UINT32_C(0x9e3779b1) >> 24; /* crates/log/src/packets/buckets.rs */
     return bucket * workers >> 8;
 }
 

@@ -17,18 +17,14 @@
 //! - I2: the figures leave nothing behind: no reserved pages, no files, no processes, no networks.
 
 pub mod arena;
-pub mod compared;
-pub mod conditions;
 pub mod contenders;
-pub mod contest;
-pub mod distribution;
 pub mod documents;
 pub mod figures;
 pub mod glob;
 mod held;
-pub mod instructions;
 pub mod lines;
 pub mod live;
+mod measuring;
 pub mod options;
 pub mod ours;
 pub mod pages;
@@ -43,7 +39,9 @@ pub mod rivals;
 pub mod scenario;
 pub mod sharing;
 pub mod sources;
-pub mod statistics;
 pub mod symbols;
-pub mod threads;
 pub mod traffic;
+
+pub use measuring::{
+    compared, conditions, contest, distribution, instructions, statistics, threads,
+};

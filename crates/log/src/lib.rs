@@ -33,37 +33,24 @@
 //! - I2: no reader can make the writer wait, except a lossless one, until its deadline.
 //! - I3: no allocation and no system call on the way of a packet, waking sleepers aside.
 
-mod attach;
-mod buckets;
 mod burst;
-mod control;
-mod copy;
-mod cycle;
 mod desc;
 mod error;
-mod frames;
-mod handoff;
-mod head;
-mod history;
+mod handover;
 mod log;
-mod names;
-mod page;
-#[doc(hidden)]
-pub mod protocol;
+mod packets;
 mod reader;
-mod remote;
-#[doc(hidden)]
-pub mod reuse;
-mod scratch;
-mod seat;
-mod select;
+mod shared;
 mod untrusted;
 #[doc(hidden)]
 pub mod verdict;
-mod wake;
-#[doc(hidden)]
-pub mod watermark;
 mod writer;
+
+use handover::{cycle, handoff, wake};
+#[doc(hidden)]
+pub use handover::{protocol, reuse, watermark};
+use packets::{buckets, copy, frames, head, scratch, select};
+use shared::{attach, control, history, names, page, remote, seat};
 
 pub use attach::{LogFiles, ReceivedFiles};
 pub use buckets::{Buckets, bucket_of};

@@ -33,6 +33,7 @@
 //!   device whose wire panics all the same dies, and says so: N1 holds, and drivers wait for
 //!   nothing. That is where panics unwind; the program as it is shipped ends by any panic.
 
+mod bus;
 mod card;
 mod carousel;
 mod counters;
@@ -42,15 +43,14 @@ mod driver;
 pub mod experiment;
 mod fifo;
 mod line;
-mod memory;
-mod meter;
 pub mod pcie;
 #[doc(hidden)]
 pub mod ring;
 pub mod rss;
 mod settings;
-mod trace;
 mod wire;
+
+use bus::{memory, meter, trace};
 
 pub use card::{Assembly, Card, CardError, Room, Sending, Transmit};
 pub use carousel::Carousel;

@@ -26,7 +26,6 @@
 mod account;
 mod address;
 mod afpacket;
-mod bare;
 mod crossing;
 mod dpdk;
 mod duplex;
@@ -42,13 +41,11 @@ mod log_sink;
 mod log_source;
 mod lost;
 mod memif;
-mod near;
 mod nicsim;
 mod open;
 mod opened;
 mod peer;
 mod port;
-mod presence;
 mod probe;
 mod replay;
 mod table;
@@ -57,6 +54,8 @@ mod vhost;
 mod watch;
 mod wrap;
 mod xdp;
+
+use address::{bare, near};
 
 pub use account::{Loss, LossKind, LossPlace, Losses, PortAccount};
 pub use address::{Address, AddressError, Key, Kind, Values};

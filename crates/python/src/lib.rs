@@ -27,22 +27,21 @@
 //! - P3: what was opened in one process is used in that one: see [`fork`].
 //! - P4: offered = delivered + every named loss + in flight, as in every report of the program.
 
-mod address;
 mod burst;
 mod columns;
 mod fault;
 mod fork;
-mod inlet;
-mod lane;
+mod inlets;
 mod lent;
 mod links;
-mod named;
 mod packet;
 mod publisher;
 mod reader;
 mod report;
 mod verdicts;
 mod view;
+
+use inlets::{address, inlet, lane, named};
 
 use pyo3::prelude::*;
 

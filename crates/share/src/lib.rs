@@ -35,25 +35,18 @@
 //!   which the next publisher replaces.
 //! - S4: a seat is freed exactly once, and never while its reader can still read.
 
-mod access;
-mod attachment;
-mod crowd;
+mod client;
 mod error;
-mod feed;
-mod follower;
-mod link;
 mod message;
 mod places;
 mod publisher;
-mod query;
-mod quotas;
 mod refusal;
-mod roster;
-mod server;
+mod serving;
 mod socket_file;
 mod status;
-mod sums;
-mod trust;
+
+use client::{attachment, feed, follower, link, query, sums, trust};
+use serving::{access, crowd, quotas, roster, server};
 
 pub use attachment::{AttachConfig, Attachment, Offer};
 pub use error::ShareError;

@@ -37,17 +37,16 @@ mod counters;
 mod edit;
 mod frame;
 mod hash;
-mod key;
 mod mac;
+mod matching;
 mod meter;
 mod mirror;
 mod outgoing;
 mod plan;
 mod port;
-mod rules;
 mod switch;
-mod table;
-mod text;
+
+use matching::{key, rules, table, text};
 
 pub use config::{ADDRESSES_MOST, Config, ConfigError, Static, parse_quota};
 pub use counters::{Cause, Counters};

@@ -50,42 +50,19 @@
 // Under Miri nothing calls the half of this crate that asks the kernel.
 #![cfg_attr(miri, allow(dead_code))]
 
-pub mod affinity;
-pub mod barrier;
-pub mod caches;
-pub mod calendar;
-pub mod claim;
-pub mod clock;
-pub mod device;
-pub mod direct;
-pub mod distance;
-pub mod event;
-pub mod filter;
-pub mod foreign;
-pub mod futex;
-pub mod inode;
-pub mod interface;
-pub mod limits;
-pub mod links;
-pub mod machine;
+mod cores;
+mod files;
 pub mod memory;
-pub mod mounts;
-pub mod namespace;
-pub mod netlink;
-pub mod option;
-pub mod pcap;
-pub mod prefetch;
-pub mod privileges;
-pub mod process;
-pub mod raw_socket;
-pub mod readiness;
-pub mod rights;
-pub mod scheduling;
-pub mod seqpacket;
+mod network;
+mod program;
+mod sockets;
+mod waiting;
+
+pub use cores::{affinity, barrier, caches, distance, prefetch, scheduling, topology};
+pub use files::{claim, direct, inode, mounts, temporary};
+pub use network::{device, filter, interface, links, namespace, netlink, pcap, tap};
 #[cfg(not(miri))]
-pub mod stack;
-pub mod tap;
-pub mod temporary;
-pub mod topology;
-pub mod usage;
-pub mod users;
+pub use program::stack;
+pub use program::{limits, machine, privileges, process, usage, users};
+pub use sockets::{foreign, option, raw_socket, rights, seqpacket};
+pub use waiting::{calendar, clock, event, futex, readiness};

@@ -30,14 +30,13 @@ mod layers;
 mod leftovers;
 mod licences;
 mod links;
-mod metadata;
 mod prose;
-mod rust;
+mod reading;
 mod sentences;
 mod size;
-mod spdx;
-mod tree;
 mod unsafety;
+
+use reading::{metadata, rust, spdx, tree};
 
 use std::path::Path;
 use std::process::ExitCode;

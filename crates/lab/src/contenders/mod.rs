@@ -16,32 +16,20 @@
 //!   out by the interface's own counter.
 
 mod absent;
-mod behind;
-mod captures;
 mod cards;
 mod core;
 mod dpdk;
-mod dpdk_balance;
-mod duplex;
-mod generators;
-mod latency;
-mod layouts;
-mod live;
-mod memory;
-mod merge;
+mod in_memory;
 mod model;
 mod null;
+mod on_the_wire;
 mod ours;
-mod pages;
-mod pipeline;
 mod remote;
 mod seconds;
 mod shapes;
-mod socket;
-mod spread;
-mod switches;
-mod testpmd;
-mod timed;
+
+use in_memory::{behind, dpdk_balance, layouts, memory, merge, pages, pipeline, spread, timed};
+use on_the_wire::{duplex, latency, live, socket, switches, testpmd};
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,29 +1,23 @@
 //! The figures by name.
 
-mod asking;
-mod capture_file;
-mod count_file;
 mod entry;
 mod first_packet;
-mod flowing;
-mod hash;
 mod idle;
+mod in_memory;
 mod inject;
 mod inline;
 mod instrumentation;
 mod kept_up;
-mod latency;
-mod nicsim;
+mod of_files;
 mod pacing;
-mod python;
-mod recording;
 mod run;
 mod sensors;
-mod sharing;
-mod stalled;
 mod startup;
 mod switched;
 mod view;
+
+use in_memory::{hash, latency, nicsim, sharing, stalled};
+use of_files::{asking, capture_file, count_file, flowing, python, recording};
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;

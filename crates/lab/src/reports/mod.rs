@@ -23,26 +23,20 @@
 //!   said in words.
 
 mod accounts;
-mod axes;
-mod bars;
-mod canvas;
-mod chart;
+mod charts;
 mod collect;
 mod csv;
-mod drawn;
 mod escape;
 pub mod figures;
 mod files;
-mod heat;
 mod html;
-mod lines;
 mod markdown;
 pub(crate) mod numbers;
 mod select;
-mod style;
 mod summary;
-mod svg;
 mod table;
+
+use charts::{axes, bars, canvas, chart, drawn, heat, lines, style, svg};
 
 pub use collect::{Collection, Entry, ReportError};
 pub use files::ChartFile;

@@ -19,17 +19,17 @@ mod begun;
 pub mod budget;
 pub mod compare;
 pub mod doubts;
-mod fields;
-mod file;
 pub mod machine;
-mod options;
 mod placement;
 mod points;
+mod reading;
 mod remote;
 pub mod run;
 mod simulate;
 mod time;
 mod work;
+
+use reading::{fields, file, options};
 
 use std::collections::BTreeMap;
 use std::time::Duration;

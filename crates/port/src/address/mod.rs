@@ -344,3 +344,6 @@ mod tests {
         assert_eq!("".parse::<Address>(), Err(AddressError::Empty));
     }
 }
+pub(crate) mod bare;
+pub(crate) mod near;
+pub(crate) mod presence;

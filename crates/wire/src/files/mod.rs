@@ -40,18 +40,17 @@ mod block_scan;
 mod blocks;
 mod classic;
 mod decoder;
-mod description;
-mod encode;
 mod interface;
 mod kind;
 mod layout;
 mod options;
-mod pcap_encoder;
-mod pcapng_encoder;
 mod record;
 mod resolution;
 mod segment;
 mod slots;
+mod writing;
+
+use writing::{description, encode, pcap_encoder, pcapng_encoder};
 
 pub use ahead::{Landmark, SegmentAhead};
 pub use decoder::Decoder;

@@ -19,7 +19,7 @@ const LOG_BYTES: usize = 32 * SEGMENT_BYTES;
 
 /// Our generator; the case is how many flows there are. Every packet has a mark with sequence, time
 /// and check, and a UDP checksum over it; with several flows 5-tuples are drawn.
-pub(in crate::contenders) struct Generator;
+pub(crate) struct Generator;
 
 impl Adapter for Generator {
     fn name(&self) -> &'static str {

@@ -172,12 +172,12 @@ pub(super) fn publish(program: &Path, name: &str) -> Words {
 }
 
 /// `pcap-tcpdump`: ns of processor time for each packet of `tcpdump -w /dev/null`.
-pub(in crate::figures) fn one_tcpdump(context: &Context) -> Result<Outcome, String> {
+pub(crate) fn one_tcpdump(context: &Context) -> Result<Outcome, String> {
     compare(context, 1, ONE_PPS, "ns", Better::Lower, "aim: at most half")
 }
 
 /// `pcap-four-readers`: per cent of the packets that four tcpdumps got.
-pub(in crate::figures) fn four_readers(context: &Context) -> Result<Outcome, String> {
+pub(crate) fn four_readers(context: &Context) -> Result<Outcome, String> {
     let aim = "aim: ours all, where the peer lacks more than 10 %";
     compare(context, 4, FOUR_PPS, "received_percent", Better::Higher, aim)
 }

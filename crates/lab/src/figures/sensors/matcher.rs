@@ -26,7 +26,7 @@ const SMOKE_PACKETS: usize = 512;
 const SMOKE_RULES: usize = 100;
 
 /// Gbit/s of a core, of packets that do not match; those that do are among the details.
-pub(in crate::figures) fn measure(context: &Context) -> Result<Outcome, String> {
+pub(crate) fn measure(context: &Context) -> Result<Outcome, String> {
     if let Err(why) = hyperscan::version() {
         return Ok(Outcome::NotHere(why));
     }

@@ -40,7 +40,7 @@ const MATCH_EVERY: u64 = 1000;
 const SETTLE: Duration = Duration::from_millis(1500);
 
 /// Gbit/s for each core that Suricata keeps busy.
-pub(in crate::figures) fn measure(context: &Context) -> Result<Outcome, String> {
+pub(crate) fn measure(context: &Context) -> Result<Outcome, String> {
     let folder = target()?.join("suricata");
     if !folder.join("usr/bin/suricata").is_file() {
         return Ok(Outcome::NotHere(MEND.to_owned()));
@@ -98,7 +98,7 @@ fn target() -> Result<PathBuf, String> {
 }
 
 /// As it says itself; empty where it is not there.
-pub(in crate::figures) fn version() -> String {
+pub(crate) fn version() -> String {
     // Where there is no target folder, there is no Suricata either.
     let target = target().unwrap_or_default().display().to_string();
     let target = format!("CARGO_TARGET_DIR={target}");

@@ -15,7 +15,7 @@ const TURN: Duration = Duration::from_secs(3);
 const PORTS: usize = 8;
 
 /// `switch-idle-cpu`: per cent of a core; adaptive as ours, busy as the peer.
-pub(in crate::figures) fn measure(context: &Context) -> Result<Outcome, String> {
+pub(crate) fn measure(context: &Context) -> Result<Outcome, String> {
     if let Some(why) = missing(&[]) {
         return Ok(Outcome::NotHere(why));
     }

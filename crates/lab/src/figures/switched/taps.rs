@@ -46,7 +46,7 @@ enum Middle<'a> {
 }
 
 /// `tap-iperf-ovs-dpdk`, by what comes through, and `tap-iperf-bridge`, by what that costs.
-pub(in crate::figures) fn measure(context: &Context, name: &str) -> Result<Outcome, String> {
+pub(crate) fn measure(context: &Context, name: &str) -> Result<Outcome, String> {
     let (rival, poll, metric) = match name {
         "tap-iperf-bridge" => (Middle::Bridge, "adaptive", "gbit_per_busy_s"),
         _ => (Middle::OpenVSwitch, "busy", "gbps"),

@@ -1,0 +1,171 @@
+//! The flags of the verbs that look at whole files: check, recover, info, extract, index.
+
+use burstline_port::Filter;
+use burstline_wire::flow::FlowQuery;
+use clap::Args;
+
+use crate::args::FormatArgs;
+use crate::args::moment::{Moment, moment};
+use crate::args::values;
+
+/// Files, and how to speak of them.
+#[derive(Debug, Args)]
+pub(crate) struct FilesArgs {
+    /// Capture files, also compressed; folders (all captures in them); quoted patterns with *, ?
+    /// and [a-z] in the last part of the path; - is standard input, except for extract and index
+    #[arg(value_name = "FILE", required = true)]
+    pub(crate) files: Vec<String>,
+
+    /// Print one JSON object instead of text
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Print only errors (and the output of --json)
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+}
+
+const CHECK: &str = "\
+Examples:
+  burstline check x.pcapng          is every packet as it was recorded?
+  burstline check /var/rec          all recordings of a folder
+  burstline check --json x.pcapng | jq '.files[].faults'
+
+Exit code: 0 all files are sound; 1 some are damaged, or cannot be read.";
+
+/// Check that recordings are as they were written
+///
+/// Reads each file from start to end. In segmented files it checks the checksum of each segment,
+/// and that none is missing, repeated or out of place. Worklists and blocks have to agree, and
+/// packets have to add up to what trailers and closing counts say. Other formats have no checksum:
+/// there it checks that records follow each other. Prints a line for each file, and a line for each
+/// damage, with file offset and packet numbers. Numbers count from 1 over the packets that the file
+/// had when it was written. A recording that is still written is not closed, which is reported as
+/// damage.
+#[derive(Debug, Args)]
+#[command(after_long_help = CHECK)]
+pub(crate) struct CheckArgs {
+    #[command(flatten)]
+    pub(crate) files: FilesArgs,
+}
+
+const RECOVER: &str = "\
+Examples:
+  burstline recover torn.pcapng -w good.pcapng
+  burstline recover a.pcap b.pcap -w all.pcapng
+  burstline recover torn.pcapng -w - | tshark -r -
+
+Exit code: 0 also where packets are lost, which are listed; 1 a file cannot be read or written.";
+
+/// Write all sound packets of damaged files into a new file
+///
+/// Packets of segments whose checksum does not hold are left out; so are bytes that make no sense.
+/// The damage is listed as `check` lists it. The next packet of the output says how many packets
+/// are missing before it. Files are read one after the other, in the order given. The output is
+/// never one of them.
+#[derive(Debug, Args)]
+#[command(after_long_help = RECOVER)]
+pub(crate) struct RecoverArgs {
+    #[command(flatten)]
+    pub(crate) files: FilesArgs,
+
+    /// The file to write; - is standard output, and then all text goes to standard error
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) write: String,
+
+    #[command(flatten)]
+    pub(crate) format: FormatArgs,
+}
+
+const INFO: &str = "\
+Examples:
+  burstline info x.pcapng
+  burstline info --json *.pcap | jq '.files[] | {file, packets, flows}'
+  examples/ledger-of-file.sh x.pcapng       the same sum of offered, by tshark alone";
+
+/// Describe capture files: packets, sizes, times, rates, flows, losses
+///
+/// Prints what capinfos prints: format, packets, sizes, duration, first and last time, rates,
+/// interfaces, order. Adds flows, the longest gap, packets that are out of order in time, and the
+/// rate over time. Of recordings it says what was lost, by cause, as trailers and closing counts
+/// have it.
+#[derive(Debug, Args)]
+#[command(after_long_help = INFO)]
+pub(crate) struct InfoArgs {
+    #[command(flatten)]
+    pub(crate) files: FilesArgs,
+}
+
+const EXTRACT: &str = "\
+Examples:
+  burstline extract x.pcapng --flow 10.0.0.1:53,10.0.0.2:999,udp -w dns.pcapng
+  burstline extract x.pcapng --flow 1:LQU9qZlK+B5F3KDmev6m5PMibrg= -w flow.pcapng
+  burstline extract /var/rec --from 2026-11-21T21:44:00Z --to 2026-11-21T21:45:00Z -w minute.pcapng
+  burstline extract x.pcapng --from +5s --to +6s --filter 'tcp port 443' -w - | tshark -r -
+  burstline extract '/var/rec/*.pcapng' --port eth1   how many packets of eth1 there are
+
+Without -w the packets are only counted.";
+
+/// Find packets in files by time, flow, filter and interface
+///
+/// The files are one source, in order of time. Of a segmented recording it reads only those
+/// segments that can hold an answer. It knows them by the times in their trailers and the sketches
+/// of their flows. Of other files it reads the parts that an index (burstline index) names. Of a
+/// folder only those files are opened that can hold one, by its catalogue, .burstline-catalogue,
+/// which extract keeps there. What is passed is not checked: that is for `check`. A recording may
+/// still be written meanwhile.
+#[derive(Debug, Args)]
+#[command(after_long_help = EXTRACT)]
+pub(crate) struct ExtractArgs {
+    #[command(flatten)]
+    pub(crate) files: FilesArgs,
+
+    /// Only packets from this time on: +5s (after the first packet), seconds since 1970, or a date
+    /// as 2026-11-21T21:44:00Z
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    pub(crate) from: Option<Moment>,
+
+    /// Only packets before this time
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    pub(crate) to: Option<Moment>,
+
+    /// Only packets of one conversation, in both directions: two ends and a protocol, or its
+    /// Community ID. Later fragments have no ports and belong to no conversation that has
+    #[arg(long, value_name = "FLOW")]
+    pub(crate) flow: Option<FlowQuery>,
+
+    /// Only packets that match EXPR, see pcap-filter(7)
+    #[arg(long, value_name = "EXPR", value_parser = values::filter)]
+    pub(crate) filter: Option<Filter>,
+
+    /// Only packets of the interface of this name; one without a name has that of its file
+    #[arg(long, value_name = "NAME")]
+    pub(crate) port: Option<String>,
+
+    /// The file to write; - is standard output, and then all text goes to standard error
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) write: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) format: FormatArgs,
+}
+
+const INDEX: &str = "\
+Examples:
+  burstline index big.pcap                                  writes big.pcap.bidx
+  burstline extract big.pcap --flow 10.0.0.1:53,10.0.0.2:999,udp -w dns.pcap
+
+An index is used only while size, time of change and inode of its file are those that it was made
+of. extract makes a stale one anew.";
+
+/// Write indexes beside pcap and pcapng files, so that extract need not read all of them
+///
+/// The index of FILE is FILE.bidx: for each run of 1,024 packets where it starts, its times and the
+/// hashes of its flows. Segmented recordings have an index in each segment and need none;
+/// compressed files cannot have one.
+#[derive(Debug, Args)]
+#[command(after_long_help = INDEX)]
+pub(crate) struct IndexArgs {
+    #[command(flatten)]
+    pub(crate) files: FilesArgs,
+}

@@ -1,0 +1,103 @@
+//! The verbs that look at whole files: check, recover, info, extract, index.
+
+mod check;
+mod extract;
+mod index;
+mod info;
+mod recover;
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+
+use burstline_engine::{EngineError, Watch};
+use burstline_port::{CaptureReader, OpenedFiles, captures_of};
+use burstline_sys::privileges;
+
+use crate::args::FilesArgs;
+use crate::failure::{FAILED, Failure, complain};
+use crate::verbs::output::output_address;
+use crate::view::archive::Bar;
+
+pub(crate) use check::check;
+pub(crate) use extract::extract;
+pub(crate) use index::index;
+pub(crate) use info::info;
+pub(crate) use recover::recover;
+
+/// The files that are meant, each once.
+fn paths_of(args: &FilesArgs) -> Result<Vec<PathBuf>, Failure> {
+    let look = |target: &str| Ok(captures_of(target).map_err(EngineError::from)?);
+    find(args, PathBuf::as_path, look)
+}
+
+/// What `look` finds for each word, each path once, with its number of files that are no captures.
+fn find<T>(
+    args: &FilesArgs,
+    path_of: impl Fn(&T) -> &Path,
+    mut look: impl FnMut(&str) -> Result<(Vec<T>, usize), Failure>,
+) -> Result<Vec<T>, Failure> {
+    let (mut all, mut known) = (Vec::new(), HashSet::new());
+    for target in &args.files {
+        let (captures, skipped) = look(target.strip_prefix("set:").unwrap_or(target))?;
+        if skipped > 0 && !args.quiet {
+            complain(&format!("{target}: skipped files that are not captures: {skipped}"));
+        }
+        all.extend(captures.into_iter().filter(|one| known.insert(path_of(one).to_owned())));
+    }
+    Ok(all)
+}
+
+/// Opens a file to be read as a whole.
+pub(crate) fn open(path: &Path, files: &OpenedFiles) -> Result<CaptureReader, Failure> {
+    let opened = CaptureReader::open(&path.to_string_lossy(), files);
+    Ok(opened.map_err(EngineError::from)?)
+}
+
+/// Does something with files that are open, on a thread without capabilities: their content is not
+/// trusted.
+pub(crate) fn without_rights<T: Send>(
+    work: impl FnOnce() -> Result<T, EngineError> + Send,
+) -> Result<T, Failure> {
+    match privileges::without_rights(work) {
+        Ok(done) => Ok(done?),
+        Err(error) => Err(Failure::new(format!("drop capabilities: {error}"))),
+    }
+}
+
+/// Does something with each file, and goes on with the next where one cannot be read. Returns what
+/// came of them, and whether all could be read.
+fn for_each<T>(
+    args: &FilesArgs,
+    stop: &AtomicBool,
+    mut work: impl FnMut(&Path, &mut Watch<'_>) -> Result<T, Failure>,
+) -> Result<(Vec<T>, bool), Failure> {
+    let (mut done, mut is_whole) = (Vec::new(), true);
+    for path in paths_of(args)? {
+        let mut bar = Bar::of(&path, args.quiet);
+        // It carries no memory.
+        let mut watch = |bytes| {
+            bar.show(bytes);
+            !stop.load(Relaxed)
+        };
+        let worked = work(&path, &mut watch);
+        bar.clear();
+        match worked {
+            Ok(outcome) => done.push(outcome),
+            Err(failure) => {
+                is_whole = false;
+                complain(&failure.to_string());
+            }
+        }
+        if stop.load(Relaxed) {
+            break;
+        }
+    }
+    Ok((done, is_whole))
+}
+
+fn code(is_success: bool) -> ExitCode {
+    if is_success { ExitCode::SUCCESS } else { ExitCode::from(FAILED) }
+}

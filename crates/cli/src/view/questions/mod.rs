@@ -1,0 +1,7 @@
+//! What is printed of files, ports, logs and records.
+
+pub(crate) mod archive;
+pub(crate) mod doctor;
+pub(crate) mod fetch;
+pub(crate) mod logs;
+pub(crate) mod query;

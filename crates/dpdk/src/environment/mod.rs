@@ -1,0 +1,6 @@
+//! The environment abstraction layer: started once in a process, with its drivers and its log.
+
+pub(crate) mod drivers;
+pub(crate) mod eal;
+pub(crate) mod log_text;
+pub(crate) mod thread;

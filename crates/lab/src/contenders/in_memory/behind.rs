@@ -1,0 +1,182 @@
+//! A sensor behind a switch, in memory: rows by switch cores and sensor cores.
+//!
+//! ```text
+//!   0+1   one core: the packets are there, and are looked through
+//!   1+1   two cores: one passes packets on to the other, which looks through them
+//! ```
+//!
+//! `matches` behind a case: one packet in four has a content, else none.
+
+use crate::arena::Arena;
+use crate::contenders::{Adapter, Job, Sample};
+use crate::contest::go_on;
+use crate::pages;
+use crate::rivals::behind::{Passed, Pooled, contiguous};
+use crate::rivals::contents::{self, Contiguous, RULES, Scanned, Scattered};
+use crate::rivals::hyperscan::{self, Memory};
+use crate::scenario::Work;
+use crate::threads::Cores;
+use burstline_sys::affinity;
+
+/// Packets of a round, a multiple of a burst.
+const PACKETS: usize = 16_384;
+/// In traffic with matches, one packet in this many matches.
+const MATCH_EVERY: u64 = 4;
+
+/// How packets lie that the sensor gets.
+pub(crate) struct Behind {
+    name: &'static str,
+    is_contiguous: bool,
+}
+
+impl Behind {
+    pub(crate) const CONTIGUOUS: Self = Self { name: "sensor-contiguous", is_contiguous: true };
+    pub(crate) const SCATTERED: Self = Self { name: "sensor-scattered", is_contiguous: false };
+}
+
+/// What rounds add up to.
+#[derive(Default)]
+struct Sum {
+    rounds: u64,
+    matches: u64,
+    cpu_ns: u64,
+    seconds: f64,
+}
+
+impl Sum {
+    fn add(&mut self, passed: &Passed) {
+        self.rounds += 1;
+        self.matches += passed.found.matches;
+        self.cpu_ns += passed.cpu_ns;
+        self.seconds += passed.seconds;
+    }
+
+    /// Of one core, which looks through what is there.
+    fn add_scanned(&mut self, scanned: &Scanned) {
+        let seconds = scanned.cpu_ns as f64 / 1e9;
+        self.add(&Passed { found: scanned.found, cpu_ns: scanned.cpu_ns, seconds });
+    }
+
+    fn sample(&self, cores: f64, bytes: usize) -> Sample {
+        let (packets, bits) = (PACKETS as u64 * self.rounds, (bytes * 8) as u64 * self.rounds);
+        let mut sample = Sample::default();
+        let basis = "without FCS";
+        let per_core = bits as f64 / self.cpu_ns.max(1) as f64;
+        sample.set("packets", "packets", packets as f64);
+        sample.set("matches", "matches", self.matches as f64);
+        sample.set("cores", "cores", cores);
+        sample.set_on("gbps", "Gbit/s", basis, bits as f64 / self.seconds.max(1e-9) / 1e9);
+        sample.set_on("gbps_per_core", "Gbit/s a core", basis, per_core);
+        sample
+    }
+}
+
+impl Adapter for Behind {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn works(&self) -> &'static [Work] {
+        &[Work::Match]
+    }
+
+    fn version(&self) -> String {
+        hyperscan::version().map_or_else(|_| String::new(), |said| format!("Hyperscan {said}"))
+    }
+
+    fn can_run(&self) -> Result<(), String> {
+        hyperscan::version().map(drop)
+    }
+
+    fn command(&self, _: &Job<'_>) -> String {
+        match self.is_contiguous {
+            true => format!("hs_scan of {RULES} contents over bursts of a log"),
+            false => format!("hs_scan of {RULES} contents over each packet of a pool's buffers"),
+        }
+    }
+
+    fn measure(&self, job: &Job<'_>) -> Result<Sample, String> {
+        let case = job.case.unwrap_or("1+1");
+        let rules = contents::rules(RULES);
+        let every = case.ends_with("matches").then_some(MATCH_EVERY);
+        let packets = contents::packets(PACKETS, &rules, every);
+        let bytes: usize = packets.iter().map(Vec::len).sum();
+        let consumer = *job.places.contender.first().ok_or("no core")?;
+        let cores = Cores { producer: job.places.generator, consumer };
+        if case.starts_with("0+1") {
+            let _ = affinity::pin_to(consumer); // where it cannot be had, the kernel chooses
+            let sum = self.alone(job, &rules, &packets, bytes)?;
+            return Ok(sum.sample(1.0, bytes));
+        }
+        let sum = self.behind(job, cores, &rules, &packets, bytes)?;
+        let mut sample = sum.sample(if cores.are_two() { 2.0 } else { 1.0 }, bytes);
+        if !cores.are_two() {
+            sample.notes.push("switch and sensor share one core".to_owned());
+        }
+        Ok(sample)
+    }
+}
+
+impl Behind {
+    /// A sensor's core alone.
+    fn alone(
+        &self,
+        job: &Job<'_>,
+        rules: &[Vec<u8>],
+        packets: &[Vec<u8>],
+        bytes: usize,
+    ) -> Result<Sum, String> {
+        let rounds = |turn: &mut dyn FnMut() -> Result<Scanned, String>| {
+            let mut sum = Sum::default();
+            while goes_on(job, &sum) {
+                go_on(job.stop)?;
+                sum.add_scanned(&turn()?);
+            }
+            Ok(sum)
+        };
+        if self.is_contiguous {
+            let create = |choice| Contiguous::new(rules, bytes, choice);
+            let mut log = pages::with_best(2 * bytes, create)?;
+            return rounds(&mut || log.turn(packets));
+        }
+        let arena = arena(Scattered::bytes(packets.len()))?;
+        let mut pool = Scattered::new(rules, Memory::One, &arena, packets.len())?;
+        rounds(&mut || pool.turn(packets))
+    }
+
+    /// A sensor's core behind a switch's.
+    fn behind(
+        &self,
+        job: &Job<'_>,
+        cores: Cores,
+        rules: &[Vec<u8>],
+        packets: &[Vec<u8>],
+        bytes: usize,
+    ) -> Result<Sum, String> {
+        let rounds = |turn: &mut dyn FnMut() -> Result<Passed, String>| {
+            let mut sum = Sum::default();
+            while goes_on(job, &sum) {
+                go_on(job.stop)?;
+                sum.add(&turn()?);
+            }
+            Ok(sum)
+        };
+        if self.is_contiguous {
+            let create = |choice| Contiguous::new(rules, bytes, choice);
+            let mut log = pages::with_best(2 * bytes, create)?;
+            return rounds(&mut || contiguous(&mut log, cores, packets));
+        }
+        let arena = arena(Pooled::BYTES)?;
+        let mut pool = Pooled::new(rules, &arena)?;
+        rounds(&mut || pool.pass(cores, packets))
+    }
+}
+
+fn goes_on(job: &Job<'_>, sum: &Sum) -> bool {
+    job.goes_on(PACKETS * sum.rounds as usize, (sum.seconds * 1e9) as u64)
+}
+
+fn arena(bytes: usize) -> Result<Arena, String> {
+    let made = pages::with_best(bytes, |choice| Arena::create(bytes, choice));
+    made.map_err(|error| error.to_string())
+}

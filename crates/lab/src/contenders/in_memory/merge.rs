@@ -1,0 +1,302 @@
+//! Four ports' packets into one queue, in order of time, and a reader of that: in memory, and live.
+//!
+//! ```text
+//! ours   ports' memory --lend--> order --copy--> log | read
+//! peer   objects -> ring a port | bursts in order of their stamps --copy--> shared memory -> read
+//! ```
+//!
+//! In memory each side's packets lie in its own receive memory when it begins, as a card would
+//! write them. Ours lie back to back, the rival's in the objects of its pool. Each has a reader
+//! that counts, by port, what the worklist says. The bar is where the second core begins; in the
+//! case `one-core` the parts take turns. All threads of both are counted.
+//!
+//! Each side is looked at for its order, too, in a shorter run of its own behind each turn. A
+//! rival's pool and cache, and how our threads wait for packets, are the best that were found
+//! before the first turn at a point.
+
+#[cfg(feature = "dpdk")]
+mod dpdk;
+mod live;
+mod memory;
+mod ours;
+
+use crate::arena::Arena;
+use crate::contenders::dpdk::{is_built, version};
+use crate::contenders::shapes::{Pool, best, key};
+use crate::contenders::{Adapter, Job, ROUND_PACKETS, Sample, pipeline, timed};
+use crate::contest::go_on;
+use crate::lines::{Interleaving, LINES, Line, Shape};
+use crate::pages;
+use crate::rivals::BURST;
+use crate::rivals::staged::{self, Staged};
+use crate::scenario::Work;
+use crate::threads::Cores;
+
+/// Of our log.
+const LOG_BYTES: usize = 8 << 20;
+
+/// Of the packets of a line in a turn, strides and all.
+const TURN_BYTES: u64 = 512 << 20;
+/// No more packets of each line.
+const MOST: u64 = 2 << 20;
+/// Of a turn, for a try of a shape and for a look at the order.
+const FEWER: u64 = 16;
+/// Packets of each line in a round whose instructions are counted.
+const ROUND: u64 = ROUND_PACKETS / LINES as u64;
+
+/// A contender.
+pub(crate) struct Merger {
+    name: &'static str,
+    works: &'static [Work],
+    about: &'static str,
+    kind: Kind,
+}
+
+/// How it merges.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Ours; live, with times of this kind: see `xdp:`.
+    Ours(&'static str),
+    /// The DPDK design by stages, as well as we can write it.
+    Staged,
+    /// The same on DPDK's mbufs and rings.
+    Dpdk(Variant),
+}
+
+/// What is tried besides the article's design, which is by burst.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Variant {
+    ByBurst,
+    /// By packet, as ours does.
+    Ordered,
+    /// Copies whole segments.
+    Segments,
+    /// Prefetches nothing.
+    NoHint,
+}
+
+/// In memory alone, and live, too.
+const MEMORY: &[Work] = &[Work::Merge];
+const BOTH: &[Work] = &[Work::Merge, Work::MergeLive];
+
+impl Merger {
+    pub(crate) const OURS: Self = Self {
+        name: "burstline-merge",
+        works: BOTH,
+        about: "engine::merge, ports that lend packets; live, four xdp: ports with a time of each",
+        kind: Kind::Ours("program"),
+    };
+    pub(crate) const BY_POLL: Self = Self {
+        name: "burstline-merge-by-poll",
+        works: &[Work::MergeLive],
+        about: "engine::merge, four xdp: ports with times of polls, as the rival's are",
+        kind: Kind::Ours("poll"),
+    };
+    pub(crate) const STAGED: Self = Self {
+        name: "staged-merge",
+        works: MEMORY,
+        about: "receive, merge by burst, copy: objects of a pool, pointer rings",
+        kind: Kind::Staged,
+    };
+    pub(crate) const DPDK: Self = Self {
+        name: "dpdk-merge",
+        works: BOTH,
+        about: "receive, merge by burst, rte_memcpy: mbufs, rings of pointers, 4 ahead",
+        kind: Kind::Dpdk(Variant::ByBurst),
+    };
+    pub(crate) const ORDERED: Self = Self {
+        name: "dpdk-merge-ordered",
+        works: BOTH,
+        about: "the same, ordered packet by packet",
+        kind: Kind::Dpdk(Variant::Ordered),
+    };
+    pub(crate) const SEGMENTS: Self = Self {
+        name: "dpdk-merge-segments",
+        works: MEMORY,
+        about: "by burst, copies whole segments whatever a packet's length",
+        kind: Kind::Dpdk(Variant::Segments),
+    };
+    pub(crate) const NO_HINT: Self = Self {
+        name: "dpdk-merge-no-hint",
+        works: MEMORY,
+        about: "by burst, without prefetching",
+        kind: Kind::Dpdk(Variant::NoHint),
+    };
+}
+
+impl Adapter for Merger {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn works(&self) -> &'static [Work] {
+        self.works
+    }
+
+    fn version(&self) -> String {
+        if matches!(self.kind, Kind::Dpdk(_)) {
+            version()
+        } else {
+            crate::contenders::own_version()
+        }
+    }
+
+    fn can_run(&self) -> Result<(), String> {
+        if matches!(self.kind, Kind::Dpdk(_)) { is_built() } else { Ok(()) }
+    }
+
+    fn command(&self, _: &Job<'_>) -> String {
+        self.about.to_owned()
+    }
+
+    fn measure(&self, job: &Job<'_>) -> Result<Sample, String> {
+        go_on(job.stop)?;
+        if job.work == Work::MergeLive {
+            return live::measure(self, job);
+        }
+        let traffic = Traffic::of(job)?;
+        let (fewer, key) = (traffic.fewer(), key(self.name, job));
+        let (run, order, pool) = match self.kind {
+            Kind::Ours(_) => {
+                let poll =
+                    best(&key, &ours::POLLS, |poll| Ok(ours::run(&fewer, poll, false)?.mpps()))?;
+                (ours::run(&traffic, poll, false)?, ours::run(&fewer, poll, true)?, None)
+            }
+            Kind::Staged => {
+                let pool = best(&key, &Pool::all(false), |pool| {
+                    go_on(job.stop)?;
+                    Ok(staged_run(&fewer, pool, false)?.mpps())
+                })?;
+                let order = staged_run(&fewer, pool, true)?;
+                (staged_run(&traffic, pool, false)?, order, Some(pool))
+            }
+            #[cfg(feature = "dpdk")]
+            Kind::Dpdk(variant) => dpdk::measure(&key, [&traffic, &fewer], variant, job)?,
+            #[cfg(not(feature = "dpdk"))]
+            Kind::Dpdk(_) => return is_built().map(|()| Sample::default()),
+        };
+        let mut sample = run.sample(job.size_bytes);
+        let percent = 100.0 * order.violations as f64 / order.packets as f64;
+        sample.set("out_of_order", "% of packets", percent);
+        if let Some(pool) = pool {
+            pool.describe(&mut sample);
+        }
+        Ok(sample)
+    }
+}
+
+/// What is merged, and where.
+struct Traffic {
+    lines: [Option<Line>; LINES],
+    /// Packets of each line that is not idle: a multiple of [`BURST`].
+    most: u64,
+    cores: Cores,
+    /// Whether our log's reader, and the rival's later stages, have a separate core.
+    are_two: bool,
+}
+
+impl Traffic {
+    fn of(job: &Job<'_>) -> Result<Self, String> {
+        let interleaving = match job.case {
+            Some("bursts") => Interleaving::Bursts,
+            Some("idle") => Interleaving::Idle,
+            _ => Interleaving::Uniform,
+        };
+        let shape = Shape::of(job.frame_bytes());
+        let most = (TURN_BYTES / u64::from(shape.stride)).min(MOST);
+        let most = job.packets.map_or(most, |packets| packets / LINES as u64);
+        Ok(Self {
+            lines: Line::all(interleaving, shape),
+            most: whole_bursts(most),
+            cores: pipeline::cores(job)?,
+            are_two: job.case != Some("one-core"),
+        })
+    }
+
+    /// The same of fewer packets.
+    fn fewer(&self) -> Self {
+        Self { lines: self.lines.clone(), most: whole_bursts(self.most / FEWER), ..*self }
+    }
+
+    fn all(&self) -> u64 {
+        self.lines.iter().flatten().count() as u64 * self.most
+    }
+
+    fn shape(&self) -> Shape {
+        self.lines[0].as_ref().expect("only the last may be idle").shape()
+    }
+}
+
+fn whole_bursts(packets: u64) -> u64 {
+    (packets / BURST as u64).max(1) * BURST as u64
+}
+
+/// The outcome.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    packets: u64,
+    /// Processor time of all threads.
+    cpu_s: f64,
+    /// Wall time.
+    elapsed_s: f64,
+    /// Packets older than one before them, where that was looked at.
+    violations: u64,
+    /// Of its log, or of its pool.
+    page_bytes: usize,
+}
+
+impl Run {
+    /// Millions of packets a second, by the clock.
+    fn mpps(&self) -> f64 {
+        self.packets as f64 / self.elapsed_s / 1e6
+    }
+
+    fn sample(&self, size_bytes: u32) -> Sample {
+        let mut sample = timed::rates(self.mpps(), self.cpu_s / self.elapsed_s, size_bytes);
+        sample.set("page_bytes", "bytes", self.page_bytes as f64);
+        sample
+    }
+}
+
+fn staged_run(traffic: &Traffic, pool: Pool, is_checking: bool) -> Result<Run, String> {
+    let bytes = staged::arena_bytes(pool.objects as usize, traffic.shape());
+    let arena = pages::with_best(bytes, |pages| Arena::create(bytes, pages));
+    let arena = arena.map_err(|error| error.to_string())?;
+    let page_bytes = arena.page().bytes();
+    let how = staged::How { cores: traffic.cores, are_two: traffic.are_two, is_checking };
+    let sizes = staged::Sizes { objects: pool.objects as usize, cache: pool.cache as usize };
+    let Staged { packets, cpu_s, elapsed_s, violations } =
+        staged::run(&arena, &traffic.lines, sizes, traffic.most, how);
+    whole(packets, traffic)?;
+    Ok(Run { packets, cpu_s, elapsed_s, violations, page_bytes })
+}
+
+/// That all packets were merged and read.
+fn whole(packets: u64, traffic: &Traffic) -> Result<(), String> {
+    match packets == traffic.all() {
+        true => Ok(()),
+        false => Err(format!("{packets} of {} packets were merged", traffic.all())),
+    }
+}
+
+/// A side of a merge of 64-byte frames in turns on one core, [`ROUND_PACKETS`] a round, for its
+/// instructions. `None`: no such piece.
+pub(crate) fn do_rounds(piece: &str, rounds: u64) -> Option<Result<(), String>> {
+    let traffic = Traffic {
+        lines: Line::all(Interleaving::Uniform, Shape::of(60)),
+        most: rounds * ROUND,
+        cores: Cores::allowed(),
+        are_two: false,
+    };
+    match piece {
+        "merge-log" => Some(ours::in_turns(&traffic).map(drop)),
+        #[cfg(feature = "dpdk")]
+        "merge-mbuf" => Some(dpdk::rounds(&traffic, Variant::ByBurst)),
+        #[cfg(feature = "dpdk")]
+        "merge-mbuf-ordered" => Some(dpdk::rounds(&traffic, Variant::Ordered)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

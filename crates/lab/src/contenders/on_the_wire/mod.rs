@@ -1,0 +1,10 @@
+//! Contenders on interfaces: their packets come by a cable.
+
+pub(crate) mod captures;
+pub(crate) mod duplex;
+pub(crate) mod generators;
+pub(crate) mod latency;
+pub(crate) mod live;
+pub(crate) mod socket;
+pub(crate) mod switches;
+pub(crate) mod testpmd;

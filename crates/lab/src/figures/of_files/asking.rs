@@ -1,0 +1,160 @@
+//! Questions about flow records: our query over a tree beside nfdump over its own files, of the
+//! same records.
+//!
+//! Both make their records of one capture of one-way conversations, so each conversation is one
+//! record in either. What they wrote is linked under other names as often as records are wanted.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use burstline_sys::clock;
+use burstline_sys::temporary::TemporaryFolder;
+
+use crate::compared::{Better, Compared, Outcome};
+use crate::conditions::Conditions;
+use crate::contest::alternate;
+use crate::figures::Context;
+use crate::figures::count_file::{our_program, run};
+
+/// Conversations of the capture.
+const CONVERSATIONS: u64 = 500_000;
+const RECORDS: u64 = 10_000_000;
+const RECORDS_FULL: u64 = 100_000_000;
+
+/// `query-nfdump`: time from start to exit.
+pub(crate) fn measure(context: &Context) -> Result<Outcome, String> {
+    let ours = our_program()?;
+    for (program, step) in [("nfdump", "rivals"), ("nfpcapd", "rivals")] {
+        if Command::new(program).arg("-V").output().is_err() {
+            return Ok(Outcome::NotHere(format!(
+                "{program} is not installed: scripts/setup {step}"
+            )));
+        }
+    }
+    let folder = TemporaryFolder::create("burstline-query-").map_err(|error| error.to_string())?;
+    let (conversations, wanted) = match (context.smoke, context.full) {
+        (true, _) => (2000, 4000),
+        (false, false) => (CONVERSATIONS, RECORDS),
+        (false, true) => (CONVERSATIONS, RECORDS_FULL),
+    };
+    let (tree, theirs) = (folder.path().join("tree"), folder.path().join("nfpcapd"));
+    let made = make(&ours, folder.path(), &tree, &theirs, conversations)?;
+    let copies = wanted.div_ceil(made);
+    for place in [&tree, &theirs] {
+        link(place, copies)?;
+    }
+    let tree = tree.display().to_string();
+    let count = ["query", "SELECT count(*) AS n FROM flows", &tree, "--csv"];
+    let said = match run(Command::new(&ours).args(count)) {
+        Err(error) if error.contains("DuckDB is not installed") => {
+            return Ok(Outcome::NotHere("DuckDB is not installed: scripts/setup query".to_owned()));
+        }
+        said => said?,
+    };
+    if last_number(&said) != Some(made * copies) {
+        return Err(format!("{} records are expected in the tree: {said}", made * copies));
+    }
+    let conditions = Conditions::watch(context.cores);
+    let rounds = alternate(
+        context.process_runs(),
+        &context.stop,
+        || timed(Command::new(&ours).args(["query", "top-talkers", &tree, "--csv"]), 101),
+        || timed(nfdump(&theirs).arg("-q"), 101),
+    )?;
+    if context.smoke {
+        return Ok(Outcome::Smoke);
+    }
+    let mut details = vec![
+        format!("{} records: {made} of one capture, {copies} times", made * copies),
+        "ours: burstline query top-talkers TREE --csv, DuckDB with all cores".to_owned(),
+        format!("peer: {:?} -q", nfdump(Path::new("FOLDER"))),
+        "wall time of whole processes, files in the page cache; both have counted all records"
+            .to_owned(),
+    ];
+    details.extend(conditions.report());
+    Ok(Outcome::Measured(Compared::of("s", Better::Lower, rounds, details)))
+}
+
+/// The same question: the 100 addresses with the most bytes.
+fn nfdump(folder: &Path) -> Command {
+    let mut command = Command::new("nfdump");
+    command.arg("-R").arg(folder).args(["-s", "ip/bytes", "-n", "100"]);
+    command
+}
+
+/// Makes a capture, and records of it both ways: how many, which both have to agree on.
+fn make(
+    ours: &Path,
+    folder: &Path,
+    tree: &Path,
+    theirs: &Path,
+    conversations: u64,
+) -> Result<u64, String> {
+    let capture = folder.join("capture.pcap");
+    // Some conversations have no packet, as they are chosen at random.
+    let load = format!("gen:?packets={}&flows={conversations}&size=imix", 2 * conversations);
+    run(Command::new(ours).args(["capture", "-q", &load, "-w"]).arg(&capture))?;
+    let mut job = Command::new(ours);
+    job.arg("flows").arg(&capture).arg("-o").arg(tree);
+    job.args(["--sensor", "lab", "--idle", "1h", "--active", "10h", "--json"]);
+    let said: serde_json::Value =
+        serde_json::from_str(run(&mut job)?.trim()).map_err(|error| error.to_string())?;
+    let made = said["flows"]["records"].as_u64().ok_or("no records")?;
+    fs::create_dir(theirs).map_err(|error| error.to_string())?;
+    let room = (4 * conversations).to_string();
+    let mut job = Command::new("nfpcapd");
+    run(job.arg("-r").arg(&capture).arg("-w").arg(theirs).args(["-B", &room, "-e", "3600,1800"]))?;
+    let summary = run(&mut nfdump(theirs))?;
+    if !summary.contains(&format!("total flows: {made},")) {
+        return Err(format!("{made} records in the tree, and nfdump says: {summary}"));
+    }
+    fs::remove_file(capture).map_err(|error| error.to_string())?;
+    Ok(made)
+}
+
+/// Links each file below a folder under `copies - 1` more names.
+fn link(folder: &Path, copies: u64) -> Result<(), String> {
+    let wrong = |error: std::io::Error| format!("{}: {error}", folder.display());
+    for file in files(folder).map_err(wrong)? {
+        let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        for copy in 1..copies {
+            let copied = match name.strip_suffix(".parquet") {
+                Some(stem) => format!("{stem}-{copy}.parquet"),
+                None => format!("{name}.{copy}"),
+            };
+            fs::hard_link(&file, file.with_file_name(copied)).map_err(wrong)?;
+        }
+    }
+    Ok(())
+}
+
+fn files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        let is_hidden =
+            path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
+        if path.is_dir() {
+            found.extend(files(&path)?);
+        } else if !is_hidden {
+            found.push(path);
+        }
+    }
+    Ok(found)
+}
+
+/// Seconds from start to exit of a program that prints at least this many lines.
+fn timed(command: &mut Command, lines: usize) -> Result<f64, String> {
+    let start_ns = clock::monotonic_ns();
+    let said = run(command)?;
+    let seconds = (clock::monotonic_ns() - start_ns) as f64 / 1e9;
+    match said.lines().count() >= lines {
+        true => Ok(seconds),
+        false => Err(format!("{lines} lines are expected: {said}")),
+    }
+}
+
+fn last_number(said: &str) -> Option<u64> {
+    said.split_whitespace().last()?.parse().ok()
+}

@@ -1,0 +1,139 @@
+//! Counting the packets of a file: our program against programs for the same job, as processes,
+//! from start to exit, the file in memory.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use burstline_sys::clock;
+
+use crate::compared::{Better, Compared, Outcome};
+use crate::conditions::Conditions;
+use crate::contest::alternate;
+use crate::figures::Context;
+use crate::figures::capture_file::CaptureFile;
+
+/// About 1 GB at 350 bytes each.
+const PACKETS: u64 = 2_670_000;
+const SEED: u64 = 20_240_607;
+
+/// `count-file-tcpdump`: `tcpdump -r FILE --count`.
+pub(crate) fn against_tcpdump(context: &Context) -> Result<Outcome, String> {
+    let peer =
+        Peer { program: "tcpdump", before: &["-r"], after: &["--count"], count: first_number };
+    measure(context, &[], &peer)
+}
+
+/// `count-file-capinfos`: `capinfos -c FILE`, and we compute a flow hash besides.
+pub(crate) fn against_capinfos(context: &Context) -> Result<Outcome, String> {
+    let peer = Peer { program: "capinfos", before: &["-M", "-c"], after: &[], count: last_number };
+    measure(context, &["--hash", "five-tuple"], &peer)
+}
+
+/// How to run a rival, and where its output has the count.
+struct Peer {
+    program: &'static str,
+    before: &'static [&'static str],
+    after: &'static [&'static str],
+    count: fn(&str) -> Option<u64>,
+}
+
+fn measure(context: &Context, flags: &[&str], peer: &Peer) -> Result<Outcome, String> {
+    let ours = our_program()?;
+    run(Command::new(peer.program).arg("--version"))
+        .map_err(|error| format!("{error} (apt-get install tcpdump wireshark-common)"))?;
+    let packets = if context.smoke { 2000 } else { PACKETS };
+    let file = CaptureFile::create(packets, SEED)?;
+    let source = format!("file:{}", file.path().display());
+    let conditions = Conditions::watch(context.cores);
+    let rounds = alternate(
+        context.runs,
+        &context.stop,
+        || {
+            let mut command = Command::new(&ours);
+            command.args(["count", &source, "--json"]).args(flags);
+            timed(&mut command, packets, our_count)
+        },
+        || {
+            let mut command = Command::new(peer.program);
+            command.args(peer.before).arg(file.path()).args(peer.after);
+            timed(&mut command, packets, peer.count)
+        },
+    )?;
+    if context.smoke {
+        return Ok(Outcome::Smoke);
+    }
+    let mut details = vec![
+        format!("{packets} packets, {} bytes, {}", file.bytes(), file.path().display()),
+        format!("ours: burstline count FILE --json {}", flags.join(" ")).trim_end().to_owned(),
+        format!("peer: {} {} FILE {}", peer.program, peer.before.join(" "), peer.after.join(" ")),
+        "wall time of whole processes, file in the page cache, counts equal".to_owned(),
+    ];
+    details.extend(conditions.report());
+    let (better, unit) = (Better::Lower, "s");
+    Ok(Outcome::Measured(Compared::of(unit, better, rounds, details)))
+}
+
+/// The program `burstline` of the same build: it stands beside `bench`.
+pub(crate) fn our_program() -> Result<PathBuf, String> {
+    let bench = std::env::current_exe().map_err(|error| error.to_string())?;
+    let program = bench.parent().unwrap_or(Path::new(".")).join("burstline");
+    match program.is_file() {
+        true => Ok(program),
+        false => Err(format!("{} is missing: cargo build --release", program.display())),
+    }
+}
+
+/// Runs it to its end and returns what it wrote.
+pub(crate) fn run(command: &mut Command) -> Result<String, String> {
+    let name = command.get_program().display().to_string();
+    let output = command.output().map_err(|error| format!("{name}: {error}"))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("{name}: {}: {}", output.status, said.trim()));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+fn timed(
+    command: &mut Command,
+    packets: u64,
+    count: impl Fn(&str) -> Option<u64>,
+) -> Result<f64, String> {
+    let start_ns = clock::monotonic_ns();
+    let said = run(command)?;
+    let seconds = (clock::monotonic_ns() - start_ns) as f64 / 1e9;
+    match count(&said) {
+        Some(counted) if counted == packets => Ok(seconds),
+        counted => {
+            let name = command.get_program().display();
+            Err(format!("{name} counted {counted:?} packets, not {packets}: {said}"))
+        }
+    }
+}
+
+fn our_count(said: &str) -> Option<u64> {
+    let json: serde_json::Value = serde_json::from_str(said.trim()).ok()?;
+    json["total"]["delivered"].as_u64()
+}
+
+fn first_number(said: &str) -> Option<u64> {
+    said.split_whitespace().next()?.parse().ok()
+}
+
+fn last_number(said: &str) -> Option<u64> {
+    said.split_whitespace().last()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_found_in_what_each_program_says() {
+        assert_eq!(first_number("2670000 packets\n"), Some(2_670_000));
+        let capinfos = "File name:           x.pcap\nNumber of packets:   2670000\n";
+        assert_eq!(last_number(capinfos), Some(2_670_000));
+        let ours = r#"{"command":"count","total":{"offered":5,"delivered":5}}"#;
+        assert_eq!((our_count(ours), our_count("5 packets")), (Some(5), None));
+    }
+}

@@ -1,0 +1,109 @@
+//! Counting the packets of each flow of a file in Python: with our package, with scapy, with dpkt.
+//!
+//! Each side is a process that runs a program of `crates/lab/rivals-python`. It prints the time
+//! from the file's name to the counts, so imports do not count. It also prints what it counted:
+//! packets, flows, and the sum of the squares of the flows' counts. All three have to agree.
+//!
+//! The rivals do what their users do, and parse headers with the library. The record also says how
+//! long each reader takes whose program cuts the addresses out of the raw bytes by hand.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde::Deserialize;
+
+use crate::compared::{Better, Compared, Outcome};
+use crate::conditions::Conditions;
+use crate::contest::alternate;
+use crate::figures::Context;
+use crate::figures::capture_file::CaptureFile;
+use crate::figures::count_file::run;
+
+/// 350 bytes each, so that a turn of the rival takes some seconds.
+const PACKETS: [(&str, u64); 2] = [("scapy", 100_000), ("dpkt", 500_000)];
+const SEED: u64 = 20_240_607;
+
+/// What a program says at its end.
+#[derive(Debug, Deserialize)]
+struct Said {
+    seconds: f64,
+    packets: u64,
+    flows: u64,
+    squares: u64,
+}
+
+impl Said {
+    /// What every counter has to agree on.
+    fn counts(&self) -> [u64; 3] {
+        [self.packets, self.flows, self.squares]
+    }
+}
+
+/// `python-scapy`, `python-dpkt`: the rival is the second word.
+pub(crate) fn measure(context: &Context, name: &str) -> Result<Outcome, String> {
+    let rival = name.trim_start_matches("python-");
+    let Some(python) = interpreter() else { return Ok(Outcome::NotHere(absent())) };
+    let known = PACKETS.iter().find(|(name, _)| *name == rival);
+    let &(_, packets) = known.ok_or_else(|| format!("no program is called flows_{rival}"))?;
+    let packets = if context.smoke { 2000 } else { packets };
+    let file = CaptureFile::create(packets, SEED)?;
+    let count = |side: &str| count(&python, side, file.path());
+    let expected = count("burstline")?;
+    if expected.packets != packets {
+        return Err(format!("ours counted {} packets, not {packets}", expected.packets));
+    }
+    let turn = |side: &str| {
+        let said = count(side)?;
+        match said.counts() == expected.counts() {
+            true => Ok(said.seconds * 1e9 / packets as f64),
+            false => Err(format!("{side} counted {said:?}, ours {expected:?}")),
+        }
+    };
+    let conditions = Conditions::watch(context.cores);
+    let rounds = alternate(context.runs, &context.stop, || turn("burstline"), || turn(rival))?;
+    if context.smoke {
+        return Ok(Outcome::Smoke);
+    }
+    let raw = turn(&format!("{rival}_raw"))?;
+    let mut details = vec![
+        format!("{packets} packets of {} flows, {} bytes", expected.flows, file.bytes()),
+        "ours: crates/lab/rivals-python/flows_burstline.py FILE".to_owned(),
+        format!("peer: crates/lab/rivals-python/flows_{rival}.py FILE"),
+        "from the file's name to the counts, file in the page cache, counts equal".to_owned(),
+        format!("peer's reader alone, headers cut out by hand, one turn: {raw:.0} ns a packet"),
+    ];
+    details.extend(conditions.report());
+    Ok(Outcome::Measured(Compared::of("ns", Better::Lower, rounds, details)))
+}
+
+/// As the rival says itself.
+pub(crate) fn version(rival: &str) -> String {
+    let Some(python) = interpreter() else { return absent() };
+    let program = format!("import {rival}; print({rival}.__version__)");
+    match run(Command::new(python).args(["-c", &program])) {
+        Ok(version) => format!("{rival} {}", version.trim()),
+        Err(why) => why,
+    }
+}
+
+/// The Python that has our package and its rivals: scripts/python makes it in the target folder.
+fn interpreter() -> Option<PathBuf> {
+    let bench = std::env::current_exe().ok()?;
+    let python = bench.ancestors().nth(2)?.join("python/bin/python");
+    let is_ready = |python: &Path| {
+        let import = Command::new(python).args(["-c", "import burstline"]).output();
+        import.is_ok_and(|output| output.status.success())
+    };
+    is_ready(&python).then_some(python)
+}
+
+fn absent() -> String {
+    "the Python package is not built: scripts/python install".to_owned()
+}
+
+fn count(python: &Path, side: &str, file: &Path) -> Result<Said, String> {
+    let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("rivals-python");
+    let program = programs.join(format!("flows_{side}.py"));
+    let said = run(Command::new(python).arg("-B").arg(program).arg(file))?;
+    serde_json::from_str(said.trim()).map_err(|error| format!("{side}: {error}: {said}"))
+}

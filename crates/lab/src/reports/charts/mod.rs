@@ -1,0 +1,11 @@
+//! Pictures: from what a record says to lines, bars and maps in SVG.
+
+pub(crate) mod axes;
+pub(crate) mod bars;
+pub(crate) mod canvas;
+pub(crate) mod chart;
+pub(crate) mod drawn;
+pub(crate) mod heat;
+pub(crate) mod lines;
+pub(crate) mod style;
+pub(crate) mod svg;

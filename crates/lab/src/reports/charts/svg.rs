@@ -1,0 +1,218 @@
+//! Pictures as text: the few elements of SVG that charts are made of.
+//!
+//! Colours, fonts and strokes come from the page's style sheet by class, so one picture serves
+//! light, dark and print. Every text is escaped here.
+
+use std::fmt::Write;
+
+use crate::reports::escape;
+use crate::reports::style::Look;
+
+/// Where a text is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hold {
+    Start,
+    Middle,
+    End,
+}
+
+/// A picture in the making. Coordinates are in pixels of the picture, from its upper left.
+#[derive(Debug)]
+pub(crate) struct Svg {
+    width: f64,
+    height: f64,
+    body: String,
+}
+
+/// A picture that is done, with what names it.
+#[derive(Debug)]
+pub(crate) struct Picture {
+    /// In pixels.
+    pub(crate) height: f64,
+    /// What the picture shows, in words.
+    pub(crate) description: String,
+    width: f64,
+    body: String,
+    id: String,
+    class: &'static str,
+    title: String,
+}
+
+impl Picture {
+    /// A file by itself, with a style sheet in it.
+    pub(crate) fn alone(&self, style: &str) -> String {
+        let Self { width, height, body, .. } = self;
+        let [title, description] = [&self.title, &self.description].map(|text| escape::html(text));
+        format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width:.0}\" \
+             height=\"{height:.0}\" viewBox=\"0 0 {width:.0} {height:.0}\" role=\"img\">\n\
+             <title>{title}</title>\n<desc>{description}</desc>\n<style>{style}</style>\n\
+             {body}</svg>\n"
+        )
+    }
+
+    /// The element for a page whose style sheet has the classes.
+    pub(crate) fn html(&self) -> String {
+        let Self { width, height, body, id, class, .. } = self;
+        let [title, description] = [&self.title, &self.description].map(|text| escape::html(text));
+        format!(
+            "<svg class=\"{class}\" viewBox=\"0 0 {width:.0} {height:.0}\" role=\"img\" \
+             aria-labelledby=\"{id}-t {id}-d\" xmlns=\"http://www.w3.org/2000/svg\">\n\
+             <title id=\"{id}-t\">{title}</title>\n<desc id=\"{id}-d\">{description}</desc>\n\
+             {body}</svg>\n"
+        )
+    }
+}
+
+// Writing to a string does not fail, which is why its results are dropped here.
+impl Svg {
+    /// An empty picture.
+    pub(crate) fn new(width: f64, height: f64) -> Self {
+        Self { width, height, body: String::new() }
+    }
+
+    /// In pixels.
+    pub(crate) fn width(&self) -> f64 {
+        self.width
+    }
+
+    /// A straight line.
+    pub(crate) fn line(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
+        let ((x1, y1), (x2, y2)) = (from, to);
+        let _ = writeln!(
+            self.body,
+            r#"<line class="{class}" x1="{x1:.1}" y1="{y1:.1}" x2="{x2:.1}" y2="{y2:.1}"/>"#
+        );
+    }
+
+    /// A line through points, in the look of its series. Leaves out points that look the same as
+    /// the one before.
+    pub(crate) fn path(&mut self, look: Look, points: &[(f64, f64)]) {
+        const TOLD_APART_PX: f64 = 0.5;
+        let mut way = String::new();
+        let mut last: Option<(f64, f64)> = None;
+        for (index, &(x, y)) in points.iter().enumerate() {
+            let is_end = index + 1 == points.len();
+            let is_near = last.is_some_and(|last| {
+                (x - last.0).abs() < TOLD_APART_PX && (y - last.1).abs() < TOLD_APART_PX
+            });
+            if is_near && !is_end {
+                continue;
+            }
+            let letter = if last.is_none() { 'M' } else { 'L' };
+            let _ = write!(way, "{letter}{x:.1} {y:.1}");
+            last = Some((x, y));
+        }
+        let class = look.line_class();
+        let _ = writeln!(self.body, r#"<path class="{class}" d="{way}"/>"#);
+    }
+
+    /// A box. `opacity` is of its filling, in `[0, 1]`.
+    pub(crate) fn rect(&mut self, class: &str, at: (f64, f64), size: (f64, f64), opacity: f64) {
+        let ((x, y), (width, height)) = (at, size);
+        let _ = writeln!(
+            self.body,
+            "<rect class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" \
+             height=\"{height:.1}\" fill-opacity=\"{opacity:.2}\"/>"
+        );
+    }
+
+    /// One line of text with its baseline at `at`.
+    pub(crate) fn text(&mut self, class: &str, at: (f64, f64), hold: Hold, text: &str) {
+        let anchor = match hold {
+            Hold::Start => "start",
+            Hold::Middle => "middle",
+            Hold::End => "end",
+        };
+        let ((x, y), text) = (at, escape::html(text));
+        let _ = writeln!(
+            self.body,
+            r#"<text class="{class}" x="{x:.1}" y="{y:.1}" text-anchor="{anchor}">{text}</text>"#
+        );
+    }
+
+    /// The sign of a series, whose shape tells it from others where colours do not.
+    pub(crate) fn marker(&mut self, look: Look, (x, y): (f64, f64), says: &str) {
+        let (class, way) = (look.marker_class(), look.marker_way());
+        let says = escape::html(says);
+        let _ = writeln!(
+            self.body,
+            "<path class=\"{class}\" transform=\"translate({x:.1} {y:.1})\" d=\"{way}\">\
+             <title>{says}</title></path>"
+        );
+    }
+
+    /// Another picture as it is, moved so that its upper left is at `at`.
+    pub(crate) fn inside(&mut self, at: (f64, f64), picture: &Picture) {
+        let ((x, y), body) = (at, &picture.body);
+        let _ = writeln!(self.body, "<g transform=\"translate({x:.1} {y:.1})\">\n{body}</g>");
+    }
+
+    /// It is done. `title` and `description` are for those who cannot see it.
+    pub(crate) fn finish(
+        self,
+        id: &str,
+        class: &'static str,
+        title: &str,
+        description: &str,
+    ) -> Picture {
+        let Self { width, height, body } = self;
+        let [id, title, description] = [id, title, description].map(str::to_owned);
+        Picture { height, description, width, body, id, class, title }
+    }
+}
+
+/// How wide a text is, roughly: what the font is, only the reader's machine knows.
+pub(crate) fn text_width(text: &str) -> f64 {
+    const LETTER_PX: f64 = 6.6;
+    text.chars().count() as f64 * LETTER_PX
+}
+
+/// The text, cut so that it fits into `width`, and with a sign that it was.
+pub(crate) fn fitted(text: &str, width: f64) -> String {
+    if text_width(text) <= width {
+        return text.to_owned();
+    }
+    let letters = (width / text_width("x")) as usize;
+    let kept: String = text.chars().take(letters.saturating_sub(1).max(1)).collect();
+    format!("{kept}…")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements_carry_coordinates_and_escaped_text() {
+        let mut svg = Svg::new(100.0, 50.0);
+        svg.line("axis", (0.0, 1.0), (2.0, 3.25));
+        svg.text("label", (5.0, 6.0), Hold::End, "<a>");
+        svg.path(Look::series(1), &[(1.0, 2.0), (3.0, 4.0)]);
+        let text = svg.finish("p1", "wide", "t & u", "d").html();
+        for wanted in [
+            "viewBox=\"0 0 100 50\"",
+            "x1=\"0.0\" y1=\"1.0\" x2=\"2.0\" y2=\"3.2\"",
+            "text-anchor=\"end\">&lt;a&gt;</text>",
+            "d=\"M1.0 2.0L3.0 4.0\"",
+            "<title id=\"p1-t\">t &amp; u</title>",
+        ] {
+            assert!(text.contains(wanted), "{wanted} in {text}");
+        }
+    }
+
+    #[test]
+    fn a_line_has_its_ends_and_what_can_be_told_apart() {
+        let mut svg = Svg::new(100.0, 50.0);
+        svg.path(Look::series(0), &[(1.0, 2.0), (1.3, 2.2), (1.6, 2.2), (5.0, 2.0), (5.1, 2.0)]);
+        let text = svg.finish("p", "wide", "", "").html();
+        assert!(text.contains("d=\"M1.0 2.0L1.6 2.2L5.0 2.0L5.1 2.0\""), "{text}");
+    }
+
+    #[test]
+    fn a_text_that_does_not_fit_is_cut_and_says_so() {
+        assert_eq!(fitted("short", 100.0), "short");
+        let cut = fitted("a name that is rather long", 60.0);
+        assert!(cut.ends_with('…') && text_width(&cut) <= 66.0, "{cut}");
+        assert_eq!(fitted("ab", 1.0), "a…");
+    }
+}

@@ -1,0 +1,7 @@
+//! Files and folders, where the standard library does not do.
+
+pub mod claim;
+pub mod direct;
+pub mod inode;
+pub mod mounts;
+pub mod temporary;

@@ -1,0 +1,10 @@
+//! This program as the kernel sees it: its rights, its limits, what it has used.
+
+pub mod limits;
+pub mod machine;
+pub mod privileges;
+pub mod process;
+#[cfg(not(miri))]
+pub mod stack;
+pub mod usage;
+pub mod users;

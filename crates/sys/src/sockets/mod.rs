@@ -1,0 +1,7 @@
+//! Sockets: options, descriptors that travel, and what the kernel lost at them.
+
+pub mod foreign;
+pub mod option;
+pub mod raw_socket;
+pub mod rights;
+pub mod seqpacket;
