@@ -62,8 +62,8 @@ pub struct LogConfig {
     /// in the cache.
     pub keep_ns: Option<u64>,
     /// How many bytes of segments take turns where readers keep up; the rest of the memory is for
-    /// when they do not. `None` leaves it to the machine's caches, as `crates/log/src/handover/cycle.rs`
-    /// says.
+    /// when they do not. `None` leaves it to the machine's caches, as
+    /// `crates/log/src/handover/cycle.rs` says.
     pub cycle_bytes: Option<usize>,
     /// Whether packets get the [bucket](crate::bucket_of) of their hash, so that each reader can
     /// take a [part](Log::part). It costs a 64th of each segment, 2 KiB of control memory for it,

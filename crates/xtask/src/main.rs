@@ -11,7 +11,7 @@
 //! | `layers` | dependencies point down only |
 //! | `unsafety` | `unsafe` stays in the crates that may have it, each with its argument |
 //! | `atomics` | atomics stay in the crates whose orderings are modelled |
-//! | `size` | lines, functions and files stay small |
+//! | `size` | lines, functions, files and folders stay small |
 //! | `leftovers` | nothing unfinished, and no mention of a folder outside the repository |
 //! | `licences` | every dependency may be used under the licences we accept |
 //! | `prose` | no phrase in what the program prints that reads as translated |

@@ -1,6 +1,10 @@
-//! Lines of at most 100 columns, functions of at most 70 lines, files of at most 500.
+//! Lines of at most 100 columns, functions of at most 70 lines, files of at most 500, folders of at
+//! most 15 files.
 //!
-//! Tests are long because they list cases; only their columns are limited.
+//! Tests are long because they list cases; only their columns are limited. A folder of tests has a
+//! file for each program that cargo makes of it, so those are not counted either.
+
+use std::collections::BTreeMap;
 
 use crate::finding::Finding;
 use crate::rust;
@@ -13,9 +17,26 @@ const FUNCTION_LINES_MAX: usize = 70;
 /// Lines of a file outside its tests.
 const FILE_LINES_MAX: usize = 500;
 
-/// Checks every Rust file.
+/// Rust files of a folder, those of folders in it aside.
+const FOLDER_FILES_MAX: usize = 15;
+
+/// Checks every Rust file, and every folder.
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
-    tree.rust_files().flat_map(check_file).collect()
+    tree.rust_files().flat_map(check_file).chain(full_folders(tree)).collect()
+}
+
+fn full_folders(tree: &Tree) -> Vec<Finding> {
+    let mut counts = BTreeMap::<&str, usize>::new();
+    for file in tree.rust_files().filter(|file| !file.is_test()) {
+        let folder = file.path.rsplit_once('/').map_or("", |(folder, _)| folder);
+        *counts.entry(folder).or_default() += 1;
+    }
+    let full = counts.into_iter().filter(|(_, files)| *files > FOLDER_FILES_MAX);
+    full.map(|(folder, files)| {
+        let what = format!("folder has {files} Rust files (at most {FOLDER_FILES_MAX})");
+        Finding::new(folder, 1, what, "group some under a name")
+    })
+    .collect()
 }
 
 fn check_file(file: &TextFile) -> Vec<Finding> {
@@ -82,6 +103,19 @@ mod tests {
         assert!(lines_of("crates/a/tests/a.rs", &function(71)).is_empty());
         let test = format!("#[cfg(test)]\nmod tests {{\n{}}}\n", function(71));
         assert!(lines_of("crates/a/src/a.rs", &test).is_empty());
+    }
+
+    #[test]
+    fn a_folder_may_have_fifteen_files() {
+        let names = |folder: &str, files: usize| -> Vec<String> {
+            (0..files).map(|file| format!("{folder}/f{file}.rs")).collect()
+        };
+        let found = |names: Vec<String>| {
+            check(&Tree::of(&names.iter().map(|name| (&name[..], "")).collect::<Vec<_>>())).len()
+        };
+        assert_eq!(found(names("crates/a/src", 15)), 0);
+        assert_eq!(found(names("crates/a/src", 16)), 1);
+        assert_eq!(found(names("crates/a/tests", 16)), 0);
     }
 
     #[test]

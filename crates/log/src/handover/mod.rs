@@ -1,4 +1,5 @@
-//! How packets go from one writer to many readers: order of stores, waking, and which segment is next.
+//! How packets go from one writer to many readers: order of stores, waking, and which segment is
+//! next.
 
 pub(crate) mod cycle;
 pub(crate) mod handoff;
