@@ -18,7 +18,7 @@ LAB_DPDK := $(if $(HAS_DPDK),--features dpdk)
 
 .DEFAULT_GOAL := help
 .PHONY: help fresh run billion dpdk dpdk-newer test bench bench-smoke lint loom miri fuzz-smoke guest \
-  ten guest-cards guest-lab guest-switch install install-c install-pcap header documents report-check runs setup \
+  ten guest-cards guest-lab guest-service guest-switch install install-c install-pcap header documents report-check runs setup \
   figures book campaign dist sbom wheel python abi publishable fleet buses daq
 
 help: ## List the targets
@@ -128,6 +128,10 @@ guest-lab: ## A machine that starts just now: does every contender of the lab ge
 	@cargo build --quiet --release --locked -p burstline -p burstline-lab --bin burstline --bin bench \
 	  --features burstline/dpdk --features burstline-lab/dpdk
 	@scripts/guest-lab
+
+guest-service: dist ## A bare Debian with systemd: the package, the service, what is left. Minutes
+	@scripts/setup guest fresh
+	@scripts/guest-service
 
 guest-switch: ## Two guests on vhost ports of the switch, which is killed meanwhile. A minute
 	@scripts/setup rust guest

@@ -103,6 +103,25 @@ fn a_disk_that_fails_is_a_write_error_and_the_file_has_what_is_safe() {
 }
 
 #[test]
+fn a_file_system_that_refuses_direct_writes_gets_ordinary_ones() {
+    let directory = Directory::new("refuses");
+    let (file, log) = (directory.file("x.pcapng"), directory.file("log"));
+    let job = ["capture", "gen:?packets=60000&size=1000", "-w", &file, "--json"];
+    let flags = ["--format", "segmented", "--flush", "1MiB"];
+    // As an overlay over a file system in memory does on Linux 6.1.
+    let refused = "inject=pwrite64:error=EINVAL:when=1";
+    let plain = ["-e", refused, "-e", "inject=io_uring_setup:error=ENOSYS"];
+    let Some(run) = traced(&plain, &log, &[&job[..], &flags].concat()) else { return };
+    assert_eq!(run.code, Some(0), "{}{}", run.stderr, run.stdout);
+    let calls = fs::read_to_string(&log).unwrap();
+    assert!(calls.contains("EINVAL (Invalid argument) (INJECTED)"), "{calls}");
+    assert_closed(&last_object(&run.stdout));
+    for (who, count) in judged_packets(&file) {
+        assert_eq!(count, 60_000, "{who}");
+    }
+}
+
+#[test]
 fn a_closed_file_that_cannot_be_synced_is_counted_and_named() {
     let directory = Directory::new("closed");
     let flags = ["-b", "packets:10000", "--flush", "1h"];

@@ -105,7 +105,9 @@ impl OutputFile {
     /// Writes all of `bytes` at `offset`, counted in bytes from the start of the file.
     ///
     /// On [`WritePath::Direct`] a write that is not aligned is refused by the kernel (`EINVAL` in
-    /// [`WriteError::Short`]); call [`leave_direct`](Self::leave_direct) first for an odd tail.
+    /// [`WriteError::Short`]); call [`leave_direct`](Self::leave_direct) first for an odd tail. If the
+    /// kernel refuses an aligned one, the file goes on through the page cache: some file systems,
+    /// as an overlay over one in memory, take `O_DIRECT` and then write nothing by it.
     ///
     /// # Errors
     /// - [`WriteError::Short`]: what was written, and the reason why not more.
@@ -131,12 +133,27 @@ impl OutputFile {
                     continue;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) if self.is_refused(&error, rest, offset) => {
+                    set_direct(&self.file, false)
+                        .map_err(|error| self.fail("F_SETFL", error.into()))?;
+                    let reason = format!("O_DIRECT: {error}");
+                    self.write_path = WritePath::Buffered { reason };
+                    continue;
+                }
                 Err(error) => error,
             };
             let (path, wanted) = (self.path.clone(), bytes.len());
             return Err(WriteError::Short { path, offset, written, wanted, source });
         }
         Ok(())
+    }
+
+    /// Whether the kernel refused a direct write for nothing that is wrong with it.
+    fn is_refused(&self, error: &io::Error, bytes: &[u8], offset: u64) -> bool {
+        let places = [bytes.as_ptr().addr(), bytes.len(), offset as usize];
+        error.raw_os_error() == Some(Errno::INVAL.raw_os_error())
+            && self.write_path == WritePath::Direct
+            && places.iter().all(|place| place.is_multiple_of(ALIGNMENT))
     }
 
     /// Reserves room on the disk for the first `bytes` bytes, without changing the file's size.
