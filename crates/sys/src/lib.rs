@@ -80,6 +80,7 @@ pub mod process;
 pub mod raw_socket;
 pub mod readiness;
 pub mod rights;
+pub mod rising;
 pub mod scheduling;
 pub mod seqpacket;
 #[cfg(not(miri))]

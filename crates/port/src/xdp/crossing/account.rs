@@ -18,8 +18,7 @@ pub(super) struct Reckoning {
 impl XdpCrossing {
     pub(super) fn reckon(&self) -> Reckoning {
         let in_rx = u64::from(self.passage.in_rx());
-        // A reading that fails shows as packets unaccounted for.
-        let kernel = self.passage.statistics().unwrap_or_default();
+        let kernel = self.kernel.see(self.passage.statistics());
         let counts = self.intake.counts();
         let lost = kernel.dropped + kernel.ring_full + counts.passed;
         Reckoning { counts, kernel, in_rx, accounted: self.taken + in_rx + lost }
