@@ -8,7 +8,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use burstline_skip::{skip, test_name};
-use support::live::wait_until;
+use burstline_testbed::Bed;
+use support::live::{Live, wait_until};
 use support::watched::{Watched, scraped};
 use support::{Directory, run};
 
@@ -114,6 +115,59 @@ fn nothing_is_unaccounted_for_at_any_moment() {
         let report = job.end();
         assert_eq!(report["total"]["unaccounted"], 0, "{words:?}");
         assert!(report["total"]["offered"].as_u64() > Some(0), "{words:?}: {report}");
+    }
+}
+
+/// Nobody takes what is written: the log is full, and says whose turn it is.
+#[test]
+fn a_full_log_says_that_it_is() {
+    let folder = Directory::new("metrics-full");
+    let pipe = folder.file("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let opened = std::fs::OpenOptions::new().read(true).write(true).open(&pipe).unwrap();
+    let job = start(&["capture", "gen:?flows=4", "-w", &pipe, "--buffer", "2M"]);
+    let of_log = |text: &str, what: &str| {
+        let line = format!("burstline_log_{what}{{log=\"0\"}} ");
+        let found = text.lines().find_map(|other| other.strip_prefix(&line)?.parse::<f64>().ok());
+        found.unwrap_or_default()
+    };
+    let is_full = |text: &str| {
+        let pool = of_log(text, "pool_segments");
+        pool > 2.0 && of_log(text, "held_segments") + 1.0 >= pool
+    };
+    wait_until("its log is full", || is_full(&scrape(&job)));
+    let text = scrape(&job);
+    assert_eq!(of_log(&text, "pool_segments") * of_log(&text, "segment_bytes"), 2097152.0);
+    let lag = "burstline_log_own_lag_packets{log=\"0\",seat=\"";
+    let lag = text.lines().find_map(|line| line.strip_prefix(lag)?.split(' ').nth(1)).unwrap();
+    assert!(lag.parse::<f64>().unwrap() > 1000.0, "{lag}");
+    drop(job);
+    drop(opened);
+}
+
+#[test]
+fn a_live_source_says_how_full_its_rings_are() {
+    let Some(bed) = Bed::or_skip(&test_name()) else { return };
+    let folder = Directory::new("metrics-rings");
+    let cases = [
+        ("afpacket:v1?blocks=64", &[("rx", "blocks", 64)][..]),
+        ("xdp:v1?ring=128&frames=256", &[("rx", "frames", 128), ("fill", "frames", 256)]),
+    ];
+    for (source, rings) in cases {
+        let job = Live::start(&bed, &folder, &format!("count '{source}' --metrics 9100"));
+        let text = bed.far.run(|| scraped("127.0.0.1:9100"));
+        for (ring, unit, size) in rings {
+            let of_ring = |what: &str| {
+                let end = format!("\",number=\"0\",ring=\"{ring}\",unit=\"{unit}\"}} ");
+                let lines = text.lines().filter(|line| line.starts_with(what));
+                let found = lines.filter_map(|line| line.split_once(&end)).next();
+                found.unwrap_or_else(|| panic!("{what} {ring}: {text}")).1.parse::<f64>().unwrap()
+            };
+            assert_eq!(of_ring("burstline_ring_entries{"), f64::from(*size));
+            assert!(of_ring("burstline_ring_filled_entries{") <= f64::from(*size));
+        }
+        job.interrupt();
+        assert!(job.end().0);
     }
 }
 

@@ -57,6 +57,7 @@ pub mod reuse;
 mod scratch;
 mod seat;
 mod select;
+mod standing;
 mod untrusted;
 #[doc(hidden)]
 pub mod verdict;
@@ -82,6 +83,7 @@ pub use reader::{GATHER_NS, HeldBurst, Reader, ReaderStatistics};
 pub use remote::{RemoteSeat, SeatStatus};
 pub use scratch::{SCRATCH_PACKETS, Scratch};
 pub use seat::Policy;
+pub use standing::{LogStanding, OwnReader};
 pub use untrusted::{HeldCopy, UntrustedReader};
 pub use verdict::{
     REPLACEMENT_BYTES_MAX, REPLACEMENT_BYTES_MIN, Replacement, Ruling, VERDICTS_WAITING_MAX,

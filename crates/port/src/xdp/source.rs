@@ -14,7 +14,7 @@ use crate::judge::Judge;
 use crate::watch::{LINK_HEADER_MAX, Watch};
 use crate::{
     Capabilities, Lent, Loss, OpenOptions, Port, PortAccount, PortError, PortInfo, PortState,
-    Received, Source, TimestampSource,
+    Received, RingFill, Source, TimestampSource,
 };
 use burstline_xdp::{QueueCounts, Redirect};
 
@@ -303,6 +303,7 @@ impl Port for XdpSource {
         let Reckoning { counts, kernel, in_flight, accounted } = self.reckon();
         let offered = self.intake.offered(accounted);
         let mut account = PortAccount { offered, in_flight, ..self.account.clone() };
+        account.rings = RingFill::of_queue(self.socket.rings());
         let no_frame = match self.socket.is_multi_buffer() {
             // No packet is too long: every one that was dropped wanted for frames.
             true => kernel.dropped,
