@@ -118,6 +118,37 @@ fn nothing_is_unaccounted_for_at_any_moment() {
     }
 }
 
+/// One that has ended, and one that goes on: what each has brought, and not their sum at the first.
+#[test]
+fn each_source_of_a_merge_has_its_own_packets_and_bytes() {
+    let folder = Directory::new("metrics-merge");
+    let (short, file) = ("gen:?packets=3000&rate=100k&size=imix", folder.file("merged.pcapng"));
+    let job = start(&["merge", SOURCE, short, "-w", &file]);
+    let line = |family: &str, source: &str, number: usize| {
+        format!("burstline_received_{family}_total{{source=\"{source}\",number=\"{number}\"}} ")
+    };
+    let both = |text: &str, family: &str| {
+        [value(text, &line(family, SOURCE, 0)), value(text, &line(family, short, 1))]
+    };
+    wait_until("all of the short one is there", || {
+        let [endless, ended] = both(&scrape(&job), "packets");
+        ended == 3000 && endless > 3000
+    });
+    let text = scrape(&job);
+    let (packets, bytes) = (both(&text, "packets"), both(&text, "bytes"));
+    let log = value(&text, "burstline_log_packets_total{log=\"0\"} ");
+    assert!(packets[0] + packets[1] <= log + 1024, "{packets:?} of {log}");
+    let shown = job.status();
+    assert_eq!(shown["ports"][1]["bytes"], bytes[1], "{shown}");
+    assert!(shown["ports"][0]["bytes"].as_u64() >= Some(bytes[0]), "{shown}");
+    let report = job.end();
+    let row = |number: usize, field: &str| report["ports"][number][field].as_u64().unwrap();
+    assert_eq!((row(1, "delivered"), row(1, "bytes")), (packets[1], bytes[1]), "{report}");
+    assert!(row(0, "delivered") >= packets[0] && row(0, "bytes") >= bytes[0], "{report}");
+    // All packets of the endless one are as long.
+    assert_eq!(bytes[0] * row(0, "delivered"), row(0, "bytes") * packets[0], "{report}");
+}
+
 /// Nobody takes what is written: the log is full, and says whose turn it is.
 #[test]
 fn a_full_log_says_that_it_is() {

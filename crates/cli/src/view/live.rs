@@ -69,6 +69,8 @@ fn port(place: &Place) -> Value {
         // As its account says, at the same moment as what it has lost.
         "delivered": standing.offered.saturating_sub(accounted),
         "lost": losses(&place.lost),
+        "bytes": place.counts.bytes,
+        "wire_bytes": place.counts.wire_bytes,
         "in_flight": standing.in_flight,
         "ring_bytes": standing.ring_bytes,
         "rings": standing.rings.iter().map(ring).collect::<Vec<_>>(),
