@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod asking;
 mod confinement;
 mod failure;
 mod foreign;
