@@ -145,8 +145,10 @@ fn each_source_of_a_merge_has_its_own_packets_and_bytes() {
     let row = |number: usize, field: &str| report["ports"][number][field].as_u64().unwrap();
     assert_eq!((row(1, "delivered"), row(1, "bytes")), (packets[1], bytes[1]), "{report}");
     assert!(row(0, "delivered") >= packets[0] && row(0, "bytes") >= bytes[0], "{report}");
-    // All packets of the endless one are as long.
-    assert_eq!(bytes[0] * row(0, "delivered"), row(0, "bytes") * packets[0], "{report}");
+    // All packets of the endless one are as long. A poll may have come between the two loads.
+    let length = row(0, "bytes") / row(0, "delivered");
+    let by_bytes = bytes[0] / length;
+    assert!(bytes[0] % length == 0 && by_bytes.abs_diff(packets[0]) <= 1024, "{text}");
 }
 
 /// Nobody takes what is written: the log is full, and says whose turn it is.
