@@ -7,8 +7,8 @@
 //! ```
 //!
 //! The sum never falls, and no difference is taken across a fall. A counter of 32 bits may come in
-//! a field of 64, and then wraps below that. It is taken to have wrapped where it fell from its last
-//! sixteenth into its first; looks must come before it can count that many. What a counter had
+//! a field of 64, and then wraps below that. It is taken to have wrapped where it fell from its
+//! last sixteenth into its first; looks must come before it can count that many. What a counter had
 //! counted between the last look and its new beginning nobody knows.
 
 /// The last sixteenth of a counter of 32 bits, and its first.
