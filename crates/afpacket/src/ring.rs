@@ -37,6 +37,18 @@ pub struct RingStatistics {
     pub freezes: u64,
 }
 
+impl RingStatistics {
+    /// Adds what the kernel has counted since the reading before, in 32 bits each. Where nobody has
+    /// looked for very long, its `tp_packets` may have wrapped below its `tp_drops`. It is the sum
+    /// of what was kept and dropped, so what was kept is right modulo 2^32.
+    pub(super) fn add(&mut self, since: &libc::tpacket_stats_v3) {
+        let kept = since.tp_packets.wrapping_sub(since.tp_drops);
+        self.packets += u64::from(kept) + u64::from(since.tp_drops);
+        self.drops += u64::from(since.tp_drops);
+        self.freezes += u64::from(since.tp_freeze_q_cnt);
+    }
+}
+
 /// A block that is ours: its packets are taken one by one.
 #[derive(Clone, Copy)]
 struct Held {
@@ -153,14 +165,27 @@ impl Ring {
         others + u64::from(self.held_left())
     }
 
+    /// Blocks that wait to be taken, the one that is held included: when all do, packets are lost.
+    /// Cost: a load for each.
+    pub fn waiting_blocks(&self) -> usize {
+        let blocks = self.memory.blocks();
+        let in_turn = (0..blocks).map(|ahead| (self.next + ahead) % blocks);
+        // Relaxed: nothing in the blocks is looked at.
+        let is_ours = |block| self.memory.status(block).load(Relaxed) & libc::TP_STATUS_USER != 0;
+        in_turn.take_while(|&block| is_ours(block)).count()
+    }
+
+    /// Blocks that there are.
+    pub fn blocks(&self) -> usize {
+        self.memory.blocks()
+    }
+
     /// What the kernel has counted. Cost: one system call.
     pub fn statistics(&self) -> RingStatistics {
         let mut sum = self.statistics.get();
         // A reading that fails changes nothing: the kernel keeps its counters.
         if let Ok(since) = self.socket.statistics() {
-            sum.packets += u64::from(since.tp_packets);
-            sum.drops += u64::from(since.tp_drops);
-            sum.freezes += u64::from(since.tp_freeze_q_cnt);
+            sum.add(&since);
             self.statistics.set(sum);
         }
         sum

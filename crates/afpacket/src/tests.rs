@@ -149,3 +149,20 @@ fn filters_for_a_direction_keep_the_filter_behind_them() {
     let all_out = for_direction(&[], Direction::Out);
     assert_eq!(all_out.last(), Some(&Instruction::keep(u32::MAX)));
 }
+
+#[test]
+fn counts_of_32_bits_that_wrapped_still_say_how_many_were_kept() {
+    let reading =
+        |tp_packets, tp_drops| libc::tpacket_stats_v3 { tp_packets, tp_drops, tp_freeze_q_cnt: 1 };
+    let mut sum = RingStatistics::default();
+    // 10 kept and 2^32 - 5 dropped while nobody looked: their sum is 5 in 32 bits.
+    for (packets, drops, kept, dropped) in [
+        (8, 3, 5, 3),
+        (5, u32::MAX - 4, 15, u64::from(u32::MAX) - 1),
+        (0, 0, 15, u64::from(u32::MAX) - 1),
+    ] {
+        sum.add(&reading(packets, drops));
+        assert_eq!((sum.packets - sum.drops, sum.drops), (kept, dropped));
+    }
+    assert_eq!(sum.freezes, 3);
+}

@@ -229,8 +229,8 @@ pub(crate) fn watch(
     for words in server.iter().flat_map(Server::words) {
         view.announce(&words);
     }
-    if let Some(address) = server.as_ref().and_then(Server::metrics_address) {
-        supervised::tell_metrics(address);
+    if server.as_ref().is_some_and(Server::has_given) {
+        supervised::tell_serving();
     }
     let about = view.about();
     let is_over = AtomicBool::new(false);

@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 mod args;
+mod asking;
 mod failure;
 mod foreign;
 mod job;

@@ -43,7 +43,7 @@ use serde_json::{Value, json};
 use crate::args::JobArgs;
 use crate::failure::Failure;
 use crate::live::{About, Live, delivered};
-use crate::{metrics, view};
+use crate::{metrics, supervised, view};
 use client::{Client, Step};
 pub(crate) use request::Figures;
 use request::Reply;
@@ -141,6 +141,8 @@ struct Door {
     has_metrics: bool,
     has_page: bool,
     token: Option<String>,
+    /// It was given by the service that started the job, which alone is to know of it.
+    is_given: bool,
 }
 
 impl Door {
@@ -153,7 +155,14 @@ impl Door {
         let listener = bound.map_err(|error| {
             Failure::new(format!("{flag} {address}: {error}; name another port, or stop its user"))
         })?;
-        Ok(Self { listener, has_metrics: false, has_page: false, token: None })
+        Ok(Self { listener, has_metrics: false, has_page: false, token: None, is_given: false })
+    }
+
+    /// Where the service asks that started the job.
+    fn given(listener: TcpListener) -> Result<Self, Failure> {
+        let failed = |error| Failure::new(format!("the socket that the service gave: {error}"));
+        listener.set_nonblocking(true).map_err(failed)?;
+        Ok(Self { listener, has_metrics: true, has_page: false, token: None, is_given: true })
     }
 
     /// What there is here, for who asks for something else.
@@ -231,6 +240,8 @@ impl Server {
     /// Listens at the places, if there are any.
     pub(crate) fn bind(places: &Places) -> Result<Option<Self>, Failure> {
         let mut doors = Vec::new();
+        let given = supervised::take_listener();
+        doors.extend(given.map(Door::given).transpose()?);
         if let Some(address) = places.metrics {
             doors.push(Door { has_metrics: true, ..Door::bind("--metrics", address)? });
         }
@@ -248,15 +259,15 @@ impl Server {
         Ok((!server.doors.is_empty()).then_some(server))
     }
 
-    /// Where its metrics are.
-    pub(crate) fn metrics_address(&self) -> Option<SocketAddr> {
-        let door = self.doors.iter().find(|door| door.has_metrics)?;
-        door.listener.local_addr().ok()
+    /// Whether the service asks here that started the job.
+    pub(crate) fn has_given(&self) -> bool {
+        self.doors.iter().any(|door| door.is_given)
     }
 
     /// What to say of where it listens.
     pub(crate) fn words(&self) -> Vec<String> {
-        self.doors.iter().filter_map(|door| door.words().ok()).flatten().collect()
+        let told = self.doors.iter().filter(|door| !door.is_given);
+        told.filter_map(|door| door.words().ok()).flatten().collect()
     }
 
     /// Answers until `is_over`.

@@ -8,7 +8,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use burstline_skip::{skip, test_name};
-use support::live::wait_until;
+use burstline_testbed::Bed;
+use support::live::{Live, wait_until};
 use support::watched::{Watched, scraped};
 use support::{Directory, run};
 
@@ -114,6 +115,92 @@ fn nothing_is_unaccounted_for_at_any_moment() {
         let report = job.end();
         assert_eq!(report["total"]["unaccounted"], 0, "{words:?}");
         assert!(report["total"]["offered"].as_u64() > Some(0), "{words:?}: {report}");
+    }
+}
+
+/// One that has ended, and one that goes on: what each has brought, and not their sum at the first.
+#[test]
+fn each_source_of_a_merge_has_its_own_packets_and_bytes() {
+    let folder = Directory::new("metrics-merge");
+    let (short, file) = ("gen:?packets=3000&rate=100k&size=imix", folder.file("merged.pcapng"));
+    let job = start(&["merge", SOURCE, short, "-w", &file]);
+    let line = |family: &str, source: &str, number: usize| {
+        format!("burstline_received_{family}_total{{source=\"{source}\",number=\"{number}\"}} ")
+    };
+    let both = |text: &str, family: &str| {
+        [value(text, &line(family, SOURCE, 0)), value(text, &line(family, short, 1))]
+    };
+    wait_until("all of the short one is there", || {
+        let [endless, ended] = both(&scrape(&job), "packets");
+        ended == 3000 && endless > 3000
+    });
+    let text = scrape(&job);
+    let (packets, bytes) = (both(&text, "packets"), both(&text, "bytes"));
+    let log = value(&text, "burstline_log_packets_total{log=\"0\"} ");
+    assert!(packets[0] + packets[1] <= log + 1024, "{packets:?} of {log}");
+    let shown = job.status();
+    assert_eq!(shown["ports"][1]["bytes"], bytes[1], "{shown}");
+    assert!(shown["ports"][0]["bytes"].as_u64() >= Some(bytes[0]), "{shown}");
+    let report = job.end();
+    let row = |number: usize, field: &str| report["ports"][number][field].as_u64().unwrap();
+    assert_eq!((row(1, "delivered"), row(1, "bytes")), (packets[1], bytes[1]), "{report}");
+    assert!(row(0, "delivered") >= packets[0] && row(0, "bytes") >= bytes[0], "{report}");
+    // All packets of the endless one are as long. A poll may have come between the two loads.
+    let length = row(0, "bytes") / row(0, "delivered");
+    let by_bytes = bytes[0] / length;
+    assert!(bytes[0] % length == 0 && by_bytes.abs_diff(packets[0]) <= 1024, "{text}");
+}
+
+/// Nobody takes what is written: the log is full, and says whose turn it is.
+#[test]
+fn a_full_log_says_that_it_is() {
+    let folder = Directory::new("metrics-full");
+    let pipe = folder.file("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let opened = std::fs::OpenOptions::new().read(true).write(true).open(&pipe).unwrap();
+    let job = start(&["capture", "gen:?flows=4", "-w", &pipe, "--buffer", "2M"]);
+    let of_log = |text: &str, what: &str| {
+        let line = format!("burstline_log_{what}{{log=\"0\"}} ");
+        let found = text.lines().find_map(|other| other.strip_prefix(&line)?.parse::<f64>().ok());
+        found.unwrap_or_default()
+    };
+    let is_full = |text: &str| {
+        let pool = of_log(text, "pool_segments");
+        pool > 2.0 && of_log(text, "held_segments") + 1.0 >= pool
+    };
+    wait_until("its log is full", || is_full(&scrape(&job)));
+    let text = scrape(&job);
+    assert_eq!(of_log(&text, "pool_segments") * of_log(&text, "segment_bytes"), 2097152.0);
+    let lag = "burstline_log_own_lag_packets{log=\"0\",seat=\"";
+    let lag = text.lines().find_map(|line| line.strip_prefix(lag)?.split(' ').nth(1)).unwrap();
+    assert!(lag.parse::<f64>().unwrap() > 1000.0, "{lag}");
+    drop(job);
+    drop(opened);
+}
+
+#[test]
+fn a_live_source_says_how_full_its_rings_are() {
+    let Some(bed) = Bed::or_skip(&test_name()) else { return };
+    let folder = Directory::new("metrics-rings");
+    let cases = [
+        ("afpacket:v1?blocks=64", &[("rx", "blocks", 64)][..]),
+        ("xdp:v1?ring=128&frames=256", &[("rx", "frames", 128), ("fill", "frames", 256)]),
+    ];
+    for (source, rings) in cases {
+        let job = Live::start(&bed, &folder, &format!("count '{source}' --metrics 9100"));
+        let text = bed.far.run(|| scraped("127.0.0.1:9100"));
+        for (ring, unit, size) in rings {
+            let of_ring = |what: &str| {
+                let end = format!("\",number=\"0\",ring=\"{ring}\",unit=\"{unit}\"}} ");
+                let lines = text.lines().filter(|line| line.starts_with(what));
+                let found = lines.filter_map(|line| line.split_once(&end)).next();
+                found.unwrap_or_else(|| panic!("{what} {ring}: {text}")).1.parse::<f64>().unwrap()
+            };
+            assert_eq!(of_ring("burstline_ring_entries{"), f64::from(*size));
+            assert!(of_ring("burstline_ring_filled_entries{") <= f64::from(*size));
+        }
+        job.interrupt();
+        assert!(job.end().0);
     }
 }
 

@@ -2,9 +2,13 @@
 
 mod support;
 
+use std::io::{ErrorKind, Write};
+use std::net::TcpListener;
+use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use burstline_testbed::signal;
+use burstline_skip::{skip, test_name};
+use burstline_testbed::{descriptor_of, signal};
 use serde_json::Value;
 use support::live::wait_until;
 use support::service::{Service, ledger};
@@ -82,6 +86,31 @@ fn one_address_has_the_counters_of_all_jobs() {
     );
     let (_, events) = service.stop();
     assert_eq!(ledger(&events, "two")["total"]["unaccounted"], 0);
+}
+
+/// A job that was taken over says where else to ask: the service asks where it has sent the job.
+#[test]
+fn a_job_cannot_send_the_service_elsewhere() {
+    let directory = Directory::new("run-metrics-elsewhere");
+    let site = format!("[job.one]\nverb = 'count'\nports = '{SOURCE}'\n");
+    let (service, address) = start(&directory, &site);
+    wait_until("it answers", || answered(&scraped(&address), "one") == Some(1.0));
+    let line = match descriptor_of(service.pid("one"), 0) {
+        Ok(line) => UnixStream::from(line),
+        Err(error) => return skip(test_name(), format!("pidfd_getfd: {error}")),
+    };
+    let other = TcpListener::bind("127.0.0.1:0").unwrap();
+    other.set_nonblocking(true).unwrap();
+    let elsewhere = other.local_addr().unwrap();
+    (&line).write_all(format!("metrics {elsewhere}\n").as_bytes()).unwrap();
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(2) {
+        let text = scraped(&address);
+        assert_eq!(answered(&text, "one"), Some(1.0), "{text}");
+        assert!(received(&text, "one").is_some(), "{text}");
+        assert_eq!(other.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
+    }
+    service.stop();
 }
 
 #[test]

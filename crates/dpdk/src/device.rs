@@ -16,7 +16,7 @@ use crate::log_text::{self, reason};
 use crate::offloads::{Asked, Offloads};
 use crate::options::DeviceOptions;
 use crate::pool::{self, HEADROOM, Pool};
-use crate::statistics::{Apart, Statistics};
+use crate::statistics::{Counted, Statistics};
 
 /// What a frame has besides the MTU: Ethernet header, two VLAN tags, FCS.
 const FRAME_EXTRA: u32 = 14 + 8 + 4;
@@ -110,9 +110,8 @@ pub struct Device {
     exits: u16,
     /// Whether its pool has room for the mbufs of another.
     has_mate: bool,
-    before: Statistics,
     /// Held during a control call: a device takes one at a time. Source: rte_ethdev.h.
-    control: Mutex<Apart>,
+    control: Mutex<Counted>,
     kernel: Mutex<KernelLosses>,
     owned: Mutex<Owned>,
     pools: Mutex<Vec<Arc<Pool>>>,
@@ -212,7 +211,7 @@ impl Device {
             Some(pool) => pool,
             None => own_pool(&raw, &options, plan.node, mate)?,
         };
-        let before = Statistics::read(raw.port);
+        let before = Statistics::read(raw.port).unwrap_or_default();
         // SAFETY: it was probed and configured; the pool is retired only after the device was
         // closed.
         let code = unsafe { ffi::shim_start(&raw, &plan, pool.as_ptr()) };
@@ -244,8 +243,7 @@ impl Device {
             in_network: UnixDatagram::unbound().ok(),
             exits,
             has_mate: matches!(mate, Mate::Expected),
-            before,
-            control: Mutex::default(),
+            control: Mutex::new(Counted::new(before)),
             kernel: Mutex::new(kernel),
             owned: Mutex::default(),
             pools: Mutex::new(vec![pool]),
@@ -270,11 +268,8 @@ impl Device {
     /// Its counts since it was opened. Cost: what the driver takes; of a card, reads over its bus.
     /// Waits for another thread's call that asks the device something.
     pub fn statistics(&self) -> Statistics {
-        let mut apart = lock(&self.control);
-        let mut counts = Statistics::read(self.raw.port).since(&self.before);
-        apart.learn(&counts);
-        counts.apart = *apart;
-        counts
+        let mut counted = lock(&self.control);
+        counted.see(Statistics::read(self.raw.port))
     }
 
     /// Packets since it was opened that the kernel had no room for in front of the driver, which

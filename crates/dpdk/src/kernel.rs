@@ -16,6 +16,7 @@ use std::os::unix::fs::FileExt;
 
 use burstline_sys::foreign::{Foreign, OpenSockets};
 use burstline_sys::namespace::interface_name;
+use burstline_sys::rising::Rising;
 
 /// The word that stands so far behind an interface's name tells what was dropped on its way out.
 /// Source: `dev_seq_printf_stats`, net/core/net-procfs.c.
@@ -56,22 +57,24 @@ struct Tap {
     /// `/proc/net/dev` of its network, from whichever it is read.
     table: File,
     name: String,
-    before: u64,
-    last: u64,
+    counter: Rising,
 }
 
 impl Tap {
     fn open(interface: u32) -> Option<Self> {
         let table = File::open("/proc/thread-self/net/dev").ok()?;
-        let mut tap = Self { table, name: interface_name(interface), before: 0, last: 0 };
-        tap.before = tap.dropped()?;
+        let counter = Rising::default();
+        let mut tap = Self { table, name: interface_name(interface), counter };
+        tap.counter = Rising::from(tap.dropped()?);
         Some(tap)
     }
 
-    /// Once the interface has gone the number stays.
+    /// Once the interface has gone the number stays. One that was made again counts on.
     fn lost(&mut self) -> u64 {
-        self.last = self.dropped().map_or(self.last, |now| now.saturating_sub(self.before));
-        self.last
+        match self.dropped() {
+            Some(now) => self.counter.see(now),
+            None => self.counter.sum(),
+        }
     }
 
     fn dropped(&self) -> Option<u64> {

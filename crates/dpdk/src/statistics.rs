@@ -1,10 +1,15 @@
 //! A device's own counts, and which of them are of a queue.
 
+use burstline_sys::rising::Rising;
+
 use crate::ffi;
 
 /// Queues whose packets a driver can count apart.
 /// Source: `RTE_ETHDEV_QUEUE_STAT_CNTRS`, rte_config.h.
 const COUNTED_QUEUES: usize = 16;
+
+/// Counters of a device: those of all queues, and two for each of these.
+const COUNTERS: usize = 6 + 2 * COUNTED_QUEUES;
 
 /// A device's own counts since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,11 +62,12 @@ impl Statistics {
         of_queue(self.sent, known, queue, queues)
     }
 
-    pub(crate) fn read(port: u16) -> Self {
+    /// `None`: they cannot be read now.
+    pub(crate) fn read(port: u16) -> Option<Self> {
         let mut counts = ffi::Counts::default();
-        // SAFETY: it is written for the call's time only. What cannot be read stays 0.
-        unsafe { ffi::shim_counts(port, &mut counts) };
-        Self {
+        // SAFETY: it is written for the call's time only.
+        let is_read = unsafe { ffi::shim_counts(port, &mut counts) } == 0;
+        is_read.then_some(Self {
             received: counts.ipackets,
             sent: counts.opackets,
             missed: counts.imissed,
@@ -71,24 +77,55 @@ impl Statistics {
             received_by_queue: counts.q_ipackets,
             sent_by_queue: counts.q_opackets,
             apart: Apart::default(),
-        }
+        })
     }
 
-    pub(crate) fn since(&self, before: &Self) -> Self {
-        let less = |now: &[u64; COUNTED_QUEUES], before: &[u64; COUNTED_QUEUES]| {
-            std::array::from_fn(|queue| now[queue].saturating_sub(before[queue]))
-        };
-        Self {
-            received: self.received.saturating_sub(before.received),
-            sent: self.sent.saturating_sub(before.sent),
-            missed: self.missed.saturating_sub(before.missed),
-            errors: self.errors.saturating_sub(before.errors),
-            no_mbuf: self.no_mbuf.saturating_sub(before.no_mbuf),
-            send_errors: self.send_errors.saturating_sub(before.send_errors),
-            received_by_queue: less(&self.received_by_queue, &before.received_by_queue),
-            sent_by_queue: less(&self.sent_by_queue, &before.sent_by_queue),
-            apart: self.apart,
+    /// All of them, in an order of their own.
+    fn counters(&mut self) -> impl Iterator<Item = &mut u64> {
+        let all = [
+            &mut self.received,
+            &mut self.sent,
+            &mut self.missed,
+            &mut self.errors,
+            &mut self.no_mbuf,
+            &mut self.send_errors,
+        ];
+        all.into_iter().chain(&mut self.received_by_queue).chain(&mut self.sent_by_queue)
+    }
+}
+
+/// A device's counts since it was opened, whatever its driver does with its counters: it may set
+/// them back, or be unable to tell.
+#[derive(Debug)]
+pub(crate) struct Counted {
+    counters: [Rising; COUNTERS],
+    apart: Apart,
+    last: Statistics,
+}
+
+impl Counted {
+    /// Of a device that says this when it is opened.
+    pub(crate) fn new(mut before: Statistics) -> Self {
+        let mut counters = [Rising::default(); COUNTERS];
+        counters.iter_mut().zip(before.counters()).for_each(|(counter, count)| {
+            *counter = Rising::from(*count);
+        });
+        Self { counters, apart: Apart::default(), last: Statistics::default() }
+    }
+
+    /// Takes what it says now, if it says anything, and returns what that comes to.
+    pub(crate) fn see(&mut self, now: Option<Statistics>) -> Statistics {
+        let Some(mut now) = now else { return self.last };
+        for (counter, count) in self.counters.iter_mut().zip(now.counters()) {
+            // What cannot be read just now stays 0, in drivers and in our shim.
+            if *count > 0 {
+                counter.see(*count);
+            }
+            *count = counter.sum();
         }
+        self.apart.learn(&now);
+        self.last = Statistics { apart: self.apart, ..now };
+        self.last
     }
 }
 
@@ -133,5 +170,27 @@ mod tests {
         let last = Statistics { sent: 5, ..counts(apart, 15, [9, 9]) };
         assert_eq!((last.received_by(0, 17), last.received_by(0, 1)), (None, Some(15)));
         assert_eq!(last.sent_by(0, 2), None);
+    }
+
+    #[test]
+    fn counters_that_a_driver_sets_back_or_cannot_read_hide_and_invent_nothing() {
+        let reading = |missed, first_queue| {
+            let mut counts = Statistics { missed, received: 7, ..Statistics::default() };
+            counts.received_by_queue[0] = first_queue;
+            counts
+        };
+        let mut counted = Counted::new(reading(100, 40));
+        for (now, missed, first_queue) in [
+            (Some(reading(130, 45)), 30, 5),
+            (None, 30, 5),
+            (Some(reading(0, 0)), 30, 5),
+            (Some(reading(4, 50)), 34, 10),
+            (Some(reading((1 << 32) - 1, 50)), (1 << 32) + 29, 10),
+            (Some(reading(6, 50)), (1 << 32) + 36, 10),
+        ] {
+            let sums = counted.see(now);
+            assert_eq!((sums.missed, sums.received_by_queue[0]), (missed, first_queue), "{now:?}");
+            assert_eq!((sums.received, sums.apart.received), (0, true));
+        }
     }
 }

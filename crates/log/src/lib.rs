@@ -50,7 +50,7 @@ use handover::{cycle, handoff, wake};
 #[doc(hidden)]
 pub use handover::{protocol, reuse, watermark};
 use packets::{buckets, copy, frames, head, scratch, select};
-use shared::{attach, control, history, names, page, remote, seat};
+use shared::{attach, control, history, names, page, remote, seat, standing};
 
 pub use attach::{LogFiles, ReceivedFiles};
 pub use buckets::{Buckets, bucket_of};
@@ -69,6 +69,7 @@ pub use reader::{GATHER_NS, HeldBurst, Reader, ReaderStatistics};
 pub use remote::{RemoteSeat, SeatStatus};
 pub use scratch::{SCRATCH_PACKETS, Scratch};
 pub use seat::Policy;
+pub use standing::{LogStanding, OwnReader};
 pub use untrusted::{HeldCopy, UntrustedReader};
 pub use verdict::{
     REPLACEMENT_BYTES_MAX, REPLACEMENT_BYTES_MIN, Replacement, Ruling, VERDICTS_WAITING_MAX,

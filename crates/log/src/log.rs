@@ -275,7 +275,7 @@ impl Log {
 
     /// Attaches a reader in this process.
     pub fn attach(&self, config: ReaderConfig) -> Result<Reader, AttachError> {
-        let entry = self.shared.take_seat(&config)?;
+        let entry = self.shared.take_seat(&config, true)?;
         let handle = SeatHandle::own(entry, Arc::clone(&self.shared));
         Ok(Reader::new(Arc::clone(&self.shared.memory), handle, config.start, self.part))
     }
@@ -293,7 +293,7 @@ impl Log {
     /// Takes a seat for a reader in another process. The seat is free again when the returned
     /// value is dropped, which the publisher does when that process is gone.
     pub fn attach_remote(&self, config: ReaderConfig) -> Result<RemoteSeat, AttachError> {
-        let entry = self.shared.take_seat(&config)?;
+        let entry = self.shared.take_seat(&config, false)?;
         let (shared, part) = (Arc::clone(&self.shared), self.part);
         Ok(RemoteSeat::new(entry, config.start, part, shared))
     }
@@ -379,7 +379,12 @@ impl Shared {
         }
     }
 
-    fn take_seat(&self, config: &ReaderConfig) -> Result<Arc<SeatEntry>, AttachError> {
+    /// `is_own`: its reader is of this process.
+    fn take_seat(
+        &self,
+        config: &ReaderConfig,
+        is_own: bool,
+    ) -> Result<Arc<SeatEntry>, AttachError> {
         if !(1..=MAX_WINDOW).contains(&config.window) {
             return Err(AttachError::Window { asked: config.window, most: MAX_WINDOW });
         }
@@ -402,7 +407,7 @@ impl Shared {
         if windows + MIN_SEGMENTS - 1 > segments {
             return Err(AttachError::Pool { windows, segments });
         }
-        let entry = Arc::new(SeatEntry::new(index, config.window, config.policy, page));
+        let entry = Arc::new(SeatEntry::new(index, is_own, config.window, config.policy, page));
         // From here on the writer keeps the head, or the oldest, for this reader: the cursor is
         // there before the seat is.
         let first = match config.start {

@@ -169,6 +169,11 @@ impl burstline_peer::FromPeer for FromPeer {
         slots - std::mem::take(&mut self.continued)
     }
 
+    fn fill(&mut self) -> (u16, u16) {
+        // More than any ring has: the peer's index is looked at anew.
+        (self.available(u16::MAX), self.ring.slots())
+    }
+
     fn arm(&mut self) -> bool {
         self.ring.set_polling(false);
         self.available(1) > 0

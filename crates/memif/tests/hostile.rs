@@ -117,6 +117,10 @@ impl Client {
         taken
     }
 
+    fn fill(&self) -> (u16, u16) {
+        self.device.lanes().lane(0).from.try_look(|ring| ring.fill()).unwrap()
+    }
+
     fn put(&self, packet: &[u8]) -> Put {
         let berth = &self.device.lanes().lane(0).to;
         let mut ring = berth.take().unwrap();
@@ -139,6 +143,7 @@ fn packets_go_both_ways_over_several_slots_and_the_wrap() {
         client.desc(0, first, (1, 0, 2000, BUFFERS as u32));
         client.desc(0, first.wrapping_add(1), (0, 0, 100, BUFFERS as u32 + 4096));
         client.offer(0, 2);
+        assert_eq!(client.fill(), (2, SLOTS), "{round}");
         assert_eq!(client.take(), whole(2100), "{round}");
         assert_eq!(client.tail(0), client.head[0]);
     }

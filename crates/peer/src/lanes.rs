@@ -66,6 +66,9 @@ pub trait FromPeer: Send {
     /// Gives back what was taken. Returns how many that were, by the index that the peer sees.
     fn publish(&mut self) -> u16;
 
+    /// Slots that wait to be taken, and slots that the ring has: a figure.
+    fn fill(&mut self) -> (u16, u16);
+
     /// Asks the peer to ring when it sends. Returns whether something is there already.
     fn arm(&mut self) -> bool;
 

@@ -1,10 +1,13 @@
 //! The ledger's words: every loss has one name, one kind and one sentence, all from here.
 
+mod fill;
 mod remedy;
 
 use std::fmt;
 
 use burstline_log::{Appended, Meta, Writer};
+
+pub use fill::{RingFill, RingKind};
 
 /// What kind of loss a cause is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -276,6 +279,8 @@ pub struct PortAccount {
     pub events: Vec<String>,
     /// Bytes of the queue in front of a live source, which the kernel or a card fills; 0 if none.
     pub ring_bytes: u64,
+    /// How full the rings in front of a live source are, where it can tell without a system call.
+    pub rings: Vec<RingFill>,
     /// The file that a sink is writing.
     pub file: Option<String>,
     /// What stops working because of this port, and the remedy: known when it is open, and to be

@@ -57,7 +57,7 @@ mod xdp;
 
 use address::{bare, near};
 
-pub use account::{Loss, LossKind, LossPlace, Losses, PortAccount};
+pub use account::{Loss, LossKind, LossPlace, Losses, PortAccount, RingFill, RingKind};
 pub use address::{Address, AddressError, Key, Kind, Values};
 pub use bare::{Role, interfaces_up, is_interface};
 #[cfg(feature = "dpdk")]

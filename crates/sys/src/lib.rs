@@ -60,7 +60,7 @@ mod waiting;
 
 pub use cores::{affinity, barrier, caches, distance, prefetch, scheduling, topology};
 pub use files::{claim, direct, inode, mounts, temporary};
-pub use network::{device, filter, interface, links, namespace, netlink, pcap, tap};
+pub use network::{device, filter, interface, links, namespace, netlink, pcap, rising, tap};
 #[cfg(not(miri))]
 pub use program::stack;
 pub use program::{limits, machine, privileges, process, usage, users};

@@ -19,6 +19,7 @@
 #![forbid(unsafe_code)]
 
 mod bed;
+mod descriptor;
 mod error;
 mod frames;
 mod host;
@@ -29,6 +30,7 @@ mod signal;
 mod terminal;
 
 pub use bed::{Bed, FAR, FAR_ADDRESS, FAR_MAC, NEAR, NEAR_ADDRESS, NEAR_MAC};
+pub use descriptor::descriptor_of;
 pub use error::BedError;
 pub use frames::{ETHERTYPE, Frames, SEQUENCE_BYTES, Tag, sequence_of};
 pub use host::{Host, InterfaceCounts};

@@ -39,6 +39,7 @@
 pub mod bpf;
 mod end;
 mod error;
+mod fill;
 mod frames;
 pub mod inject;
 mod interface;
@@ -57,6 +58,7 @@ mod umem;
 
 pub use end::{QueueEnd, SocketStatistics};
 pub use error::XdpError;
+pub use fill::RingsNow;
 pub use interface::XdpInterface;
 pub use options::{Copying, SenderOptions, SocketOptions};
 pub use outgoing::SenderCounts;

@@ -142,6 +142,19 @@ impl<T: Entry> Ring<T> {
         filled.min(wanted)
     }
 
+    /// For a consumer: entries that it has not taken yet. A position that cannot be is taken for
+    /// none.
+    pub(super) fn untaken(&self) -> u32 {
+        // Acquire as in `filled`.
+        let filled = self.producer().load(Acquire).wrapping_sub(self.ours);
+        if filled <= self.entries { filled } else { 0 }
+    }
+
+    /// How many entries there are.
+    pub(super) fn entries(&self) -> u32 {
+        self.entries
+    }
+
     /// For a consumer: how many entries may be read now, by the last look; where that says none, by
     /// another.
     #[inline]
@@ -192,11 +205,8 @@ impl<T: Entry> Ring<T> {
 
     /// For a consumer: looks at what it has not taken yet, entry by entry.
     pub(super) fn peek(&self) -> impl Iterator<Item = T> + '_ {
-        // Acquire as in `filled`.
-        let filled = self.producer().load(Acquire).wrapping_sub(self.ours);
-        let filled = if filled <= self.entries { filled } else { 0 };
-        (0..filled).map(|ahead| {
-            // SAFETY: R1, R2: one of `filled` entries that the kernel has published, and that we
+        (0..self.untaken()).map(|ahead| {
+            // SAFETY: R1, R2: one of as many entries that the kernel has published, and that we
             // have not given back.
             unsafe { self.entry(self.ours.wrapping_add(ahead)).read() }
         })

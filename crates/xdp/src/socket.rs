@@ -7,6 +7,7 @@ use burstline_log::{FrameSource, Frames};
 use libc::{c_int, xdp_desc};
 
 use super::end::{QueueEnd, SocketStatistics};
+use super::fill::RingsNow;
 use super::interface::XdpInterface;
 use super::ring::Ring;
 use super::setup::{Binding, RING_MIN, bind, is_ring, is_shape};
@@ -258,6 +259,11 @@ impl Socket {
     pub fn in_ring(&self) -> u64 {
         let is_last = |desc: &xdp_desc| desc.options & libc::XDP_PKT_CONTD == 0;
         self.rx.peek().filter(is_last).count() as u64
+    }
+
+    /// How full its rings are. Cost: two loads.
+    pub fn rings(&self) -> RingsNow {
+        RingsNow::of(&self.rx, &self.fill, self.umem.memory().frames())
     }
 
     /// What the kernel has counted. Cost: one system call.

@@ -5,6 +5,8 @@
 use std::fmt;
 
 use burstline_engine::{AGE_BOUNDS, AgesNow, Place, StageNow, Standing};
+use burstline_log::OwnReader;
+use burstline_port::RingFill;
 use burstline_share::ReaderStatus;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
@@ -56,7 +58,7 @@ const fn gauge(
     Part { name, kind: MetricType::Gauge, help, lines }
 }
 
-const PARTS: [Part; 21] = [
+const PARTS: [Part; 27] = [
     counter("offered_packets", "Packets that reached a source, as its own counter says", |live| {
         of_sources(live, |standing| Number::Whole(standing.offered))
     }),
@@ -70,6 +72,14 @@ const PARTS: [Part; 21] = [
     ),
     gauge("ring_bytes", "Size of the queue in front of a source; 0 if there is none", |live| {
         of_sources(live, |standing| Number::Whole(standing.ring_bytes))
+    }),
+    gauge(
+        "ring_filled_entries",
+        "Entries in a ring of a source: packets that wait, or room for some in a fill ring",
+        |live| of_rings(live, |ring| ring.filled),
+    ),
+    gauge("ring_entries", "Entries that a ring of a source has room for", |live| {
+        of_rings(live, |ring| ring.size)
     }),
     counter("stage_cpu_seconds", "Processor time of a thread", |live| {
         of_stages(live, |stage| seconds(stage.cpu_ns))
@@ -103,6 +113,22 @@ const PARTS: [Part; 21] = [
     counter("log_far_segments", "Of them, those whose packets went past the caches", |live| {
         of_logs(live, |log| Number::Whole(log.far_segments))
     }),
+    gauge(
+        "log_held_segments",
+        "Segments of a log that can be read: a reader has yet to pass them, or they are kept",
+        |live| of_logs(live, |log| Number::Whole(log.held_segments)),
+    ),
+    gauge("log_pool_segments", "Segments that a log has", |live| {
+        of_logs(live, |log| Number::Whole(log.pool_segments as u64))
+    }),
+    gauge("log_segment_bytes", "Size of one of them", |live| {
+        of_logs(live, |log| Number::Whole(log.segment_bytes as u64))
+    }),
+    gauge(
+        "log_own_lag_packets",
+        "Packets published that a thread of the job has yet to read",
+        own_lags,
+    ),
     gauge("log_seats_taken", "Readers of a log, the job's own threads included", |live| {
         of_logs(live, |log| Number::Whole(log.readers as u64))
     }),
@@ -152,6 +178,24 @@ fn of_sources(live: &Live, count: fn(&Standing) -> Number) -> Vec<(Labels, Numbe
     live.places(true).map(line).collect()
 }
 
+/// A line for each ring that a source can tell of.
+fn of_rings(live: &Live, count: fn(&RingFill) -> u64) -> Vec<(Labels, Number)> {
+    let line = |place: &Place, ring: &RingFill| {
+        let labels = vec![
+            ("source", place.name.clone()),
+            ("number", place.number.to_string()),
+            ("ring", ring.ring.name().to_owned()),
+            ("unit", ring.unit.to_owned()),
+        ];
+        (labels, Number::Whole(count(ring)))
+    };
+    let rings = live.places(true).flat_map(|place| {
+        let rings = place.standing.rings.iter();
+        rings.map(move |ring| (place, ring))
+    });
+    rings.map(|(place, ring)| line(place, ring)).collect()
+}
+
 fn stage_labels(number: usize, stage: &StageNow) -> Labels {
     vec![("stage", stage.place.name.clone()), ("number", number.to_string())]
 }
@@ -164,6 +208,17 @@ fn of_stages(live: &Live, count: fn(&StageNow) -> Number) -> Vec<(Labels, Number
 fn of_logs(live: &Live, count: fn(&burstline_engine::LogNow) -> Number) -> Vec<(Labels, Number)> {
     let logs = live.logs.iter().enumerate();
     logs.map(|(number, log)| (vec![("log", number.to_string())], count(log))).collect()
+}
+
+/// A line for each seat that a thread of the job has.
+fn own_lags(live: &Live) -> Vec<(Labels, Number)> {
+    let logs = live.logs.iter().enumerate();
+    let own = logs.flat_map(|(number, log)| log.own.iter().map(move |reader| (number, reader)));
+    let line = |(log, reader): (usize, &OwnReader)| {
+        let labels = vec![("log", log.to_string()), ("seat", reader.seat.to_string())];
+        (labels, Number::Whole(reader.lag_packets))
+    };
+    own.map(line).collect()
 }
 
 /// A line for each seat that is taken now. Who has gone has no line any more.

@@ -1,6 +1,7 @@
 //! A running job as JSON: the names are those of the report at its end, as far as that has them.
 
 use burstline_engine::{LogNow, Place, Snapshot, StageNow};
+use burstline_port::RingFill;
 use serde_json::{Value, json};
 
 use super::json::{published, where_it_runs};
@@ -65,11 +66,23 @@ fn port(place: &Place) -> Value {
         "port": place.name,
         "number": place.number,
         "offered": standing.offered,
-        // As its account says: a thread may poll several ports, and counts them together.
+        // As its account says, at the same moment as what it has lost.
         "delivered": standing.offered.saturating_sub(accounted),
         "lost": losses(&place.lost),
+        "bytes": place.counts.bytes,
+        "wire_bytes": place.counts.wire_bytes,
         "in_flight": standing.in_flight,
         "ring_bytes": standing.ring_bytes,
+        "rings": standing.rings.iter().map(ring).collect::<Vec<_>>(),
+    })
+}
+
+fn ring(ring: &RingFill) -> Value {
+    json!({
+        "ring": ring.ring.name(),
+        "unit": ring.unit,
+        "filled": ring.filled,
+        "size": ring.size,
     })
 }
 
@@ -106,7 +119,10 @@ fn log(log: &LogNow) -> Value {
         "far_segments": log.far_segments,
         "log_bytes": log.bytes,
         "segment_bytes": log.segment_bytes,
+        "pool_segments": log.pool_segments,
+        "held_segments": log.held_segments,
         "seats_taken": log.readers,
+        "own_lag": log.own.iter().map(|reader| reader.lag_packets).max(),
         "kept_s": log.kept_ns.map(|ns| ns as f64 / 1e9),
     })
 }

@@ -19,7 +19,7 @@ use crate::merge::order::{Lane, Order, Stop};
 use crate::merge::{MergeOptions, MergedPort};
 use crate::runtime::logs::record::Recorded;
 use crate::runtime::{self, logs::receive::Took};
-use crate::runtime::{Crew, Done, Inlet, Job, Next, Owners, Pause, Polled, tally_of_log};
+use crate::runtime::{Crew, Done, Inlet, Job, Next, Owners, Pause, Polled, Tally};
 use copy::{Counts, Goods, Part, Sequence};
 use input::Input;
 use own::OwnRecorder;
@@ -287,8 +287,8 @@ impl runtime::Step for Merger<'_> {
 
     fn show(&mut self) {
         let (log, progress) = (self.writer.statistics(), self.job.progress);
-        if let Some(counter) = progress.received.first() {
-            counter.store(&tally_of_log(&log));
+        for (counter, counts) in progress.received.iter().zip(&self.counts) {
+            counter.store(&Tally::whole(counts.copied, counts.bytes));
         }
         progress.set_segments(0, log.segments);
         self.recorder.iter().for_each(|recorder| recorder.show(progress));

@@ -64,7 +64,7 @@ impl Counter {
 /// The counters of one job.
 #[derive(Debug)]
 pub struct Progress {
-    /// By source; a merge has all in the first one.
+    /// By source.
     pub(crate) received: Vec<Counter>,
     /// By recorder, or worker.
     pub(crate) recorded: Vec<Counter>,

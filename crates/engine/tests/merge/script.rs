@@ -182,6 +182,12 @@ pub(crate) fn run(
         let sum = row.delivered + row.lost.total() + row.in_flight;
         assert_eq!((row.offered, row.lost.total()), (sum, 0), "{row:?}");
     }
+    // What is shown while it runs has come to the same, source by source.
+    let places = progress.places();
+    for (row, place) in report.ports.iter().zip(places.iter().filter(|place| place.is_source)) {
+        let shown = (place.counts.packets, place.counts.bytes);
+        assert_eq!(shown, (row.delivered, row.bytes), "{row:?}");
+    }
     let got = std::mem::take(&mut *got.lock().unwrap());
     (report, got)
 }

@@ -7,3 +7,4 @@ pub(crate) mod names;
 pub(crate) mod page;
 pub(crate) mod remote;
 pub(crate) mod seat;
+pub(crate) mod standing;

@@ -39,6 +39,8 @@ impl Policy {
 /// The publisher's record of a seat.
 pub(crate) struct SeatEntry {
     pub(crate) index: usize,
+    /// Whether its reader is of this process.
+    pub(crate) is_own: bool,
     pub(crate) window: usize,
     pub(crate) page: PageView,
     policy: AtomicU32,
@@ -52,14 +54,20 @@ const LOGS_OWN: u64 = u64::MAX;
 
 impl SeatEntry {
     /// `region` is a fresh one of `PAGE_BYTES`.
-    pub(crate) fn new(index: usize, window: usize, policy: Policy, region: Region) -> Self {
+    pub(crate) fn new(
+        index: usize,
+        is_own: bool,
+        window: usize,
+        policy: Policy,
+        region: Region,
+    ) -> Self {
         assert!(region.bytes() >= PAGE_BYTES, "a page of {} bytes", region.bytes());
         // SAFETY: the region is a zeroed page, checked above, and lives as long as this entry,
         // which is as long as anybody uses the view.
         let page = unsafe { PageView::over(region.as_ptr()) };
         let (policy, deadline_ns) = (AtomicU32::new(policy.code()), AtomicU64::new(LOGS_OWN));
         let standing = Standing::default();
-        Self { index, window, page, policy, deadline_ns, standing, region }
+        Self { index, is_own, window, page, policy, deadline_ns, standing, region }
     }
 
     pub(crate) fn page_file(&self) -> BorrowedFd<'_> {

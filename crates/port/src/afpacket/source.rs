@@ -14,7 +14,7 @@ use crate::judge::Judge;
 use crate::watch::{LINK_HEADER_MAX, Watch};
 use crate::{
     Address, Capabilities, Lent, Loss, OpenOptions, Port, PortAccount, PortError, PortInfo,
-    PortState, Received, Source, TimestampSource,
+    PortState, Received, RingFill, Source, TimestampSource,
 };
 
 /// A block that has packets is retired after its timer has expired at most twice: the first time
@@ -259,6 +259,8 @@ impl Port for AfPacketSource {
         let rejected = self.ring.rejected();
         let offered = kept + after.drops + rejected;
         let mut account = PortAccount { offered, in_flight, ..self.account.clone() };
+        let (waiting, blocks) = (self.ring.waiting_blocks() as u64, self.ring.blocks() as u64);
+        account.rings = vec![RingFill::rx("blocks", waiting, blocks)];
         account.lost.add(Loss::RxRingFull, after.drops);
         self.judge.enter_into(&mut account);
         if self.judge.is_filtering() {

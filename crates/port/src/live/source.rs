@@ -23,7 +23,7 @@ use burstline_wire::headers::LinkType;
 use crate::judge::Judge;
 use crate::{
     Address, Capabilities, Copying, Lent, Losses, OpenOptions, Port, PortAccount, PortError,
-    PortInfo, PortState, Received, Source, TimestampSource,
+    PortInfo, PortState, Received, RingFill, Source, TimestampSource,
 };
 
 /// Where packets begin in the buffer: at multiples of it.
@@ -63,6 +63,9 @@ pub(crate) trait Intake: Send {
 
     /// Packets that its rings have room for.
     fn capacity(&self) -> u64;
+
+    /// How full its rings are.
+    fn rings(&self) -> Vec<RingFill>;
 
     /// What has happened to the peer, in order.
     fn events(&self) -> Vec<String>;
@@ -183,6 +186,7 @@ impl<I: Intake> Port for LiveSource<I> {
             offered: taken,
             lost,
             bytes_copied: self.bytes_copied,
+            rings: self.intake.rings(),
             ..PortAccount::default()
         };
         self.judge.enter_into(&mut account);

@@ -8,6 +8,7 @@ use burstline_peer::{FromPeer, LONGEST, Lanes, Refusal, Taken};
 
 use super::Device;
 use crate::Loss;
+use crate::RingFill;
 use crate::halves::Half;
 use crate::live::{Got, Intake, IntakeCounts};
 
@@ -121,6 +122,20 @@ impl<D: Device> Intake for FromPeers<D> {
 
     fn capacity(&self) -> u64 {
         RING_MOST * self.lanes().queues() as u64
+    }
+
+    /// All queues in one: no line where the peer has none yet.
+    fn rings(&self) -> Vec<RingFill> {
+        let lanes = self.lanes();
+        // A ring is in its berth between two bursts.
+        let queues =
+            (0..lanes.queues()).filter_map(|queue| lanes.lane(queue).from.try_look(FromPeer::fill));
+        let (mut filled, mut size) = (0, 0);
+        for (waiting, slots) in queues {
+            (filled, size) = (filled + u64::from(waiting), size + u64::from(slots));
+        }
+        let ring = (size > 0).then(|| RingFill::rx("slots", filled, size));
+        ring.into_iter().collect()
     }
 
     fn events(&self) -> Vec<String> {

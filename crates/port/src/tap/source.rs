@@ -1,10 +1,12 @@
 //! The source: takes packets from the device's queues into a buffer and lends them there.
 
+use std::cell::Cell;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use burstline_log::{Burst, Flags, Meta, SCRATCH_PACKETS, Scratch, Writer};
 use burstline_sys::clock;
+use burstline_sys::rising::Rising;
 use burstline_sys::tap::{LONGEST, Offload, TapCounts};
 use burstline_wire::headers::LinkType;
 
@@ -50,11 +52,10 @@ pub(super) struct TapSource {
 
 /// What the kernel counts, as far as that can be seen.
 struct Counts {
-    at_start: TapCounts,
-    /// As last seen.
-    last: TapCounts,
-    /// Packets that this source had taken then.
-    taken_then: u64,
+    taken: Cell<Rising>,
+    dropped: Cell<Rising>,
+    /// Packets that this source had taken when they were last seen.
+    ours_then: Cell<u64>,
     is_out_of_sight: bool,
 }
 
@@ -95,7 +96,7 @@ impl TapSource {
             delivered: 0,
             unfinished: 0,
             copying: Copying::default(),
-            counts: Counts { at_start, last: at_start, taken_then: 0, is_out_of_sight: false },
+            counts: Counts::new(at_start),
             left: None,
             is_over: false,
             account,
@@ -112,8 +113,10 @@ impl TapSource {
         if self.watch.is_gone() {
             return self.end_gone();
         }
-        match self.device.device().counts() {
-            Some(counts) => (self.counts.last, self.counts.taken_then) = (counts, self.taken),
+        let now = self.device.device().counts();
+        self.counts.see(now, self.taken);
+        match now {
+            Some(_) => {}
             None if !std::mem::replace(&mut self.counts.is_out_of_sight, true) => {
                 let name = self.watch.name();
                 self.account.note(|| {
@@ -198,14 +201,25 @@ impl TapSource {
 }
 
 impl Counts {
-    /// What the kernel counts now, or with what was taken since it was last seen.
-    fn now(&self, device: &Half, taken: u64) -> (u64, u64) {
-        let now = match device.device().counts() {
-            Some(now) => now,
-            None => TapCounts { taken: self.last.taken + taken - self.taken_then, ..self.last },
+    /// Those of a device that stands so now.
+    fn new(now: TapCounts) -> Self {
+        let (taken, dropped) = (Rising::from(now.taken), Rising::from(now.dropped));
+        let (taken, dropped) = (Cell::new(taken), Cell::new(dropped));
+        Self { taken, dropped, ours_then: Cell::new(0), is_out_of_sight: false }
+    }
+
+    /// What the device has counted since it was opened, taken and dropped. Where it is out of sight
+    /// that is as of the last look, with what was taken since: `ours` were taken altogether.
+    fn see(&self, now: Option<TapCounts>, ours: u64) -> (u64, u64) {
+        let (mut taken, mut dropped) = (self.taken.get(), self.dropped.get());
+        let Some(now) = now else {
+            return (taken.sum() + ours - self.ours_then.get(), dropped.sum());
         };
-        let since = |now: u64, start: u64| now.wrapping_sub(start);
-        (since(now.taken, self.at_start.taken), since(now.dropped, self.at_start.dropped))
+        let sums = (taken.see(now.taken), dropped.see(now.dropped));
+        self.taken.set(taken);
+        self.dropped.set(dropped);
+        self.ours_then.set(ours);
+        sums
     }
 }
 
@@ -222,7 +236,7 @@ impl Port for TapSource {
     }
 
     fn account(&self) -> PortAccount {
-        let (taken, dropped) = self.counts.now(&self.device, self.taken);
+        let (taken, dropped) = self.counts.see(self.device.device().counts(), self.taken);
         let mut account = PortAccount { offered: taken + dropped, ..self.account.clone() };
         account.lost.add(Loss::RxRingFull, dropped);
         self.judge.enter_into(&mut account);
@@ -276,5 +290,29 @@ impl Source for TapSource {
 
     fn lent<'a>(&'a self, scratch: &'a mut Scratch) -> Option<Burst<'a>> {
         Some(scratch.burst(&self.buffer, 0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counters_of_a_device_that_begin_anew_hide_and_invent_no_loss() {
+        let now = |taken, dropped| Some(TapCounts { taken, dropped });
+        // Out of sight, what this source takes is known nevertheless. In sight again, the device's
+        // counters are others, or were set back.
+        let looks = [
+            (now(1_010, 7), 10, (10, 2)),
+            (None, 14, (14, 2)),
+            (now(3, 1), 17, (13, 3)),
+            (now(20, 0), 34, (30, 3)),
+            (now(20, u64::from(u32::MAX)), 34, (30, 3 + u64::from(u32::MAX))),
+            (now(20, 4), 34, (30, 8 + u64::from(u32::MAX))),
+        ];
+        let counts = Counts::new(TapCounts { taken: 1_000, dropped: 5 });
+        for (now, ours, sums) in looks {
+            assert_eq!(counts.see(now, ours), sums, "{now:?}");
+        }
     }
 }

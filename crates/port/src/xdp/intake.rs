@@ -5,17 +5,33 @@
 //! has seen. Its count ran through all values since the look before last. So if the accounted
 //! number is one of them, it was exact at that moment.
 
+use std::cell::Cell;
+use std::io;
 use std::sync::Arc;
 
 use burstline_sys::clock;
 
-use burstline_xdp::{QueueCounts, Redirect};
+use burstline_xdp::{QueueCounts, Redirect, SocketStatistics};
 
 /// How long packets may take from the program to the ring, in ns: the rest of a softirq.
 const ARRIVAL_NS: u64 = 10_000_000;
 
 /// How long after the end packets may still be on their way, in ns.
 const SETTLING_NS: u64 = 1_000_000_000;
+
+/// The kernel's word on a socket, as it was when it could be read last: what is lost stays lost.
+#[derive(Default)]
+pub(super) struct KernelWord(Cell<SocketStatistics>);
+
+impl KernelWord {
+    /// Takes a reading, and returns what is known.
+    pub(super) fn see(&self, reading: io::Result<SocketStatistics>) -> SocketStatistics {
+        if let Ok(now) = reading {
+            self.0.set(now);
+        }
+        self.0.get()
+    }
+}
 
 /// The program's word on one queue.
 pub(super) struct QueueLedger {
@@ -94,5 +110,19 @@ impl QueueLedger {
 
     pub(super) fn is_over(&self) -> bool {
         self.at_end.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reading_that_fails_takes_no_loss_back() {
+        let word = KernelWord::default();
+        let failed = || Err(io::ErrorKind::Other.into());
+        assert_eq!(word.see(failed()), SocketStatistics::default());
+        let lost = SocketStatistics { dropped: 9, ring_full: 4, ..SocketStatistics::default() };
+        assert_eq!((word.see(Ok(lost)), word.see(failed())), (lost, lost));
     }
 }

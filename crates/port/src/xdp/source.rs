@@ -8,13 +8,13 @@ use burstline_sys::clock;
 use burstline_wire::headers::LinkType;
 use burstline_xdp::{Received as Frame, Socket, SocketStatistics, XdpError};
 
-use super::intake::QueueLedger;
+use super::intake::{KernelWord, QueueLedger};
 use super::settings::Settings;
 use crate::judge::Judge;
 use crate::watch::{LINK_HEADER_MAX, Watch};
 use crate::{
     Capabilities, Lent, Loss, OpenOptions, Port, PortAccount, PortError, PortInfo, PortState,
-    Received, Source, TimestampSource,
+    Received, RingFill, Source, TimestampSource,
 };
 use burstline_xdp::{QueueCounts, Redirect};
 
@@ -34,6 +34,7 @@ struct Taken {
 pub(super) struct XdpSource {
     info: PortInfo,
     socket: Socket,
+    kernel: KernelWord,
     intake: QueueLedger,
     watch: Watch,
     judge: Judge,
@@ -90,6 +91,7 @@ impl XdpSource {
             watch: Watch::new(link),
             intake: QueueLedger::new(attached, socket.queue()),
             socket,
+            kernel: KernelWord::default(),
             judge,
             port,
             poll_time_ns: 0,
@@ -245,8 +247,7 @@ impl XdpSource {
 
     fn reckon(&self) -> Reckoning {
         let in_flight = self.socket.in_ring() + u64::from(self.pending.is_some());
-        // A reading that fails shows as packets unaccounted for.
-        let kernel = self.socket.statistics().unwrap_or_default();
+        let kernel = self.kernel.see(self.socket.statistics());
         let counts = self.intake.counts();
         let lost = kernel.dropped + kernel.ring_full + counts.passed;
         let accounted = self.delivered + self.judge.filtered() + in_flight + lost;
@@ -289,10 +290,10 @@ impl Port for XdpSource {
     /// Leaves what comes from now on to the host; what is in the ring may still be received, up to
     /// `Ended`.
     fn finish(&mut self) -> Result<(), PortError> {
-        let Self { intake, socket, delivered, judge, pending, .. } = self;
+        let Self { intake, socket, kernel, delivered, judge, pending, .. } = self;
         let held = *delivered + judge.filtered() + u64::from(pending.is_some());
         intake.leave(|| {
-            let kernel = socket.statistics().unwrap_or_default();
+            let kernel = kernel.see(socket.statistics());
             held + socket.in_ring() + kernel.dropped + kernel.ring_full
         });
         Ok(())
@@ -302,6 +303,7 @@ impl Port for XdpSource {
         let Reckoning { counts, kernel, in_flight, accounted } = self.reckon();
         let offered = self.intake.offered(accounted);
         let mut account = PortAccount { offered, in_flight, ..self.account.clone() };
+        account.rings = RingFill::of_queue(self.socket.rings());
         let no_frame = match self.socket.is_multi_buffer() {
             // No packet is too long: every one that was dropped wanted for frames.
             true => kernel.dropped,

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use burstline_afpacket::{Fanout, FanoutMode, Ring, RingOptions};
 use burstline_log::Scratch;
-use burstline_port::{PortState, TimestampSource};
+use burstline_port::{Port, PortState, TimestampSource};
 use burstline_sys::clock;
 use burstline_sys::filter::Instruction;
 use burstline_testbed::{Bed, FAR, Frames, sequence_of};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::help::{drain, open_far, send};
+use crate::help::{drain, open_far, ring_full, send};
 
 fn instruction(code: u16, jump_true: u8, jump_false: u8, operand: u32) -> Instruction {
     Instruction { code, jump_true, jump_false, operand }
@@ -56,6 +56,22 @@ fn the_kernel_runs_the_filter() {
     let sent = send(&bed, &Frames::new(1_000, 60));
     assert_eq!(ring.statistics().packets, sent / 2);
     assert!(numbers(&mut ring).into_iter().eq((0..sent).filter(|number| number % 2 == 1)));
+}
+
+#[test]
+fn a_ring_says_how_many_of_its_blocks_wait() {
+    let Some(bed) = Bed::or_skip("a_ring_says_how_many_of_its_blocks_wait") else { return };
+    let mut port = open_far(&bed, "block=128k&blocks=4");
+    let fill = |port: &dyn Port| {
+        let rings = port.account().rings;
+        assert_eq!((rings.len(), rings[0].unit, rings[0].size), (1, "blocks", 4));
+        rings[0].filled
+    };
+    assert_eq!(fill(&*port), 0);
+    send(&bed, &Frames::new(1_000, 1514));
+    assert_eq!((fill(&*port), ring_full(&port.account()) > 0), (4, true));
+    drain(&mut *port);
+    assert!(fill(&*port) <= 1, "the last one is held: {}", fill(&*port));
 }
 
 #[test]

@@ -1,12 +1,19 @@
 //! Each cause of loss, forced alone, moves its own count by the exact number, and no other.
 
-use burstline_port::Loss;
+use burstline_port::{Loss, Port, RingFill, RingKind};
 use burstline_testbed::{Frames, NEAR};
 
 use crate::help::{
     MODES, bed_or_skip, check_closed, check_lost, drain, empty, lend_until, numbers, open,
     open_far, send_to, wait_for,
 };
+
+/// The rx ring, and the fill ring.
+fn rings(port: &dyn Port) -> [RingFill; 2] {
+    let rings: [RingFill; 2] = port.account().rings.try_into().unwrap();
+    assert_eq!(rings.map(|ring| ring.ring), [RingKind::Rx, RingKind::Fill]);
+    rings
+}
 
 #[test]
 fn a_ring_that_nobody_empties_loses_what_it_has_no_room_for() {
@@ -18,8 +25,11 @@ fn a_ring_that_nobody_empties_loses_what_it_has_no_room_for() {
         let sent = send_to(&bed, &*port, &Frames::new(1_000, 60));
         check_lost(&*port, Loss::RxRingFull, sent - 64);
         assert_eq!(port.account().in_flight, 64);
+        let [rx, fill] = rings(&*port);
+        assert_eq!((rx.filled, rx.size, fill.size), (64, 64, 4096), "{mode}");
         assert!(numbers(&drain(&mut *port)).into_iter().eq(0..64), "{mode}");
         check_closed(&*port, sent, 64);
+        assert_eq!(rings(&*port)[0].filled, 0, "{mode}");
     }
 }
 
@@ -31,6 +41,9 @@ fn frames_that_nobody_gives_back_are_what_is_lost() {
         let sent = send_to(&bed, &*port, &Frames::new(1_000, 60));
         check_lost(&*port, Loss::FillRingEmpty, sent - 64);
         assert_eq!(port.account().in_flight, 64);
+        let [rx, fill] = rings(&*port);
+        let (rx, fill) = ((rx.filled, rx.size), (fill.filled, fill.size));
+        assert_eq!((rx, fill), ((64, 4096), (0, 64)), "{mode}");
         assert!(numbers(&drain(&mut *port)).into_iter().eq(0..64), "{mode}");
         check_closed(&*port, sent, 64);
     }

@@ -7,4 +7,5 @@ pub mod links;
 pub mod namespace;
 pub mod netlink;
 pub mod pcap;
+pub mod rising;
 pub mod tap;

@@ -9,6 +9,7 @@ use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use rustix::cmsg_space;
 use rustix::io::retry_on_intr;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
@@ -67,4 +68,55 @@ pub fn receive(
     }
     let is_cut = message.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC);
     Ok(Received { bytes: message.bytes, is_cut })
+}
+
+/// Sends one byte, and a descriptor with it if there is one.
+///
+/// # Errors
+/// What the kernel says.
+pub fn send_one(socket: impl AsFd, descriptor: Option<BorrowedFd<'_>>) -> io::Result<()> {
+    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
+    send(socket, b"\n", descriptor.as_slice(), &mut space).map(drop)
+}
+
+/// Receives what [`send_one`] has sent. `None`: no descriptor came, or the other end has closed.
+///
+/// # Errors
+/// `InvalidData`: there were more descriptors than one. Or what the kernel says.
+pub fn receive_one(socket: impl AsFd) -> io::Result<Option<OwnedFd>> {
+    let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
+    let mut descriptors = Vec::new();
+    let received = receive(socket, &mut [0], &mut space, &mut descriptors)?;
+    match received.is_cut {
+        true => Err(ErrorKind::InvalidData.into()),
+        false => Ok(descriptors.pop()),
+    }
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use std::io::{Read, Write};
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[test]
+    fn one_descriptor_goes_with_one_byte_or_none_does() {
+        let (here, mut there) = UnixStream::pair().unwrap();
+        let (mut passed, mut kept) = UnixStream::pair().unwrap();
+        send_one(&here, Some(passed.as_fd())).unwrap();
+        send_one(&here, None).unwrap();
+        (&here).write_all(b"more").unwrap();
+        let mut again = UnixStream::from(receive_one(&there).unwrap().unwrap());
+        assert!(receive_one(&there).unwrap().is_none());
+        again.write_all(b"x").unwrap();
+        passed.write_all(b"y").unwrap();
+        let mut both = [0; 2];
+        kept.read_exact(&mut both).unwrap();
+        assert_eq!(&both, b"xy");
+        drop(here);
+        let mut rest = String::new();
+        there.read_to_string(&mut rest).unwrap();
+        assert_eq!((&rest[..], receive_one(&there).unwrap().is_none()), ("more", true));
+    }
 }

@@ -39,6 +39,7 @@ use std::sync::Arc;
 use libc::xdp_desc;
 
 use super::end::QueueEnd;
+use super::fill::RingsNow;
 use super::frames::FrameMemory;
 use super::outgoing::{Outgoing, SenderCounts};
 use super::ring::Ring;
@@ -263,6 +264,11 @@ impl Passage {
     pub fn sent_bytes(&self, missing: u32) -> u64 {
         let bytes = self.out.bytes(missing);
         bytes.pushed.saturating_sub(bytes.refused + bytes.newest)
+    }
+
+    /// How full the entry's rings are. Cost: two loads.
+    pub fn rings(&self) -> RingsNow {
+        RingsNow::of(&self.rx, &self.fill, self.frames)
     }
 
     /// What the kernel has counted at the entry. Cost: one system call.

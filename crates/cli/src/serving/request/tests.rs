@@ -24,7 +24,8 @@ impl Figures for Fixed {
 
 fn door(has_metrics: bool, has_page: bool, token: Option<&str>) -> Door {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    Door { listener, has_metrics, has_page, token: token.map(str::to_owned) }
+    let token = token.map(str::to_owned);
+    Door { listener, has_metrics, has_page, token, is_given: false }
 }
 
 /// The status and the body of an answer; `events` for a stream.

@@ -6,8 +6,8 @@
 
 use std::env;
 use std::io::{self, BufRead, BufReader, Read};
-use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -17,11 +17,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use burstline_sys::process::{Process, Request};
+use burstline_sys::rights;
 
 use super::notify;
 use super::site::Job;
 use crate::args::{LogFormat, SUPERVISED};
-use crate::supervised::METRICS;
+use crate::supervised::{SERVING, STARTED};
 
 /// This program; by this name also where its file was replaced since.
 const PROGRAM: &str = "/proc/self/exe";
@@ -36,9 +37,6 @@ fn program() -> PathBuf {
 const LINE_BYTES_MAX: u64 = 4 << 20;
 /// How long the last lines of a process are waited for that has left its output to others.
 const LAST_LINES: Duration = Duration::from_secs(1);
-
-/// A port that is free, which the job tells.
-const ANYWHERE: &str = "--metrics=127.0.0.1:0";
 
 /// How the service has its jobs speak.
 #[derive(Clone, Copy, Debug)]
@@ -57,8 +55,8 @@ pub(super) enum Told {
     Output(String),
     /// A line of its errors.
     Message(String),
-    /// Where its metrics are.
-    Metrics(SocketAddr),
+    /// It answers at the socket that it was given.
+    Serving,
     /// Its threads run.
     Started,
     /// It has ended.
@@ -72,14 +70,17 @@ pub(super) struct Child {
     pub(super) begun: Instant,
     /// Whether its threads run.
     pub(super) is_started: bool,
-    /// Where its metrics are, if it has said so.
-    pub(super) metrics: Option<SocketAddr>,
+    /// Whether it answers at the socket that it was given.
+    pub(super) is_serving: bool,
+    /// That socket, if the service has metrics. Kept, so that nobody else gets its address.
+    given: Option<TcpListener>,
     /// Which start of a process the events belong to.
     pub(super) number: u64,
 }
 
 impl Child {
-    /// Starts a job; with metrics, if the service has any. `tell` gets what happens to it.
+    /// Starts a job; with a socket to answer at, if the service has metrics. `tell` gets what
+    /// happens to it.
     pub(super) fn start<T: Send + 'static>(
         job: &Job,
         style: Style,
@@ -88,11 +89,13 @@ impl Child {
         tell: fn(u64, Told) -> T,
     ) -> io::Result<Self> {
         let (line, others) = UnixStream::pair()?;
+        let given = style.has_metrics.then(|| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)));
+        let given = given.transpose()?;
+        rights::send_one(&line, given.as_ref().map(TcpListener::as_fd))?;
         let mut command = Command::new(program());
         command.arg0("burstline").args(&job.words[..1]).arg(format!("--{SUPERVISED}"));
         command.args((style.format == LogFormat::Json).then_some("--json"));
-        let has_own = job.words.iter().any(|word| word.starts_with("--metrics="));
-        command.args((style.has_metrics && !has_own).then_some(ANYWHERE)).args(&job.words[1..]);
+        command.args(&job.words[1..]);
         // A key pressed at a terminal is for the service.
         command.process_group(0).stdin(OwnedFd::from(others));
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -123,14 +126,24 @@ impl Child {
         let events = events.clone();
         thread::Builder::new().name(format!("wait {}", job.name)).spawn(move || {
             for_each_line(line, |line| {
-                let address = line.strip_prefix(METRICS).and_then(|text| text.parse().ok());
-                send(&events, address.map_or(Told::Started, Told::Metrics));
+                match line.as_str() {
+                    SERVING => send(&events, Told::Serving),
+                    STARTED => send(&events, Told::Started),
+                    // A job says nothing else; what somebody else says is not understood.
+                    _ => {}
+                }
             });
             let ended = wait(child, &all_read);
             send(&events, Told::Ended(ended));
         })?;
-        let (begun, is_started, metrics) = (Instant::now(), false, None);
-        Ok(Self { process: started?, pid, begun, is_started, metrics, number })
+        let (process, begun, is_started, is_serving) = (started?, Instant::now(), false, false);
+        Ok(Self { process, pid, begun, is_started, is_serving, given, number })
+    }
+
+    /// Where it answers, if it does: an address that the service gave out itself.
+    pub(super) fn metrics(&self) -> Option<SocketAddr> {
+        let given = self.given.as_ref().filter(|_| self.is_serving)?;
+        given.local_addr().ok()
     }
 
     /// Has it end by itself, with its report; asked again after a second, without.

@@ -8,13 +8,12 @@
 //! ```
 //!
 //! The supervisor never waits for a job or a scraper: only the serving thread does, and not longer
-//! than [`PATIENCE`]. A job that does not answer within that has no lines this time, and
+//! than [`SOON`]. A job that does not answer within that has no lines this time, and
 //! `burstline_site_job_answered` is 0.
 
 use std::cell::RefCell;
 use std::fmt;
-use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -26,14 +25,16 @@ use prometheus_client::metrics::MetricType;
 use serde_json::{Value, json};
 
 use super::slot::STATES;
+use crate::asking::{self, Patience};
 use crate::failure::Failure;
 use crate::metrics::{self, Answer, Count as _};
 use crate::serving::{Figures, Places, Point, Server};
 
 /// How long a job may take for its answer.
-const PATIENCE: Duration = Duration::from_millis(500);
+const SOON: Duration = Duration::from_millis(500);
+const PATIENCE: Patience = Patience { connect: SOON, silence: SOON, whole: Some(SOON) };
 /// The longest answer of a job that is taken: some ten times one with a hundred ports.
-const ANSWER_BYTES: usize = 4 << 20;
+const ANSWER_BYTES: u64 = 4 << 20;
 /// Scrapers that come faster share an answer.
 const FRESH: Duration = Duration::from_millis(500);
 
@@ -44,7 +45,7 @@ pub(super) struct JobNow {
     /// Which of [`STATES`].
     pub(super) state: usize,
     pub(super) starts: u64,
-    /// Where its metrics are, once it has said so.
+    /// Where its metrics are, once it answers: at a socket that the service has given it.
     pub(super) metrics: Option<SocketAddr>,
 }
 
@@ -117,7 +118,7 @@ fn gathered(jobs: &[JobNow]) -> String {
     let answers: Vec<Option<String>> = thread::scope(|scope| {
         let asked = jobs.iter().map(|job| job.metrics.map(|at| scope.spawn(move || ask(at))));
         let asked: Vec<_> = asked.collect();
-        asked.into_iter().map(|asked| asked?.join().ok()?.ok()).collect()
+        asked.into_iter().map(|asked| asked?.join().ok()?).collect()
     });
     let answered = answers.iter().map(Option::is_some).collect();
     let own = metrics::encoded(Moment { jobs: jobs.to_vec(), answered });
@@ -127,31 +128,10 @@ fn gathered(jobs: &[JobNow]) -> String {
     metrics::joined(&own, told)
 }
 
-/// What a job answers. No step takes longer than [`PATIENCE`], nor do all together.
-fn ask(address: SocketAddr) -> io::Result<String> {
-    let until = Instant::now() + PATIENCE;
-    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")?;
-    let (mut answer, mut place) = (Vec::new(), [0; 16 << 10]);
-    loop {
-        let left = until.saturating_duration_since(Instant::now());
-        // A timeout of 0 is none.
-        stream.set_read_timeout(Some(left.max(Duration::from_millis(1))))?;
-        match stream.read(&mut place)? {
-            0 => break,
-            bytes => answer.extend_from_slice(&place[..bytes]),
-        }
-        if left.is_zero() || answer.len() > ANSWER_BYTES {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
-    }
-    let text = String::from_utf8(answer).map_err(|_| io::ErrorKind::InvalidData)?;
-    let (head, body) = text.split_once("\r\n\r\n").ok_or(io::ErrorKind::InvalidData)?;
-    match head.starts_with("HTTP/1.1 200 ") && body.ends_with(metrics::END) {
-        true => Ok(body.to_owned()),
-        false => Err(io::ErrorKind::InvalidData.into()),
-    }
+/// What a job answers, if it is a text of metrics and comes in time.
+fn ask(address: SocketAddr) -> Option<String> {
+    let answer = asking::ask(address, "/metrics", &PATIENCE).ok()?;
+    answer.whole(ANSWER_BYTES).ok().filter(|text| text.ends_with(metrics::END))
 }
 
 /// The service's own families at some moment.

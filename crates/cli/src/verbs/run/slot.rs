@@ -83,7 +83,7 @@ impl Slot {
     /// What the service shows of it.
     pub(super) fn now(&self) -> JobNow {
         let metrics = match &self.state {
-            State::Running(child) | State::Ending { child, .. } => child.metrics,
+            State::Running(child) | State::Ending { child, .. } => child.metrics(),
             _ => None,
         };
         let state = STATES.iter().position(|(_, is_so)| is_so(&self.state));

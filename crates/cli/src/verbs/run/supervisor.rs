@@ -158,9 +158,9 @@ impl Supervisor {
                 }
                 self.tell(Some(&name), "running", "its threads run", vec![]);
             }
-            Told::Metrics(address) => {
+            Told::Serving => {
                 if let Some(child) = self.slots[index].child() {
-                    child.metrics = Some(address);
+                    child.is_serving = true;
                 }
             }
             Told::Output(line) => self.tell_output(&name, line),

@@ -12,6 +12,8 @@ use crate::merge::order::{Lane, Order, Picks, input_of};
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
     pub(super) copied: u64,
+    /// Their bytes, as they are in the log.
+    pub(super) bytes: u64,
     /// Packets that no segment could hold whole, and that were so before.
     pub(super) cut: u64,
     pub(super) late: u64,
@@ -111,6 +113,7 @@ impl Sequence {
             let taken = goods.order.part(index) - strand.left();
             lane.take(taken);
             counts.copied += taken as u64;
+            counts.bytes += strand.taken_bytes();
             if taken > 0 {
                 self.newest_ns = self.newest_ns.max(lane.time_ns(lane.next() - 1));
             }
@@ -154,8 +157,10 @@ impl Sequence {
             Appended::Truncated => counts.cut += 1,
             Appended::Full => return false,
         }
-        lane.take(1);
+        let packet = part.burst.packet(lane.next());
+        counts.bytes += packet.length().min(writer.max_packet_bytes()) as u64;
         counts.copied += 1;
+        lane.take(1);
         if time_ns < self.newest_ns {
             counts.note_late(self.newest_ns - time_ns);
         }

@@ -1,8 +1,8 @@
 //! What the threads of a running job say of themselves some times a second: what each costs, how
 //! old its packets are, and how its port stands.
 
-use burstline_log::Log;
-use burstline_port::{Losses, PortAccount};
+use burstline_log::{Log, OwnReader};
+use burstline_port::{Losses, PortAccount, RingFill};
 
 use crate::ThreadPlace;
 use crate::ledger::remainder;
@@ -96,21 +96,31 @@ pub struct LogNow {
     pub bytes: usize,
     /// One segment of it, in bytes.
     pub segment_bytes: usize,
+    /// Segments that it has.
+    pub pool_segments: usize,
+    /// Of them, those that can be read: some reader has yet to pass them, or they are kept.
+    pub held_segments: u64,
     /// Seats taken, those of the job's own threads included.
     pub readers: usize,
+    /// How far the job's own threads are.
+    pub own: Vec<OwnReader>,
     /// How far back it can be read, in ns, if it keeps its past.
     pub kept_ns: Option<u64>,
 }
 
 impl LogNow {
     pub(super) fn of(log: &Log) -> Self {
+        let (config, standing) = (log.config(), log.standing());
         Self {
             packets: log.published(),
             segments: log.segments(),
             far_segments: log.far_segments(),
-            bytes: log.config().bytes,
-            segment_bytes: log.config().segment_bytes,
-            readers: log.readers(),
+            bytes: config.bytes,
+            segment_bytes: config.segment_bytes,
+            pool_segments: config.bytes / config.segment_bytes,
+            held_segments: standing.segments,
+            readers: standing.readers,
+            own: standing.own,
             kept_ns: log.history().map(|past| past.kept_ns.min(past.asked_ns)),
         }
     }
@@ -125,6 +135,8 @@ pub struct Standing {
     pub in_flight: u64,
     /// Bytes of the queue in front of it, 0 if there is none.
     pub ring_bytes: u64,
+    /// How full the rings in front of it are, where it can tell.
+    pub rings: Vec<RingFill>,
     /// Of a source: offered less delivered, lost and in flight. 0, or something is wrong.
     pub unaccounted: i64,
     /// The file that it is writing.
@@ -137,6 +149,7 @@ impl Standing {
             offered: account.offered,
             in_flight: account.in_flight,
             ring_bytes: account.ring_bytes,
+            rings: account.rings.clone(),
             unaccounted: 0,
             file: account.file.clone(),
         }

@@ -3,7 +3,7 @@
 use burstline_xdp::SocketStatistics;
 
 use super::XdpCrossing;
-use crate::{Carried, Loss, PortAccount};
+use crate::{Carried, Loss, PortAccount, RingFill};
 use burstline_xdp::QueueCounts;
 
 /// What has become of the packets that the program has seen.
@@ -18,8 +18,7 @@ pub(super) struct Reckoning {
 impl XdpCrossing {
     pub(super) fn reckon(&self) -> Reckoning {
         let in_rx = u64::from(self.passage.in_rx());
-        // A reading that fails shows as packets unaccounted for.
-        let kernel = self.passage.statistics().unwrap_or_default();
+        let kernel = self.kernel.see(self.passage.statistics());
         let counts = self.intake.counts();
         let lost = kernel.dropped + kernel.ring_full + counts.passed;
         Reckoning { counts, kernel, in_rx, accounted: self.taken + in_rx + lost }
@@ -59,6 +58,7 @@ impl XdpCrossing {
         let offered = self.intake.offered(accounted);
         let in_flight = in_rx + self.in_exit();
         let mut account = PortAccount { offered, in_flight, ..self.account.clone() };
+        account.rings = RingFill::of_queue(self.passage.rings());
         let no_frame = kernel.fill_empty.min(kernel.dropped);
         account.lost.add(Loss::RxRingFull, kernel.ring_full);
         account.lost.add(Loss::FillRingEmpty, no_frame);

@@ -23,7 +23,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use burstline_sys::clock;
 use burstline_xdp::{Census, Fate, Passage};
 
-use super::intake::QueueLedger;
+use super::intake::{KernelWord, QueueLedger};
 use crate::live::{SHORTEST, Wait};
 use crate::watch::Watch;
 use crate::{
@@ -42,6 +42,7 @@ const WAIT_NS: u64 = 100_000_000;
 pub(super) struct XdpCrossing {
     info: PortInfo,
     passage: Passage,
+    kernel: KernelWord,
     intake: QueueLedger,
     /// Of the interfaces packets come in by, and leave by.
     entry: Watch,
@@ -198,9 +199,9 @@ impl Port for XdpCrossing {
     /// Leaves what comes from now on to the host; what is in the ring may still be passed, up to
     /// `Ended`.
     fn finish(&mut self) -> Result<(), PortError> {
-        let Self { intake, passage, taken, .. } = self;
+        let Self { intake, passage, kernel, taken, .. } = self;
         intake.leave(|| {
-            let kernel = passage.statistics().unwrap_or_default();
+            let kernel = kernel.see(passage.statistics());
             *taken + u64::from(passage.in_rx()) + kernel.dropped + kernel.ring_full
         });
         Ok(())

@@ -11,7 +11,7 @@ use super::XdpCrossing;
 use crate::filter;
 use crate::watch::Watch;
 use crate::xdp::guard;
-use crate::xdp::intake::QueueLedger;
+use crate::xdp::intake::{KernelWord, QueueLedger};
 use crate::xdp::settings::{Settings, parse_end};
 use crate::xdp::warnings;
 use crate::{
@@ -167,6 +167,7 @@ impl XdpCrossing {
             info,
             entry: Watch::new(&from.interface().link),
             exit: Watch::new(&to.interface().link),
+            kernel: KernelWord::default(),
             intake: QueueLedger::new(attached, from.queue()),
             treatment: *treatment,
             backlog: passage.census().frames / 4,

@@ -53,13 +53,14 @@ pub(super) fn job(looks: &Looks<'_>) -> Vec<Table> {
             looks,
             "/ports",
             "Ports",
-            &["port", "offered", "delivered", "a second", "lost", "in flight"],
+            &["port", "offered", "delivered", "a second", "bytes", "lost", "in flight"],
             |number, port| {
                 vec![
                     Cell::of(word(port, "/port")),
                     counted(port, "/offered"),
                     counted(port, "/delivered"),
                     rate(looks, &format!("/ports/{number}/delivered")),
+                    Cell::of(&bytes_text(count(port, "/bytes"))),
                     Cell::lost(lost_of(port)),
                     counted(port, "/in_flight"),
                 ]

@@ -3,26 +3,25 @@
 //! A peer is not trusted: what it sends is bounded, and text of it is shown without orders to the
 //! terminal.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::sync::mpsc::SyncSender;
 use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::asking::{self, Answer, Patience, Unanswered};
 use crate::failure::Failure;
 use crate::verbs::doctor::published;
 use crate::view::logs;
 
-/// How long a connection may take.
-const CONNECT: Duration = Duration::from_secs(3);
+/// How long a job may take: it has an event a second, until it ends.
+const PATIENCE: Patience =
+    Patience { connect: Duration::from_secs(3), silence: Duration::from_secs(5), whole: None };
 
-/// How long a job may say nothing: it has an event a second.
-const SILENCE: Duration = Duration::from_secs(5);
-
-/// The longest line of an answer, in bytes.
-const LINE_BYTES: u64 = 4 << 20;
+/// The longest answer about a job, in bytes.
+const ANSWER_BYTES: u64 = 4 << 20;
 
 /// Before a connection that was lost is tried again.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -93,12 +92,11 @@ impl Source {
         match self {
             Self::Names => Ok(News::State(names())),
             Self::Job(peer) => {
-                let mut body = String::new();
-                let answer = peer.ask("/status").and_then(|answer| {
-                    let read = answer.take(LINE_BYTES).read_to_string(&mut body);
-                    read.map_err(|error| peer.failed(&error.to_string()))
+                let body = peer.ask("/status").and_then(|answer| {
+                    let whole = answer.whole(ANSWER_BYTES);
+                    whole.map_err(|error| peer.failed(&error.to_string()))
                 });
-                answer.map_err(Failure::new)?;
+                let body = body.map_err(Failure::new)?;
                 let state = serde_json::from_str(&body);
                 let failed = |_| Failure::new(peer.failed("its answer is not a job's"));
                 state.map(News::State).map_err(failed)
@@ -134,37 +132,24 @@ impl Peer {
     }
 
     /// Asks for a path. Returns the answer behind its head.
-    fn ask(&self, path: &str) -> Result<BufReader<TcpStream>, String> {
-        let unreachable = |error: std::io::Error| match error.kind() {
-            std::io::ErrorKind::ConnectionRefused => {
-                self.failed("no job answers here: start one with --web or --metrics")
-            }
-            _ => self.failed(&error.to_string()),
-        };
-        let mut stream = TcpStream::connect_timeout(&self.address, CONNECT).map_err(unreachable)?;
-        stream.set_read_timeout(Some(SILENCE)).map_err(unreachable)?;
-        stream.set_write_timeout(Some(SILENCE)).map_err(unreachable)?;
+    fn ask(&self, path: &str) -> Result<Answer, String> {
         let Self { address, query } = self;
-        write!(stream, "GET {path}{query} HTTP/1.1\r\nHost: {address}\r\n\r\n")
-            .map_err(unreachable)?;
-        let mut answer = BufReader::new(stream);
-        let status = line(&mut answer).map_err(unreachable)?;
-        match status.as_deref().and_then(|status| status.split(' ').nth(1)) {
-            Some("200") => {}
-            Some("401") => {
-                let how = format!("it takes a token: burstline top 'http://{address}/?token=...'");
-                return Err(self.failed(&how));
+        let answer = asking::ask(*address, &format!("{path}{query}"), &PATIENCE);
+        let why = |reason| match reason {
+            Unanswered::Lost(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                "no job answers here: start one with --web or --metrics".to_owned()
             }
-            Some("503") => return Err(self.failed("the maximum number of viewers is connected")),
-            _ => return Err(self.failed("this is not a burstline job")),
-        }
-        loop {
-            match line(&mut answer).map_err(unreachable)?.as_deref() {
-                Some("") => return Ok(answer),
-                Some(_) => {}
-                None => return Err(self.failed("its answer ends in the middle")),
+            Unanswered::Lost(error) => error.to_string(),
+            Unanswered::Cut => "its answer ends in the middle".to_owned(),
+            Unanswered::Refused(Some(401)) => {
+                format!("it takes a token: burstline top 'http://{address}/?token=...'")
             }
-        }
+            Unanswered::Refused(Some(503)) => {
+                "the maximum number of viewers is connected".to_owned()
+            }
+            Unanswered::Refused(_) => "this is not a burstline job".to_owned(),
+        };
+        answer.map_err(|reason| self.failed(&why(reason)))
     }
 
     /// Tells what a job says until it ends. False: nobody hears it, or the job has told its end.
@@ -172,13 +157,13 @@ impl Peer {
         let mut answer = self.ask("/events")?;
         let mut name = String::new();
         loop {
-            let silent = |error: std::io::Error| match error.kind() {
-                std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => {
+            let silent = |error: io::Error| match error.kind() {
+                io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
                     self.failed("it has said nothing for 5 s")
                 }
                 _ => self.failed(&error.to_string()),
             };
-            let Some(line) = line(&mut answer).map_err(silent)? else {
+            let Some(line) = answer.line().map_err(silent)? else {
                 return Err(self.failed("the connection was closed before the job's end"));
             };
             if let Some(event) = line.strip_prefix("event: ") {
@@ -201,17 +186,6 @@ impl Peer {
             }
         }
     }
-}
-
-/// The next line without its end. `None`: there is no more.
-fn line(answer: &mut BufReader<TcpStream>) -> std::io::Result<Option<String>> {
-    let mut bytes = Vec::new();
-    answer.take(LINE_BYTES).read_until(b'\n', &mut bytes)?;
-    if bytes.pop() != Some(b'\n') {
-        return Ok(None);
-    }
-    let text = String::from_utf8_lossy(&bytes);
-    Ok(Some(text.trim_end_matches('\r').to_owned()))
 }
 
 #[cfg(test)]

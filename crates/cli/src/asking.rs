@@ -1,0 +1,174 @@
+//! The smallest client of HTTP: it asks what [`serving`](crate::serving) answers, for `top` and for
+//! a service that asks its jobs.
+//!
+//! Who answers is not trusted: no line is longer than [`LINE_BYTES`], no answer longer than its
+//! asker takes, and no wait longer than its [`Patience`].
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::{Duration, Instant};
+
+/// The longest line of an answer, in bytes.
+const LINE_BYTES: u64 = 4 << 20;
+
+/// How long an answer may take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience {
+    /// A connection.
+    pub(crate) connect: Duration,
+    /// From one byte to the next one.
+    pub(crate) silence: Duration,
+    /// All of it, with the connection; `None`: for as long as there are bytes.
+    pub(crate) whole: Option<Duration>,
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub(crate) enum Unanswered {
+    /// The connection could not be made, or broke.
+    Lost(io::Error),
+    /// It ended before the answer began.
+    Cut,
+    /// The answer has this status and not 200; `None`: it is not HTTP.
+    Refused(Option<u16>),
+}
+
+/// An answer behind its head.
+#[derive(Debug)]
+pub(crate) struct Answer(BufReader<Timed>);
+
+/// A connection whose reads end in time.
+#[derive(Debug)]
+struct Timed {
+    stream: TcpStream,
+    silence: Duration,
+    until: Option<Instant>,
+}
+
+impl Read for Timed {
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        if let Some(until) = self.until {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            self.stream.set_read_timeout(Some(left.min(self.silence)))?;
+        }
+        self.stream.read(room)
+    }
+}
+
+/// Asks an address for a path, with what stands behind its `?`.
+pub(crate) fn ask(
+    address: SocketAddr,
+    path: &str,
+    patience: &Patience,
+) -> Result<Answer, Unanswered> {
+    let Patience { connect, silence, whole } = *patience;
+    let until = whole.map(|whole| Instant::now() + whole);
+    let mut stream = TcpStream::connect_timeout(&address, connect)?;
+    stream.set_read_timeout(Some(silence))?;
+    stream.set_write_timeout(Some(silence))?;
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n");
+    stream.write_all(request.as_bytes())?;
+    let mut answer = Answer(BufReader::new(Timed { stream, silence, until }));
+    let status = answer.line()?;
+    match status.as_deref().and_then(status_of) {
+        Some(200) => {}
+        other => return Err(Unanswered::Refused(other)),
+    }
+    loop {
+        match answer.line()?.as_deref() {
+            Some("") => return Ok(answer),
+            Some(_) => {}
+            None => return Err(Unanswered::Cut),
+        }
+    }
+}
+
+/// `HTTP/1.1 200 OK`
+fn status_of(line: &str) -> Option<u16> {
+    line.strip_prefix("HTTP/1.")?.split(' ').nth(1)?.parse().ok()
+}
+
+impl From<io::Error> for Unanswered {
+    fn from(error: io::Error) -> Self {
+        Self::Lost(error)
+    }
+}
+
+impl Answer {
+    /// The next line without its end. `None`: there is no more.
+    pub(crate) fn line(&mut self) -> io::Result<Option<String>> {
+        let mut bytes = Vec::new();
+        self.0.by_ref().take(LINE_BYTES).read_until(b'\n', &mut bytes)?;
+        if bytes.pop() != Some(b'\n') {
+            return Ok(None);
+        }
+        let text = String::from_utf8_lossy(&bytes);
+        Ok(Some(text.trim_end_matches('\r').to_owned()))
+    }
+
+    /// All of it, `most` bytes at most.
+    pub(crate) fn whole(self, most: u64) -> io::Result<String> {
+        let mut text = String::new();
+        self.0.take(most + 1).read_to_string(&mut text)?;
+        match text.len() as u64 > most {
+            true => Err(io::Error::other(format!("its answer is longer than {most} bytes"))),
+            false => Ok(text),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+    use std::thread;
+
+    use super::*;
+
+    const SOON: Duration = Duration::from_millis(300);
+
+    const PATIENCE: Patience = Patience { connect: SOON, silence: SOON, whole: Some(SOON) };
+
+    /// Asks one that says these pieces, one each 40 ms, and then nothing more until the asker goes.
+    fn asked(pieces: &'static [&str]) -> Result<Result<String, io::ErrorKind>, Unanswered> {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let speaker = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            for piece in pieces {
+                // The asker may have gone.
+                let _ = stream.write_all(piece.as_bytes());
+                thread::sleep(Duration::from_millis(40));
+            }
+        });
+        let answer = ask(address, "/metrics", &PATIENCE);
+        let whole = answer.map(|answer| answer.whole(8).map_err(|error| error.kind()));
+        speaker.join().unwrap();
+        whole
+    }
+
+    #[test]
+    fn an_answer_is_taken_up_to_its_length_and_time() {
+        let whole = asked(&["HTTP/1.1 200 OK\r\nX: y\r\n", "\r\nshort"]);
+        assert_eq!(whole.unwrap().unwrap(), "short");
+        let long = asked(&["HTTP/1.1 200 OK\r\n\r\nnine char"]);
+        assert_eq!(long.unwrap(), Err(io::ErrorKind::Other));
+        // One that never ends has said something every 40 ms.
+        let slow = asked(&["HTTP/1.1 200 OK\r\n\r\n", "a", "b", "c", "d", "e", "f", "g", "h", "i"]);
+        let is_late = |kind| matches!(kind, io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock);
+        assert!(slow.unwrap().is_err_and(is_late));
+    }
+
+    #[test]
+    fn what_is_no_answer_has_its_reason() {
+        let refused = asked(&["HTTP/1.1 401 Unauthorized\r\n\r\n"]);
+        assert!(matches!(refused, Err(Unanswered::Refused(Some(401)))));
+        let other = asked(&["SSH-2.0-OpenSSH\r\n"]);
+        assert!(matches!(other, Err(Unanswered::Refused(None))));
+        assert!(matches!(asked(&["HTTP/1.1 200 OK\r\nX: "]), Err(Unanswered::Cut)));
+        let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        assert!(matches!(ask(nobody, "/", &PATIENCE), Err(Unanswered::Lost(_))));
+    }
+}

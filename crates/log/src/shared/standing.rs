@@ -1,0 +1,88 @@
+//! How full a log is, and how far the readers of its own process are: figures for people.
+//!
+//! The writer does not know of a look, but for the lock of the seats: it takes that once a segment,
+//! and a look holds it for two loads and a copy of a short list.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::log::Log;
+use crate::protocol::Control;
+use crate::seat::SeatEntry;
+
+/// A log at some moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LogStanding {
+    /// Segments that can be read: some reader has yet to pass them, or they are kept.
+    pub segments: u64,
+    /// Seats taken, by readers of this process and of others.
+    pub readers: usize,
+    /// Readers of this process.
+    pub own: Vec<OwnReader>,
+}
+
+/// A reader of the publisher's own process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OwnReader {
+    /// Its seat's number.
+    pub seat: usize,
+    /// Packets published that it has yet to read; of all parts.
+    pub lag_packets: u64,
+}
+
+impl Log {
+    /// How full it is, and how far its readers of this process are. Cost: two allocations, and some
+    /// loads for each reader.
+    pub fn standing(&self) -> LogStanding {
+        let control = &self.shared.memory.control;
+        let seats = self.shared.lock();
+        // Figures, which carry no memory. Under this lock the oldest does not change.
+        let (oldest, head) = (control.oldest().load(Relaxed), control.head().load(Relaxed));
+        let readers = seats.len();
+        let own: Vec<Arc<SeatEntry>> = seats.iter().filter(|seat| seat.is_own).cloned().collect();
+        drop(seats);
+        let own_reader = |seat: Arc<SeatEntry>| {
+            // Before what is published is looked at, which is then not less.
+            let [_, _, next_packet] = seat.page.said();
+            let lag_packets = control.published().saturating_sub(next_packet);
+            OwnReader { seat: seat.index, lag_packets }
+        };
+        LogStanding {
+            segments: if oldest > 0 { (head + 1).saturating_sub(oldest) } else { 0 },
+            readers,
+            own: own.into_iter().map(own_reader).collect(),
+        }
+    }
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use crate::{Appended, Log, LogConfig, Meta, Policy, ReaderConfig, Start};
+
+    #[test]
+    fn a_log_says_what_is_held_and_how_far_each_own_reader_is() {
+        let config = LogConfig { bytes: 1 << 20, segment_bytes: 64 << 10, ..LogConfig::default() };
+        let (log, mut writer) = Log::create(config).unwrap();
+        assert_eq!((log.standing().segments, log.standing().own.len()), (0, 0));
+        let seat = |start| {
+            let config = ReaderConfig { policy: Policy::Lossy, start, ..ReaderConfig::default() };
+            log.attach(config).unwrap()
+        };
+        let (mut quick, _slow) = (seat(Start::Oldest), seat(Start::Oldest));
+        let remote = log.attach_remote(ReaderConfig::default()).unwrap();
+        let mut packets = 0;
+        while log.segments() < 5 {
+            let appended = writer.append(&[7; 1000], &Meta::new(1, 1000, 0));
+            assert_eq!(appended, Appended::Whole);
+            packets += 1;
+            writer.publish();
+        }
+        while quick.next_burst().is_some() {}
+        let standing = log.standing();
+        let lags: Vec<u64> = standing.own.iter().map(|reader| reader.lag_packets).collect();
+        assert_eq!((standing.readers, lags), (3, vec![0, packets]));
+        assert_eq!(standing.segments, 5, "the slow one has yet to read all");
+        drop(remote);
+        assert_eq!(log.standing().readers, 2);
+    }
+}
