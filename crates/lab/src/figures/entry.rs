@@ -181,7 +181,7 @@ pub fn sources_of(figure: &str) -> Vec<&'static str> {
     if begins(&["python"]) {
         folders.extend(PYTHON);
     }
-    if begins(&["switch", "tap"]) {
+    if begins(&["switch", "memif", "tap"]) {
         folders.extend(PROGRAM);
         folders.extend(SWITCH);
     }

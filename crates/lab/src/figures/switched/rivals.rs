@@ -8,7 +8,7 @@ use super::load::{self, Loaded};
 use super::{Carried, Context, Setting};
 use crate::live::{Contender, Need, Road, shell};
 use crate::pages::{PAGES_OF_A_START, Reservation};
-use crate::programs::{Bridge, Datapath, Device, Memory, Mode, Peer, SwitchCores, Testpmd, Totals};
+use crate::programs::{Bridge, Datapath, Memory, Mode, SwitchCores, Testpmd, Totals};
 
 /// From when the switch has its bridge until its thread polls.
 const SETTLES: Duration = Duration::from_millis(500);
@@ -47,11 +47,10 @@ impl Rival {
 }
 
 fn testpmd(context: &Context, setting: &Setting, road: &Road) -> Result<(Loaded, Carried), String> {
-    let device = |socket| Device::Vhost(Peer { socket, is_server: true });
     let middle = Testpmd {
         main: context.cores.producer,
         cores: vec![context.cores.consumer],
-        ports: load::sockets(road).map(device).to_vec(),
+        ports: load::sockets(road).map(|socket| setting.cable.near_end(socket)).to_vec(),
         mode: Mode::Forward,
         has_rates: false,
         more: "--record-core-cycles --disable-link-check".to_owned(),
