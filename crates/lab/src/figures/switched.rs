@@ -18,6 +18,7 @@
 //! - S3: both sides have the same rules, the same rings, and huge pages.
 
 mod cable;
+mod guests;
 mod idle;
 mod load;
 mod ours;
@@ -36,6 +37,7 @@ use crate::statistics::Quartiles;
 use super::Context;
 use super::count_file::our_program;
 use cable::Cable;
+pub(super) use guests::measure as measure_guests;
 pub(super) use idle::measure as measure_idle;
 use load::Loaded;
 use rivals::Rival;
