@@ -140,6 +140,27 @@ fn we_count_what_it_sends(ends: &Ends, directory: &Directory) {
     assert!(report["notes"].to_string().contains("2 rings of 256"), "{report}");
 }
 
+/// testpmd polls. Who sleeps has itself rung, and who rings has given up its rights by then.
+#[test]
+fn a_peer_that_sleeps_is_woken() {
+    let directory = Directory::new("bells");
+    let socket = directory.file("socket");
+    let jobs = [format!("memif:{socket}"), format!("memif:{socket}?client")].map(|end| {
+        let name = if end.contains('?') { "counts" } else { "sends" };
+        let own = Directory::new(&format!("bells-{name}"));
+        let words = match name {
+            "sends" => format!("switch --port gen:?rate=500 --port {end}"),
+            _ => format!("count {end} --packets 100 --poll interrupt"),
+        };
+        (Ours::start(&own, &words), own)
+    });
+    let [(sends, _sends_in), (counts, _counts_in)] = jobs;
+    let report = counts.end(false);
+    assert_eq!(total(&report, "delivered"), 100, "{report}");
+    assert!(report["stages"].to_string().contains("\"sleeps\""), "{report}");
+    sends.end(true);
+}
+
 /// It is to receive from the start on: its driver throws away what is there before. And we go on
 /// running: a device that goes takes with it what its guest has not looked at.
 fn it_receives_what_we_send(ends: &Ends, directory: &Directory) {

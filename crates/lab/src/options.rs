@@ -8,8 +8,9 @@ pub const USAGE: &str = "usage: bench [FIGURE-GLOB...] [--smoke] [--full] [--run
        bench --table DIR [--table DIR...] [--into FILE]
   FIGURE-GLOB  figures to measure, such as 'handoff*' (default: all)
   --smoke      tiny sizes: check that all sides run and agree; no figures
-  --full       long live runs: captures of 60 s, 100 starts after 10 s of silence, and
-               extract from 10 GB
+  --full       long live runs: captures of 60 s, 100 starts after 10 s of silence,
+               extract from 10 GB; and figures that are else measured only if a glob is for
+               them: guest-iperf-ovs-dpdk
   --runs N     measured runs a side, in [1, 1000] (default 9)
   --json       one JSON object a figure, a line each: its record (docs/records.md)
   --out DIR    writes the record of each figure to DIR/NAME.json, with all samples
@@ -80,9 +81,10 @@ impl Options {
         Ok(options)
     }
 
-    /// Whether the figure was asked for.
-    pub fn wants(&self, figure: &str) -> bool {
-        self.patterns.is_empty()
+    /// Whether the figure was asked for. Who asks for all means a long one only with `--full`, or
+    /// wants a list.
+    pub fn wants(&self, figure: &str, is_long: bool) -> bool {
+        (self.patterns.is_empty() && (!is_long || self.full || self.list))
             || self.patterns.iter().any(|pattern| crate::glob::matches(pattern, figure))
     }
 }
@@ -100,9 +102,14 @@ mod tests {
         let options = parse("handoff* --runs 7 --json --full count*").unwrap();
         assert_eq!((options.runs, options.json, options.smoke), (7, true, false));
         assert!(options.full && !parse("").unwrap().full);
-        assert!(options.wants("handoff-60") && options.wants("count-file-tcpdump"));
-        assert!(!options.wants("append-latency"));
-        assert!(parse("").unwrap().wants("append-latency"));
+        assert!(options.wants("handoff-60", false) && options.wants("count-file-tcpdump", true));
+        assert!(!options.wants("append-latency", false));
+        assert!(parse("").unwrap().wants("append-latency", false));
+        for (line, is_wanted) in
+            [("", false), ("--smoke", false), ("--full", true), ("--list", true)]
+        {
+            assert_eq!(parse(line).unwrap().wants("guest-iperf", true), is_wanted, "{line}");
+        }
         let folder = parse("--out runs/figures x").unwrap();
         assert_eq!((folder.out, parse("").unwrap().out), (Some("runs/figures".into()), None));
         let tables = parse("--table a --table b --into c.md").unwrap();

@@ -250,7 +250,7 @@ impl Wants {
             // Ports are added while it runs.
             self.opens_anything = true;
             self.takes_user = true;
-            self.calls.push(Need::Maps);
+            self.calls.extend([Need::Maps, Need::Bells]);
         }
         if targets.iter().any(|target| target.scheme() == "log") {
             self.publish();
@@ -276,6 +276,7 @@ impl Wants {
                 // The control thread serves one peer after the other at this path, and removes it.
                 "vhost" | "memif" => {
                     self.takes_user = true;
+                    self.calls.push(Need::Bells);
                     self.have_path(port.target());
                 }
                 // DPDK's own threads open devices and huge pages, and load drivers.

@@ -56,7 +56,8 @@ fn main() -> ExitCode {
 
 /// Measures the figures that are asked for, or names them.
 fn measure(options: &Options, command: &str) -> ExitCode {
-    let wanted: Vec<_> = figures::all().iter().filter(|f| options.wants(&f.name)).collect();
+    let all = figures::all().iter();
+    let wanted: Vec<_> = all.filter(|figure| options.wants(&figure.name, figure.is_long)).collect();
     if wanted.is_empty() {
         eprintln!("no figure matches; `bench --list` lists them");
         return ExitCode::from(2);

@@ -22,6 +22,9 @@ pub struct Entry {
     pub(super) rival: String,
     /// What that is, in a few words.
     pub(super) about: String,
+    /// Whether it takes minutes by itself, and is measured only if it is named, or with `FULL=1`.
+    #[serde(default)]
+    pub is_long: bool,
     /// Whose point it is. `None`: the figure has its own code.
     pub(super) scenario: Option<String>,
     /// Of a frame, FCS included.
@@ -181,7 +184,7 @@ pub fn sources_of(figure: &str) -> Vec<&'static str> {
     if begins(&["python"]) {
         folders.extend(PYTHON);
     }
-    if begins(&["switch", "tap"]) {
+    if begins(&["switch", "memif", "tap", "guest"]) {
         folders.extend(PROGRAM);
         folders.extend(SWITCH);
     }

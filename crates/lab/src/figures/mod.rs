@@ -92,10 +92,10 @@ impl Entry {
             "inline-cost" => inline::measure(context),
             "instrumentation-xdp-64" => instrumentation::live(context),
             "instrumentation-memory-64" => instrumentation::in_memory(context),
-            "switch-64-ovs-dpdk" | "switch-64-io" | "switch-1k-flows" | "switch-100k-flows" => {
-                switched::measure(context, name)
-            }
+            "switch-64-ovs-dpdk" | "switch-64-io" | "switch-1k-flows" | "switch-100k-flows"
+            | "memif-64" => switched::measure(context, name),
             "tap-iperf-ovs-dpdk" | "tap-iperf-bridge" => switched::measure_taps(context, name),
+            "guest-iperf-ovs-dpdk" => switched::measure_guests(context),
             "switch-idle-cpu" => switched::measure_idle(context),
             "start-first-packet" => first_packet::measure(context),
             "startup-loss-adaptive" => startup::measure(context, "adaptive"),

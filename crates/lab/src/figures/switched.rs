@@ -1,9 +1,9 @@
-//! What a switch costs between two guests: ours, Open vSwitch with DPDK, and testpmd, which carries
-//! packets from one port to the other without looking at them.
+//! What a switch costs between two guests, or two clients of memif: ours, Open vSwitch with DPDK, and
+//! testpmd, which carries packets from one port to the other without looking at them.
 //!
 //! ```text
 //!   core 0                                        core 1
-//!   testpmd flowgen == virtio-user           ==>   who is measured: ours, or the rival
+//!   testpmd flowgen == virtio-user, memif    ==>   who is measured: ours, or the rival
 //!     both its ports <== the same           ==    two ports, one thread
 //! ```
 //!
@@ -17,6 +17,8 @@
 //!   passed on, except what a ring holds at the end.
 //! - S3: both sides have the same rules, the same rings, and huge pages.
 
+mod cable;
+mod guests;
 mod idle;
 mod load;
 mod ours;
@@ -34,6 +36,8 @@ use crate::statistics::Quartiles;
 
 use super::Context;
 use super::count_file::our_program;
+use cable::Cable;
+pub(super) use guests::measure as measure_guests;
 pub(super) use idle::measure as measure_idle;
 use load::Loaded;
 use rivals::Rival;
@@ -43,6 +47,7 @@ pub(super) use taps::measure as measure_taps;
 /// What a figure sends, by what rules it is switched, and who else does that.
 #[derive(Clone, Copy, Debug)]
 struct Setting {
+    cable: Cable,
     rival: Rival,
     flows: u32,
     rules: Rules,
@@ -58,12 +63,14 @@ struct Carried {
 
 impl Setting {
     fn of(name: &str) -> Option<Self> {
-        let all = |rival, flows, rules| Some(Self { rival, flows, rules });
+        let all = |cable, rival, flows, rules| Some(Self { cable, rival, flows, rules });
+        let guests = |rival, flows, rules| all(Cable::VhostUser, rival, flows, rules);
         match name {
-            "switch-64-ovs-dpdk" => all(Rival::OpenVSwitch, 1024, Rules::ByPort),
-            "switch-64-io" => all(Rival::Testpmd, 1024, Rules::ByPort),
-            "switch-1k-flows" => all(Rival::OpenVSwitch, 1000, Rules::ByAddresses(2)),
-            "switch-100k-flows" => all(Rival::OpenVSwitch, 100_000, Rules::ByAddresses(256)),
+            "switch-64-ovs-dpdk" => guests(Rival::OpenVSwitch, 1024, Rules::ByPort),
+            "switch-64-io" => guests(Rival::Testpmd, 1024, Rules::ByPort),
+            "switch-1k-flows" => guests(Rival::OpenVSwitch, 1000, Rules::ByAddresses(2)),
+            "switch-100k-flows" => guests(Rival::OpenVSwitch, 100_000, Rules::ByAddresses(256)),
+            "memif-64" => all(Cable::Memif, Rival::Testpmd, 1024, Rules::ByPort),
             _ => None,
         }
     }
@@ -77,7 +84,7 @@ pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
         return Ok(Outcome::NotHere(why));
     }
     if Memory::of_a_start() != Memory::Huge {
-        let why = "huge pages, which guests share with switches, cannot be reserved";
+        let why = "huge pages, which both ends of a cable share, cannot be reserved";
         return Ok(Outcome::NotHere(why.to_owned()));
     }
     let program = our_program()?;

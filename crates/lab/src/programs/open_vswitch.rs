@@ -50,6 +50,9 @@ pub struct Bridge {
 }
 
 impl Bridge {
+    /// Has guests and taps send packets of up to 64 KiB, which stay whole.
+    pub const TSO: &str = " other_config:userspace-tso-enable=true";
+
     /// Ports for guests, which make their sockets.
     pub fn of_guests(guests: [(&'static str, &str); 2]) -> Self {
         let port = |(name, socket): (&str, &str)| {

@@ -35,6 +35,9 @@ pub enum Device {
     Guest(Peer),
     /// The other side of it, net_vhost.
     Vhost(Peer),
+    /// net_memif: rings in memory that the client owns. A client lends its own buffers, too, so that
+    /// it copies nothing.
+    Memif(Peer),
     /// net_null, which makes packets of this many bytes, and takes them.
     Null {
         /// Of each packet.
@@ -68,6 +71,14 @@ impl Device {
             Self::Vhost(Peer { socket, is_server }) => {
                 let client = u8::from(!is_server);
                 format!("--vdev net_vhost{number},iface={socket},queues=1,client={client}")
+            }
+            Self::Memif(Peer { socket, is_server }) => {
+                let role = if *is_server { "role=server" } else { "role=client,zero-copy=yes" };
+                let log2 = RING.ilog2();
+                format!(
+                    "--vdev net_memif{number},{role},id=0,socket={socket},socket-abstract=no,\
+                     rsize={log2}"
+                )
             }
             Self::Null { bytes } => format!("--vdev net_null{number},size={bytes}"),
         }
@@ -192,7 +203,8 @@ impl Launch for Testpmd {
         let threads = (1..).zip(&self.cores).map(|(number, core)| format!("{number}@{core}"));
         let ports = self.ports.iter().enumerate().map(|(number, port)| port.argument(number));
         // A peer can map eight files at most, so not one for each page.
-        let is_shared = self.ports.iter().any(|port| matches!(port, Device::Guest(_)));
+        let is_shared =
+            self.ports.iter().any(|port| matches!(port, Device::Guest(_) | Device::Memif(_)));
         let files = if is_shared { " --single-file-segments" } else { "" };
         let flags = match self.mode {
             Mode::Receive if !self.has_rates => {
@@ -299,6 +311,18 @@ mod tests {
         assert!(testpmd.command(Memory::Small).contains(" --no-huge --no-shconf -m 1024 "));
         assert_eq!(testpmd.core_list(), "0,1");
         assert_eq!(testpmd.ready(), Ready::line("Press enter to exit").with_xdp(&["v1", "w1"]));
+    }
+
+    #[test]
+    fn a_client_of_memif_lends_its_buffers_from_few_files() {
+        let mut testpmd = Testpmd::over(CoreId(0), &CORES[..1], &[], Mode::Forward);
+        let peer = |is_server| Peer { socket: "/s".to_owned(), is_server };
+        testpmd.ports = vec![Device::Memif(peer(false)), Device::Memif(peer(true))];
+        let command = testpmd.command(Memory::Huge);
+        let same = "id=0,socket=/s,socket-abstract=no,rsize=10";
+        assert!(command.contains(&format!("net_memif0,role=client,zero-copy=yes,{same} ")));
+        assert!(command.contains(&format!("net_memif1,role=server,{same} ")), "{command}");
+        assert!(command.contains(" --single-file-segments "), "{command}");
     }
 
     /// What says that it is ready has to be printed in the first hour after a start, too.

@@ -83,6 +83,13 @@ pub(crate) fn our_program() -> Result<PathBuf, String> {
     }
 }
 
+/// Cargo's target folder: this program is in `release` there.
+pub(super) fn target() -> Result<PathBuf, String> {
+    let program = our_program()?;
+    let folder = program.ancestors().nth(2);
+    folder.map(Path::to_owned).ok_or_else(|| format!("{} is in no folder", program.display()))
+}
+
 /// Runs it to its end and returns what it wrote.
 pub(crate) fn run(command: &mut Command) -> Result<String, String> {
     let name = command.get_program().display().to_string();

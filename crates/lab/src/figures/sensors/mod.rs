@@ -40,7 +40,7 @@ fn our_library() -> Result<PathBuf, String> {
 }
 
 /// What all threads of a process have had of processors so far, in ns.
-fn processor_ns(process: u32) -> Result<u64, String> {
+pub(super) fn processor_ns(process: u32) -> Result<u64, String> {
     let folder = format!("/proc/{process}/task");
     let threads = fs::read_dir(&folder).map_err(|error| format!("{folder}: {error}"))?;
     // Source: Documentation/scheduler/sched-stats.rst: time on a processor, in ns, comes first.

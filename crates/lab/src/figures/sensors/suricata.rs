@@ -21,7 +21,7 @@ use crate::conditions::Conditions;
 use crate::contenders::Sample;
 use crate::contest::alternate;
 use crate::figures::Context;
-use crate::figures::count_file::our_program;
+use crate::figures::count_file::{our_program, target};
 use crate::live::{Contender, Need, Road, missing};
 use crate::programs::{self, Launch, Memory, Ready, Report};
 use crate::rivals::contents;
@@ -88,13 +88,6 @@ pub(crate) fn measure(context: &Context) -> Result<Outcome, String> {
     ];
     details.extend(conditions.report());
     Ok(Outcome::Measured(Compared::of_samples("gbps", Better::Higher, rounds, details)))
-}
-
-/// Cargo's target folder: this program is in `release` there.
-fn target() -> Result<PathBuf, String> {
-    let program = our_program()?;
-    let folder = program.ancestors().nth(2);
-    folder.map(Path::to_owned).ok_or_else(|| format!("{} is in no folder", program.display()))
 }
 
 /// As it says itself; empty where it is not there.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{Context, Setting};
 use crate::live::{Contender, Road};
-use crate::programs::{Device, Mode, Peer, Rates, Testpmd, Totals};
+use crate::programs::{Mode, Rates, Testpmd, Totals};
 
 /// How long it sends before its rate counts, and while it does. It shows one each second.
 const TURN: Duration = Duration::from_millis(4200);
@@ -32,11 +32,10 @@ pub(super) fn send(
     is_server: bool,
 ) -> Result<Loaded, String> {
     let core = context.cores.producer;
-    let device = |socket| Device::Guest(Peer { socket, is_server });
     let testpmd = Testpmd {
         main: core,
         cores: vec![core],
-        ports: sockets(road).map(device).to_vec(),
+        ports: sockets(road).map(|socket| setting.cable.far_end(socket, is_server)).to_vec(),
         mode: Mode::Flows(setting.flows),
         has_rates: true,
         more: "--disable-link-check".to_owned(),

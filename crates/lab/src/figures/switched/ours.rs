@@ -16,7 +16,7 @@ pub(super) fn turn(
     program: &Path,
     road: &Road,
 ) -> Result<(Loaded, Carried), String> {
-    let ports = load::sockets(road).map(|socket| format!("vhost:{socket}"));
+    let ports = load::sockets(road).map(|socket| setting.cable.address(&socket));
     let [a, b] = &ports;
     let config = road.file("rules.toml");
     let rules = setting.rules.lines([a, b]);

@@ -4,17 +4,19 @@ use std::fs;
 use std::thread::sleep;
 use std::time::Duration;
 
+use burstline_testbed::Program;
+
 use super::load::{self, Loaded};
 use super::{Carried, Context, Setting};
 use crate::live::{Contender, Need, Road, shell};
 use crate::pages::{PAGES_OF_A_START, Reservation};
-use crate::programs::{Bridge, Datapath, Device, Memory, Mode, Peer, SwitchCores, Testpmd, Totals};
+use crate::programs::{Bridge, Datapath, Memory, Mode, SwitchCores, Testpmd, Totals};
 
 /// From when the switch has its bridge until its thread polls.
 const SETTLES: Duration = Duration::from_millis(500);
 
 /// Its ports.
-const PORTS: [&str; 2] = ["a", "b"];
+pub(super) const PORTS: [&str; 2] = ["a", "b"];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rival {
@@ -47,11 +49,10 @@ impl Rival {
 }
 
 fn testpmd(context: &Context, setting: &Setting, road: &Road) -> Result<(Loaded, Carried), String> {
-    let device = |socket| Device::Vhost(Peer { socket, is_server: true });
     let middle = Testpmd {
         main: context.cores.producer,
         cores: vec![context.cores.consumer],
-        ports: load::sockets(road).map(device).to_vec(),
+        ports: load::sockets(road).map(|socket| setting.cable.near_end(socket)).to_vec(),
         mode: Mode::Forward,
         has_rates: false,
         more: "--record-core-cycles --disable-link-check".to_owned(),
@@ -68,17 +69,12 @@ fn open_vswitch(
     setting: &Setting,
     road: &Road,
 ) -> Result<(Loaded, Carried), String> {
-    let (host, folder) = (&road.bed().far, road.file(""));
-    let folder = folder.trim_end_matches('/');
-    let packets = [context.cores.consumer];
-    let cores = SwitchCores { main: context.cores.producer, packets: &packets };
+    let host = &road.bed().far;
     let sockets = load::sockets(road);
     let bridge = Bridge::of_guests([(PORTS[0], &sockets[0]), (PORTS[1], &sockets[1])]);
-    let programs = {
-        let _pages = Reservation::take(PAGES_OF_A_START);
-        let commands = Datapath::Dpdk.commands_for(folder, Memory::now(), cores, &bridge);
-        commands.start(host, folder)?
-    };
+    let programs = start_open_vswitch(context, road, &bridge)?;
+    let folder = road.file("");
+    let folder = folder.trim_end_matches('/');
     let rules = road.file("rules");
     let lines = setting.rules.lines(PORTS).join("\n");
     fs::write(&rules, lines).map_err(|error| format!("{rules}: {error}"))?;
@@ -97,6 +93,21 @@ fn open_vswitch(
     let ports = ask(format!("ovs-ofctl -O OpenFlow14 dump-ports {control}"))?;
     drop(programs);
     Ok((loaded, carried(&threads, &ports)?))
+}
+
+/// Starts Open vSwitch on the measured core, all but its main thread. Its switch is the last one.
+pub(super) fn start_open_vswitch(
+    context: &Context,
+    road: &Road,
+    bridge: &Bridge,
+) -> Result<Vec<Program>, String> {
+    let folder = road.file("");
+    let folder = folder.trim_end_matches('/');
+    let packets = [context.cores.consumer];
+    let cores = SwitchCores { main: context.cores.producer, packets: &packets };
+    let _pages = Reservation::take(PAGES_OF_A_START);
+    let commands = Datapath::Dpdk.commands_for(folder, Memory::now(), cores, bridge);
+    commands.start(&road.bed().far, folder)
 }
 
 /// What its threads have taken, and what its ports had no room for.

@@ -17,14 +17,14 @@ use burstline_testbed::{Host, Program};
 use serde_json::Value;
 
 use super::Context;
+use super::rivals::start_open_vswitch;
 use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
 use crate::contenders::Sample;
 use crate::contest::alternate;
 use crate::figures::count_file::our_program;
 use crate::live::{Contender, CoreTime, Need, Road, missing, shell};
-use crate::pages::{PAGES_OF_A_START, Reservation};
-use crate::programs::{Bridge, Datapath, Memory, Ours, SwitchCores, bridge};
+use crate::programs::{Bridge, Datapath, Ours, bridge};
 
 const NEEDS: [Need; 2] =
     [Need { program: "iperf3", package: "iperf3" }, Need { program: "ip", package: "iproute2" }];
@@ -112,8 +112,7 @@ fn turn(context: &Context, middle: &Middle<'_>) -> Result<Sample, String> {
             Ok(sample)
         }
         Middle::OpenVSwitch => {
-            let folder = road.file("");
-            let _programs = open_vswitch(context, host, folder.trim_end_matches('/'))?;
+            let _programs = open_vswitch(context, &road)?;
             iperf(context, host, &ends)
         }
         Middle::Bridge => {
@@ -132,17 +131,11 @@ fn bridge_commands() -> String {
     format!("ip link add br0 type bridge && {} ip link set br0 up", ENDS.map(pair).concat())
 }
 
-fn open_vswitch(context: &Context, host: &Host, folder: &str) -> Result<Vec<Program>, String> {
+fn open_vswitch(context: &Context, road: &Road) -> Result<Vec<Program>, String> {
     let port = |end| format!(" -- add-port br0 {end} -- set interface {end} type=tap");
-    let bridge = Bridge {
-        ports: ENDS.map(port).concat(),
-        names: ENDS.to_vec(),
-        settings: " other_config:userspace-tso-enable=true",
-    };
-    let _pages = Reservation::take(PAGES_OF_A_START);
-    let packets = [context.cores.consumer];
-    let cores = SwitchCores { main: context.cores.producer, packets: &packets };
-    Datapath::Dpdk.commands_for(folder, Memory::now(), cores, &bridge).start(host, folder)
+    let bridge =
+        Bridge { ports: ENDS.map(port).concat(), names: ENDS.to_vec(), settings: Bridge::TSO };
+    start_open_vswitch(context, road, &bridge)
 }
 
 /// Gives each end its interface, and has one send to the other.
@@ -181,7 +174,7 @@ fn iperf(context: &Context, host: &Host, ends: &[Host; 2]) -> Result<Sample, Str
 }
 
 /// What the other end has received. Source: iperf3's `-J`.
-fn received_gbit(said: &str) -> Result<f64, String> {
+pub(super) fn received_gbit(said: &str) -> Result<f64, String> {
     let report: Value = serde_json::from_str(said).map_err(|_| format!("no report: {said}"))?;
     let bytes = report["end"]["sum_received"]["bytes"].as_f64();
     bytes.map(|bytes| bytes * 8.0 / 1e9).ok_or_else(|| format!("iperf3: {}", report["error"]))

@@ -13,6 +13,9 @@ pub enum Need {
     Folders,
     /// Records are sent to a collector, which may have an IPv6 address.
     Collector,
+    /// Peers that share memory with us are woken by their own events, which a write could block on:
+    /// the end of an asynchronous read rings them.
+    Bells,
 }
 
 /// A row.
@@ -119,6 +122,9 @@ pub(super) const LIST: &[Row] = &[
     Row { number: libc::SYS_mkdirat, rule: Rule::Allowed, need: Some(Need::Folders) },
     #[cfg(target_arch = "x86_64")]
     Row { number: libc::SYS_mkdir, rule: Rule::Allowed, need: Some(Need::Folders) },
+    Row { number: libc::SYS_io_setup, rule: Rule::Allowed, need: Some(Need::Bells) },
+    Row { number: libc::SYS_io_submit, rule: Rule::Allowed, need: Some(Need::Bells) },
+    Row { number: libc::SYS_io_getevents, rule: Rule::Allowed, need: Some(Need::Bells) },
     // No call: where a debugger has taken one out, the kernel makes none.
     allowed(-1),
     // Bytes.
