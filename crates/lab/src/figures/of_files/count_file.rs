@@ -84,7 +84,7 @@ pub(crate) fn our_program() -> Result<PathBuf, String> {
 }
 
 /// Cargo's target folder: this program is in `release` there.
-pub(super) fn target() -> Result<PathBuf, String> {
+pub(crate) fn target() -> Result<PathBuf, String> {
     let program = our_program()?;
     let folder = program.ancestors().nth(2);
     folder.map(Path::to_owned).ok_or_else(|| format!("{} is in no folder", program.display()))
