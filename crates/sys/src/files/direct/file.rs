@@ -105,9 +105,9 @@ impl OutputFile {
     /// Writes all of `bytes` at `offset`, counted in bytes from the start of the file.
     ///
     /// On [`WritePath::Direct`] a write that is not aligned is refused by the kernel (`EINVAL` in
-    /// [`WriteError::Short`]); call [`leave_direct`](Self::leave_direct) first for an odd tail. If the
-    /// kernel refuses an aligned one, the file goes on through the page cache: some file systems,
-    /// as an overlay over one in memory, take `O_DIRECT` and then write nothing by it.
+    /// [`WriteError::Short`]); call [`leave_direct`](Self::leave_direct) first for an odd tail. If
+    /// the kernel refuses an aligned one, the file goes on through the page cache. An overlay over a
+    /// file system in memory takes `O_DIRECT`, and then writes nothing by it.
     ///
     /// # Errors
     /// - [`WriteError::Short`]: what was written, and the reason why not more.
