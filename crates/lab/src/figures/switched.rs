@@ -1,5 +1,5 @@
-//! What a switch costs between two guests, or two clients of memif: ours, Open vSwitch with DPDK, and
-//! testpmd, which carries packets from one port to the other without looking at them.
+//! What a switch costs between two guests, or two clients of memif: ours, Open vSwitch with DPDK,
+//! and testpmd, which carries packets from one port to the other without looking at them.
 //!
 //! ```text
 //!   core 0                                        core 1

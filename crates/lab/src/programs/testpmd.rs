@@ -35,8 +35,8 @@ pub enum Device {
     Guest(Peer),
     /// The other side of it, net_vhost.
     Vhost(Peer),
-    /// net_memif: rings in memory that the client owns. A client lends its own buffers, too, so that
-    /// it copies nothing.
+    /// net_memif: rings in memory that the client owns. A client lends its buffers, too, so that it
+    /// copies nothing.
     Memif(Peer),
     /// net_null, which makes packets of this many bytes, and takes them.
     Null {

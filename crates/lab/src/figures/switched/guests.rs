@@ -118,7 +118,7 @@ fn details(context: &Context, rounds: &Rounds<Sample>) -> Vec<String> {
             "peer: ports of type dpdkvhostuserclient, userspace-tso-enable, its polling thread on \
              core {core}, the others on core {guests}"
         ),
-        "a turn has guests of its own, which boot for it".to_owned(),
+        "each turn boots its guests".to_owned(),
     ]
 }
 
