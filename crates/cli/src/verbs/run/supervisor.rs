@@ -389,7 +389,7 @@ impl Supervisor {
         if self.awaits_ready.is_some() && self.slots.iter().all(Slot::is_settled) {
             self.notify.ready();
             let word = self.awaits_ready.take().unwrap_or_default();
-            let text = status(&self.slots);
+            let text = format!("{word}: {}", status(&self.slots));
             self.tell(None, word, &text, vec![]);
         }
         let text = status(&self.slots);
