@@ -137,6 +137,8 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let speaker = thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
+            // All of it: what is not read when a connection is closed breaks it.
+            assert!(stream.read(&mut [0; 1024]).unwrap() > 0);
             for piece in pieces {
                 // The asker may have gone.
                 let _ = stream.write_all(piece.as_bytes());

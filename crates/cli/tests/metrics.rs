@@ -188,7 +188,9 @@ fn a_live_source_says_how_full_its_rings_are() {
     ];
     for (source, rings) in cases {
         let job = Live::start(&bed, &folder, &format!("count '{source}' --metrics 9100"));
-        let text = bed.far.run(|| scraped("127.0.0.1:9100"));
+        let scrape = || bed.far.run(|| scraped("127.0.0.1:9100"));
+        wait_until("it has looked", || scrape().contains("\nburstline_ring_entries{"));
+        let text = scrape();
         for (ring, unit, size) in rings {
             let of_ring = |what: &str| {
                 let end = format!("\",number=\"0\",ring=\"{ring}\",unit=\"{unit}\"}} ");

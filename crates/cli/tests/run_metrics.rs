@@ -110,6 +110,8 @@ fn a_job_cannot_send_the_service_elsewhere() {
         assert!(received(&text, "one").is_some(), "{text}");
         assert_eq!(other.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
     }
+    // The service reads it to its end.
+    drop(line);
     service.stop();
 }
 

@@ -12,7 +12,7 @@ fn state(seconds: u64) -> Value {
     json!({
         "command": "capture", "state": "running", "elapsed_s": seconds, "sink": "x.pcapng",
         "ports": [{"port": "eth0", "number": 0, "offered": packets + 7, "delivered": packets,
-            "lost": {"rx_ring_full": 5, "filtered": 2}, "in_flight": 0}],
+            "bytes": packets * 60, "lost": {"rx_ring_full": 5, "filtered": 2}, "in_flight": 0}],
         "workers": [{"worker": "0", "number": 0, "delivered": packets, "bytes": packets * 60,
             "lost": {}, "file": "x.pcapng"}],
         "total": {"delivered": packets, "wire_bytes": packets * 60, "missing": 5,
@@ -56,7 +56,7 @@ fn a_job_has_its_state_rates_losses_and_readers() {
     assert_eq!(lines[1], "running for 2 s");
     assert_eq!(lines[2], "1.00 kpps, 480.00 kbit/s; 2,000 packets delivered, 5 lost");
     has("rx_ring_full        5");
-    has("eth0    2,007      2,000  1.00 kpps     7          0");
+    has("eth0    2,007      2,000  1.00 kpps  120.00 kB     7          0");
     has("0           2,000  1.00 kpps  120.00 kB     0  x.pcapng");
     has("Logs, published as tap");
     has("0      2,000  1.00 kpps         9  64 MiB  12.3 %            2");
@@ -73,7 +73,7 @@ fn a_small_terminal_is_scrolled_and_the_smallest_shows_something() {
     assert_eq!(small[4], "Losses by cause");
     let sight = Sight { row: 6, column: 8, ..Sight::default() };
     let scrolled = shown(&series(&[1, 2]), 30, 8, &sight);
-    assert_eq!(scrolled[4], "fered  delivered   a second  l", "{scrolled:?}");
+    assert_eq!(scrolled[4], "fered  delivered   a second  b", "{scrolled:?}");
     for (columns, rows) in [(1, 1), (2, 3), (200, 2), (3, 100), (1000, 300)] {
         for has_help in [false, true] {
             let sight = Sight { has_help, row: u16::MAX, column: 9999, ..Sight::default() };
