@@ -93,6 +93,11 @@ impl Pieces {
         Ok(piece)
     }
 
+    /// Has pieces follow where the output was ended, and what ended it was cut off.
+    pub(super) fn go_on(&mut self, is_begun: bool) {
+        self.is_begun = is_begun && self.compression == Compression::Zstd;
+    }
+
     /// What ends the output. Nothing may follow.
     pub(super) fn end(&mut self) -> &'static [u8] {
         match std::mem::replace(&mut self.is_begun, false) {

@@ -77,6 +77,24 @@ impl Packer {
         (self.ends.len() as u64).saturating_sub(1)
     }
 
+    /// Has segments follow those that are written, after an error. They end within the first
+    /// `bytes` of the file.
+    pub(in super::super) fn go_on(&mut self, bytes: u64) -> io::Result<()> {
+        match self.ends.last() {
+            Some(&end) if end <= bytes && end == self.output.whole => self.output.go_on(),
+            _ => return Err(io::ErrorKind::Unsupported.into()),
+        }
+        Ok(())
+    }
+
+    /// Writes the segment in hand as the last one. Returns where the file ends then.
+    pub(in super::super) fn close(&mut self) -> io::Result<u64> {
+        self.write_in_hand()?;
+        // Without a table, which has no room then, it is read in order.
+        let _ = self.end();
+        Ok(self.output.bytes)
+    }
+
     /// Writes the table, and ends the frame.
     pub(in super::super) fn end(&mut self) -> io::Result<()> {
         if self.ends.len() <= MOST_SEGMENTS {
