@@ -84,7 +84,7 @@ fn an_answer_takes_only_the_segments_that_may_have_it() {
 }
 
 #[test]
-fn a_table_that_is_damaged_or_gone_is_not_used() {
+fn a_table_that_is_damaged_or_gone_is_made_anew() {
     let directory = Directory::new("table");
     let file = record(&directory, "x.pcapng.zst");
     let sound = fs::read(&file).unwrap();
@@ -101,16 +101,70 @@ fn a_table_that_is_damaged_or_gone_is_not_used() {
         let run = run(&["extract", &file, "--json", question[0], question[1]]);
         assert!(matches!(run.code, Some(0 | 1)), "{behind}: {}", run.stderr);
     }
+    // It is made anew.
     for behind in [16, 24, 40] {
         flip(behind);
         let report = part(&file, &question);
         assert_eq!(count(&report), 1000, "{behind}");
-        assert!(!report["notes"].to_string().contains("passed unread"), "{report}");
+        assert!(report["notes"].to_string().contains("passed unread"), "{report}");
+        assert_eq!(run(&["check", &file]).code, Some(0), "{behind}");
     }
     // Cut in the last segments: whole ones are delivered, and the report says that it is cut.
     fs::write(&file, &sound[..sound.len() - 10_000]).unwrap();
-    let report = run_json(&["extract", &file, "--to", "+100ms"], 1);
+    let report = part(&file, &["--to", "+100ms"]);
     assert_eq!(report["delivered"], 10_000, "{report}");
+    assert!(report["notes"].to_string().contains("the recording is not closed"), "{report}");
+}
+
+/// What is said of a file: packets, those behind the last checksum, `corrupt`, `missing_segments`.
+fn checked(file: &str) -> [u64; 4] {
+    let report = run_json(&["check", file], 1);
+    let of = |key: &str| report["files"][0][key].as_u64().unwrap();
+    let packets = of("packets");
+    [packets, packets - of("checked"), of("corrupt"), of("missing_segments")]
+}
+
+#[test]
+fn a_file_that_was_cut_has_its_segments_and_damage_stays_in_one() {
+    let directory = Directory::new("cut");
+    let file = record(&directory, "x.pcapng.zst");
+    let sound = fs::read(&file).unwrap();
+    // Packets of a segment.
+    let most = 64 * 1024 / 400;
+    for percent in [3, 30, 61, 99] {
+        let cut = &sound[..sound.len() * percent / 100];
+        fs::write(&file, cut).unwrap();
+        let [packets, unchecked, corrupt, missing] = checked(&file);
+        assert!(unchecked <= most && (corrupt, missing) == (0, 0), "{percent}");
+        // Compressed segments are much alike.
+        let least = u64::from(PACKETS) * percent as u64 / 100;
+        assert!(packets + 2 * most > least, "{percent}: {packets}");
+    }
+    let cut = &sound[..sound.len() * 6 / 10];
+    fs::write(&file, cut).unwrap();
+    let [whole, unchecked, ..] = checked(&file);
+    let question = ["--from", "+10ms", "--to", "+20ms"];
+    let report = part(&file, &question);
+    assert_eq!(count(&report), 1000, "{report}");
+    assert!(report["notes"].to_string().contains("passed unread"), "{report}");
+    // Packets, heads of blocks and a trailer.
+    let trailer = cut.windows(8).skip(cut.len() / 2).position(|bytes| bytes == b"BurstSeg");
+    let trailer = cut.len() / 2 + trailer.unwrap();
+    for (at, bytes, segments) in
+        [(cut.len() / 2, 3000, 3), (cut.len() / 3, 1, 1), (trailer, 4, 1), (trailer + 100, 60, 2)]
+    {
+        let mut damaged = cut.to_vec();
+        damaged[at..at + bytes].iter_mut().for_each(|byte| *byte ^= 0x55);
+        fs::write(&file, &damaged).unwrap();
+        let [packets, behind, corrupt, missing] = checked(&file);
+        let what = format!("{at} {bytes}: {packets} {corrupt} {missing}");
+        assert_eq!((packets + corrupt + missing, behind), (whole, unchecked), "{what}");
+        assert!((1..=most * segments).contains(&(corrupt + missing)), "{what}");
+        // Damage that is passed unread is not seen.
+        let answer = run(&[&["extract", &file, "--json"], &question[..]].concat());
+        let report: Value = serde_json::from_str(&answer.stdout).unwrap();
+        assert_eq!((count(&report), &report["unaccounted"]), (1000, &0.into()), "{what}");
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 use burstline_skip::{skip, test_name};
+use serde_json::Value;
 use support::sharing::{pcap_header, pcap_packets};
 use support::{
     Directory, REAL, REAL_PACKETS, assert_closed, is_root, judged_packets, other, run, run_json,
@@ -108,6 +109,45 @@ fn a_file_is_as_large_as_it_may_be() {
         assert!(full.iter().all(|size| (least..=limit).contains(size)), "{sizes:?}");
         assert_eq!(packets(&directory).iter().sum::<u64>(), 60_000);
         files(&directory).iter().for_each(|path| fs::remove_file(path).unwrap());
+    }
+}
+
+#[test]
+fn a_limit_that_ends_a_segment_leaves_the_whole_ledger() {
+    let directory = Directory::new("even");
+    let (one, load) = (directory.file("one.pcapng"), "gen:?packets=3500&size=1000&flows=40");
+    run_json(&["capture", load, "-w", &one, "--format", "segmented"], 0);
+    // The trailer of segment 1, of 1 MiB, has its packets at 16.
+    let bytes = fs::read(&one).unwrap();
+    let whole = u32::from_le_bytes(*bytes[(2 << 20) - 144 + 16..].first_chunk().unwrap());
+    fs::remove_file(&one).unwrap();
+    for name in ["x.pcapng", "x.pcapng.zst", "x.pcapng.gz"] {
+        let to = directory.file(name);
+        let format = if name.ends_with("gz") { "pcapng" } else { "segmented" };
+        for rule in [
+            ["-b".to_owned(), format!("packets:{whole}")],
+            ["-c".to_owned(), whole.to_string()],
+            ["-c".to_owned(), (2 * whole).to_string()],
+        ] {
+            let rule = rule.each_ref().map(String::as_str);
+            let job = ["capture", load, "-w", &to, "--format", format];
+            let report = run_json(&[&job[..], &rule].concat(), 0);
+            let files = files(&directory);
+            let paths: Vec<&str> = files.iter().map(|path| path.to_str().unwrap()).collect();
+            let checked = run(&[&["check"], &paths[..]].concat());
+            assert_eq!(checked.code, Some(0), "{rule:?}: {}", checked.stdout);
+            let info = run_json(&[&["info"], &paths[..]].concat(), 0);
+            let of = |file: &Value, what: &str| file["interfaces"][0][what].as_u64().unwrap();
+            let infos = info["files"].as_array().unwrap();
+            let written: u64 = infos.iter().map(|file| of(file, "usrdeliv")).sum();
+            let what = format!("{name} {rule:?}: {info} {report}");
+            assert_eq!(report["total"]["delivered"], written, "{what}");
+            assert!(infos.iter().all(|file| file["packets"] == of(file, "usrdeliv")), "{what}");
+            let last = infos.last().unwrap();
+            assert_eq!(report["total"]["offered"], of(last, "ifrecv"), "{what}");
+            assert_eq!((of(last, "ifdrop"), of(last, "osdrop")), (0, 0), "{what}");
+            files.iter().for_each(|path| fs::remove_file(path).unwrap());
+        }
     }
 }
 

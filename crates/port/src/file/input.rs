@@ -98,8 +98,9 @@ impl Input {
             return;
         };
         let is_zstd_file = kind == FileKind::Zstd && !raw.is_pipe;
-        if let Some(table) = is_zstd_file.then(|| Table::load(&raw.file)).flatten() {
-            self.stream = Stream::Packed(Box::new(Packed::new(table, raw, self.window_bytes)));
+        let window_bytes = self.window_bytes;
+        if let Some(table) = is_zstd_file.then(|| Table::of(&raw.file, window_bytes)).flatten() {
+            self.stream = Stream::Packed(Box::new(Packed::new(table, raw, window_bytes)));
             return;
         }
         let chained = Cursor::new(first.to_vec()).chain(raw);

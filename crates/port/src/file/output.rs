@@ -42,11 +42,13 @@ pub(super) struct Output {
     stop: Stop,
     /// Bytes of whole blocks written so far.
     pub(super) bytes: u64,
+    /// Those of whole compressed pieces: what ends the stream is behind them.
+    pub(super) whole: u64,
 }
 
 impl Output {
     pub(super) fn new(file: Claimed, compression: Option<Compression>, stop: Stop) -> Self {
-        Self { file, pieces: compression.map(Pieces::new), stop, bytes: 0 }
+        Self { file, pieces: compression.map(Pieces::new), stop, bytes: 0, whole: 0 }
     }
 
     /// The pipe at `path`; waits for a reader of it, until the job is to end.
@@ -92,7 +94,15 @@ impl Output {
         self.write_as_is(piece).inspect_err(|_| {
             // As well as it goes, as in `take_back`.
             let _ = self.end();
-        })
+        })?;
+        self.whole = self.bytes;
+        Ok(())
+    }
+
+    /// Has pieces follow the last whole one of a regular file, after an error.
+    pub(super) fn go_on(&mut self) {
+        self.cut(self.whole);
+        self.pieces.iter_mut().for_each(|pieces| pieces.go_on(self.whole > 0));
     }
 
     /// Ends what is compressed. Nothing may be written afterwards.

@@ -26,11 +26,11 @@ use super::zstd::BlockHead;
 pub(super) const HEADER_BYTES: usize = 6;
 
 /// Where the descriptor is in it, and its flag that a checksum ends the frame.
-const DESCRIPTOR_AT: usize = 4;
-const HAS_CHECKSUM: u8 = 1 << 2;
+pub(super) const DESCRIPTOR_AT: usize = 4;
+pub(super) const HAS_CHECKSUM: u8 = 1 << 2;
 
 /// The longest block, where the window is that of `ruzstd`. Source: RFC 8878, 3.1.1.2.4.
-const BLOCK_BYTES: usize = 128 << 10;
+pub(super) const BLOCK_BYTES: usize = 128 << 10;
 
 /// Compresses the pieces of one output.
 pub(super) struct Pieces {
@@ -91,6 +91,11 @@ impl Pieces {
             piece.extend_from_slice(block);
         }
         Ok(piece)
+    }
+
+    /// Has pieces follow where the output was ended, and what ended it was cut off.
+    pub(super) fn go_on(&mut self, is_begun: bool) {
+        self.is_begun = is_begun && self.compression == Compression::Zstd;
     }
 
     /// What ends the output. Nothing may follow.

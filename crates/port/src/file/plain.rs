@@ -123,14 +123,17 @@ impl Plain {
     /// Writes closing counts behind what is left of a file that was cut. What was gathered is
     /// lost. Returns where the file ends then.
     pub(super) fn append_closing(&mut self, closing: &[ClosingCounts]) -> io::Result<u64> {
-        if self.output.is_compressed() || self.output.share()?.is_none() {
+        if self.output.share()?.is_none() {
             return Err(io::ErrorKind::Unsupported.into());
+        }
+        if self.output.is_compressed() {
+            self.output.go_on();
         }
         (self.filled, self.buffered) = (0, 0);
         for ClosingCounts { interface, time_ns, counters } in closing {
             self.statistics(*interface, *time_ns, counters)?.map_err(io::Error::other)?;
         }
-        self.flush()?;
+        self.end()?;
         Ok(self.output.bytes)
     }
 

@@ -25,7 +25,7 @@ use std::io;
 use burstline_sys::direct::{AlignedBuffer, WriteQueue};
 use burstline_wire::files::{
     Counters, EncodeError, InterfaceDescription, LOSS_CAUSES, LossCause, PacketToWrite, PlainItem,
-    PlainRun, SectionDescription, SegmentEncoder,
+    PlainRun, SectionDescription, SegmentEncoder, SegmentEnd,
 };
 use burstline_wire::hash::HashKind;
 use burstline_wire::headers::LinkType;
@@ -62,6 +62,9 @@ pub(super) struct Segmented {
     under_way: VecDeque<Part>,
     /// Writes that the queue has counted and that are not under way any more.
     settled: u64,
+    /// The ends of segments under way, and of the last that is surely in the file.
+    ends: VecDeque<SegmentEnd>,
+    last_end: SegmentEnd,
     /// Packets of the open segment that a flush has written, and where their blocks end in it.
     flushed: Part,
     /// Bytes of the file, once it is plain pcapng.
@@ -82,6 +85,7 @@ impl Segmented {
         let first = std::slice::from_ref(interface);
         encoder.header(&mut header, section, first).map_err(io::Error::other)?;
         let descriptions = header[..encoder.blocks_end()].to_vec();
+        let last_end = encoder.end(&header);
         encoder.advance();
         Ok(Self {
             slots,
@@ -94,6 +98,8 @@ impl Segmented {
             sealed: 0,
             under_way: VecDeque::new(),
             settled: 0,
+            ends: VecDeque::new(),
+            last_end,
             flushed: Part::default(),
             plain_bytes: None,
         })
@@ -240,13 +246,14 @@ impl Segmented {
     }
 
     /// Writes closing counts behind the first `bytes` of a file that was cut there, as far as a
-    /// segment has room. What was in hand is lost. Returns where the file ends then.
+    /// segment has room; where nothing can be behind them, into the last segment. What was in hand
+    /// is lost. Returns where the file ends then.
     pub(super) fn append_closing(
         &mut self,
         bytes: u64,
         closing: &[ClosingCounts],
     ) -> io::Result<u64> {
-        self.encoder.advance();
+        self.encoder.discard();
         for ClosingCounts { interface, time_ns, counters } in closing {
             let segment = self.slots.bytes_mut();
             let put = self.encoder.push_statistics(segment, *interface, *time_ns, counters);
@@ -254,13 +261,23 @@ impl Segmented {
                 break;
             }
         }
+        if let Slots::Packed(packer) = &mut self.slots {
+            packer.go_on(bytes)?;
+            self.encoder.finish(&mut packer.segment, &self.losses);
+            return packer.close();
+        }
         let (end, segment_bytes) = (self.encoder.blocks_end(), self.encoder.segment_bytes());
         // A block lies in one slot.
-        if bytes as usize % segment_bytes + end > segment_bytes {
-            return Err(io::ErrorKind::StorageFull.into());
+        let has_room = bytes as usize % segment_bytes + end <= segment_bytes;
+        if has_room && self.slots.append(bytes, end).is_ok() {
+            return Ok(bytes + end as u64);
         }
-        self.slots.append(bytes, end)?;
-        Ok(bytes + end as u64)
+        self.slots.cut(bytes);
+        let last = Some(&self.last_end).filter(|last| last.file_end() == bytes);
+        let tail = last.and_then(|last| last.with_blocks(&self.slots.bytes()[..end]));
+        let tail = tail.ok_or(io::ErrorKind::StorageFull)?;
+        self.slots.overwrite(self.last_end.blocks_end(), &tail)?;
+        Ok(bytes)
     }
 
     fn seal(&mut self) -> io::Result<()> {
@@ -270,6 +287,7 @@ impl Segmented {
         let packets = u64::from(self.encoder.packets());
         let Part { packets: flushed, end } = self.flushed;
         self.under_way.push_back(Part { packets: self.sealed + flushed, end: offset + end });
+        self.ends.push_back(self.encoder.end(self.slots.bytes()));
         let submitted = self.slots.submit(offset);
         self.settle();
         submitted?;
@@ -286,6 +304,7 @@ impl Segmented {
         while self.settled < self.slots.written() {
             self.settled += 1;
             self.under_way.pop_front();
+            self.last_end = self.ends.pop_front().unwrap_or_else(|| self.last_end.clone());
         }
     }
 

@@ -8,6 +8,7 @@
 //! at a time, at most 128 KiB. A pipe that has no more for now then says so, without a wait.
 
 mod block;
+mod found;
 pub(super) mod packed;
 
 use std::io::{self, BufRead, Read};

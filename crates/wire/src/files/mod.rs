@@ -63,8 +63,8 @@ pub use pcapng_encoder::PcapngEncoder;
 pub use record::{Damage, DamageKind, Direction, LostPackets, PacketOptions, Record, Step, Trust};
 pub use resolution::Resolution;
 pub use segment::{
-    LOSS_CAUSES, LossCause, PlainItem, PlainRun, Recorded, SegmentEncoder, SegmentError,
-    SegmentIndex, Sketch, Trailer, WorkEntry,
+    LOSS_CAUSES, LossCause, PlainItem, PlainRun, Recorded, SegmentEncoder, SegmentEnd,
+    SegmentError, SegmentIndex, Sketch, Trailer, WorkEntry,
 };
 
 /// The longest captured length that is believed, in bytes.

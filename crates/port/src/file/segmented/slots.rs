@@ -152,6 +152,17 @@ impl Slots {
         }
     }
 
+    /// Writes bytes of a segment that is in the file, again.
+    pub(in super::super) fn overwrite(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Placed { output, .. } => {
+                output.leave_direct().map_err(source)?;
+                output.write_all_at(bytes, offset).map_err(source)
+            }
+            Self::Packed(_) => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+
     /// The file, and the queue for the next one. Nothing is under way any more.
     pub(in super::super) fn into_parts(self) -> (Box<dyn Send>, Option<WriteQueue>) {
         match self {

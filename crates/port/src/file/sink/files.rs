@@ -376,7 +376,17 @@ impl FileSink {
         if is_over {
             return Ok(());
         }
-        self.end_last().map_err(|error| self.fail(error))?;
+        let lost = self.lost.clone();
+        if let Err(error) = self.end_last() {
+            let failure = self.fail(error);
+            // What is lost only now is in the closing counts, too.
+            for totals in &mut self.totals {
+                let [now, before] = [&self.lost, &lost].map(|lost| lost.tally_of(totals.port));
+                totals.lost += now.packets - before.packets;
+            }
+            self.close_failed();
+            return Err(failure);
+        }
         let written = self.written();
         self.files.sync(&written);
         self.look_at_syncs()?;

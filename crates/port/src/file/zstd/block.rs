@@ -20,6 +20,9 @@ impl BlockHead {
     /// The kind of block whose content is one byte, which is repeated.
     pub(in super::super) const REPEATED: u32 = 1;
 
+    /// The kind of block that is compressed.
+    pub(in super::super) const COMPRESSED: u32 = 2;
+
     /// A block of no bytes that ends a frame.
     pub(in super::super) const LAST: [u8; Self::BYTES] =
         Self { is_last: true, kind: Self::RAW, size: 0 }.to_bytes();

@@ -15,19 +15,24 @@
 //! All numbers are little-endian. An end is 8 bytes: the file offset behind the segment's blocks.
 //! The foot: bytes of a segment (4), segments (4), CRC32C of the ends (4), magic `BurstZst`.
 //!
+//! Where there is no table, it is made anew ([`Walk`]). What follows the last whole segment then is
+//! decompressed as far as it goes.
+//!
 //! A table is a hint. Ends that do not ascend, or a checksum that does not hold, make it none; what
 //! it leads to is checked as segments always are.
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
 use burstline_wire::files::{MAX_NEED, SegmentAhead, TABLE_BLOCK, Trailer};
 
 use super::super::output::Output;
-use super::super::pieces::{HEADER_BYTES, stored_at};
-use super::ZstdReader;
+use super::super::pieces::{DESCRIPTOR_AT, HAS_CHECKSUM, HEADER_BYTES, stored_at};
 use super::block::BlockHead;
+use super::found::Walk;
+use super::{ZstdReader, header_bytes};
 
 const MAGIC: &[u8; 8] = b"BurstZst";
 const FOOT_BYTES: usize = 20;
@@ -37,7 +42,10 @@ const AROUND_BYTES: usize = 8 + FOOT_BYTES + 4;
 
 /// A file of more segments has no table: readers want such a block whole. It would be of 2 TiB,
 /// where a segment has 1 MiB.
-const MOST_SEGMENTS: usize = (MAX_NEED - AROUND_BYTES) / 8;
+pub(super) const MOST_SEGMENTS: usize = (MAX_NEED - AROUND_BYTES) / 8;
+
+/// Segments of one piece that are decompressed; further ones are lost.
+const MOST_TOGETHER: u64 = 4;
 
 /// Writes segments one behind the other, compressed.
 pub(in super::super) struct Packer {
@@ -77,6 +85,24 @@ impl Packer {
         (self.ends.len() as u64).saturating_sub(1)
     }
 
+    /// Has segments follow those that are written, after an error. They end within the first
+    /// `bytes` of the file.
+    pub(in super::super) fn go_on(&mut self, bytes: u64) -> io::Result<()> {
+        match self.ends.last() {
+            Some(&end) if end <= bytes && end == self.output.whole => self.output.go_on(),
+            _ => return Err(io::ErrorKind::Unsupported.into()),
+        }
+        Ok(())
+    }
+
+    /// Writes the segment in hand as the last one. Returns where the file ends then.
+    pub(in super::super) fn close(&mut self) -> io::Result<u64> {
+        self.write_in_hand()?;
+        // Without a table, which has no room then, it is read in order.
+        let _ = self.end();
+        Ok(self.output.bytes)
+    }
+
     /// Writes the table, and ends the frame.
     pub(in super::super) fn end(&mut self) -> io::Result<()> {
         if self.ends.len() <= MOST_SEGMENTS {
@@ -103,12 +129,58 @@ pub(in super::super) struct Table {
     /// The header of the frame.
     header: [u8; HEADER_BYTES],
     segment_bytes: u64,
+    /// Those with the same end are one piece: where the first of them ends is not known.
     ends: Vec<u64>,
+    /// What came out behind the last of them, in a file that was not closed.
+    rest: Vec<u8>,
 }
 
 impl Table {
+    /// The table of a regular file, or one made anew. `None`: it has no segments.
+    pub(in super::super) fn of(file: &File, window_bytes: u64) -> Option<Self> {
+        Self::load(file).or_else(|| Self::find(file, window_bytes))
+    }
+
+    /// Makes the table of a file that has none.
+    fn find(file: &File, window_bytes: u64) -> Option<Self> {
+        let mut header = [0; HEADER_BYTES];
+        file.read_exact_at(&mut header, 0).ok()?;
+        let descriptor = header[DESCRIPTOR_AT];
+        if header_bytes(descriptor) != HEADER_BYTES || descriptor & HAS_CHECKSUM != 0 {
+            return None;
+        }
+        let walk = Walk::through(file)?;
+        let (end, segment_bytes) = (walk.end(), walk.segment_bytes);
+        let mut table = Self { header, segment_bytes, ends: walk.ends, rest: Vec::new() };
+        let length = file.metadata().ok()?.len();
+        let behind = length.saturating_sub(end).min(2 * segment_bytes);
+        table.rest = table.unpack(file, end..end + behind, window_bytes, segment_bytes).ok()?;
+        if table.rest.starts_with(&TABLE_BLOCK.to_le_bytes()) {
+            table.rest.clear();
+        }
+        Some(table)
+    }
+
+    /// Decompresses blocks of the file, up to `most` bytes, as far as that can be done.
+    fn unpack(
+        &self,
+        file: &File,
+        place: Range<u64>,
+        window_bytes: u64,
+        most: u64,
+    ) -> io::Result<Vec<u8>> {
+        let mut frame = self.header.to_vec();
+        frame.resize(HEADER_BYTES + (place.end - place.start) as usize, 0);
+        file.read_exact_at(&mut frame[HEADER_BYTES..], place.start)?;
+        frame.extend(BlockHead::LAST);
+        let (unpacked, mut bytes) = (ZstdReader::new(&frame[..], window_bytes), Vec::new());
+        // What came before an error is there.
+        let _ = unpacked.take(most).read_to_end(&mut bytes);
+        Ok(bytes)
+    }
+
     /// The table of a regular file; `None`: there is no usable one.
-    pub(in super::super) fn load(file: &File) -> Option<Self> {
+    fn load(file: &File) -> Option<Self> {
         let end = file.metadata().ok()?.len().checked_sub(BlockHead::BYTES as u64)?;
         let mut foot = [0; FOOT_BYTES];
         file.read_exact_at(&mut foot, end.checked_sub(FOOT_BYTES as u64 + 4)?).ok()?;
@@ -131,7 +203,8 @@ impl Table {
             && ends.is_sorted()
             && ends[0] >= HEADER_BYTES as u64
             && ends[segments - 1] <= end - behind;
-        is_sound.then_some(Self { header, segment_bytes: segment_bytes.into(), ends })
+        let segment_bytes = segment_bytes.into();
+        is_sound.then_some(Self { header, segment_bytes, ends, rest: Vec::new() })
     }
 }
 
@@ -156,12 +229,13 @@ impl<F: AsRef<File>> Packed<F> {
 
     /// Bytes of the capture.
     pub(in super::super) fn capture_bytes(&self) -> u64 {
-        self.table.segment_bytes * self.table.ends.len() as u64
+        self.table.segment_bytes * self.table.ends.len() as u64 + self.table.rest.len() as u64
     }
 
     /// Up to where the file was read.
     pub(in super::super) fn bytes_read(&self) -> u64 {
-        self.number.and_then(|number| self.end_of(number)).unwrap_or(0)
+        let Some(number) = self.number else { return 0 };
+        self.end_of(number).or(self.table.ends.last().copied()).unwrap_or(0)
     }
 
     /// Reads bytes of the end of a segment that are stored as they are. False: they are not there.
@@ -177,27 +251,33 @@ impl<F: AsRef<File>> Packed<F> {
         self.table.ends.get(usize::try_from(number).ok()?).copied()
     }
 
+    /// The first segment of the piece that ends there, and where that starts.
+    fn piece(&self, end: u64) -> (u64, u64) {
+        let first = self.table.ends.partition_point(|before| *before < end);
+        let start = first.checked_sub(1).map_or(HEADER_BYTES as u64, |last| self.table.ends[last]);
+        (first as u64, start)
+    }
+
     /// Decompresses a segment, as far as that can be done.
     fn load(&mut self, number: u64) -> io::Result<()> {
         let bytes = self.table.segment_bytes as usize;
-        let start = match number.checked_sub(1) {
-            Some(before) => self.end_of(before),
-            None => Some(HEADER_BYTES as u64),
-        };
-        let (start, end) = (start.unwrap_or(0), self.end_of(number).unwrap_or(0));
         self.segment.clear();
         self.number = None;
-        // What does not get smaller is stored as it is.
-        if end - start <= 2 * bytes as u64 {
-            let mut frame = self.table.header.to_vec();
-            frame.resize(HEADER_BYTES + (end - start) as usize, 0);
-            self.file.as_ref().read_exact_at(&mut frame[HEADER_BYTES..], start)?;
-            frame.extend(BlockHead::LAST);
-            let unpacked = ZstdReader::new(&frame[..], self.window_bytes);
-            // What came before an error is in the segment.
-            let _ = unpacked.take(bytes as u64).read_to_end(&mut self.segment);
+        if let Some(end) = self.end_of(number) {
+            let (first, start) = self.piece(end);
+            // What of the piece belongs to segments before.
+            let before = (number - first) * bytes as u64;
+            let most = before + bytes as u64;
+            // What does not get smaller is stored as it is.
+            if number - first < MOST_TOGETHER && end - start <= 2 * most {
+                let file = self.file.as_ref();
+                self.segment = self.table.unpack(file, start..end, self.window_bytes, most)?;
+                self.segment.drain(..self.segment.len().min(before as usize));
+            }
+            self.segment.resize(bytes, 0);
+        } else {
+            self.segment.clone_from(&self.table.rest);
         }
-        self.segment.resize(bytes, 0);
         self.number = Some(number);
         Ok(())
     }

@@ -6,7 +6,7 @@ use super::super::{
     PcapngEncoder, SectionDescription,
 };
 use super::sketch::{self, Sketch};
-use super::{LOSS_CAUSES, TAIL_BYTES, Trailer, list};
+use super::{LOSS_CAUSES, SegmentEnd, TAIL_BYTES, Trailer, list};
 use crate::hash::HashKind;
 use crate::headers::LinkType;
 
@@ -25,6 +25,8 @@ pub struct SegmentEncoder {
     snapshot_length: u32,
     /// The trailer as it would be now; checksum aside.
     open: Trailer,
+    /// Interfaces described before it.
+    interfaces_before: u32,
     /// Bytes of the open segment that `checksum` is of: whole blocks, which stay as they are.
     summed: u32,
     checksum: u32,
@@ -96,6 +98,7 @@ impl SegmentEncoder {
             file,
             snapshot_length,
             open,
+            interfaces_before: 0,
             summed: 0,
             checksum: 0,
             last_block: 0,
@@ -303,6 +306,7 @@ impl SegmentEncoder {
     pub fn finish(&mut self, segment: &mut [u8], losses: &[u64; LOSS_CAUSES]) {
         assert_eq!(segment.len(), self.segment_bytes(), "a segment is S bytes");
         self.open.losses = *losses;
+        self.sum_up(segment, 0);
         let size = segment.len();
         let start = self.open.blocks_end as usize;
         let length = (size - start) as u32;
@@ -336,19 +340,36 @@ impl SegmentEncoder {
         segment[checked..checked + 4].copy_from_slice(&checksum.to_le_bytes());
     }
 
+    /// The end of the segment, which is finished.
+    ///
+    /// # Panics
+    /// If `segment` is not S bytes.
+    pub fn end(&self, segment: &[u8]) -> SegmentEnd {
+        assert_eq!(segment.len(), self.segment_bytes(), "a segment is S bytes");
+        SegmentEnd::of(segment, self.open, self.checksum)
+    }
+
     /// Goes on to the next segment, which is empty.
     pub fn advance(&mut self) {
-        (self.summed, self.checksum, self.last_block) = (0, 0, 0);
-        if let (Some(file), Some(sketch)) = (&mut self.file_sketch, &mut self.sketch) {
+        if let (Some(file), Some(sketch)) = (&mut self.file_sketch, &self.sketch) {
             file.add(sketch);
-            sketch.clear();
         }
+        self.open.sequence += 1;
+        self.open.first_packet += u64::from(self.open.packets);
+        self.interfaces_before = self.open.interfaces;
+        self.discard();
+    }
+
+    /// Empties the open segment: what was pushed into it is not in the file.
+    pub fn discard(&mut self) {
+        (self.summed, self.checksum, self.last_block) = (0, 0, 0);
+        self.sketch.iter_mut().for_each(Sketch::clear);
         self.open = Trailer {
             hash_kind: self.open.hash_kind,
             segment_bytes: self.open.segment_bytes,
-            sequence: self.open.sequence + 1,
-            first_packet: self.open.first_packet + u64::from(self.open.packets),
-            interfaces: self.open.interfaces,
+            sequence: self.open.sequence,
+            first_packet: self.open.first_packet,
+            interfaces: self.interfaces_before,
             ..Trailer::default()
         };
     }

@@ -17,12 +17,14 @@
 //!   holds and must do without them when it does not.
 
 mod encoder;
+mod end;
 mod index;
 mod list;
 mod sketch;
 mod trailer;
 
 pub use encoder::{PlainItem, PlainRun, SegmentEncoder};
+pub use end::SegmentEnd;
 pub use index::{SegmentError, SegmentIndex, WorkEntry};
 pub(super) use index::{may_hold, used_bytes};
 pub(super) use list::list_bytes;

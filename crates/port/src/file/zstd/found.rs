@@ -1,0 +1,124 @@
+//! A table made anew, where a file has none: its recorder was killed, or damage has hit the table.
+//!
+//! ```text
+//!  | header | block | block, ends with trailer 0 | block | block | block, ends with trailer 1 | ...
+//!           \______^\__________________________^ each head says where the next one is
+//! ```
+//!
+//! Heads of blocks lead from one to the next, and nothing is decompressed. A block that is stored
+//! as it is and ends with a trailer is the end of a segment. Where a head makes no sense, the next
+//! trailer is looked for byte by byte. A segment whose own trailer is damaged has the end of the
+//! segment behind it: the two are decompressed as one piece.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+use burstline_wire::files::{MAX_NEED, SegmentAhead, Trailer};
+
+use super::super::pieces::{BLOCK_BYTES, HEADER_BYTES};
+use super::block::BlockHead;
+use super::packed::MOST_SEGMENTS;
+
+/// Blocks in front of the first trailer, at most: those of the longest segment, and some more.
+const FIRST_BLOCKS: usize = MAX_NEED / BLOCK_BYTES + 16;
+
+/// Bytes that are looked through at a time.
+const CHUNK_BYTES: usize = 1 << 20;
+
+const TAIL_BYTES: usize = SegmentAhead::TAIL_BYTES;
+
+/// Where the segments of a file end, as far as it has been walked through.
+pub(super) struct Walk<'a> {
+    file: &'a File,
+    length: u64,
+    /// Where the next head is.
+    at: u64,
+    pub(super) segment_bytes: u64,
+    /// By number of the segment. Segments with the same end are one piece.
+    pub(super) ends: Vec<u64>,
+}
+
+impl<'a> Walk<'a> {
+    /// Finds all ends of segments. `None`: this is not a recording in segments.
+    pub(super) fn through(file: &'a File) -> Option<Self> {
+        let length = file.metadata().ok()?.len();
+        let at = HEADER_BYTES as u64;
+        let mut walk = Self { file, length, at, segment_bytes: 0, ends: Vec::new() };
+        let mut blocks = 0;
+        while walk.at < length {
+            blocks += 1;
+            let is_steady = walk.step().is_some();
+            if walk.ends.is_empty() && (!is_steady || blocks > FIRST_BLOCKS) {
+                return None;
+            }
+            if !is_steady && walk.search().is_none() {
+                break;
+            }
+        }
+        (1..=MOST_SEGMENTS).contains(&walk.ends.len()).then_some(walk)
+    }
+
+    /// Where the last segment ends that has a trailer.
+    pub(super) fn end(&self) -> u64 {
+        self.ends.last().copied().unwrap_or(HEADER_BYTES as u64)
+    }
+
+    /// Takes the next block. `None`: there is none.
+    fn step(&mut self) -> Option<()> {
+        let mut head = [0; BlockHead::BYTES];
+        self.file.read_exact_at(&mut head, self.at).ok()?;
+        let head = BlockHead::of(head);
+        let behind = self.at + (BlockHead::BYTES + head.content_bytes()) as u64;
+        let is_usual = head.kind <= BlockHead::COMPRESSED && head.size <= BLOCK_BYTES;
+        if !is_usual || behind > self.length || head.is_last && behind < self.length {
+            return None;
+        }
+        if head.kind == BlockHead::RAW && head.size >= TAIL_BYTES {
+            self.take(behind);
+        }
+        self.at = behind;
+        Some(())
+    }
+
+    /// Takes note of a segment that ends at `end`, if one does.
+    fn take(&mut self, end: u64) -> Option<()> {
+        let mut tail = [0; TAIL_BYTES];
+        self.file.read_exact_at(&mut tail, end.checked_sub(TAIL_BYTES as u64)?).ok()?;
+        let trailer = Trailer::parse(&tail).filter(|found| found.version == Trailer::VERSION)?;
+        let (bytes, number) = (u64::from(trailer.segment_bytes), trailer.sequence);
+        let is_possible = bytes.is_power_of_two() && bytes <= MAX_NEED as u64;
+        if !is_possible || self.segment_bytes != 0 && self.segment_bytes != bytes {
+            return None;
+        }
+        // Each segment between has a tail, too.
+        let most = (end - self.end()) / TAIL_BYTES as u64;
+        let passed = number.checked_sub(self.ends.len() as u64)?;
+        if passed >= most || number >= MOST_SEGMENTS as u64 {
+            return None;
+        }
+        self.segment_bytes = bytes;
+        self.ends.resize(number as usize + 1, end);
+        Some(())
+    }
+
+    /// Goes on behind the next trailer that there is. `None`: there is none.
+    fn search(&mut self) -> Option<()> {
+        let (mut from, mut chunk) = (self.end(), vec![0; CHUNK_BYTES]);
+        while from < self.length {
+            chunk.truncate((self.length - from).min(CHUNK_BYTES as u64) as usize);
+            self.file.read_exact_at(&mut chunk, from).ok()?;
+            let starts = chunk.windows(Trailer::MAGIC.len());
+            for (start, _) in starts.enumerate().filter(|(_, bytes)| *bytes == Trailer::MAGIC) {
+                let end = from + (start + TAIL_BYTES) as u64;
+                if self.take(end).is_some() {
+                    self.at = end;
+                    return Some(());
+                }
+            }
+            // A magic number may lie across the end.
+            let is_last = from + chunk.len() as u64 == self.length;
+            from += (chunk.len() - if is_last { 0 } else { Trailer::MAGIC.len() }) as u64;
+        }
+        None
+    }
+}
