@@ -102,8 +102,8 @@ fn a_disk_that_fails_is_a_write_error_and_the_file_has_what_is_safe() {
     }
 }
 
-/// Records into an overlay over a file system without `O_DIRECT`: it takes the flag, and then refuses
-/// to write. The recording is copied out, as the mounts end with the shell.
+/// Records into an overlay over a file system without `O_DIRECT`: it takes the flag, and then
+/// refuses to write. The recording is copied out, as the mounts end with the shell.
 const INTO_OVERLAY: &str = "
     mount -t ramfs ramfs \"$1\" || exit 77
     cd \"$1\" && mkdir lower upper work new

@@ -106,8 +106,8 @@ impl OutputFile {
     ///
     /// On [`WritePath::Direct`] a write that is not aligned is refused by the kernel (`EINVAL` in
     /// [`WriteError::Short`]); call [`leave_direct`](Self::leave_direct) first for an odd tail. If
-    /// the kernel refuses an aligned one, the file goes on through the page cache. An overlay over a
-    /// file system in memory takes `O_DIRECT`, and then writes nothing by it.
+    /// the kernel refuses an aligned one, the file goes on through the page cache. An overlay over
+    /// a file system in memory takes `O_DIRECT`, and then writes nothing by it.
     ///
     /// # Errors
     /// - [`WriteError::Short`]: what was written, and the reason why not more.
