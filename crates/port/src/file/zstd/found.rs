@@ -1,8 +1,8 @@
 //! A table made anew, where a file has none: its recorder was killed, or damage has hit the table.
 //!
 //! ```text
-//!  | header | block | block, ends with trailer 0 | block | block | block, ends with trailer 1 | ...
-//!           \______^\__________________________^ each head says where the next one is
+//!  | header | block | block, ends with trailer 0 | block | block, ends with trailer 1 | ...
+//!           \______^\__________________________^  each head says where the next one is
 //! ```
 //!
 //! Heads of blocks lead from one to the next, and nothing is decompressed. A block that is stored
