@@ -19,7 +19,7 @@ fn panics_on_its_screen() {
 #[test]
 fn a_panic_gives_the_terminal_back() {
     let own = env::current_exe().unwrap();
-    let name = "verbs::top::screen::tests::panics_on_its_screen";
+    let name = "verbs::questions::top::screen::tests::panics_on_its_screen";
     let arguments = ["--exact", name, "--ignored", "--nocapture"];
     let says = |command: &mut Command| {
         command.env("BURSTLINE_TEST_PANIC", "yes");
