@@ -75,7 +75,7 @@ fn all_sources() -> Vec<String> {
     for name in ["port", "engine", "topo", "log", "sys", "xdp", "peer", "fleet", "flow", "wire"] {
         sources(&crates.join(name).join("src"), &mut texts);
     }
-    let of_cli = fs::read_to_string(crates.join("cli/src/wall_clock.rs")).unwrap();
+    let of_cli = fs::read_to_string(crates.join("cli/src/process/wall_clock.rs")).unwrap();
     let of_cli = of_cli.split("\n#[cfg(test)]").next().unwrap();
     texts.push(of_cli.split("\\\n").map(str::trim_start).collect());
     texts
@@ -146,7 +146,7 @@ fn each_finding_of_the_doctor_is_explained() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let mut texts = Vec::new();
     sources(&crates.join("topo/src/findings"), &mut texts);
-    sources(&crates.join("cli/src/verbs/doctor"), &mut texts);
+    sources(&crates.join("cli/src/verbs/questions/doctor"), &mut texts);
     let mut count = 0;
     for text in texts {
         let text: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -166,7 +166,7 @@ fn each_finding_of_the_doctor_is_explained() {
 #[test]
 fn each_note_that_is_explained_is_still_said() {
     let all = all_sources().concat();
-    let known = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/verbs/explain/known");
+    let known = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/verbs/questions/explain/known");
     let mut count = 0;
     for file in ["live.rs", "files.rs", "places.rs"] {
         let table = fs::read_to_string(known.join(file)).unwrap();
