@@ -14,7 +14,8 @@
 //! Invariants:
 //! - S1: each turn has its own processes and sockets, which go with its [`Road`].
 //! - S2: counts close. The middle took what the load sent, and the load received what the middle
-//!   passed on, except what a ring holds at the end.
+//!   passed on, except what a ring holds at the end. testpmd between two memif ports is the
+//!   exception: its peers' counts go with it (`rivals`).
 //! - S3: both sides have the same rules, the same rings, and huge pages.
 
 mod cable;

@@ -24,6 +24,12 @@ pub(super) fn sockets(road: &Road) -> [String; 2] {
     ["a", "b"].map(|name| road.file(name))
 }
 
+/// A load that sends.
+pub(super) struct Sending<'a> {
+    load: Contender<'a>,
+    is_smoke: bool,
+}
+
 /// Sends by a middle that is ready, for a turn. `is_server`: the load makes the sockets.
 pub(super) fn send(
     context: &Context,
@@ -31,6 +37,17 @@ pub(super) fn send(
     road: &Road,
     is_server: bool,
 ) -> Result<Loaded, String> {
+    let (pps, said) = start(context, setting, road, is_server)?.end()?;
+    Ok(Loaded { totals: Totals::parse(&said)?, pps })
+}
+
+/// The same, but still sending when the turn is over.
+pub(super) fn start<'a>(
+    context: &Context,
+    setting: &Setting,
+    road: &'a Road,
+    is_server: bool,
+) -> Result<Sending<'a>, String> {
     let core = context.cores.producer;
     let testpmd = Testpmd {
         main: core,
@@ -41,14 +58,21 @@ pub(super) fn send(
         more: "--disable-link-check".to_owned(),
     };
     let load = Contender::start(road, &testpmd.core_list(), &testpmd, &context.stop)?;
-    sleep(if context.smoke { SMOKE_TURN } else { TURN });
-    let (said, _) = load.end()?;
-    let rates = Rates::parse(&said, "Rx-pps:").0;
-    // The first is of its start, and within the second the rings were filled.
-    let rates = rates.get(if context.smoke { 1 } else { 2 }..).unwrap_or_default();
-    if rates.is_empty() {
-        return Err(format!("the load showed no rate: {said}"));
+    let is_smoke = context.smoke;
+    sleep(if is_smoke { SMOKE_TURN } else { TURN });
+    Ok(Sending { load, is_smoke })
+}
+
+impl Sending<'_> {
+    /// Ends it. Packets that came back in a second, and all that it has said.
+    pub(super) fn end(self) -> Result<(f64, String), String> {
+        let (said, _) = self.load.end()?;
+        let rates = Rates::parse(&said, "Rx-pps:").0;
+        // The first is of its start, and within the second the rings were filled.
+        let rates = rates.get(if self.is_smoke { 1 } else { 2 }..).unwrap_or_default();
+        if rates.is_empty() {
+            return Err(format!("the load showed no rate: {said}"));
+        }
+        Ok((rates.iter().sum::<f64>() / rates.len() as f64, said))
     }
-    let pps = rates.iter().sum::<f64>() / rates.len() as f64;
-    Ok(Loaded { totals: Totals::parse(&said)?, pps })
 }
