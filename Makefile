@@ -209,8 +209,11 @@ python: ## The Python package built, installed beside its rivals, and tested: ma
 	@cargo clippy --quiet --manifest-path crates/python/Cargo.toml --locked -- -D warnings
 	@scripts/python test $(ARGUMENTS)
 
+# Cargo unpacks the packages of a dry run into its cache, and takes those for the next one's, whose version is the
+# same.
 publishable: ## Could the library crates be published? Each packaged and built from its package, in order
 	@scripts/setup rust
+	@rm -rf $(or $(CARGO_HOME),$(HOME)/.cargo)/registry/src/-*/burstline-*
 	@cargo publish --quiet --workspace --dry-run --locked --allow-dirty
 
 header: ## Write include/burstline.h anew, from crates/capi

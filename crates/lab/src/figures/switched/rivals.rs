@@ -68,9 +68,9 @@ fn testpmd(context: &Context, setting: &Setting, road: &Road) -> Result<(Loaded,
         let loaded = load::send(context, setting, road, false)?;
         return Ok((loaded, carried(running)?));
     }
-    // A memif port of DPDK's forgets its counts when its peer goes. So the middle ends first, and the
-    // load, which then has none, is believed to have sent and received what the middle says. What it
-    // showed while it sent is its own.
+    // A memif port of DPDK's forgets its counts when its peer goes. So the middle ends first, and
+    // the load, which then has none, is believed to have sent and received what the middle says.
+    // What it showed while it sent is its own.
     let load = load::start(context, setting, road, false)?;
     let carried = carried(running)?;
     let (pps, _) = load.end()?;
