@@ -209,12 +209,13 @@ python: ## The Python package built, installed beside its rivals, and tested: ma
 	@cargo clippy --quiet --manifest-path crates/python/Cargo.toml --locked -- -D warnings
 	@scripts/python test $(ARGUMENTS)
 
-# Cargo unpacks the packages of a dry run into its cache, and takes those for the next one's, whose version is the
-# same.
+# Cargo keeps what it unpacked and built of the packages of a dry run. It would take that for the next one's, which
+# have the same version.
 publishable: ## Could the library crates be published? Each packaged and built from its package, in order
 	@scripts/setup rust
-	@rm -rf $(or $(CARGO_HOME),$(HOME)/.cargo)/registry/src/-*/burstline-*
-	@cargo publish --quiet --workspace --dry-run --locked --allow-dirty
+	@rm -rf $(or $(CARGO_HOME),$(HOME)/.cargo)/registry/src/-*/burstline-* \
+	  $(TARGET_DIR)/publishable/debug/.fingerprint/burstline-*
+	@cargo publish --quiet --workspace --dry-run --locked --allow-dirty --target-dir $(TARGET_DIR)/publishable
 
 header: ## Write include/burstline.h anew, from crates/capi
 	@scripts/setup rust
