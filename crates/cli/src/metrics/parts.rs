@@ -189,11 +189,10 @@ fn of_rings(live: &Live, count: fn(&RingFill) -> u64) -> Vec<(Labels, Number)> {
         ];
         (labels, Number::Whole(count(ring)))
     };
-    let rings = live.places(true).flat_map(|place| {
-        let rings = place.standing.rings.iter();
-        rings.map(move |ring| (place, ring))
-    });
-    rings.map(|(place, ring)| line(place, ring)).collect()
+    let places = live.places(true);
+    places
+        .flat_map(|place| place.standing.rings.iter().map(move |ring| line(place, ring)))
+        .collect()
 }
 
 fn stage_labels(number: usize, stage: &StageNow) -> Labels {
@@ -212,13 +211,12 @@ fn of_logs(live: &Live, count: fn(&burstline_engine::LogNow) -> Number) -> Vec<(
 
 /// A line for each seat that a thread of the job has.
 fn own_lags(live: &Live) -> Vec<(Labels, Number)> {
-    let logs = live.logs.iter().enumerate();
-    let own = logs.flat_map(|(number, log)| log.own.iter().map(move |reader| (number, reader)));
-    let line = |(log, reader): (usize, &OwnReader)| {
+    let line = |log: usize, reader: &OwnReader| {
         let labels = vec![("log", log.to_string()), ("seat", reader.seat.to_string())];
         (labels, Number::Whole(reader.lag_packets))
     };
-    own.map(line).collect()
+    let logs = live.logs.iter().enumerate();
+    logs.flat_map(|(number, log)| log.own.iter().map(move |reader| line(number, reader))).collect()
 }
 
 /// A line for each seat that is taken now. Who has gone has no line any more.
