@@ -19,7 +19,7 @@ LAB_DPDK := $(if $(HAS_DPDK),--features dpdk)
 .DEFAULT_GOAL := help
 .PHONY: help fresh run billion dpdk dpdk-newer test bench bench-smoke lint loom miri fuzz-smoke guest \
   ten guest-cards guest-lab guest-service guest-switch install install-c install-pcap header documents report-check runs setup \
-  figures book campaign dist sbom wheel python abi publishable fleet buses daq
+  figures book campaign dist sbom wheel python abi publishable semver fleet buses daq
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
@@ -130,7 +130,7 @@ guest-lab: ## A machine that starts just now: does every contender of the lab ge
 	@scripts/guest-lab
 
 guest-service: dist ## A bare Debian with systemd: the package, the service, what is left. Minutes
-	@scripts/setup guest fresh
+	@scripts/setup guest fresh report
 	@scripts/guest-service
 
 guest-switch: ## Two guests on vhost ports of the switch, which is killed meanwhile. A minute
@@ -216,6 +216,10 @@ publishable: ## Could the library crates be published? Each packaged and built f
 	@rm -rf $(or $(CARGO_HOME),$(HOME)/.cargo)/registry/src/-*/burstline-* \
 	  $(TARGET_DIR)/publishable/debug/.fingerprint/burstline-*
 	@cargo publish --quiet --workspace --dry-run --locked --allow-dirty --target-dir $(TARGET_DIR)/publishable
+
+semver: ## Do the library crates keep what the last release promised? By cargo-semver-checks
+	@scripts/setup rust semver
+	@scripts/semver
 
 header: ## Write include/burstline.h anew, from crates/capi
 	@scripts/setup rust

@@ -12,6 +12,9 @@ use burstline_sys::clock;
 use burstline_sys::usage::{self, CpuUsage};
 use burstline_wire::ethernet::{FCS_BYTES, GAP_BYTES};
 
+/// Below this rate most of a job's time is not its packets', and rho says nothing of them.
+pub(crate) const RHO_LEAST_BITS_PER_S: f64 = 10e6;
+
 /// What does not change while a job runs.
 #[derive(Clone, Debug)]
 pub(crate) struct About {
@@ -82,13 +85,16 @@ impl Live {
         self.places.iter().filter(is_meant)
     }
 
-    /// Percent of a core for each Gbit/s of line rate so far; 0 where there was no traffic.
-    pub(crate) fn rho(&self) -> f64 {
+    /// Percent of a core for each Gbit/s of line rate so far.
+    ///
+    /// `None` below [`RHO_LEAST_BITS_PER_S`].
+    pub(crate) fn rho(&self) -> Option<f64> {
         let counts = delivered(&self.whole);
         let gaps = counts.packets * u64::from(FCS_BYTES + GAP_BYTES);
-        let gigabits = (counts.wire_bytes + gaps) as f64 * 8.0 / 1e9;
-        let seconds = (self.cpu.user_ns + self.cpu.system_ns) as f64 / 1e9;
-        if gigabits > 0.0 { seconds * 100.0 / gigabits } else { 0.0 }
+        let line_bits = (counts.wire_bytes + gaps) as f64 * 8.0;
+        let cpu_s = (self.cpu.user_ns + self.cpu.system_ns) as f64 / 1e9;
+        let is_enough = line_bits > 0.0 && line_bits >= RHO_LEAST_BITS_PER_S * self.elapsed_s();
+        is_enough.then(|| cpu_s * 100.0 / (line_bits / 1e9))
     }
 }
 

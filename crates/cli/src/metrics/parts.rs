@@ -161,8 +161,8 @@ const PARTS: [Part; 27] = [
     gauge("reader_held_segments", "Segments that a reader holds", |live| {
         of_readers(live, |reader| reader.held_segments.into())
     }),
-    gauge("rho", "Percent of a core for each Gbit/s of line rate, since the job began", |live| {
-        vec![(Labels::new(), Number::Real(live.rho()))]
+    gauge("rho", "Percent of a core for each Gbit/s of line rate, from 10 Mbit/s on", |live| {
+        live.rho().map(|rho| (Labels::new(), Number::Real(rho))).into_iter().collect()
     }),
 ];
 

@@ -9,15 +9,13 @@ use burstline_port::Losses;
 
 use super::logs::policy;
 use crate::foreign::one_line;
+use crate::live::RHO_LEAST_BITS_PER_S;
 use crate::words::{
     bytes_text, count_text, counted_text, packets_text, rate_text, size_text, time_text,
 };
 
 /// The least and the most columns of a port's name.
 const NAME_COLUMNS: std::ops::RangeInclusive<usize> = 8..=24;
-
-/// Below this rate most of a job's time is not its packets', and rho says nothing of them.
-const RHO_LEAST_BITS_PER_S: f64 = 10e6;
 
 /// The whole of it, without the last line.
 pub(super) fn text(report: &Report, findings: &str) -> String {
