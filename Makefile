@@ -67,6 +67,7 @@ fleet: ## Sensors, Kafka, NATS, Spark, ClickHouse and DuckDB: anything missing, 
 	@scripts/setup rust query buses spark chdb
 	@cargo build --quiet --release --locked -p burstline $(BUSES)
 	@PROGRAM=$(TARGET_DIR)/release/burstline scripts/fleet
+	@PROGRAM=$(TARGET_DIR)/release/burstline scripts/fleet-scaling
 	@PROGRAM=$(TARGET_DIR)/release/burstline scripts/fleet-clickhouse
 	@PROGRAM=$(TARGET_DIR)/release/burstline scripts/fleet-buses
 

@@ -3,13 +3,14 @@
     spark-submit --master spark://HOST:7077 answer.py TREE NAME=FILE.sql...
 
 Each FILE has one SELECT over the view `flows`, as `burstline query NAME TREE --show` prints it.
-Standard output gets a line of JSON for each: the name, the columns and the rows. docs/fleet.md says
-how to start a master and workers.
+Standard output gets a line of JSON for each: the name, the columns, the rows, and how long it took.
+docs/fleet.md says how to start a master and workers.
 """
 
 import decimal
 import json
 import sys
+import time
 
 from pyspark.sql import SparkSession
 
@@ -36,8 +37,11 @@ def main(tree, questions):
         name, path = question.split("=", 1)
         with open(path) as file:
             answer = session.sql(file.read())
+        begun = time.monotonic()
         rows = [[plain(value) for value in row] for row in answer.collect()]
-        print(json.dumps({"name": name, "columns": answer.columns, "rows": rows}), flush=True)
+        line = {"name": name, "columns": answer.columns, "rows": rows}
+        line["seconds"] = time.monotonic() - begun
+        print(json.dumps(line), flush=True)
     session.stop()
 
 

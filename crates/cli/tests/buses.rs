@@ -324,6 +324,24 @@ fn a_full_stream_has_the_rest_wait_in_the_spool() {
     assert_eq!(records, made + sent + waits);
 }
 
+/// A broker whose disk is full ends itself, as it has no other.
+#[test]
+fn a_brokers_full_disk_has_the_rest_wait_in_the_spool() {
+    let Some(mut bus) = Bus::start_on_disk(Kind::Kafka, 8) else { return };
+    let directory = Directory::new("bus-disk-full");
+    let spool = directory.file("spool");
+    let report = send(&bus, MANY, &["--spool", &spool]);
+    let waits = number(sink(&report), "records_spooled");
+    assert!(waits > 0 && number(sink(&report), "records") > 0, "{report}");
+    assert_eq!(number(&report["flows"], "records_dropped"), 0, "{report}");
+    bus.kill();
+    bus.resize_disk(256);
+    bus.up();
+    let [made, found] = drain(&bus, &spool);
+    assert_eq!(found, waits);
+    assert_eq!(gathered(&bus, &directory), made + number(&report["flows"], "records"));
+}
+
 #[cfg(not(any(feature = "kafka", feature = "nats")))]
 #[test]
 fn without_a_client_the_flag_says_how_to_get_it() {

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use support::collectors::{await_listener, free_port, nfdump, start};
+use support::live::wait_until;
 use support::{Directory, REAL, other, run_json};
 
 fn number(value: &Value, key: &str) -> u64 {
@@ -55,6 +56,33 @@ fn nfcapd_and_nfdump_read_every_record() {
     // A way that had packets is a record: the times are those of the packets.
     assert!((19..=36).contains(&read.len()), "{}", read.len());
     assert!(read.iter().all(|record| record["first"].as_str().unwrap().starts_with("2026-11-21")));
+}
+
+#[test]
+fn pmacct_adds_up_to_the_ledger() {
+    let directory = Directory::new("ipfix");
+    let (port, table) = (free_port(), directory.file("table.json"));
+    let settings = format!(
+        "daemonize: false\nnfacctd_ip: 127.0.0.1\nnfacctd_port: {port}\nplugins: print\n\
+         aggregate: src_host, dst_host, src_port, dst_port, proto\nprint_refresh_time: 1\n\
+         print_output: json\nprint_output_file: {table}\nprint_output_file_append: true\n"
+    );
+    let file = directory.file("nfacctd.conf");
+    fs::write(&file, settings).unwrap();
+    let Some(collector) = start("nfacctd", &["-f", &file], "sensors") else { return };
+    await_listener(port);
+    let to = format!("udp:127.0.0.1:{port}");
+    let report = run_json(&["flows", REAL, "--ipfix", &to], 0);
+    assert_eq!(number(&report["flows"]["sinks"][0], "records"), 18, "{report}");
+    let sum = |key: &str| {
+        let lines = fs::read_to_string(&table).unwrap_or_default();
+        // The last line may not be there whole.
+        let rows = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        rows.map(|row| number(&row, key)).sum::<u64>()
+    };
+    wait_until("nfacctd has written its table", || sum("packets") >= 147);
+    collector.end_by("-INT");
+    assert_eq!((sum("packets"), sum("bytes")), (147, 70_642));
 }
 
 #[test]

@@ -239,3 +239,20 @@ fn pictures_are_taken_where_they_are_asked_for() {
     job.end();
     leave(reader);
 }
+
+/// A picture of the page at `BURSTLINE_PAGE`, of a job somewhere else, as base64 in the file
+/// `BURSTLINE_PICTURE`.
+#[test]
+#[ignore = "scripts/guest-service runs it"]
+fn a_page_elsewhere_has_its_picture_taken() {
+    let of = |name| std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set"));
+    let mut browser = Browser::start().expect("chromium is needed: scripts/setup report");
+    browser.open(&of("BURSTLINE_PAGE"), Look { width: 900, height: 1250, is_dark: false });
+    browser.wait("document.getElementById('state')?.dataset.state === 'running'");
+    browser.wait("Number(document.getElementById('delivered').innerText.replace(/,/g, '')) > 0");
+    browser.wait(
+        "document.querySelector('#pps-picture path:last-child').getAttribute('d').includes('L')",
+    );
+    assert_eq!(browser.complaints, [""; 0]);
+    std::fs::write(of("BURSTLINE_PICTURE"), browser.picture()).unwrap();
+}

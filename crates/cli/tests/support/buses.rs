@@ -51,6 +51,8 @@ pub(crate) struct Bus {
     /// What programs are started through, to be on a host.
     prefix: Vec<String>,
     child: Option<Child>,
+    /// Whether the place of its messages is a file system of its own.
+    is_mounted: bool,
     _turn: Option<MutexGuard<'static, ()>>,
 }
 
@@ -62,6 +64,39 @@ impl Bus {
 
     /// The same on a host with an address.
     pub(crate) fn start_on(kind: Kind, host: Option<(&Host, &str)>) -> Option<Self> {
+        let mut bus = Self::new(kind, host)?;
+        bus.prepare();
+        bus.up();
+        Some(bus)
+    }
+
+    /// The same, with its messages on a disk of this many MiB. `None` also if we may not mount one.
+    pub(crate) fn start_on_disk(kind: Kind, mib: u32) -> Option<Self> {
+        let mut bus = Self::new(kind, None)?;
+        fs::create_dir(bus.directory.file("data")).unwrap();
+        bus.is_mounted = bus.mount(&format!("size={mib}m"));
+        if !bus.is_mounted {
+            skip(test_name(), "a file system may not be mounted here");
+            return None;
+        }
+        bus.prepare();
+        bus.up();
+        Some(bus)
+    }
+
+    /// Makes its disk one of this many MiB.
+    pub(crate) fn resize_disk(&self, mib: u32) {
+        assert!(self.mount(&format!("remount,size={mib}m")), "{mib} MiB");
+    }
+
+    fn mount(&self, options: &str) -> bool {
+        let mut command = Command::new("mount");
+        command.args(["-t", "tmpfs", "-o", options, "tmpfs", &self.directory.file("data")]);
+        command.status().is_ok_and(|status| status.success())
+    }
+
+    /// A server that does not run yet.
+    fn new(kind: Kind, host: Option<(&Host, &str)>) -> Option<Self> {
         let is_built = match kind {
             Kind::Kafka => cfg!(feature = "kafka"),
             Kind::Nats => cfg!(feature = "nats"),
@@ -79,12 +114,8 @@ impl Bus {
         let prefix = host.map_or_else(Vec::new, |(host, _)| enter(host));
         let (ip, port) = (host.map_or("127.0.0.1", |(_, ip)| ip), free_port());
         let (directory, address) = (Directory::new(kind.name()), format!("{ip}:{port}"));
-        let mut bus = Self { kind, address, directory, prefix, child: None, _turn: turn };
-        if kind == Kind::Kafka {
-            bus.format();
-        }
-        bus.up();
-        Some(bus)
+        let child = None;
+        Some(Self { kind, address, directory, prefix, child, is_mounted: false, _turn: turn })
     }
 
     /// How the program is asked to send there.
@@ -108,8 +139,11 @@ impl Bus {
         self.command("java", &[&java[..], arguments].concat())
     }
 
-    /// Writes Kafka's settings, and prepares its folder.
-    fn format(&self) {
+    /// Writes Kafka's settings, and prepares its folder. NATS needs neither.
+    fn prepare(&self) {
+        if self.kind != Kind::Kafka {
+            return;
+        }
         let (data, address) = (self.directory.file("data"), &self.address);
         let controller = format!("{}:{}", address.split(':').next().unwrap(), free_port());
         let settings = format!(
@@ -214,6 +248,9 @@ impl Bus {
 impl Drop for Bus {
     fn drop(&mut self) {
         self.kill();
+        if self.is_mounted {
+            let _ = Command::new("umount").arg(self.directory.file("data")).status();
+        }
     }
 }
 

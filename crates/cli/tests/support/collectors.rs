@@ -18,8 +18,13 @@ pub(crate) struct Ending(Child);
 
 impl Ending {
     /// Asks it to end, as a service is, and waits.
-    pub(crate) fn end(mut self) {
-        signal(self.0.id(), "-TERM").unwrap();
+    pub(crate) fn end(self) {
+        self.end_by("-TERM");
+    }
+
+    /// The same by another signal: pmacct blocks SIGTERM until a datagram comes.
+    pub(crate) fn end_by(mut self, name: &str) {
+        signal(self.0.id(), name).unwrap();
         self.0.wait().unwrap();
     }
 }
