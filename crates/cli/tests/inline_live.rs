@@ -18,7 +18,7 @@ use burstline_skip::{skip, test_name};
 use burstline_testbed::{Bed, FAR, FAR_ADDRESS, Host, NEAR, serve_bytes};
 use serde_json::Value;
 use support::live::{Live, wait_until};
-use support::sensors::{Installed, has_suricata, interrupt, line_of_page, repository};
+use support::sensors::{Installed, interrupt, is_suricata_there, line_of_page, repository};
 use support::verdicts::{self, Worker, sum};
 use support::{Directory, is_root, other};
 
@@ -287,8 +287,8 @@ fn tcpdump_is_a_firewall_between_two_interfaces() {
 /// Suricata in line, by the page's command: its rules decide.
 #[test]
 fn suricata_drops_by_its_rules_between_two_interfaces() {
-    if !has_suricata() {
-        return;
+    if !is_suricata_there() {
+        return skip(test_name(), "Suricata is not installed: scripts/setup sensors");
     }
     let Some(line) = Line::or_skip() else { return };
     line.rename();

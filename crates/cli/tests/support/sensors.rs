@@ -5,11 +5,10 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use burstline_skip::{skip, test_name};
 use burstline_testbed::{Host, Program};
 
-use super::Directory;
 use super::live::wait_until;
+use super::{Directory, PROGRAM};
 
 /// The folder of the repository.
 pub(crate) fn repository() -> &'static Path {
@@ -25,17 +24,13 @@ pub(crate) fn line_of_page(start: &str) -> String {
     line.to_owned()
 }
 
-/// Whether Suricata can be started: `scripts/suricata`. Otherwise the test is counted as skipped.
-pub(crate) fn has_suricata() -> bool {
+/// Whether Suricata can be started: `scripts/suricata`.
+pub(crate) fn is_suricata_there() -> bool {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
-    let is_there = target.join("suricata/usr/bin/suricata").exists();
-    if !is_there {
-        skip(test_name(), "Suricata is not installed: scripts/setup sensors");
-    }
-    is_there
+    target.join("suricata/usr/bin/suricata").exists()
 }
 
-/// What `make install-pcap` installs, and `suricata`, in a directory.
+/// What `make install-pcap` installs, and `burstline` and `suricata`, in a directory.
 pub(crate) struct Installed {
     path: String,
     names: PathBuf,
@@ -58,12 +53,13 @@ impl Installed {
             fs::write(bin.join(name), text).unwrap();
             fs::set_permissions(bin.join(name), PermissionsExt::from_mode(0o755)).unwrap();
         }
-        let path = format!("{}:{}", bin.display(), env::var("PATH").unwrap());
+        let program = Path::new(PROGRAM).parent().unwrap().display();
+        let path = format!("{}:{program}:{}", bin.display(), env::var("PATH").unwrap());
         Self { path, names: directory.0.clone() }
     }
 
-    /// Starts a command of a shell's, and returns when it has said that it is ready. `NAME.out` and
-    /// `NAME.err` in the directory have what it says.
+    /// Starts a command of a shell's in the directory, and returns when it has said that it is
+    /// ready. `NAME.out` and `NAME.err` there have what it says.
     pub(crate) fn start(&self, host: &Host, name: &str, command: &str, ready: &str) -> Program {
         let [out, err] = ["out", "err"]
             .map(|end| self.names.join(format!("{name}.{end}")).display().to_string());
@@ -74,7 +70,7 @@ impl Installed {
             ("CARGO_TARGET_DIR", target.to_str().unwrap()),
             ("LC_ALL", "C"),
         ];
-        let script = format!("exec > \"$0\" 2> \"$1\"; exec {command}");
+        let script = format!("exec > \"$0\" 2> \"$1\"; cd \"$BURSTLINE_RUN\"; exec {command}");
         let program = host.start("sh", &["-c", &script, &out, &err], &environment).unwrap();
         let text =
             || [&out, &err].map(|file| fs::read_to_string(file).unwrap_or_default()).concat();
