@@ -190,6 +190,7 @@ install-pcap: ## The libpcap with devices burst:NAME, and burstline-run: make in
 	@chmod 755 '$(DESTDIR)$(PREFIX)/bin/burstline-run'
 	@install -d '$(DESTDIR)$(PREFIX)/include'
 	@install -m 644 include/burstline-pcap.h '$(DESTDIR)$(PREFIX)/include/'
+	@install -D -m 644 crates/pcap/suricata-in-line.yaml '$(DESTDIR)$(PREFIX)/share/burstline/suricata-in-line.yaml'
 	@install -d '$(DESTDIR)$(EXTCAP)'
 	@printf '#!/bin/sh\nexec burstline extcap "$$@"\n' > '$(DESTDIR)$(EXTCAP)/burstline'
 	@chmod 755 '$(DESTDIR)$(EXTCAP)/burstline'

@@ -7,6 +7,8 @@
  * - B3: a packet of an earlier start is not looked up in `held`. */
 #include "burst_core.h"
 
+#include "burst_filter.h"
+
 #include <burstline.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -44,6 +46,8 @@ struct burst_core {
     uint64_t starts;
     atomic_bool is_interrupted;
     int datalink;
+    char *filter_text; /* NULL: all is wanted */
+    struct burst_filter *filter;
     struct burst_counts counts; /* since the last reset */
     uint64_t offered_before;    /* what the readers said at the last reset */
     uint64_t missed_before;
@@ -67,6 +71,8 @@ struct burst_core *burst_new(const struct burst_settings *settings) {
 
 void burst_free(struct burst_core *core) {
     burst_stop(core);
+    burst_filter_free(core->filter);
+    free(core->filter_text);
     free(core);
 }
 
@@ -85,6 +91,33 @@ static void learn_datalink(struct burst_core *core) {
             return;
         }
     }
+}
+
+/* The filter for what the log's packets begin with. */
+static bool compile_filter(struct burst_core *core, const char *text) {
+    struct burst_filter *filter = burst_filter_new(text, core->datalink, core->error);
+    if (filter == NULL)
+        return false;
+    burst_filter_free(core->filter);
+    core->filter = filter;
+    return true;
+}
+
+bool burst_set_filter(struct burst_core *core, const char *text) {
+    char *copy = NULL;
+    if (text != NULL && *text != '\0') {
+        copy = strdup(text);
+        if (copy == NULL || !compile_filter(core, copy)) {
+            free(copy);
+            return false;
+        }
+    } else {
+        burst_filter_free(core->filter);
+        core->filter = NULL;
+    }
+    free(core->filter_text);
+    core->filter_text = copy;
+    return true;
 }
 
 bool burst_start(struct burst_core *core) {
@@ -112,6 +145,11 @@ bool burst_start(struct burst_core *core) {
         core->readers[core->readers_count++] = reader;
     }
     learn_datalink(core);
+    /* It was set before anybody knew what packets begin with. */
+    if (core->filter_text != NULL && !compile_filter(core, core->filter_text)) {
+        burst_stop(core);
+        return false;
+    }
     return true;
 }
 
@@ -217,6 +255,35 @@ static bool copy_into_room(struct burst_core *core, struct burst_packet *packet,
     return true;
 }
 
+/* Whether the host is to see the next packet of a burst. */
+static bool is_wanted(const struct burst_core *core, const struct held *held) {
+    if (core->filter == NULL)
+        return true;
+    const uint32_t index = held->next;
+    return burst_filter_wants(core->filter, burstline_packet(&held->burst, index),
+                              burstline_packet_length(&held->burst, index),
+                              burstline_packet_facts(&held->burst, index).original_length);
+}
+
+/* Takes the next packet of a burst as its own, so that it can be decided. */
+static void step(struct burst_core *core, struct held *held, struct burst_packet *packet) {
+    packet->index = held->next;
+    packet->held = (uint32_t)(held - core->held);
+    packet->start = core->starts;
+    held->open++;
+    if (++held->next == held->burst.count)
+        core->current = NULL;
+}
+
+/* The host does not see the next packet of a burst; in line it passes. */
+static void pass_over(struct burst_core *core, struct held *held) {
+    struct burst_packet packet;
+    memset(&packet, 0, sizeof packet);
+    step(core, held, &packet);
+    core->counts.filtered++;
+    burst_decide(core, &packet, BURST_PASS);
+}
+
 static bool take_of(struct burst_core *core, struct held *held, struct burst_packet *packet) {
     const struct burstline_burst *burst = &held->burst;
     const uint32_t index = held->next;
@@ -232,35 +299,37 @@ static bool take_of(struct burst_core *core, struct held *held, struct burst_pac
     packet->wire_length = facts.original_length;
     packet->time_ns = facts.time_ns;
     packet->port = burstline_desc_port(burstline_desc_at(burst, index));
-    packet->index = index;
-    packet->held = (uint32_t)(held - core->held);
-    packet->start = core->starts;
-    held->open++;
-    if (++held->next == burst->count)
-        core->current = NULL;
+    step(core, held, packet);
     core->counts.taken++;
     return true;
 }
 
 enum burst_taken burst_take(struct burst_core *core, bool may_wait, struct burst_packet *packet) {
-    const uint64_t began_ns = may_wait && core->current == NULL ? now_ns() : 0;
+    uint64_t began_ns = 0; /* when it had no packet first */
     const uint64_t most_ns = (uint64_t)core->settings.timeout_ms * 1000000u;
-    bool is_last = !may_wait;
+    bool is_last = !may_wait, has_looked = false;
     for (;;) {
         if (atomic_load_explicit(&core->is_interrupted, memory_order_relaxed)) {
             atomic_store_explicit(&core->is_interrupted, false, memory_order_relaxed);
             return BURST_INTERRUPTED;
         }
+        while (core->current != NULL && !is_wanted(core, core->current))
+            pass_over(core, core->current);
         if (core->current != NULL)
             return take_of(core, core->current, packet) ? BURST_TAKEN : BURST_FAILED;
+        if (has_looked && is_last)
+            return BURST_NONE; /* what came was not wanted */
         uint64_t wait_ns = core->readers_count > 1 ? TURN_NS : SLICE_NS;
         if (may_wait && most_ns > 0) {
+            if (began_ns == 0)
+                began_ns = now_ns();
             const uint64_t spent_ns = now_ns() - began_ns;
             is_last = spent_ns >= most_ns;
             if (!is_last && most_ns - spent_ns < wait_ns)
                 wait_ns = most_ns - spent_ns;
         }
         const enum burst_taken taken = look(core, is_last ? 0 : wait_ns);
+        has_looked = true;
         if (taken != BURST_TAKEN && (taken != BURST_NONE || is_last))
             return taken;
     }
@@ -323,7 +392,7 @@ void burst_interrupt(struct burst_core *core) {
 struct burst_counts burst_count(struct burst_core *core) {
     look_at_accounts(core);
     struct burst_counts counts = core->counts;
-    const uint64_t seen = counts.taken + counts.missed;
+    const uint64_t seen = counts.taken + counts.filtered + counts.missed;
     counts.waiting = counts.offered > seen ? counts.offered - seen : 0;
     return counts;
 }

@@ -74,11 +74,12 @@ struct burst_packet {
     uint64_t start;
 };
 
-/* offered = taken + missed + waiting. */
+/* offered = taken + filtered + missed + waiting. */
 struct burst_counts {
     uint64_t offered;  /* by the log's own count, since the start */
     uint64_t missed;   /* overwritten before they were read */
     uint64_t taken;    /* given to the host */
+    uint64_t filtered; /* the host's filter did not want them: in line they passed */
     uint64_t waiting;  /* published, and not taken yet */
 };
 
@@ -107,6 +108,10 @@ struct burst_variable {
 };
 extern const struct burst_variable burst_variables[];
 extern const unsigned burst_variables_count;
+
+/* From now on the host gets only what a filter of pcap-filter(7) wants; all, if it is empty. false:
+ * burst_error() says why, and the filter before it stays. */
+bool burst_set_filter(struct burst_core *core, const char *text);
 
 /* Takes its seats at the logs. Once, or again after burst_stop(). */
 bool burst_start(struct burst_core *core);

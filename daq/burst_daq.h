@@ -42,6 +42,7 @@ static inline void burst_fill_stats(struct burst_core *core, DAQ_Stats_t *stats)
     stats->hw_packets_received = counts.offered - counts.missed;
     stats->hw_packets_dropped = counts.missed;
     stats->packets_received = counts.taken;
+    stats->packets_filtered = counts.filtered;
 }
 
 static inline struct timeval burst_time_of(const struct burst_packet *packet) {

@@ -30,6 +30,7 @@ AT(DAQ_PktHdr_t, flags, 40);
 AT(DAQ_PktHdr_t, address_space_id, 44);
 AT(DAQ_PktHdr_t, tenant_id, 48);
 IS(statistics, sizeof(DAQ_Stats_t) == 96);
+AT(DAQ_Stats_t, packets_filtered, 24);
 AT(DAQ_Stats_t, packets_outstanding, 40);
 AT(DAQ_Stats_t, verdicts, 48);
 IS(pool, sizeof(DAQ_MsgPoolInfo_t) == 16);
@@ -47,6 +48,7 @@ AT(DAQ_ModuleAPI_t, load, 32);
 AT(DAQ_ModuleAPI_t, get_variable_descs, 48);
 AT(DAQ_ModuleAPI_t, instantiate, 56);
 AT(DAQ_ModuleAPI_t, destroy, 64);
+AT(DAQ_ModuleAPI_t, set_filter, 72);
 AT(DAQ_ModuleAPI_t, start, 80);
 AT(DAQ_ModuleAPI_t, interrupt, 104);
 AT(DAQ_ModuleAPI_t, stop, 112);
@@ -60,7 +62,7 @@ IS(error, DAQ_RSTAT_ERROR == 6 && MAX_DAQ_RSTAT == 8);
 IS(verdicts, DAQ_VERDICT_IGNORE == 5 && MAX_DAQ_VERDICT == 6);
 IS(modes, DAQ_MODE_PASSIVE == 1 && DAQ_MODE_INLINE == 2);
 IS(abilities, DAQ_CAPA_BLOCK == 1 && DAQ_CAPA_REPLACE == 2 && DAQ_CAPA_WHITELIST == 8 &&
-                  DAQ_CAPA_INTERRUPT == 0x40);
+                  DAQ_CAPA_INTERRUPT == 0x40 && DAQ_CAPA_BPF == 0x80);
 IS(types, DAQ_TYPE_INTF_CAPABLE == 2 && DAQ_TYPE_INLINE_CAPABLE == 4 &&
               DAQ_TYPE_MULTI_INSTANCE == 8);
 IS(errors, DAQ_ERROR == -1 && DAQ_ERROR_NOMEM == -2 && DAQ_ERROR_NOTSUP == -4 &&

@@ -59,9 +59,8 @@ static int not_supported(struct instance *instance, const char *text) {
     return DAQ_ERROR_NOTSUP;
 }
 
-static int burst_set_filter(void *handle, const char *filter) {
-    (void)filter;
-    return not_supported(handle, "give the filter to the publisher of the log");
+static int burst_filter(void *handle, const char *filter) {
+    return burst_set_filter(((struct instance *)handle)->core, filter) ? DAQ_SUCCESS : DAQ_ERROR;
 }
 
 static int burst_begin(void *handle) {
@@ -113,7 +112,8 @@ static int burst_acquire(void *handle, int count, DAQ_Analysis_Func_t callback,
 static int burst_inject(void *handle, const DAQ_PktHdr_t *header, const uint8_t *bytes,
                         uint32_t length, int reverse) {
     (void)header, (void)bytes, (void)length, (void)reverse;
-    return not_supported(handle, "a log is not written by its readers");
+    return not_supported(handle, "injection: a reader of a log decides about its packets, and "
+                                 "cannot add others; the variable reject answers a sender");
 }
 
 static int burst_breakloop(void *handle) {
@@ -156,8 +156,8 @@ static int burst_get_snaplen(void *handle) {
 
 static uint32_t burst_get_capabilities(void *handle) {
     if (!burst_settings_of(((struct instance *)handle)->core)->is_inline)
-        return DAQ_CAPA_BREAKLOOP;
-    return DAQ_CAPA_BREAKLOOP | DAQ_CAPA_BLOCK | DAQ_CAPA_REPLACE | DAQ_CAPA_WHITELIST;
+        return DAQ_CAPA_BREAKLOOP | DAQ_CAPA_BPF;
+    return DAQ_CAPA_BREAKLOOP | DAQ_CAPA_BPF | DAQ_CAPA_BLOCK | DAQ_CAPA_REPLACE | DAQ_CAPA_WHITELIST;
 }
 
 static int burst_get_datalink_type(void *handle) {
@@ -185,7 +185,7 @@ __attribute__((visibility("default"))) DAQ_Module_t DAQ_MODULE_DATA = {
     .name = "burst",
     .type = DAQ_TYPE_INTF_CAPABLE | DAQ_TYPE_INLINE_CAPABLE | DAQ_TYPE_MULTI_INSTANCE,
     .initialize = burst_initialize,
-    .set_filter = burst_set_filter,
+    .set_filter = burst_filter,
     .start = burst_begin,
     .acquire = burst_acquire,
     .inject = burst_inject,

@@ -154,6 +154,11 @@ static int burst_begin(void *handle) {
     return burst_start(instance->core) ? DAQ_SUCCESS : fail(instance);
 }
 
+static int burst_filter(void *handle, const char *filter) {
+    struct instance *instance = handle;
+    return burst_set_filter(instance->core, filter) ? DAQ_SUCCESS : fail(instance);
+}
+
 static int burst_interrupt_receive(void *handle) {
     burst_interrupt(((struct instance *)handle)->core);
     return DAQ_SUCCESS;
@@ -185,8 +190,8 @@ static int burst_get_snaplen(void *handle) {
 
 static uint32_t burst_get_capabilities(void *handle) {
     if (!burst_settings_of(((struct instance *)handle)->core)->is_inline)
-        return DAQ_CAPA_INTERRUPT;
-    return DAQ_CAPA_INTERRUPT | DAQ_CAPA_BLOCK | DAQ_CAPA_REPLACE | DAQ_CAPA_WHITELIST;
+        return DAQ_CAPA_INTERRUPT | DAQ_CAPA_BPF;
+    return DAQ_CAPA_INTERRUPT | DAQ_CAPA_BPF | DAQ_CAPA_BLOCK | DAQ_CAPA_REPLACE | DAQ_CAPA_WHITELIST;
 }
 
 static int burst_get_datalink_type(void *handle) {
@@ -277,7 +282,8 @@ static int burst_get_msg_pool_info(void *handle, DAQ_MsgPoolInfo_t *info) {
     return DAQ_SUCCESS;
 }
 
-/* For a function that is left out, LibDAQ says that it is not supported. */
+/* For a function that is left out, as inject and inject_relative, LibDAQ says that it is not
+ * supported. */
 __attribute__((visibility("default"))) const DAQ_ModuleAPI_t DAQ_MODULE_DATA = {
     .api_version = DAQ_MODULE_API_VERSION,
     .api_size = sizeof(DAQ_ModuleAPI_t),
@@ -289,6 +295,7 @@ __attribute__((visibility("default"))) const DAQ_ModuleAPI_t DAQ_MODULE_DATA = {
     .get_variable_descs = burst_get_variable_descs,
     .instantiate = burst_instantiate,
     .destroy = burst_destroy,
+    .set_filter = burst_filter,
     .start = burst_begin,
     .interrupt = burst_interrupt_receive,
     .stop = burst_end,

@@ -47,6 +47,10 @@ void host_read(struct host *host, int count, char **words) {
             host->is_twice = true;
         } else if (strcmp(words[i], "host:leave") == 0) {
             host->is_leaving = true;
+        } else if (strncmp(words[i], "host:filter=", 12) == 0) {
+            host->filter = words[i] + 12;
+            for (char *comma = host->filter; (comma = strchr(comma, ',')) != NULL;)
+                *comma = ' ';
         } else if (strncmp(words[i], "host:", 5) == 0) {
             if (sscanf(words[i], "host:%uof%u", &host->instance, &host->instances) != 2)
                 usage();
@@ -87,12 +91,13 @@ void host_catch(void (*stop)(int)) {
 }
 
 void host_print(const struct host *host, uint64_t received, uint64_t dropped, uint64_t taken,
-                const uint64_t *verdicts, unsigned verdicts_count, const char *end) {
+                uint64_t filtered, const uint64_t *verdicts, unsigned verdicts_count, const char *end) {
     printf("packets %" PRIu64 "\nbytes %" PRIu64 "\nmatches %" PRIu64 "\nrefused %" PRIu64
            "\nbackwards %d\n",
            host->packets, host->bytes, host->matches, host->refused, host->is_backwards);
-    printf("hw_received %" PRIu64 "\nhw_dropped %" PRIu64 "\nreceived %" PRIu64 "\n", received,
-           dropped, taken);
+    printf("hw_received %" PRIu64 "\nhw_dropped %" PRIu64 "\nreceived %" PRIu64
+           "\nfiltered %" PRIu64 "\n",
+           received, dropped, taken, filtered);
     for (unsigned i = 0; i < verdicts_count; i++)
         printf("verdict_%u %" PRIu64 "\n", i, verdicts[i]);
     printf("end %s\n", end);

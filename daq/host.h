@@ -30,6 +30,7 @@ struct host {
     bool is_leaving;   /* stops with messages that are not finalized, and finalizes them then */
     unsigned instance; /* host:KofN: it is instance K, from 1, of N that run side by side */
     unsigned instances;
+    char *filter;      /* host:filter=udp,port,5002: an expression, with commas for blanks */
     /* The module's. */
     struct host_variable {
         const char *key;
@@ -50,6 +51,6 @@ unsigned host_decide(struct host *host, const uint8_t *bytes, uint32_t length, u
 void host_catch(void (*stop)(int));
 /* Prints what was seen, and what the module counted. */
 void host_print(const struct host *host, uint64_t received, uint64_t dropped, uint64_t taken,
-                const uint64_t *verdicts, unsigned verdicts_count, const char *end);
+                uint64_t filtered, const uint64_t *verdicts, unsigned verdicts_count, const char *end);
 
 #endif

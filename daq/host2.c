@@ -30,12 +30,11 @@ static void fail(const char *what, const char *text) {
     exit(1);
 }
 
-/* What LibDAQ says of calls that the module does not support. */
+/* What the module says of itself, and LibDAQ of calls that it does not support. */
 static void ask_for_more(void) {
     const uint8_t bytes[60] = {0};
     DAQ_PktHdr_t header;
     memset(&header, 0, sizeof header);
-    printf("filter %d\n", -daq_set_filter(module, instance, "udp"));
     printf("inject %d\n", -daq_inject(module, instance, &header, bytes, sizeof bytes, 0));
     printf("flow %d\n", -daq_modify_flow(module, instance, &header, NULL));
     printf("capabilities %u\n", daq_get_capabilities(module, instance));
@@ -63,6 +62,8 @@ int main(int count, char **words) {
     if (daq_initialize(module, &config, &instance, error, sizeof error) != DAQ_SUCCESS)
         fail("initialize", error);
     daq_config_clear_values(&config);
+    if (host.filter != NULL && daq_set_filter(module, instance, host.filter) != DAQ_SUCCESS)
+        fail("filter", daq_get_error(module, instance));
     if (daq_start(module, instance) != DAQ_SUCCESS)
         fail("start", daq_get_error(module, instance));
     host_catch(stop);
@@ -82,7 +83,7 @@ int main(int count, char **words) {
     daq_stop(module, instance);
     daq_get_stats(module, instance, &stats);
     host_print(&host, stats.hw_packets_received, stats.hw_packets_dropped, stats.packets_received,
-               stats.verdicts, MAX_DAQ_VERDICT, end);
+               stats.packets_filtered, stats.verdicts, MAX_DAQ_VERDICT, end);
     daq_shutdown(module, instance);
     daq_unload_modules();
     return 0;

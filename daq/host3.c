@@ -134,7 +134,6 @@ static void stop(int signal) {
 /* What the module says of itself. */
 static void ask_for_more(void) {
     const DAQ_VariableDesc_t *variables;
-    printf("filter %d\n", module->set_filter != NULL ? 0 : -DAQ_ERROR_NOTSUP);
     printf("inject %d\n", module->inject != NULL ? 0 : -DAQ_ERROR_NOTSUP);
     printf("variables %d\n", module->get_variable_descs(&variables));
     printf("capabilities %u\n", module->get_capabilities(context));
@@ -196,6 +195,8 @@ int main(int count, char **words) {
     void *library = load(host.folder);
     if (module->instantiate(&config, &instance, &context) != DAQ_SUCCESS)
         fail("instantiate", instance.error);
+    if (host.filter != NULL && module->set_filter(context, host.filter) != DAQ_SUCCESS)
+        fail("filter", instance.error);
     if (module->start(context) != DAQ_SUCCESS)
         fail("start", instance.error);
     host_catch(stop);
@@ -212,7 +213,7 @@ int main(int count, char **words) {
     printf("outstanding %d\nnot_free %d\n", (int)stats.packets_outstanding,
            (int)(pool.size - pool.available));
     host_print(&host, stats.hw_packets_received, stats.hw_packets_dropped, stats.packets_received,
-               stats.verdicts, MAX_DAQ_VERDICT, end);
+               stats.packets_filtered, stats.verdicts, MAX_DAQ_VERDICT, end);
     module->destroy(context);
     module->unload();
     dlclose(library);

@@ -221,6 +221,8 @@ fn a_passive_host_sees_every_packet_and_the_end() {
             said.assert_whole(PACKETS, version);
             assert_eq!(said.number("bytes"), bytes_of(0, PACKETS));
             assert_eq!(said.number("datalink"), 1);
+            // A reader cannot add packets: LibDAQ's DAQ_ERROR_NOTSUP.
+            assert_eq!(said.number("inject"), 4);
             let told = &report["published"]["readers"][0];
             assert_eq!((&told["delivered"], &told["missed"]), (&PACKETS.into(), &0.into()));
         }
@@ -281,6 +283,7 @@ fn what_cannot_be_opened_is_told_and_no_crash() {
             ("tap passive pass colour=red", first, "colour is not a variable of burst"),
             ("tap passive pass trust=me", first, "trust=me: nobody (default)"),
             ("tap passive pass oldest=1", first, "oldest=1: begin with the oldest packet"),
+            ("tap passive pass host:filter=udp,and", "filter", "filter `udp and`: "),
         ] {
             let (code, said) = built.start(version, &names, words).end();
             assert_eq!(code, 1, "{words}: {}", said.0);
@@ -344,6 +347,39 @@ fn what_a_host_blocks_does_not_come_out() {
             assert_eq!(sum(&report, key), OF_A_PORT, "{report}");
             assert_eq!(selected(&out, "udp dst port 5002"), 0);
             assert_eq!(selected(&out, "udp"), PACKETS - OF_A_PORT);
+        }
+    }
+}
+
+/// What the host's filter leaves out is not given to it. In line it passes at once, also where the
+/// host would have blocked it.
+#[test]
+fn a_host_sees_what_its_filter_wants() {
+    let Some(built) = Built::or_skip() else { return };
+    let filter = "host:filter=udp,dst,port,5002";
+    for version in built.versions() {
+        let assert_filtered = |said: &Said| {
+            let of = |name: &str| said.number(name);
+            assert_eq!([of("packets"), of("received")], [OF_A_PORT; 2], "{}", said.0);
+            assert_eq!(of("filtered"), PACKETS - OF_A_PORT, "{}", said.0);
+            assert_eq!((of("hw_received"), of("hw_dropped")), (PACKETS, 0), "{}", said.0);
+        };
+        let names = Names::new("daq-filter");
+        let mut publisher = publish(&names);
+        let host = built.host(version, &names, &format!("tap passive pass lossless {filter}"));
+        publisher.feed(&records(0, PACKETS));
+        publisher.close_input();
+        publisher.end();
+        assert_filtered(&host.end_well("over"));
+        for (rule, dropped) in [("block:5002", OF_A_PORT), ("block:5003", 0)] {
+            let inline = Inline::start("");
+            let host = built.host(version, &inline.names, &format!("tap inline {rule} {filter}"));
+            let (report, _names, out) = inline.feed();
+            assert_filtered(&host.end_well("over"));
+            assert_eq!(report["total"]["lost_total"], dropped, "{report}");
+            assert_eq!((sum(&report, "dropped"), sum(&report, "late")), (dropped, 0), "{report}");
+            assert_eq!(selected(&out, "udp"), PACKETS - dropped);
+            assert_eq!(selected(&out, "udp dst port 5002"), OF_A_PORT - dropped);
         }
     }
 }

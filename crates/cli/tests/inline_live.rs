@@ -12,11 +12,13 @@
 mod support;
 
 use std::fs;
+use std::net::UdpSocket;
 
 use burstline_skip::{skip, test_name};
 use burstline_testbed::{Bed, FAR, FAR_ADDRESS, Host, NEAR, serve_bytes};
 use serde_json::Value;
 use support::live::{Live, wait_until};
+use support::sensors::{Installed, interrupt, is_suricata_there, line_of_page, repository};
 use support::verdicts::{self, Worker, sum};
 use support::{Directory, is_root, other};
 
@@ -65,6 +67,44 @@ impl Line {
     fn start(&self, query: &str, what: &str) -> (Live, [Worker; 2]) {
         let live = self.start_bounce(query);
         (live, [0, 1].map(|log| self.worker(log, what)))
+    }
+
+    /// Gives the middle's interfaces the names that the page on sensors has.
+    fn rename(&self) {
+        for (old, new) in [(FAR, "eth1"), ("w1", "eth2")] {
+            let rename = format!("ip link set {old} down && ip link set {old} name {new}");
+            let rename = format!("{rename} && ip link set {new} up");
+            self.bed.far.command("sh", &["-c", &rename]).unwrap();
+        }
+    }
+
+    /// A bounce between these, whose packets wait long enough for any worker.
+    fn start_renamed(&self) -> Live {
+        let name = self.name();
+        let line = format!("bounce eth1 eth2 --both --inline '{name}?deadline=1s'");
+        Live::start(&self.bed, &self.directory, &line)
+    }
+
+    /// Has the client send `count` datagrams to each of two ports of the server's. All arrive at
+    /// the second; returns how many do at the first.
+    fn datagrams(&self, ports: [u16; 2], count: usize) -> usize {
+        let [first, second] = ports
+            .map(|port| self.server.run(move || UdpSocket::bind((FAR_ADDRESS, port)).unwrap()));
+        self.bed.near.run(move || {
+            let client = UdpSocket::bind("0.0.0.0:0").unwrap();
+            for port in ports {
+                for _ in 0..count {
+                    client.send_to(b"hello", (FAR_ADDRESS, port)).unwrap();
+                }
+            }
+        });
+        let mut bytes = [0; 16];
+        for _ in 0..count {
+            second.recv(&mut bytes).unwrap();
+        }
+        // Nothing overtakes on the way.
+        first.set_nonblocking(true).unwrap();
+        std::iter::from_fn(|| first.recv(&mut bytes).ok()).count()
     }
 
     fn start_bounce(&self, query: &str) -> Live {
@@ -143,11 +183,7 @@ fn who_is_rejected_is_told() {
 #[test]
 fn the_commands_of_the_page_run() {
     let Some(line) = Line::or_skip() else { return };
-    for (old, new) in [(FAR, "eth1"), ("w1", "eth2")] {
-        let rename = format!("ip link set {old} down && ip link set {old} name {new}");
-        let rename = format!("{rename} && ip link set {new} up");
-        line.bed.far.command("sh", &["-c", &rename]).unwrap();
-    }
+    line.rename();
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/sensors.md");
     let page = fs::read_to_string(page).unwrap();
     let (_, section) = page.split_once("\n## Inline").unwrap();
@@ -193,4 +229,98 @@ fn workers_go_on_with_the_next_bounce() {
     let report = end(live);
     assert!(sum(&report, "passed") > 0, "{report}");
     drop(workers);
+}
+
+/// tcpdump in line, by both commands of the page.
+#[test]
+fn tcpdump_is_a_firewall_between_two_interfaces() {
+    if other("tcpdump", &["--version"]).is_none() {
+        return skip(test_name(), "tcpdump is not installed: scripts/setup test");
+    }
+    let Some(line) = Line::or_skip() else { return };
+    line.rename();
+    for (host, address) in
+        [(&line.bed.near, "10.0.0.7/24 dev v0"), (&line.server, "10.0.0.8/24 dev w0")]
+    {
+        host.command("sh", &["-c", &format!("ip address add {address}")]).unwrap();
+    }
+    let installed = Installed::new(&line.directory);
+    let start = |query: &str| {
+        let command = line_of_page(&format!("burstline-run tcpdump -n -i 'burst:ips?{query}'"));
+        installed.start(&line.bed.far, "tcpdump", &command, "listening on")
+    };
+    let ping = |from: &str, to: &str| line.client(&format!("ping -c 3 -i 0.1 -W 5 -I {from} {to}"));
+
+    let (live, tcpdump) = (line.start_renamed(), start("verdict=drop"));
+    let passed = ping("10.77.0.1", FAR_ADDRESS);
+    assert!(passed.contains("3 received"), "{passed}");
+    assert_eq!(line.datagrams([53, 5353], 20), 0, "DNS ends here");
+    let report = end(live);
+    interrupt(tcpdump);
+    let lost = &report["total"]["lost"];
+    assert_eq!(
+        (&lost["dropped_by_verdict"], &report["total"]["lost_total"]),
+        (&20.into(), &20.into())
+    );
+    let printed = installed.printed("tcpdump");
+    let of_dns = printed.lines().filter(|line| line.contains("10.77.0.2.53:")).count();
+    let of_any = printed.lines().filter(|line| !line.is_empty()).count();
+    assert_eq!((of_dns, of_any), (20, 20), "{printed}");
+
+    let (live, tcpdump) = (line.start_renamed(), start("verdict=pass&rest=drop"));
+    let passed = ping("10.0.0.7", "10.0.0.8");
+    assert!(passed.contains("3 received"), "{passed}");
+    let ended = line.client(&format!("ping -c 3 -i 0.1 -W 1 -I 10.77.0.1 {FAR_ADDRESS}"));
+    assert!(ended.contains("0 received"), "{ended}");
+    let report = end(live);
+    interrupt(tcpdump);
+    let dropped = &report["total"]["lost"]["dropped_by_verdict"];
+    assert!(dropped.as_u64() >= Some(3), "{report}");
+    assert_eq!(dropped, &report["total"]["lost_total"], "{report}");
+    let printed = installed.printed("tcpdump");
+    assert!(
+        printed.matches("ICMP echo re").count() == 6 && !printed.contains("10.77."),
+        "{printed}"
+    );
+}
+
+/// Suricata in line, by the page's command: its rules decide.
+#[test]
+fn suricata_drops_by_its_rules_between_two_interfaces() {
+    if !is_suricata_there() {
+        return skip(test_name(), "Suricata is not installed: scripts/setup sensors");
+    }
+    let Some(line) = Line::or_skip() else { return };
+    line.rename();
+    let log = line.directory.file("log");
+    fs::create_dir(&log).unwrap();
+    let rules = line.directory.file("rules");
+    let rule = "http any any -> any any (msg:\"a word\"; http.uri; content";
+    let text = format!("drop {rule}:\"evil\"; sid:1;)\nalert {rule}:\"odd\"; sid:2;)\n");
+    fs::write(&rules, text).unwrap();
+    let command = line_of_page("burstline-run suricata --simulate-ips")
+        .replace("/usr/local/share/burstline", repository().join("crates/pcap").to_str().unwrap())
+        .replace("/var/log/suricata/0", &log);
+    let live = line.start_renamed();
+    let installed = Installed::new(&line.directory);
+    let command = format!("{command} -S '{rules}'");
+    let suricata = installed.start(&line.bed.far, "suricata", &command, "Engine started");
+    // A server each: one waits for the rest of a request.
+    let ask = |word: &str, seconds: u32| {
+        let server = serve_bytes(&line.server, FAR_ADDRESS, 1000).unwrap();
+        line.client(&format!("curl -sS -m {seconds} -o /dev/null http://{server}/{word}"))
+    };
+    assert_eq!(ask("odd", 60), "");
+    let refused = ask("evil", 3);
+    assert!(refused.contains("(28)"), "its request does not come through: {refused}");
+    assert_eq!(ask("good", 60), "");
+    let report = end(live);
+    interrupt(suricata);
+    let dropped = &report["total"]["lost"]["dropped_by_verdict"];
+    assert!(dropped.as_u64() > Some(0), "{report}");
+    assert_eq!(dropped, &report["total"]["lost_total"], "nothing else is lost: {report}");
+    let alerts = fs::read_to_string(format!("{log}/fast.log")).unwrap();
+    let [drops, others] =
+        ["[Drop] [**] [1:1:", "[**] [1:2:"].map(|text| alerts.matches(text).count());
+    assert!(drops > 0 && others == 1, "{alerts}");
 }

@@ -1,12 +1,20 @@
-//! Three readers of a live capture: one lossless, one lossy and stopped, one killed.
+//! Readers of a live capture: one lossless, one lossy and stopped, one killed; and the programs of
+//! the page on sensors.
 //!
 //! Needs root, or `unshare -Urn`; without, each test says that it was skipped.
 
 mod support;
 
+use std::fs;
+use std::net::UdpSocket;
+
 use burstline_afpacket::Sender;
-use burstline_testbed::{Bed, FAR, Frames, NEAR};
+use burstline_skip::{skip, test_name, without};
+use burstline_testbed::{Bed, FAR, FAR_ADDRESS, Frames, NEAR};
+use support::live::wait_until;
+use support::sensors::{Installed, interrupt, is_suricata_there, line_of_page};
 use support::sharing::{Names, reader_of, start};
+use support::{other, selected};
 
 const FRAMES: u64 = 20_000;
 
@@ -82,4 +90,92 @@ fn a_stopped_reader_and_a_killed_one_cost_the_others_nothing() {
     assert_eq!(told["there"], false);
     let read = told["delivered"].as_u64().unwrap() + told["missed"].as_u64().unwrap();
     assert!((FRAMES..=2 * FRAMES).contains(&read), "{told}");
+}
+
+/// Conversations, and packets of each.
+const QUESTIONS: [u64; 2] = [64, 10];
+
+/// Sends questions for a name from the near host to the far one, which takes and does not answer
+/// them.
+fn ask_for_names(bed: &Bed) -> UdpSocket {
+    let server = bed.far.run(|| UdpSocket::bind((FAR_ADDRESS, 53)).unwrap());
+    bed.near.run(|| {
+        let question = b"\x12\x34\x01\0\0\x01\0\0\0\0\0\0\x07example\x03com\0\0\x01\0\x01";
+        for _ in 0..QUESTIONS[0] {
+            let client = UdpSocket::bind("0.0.0.0:0").unwrap();
+            for _ in 0..QUESTIONS[1] {
+                client.send_to(question, (FAR_ADDRESS, 53)).unwrap();
+            }
+        }
+    });
+    server
+}
+
+/// Programs that capture by libpcap read what a balancer publishes, by the page's commands.
+#[test]
+fn the_programs_of_the_page_read_what_a_balancer_publishes() {
+    for program in ["tcpdump", "tshark", "dumpcap"] {
+        if other(program, &["--version"]).is_none() {
+            return skip(test_name(), format!("{program} is not installed: scripts/setup test"));
+        }
+    }
+    let Some(bed) = Bed::or_skip(&test_name()) else { return };
+    let rename = format!("ip link set {FAR} down; ip link set {FAR} name eth0 up");
+    bed.far.command("sh", &["-c", &rename]).unwrap();
+    let names = Names::new("shared-page");
+    let installed = Installed::new(&names.0);
+    let start = |name: &str, command: &str, ready: &str| {
+        installed.start(&bed.far, name, command.trim_end_matches(" &"), ready)
+    };
+    let of_page = |line: &str| line_of_page(&format!("$ {line}"))[2..].to_owned();
+    // As Suricata's command wants it.
+    let publish = of_page("burstline balance eth0 --workers 2 --publish tap");
+    let publish = publish.replace("--publish tap", "--publish 'tap?lossless=5s'");
+    let balance = start("balance", &publish, "");
+    names.wait_for_readers("tap", 0);
+    let mut programs = vec![
+        start("tcpdump", &of_page("burstline-run tcpdump -n -i burst:tap@0"), "listening on"),
+        start("tshark", &of_page("burstline-run tshark -i burst:tap -Y dns"), "Capturing on"),
+        start("dumpcap", &of_page("burstline-run dumpcap -i burst:tap -w"), "File: all.pcapng"),
+    ];
+    let log = names.0.file("log");
+    let mut readers = 5; // of a log each
+    if is_suricata_there() {
+        let rule = "alert dns any any -> any any (msg:\"a question\"; dns.query; \
+                    content:\"example\"; sid:1;)\n";
+        fs::write(names.0.file("rules"), rule).unwrap();
+        fs::create_dir(&log).unwrap();
+        let command = line_of_page("burstline-run suricata --pcap='burst:tap@0?lossless'");
+        let command = command.replace("/var/log/suricata/0", &log) + " -S rules";
+        programs.push(start("suricata", &command, "Engine started"));
+        readers += 1;
+    } else {
+        without(test_name(), "Suricata is not installed: scripts/setup sensors");
+    }
+    names.wait_for_readers("tap", readers);
+
+    let server = ask_for_names(&bed);
+    let questions = QUESTIONS[0] * QUESTIONS[1];
+    names.wait_until_published("tap", questions);
+    names.wait_for("tap", "all is read", |found| {
+        let has_read = |reader: &serde_json::Value| reader["lag"] == 0;
+        found["readers"].as_array().unwrap().iter().all(has_read)
+    });
+    let suricata = programs.split_off(3);
+    programs.into_iter().for_each(interrupt);
+    let lines = |name: &str, text: &str| installed.printed(name).matches(text).count() as u64;
+    let of_worker_0 = lines("tcpdump", "10.77.0.2.53: ");
+    assert!(of_worker_0 > 0 && of_worker_0 < questions, "{of_worker_0}");
+    assert_eq!(lines("tshark", " DNS "), questions);
+    assert_eq!(selected(&names.0.file("all.pcapng"), "udp port 53"), questions);
+    for suricata in suricata {
+        let alerts = || fs::read_to_string(format!("{log}/fast.log")).unwrap_or_default();
+        wait_until("it has alerted on all of worker 0's", || {
+            alerts().lines().count() as u64 >= of_worker_0
+        });
+        interrupt(suricata);
+        assert_eq!(alerts().lines().count() as u64, of_worker_0);
+    }
+    interrupt(balance);
+    drop(server);
 }

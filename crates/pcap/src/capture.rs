@@ -27,6 +27,7 @@ use crate::abi::{
 use crate::counts::Counts;
 use crate::dead::Dead;
 use crate::device::Device;
+use crate::drops::Drops;
 use crate::ready::Ready;
 use crate::session::{Session, Shape, datalink_of};
 use crate::verdicts::Verdicts;
@@ -161,10 +162,18 @@ impl Capture {
     pub(crate) fn activate(&self) -> Option<Result<(), Refused>> {
         let mut state = lock(&self.state);
         let State::Created(device) = &*state else { return None };
+        // Before it has a packet.
+        let drops = match device.drops.as_deref().map(Drops::open).transpose() {
+            Ok(drops) => drops,
+            Err(error) => return Some(Err(no_drops(device, &error))),
+        };
         let follower = match Follower::open(&device.name, &device.attach, device.is_following) {
             Ok(follower) => follower,
             Err(error) => return Some(Err(refused(&error))),
         };
+        if let Some(drops) = drops {
+            self.verdicts.heed(drops);
+        }
         let settings = self.settings();
         let first_log = follower.first_log();
         let named = (0..=u8::MAX).find_map(|port| follower.port_name(first_log, port));
@@ -283,6 +292,12 @@ impl Drop for Reading<'_> {
         drop(state);
         capture.ready.update(has_rest);
     }
+}
+
+fn no_drops(device: &Device, error: &std::io::Error) -> Refused {
+    let path = device.drops.as_deref().unwrap_or(std::path::Path::new(""));
+    let text = format!("drops={}: {error}; it must be a file to write to", path.display());
+    Refused { code: crate::abi::ERROR, text }
 }
 
 fn refused(error: &ShareError) -> Refused {

@@ -6,7 +6,10 @@
 //! burst:/run/x/tap             the publisher's socket by its path
 //! burst:tap?lossless&start=oldest&trust=own
 //! burst:ips?verdict=drop       packets wait, and those that the program is given end here
+//! burst:ips?verdict=pass&drops=/run/drops    those end about which the program writes there
 //! ```
+
+use std::path::PathBuf;
 
 use burstline_log::{Policy, Start, Verdict};
 use burstline_share::{AttachConfig, Trust};
@@ -18,7 +21,8 @@ pub(crate) const PREFIX: &str = "burst:";
 
 /// What can be said behind the name, for errors.
 const KEYS: &str = "lossless, start=now|oldest, trust=nobody|own|anyone, follow=yes|no, \
-                    verdict=pass|drop|reject|pass-flow, rest=pass|drop|reject|pass-flow";
+                    verdict=pass|drop|reject|pass-flow, rest=pass|drop|reject|pass-flow, \
+                    drops=FILE";
 
 /// A device of ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +34,8 @@ pub(crate) struct Device {
     pub(crate) is_following: bool,
     /// What becomes of packets that wait for this program's verdict; `None`: none do.
     pub(crate) rule: Option<Rule>,
+    /// Where the program writes about packets that end: see [`Drops`](crate::drops::Drops).
+    pub(crate) drops: Option<PathBuf>,
 }
 
 impl Device {
@@ -56,6 +62,7 @@ impl Device {
             attach: AttachConfig { log, ..AttachConfig::default() },
             is_following: true,
             rule: None,
+            drops: None,
         };
         let mut rest = None;
         for option in options.split('&').filter(|option| !option.is_empty()) {
@@ -73,6 +80,12 @@ impl Device {
             }
             (_, None) => {}
         }
+        if device.rule.is_none() && device.drops.is_some() {
+            return Err(format!(
+                "{PREFIX}{text}: drops= says which packets end, and this program gives no \
+                 verdicts: add verdict=pass, or leave drops= out"
+            ));
+        }
         device.attach.gives_verdicts = device.rule.is_some();
         Ok(device)
     }
@@ -87,6 +100,10 @@ impl Device {
             }
             Some(("rest", word)) => {
                 *rest = Some(Verdict::of_word(word)?);
+                return Some(());
+            }
+            Some(("drops", path)) if !path.is_empty() => {
+                self.drops = Some(path.into());
                 return Some(());
             }
             _ => {}
@@ -139,6 +156,8 @@ mod tests {
             assert_eq!(device.rule, Some(Rule { given, rest }), "{text}");
         }
         assert!(!Device::parse("ips").unwrap().attach.gives_verdicts);
+        let device = Device::parse("ips?verdict=pass&drops=/run/x/drops.json").unwrap();
+        assert_eq!(device.drops, Some("/run/x/drops.json".into()));
     }
 
     #[test]
@@ -152,6 +171,8 @@ mod tests {
             ("tap?verdict", "unknown option \"verdict\""),
             ("tap?verdict=replace", "unknown option \"verdict=replace\""),
             ("tap?rest=drop", "this program gives none: add verdict=pass"),
+            ("tap?drops=/run/x", "this program gives no verdicts: add verdict=pass"),
+            ("tap?verdict=pass&drops=", "unknown option \"drops=\""),
         ] {
             let error = Device::parse(text).unwrap_err();
             assert!(error.contains(wanted) && error.starts_with("burst:"), "{error}");

@@ -26,6 +26,7 @@ mod capture;
 mod counts;
 mod dead;
 mod device;
+mod drops;
 mod exports;
 mod ready;
 mod real;

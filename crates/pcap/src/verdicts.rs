@@ -3,7 +3,8 @@
 //! ```text
 //! packet --filter--> rest: its verdict at once
 //!           '------> given to the program --> it asks for one:   burstline_pcap_verdict
-//!                                        '--> it asks for none:  the device's, once it goes on
+//!                                        '--> it asks for none:  the device's, once it goes on;
+//!                                                                 drop, if it wrote one (`drops`)
 //! ```
 //!
 //! A program goes on when its callback returns, or when it asks for the next packet or closes the
@@ -14,9 +15,11 @@
 //!
 //! Invariant V1: a packet gets one verdict, before the next one is given to the program.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use burstline_log::{Verdict, VerdictError, VerdictGiver};
+
+use crate::drops::Drops;
 
 /// What a device gives by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +52,8 @@ pub(crate) enum Refusal {
 pub(crate) struct Verdicts {
     /// `None`: it looks on.
     rule: Option<Rule>,
+    /// Set when the handle is activated, if the device has one.
+    drops: OnceLock<Drops>,
     lent: Mutex<Lent>,
 }
 
@@ -63,7 +68,12 @@ struct Lent {
 
 impl Verdicts {
     pub(crate) fn new(rule: Option<Rule>) -> Self {
-        Self { rule, lent: Mutex::default() }
+        Self { rule, ..Self::default() }
+    }
+
+    /// From now on packets end about which the program writes there.
+    pub(crate) fn heed(&self, drops: Drops) {
+        let _ = self.drops.set(drops); // a handle is activated once
     }
 
     /// Whether packets wait for this handle.
@@ -97,7 +107,8 @@ impl Verdicts {
         let Some(rule) = &self.rule else { return };
         let mut lent = self.lock();
         if let Some(number) = lent.number.take() {
-            give(&mut lent, number, rule.given);
+            let is_dropped = self.drops.get().is_some_and(Drops::take);
+            give(&mut lent, number, if is_dropped { Verdict::Drop } else { rule.given });
         }
     }
 

@@ -9,6 +9,7 @@ pub(crate) mod emulator;
 pub(crate) mod endless;
 pub(crate) mod live;
 pub(crate) mod schema;
+pub(crate) mod sensors;
 pub(crate) mod service;
 pub(crate) mod sharing;
 pub(crate) mod ssh;

@@ -104,6 +104,7 @@ impl Entry {
             "pcap-four-readers" => sensors::four_readers(context),
             "matcher-contiguous" => sensors::match_contents(context),
             "suricata-afpacket" => sensors::suricata(context),
+            "suricata-inline" => sensors::suricata_inline(context),
             _ => Err(format!("no code measures {name}")),
         }
     }

@@ -173,6 +173,7 @@ fn it_is_installed_in_place_of_libpcap() {
     let starter = starter.to_str().unwrap();
     assert!(run(folder.command(starter).arg("--help"), 0).contains("burst:tap@2"));
     assert!(folder.at("usr/include/burstline-pcap.h").exists());
+    assert!(folder.at("usr/share/burstline/suricata-in-line.yaml").exists());
 
     let packets = mix(100);
     fs::write(folder.at("file.pcap"), pcap_file(&packets)).unwrap();

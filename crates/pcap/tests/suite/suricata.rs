@@ -8,10 +8,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use burstline_skip::{skip, test_name};
 use serde_json::Value;
 
-use crate::common::{DEVICE, Folder, interrupt, repository, run, target};
+use crate::common::{DEVICE, Folder, interrupt, repository, run, target, until};
 use crate::traffic::{Packet, mix, pcap_file};
+use crate::verdicts::{Got, decided_until};
 
-const PACKETS: usize = 3000;
+/// The last is a question, so its alert says that Suricata has looked at all.
+const PACKETS: usize = 2992;
+/// Packets that wait for verdicts.
+const WAITING: usize = 600;
 
 /// Alerts by the words of an application, by a stream's, and by a pattern.
 const RULES: &str = r#"
@@ -21,6 +25,25 @@ alert tcp any any -> any any (msg:"a server"; flow:to_client; content:"nginx"; s
 alert http any any -> any any (msg:"an agent"; http.user_agent; pcre:"/curl\/7/"; sid:4; rev:1;)
 "#;
 
+/// What ends, where Suricata is asked: all questions, and half of the hosts' conversations from
+/// their request on.
+const DROPS: &str = r#"
+drop dns any any -> any any (msg:"a question"; dns.query; content:"example"; sid:5; rev:1;)
+drop http 10.0.0.0/25 any -> any any (msg:"a request"; http.method; content:"GET"; sid:6; rev:1;)
+"#;
+
+/// Its outputs in line, as `make install-pcap` installs them.
+const IN_LINE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/suricata-in-line.yaml");
+
+/// What starts it, where `scripts/setup sensors` puts it; otherwise the test is counted as skipped.
+fn starter_or_skip() -> Option<String> {
+    if !target().join("suricata/usr/bin/suricata").exists() {
+        skip(test_name(), "Suricata is not installed: scripts/setup sensors");
+        return None;
+    }
+    Some(repository().join("scripts/suricata").to_str().unwrap().to_owned())
+}
+
 /// Makes a command a Suricata that writes into folder `log`.
 fn as_suricata(mut command: Command, log: &str, source: &[&str]) -> Command {
     command.env("CARGO_TARGET_DIR", target());
@@ -29,9 +52,9 @@ fn as_suricata(mut command: Command, log: &str, source: &[&str]) -> Command {
 }
 
 /// Packets that come now: a live Suricata forgets flows by its own clock.
-fn packets() -> Vec<Packet> {
+fn packets(count: usize) -> Vec<Packet> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
-    let mut packets = mix(PACKETS);
+    let mut packets = mix(count);
     let first = packets[0].time_ns;
     for packet in &mut packets {
         packet.time_ns = packet.time_ns - first + now;
@@ -66,20 +89,15 @@ fn flows(log: &Path) -> Vec<String> {
 
 #[test]
 fn suricata_alerts_the_same() {
-    // There `scripts/setup sensors` puts it.
-    if !target().join("suricata/usr/bin/suricata").exists() {
-        return skip(test_name(), "Suricata is not installed: scripts/setup sensors");
-    }
-    let starter = repository().join("scripts/suricata");
-    let starter = starter.to_str().unwrap();
-    let (folder, packets) = (Folder::new(), packets());
+    let Some(starter) = starter_or_skip() else { return };
+    let (folder, packets) = (Folder::new(), packets(PACKETS));
     fs::write(folder.at("file.pcap"), pcap_file(&packets)).unwrap();
     fs::write(folder.at("rules"), RULES).unwrap();
     let [of_file, of_log] = ["of-file", "of-log"].map(|name| folder.at(name));
     for log in [&of_file, &of_log] {
         fs::create_dir(log).unwrap();
     }
-    run(&mut as_suricata(folder.command(starter), "of-file", &["-r", "file.pcap"]), 0);
+    run(&mut as_suricata(folder.command(&starter), "of-file", &["-r", "file.pcap"]), 0);
     let expected = alerts(&of_file);
     for sid in 1..=4 {
         let rule = format!("[1:{sid}:1]");
@@ -88,11 +106,75 @@ fn suricata_alerts_the_same() {
 
     let publishing = folder.publish(packets, 1);
     let device = format!("--pcap={DEVICE}");
-    let mut live = as_suricata(folder.preloaded(starter), "of-log", &[&device]).spawn().unwrap();
+    let mut live = as_suricata(folder.preloaded(&starter), "of-log", &[&device]).spawn().unwrap();
     publishing.wait_for_readers();
+    // What it has read it has still to look at, and it does not once it is interrupted.
+    until("it has alerted on all", || alerts(&of_log).len() >= expected.len());
     interrupt(&live);
     assert!(live.wait().unwrap().success());
     publishing.end();
     assert_eq!(alerts(&of_log), expected);
     assert_eq!(flows(&of_log), flows(&of_file));
+}
+
+/// In line, where its filter says what goes on; it looks at that as ever.
+#[test]
+fn suricata_in_line_alerts_on_what_its_filter_lets_pass() {
+    let Some(starter) = starter_or_skip() else { return };
+    let (folder, packets) = (Folder::new(), packets(WAITING));
+    fs::write(folder.at("rules"), RULES).unwrap();
+    let log = folder.at("log");
+    fs::create_dir(&log).unwrap();
+    let device = "--pcap=burst:ips?start=oldest&verdict=pass&rest=drop";
+    let mut live = as_suricata(folder.preloaded(&starter), "log", &[device, "tcp"]);
+    let (said, got) = decided_until(&folder, &mut live, &packets, interrupt);
+    let is_tcp = |packet: &Packet| packet.bytes[12..14] == [8, 0] && packet.bytes[23] == 6;
+    let wanted = packets.iter().map(|packet| if is_tcp(packet) { Got::Pass } else { Got::Drop });
+    assert_eq!(got, wanted.collect::<Vec<_>>(), "{said}");
+    let alerts = alerts(&log);
+    for (sid, is_there) in [(1, true), (2, false), (3, true), (4, true)] {
+        let rule = format!("[1:{sid}:1]");
+        assert_eq!(
+            alerts.iter().any(|alert| alert.contains(&rule)),
+            is_there,
+            "{rule}: {alerts:?}"
+        );
+    }
+}
+
+/// Which packets of the file it drops, by its own log, from 0.
+fn dropped_of_file(log: &Path) -> Vec<usize> {
+    let events = fs::read_to_string(log.join("drops.json")).unwrap();
+    let events = events.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    events.map(|event| event["pcap_cnt"].as_u64().unwrap() as usize - 1).collect()
+}
+
+/// Its rules decide: it drops the packets of a log that it drops of a file with the real libpcap.
+#[test]
+fn suricata_in_line_drops_by_its_rules() {
+    let Some(starter) = starter_or_skip() else { return };
+    let (folder, packets) = (Folder::new(), packets(WAITING));
+    fs::write(folder.at("rules"), DROPS).unwrap();
+    fs::write(folder.at("file.pcap"), pcap_file(&packets)).unwrap();
+    for log in ["of-file", "of-log"] {
+        fs::create_dir(folder.at(log)).unwrap();
+    }
+    let in_line = ["--simulate-ips", "--include", IN_LINE];
+    let of_file = [&in_line[..], &["-r", "file.pcap"]].concat();
+    run(&mut as_suricata(folder.command(&starter), "of-file", &of_file), 0);
+    let mut wanted = vec![Got::Pass; WAITING];
+    for number in dropped_of_file(&folder.at("of-file")) {
+        wanted[number] = Got::Drop;
+    }
+    let dropped = wanted.iter().filter(|got| **got == Got::Drop).count();
+    assert!(dropped > WAITING / 5 && dropped < WAITING / 2, "{dropped}: {wanted:?}");
+
+    let file = folder.at("of-log/drops.json");
+    let device =
+        format!("--pcap=burst:ips?start=oldest&verdict=pass&drops={}", file.to_str().unwrap());
+    let of_log = [&in_line[..], &[&device]].concat();
+    let mut live = as_suricata(folder.preloaded(&starter), "of-log", &of_log);
+    let (said, got) = decided_until(&folder, &mut live, &packets, interrupt);
+    assert_eq!(got, wanted, "{said}");
+    assert_eq!(fs::metadata(file).unwrap().len(), 0, "it is emptied");
 }

@@ -2,7 +2,7 @@
 //! nothing of verdicts?
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use burstline_log::{Appended, Ending, Log, LogConfig, Meta, Ruling, VerdictTaker};
 use burstline_share::{PublishConfig, Publisher};
@@ -18,7 +18,7 @@ const CHANGED: u8 = 0xfe;
 
 /// What a packet got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Got {
+pub(crate) enum Got {
     Nothing,
     Pass,
     Drop,
@@ -31,6 +31,16 @@ enum Got {
 /// Runs a program on packets that wait, as `ips`, and returns what each packet got. The log ends
 /// when all are decided; a program may end before.
 fn decided(folder: &Folder, command: &mut Command, packets: &[Packet]) -> (String, Vec<Got>) {
+    decided_until(folder, command, packets, |_| {})
+}
+
+/// The same with a program that has to be ended, too.
+pub(crate) fn decided_until(
+    folder: &Folder,
+    command: &mut Command,
+    packets: &[Packet],
+    end: impl FnOnce(&Child),
+) -> (String, Vec<Got>) {
     let segment_bytes = 64 << 10;
     let (log, mut writer) = Log::create(LogConfig {
         name: "verdicts".into(),
@@ -64,6 +74,7 @@ fn decided(folder: &Folder, command: &mut Command, packets: &[Packet]) -> (Strin
     });
     let found = look(&taker);
     writer.finish(Ending::Final);
+    end(&program);
     let said = program.wait_with_output().unwrap();
     drop(publisher);
     let [said, complained] =

@@ -15,6 +15,7 @@
 //! - F2: a program that lost packets has its loss among the details.
 
 mod captures;
+mod inline;
 mod matcher;
 mod suricata;
 
@@ -22,6 +23,7 @@ use std::fs;
 use std::path::PathBuf;
 
 pub(super) use captures::{four_readers, one_tcpdump};
+pub(super) use inline::measure as suricata_inline;
 pub(super) use matcher::measure as match_contents;
 pub(super) use suricata::{measure as suricata, version as suricata_version};
 

@@ -25,33 +25,38 @@ use crate::figures::count_file::{our_program, target};
 use crate::live::{Contender, Need, Road, missing};
 use crate::programs::{self, Launch, Memory, Ready, Report};
 use crate::rivals::contents;
+use crate::threads::Cores;
 
-const NEEDS: [Need; 1] = [Need { program: "tcpreplay", package: "tcpreplay" }];
+pub(super) const NEEDS: [Need; 1] = [Need { program: "tcpreplay", package: "tcpreplay" }];
 /// What fetches it.
 const MEND: &str = "Suricata is not installed: sudo scripts/setup sensors";
 const PACKETS: usize = 300_000;
-const SMOKE_PACKETS: usize = 2000;
+pub(super) const SMOKE_PACKETS: usize = 2000;
 /// What either side takes without a loss on one core.
 const RATE_PPS: u64 = 100_000;
-const RULES: usize = 500;
+pub(super) const RULES: usize = 500;
 /// One packet in this many has a content and causes an alert.
-const MATCH_EVERY: u64 = 1000;
+pub(super) const MATCH_EVERY: u64 = 1000;
 /// How long it may take for what is in its ring, and for its own clock's work.
-const SETTLE: Duration = Duration::from_millis(1500);
+pub(super) const SETTLE: Duration = Duration::from_millis(1500);
+
+/// Why there is no Suricata to measure; `None`: there is one.
+pub(super) fn lacks() -> Result<Option<String>, String> {
+    match target()?.join("suricata/usr/bin/suricata").is_file() {
+        true => Ok(missing(&NEEDS)),
+        false => Ok(Some(MEND.to_owned())),
+    }
+}
 
 /// Gbit/s for each core that Suricata keeps busy.
 pub(crate) fn measure(context: &Context) -> Result<Outcome, String> {
-    let folder = target()?.join("suricata");
-    if !folder.join("usr/bin/suricata").is_file() {
-        return Ok(Outcome::NotHere(MEND.to_owned()));
-    }
-    if let Some(why) = missing(&NEEDS) {
+    if let Some(why) = lacks()? {
         return Ok(Outcome::NotHere(why));
     }
     let packets = if context.smoke { SMOKE_PACKETS } else { PACKETS };
     let rules = contents::rules(RULES);
     let packets = contents::packets(packets, &rules, Some(MATCH_EVERY));
-    let sides = Sides { context, rules: rules_file(&rules), packets: &packets };
+    let sides = Sides { context, rules: rules_file("alert", &rules), packets: &packets };
     let conditions = Conditions::watch(context.cores);
     let alerts = RefCell::new(None);
     let gbps = |has_log| {
@@ -103,28 +108,44 @@ fn script() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/suricata")
 }
 
-fn rules_file(rules: &[Vec<u8>]) -> String {
+/// What Suricata does with a packet that has one of these contents.
+pub(super) fn rules_file(action: &str, rules: &[Vec<u8>]) -> String {
     let rule = |(number, content): (usize, &Vec<u8>)| {
         let (content, sid) = (String::from_utf8_lossy(content), number + 1);
-        format!("alert udp any any -> any any (msg:\"{sid}\"; content:\"{content}\"; sid:{sid};)\n")
+        let what = format!("msg:\"{sid}\"; content:\"{content}\"; sid:{sid};");
+        format!("{action} udp any any -> any any ({what})\n")
     };
     rules.iter().enumerate().map(rule).collect()
 }
 
 /// A Suricata.
-struct Suricata {
+pub(super) struct Suricata {
     target: PathBuf,
     /// Where it writes, and where its rules are.
     log: String,
     rules: String,
-    source: String,
+    /// Where its packets come from, and who looks at them.
+    words: String,
     library: Option<PathBuf>,
     ready: Ready,
 }
 
+impl Suricata {
+    pub(super) fn new(log: &str, rules: &str, words: &str, has_log: bool) -> Result<Self, String> {
+        Ok(Self {
+            target: target()?,
+            log: log.to_owned(),
+            rules: rules.to_owned(),
+            words: words.to_owned(),
+            library: has_log.then(our_library).transpose()?,
+            ready: Ready::line("Engine started"),
+        })
+    }
+}
+
 impl Launch for Suricata {
     fn command(&self, _: Memory) -> String {
-        let Self { log, rules, source, .. } = self;
+        let Self { log, rules, words, .. } = self;
         let (script, target) = (script(), self.target.display());
         let script = script.display();
         // Nothing else is preloaded there: it has its own C library.
@@ -132,7 +153,7 @@ impl Launch for Suricata {
         let library = library.unwrap_or_default();
         format!(
             "env CARGO_TARGET_DIR={target} LD_PRELOAD={library} {script} -S {rules} -l {log} \
-             {source} --runmode=single"
+             {words}"
         )
     }
 
@@ -191,19 +212,16 @@ impl Sides<'_> {
             true => Some(Contender::start(&road, &core, &publish(&our_program()?, &name), stop)?),
             false => None,
         };
-        let (target, ready) = (target()?, Ready::line("Engine started"));
-        let (source, library) = match has_log {
-            true => (format!("--pcap=burst:{name}"), Some(our_library()?)),
-            false => (on_interface(), None),
-        };
-        let launch = Suricata { target, log: log.clone(), rules, source, library, ready };
+        let source = if has_log { format!("--pcap=burst:{name}") } else { on_interface() };
+        let words = format!("{source} --runmode=single");
+        let launch = Suricata::new(&log, &rules, &words, has_log)?;
         let suricata = Contender::start(&road, &core, &launch, stop)?;
         let spent = || -> Result<_, String> {
             let own = |of: &Contender<'_>| processor_ns(of.process_id());
             Ok((own(&suricata)?, publisher.as_ref().map_or(Ok(0), own)?))
         };
         let before = spent()?;
-        self.replay(&road, &file)?;
+        replay(&road, context.cores, RATE_PPS, &file)?;
         std::thread::sleep(SETTLE);
         let after = spent()?;
         let (said, _) = suricata.end()?;
@@ -219,13 +237,13 @@ impl Sides<'_> {
         let alerts = alerts(Path::new(&log))?;
         Ok(Turn { bytes, packets, suricata_ns, publisher_ns, alerts })
     }
+}
 
-    fn replay(&self, road: &Road, file: &str) -> Result<(), String> {
-        let core = self.context.cores.producer.0.to_string();
-        let rate = format!("--pps={RATE_PPS}");
-        let words = ["-c", &core, "tcpreplay", "-q", "-K", &rate, "-i", "v0", file];
-        road.bed().near.command("taskset", &words).map(drop).map_err(|error| error.to_string())
-    }
+/// Sends a file's packets on the producer's core.
+pub(super) fn replay(road: &Road, cores: Cores, rate_pps: u64, file: &str) -> Result<(), String> {
+    let (core, rate) = (cores.producer.0.to_string(), format!("--pps={rate_pps}"));
+    let words = ["-c", &core, "tcpreplay", "-q", "-K", &rate, "-i", "v0", file];
+    road.bed().near.command("taskset", &words).map(drop).map_err(|error| error.to_string())
 }
 
 /// One thread on the interface, with room for more than half a second.
@@ -236,7 +254,7 @@ fn on_interface() -> String {
 }
 
 /// A pcap file. Source: draft-ietf-opsawg-pcap.
-fn pcap(packets: &[Vec<u8>]) -> Vec<u8> {
+pub(super) fn pcap(packets: &[Vec<u8>]) -> Vec<u8> {
     let words =
         |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>();
     let mut file = words(&[0xa1b2_c3d4, 0x0004_0002, 0, 0, 262_144, 1]);
@@ -258,7 +276,7 @@ fn counter(log: &Path, key: &str) -> Result<u64, String> {
 }
 
 /// The lines of `fast.log` behind their times, sorted.
-fn alerts(log: &Path) -> Result<Vec<String>, String> {
+pub(super) fn alerts(log: &Path) -> Result<Vec<String>, String> {
     let path = log.join("fast.log");
     let said = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
     let behind_time = |line: &str| line.split_once("[**]").map(|(_, rest)| rest.to_owned());

@@ -1,0 +1,92 @@
+//! Programs that capture by our libpcap, as the page on sensors starts them.
+#![allow(dead_code)] // each test file uses a part
+
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+use burstline_testbed::{Host, Program};
+
+use super::live::wait_until;
+use super::{Directory, PROGRAM};
+
+/// The folder of the repository.
+pub(crate) fn repository() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("this is crates/cli")
+}
+
+/// The one line of the page on sensors that begins so.
+pub(crate) fn line_of_page(start: &str) -> String {
+    let page = fs::read_to_string(repository().join("docs/sensors.md")).unwrap();
+    let mut lines = page.lines().filter(|line| line.starts_with(start));
+    let line = lines.next().unwrap_or_else(|| panic!("the page has no line: {start}"));
+    assert_eq!(lines.next(), None, "the page has another line: {start}");
+    line.to_owned()
+}
+
+/// Whether Suricata can be started: `scripts/suricata`.
+pub(crate) fn is_suricata_there() -> bool {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
+    target.join("suricata/usr/bin/suricata").exists()
+}
+
+/// What `make install-pcap` installs, and `burstline` and `suricata`, in a directory.
+pub(crate) struct Installed {
+    path: String,
+    names: PathBuf,
+}
+
+impl Installed {
+    /// Names are published in the directory, too.
+    pub(crate) fn new(directory: &Directory) -> Self {
+        let [bin, libraries] = ["bin", "burstline-pcap"].map(|name| directory.0.join(name));
+        for folder in [&bin, &libraries] {
+            fs::create_dir(folder).unwrap();
+        }
+        let library = env::current_exe().unwrap().with_file_name("libburstline_pcap.so");
+        symlink(library, libraries.join("libpcap.so.0.8")).unwrap();
+        let starter = fs::read_to_string(repository().join("crates/pcap/burstline-run.in"));
+        let starter = starter.unwrap().replace("@LIBDIR@", directory.0.to_str().unwrap());
+        let suricata = repository().join("scripts/suricata");
+        let suricata = format!("#!/bin/sh\nexec '{}' \"$@\"\n", suricata.display());
+        for (name, text) in [("burstline-run", starter), ("suricata", suricata)] {
+            fs::write(bin.join(name), text).unwrap();
+            fs::set_permissions(bin.join(name), PermissionsExt::from_mode(0o755)).unwrap();
+        }
+        let program = Path::new(PROGRAM).parent().unwrap().display();
+        let path = format!("{}:{program}:{}", bin.display(), env::var("PATH").unwrap());
+        Self { path, names: directory.0.clone() }
+    }
+
+    /// Starts a command of a shell's in the directory, and returns when it has said that it is
+    /// ready. `NAME.out` and `NAME.err` there have what it says.
+    pub(crate) fn start(&self, host: &Host, name: &str, command: &str, ready: &str) -> Program {
+        let [out, err] = ["out", "err"]
+            .map(|end| self.names.join(format!("{name}.{end}")).display().to_string());
+        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
+        let environment = [
+            ("PATH", &*self.path),
+            ("BURSTLINE_RUN", self.names.to_str().unwrap()),
+            ("CARGO_TARGET_DIR", target.to_str().unwrap()),
+            ("LC_ALL", "C"),
+        ];
+        let script = format!("exec > \"$0\" 2> \"$1\"; cd \"$BURSTLINE_RUN\"; exec {command}");
+        let program = host.start("sh", &["-c", &script, &out, &err], &environment).unwrap();
+        let text =
+            || [&out, &err].map(|file| fs::read_to_string(file).unwrap_or_default()).concat();
+        wait_until(&format!("{command} says {ready}"), || text().contains(ready));
+        program
+    }
+
+    /// What a started command has printed.
+    pub(crate) fn printed(&self, name: &str) -> String {
+        fs::read_to_string(self.names.join(format!("{name}.out"))).unwrap()
+    }
+}
+
+/// Ends a program as Ctrl-C does, and waits until it is gone.
+pub(crate) fn interrupt(program: Program) {
+    burstline_testbed::signal(program.process_id(), "-INT").unwrap();
+    let (is_success, text) = program.finish().unwrap();
+    assert!(is_success, "{text}");
+}
