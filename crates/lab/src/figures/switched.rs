@@ -27,8 +27,6 @@ mod rivals;
 mod rules;
 mod taps;
 
-use std::sync::atomic::Ordering::Relaxed;
-
 use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
 use crate::contenders::Sample;
@@ -43,12 +41,12 @@ use cable::Cable;
 pub(super) use guests::measure as measure_guests;
 pub(super) use idle::measure as measure_idle;
 use load::Loaded;
-use rivals::Rival;
+use rivals::{NO_COUNTS, Rival};
 use rules::Rules;
 pub(super) use taps::measure as measure_taps;
 
-/// testpmd of DPDK 22.11 with memif ports dies at its end once in some six turns, before it says its
-/// counts.
+/// testpmd of DPDK 22.11 with memif ports dies at its end once in some six turns, before it says
+/// its counts.
 const MEMIF_TRIES: usize = 4;
 
 /// What a figure sends, by what rules it is switched, and who else does that.
@@ -108,13 +106,15 @@ pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
     }
     let mut details = details(context, &setting, &rounds);
     if let Some(last) = deaths.last() {
-        details.push(format!("the rival died in {} turns, which were repeated: {last}", deaths.len()));
+        let turns = deaths.len();
+        details.push(format!("the rival died in {turns} turns, which were repeated: {last}"));
     }
     details.extend(conditions.report());
     Ok(Outcome::Measured(Compared::of_samples("mpps", Better::Higher, rounds, details)))
 }
 
-/// The rival's turn. One that fails between memif ports is done again, [`MEMIF_TRIES`] times in all.
+/// The rival's turn. One of memif ports that ends without counts is done again, [`MEMIF_TRIES`]
+/// times in all.
 fn rivals_turn(
     context: &Context,
     setting: &Setting,
@@ -124,7 +124,7 @@ fn rivals_turn(
     let before = deaths.len();
     loop {
         match turn(context, |road| setting.rival.turn(context, setting, road)) {
-            Err(why) if deaths.len() + 1 < before + tries && !context.stop.load(Relaxed) => {
+            Err(why) if why.starts_with(NO_COUNTS) && deaths.len() + 1 < before + tries => {
                 deaths.push(why);
             }
             other => return other,

@@ -16,6 +16,9 @@ use crate::programs::{Bridge, Datapath, Memory, Mode, SwitchCores, Testpmd, Tota
 /// From when the switch has its bridge until its thread polls.
 const SETTLES: Duration = Duration::from_millis(500);
 
+/// What testpmd's turn fails with where it has ended without its counts.
+pub(super) const NO_COUNTS: &str = "testpmd ended without its counts";
+
 /// Its ports.
 pub(super) const PORTS: [&str; 2] = ["a", "b"];
 
@@ -61,7 +64,8 @@ fn testpmd(context: &Context, setting: &Setting, road: &Road) -> Result<(Loaded,
     let running = Contender::start(road, &middle.core_list(), &middle, &context.stop)?;
     let carried = |running: Contender<'_>| -> Result<Carried, String> {
         let (said, _) = running.end()?;
-        let Totals { received, sent, cycles } = Totals::parse(&said)?;
+        let Totals { received, sent, cycles } =
+            Totals::parse(&said).map_err(|why| format!("{NO_COUNTS}: {why}"))?;
         Ok(Carried { taken: received, passed_on: sent, cycles })
     };
     if setting.cable != Cable::Memif {
