@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 
-/// How often a write is tried that a signal or a fault of the kernel has ended.
+/// How often a write is tried that fails.
 const TRIES: u32 = 100;
 
 /// Not raised at first. Once raised it stays so until it is lowered, and its descriptor is
@@ -37,9 +37,9 @@ impl Event {
     }
 }
 
-/// Writes until it is done. A thread may wait for this for ever, so a write that fails is tried
-/// again, whatever the error: EAGAIN, too, says that the counter is full, which it is after 2^64 - 2
-/// times, only if it comes from there.
+/// Writes until a write succeeds, [`TRIES`] times at most. A thread may wait for this for ever, so
+/// a write that fails is tried again. That includes EAGAIN: a filter of calls may answer with it
+/// though the counter is not full. A full counter is readable, and needs no write.
 fn raise_by(mut write: impl FnMut() -> Result<usize, Errno>) {
     for _ in 0..TRIES {
         if write().is_ok() {

@@ -11,8 +11,8 @@ pub const WINDOW: u64 = 4096;
 /// Whether the newest numbers have come, a bit each.
 type Bits = [u64; (WINDOW / 64) as usize];
 
-/// Times for which a histogram has room at once, 4 s. Else each late packet would take 8 KiB more
-/// for each doubling of the longest time of its flow, and what a job needs would be known late.
+/// Times for which a histogram has room at once: up to 4 s. A histogram that grew would take 8 KiB
+/// more for each doubling of its longest time, whenever a late packet came.
 const ROOM_NS: u64 = (1 << 32) - 1;
 
 /// An empty histogram of nanoseconds, 184 KiB.
