@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 
-/// How often a write is tried that a signal or a fault of the kernel has ended.
+/// How often a write is tried that fails.
 const TRIES: u32 = 100;
 
 /// Not raised at first. Once raised it stays so until it is lowered, and its descriptor is
@@ -27,20 +27,24 @@ impl Event {
 
     /// Raises it. Cost: a system call.
     pub fn raise(&self) {
-        // A thread may wait for this for ever, so a write that fails is tried again.
-        for _ in 0..TRIES {
-            match rustix::io::write(&self.counter, &1u64.to_ne_bytes()) {
-                // The counter is full: it is raised.
-                Ok(_) | Err(Errno::AGAIN) => return,
-                Err(_) => {}
-            }
-        }
+        raise_by(|| rustix::io::write(&self.counter, &1u64.to_ne_bytes()));
     }
 
     /// Lowers it. Cost: a system call.
     pub fn lower(&self) {
         // It fails only where it is not raised.
         let _ = rustix::io::read(&self.counter, &mut [0; 8]);
+    }
+}
+
+/// Writes until a write succeeds, [`TRIES`] times at most. A thread may wait for this for ever, so
+/// a write that fails is tried again. That includes EAGAIN: a filter of calls may answer with it
+/// though the counter is not full. A full counter is readable, and needs no write.
+fn raise_by(mut write: impl FnMut() -> Result<usize, Errno>) {
+    for _ in 0..TRIES {
+        if write().is_ok() {
+            return;
+        }
     }
 }
 
@@ -54,6 +58,27 @@ impl AsFd for Event {
 mod tests {
     use super::*;
     use crate::readiness::{Ready, wait};
+
+    #[test]
+    fn a_write_that_fails_is_tried_again() {
+        for error in [Errno::AGAIN, Errno::INTR, Errno::IO, Errno::NOMEM] {
+            let event = Event::new().unwrap();
+            let mut fault = Some(error);
+            raise_by(|| match fault.take() {
+                Some(error) => Err(error),
+                None => rustix::io::write(&event.counter, &1u64.to_ne_bytes()),
+            });
+            assert_eq!(wait(&[event.as_fd()], 0).unwrap(), Ready::Readable, "{error}");
+        }
+    }
+
+    #[test]
+    fn a_full_event_is_raised() {
+        let event = Event::new().unwrap();
+        rustix::io::write(&event.counter, &(u64::MAX - 1).to_ne_bytes()).unwrap();
+        event.raise();
+        assert_eq!(wait(&[event.as_fd()], 0).unwrap(), Ready::Readable);
+    }
 
     #[test]
     fn a_raised_event_stays_so() {

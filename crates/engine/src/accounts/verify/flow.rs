@@ -11,16 +11,21 @@ pub const WINDOW: u64 = 4096;
 /// Whether the newest numbers have come, a bit each.
 type Bits = [u64; (WINDOW / 64) as usize];
 
-/// An empty histogram of nanoseconds.
+/// Times for which a histogram has room at once: up to 4 s. A histogram that grew would take 8 KiB
+/// more for each doubling of its longest time, whenever a late packet came.
+const ROOM_NS: u64 = (1 << 32) - 1;
+
+/// An empty histogram of nanoseconds, 184 KiB.
 pub(crate) fn histogram() -> Histogram<u64> {
-    let mut histogram = Histogram::new(DIGITS).unwrap_or_else(|error| {
-        unreachable!("{DIGITS} digits are from 0 to 5: {error:?}");
+    let mut histogram = Histogram::new_with_max(ROOM_NS, DIGITS).unwrap_or_else(|error| {
+        unreachable!("{DIGITS} digits are from 0 to 5, {ROOM_NS} is above 2: {error:?}");
     });
     histogram.auto(true);
     histogram
 }
 
-/// Adds a value. Cost: a few nanoseconds; an allocation where it is longer than any before.
+/// Adds a value. Cost: a few nanoseconds; an allocation where it is above [`ROOM_NS`] and longer
+/// than any before.
 pub(crate) fn record(histogram: &mut Histogram<u64>, value_ns: u64) {
     record_many(histogram, value_ns, 1);
 }
@@ -166,6 +171,26 @@ mod tests {
         assert_eq!(counts(&seen([0, 5 * WINDOW, 5 * WINDOW])), [2, 5 * WINDOW - 1, 1, 0, 0]);
         let flow = seen([7, 9, 8]);
         assert_eq!((flow.first, flow.missing()), (7, 7));
+    }
+
+    #[test]
+    fn a_late_packet_needs_no_more_memory() {
+        let mut flow = Flow::new(Stream(0), true);
+        let room = |flow: &Flow| flow.latency.as_ref().unwrap().distinct_values();
+        let at_first = room(&flow);
+        for age_ns in [1, 60_000, 4_000_000_000, ROOM_NS] {
+            flow.time(age_ns);
+        }
+        assert_eq!(room(&flow), at_first);
+        // What a document says of its size.
+        assert_eq!(at_first * size_of::<u64>(), 184 << 10);
+        // A longer one is kept, too, to three digits.
+        let hour_ns = 3_600_000_000_000;
+        flow.time(hour_ns);
+        let latency = flow.latency.unwrap();
+        assert_eq!(latency.len(), 5);
+        assert!(latency.max().abs_diff(hour_ns) <= hour_ns / 1000);
+        assert_eq!(latency.value_at_quantile(0.4), 60_031);
     }
 
     #[test]
