@@ -2,12 +2,13 @@
 
 use std::process::ExitCode;
 
-use burstline_engine::Report;
+use burstline_engine::{FlowsReport, Report};
+use burstline_flow::{LostRecords, SinkAccount};
 use burstline_port::Loss;
 use serde_json::{Value, json};
 
 use crate::failure::{FAILED, complain, complain_of_ledger};
-use crate::words::{count_text, packets_text};
+use crate::words::{count_text, counted_text, packets_text};
 
 /// What is asked of a job beyond that it runs and accounts for every packet.
 #[derive(Clone, Copy, Debug, Default)]
@@ -31,6 +32,8 @@ enum Fault {
     Unaccounted(i64),
     /// Packets were lost, and none was delivered.
     AllLost,
+    /// Flow records were made, and no sink has any of them.
+    AllRecordsLost,
     /// Packets were lost, and this flag allows none.
     Loss(&'static str),
     /// Another number of packets than expected was delivered.
@@ -47,6 +50,7 @@ impl Fault {
             Self::Damaged => "damaged",
             Self::Unaccounted(_) => "unaccounted",
             Self::AllLost => "all_lost",
+            Self::AllRecordsLost => "all_records_lost",
             Self::Loss(_) => "loss",
             Self::NotExpected { .. } => "not_expected",
             Self::NotVerified => "not_verified",
@@ -63,6 +67,8 @@ pub(crate) struct Outcome {
     wanted: u64,
     /// What was lost of them, by cause; each at least 1.
     causes: Vec<(Loss, u64)>,
+    /// Flow records that were lost, by name.
+    records: Vec<LostRecords>,
 }
 
 impl Outcome {
@@ -78,6 +84,7 @@ impl Outcome {
             report.is_damaged.then_some(Fault::Damaged),
             (total.unaccounted != 0).then_some(Fault::Unaccounted(total.unaccounted)),
             is_all.then_some(Fault::AllLost),
+            report.flows.as_ref().is_some_and(has_no_record).then_some(Fault::AllRecordsLost),
             demands.lossless_by.filter(|_| lost > 0).map(Fault::Loss),
             unexpected.map(|expected| Fault::NotExpected { delivered, expected }),
             demands.is_refuted.then_some(Fault::NotVerified),
@@ -88,6 +95,7 @@ impl Outcome {
             unaccounted: total.unaccounted,
             wanted: total.offered.saturating_sub(total.lost.unwanted()),
             causes: total.lost.iter().filter(is_lost).collect(),
+            records: report.flows.as_ref().map_or_else(Vec::new, FlowsReport::lost_by_name),
         }
     }
 
@@ -107,6 +115,7 @@ impl Outcome {
             match *fault {
                 Fault::Error | Fault::Damaged => {}
                 // The error, or the line above, says why.
+                Fault::AllRecordsLost if self.faults.contains(&Fault::Error) => {}
                 Fault::AllLost if self.faults.contains(&Fault::Error) => {}
                 Fault::Loss(_) if self.faults.contains(&Fault::AllLost) => {}
                 Fault::Unaccounted(packets) => complain_of_ledger(packets),
@@ -116,6 +125,9 @@ impl Outcome {
                     packets_text(self.wanted),
                     self.causes_text()
                 )),
+                Fault::AllRecordsLost => {
+                    complain(&format!("no sink has a record: {}", self.records_text()))
+                }
                 Fault::Loss(flag) => {
                     complain(&format!("{} lost under {flag}", packets_text(self.lost())))
                 }
@@ -144,7 +156,19 @@ impl Outcome {
                 format!("{lost} of {wanted} lost ({})", self.causes_text())
             }
         };
-        format!("{verdict}: {lost}, {unaccounted} unaccounted")
+        let records = match self.records.is_empty() {
+            true => String::new(),
+            false => format!(", {}", self.records_text()),
+        };
+        format!("{verdict}: {lost}{records}, {unaccounted} unaccounted")
+    }
+
+    /// `18 flow records lost (collector_absent)`
+    fn records_text(&self) -> String {
+        let lost = self.records.iter().map(|lost| lost.records).sum();
+        let mut names: Vec<_> = self.records.iter().map(|lost| lost.name).collect();
+        names.dedup();
+        format!("{} lost ({})", counted_text(lost, "flow record"), names.join(", "))
     }
 
     /// The same for `--json`.
@@ -175,6 +199,13 @@ impl Outcome {
             }
         }
     }
+}
+
+/// Whether records were made for sinks, and none has one of them, written, sent or in its spool.
+fn has_no_record(flows: &FlowsReport) -> bool {
+    let is_empty = |sink: &SinkAccount| sink.records + sink.spooled.records == 0;
+    let made = flows.counts.records > 0 && !flows.sinks.is_empty();
+    made && flows.sinks.iter().all(is_empty)
 }
 
 #[cfg(test)]

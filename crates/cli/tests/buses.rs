@@ -111,7 +111,13 @@ fn closed(report: Value) -> Value {
 
 /// Records to a bus from a source that ends.
 fn send(bus: &Bus, source: &str, more: &[&str]) -> Value {
-    closed(run_json(&[&["flows", source, "--sensor", "one"], &bus.flag()[..], more].concat(), 0))
+    send_with_code(bus, source, more, 0)
+}
+
+/// The same, to end with this code.
+fn send_with_code(bus: &Bus, source: &str, more: &[&str], code: i32) -> Value {
+    let words = [&["flows", source, "--sensor", "one"], &bus.flag()[..], more].concat();
+    closed(run_json(&words, code))
 }
 
 /// Sends real packets, and with them what the spool has, until nothing waits there. The records
@@ -248,7 +254,7 @@ fn an_absent_or_silent_bus_loses_records_by_name(kind: Kind) {
         } else {
             bus.kill();
         }
-        let report = send(&bus, REAL, &[]);
+        let report = send_with_code(&bus, REAL, &[], 1);
         assert_eq!(number(&report["total"], "delivered"), REAL_PACKETS, "{report}");
         let lost = report["flows"]["records_dropped_by"].as_object().unwrap();
         let by_bus = ["bus_absent", "bus_slow"]
@@ -327,7 +333,7 @@ fn a_full_stream_has_the_rest_wait_in_the_spool() {
 /// A broker whose disk is full ends itself, as it has no other.
 #[test]
 fn a_brokers_full_disk_has_the_rest_wait_in_the_spool() {
-    let Some(mut bus) = Bus::start_on_disk(Kind::Kafka, 8) else { return };
+    let Some(mut bus) = Bus::start_on_disk(Kind::Kafka, 4) else { return };
     let directory = Directory::new("bus-disk-full");
     let spool = directory.file("spool");
     let report = send(&bus, MANY, &["--spool", &spool]);

@@ -39,6 +39,24 @@ fn all_names_are_there_and_a_wrong_one_is_corrected() {
     assert!(wrong.code == Some(2) && wrong.stderr.contains("rx_ring_full"), "{}", wrong.stderr);
 }
 
+/// Each name that a line `lost` or `no flow` can have: the pages have them in tables.
+#[test]
+fn names_of_flow_records_lost_are_explained() {
+    let page = |name: &str| concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/").to_owned() + name;
+    let (fleet, flows) = (page("fleet.md"), page("flows.md"));
+    let text = fs::read_to_string(fleet).unwrap() + &fs::read_to_string(flows).unwrap();
+    let begins = ["bus_", "collector_", "spool_", "queue_", "write_", "no_ip", "table_"];
+    let cells = text.lines().filter(|line| line.starts_with("| `"));
+    let cells = cells.filter_map(|line| line.split('|').nth(1));
+    let names: Vec<&str> = cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();
+    let named = names.iter().filter(|name| begins.iter().any(|begin| name.starts_with(begin)));
+    let named: Vec<_> = named.collect();
+    assert!(named.len() >= 12, "{named:?}");
+    for name in named {
+        assert_eq!(run(&["explain", name]).code, Some(0), "{name}");
+    }
+}
+
 #[test]
 fn a_note_is_explained_by_its_text() {
     let directory = Directory::new("explain-note");

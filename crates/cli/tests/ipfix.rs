@@ -138,7 +138,8 @@ fn an_absent_collector_loses_records_by_name_and_no_packets() {
     let port = free_port();
     for (scheme, name) in [("udp", "collector_refused"), ("tcp", "collector_absent")] {
         let to = format!("{scheme}:127.0.0.1:{port}");
-        let report = run_json(&["flows", REAL, "--ipfix", &to], 0);
+        let report = run_json(&["flows", REAL, "--ipfix", &to], 1);
+        assert_eq!(report["outcome"]["faults"], serde_json::json!(["all_records_lost"]));
         assert_eq!(number(&report["total"], "delivered"), 149, "{report}");
         let flows = &report["flows"];
         assert_eq!(number(flows, "unaccounted"), 0);

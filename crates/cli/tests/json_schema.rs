@@ -40,7 +40,12 @@ fn jobs(directory: &Directory) -> Vec<Sample> {
         run_of(&["bounce", "gen:?packets=1000", "null:"]),
         run_of(&["generate", "-o", &made, "--packets", "1000"]),
         run_of(&["replay", REAL, "--top-speed", "-o", "null:"]),
+        run_of(&["replay", REAL, "--rate", "100k", "-o", "null:"]),
+        run_of(&["flows", REAL, "-o", &directory.file("tree")]),
     ];
+    // Nobody listens there: records are lost.
+    let nowhere = run_json(&["flows", REAL, "--ipfix", "tcp:127.0.0.1:1"], 1);
+    samples.push(Sample { name: "report", value: nowhere });
     let words = ["count", "gen:?rate=100k", "--duration", "200ms", "--stats", "50ms", "--json"];
     let lines = run(&words).stdout;
     let lines: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -60,6 +65,7 @@ fn others(directory: &Directory) -> Vec<Sample> {
     let mut samples = vec![
         sample("check", &["check", REAL]),
         sample("info", &["info", REAL]),
+        sample("info", &["info", &directory.file("a.pcapng")]),
         sample("index", &["index", &copy]),
         sample("extract", &["extract", REAL, "--filter", "ip", "-w", &found]),
         sample("recover", &["recover", REAL, "-w", &mended]),
@@ -77,15 +83,13 @@ fn others(directory: &Directory) -> Vec<Sample> {
     let service = Service::start(directory, site);
     service.wait_for("it has its ledger", |event| event["event"] == "ledger");
     let (_, events) = service.stop();
-    // What is in them has its own definitions.
-    samples.extend(events.into_iter().map(|mut event| {
-        for key in ["report", "stats"] {
-            if let Some(inner) = event.get_mut(key) {
-                *inner = json!({});
-            }
+    for event in events {
+        // What is in them has its own definitions.
+        for (key, name) in [("report", "report"), ("stats", "interval")] {
+            samples.extend(event.get(key).map(|inner| Sample { name, value: inner.clone() }));
         }
-        Sample { name: "event", value: event }
-    }));
+        samples.push(Sample { name: "event", value: event });
+    }
     samples
 }
 

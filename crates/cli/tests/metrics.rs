@@ -412,8 +412,11 @@ fn threads_logs_and_readers_have_their_lines() {
         lines.filter_map(|line| line.split(' ').nth(1)).any(|count| count != "0")
     };
     wait_until("packets had an age", || has_aged(&scrape(&job)));
-    wait_until("rho is known", || scrape(&job).contains("\nburstline_rho "));
-    let text = scrape(&job);
+    let mut text = String::new();
+    wait_until("rho is known", || {
+        text = scrape(&job);
+        text.contains("\nburstline_rho ")
+    });
     for line in [
         "burstline_stage_cpu_seconds_total{stage=\"receive\"",
         "burstline_stage_busy_seconds_total{stage=\"record\"",

@@ -15,8 +15,8 @@
 //! - F3: however the job ends, every conversation is ended, and sinks are finished.
 
 use burstline_flow::{
-    FlowTable, NoFlow, NotWritten, Outbox, Place, Record, RecordSink, Shows, SinkAccount,
-    TableConfig, TableCounts, Writer, queue,
+    FlowTable, LostRecords, NoFlow, NotWritten, Outbox, Place, Record, RecordSink, Shows,
+    SinkAccount, TableConfig, TableCounts, Writer, queue,
 };
 use burstline_port::{Lent, PortAccount, PortTable};
 use burstline_sys::clock;
@@ -28,6 +28,8 @@ use crate::{EngineError, Inlet, Report, Run, Threads};
 
 /// What the threads that make records are called.
 const STAGE: &str = "flows";
+/// The queue's loss beside those of the sinks.
+const QUEUE_FULL: &str = "queue_full";
 
 /// How records are made.
 #[derive(Clone, Debug)]
@@ -79,8 +81,16 @@ impl FlowsReport {
     /// Records that are in no file: dropped, or lost by a sink.
     #[must_use]
     pub fn records_lost(&self) -> u64 {
-        let of_sinks = self.sinks.iter().flat_map(|sink| &sink.lost);
-        self.records_dropped + of_sinks.map(|lost| lost.records).sum::<u64>()
+        self.lost_by_name().iter().map(|lost| lost.records).sum()
+    }
+
+    /// The same by name, those of the queue first; each at least 1.
+    #[must_use]
+    pub fn lost_by_name(&self) -> Vec<LostRecords> {
+        let (records, packets) = (self.records_dropped, self.packets_dropped);
+        let queue = LostRecords { name: QUEUE_FULL, records, packets };
+        let of_sinks = self.sinks.iter().flat_map(|sink| sink.lost.iter().copied());
+        std::iter::once(queue).chain(of_sinks).filter(|lost| lost.records > 0).collect()
     }
 }
 

@@ -9,9 +9,6 @@ use serde_json::{Map, Value, json};
 use crate::foreign::one_line;
 use crate::words::{bytes_text, count_text, counted_text, packets_text};
 
-/// The queue's loss beside those of the sinks.
-const QUEUE_FULL: &str = "queue_full";
-
 /// The lines in the report for people.
 pub(super) fn text(flows: &FlowsReport) -> String {
     let mut text = String::new();
@@ -32,7 +29,7 @@ pub(super) fn text(flows: &FlowsReport) -> String {
             let _ = writeln!(text, "note     {}", one_line(note));
         }
     }
-    for LostRecords { name, records, packets } in lost(flows) {
+    for LostRecords { name, records, packets } in flows.lost_by_name() {
         let (records, packets) = (records_text(records), packets_text(packets));
         let _ = writeln!(text, "lost     {records} of {packets}: {name}");
     }
@@ -62,14 +59,6 @@ fn spooled(text: &mut String, sink: &SinkAccount) {
     }
 }
 
-/// Records that are in no file, by reason.
-fn lost(flows: &FlowsReport) -> Vec<LostRecords> {
-    let (records, packets) = (flows.records_dropped, flows.packets_dropped);
-    let queue = LostRecords { name: QUEUE_FULL, records, packets };
-    let of_sinks = flows.sinks.iter().flat_map(|sink| sink.lost.iter().copied());
-    std::iter::once(queue).chain(of_sinks).filter(|lost| lost.records > 0).collect()
-}
-
 /// `1 record`, `12,345 records`
 fn records_text(records: u64) -> String {
     counted_text(records, "record")
@@ -80,7 +69,7 @@ pub(super) fn object(flows: &FlowsReport) -> Value {
     let counts = &flows.counts;
     let reasons = flows.without_flow().map(|(reason, packets)| (reason.to_owned(), packets.into()));
     let (mut dropped, mut packets_dropped) = (Map::new(), 0);
-    for LostRecords { name, records, packets } in lost(flows) {
+    for LostRecords { name, records, packets } in flows.lost_by_name() {
         let before = dropped.get(name).and_then(Value::as_u64).unwrap_or(0);
         dropped.insert(name.to_owned(), (before + records).into());
         packets_dropped += packets;

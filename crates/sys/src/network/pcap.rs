@@ -101,6 +101,18 @@ pub enum PcapError {
     },
 }
 
+/// What compiles expressions here: libpcap by its version, or tcpdump.
+///
+/// # Errors
+/// [`PcapError::NotInstalled`] and [`PcapError::Function`]: neither is there.
+pub fn compiler() -> Result<String, PcapError> {
+    let ethernet = 1;
+    version().or_else(|error| match tool::compile("ip", ethernet, 100, true) {
+        Some(Ok(_)) => Ok("tcpdump: no libpcap can be loaded here".to_owned()),
+        _ => Err(error),
+    })
+}
+
 /// Compiles an expression of pcap-filter(7) for packets of a link type, numbered as in capture
 /// files (`LINKTYPE_`).
 ///

@@ -5,7 +5,7 @@ use clap::{Args, ValueEnum};
 /// What a file is written as.
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub(crate) struct FormatArgs {
-    /// The file's format [default: pcap for a name with .pcap; else segmented, or pcapng if one
+    /// The file's format [default: pcap-ns for a name with .pcap; else segmented, or pcapng if one
     /// segment is enough; pcapng for gzip, and into pipes and devices]
     #[arg(long, value_name = "FORMAT", requires = "write")]
     pub(crate) format: Option<Format>,

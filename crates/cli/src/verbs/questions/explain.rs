@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::args::ExplainArgs;
 use crate::failure::Failure;
 use crate::view;
-use known::{FAULTS, Known};
+use known::{FAULTS, Known, LOST_RECORDS, WITHOUT_FLOW};
 
 /// A name, and what there is to say of it.
 struct Entry {
@@ -74,7 +74,10 @@ fn entries() -> Vec<Entry> {
     let notes = known::notes().map(|note| Entry::of(note, "a note of a report"));
     let findings = known::findings().map(|found| Entry::of(found, "a finding of burstline doctor"));
     let faults = FAULTS.iter().map(|fault| Entry::of(fault, "a fault: why the exit code is 1"));
-    losses.chain(doubts).chain(notes).chain(findings).chain(faults).collect()
+    let lost = LOST_RECORDS.iter().map(|lost| Entry::of(lost, "a loss of flow records"));
+    let without = WITHOUT_FLOW.iter().map(|why| Entry::of(why, "a packet without a flow record"));
+    let of_flows = lost.chain(without);
+    losses.chain(of_flows).chain(doubts).chain(notes).chain(findings).chain(faults).collect()
 }
 
 /// Says what a name means.

@@ -34,7 +34,10 @@ pub(crate) fn version(args: &VersionArgs) -> Result<ExitCode, Failure> {
         });
         format!("{object}\n")
     } else {
-        let libpcap = libpcap.unwrap_or_else(|| "not found: tcpdump compiles filters".to_owned());
+        let libpcap = libpcap.unwrap_or_else(|| match pcap::compiler() {
+            Ok(_) => "not found: tcpdump compiles filters".to_owned(),
+            Err(_) => "not found, and no tcpdump to compile filters".to_owned(),
+        });
         let all = if features.is_empty() { "none".to_owned() } else { features.join(", ") };
         format!(
             "{}target    {ARCH}-{OS}\nfeatures  {all}\nlibc      {LIBC}\nlibpcap   {libpcap}\n",

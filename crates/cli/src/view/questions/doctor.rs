@@ -11,6 +11,7 @@ use std::fmt::Write;
 
 use burstline_port::Probe;
 use burstline_sys::machine::{Capability, Machine, capability};
+use burstline_sys::pcap;
 use burstline_topo::KERNEL_NEEDS;
 
 use crate::words::size_text;
@@ -100,9 +101,9 @@ fn facts(text: &mut String, machine: &Machine) {
         Ok(()) => fact("namespaces", "user namespaces can be made: unshare -Urn"),
         Err(error) => fact("namespaces", &format!("no user namespace: {error}")),
     }
-    match &machine.libpcap {
-        Ok(version) => fact("filters", version),
-        Err(error) => fact("filters", error),
+    match pcap::compiler() {
+        Ok(compiler) => fact("filters", &compiler),
+        Err(error) => fact("filters", &error.to_string()),
     }
     fact("pages", &pages(machine));
     let limit = |bytes: Option<u64>| match bytes {

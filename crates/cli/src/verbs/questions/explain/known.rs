@@ -8,6 +8,9 @@ mod files;
 mod findings;
 mod live;
 mod places;
+mod records;
+
+pub(super) use records::{LOST_RECORDS, WITHOUT_FLOW};
 
 /// A note of a report, a finding of the doctor, or a fault of an outcome.
 pub(super) struct Known {
@@ -81,7 +84,7 @@ pub(super) fn findings() -> impl Iterator<Item = &'static Known> {
 }
 
 /// What `outcome.faults` has, where a job fails.
-pub(super) const FAULTS: [Known; 7] = [
+pub(super) const FAULTS: [Known; 8] = [
     fault("error", "A part of the job ended early", "The errors of the report say why"),
     fault(
         "damaged",
@@ -97,6 +100,11 @@ pub(super) const FAULTS: [Known; 7] = [
         "all_lost",
         "Packets were lost, and none was delivered",
         "burstline explain NAME for each cause in the ledger",
+    ),
+    fault(
+        "all_records_lost",
+        "Flow records were made, and each sink lost all of them",
+        "burstline explain NAME for each name in the lines `lost` of the report",
     ),
     fault(
         "loss",
