@@ -327,9 +327,11 @@ impl Server {
         let mut steps = steps.iter();
         self.clients.retain(|client| steps.next() != Some(&Step::Over) && !client.is_late(now));
         for (number, _) in of_doors.iter().enumerate().filter(|(_, is_ready)| **is_ready) {
-            if let Ok((stream, _)) = self.doors[number].listener.accept() {
+            match self.doors[number].listener.accept() {
                 // One that is gone already is not kept.
-                self.clients.extend(Client::new(stream, number, now));
+                Ok((stream, _)) => self.clients.extend(Client::new(stream, number, now)),
+                // No descriptor is free, say: it stays ready, and this thread must not spin.
+                Err(_) => std::thread::sleep(LOOK),
             }
         }
     }

@@ -10,7 +10,7 @@ use burstline_testbed::signal;
 use serde_json::Value;
 use support::live::wait_until;
 use support::service::{Service, is_alive, ledger};
-use support::{Directory, assert_closed, run};
+use support::{Directory, assert_closed, other, run};
 
 /// A job that counts without end, slowly.
 fn endless(name: &str, more: &str) -> String {
@@ -137,6 +137,53 @@ fn a_job_waits_for_its_port_and_a_reader_for_its_publisher() {
     assert!(status.success(), "{events:#?}");
     assert_eq!(ledger(&events, "late")["total"]["delivered"], support::REAL_PACKETS);
     assert_eq!(ledger(&events, "reader")["total"]["delivered"], 100);
+}
+
+#[test]
+fn a_file_that_is_no_regular_file_is_refused_at_once() {
+    let directory = Directory::new("run-fifo");
+    let path = directory.file("site.toml");
+    assert!(other("mkfifo", &[&path]).is_some_and(|made| made.code == Some(0)));
+    for file in [&path, "/dev/zero", "/"] {
+        let run = run(&["run", "--check", file]);
+        assert_eq!(run.code, Some(2), "{file}");
+        assert!(run.stderr.contains("cannot be read: "), "{file}: {}", run.stderr);
+    }
+}
+
+#[test]
+fn a_job_waits_for_the_end_of_the_one_whose_name_it_takes() {
+    let directory = Directory::new("run-renamed");
+    let job = |name: &str| endless(name, "").replace("'count'", "'capture'") + "publish = 'tap'\n";
+    let service = Service::start(&directory, &job("a"));
+    service.wait_for("it runs", is("running", "a"));
+    service.reload(&job("b"));
+    let waits = service.wait_for("b waits", is("waiting", "b"));
+    assert_eq!(waits["for"], "the end of job a, which has the name of a log tap");
+    service.wait_for("b runs", is("running", "b"));
+    let (status, events) = service.stop();
+    assert!(status.success(), "{events:#?}");
+    let failed =
+        |event: &&Value| ["restarting", "given_up"].contains(&event["event"].as_str().unwrap());
+    assert_eq!(events.iter().filter(failed).count(), 0, "{events:#?}");
+}
+
+#[test]
+fn a_recorder_that_starts_again_leaves_its_recording() {
+    let directory = Directory::new("run-recorder");
+    let (file, next) = (directory.file("x.pcapng"), directory.file("x-2.pcapng"));
+    let more = format!("write = '{file}'\nflush = '10ms'\nrestart-delay = '10ms'");
+    let service = Service::start(&directory, &endless("a", &more).replace("'count'", "'capture'"));
+    service.wait_for("it runs", is("running", "a"));
+    wait_until("packets are in the file", || fs::metadata(&file).is_ok_and(|file| file.len() > 0));
+    signal(service.pid("a"), "-KILL").unwrap();
+    service.wait_for_count("running", 2);
+    let before = fs::read(&file).unwrap();
+    wait_until("it goes on in the next file", || fs::metadata(&next).is_ok());
+    let (status, events) = service.stop();
+    assert!(status.success(), "{events:#?}");
+    assert!(fs::read(&file).unwrap() == before, "the first file has changed");
+    assert_eq!(run(&["check", &next]).code, Some(0));
 }
 
 #[test]

@@ -48,7 +48,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     if args.check {
         let mut text = String::new();
         for job in &site.jobs {
-            text += &format!("{}: {}\n", job.name, job.command_text());
+            text += &format!("{}: {}\n", job.name, job.command_text(true));
         }
         view::print(&format!("{text}{}: no errors\n", args.file.display()))?;
         return Ok(ExitCode::SUCCESS);

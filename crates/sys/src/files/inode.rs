@@ -13,10 +13,22 @@
 use std::fs::{self, File, Metadata, Permissions};
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, chown};
 use std::path::Path;
 
 use rustix::fs::{Mode, OFlags};
+
+/// Opens a regular file for reading, by way of links as well. No pipe is waited for.
+///
+/// # Errors
+/// What the kernel says; `Other`: it is no regular file.
+pub fn open_regular(path: &Path) -> io::Result<File> {
+    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::other("it is not a regular file")),
+    }
+}
 
 /// Which file it is, under any name, as long as it exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -45,6 +45,15 @@ pub(super) struct Style {
     pub(super) has_metrics: bool,
 }
 
+/// Which start of a process it is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Start {
+    /// Of all the service's, from 1.
+    pub(super) number: u64,
+    /// Whether it is the job's first one, as it is defined now.
+    pub(super) is_first: bool,
+}
+
 /// A pipe of a process, and what its lines are.
 type Stream = (Option<Box<dyn Read + Send>>, fn(String) -> Told);
 
@@ -84,18 +93,20 @@ impl Child {
     pub(super) fn start<T: Send + 'static>(
         job: &Job,
         style: Style,
-        number: u64,
+        start: Start,
         events: &Sender<T>,
         tell: fn(u64, Told) -> T,
     ) -> io::Result<Self> {
+        let Start { number, is_first } = start;
+        let words = job.words_of(is_first);
         let (line, others) = UnixStream::pair()?;
         let given = style.has_metrics.then(|| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)));
         let given = given.transpose()?;
         rights::send_one(&line, given.as_ref().map(TcpListener::as_fd))?;
         let mut command = Command::new(program());
-        command.arg0("burstline").args(&job.words[..1]).arg(format!("--{SUPERVISED}"));
+        command.arg0("burstline").args(&words[..1]).arg(format!("--{SUPERVISED}"));
         command.args((style.format == LogFormat::Json).then_some("--json"));
-        command.args(&job.words[1..]);
+        command.args(&words[1..]);
         // A key pressed at a terminal is for the service.
         command.process_group(0).stdin(OwnedFd::from(others));
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -106,37 +117,21 @@ impl Child {
         // The command holds the other end of the line.
         drop(command);
         let pid = child.id();
-        let started = Process::of(&child);
-        let (is_read, all_read) = mpsc::channel::<()>();
-        let send = move |events: &Sender<T>, told| drop(events.send(tell(number, told)));
-        let streams: [Stream; 2] = [
-            (child.stdout.take().map(|pipe| Box::new(pipe) as _), Told::Output),
-            (child.stderr.take().map(|pipe| Box::new(pipe) as _), Told::Message),
-        ];
-        for (pipe, told) in streams {
-            let (Some(pipe), events, is_read) = (pipe, events.clone(), is_read.clone()) else {
-                continue;
-            };
-            thread::Builder::new().name(format!("read {}", job.name)).spawn(move || {
-                for_each_line(pipe, |line| send(&events, told(line)));
-                drop(is_read);
-            })?;
+        let process = match Process::of(&child) {
+            Ok(process) => process,
+            // Nobody could end it later.
+            Err(error) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(error);
+            }
+        };
+        let heard = hear(child, line, &job.name, number, events, tell);
+        if let Err(error) = heard {
+            let _ = process.ask(Request::Kill);
+            return Err(error);
         }
-        drop(is_read);
-        let events = events.clone();
-        thread::Builder::new().name(format!("wait {}", job.name)).spawn(move || {
-            for_each_line(line, |line| {
-                match line.as_str() {
-                    SERVING => send(&events, Told::Serving),
-                    STARTED => send(&events, Told::Started),
-                    // A job says nothing else; what somebody else says is not understood.
-                    _ => {}
-                }
-            });
-            let ended = wait(child, &all_read);
-            send(&events, Told::Ended(ended));
-        })?;
-        let (process, begun, is_started, is_serving) = (started?, Instant::now(), false, false);
+        let (begun, is_started, is_serving) = (Instant::now(), false, false);
         Ok(Self { process, pid, begun, is_started, is_serving, given, number })
     }
 
@@ -156,6 +151,47 @@ impl Child {
     pub(super) fn kill(&self) {
         let _ = self.process.ask(Request::Kill);
     }
+}
+
+/// Starts the threads that hear of a process: its output, its errors, its line, its end.
+fn hear<T: Send + 'static>(
+    mut child: ChildProcess,
+    line: UnixStream,
+    job: &str,
+    number: u64,
+    events: &Sender<T>,
+    tell: fn(u64, Told) -> T,
+) -> io::Result<()> {
+    let (is_read, all_read) = mpsc::channel::<()>();
+    let send = move |events: &Sender<T>, told| drop(events.send(tell(number, told)));
+    let streams: [Stream; 2] = [
+        (child.stdout.take().map(|pipe| Box::new(pipe) as _), Told::Output),
+        (child.stderr.take().map(|pipe| Box::new(pipe) as _), Told::Message),
+    ];
+    for (pipe, told) in streams {
+        let (Some(pipe), events, is_read) = (pipe, events.clone(), is_read.clone()) else {
+            continue;
+        };
+        thread::Builder::new().name(format!("read {}", job)).spawn(move || {
+            for_each_line(pipe, |line| send(&events, told(line)));
+            drop(is_read);
+        })?;
+    }
+    drop(is_read);
+    let events = events.clone();
+    thread::Builder::new().name(format!("wait {}", job)).spawn(move || {
+        for_each_line(line, |line| {
+            match line.as_str() {
+                SERVING => send(&events, Told::Serving),
+                STARTED => send(&events, Told::Started),
+                // A job says nothing else; what somebody else says is not understood.
+                _ => {}
+            }
+        });
+        let ended = wait(child, &all_read);
+        send(&events, Told::Ended(ended));
+    })?;
+    Ok(())
 }
 
 /// Waits for a process, and then until both readers have ended.

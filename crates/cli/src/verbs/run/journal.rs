@@ -12,7 +12,7 @@ use burstline_sys::clock;
 use serde_json::{Map, Value};
 
 use crate::args::LogFormat;
-use crate::failure::Failure;
+use crate::failure::{Failure, complain};
 use crate::foreign::one_line;
 use crate::words::time_text;
 
@@ -101,9 +101,25 @@ impl Journal {
 }
 
 fn write_all(lines: &Receiver<String>) {
+    let mut failed = 0_u64;
     for line in lines {
         let mut out = io::stdout().lock();
         // A log that nobody reads is no reason to end: the jobs go on.
-        let _ = out.write_all(line.as_bytes()).and_then(|()| out.flush());
+        match out.write_all(line.as_bytes()).and_then(|()| out.flush()) {
+            Ok(()) if failed > 0 => {
+                complain(&format!("the log can be written again; {failed} lines were lost"));
+                failed = 0;
+            }
+            Ok(()) => {}
+            Err(error) => {
+                if failed == 0 {
+                    complain(&format!("the log cannot be written, and lines are lost: {error}"));
+                }
+                failed += 1;
+            }
+        }
+    }
+    if failed > 0 {
+        complain(&format!("{failed} lines of the log were lost"));
     }
 }

@@ -12,11 +12,12 @@ mod draft;
 mod judge;
 
 use std::fmt;
-use std::fs;
+use std::io::{self, Read};
 use std::ops::Range;
 use std::path::Path;
 
 use burstline_port::Address;
+use burstline_sys::inode;
 use burstline_wire::grammar::place_of;
 use toml::de::DeTable;
 
@@ -24,7 +25,12 @@ use super::policy::Policy;
 use crate::args::Cli;
 
 /// A file with no more bytes than this is read.
-const BYTES_MAX: u64 = 16 << 20;
+const BYTES_MAX: u64 = 1 << 20;
+/// More faults than these are not said.
+const FAULTS_MAX: usize = 100;
+
+/// What has `capture` leave a recording as it is, and go on in the next file.
+const RESUME: &str = "--resume";
 
 /// What a file says.
 #[derive(Debug)]
@@ -44,6 +50,10 @@ pub(super) struct Job {
     pub(super) needs: Vec<Address>,
     /// Those of them that are logs of other jobs of the file, by name.
     pub(super) siblings: Vec<String>,
+    /// What no other job may have while this one runs: `an output file x.pcapng`.
+    pub(super) claims: Vec<String>,
+    /// Whether a start after the first would write over what the one before has recorded.
+    pub(super) overwrites: bool,
 }
 
 impl Job {
@@ -65,9 +75,24 @@ impl Job {
         self.siblings.iter().any(|sibling| sibling == log)
     }
 
+    /// What both claim, if there is such a thing.
+    pub(super) fn common_claim(&self, other: &Self) -> Option<&str> {
+        self.claims.iter().find(|claim| other.claims.contains(claim)).map(String::as_str)
+    }
+
+    /// The words of a start, the first or a later one: a recording that is there stays.
+    pub(super) fn words_of(&self, is_first: bool) -> Vec<String> {
+        let mut words = self.words.clone();
+        if self.overwrites && !is_first {
+            words.insert(1, RESUME.to_owned());
+        }
+        words
+    }
+
     /// What somebody would type.
-    pub(super) fn command_text(&self) -> String {
-        let quoted = self.words.iter().map(|word| {
+    pub(super) fn command_text(&self, is_first: bool) -> String {
+        let words = self.words_of(is_first);
+        let quoted = words.iter().map(|word| {
             let is_plain =
                 |letter: char| letter.is_ascii_alphanumeric() || "-_=./:,@+%{}".contains(letter);
             match !word.is_empty() && word.chars().all(is_plain) {
@@ -101,6 +126,9 @@ struct Faults<'t> {
 
 impl Faults<'_> {
     fn add(&mut self, at: &Range<usize>, what: impl Into<String>) {
+        if self.found.len() >= FAULTS_MAX {
+            return;
+        }
         let (line, column) = place_of(self.text, at.start);
         self.found.push(Fault { line, column, what: what.into() });
     }
@@ -115,11 +143,10 @@ impl Site {
     /// Reads a file and judges it.
     pub(super) fn read(path: &Path) -> Result<Self, Vec<Fault>> {
         let nowhere = |what: String| vec![Fault { line: 1, column: 1, what }];
-        let size = fs::metadata(path).map(|found| found.len());
-        if let Ok(bytes @ BYTES_MAX..) = size {
-            return Err(nowhere(format!("{bytes} bytes: at most {BYTES_MAX} are read")));
+        let bytes = bytes_of(path).map_err(|error| nowhere(format!("cannot be read: {error}")))?;
+        if bytes.len() as u64 > BYTES_MAX {
+            return Err(nowhere(format!("more than {BYTES_MAX} bytes: no more are read")));
         }
-        let bytes = fs::read(path).map_err(|error| nowhere(format!("cannot be read: {error}")))?;
         let text = String::from_utf8(bytes).map_err(|error| {
             let at = error.utf8_error().valid_up_to();
             nowhere(format!("byte {at} is not UTF-8, as TOML has to be"))
@@ -145,6 +172,13 @@ impl Site {
         let jobs = judge::jobs(&drafts, &mut faults);
         if faults.found.is_empty() { Ok(Self { jobs }) } else { Err(faults.in_order()) }
     }
+}
+
+/// The bytes of a regular file, at most one beyond [`BYTES_MAX`]: a FIFO would hold up the service.
+fn bytes_of(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    inode::open_regular(path)?.take(BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 #[cfg(test)]

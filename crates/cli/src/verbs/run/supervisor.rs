@@ -12,7 +12,7 @@ use serde_json::Value;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 
-use super::child::{Child, Style, Told};
+use super::child::{Child, Start, Style, Told};
 use super::figures::{self, Board};
 use super::journal::{Event as Entry, Journal};
 use super::notify::Notify;
@@ -191,10 +191,11 @@ impl Supervisor {
             if matches!(self.slots[index].state, State::Resting { until } if until <= now) {
                 self.slots[index].state = State::Waiting { told: None };
             }
+            let claimed = self.claimed(index);
             let slot = &mut self.slots[index];
             let State::Waiting { told } = &mut slot.state else { continue };
             let waits = slot.job.policy.missing == Missing::Wait;
-            match slot.job.awaited(waits) {
+            match claimed.or_else(|| slot.job.awaited(waits)) {
                 None => self.start(index),
                 Some(what) if told.as_ref() == Some(&what) => {}
                 Some(what) => {
@@ -207,17 +208,31 @@ impl Supervisor {
         }
     }
 
+    /// What a process of another job still has, and this job is to have: the end of `job tap`.
+    fn claimed(&self, index: usize) -> Option<String> {
+        let job = &self.slots[index].job;
+        let others = self.slots.iter().enumerate().filter(|(other, _)| *other != index);
+        let runs = |slot: &Slot| matches!(slot.state, State::Running(_) | State::Ending { .. });
+        let mut having = others.map(|(_, slot)| slot).filter(|slot| runs(slot));
+        having.find_map(|slot| {
+            let claim = job.common_claim(&slot.job)?;
+            Some(format!("the end of job {}, which has {claim}", slot.job.name))
+        })
+    }
+
     fn start(&mut self, index: usize) {
         self.starts += 1;
         let (number, style) = (self.starts, self.style);
         let tell = |number, told| Event::Of { number, told };
         let slot = &mut self.slots[index];
         slot.starts += 1;
+        let is_first = slot.starts == 1;
+        let start = Start { number, is_first };
         let name = slot.job.name.clone();
-        match Child::start(&slot.job, style, number, &self.events, tell) {
+        match Child::start(&slot.job, style, start, &self.events, tell) {
             Ok(child) => {
                 let pid = child.pid;
-                let command = slot.job.command_text();
+                let command = slot.job.command_text(is_first);
                 slot.state = State::Running(child);
                 let fields = vec![("pid", pid.into()), ("command", command.into())];
                 self.tell(Some(&name), "started", &format!("started, process {pid}"), fields);
@@ -316,13 +331,12 @@ impl Supervisor {
         let is_same = slot.target().is_some_and(|known| known.runs_as(&job));
         match (&slot.state, is_same) {
             (State::Ending { .. }, _) => slot.successor = Successor::Job(Box::new(job)),
-            // A policy is the service's: the process goes on.
-            (State::Running(_), true) | (State::Over { has_failed: false }, true) => {
-                slot.job = job;
-            }
-            (State::Running(_), false) => self.replace(index, Successor::Job(Box::new(job))),
             // One that had failed gets another chance.
-            _ => *slot = Slot::new(job),
+            (State::Over { has_failed: true }, _) => *slot = Slot::new(job),
+            // A policy is the service's: the process goes on, and a delay is waited for.
+            (_, true) => slot.job = job,
+            (State::Running(_), false) => self.replace(index, Successor::Job(Box::new(job))),
+            (_, false) => *slot = Slot::new(job),
         }
     }
 

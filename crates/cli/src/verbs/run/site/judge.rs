@@ -12,13 +12,16 @@ use crate::failure::{Failure, usage_text};
 use crate::verbs::check_ahead;
 
 /// What two jobs cannot have in common: the flag, and what it is.
-const UNSHARED: [(&str, &str); 5] = [
+const UNSHARED: [(&str, &str); 6] = [
     ("--publish", "the name of a log"),
     ("--inline", "the name of a log"),
     ("--name", "the name of a switch"),
     ("--write", "an output file"),
     ("--metrics", "an address"),
+    ("--web", "an address"),
 ];
+/// With these, a second start of a recorder writes no file of the first.
+const KEEPS_FILES: [&str; 5] = ["--rotate", "-C", "-G", "--keep", "--resume"];
 
 /// Judges all jobs.
 pub(super) fn jobs(drafts: &[Draft], faults: &mut Faults<'_>) -> Vec<Job> {
@@ -28,14 +31,50 @@ pub(super) fn jobs(drafts: &[Draft], faults: &mut Faults<'_>) -> Vec<Job> {
         let verb = parsed(draft, faults)?;
         judge(draft, verb, &published, faults)
     });
-    judged.collect()
+    let jobs: Vec<Job> = judged.collect();
+    circles(drafts, &jobs, faults);
+    jobs
 }
 
 /// The names under which the jobs of the file publish logs.
 fn published(drafts: &[Draft]) -> Vec<String> {
-    let entries = drafts.iter().flat_map(|draft| &draft.entries);
-    let names = entries.filter(|entry| ["--publish", "--inline"].contains(&entry.flag.as_str()));
-    names.flat_map(|entry| &entry.values).map(|value| bare(value).to_owned()).collect()
+    drafts.iter().flat_map(publishes).map(ToOwned::to_owned).collect()
+}
+
+/// Those of one job.
+fn publishes(draft: &Draft) -> impl Iterator<Item = &str> {
+    let is_meant = |entry: &&Entry| ["--publish", "--inline"].contains(&entry.flag.as_str());
+    draft.entries.iter().filter(is_meant).flat_map(|entry| &entry.values).map(|value| bare(value))
+}
+
+/// Finds jobs that wait for each other's logs, or for their own.
+fn circles(drafts: &[Draft], jobs: &[Job], faults: &mut Faults<'_>) {
+    let draft_of = |job: &Job| drafts.iter().find(|draft| draft.name == job.name);
+    let mut waiting: Vec<&Job> = jobs.iter().collect();
+    // Logs of jobs that are faulty themselves are not missed.
+    let is_judged = |draft: &&Draft| jobs.iter().any(|job| job.name == draft.name);
+    let faulty = drafts.iter().filter(|draft| !is_judged(draft));
+    let mut there: Vec<&str> = faulty.flat_map(publishes).collect();
+    loop {
+        let before = waiting.len();
+        waiting.retain(|job| {
+            let starts = job.siblings.iter().all(|log| there.contains(&log.as_str()));
+            if starts {
+                there.extend(draft_of(job).into_iter().flat_map(publishes));
+            }
+            !starts
+        });
+        if waiting.len() == before {
+            break;
+        }
+    }
+    for job in waiting {
+        let log = job.siblings.iter().find(|log| !there.contains(&log.as_str()));
+        if let (Some(draft), Some(log)) = (draft_of(job), log) {
+            let what = "whose job waits for this one in turn: neither would start";
+            faults.add(&draft.at, format!("job {}: waits for log {log}, {what}", job.name));
+        }
+    }
 }
 
 /// A name without its options.
@@ -46,31 +85,65 @@ fn bare(value: &str) -> &str {
 /// Finds what two jobs have in common that they cannot share.
 fn shared(drafts: &[Draft], faults: &mut Faults<'_>) {
     struct Taken<'a> {
-        what: &'a str,
-        value: &'a str,
+        claim: String,
         job: &'a str,
     }
     let mut seen: Vec<Taken<'_>> = Vec::new();
     for draft in drafts {
         for entry in &draft.entries {
-            let Some((_, what)) = UNSHARED.iter().find(|(flag, _)| *flag == entry.flag) else {
-                continue;
-            };
-            // Each system picks a free port for 0.
-            for value in entry.values.iter().filter(|value| !value.ends_with(":0")) {
-                let value = bare(value);
-                match seen.iter().find(|taken| taken.what == *what && taken.value == value) {
-                    Some(Taken { job: other, .. }) if value != "null:" && value != "/dev/null" => {
+            for (claim, value) in claims(entry) {
+                match seen.iter().find(|taken| taken.claim == claim) {
+                    // A job's metrics and page may have one address.
+                    Some(taken) if taken.job == draft.name => {}
+                    Some(Taken { job: other, .. }) => {
                         let name = &draft.name;
                         let key = entry.flag.trim_start_matches('-');
                         let what = format!("job {name}: {key}: job {other} has '{value}' already");
                         faults.add(&entry.at, what);
                     }
-                    _ => seen.push(Taken { what, value, job: &draft.name }),
+                    None => seen.push(Taken { claim, job: &draft.name }),
                 }
             }
         }
     }
+}
+
+/// What a key claims for its job alone: what that is, with its value in one form; and the value.
+fn claims(entry: &Entry) -> impl Iterator<Item = (String, &str)> {
+    let unshared = UNSHARED.iter().find(|(flag, _)| *flag == entry.flag);
+    let values = entry.values.iter().map(|value| bare(value));
+    // Each system picks a free port for 0.
+    let values = values.filter(|value| !value.ends_with(":0"));
+    let values = values.filter(|value| !["null:", "/dev/null"].contains(value));
+    unshared.into_iter().flat_map(move |(flag, what)| {
+        values.clone().map(move |value| (format!("{what} {}", in_one_form(flag, value)), value))
+    })
+}
+
+/// A path without `.` and from the root on, an address with its host; others as they are.
+fn in_one_form(flag: &str, value: &str) -> String {
+    match flag {
+        "--write" => {
+            let path = std::path::absolute(value).map(|path| path.display().to_string());
+            path.unwrap_or_else(|_| value.to_owned())
+        }
+        "--metrics" | "--web" if value.bytes().all(|byte| byte.is_ascii_digit()) => {
+            format!("127.0.0.1:{value}")
+        }
+        _ => value.to_owned(),
+    }
+}
+
+/// Whether a recorder would write over the file of its start before.
+fn overwrites(draft: &Draft) -> bool {
+    let has = |flag: &str| draft.entries.iter().any(|entry| entry.flag == flag);
+    let mut outputs = draft.entries.iter().filter(|entry| entry.flag == "--write");
+    let is_regular = |path: &String| {
+        let found = std::fs::metadata(path);
+        !path.contains([':', '{']) && found.map_or(true, |found| found.is_file())
+    };
+    let is_file = outputs.next().is_some_and(|entry| entry.values.iter().all(is_regular));
+    draft.verb == "capture" && is_file && !KEEPS_FILES.iter().any(|flag| has(flag))
 }
 
 /// What a job's words mean to the parser of the command line; every fault in them.
@@ -143,6 +216,9 @@ fn judge(
     let at_ports = draft.entries.iter().find(|entry| entry.flag.is_empty());
     let at_ports = at_ports.map_or(&draft.at, |entry| &entry.at);
     for entry in &draft.entries {
+        if entry.values.iter().any(|value| value.contains('\0')) {
+            faults.add(&entry.at, format!("job {name}: a value has a NUL byte, which no word has"));
+        }
         if entry.values.iter().any(|value| value == "-" || value == "file:-") {
             let what = "'-' is standard input or output, which a service's job does not have; name \
                         a file or a FIFO";
@@ -189,5 +265,7 @@ fn judge(
         policy: draft.policy,
         needs,
         siblings,
+        claims: draft.entries.iter().flat_map(claims).map(|(claim, _)| claim).collect(),
+        overwrites: overwrites(draft),
     })
 }

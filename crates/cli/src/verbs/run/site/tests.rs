@@ -12,7 +12,7 @@ fn keys_become_the_words_that_somebody_would_type() {
                 fail-on-loss = true\nlossless = false\npackets = 5\nfilter = 'udp port 53'\n\
                 [job.check]\nports = 'gen:'\nverb = 'count'\nverify = true\n";
     let site = Site::parse(text).unwrap();
-    let commands: Vec<_> = site.jobs.iter().map(Job::command_text).collect();
+    let commands: Vec<_> = site.jobs.iter().map(|job| job.command_text(true)).collect();
     assert_eq!(
         commands,
         [
@@ -122,6 +122,47 @@ fn all_faults_are_told_at_once() {
         assert!(fault.starts_with(begin), "{begin}: {found:#?}");
     }
     assert!(found[6].ends_with("job d: publish: job c has 'tap' already"), "{}", found[6]);
+}
+
+#[test]
+fn what_two_jobs_claim_in_other_words_is_found() {
+    let job = |name: &str, more: &str| {
+        let verb = if more.starts_with("write") { "capture" } else { "count" };
+        format!("[job.{name}]\nverb = '{verb}'\nports = 'gen:'\n{more}\n")
+    };
+    for (one, other, expected) in [
+        (
+            "web = '9180'",
+            "web = '127.0.0.1:9180'",
+            "job b: web: job a has '127.0.0.1:9180' already",
+        ),
+        ("web = '9180'", "metrics = '9180'", "job b: metrics: job a has '9180' already"),
+        ("write = '/tmp/o.pcap'", "write = '/tmp/./o.pcap'", "job a has '/tmp/./o.pcap' already"),
+    ] {
+        let found = faults(&(job("a", one) + &job("b", other)));
+        assert!(found.len() == 1 && found[0].ends_with(expected), "{one} {other}: {found:#?}");
+    }
+    let own = job("a", "web = '9180'\nmetrics = '9180'");
+    assert_eq!(faults(&own), [""; 0], "metrics and page may have one address");
+}
+
+#[test]
+fn jobs_that_wait_for_each_other_are_found() {
+    let job = |name: &str, ports: &str| {
+        format!("[job.{name}]\nverb = 'capture'\nports = '{ports}'\npublish = '{name}'\n")
+    };
+    let circle = job("a", "log:b") + &job("b", "log:a") + &job("c", "gen:") + &job("d", "log:c");
+    let found = faults(&circle);
+    assert_eq!(found.len(), 2, "{found:#?}");
+    assert!(found[0].starts_with("1:6: job a: waits for log b, "), "{found:#?}");
+    assert_eq!(faults(&job("a", "log:a")).len(), 1);
+}
+
+#[test]
+fn a_word_with_a_nul_byte_and_countless_faults_are_faults() {
+    let nul = "[job.a]\nverb = 'capture'\nports = 'gen:'\nwrite = \"/tmp/a\\u0000b\"\n";
+    assert!(faults(nul)[0].contains("NUL byte"), "{:?}", faults(nul));
+    assert_eq!(faults(&"x=\n".repeat(200_000)).len(), FAULTS_MAX);
 }
 
 #[test]
