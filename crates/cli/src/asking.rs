@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 /// The longest line of an answer, in bytes.
 const LINE_BYTES: u64 = 4 << 20;
+/// The most lines before an answer.
+const HEAD_LINES: usize = 100;
 
 /// How long an answer may take.
 #[derive(Clone, Copy, Debug)]
@@ -54,7 +56,13 @@ impl Read for Timed {
             }
             self.stream.set_read_timeout(Some(left.min(self.silence)))?;
         }
-        self.stream.read(room)
+        let silence = self.silence;
+        self.stream.read(room).map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => {
+                io::Error::new(io::ErrorKind::TimedOut, format!("nothing came for {silence:?}"))
+            }
+            _ => error,
+        })
     }
 }
 
@@ -77,13 +85,14 @@ pub(crate) fn ask(
         Some(200) => {}
         other => return Err(Unanswered::Refused(other)),
     }
-    loop {
+    for _ in 0..HEAD_LINES {
         match answer.line()?.as_deref() {
             Some("") => return Ok(answer),
             Some(_) => {}
             None => return Err(Unanswered::Cut),
         }
     }
+    Err(Unanswered::Refused(None))
 }
 
 /// `HTTP/1.1 200 OK`

@@ -36,8 +36,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use burstline_engine::Progress;
-use burstline_sys::privileges;
 use burstline_sys::readiness::{Wish, wait_each_for};
+use burstline_sys::{inode, privileges};
 use serde_json::{Value, json};
 
 use crate::args::JobArgs;
@@ -53,6 +53,9 @@ const MOST_CLIENTS: usize = 64;
 
 /// Pages that are open at a time.
 const MOST_PAGES: usize = 100;
+
+/// No more of the file with the token is read.
+const TOKEN_FILE_BYTES: u64 = 4096;
 
 /// Between two looks whether the job has ended.
 const LOOK: Duration = Duration::from_millis(50);
@@ -114,8 +117,10 @@ impl Places {
 
 fn read_token(path: &Path) -> Result<String, Failure> {
     let shown = path.display();
-    let text = std::fs::read_to_string(path);
-    let text = text.map_err(|error| Failure::new(format!("--web-token {shown}: {error}")))?;
+    let mut text = String::new();
+    let read = inode::open_regular(path)
+        .and_then(|file| file.take(TOKEN_FILE_BYTES).read_to_string(&mut text));
+    read.map_err(|error| Failure::new(format!("--web-token {shown}: {error}")))?;
     let token = text.trim();
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     match token.len() >= TOKEN_LEAST && token.bytes().all(is_plain) {

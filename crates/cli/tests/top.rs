@@ -2,7 +2,10 @@
 
 mod support;
 
+use std::io::Write;
+use std::net::TcpListener;
 use std::process::Command;
+use std::thread;
 use std::time::Duration;
 
 use burstline_testbed::{Terminal, signal};
@@ -44,6 +47,24 @@ fn assert_given_back(terminal: &Terminal) {
         let has_cursor = shown.rfind("\u{1b}[?25l") < shown.rfind("\u{1b}[?25h");
         entered.is_some() && entered < left && has_cursor
     });
+}
+
+#[test]
+fn a_server_that_says_nothing_or_never_ends_its_head_is_left() {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = server.local_addr().unwrap().to_string();
+    thread::spawn(move || {
+        let (mut endless, _) = server.accept().unwrap();
+        let _ = endless.write_all(b"HTTP/1.1 200 OK\r\n");
+        while endless.write_all(b"X: y\r\n").is_ok() {}
+        let _silent = server.accept();
+        thread::park();
+    });
+    for said in ["this is not a burstline job", "nothing came for 5s"] {
+        let run = run(&["top", &address, "--once"]);
+        assert_eq!(run.code, Some(1), "{}", run.stderr);
+        assert!(run.stderr.contains(said), "{said}: {}", run.stderr);
+    }
 }
 
 #[test]

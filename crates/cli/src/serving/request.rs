@@ -151,6 +151,9 @@ pub(super) fn answer(request: &[u8], door: &Door, figures: &impl Figures) -> Rep
             let nonce = figures.nonce();
             whole("text/html; charset=utf-8", &PAGE.replace("{NONCE}", &nonce), &policy(&nonce))
         }),
+        "/events" if head.is_head() => {
+            refusal().unwrap_or_else(|| whole("text/event-stream", "", ""))
+        }
         "/events" => refusal().unwrap_or(Reply::Events),
         _ => head.plain("404 Not Found", door.paths()),
     }

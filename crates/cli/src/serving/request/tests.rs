@@ -50,6 +50,7 @@ fn each_path_is_answered_at_its_door() {
         ("GET / HTTP/1.1", "404", "200"),
         ("GET /?a=b HTTP/1.1", "404", "200"),
         ("GET /events HTTP/1.1", "events", "events"),
+        ("HEAD /events HTTP/1.1", "200", "200"),
         ("GET /status HTTP/1.1", "200", "200"),
         ("GET /../etc/passwd HTTP/1.1", "404", "404"),
         ("POST / HTTP/1.1", "405", "405"),

@@ -149,7 +149,9 @@ impl Site {
         }
         let text = String::from_utf8(bytes).map_err(|error| {
             let at = error.utf8_error().valid_up_to();
-            nowhere(format!("byte {at} is not UTF-8, as TOML has to be"))
+            let before = String::from_utf8_lossy(&error.as_bytes()[..at]);
+            let (line, column) = place_of(&before, at);
+            vec![Fault { line, column, what: "a byte is not UTF-8, as TOML has to be".to_owned() }]
         })?;
         Self::parse(&text)
     }

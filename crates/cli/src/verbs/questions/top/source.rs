@@ -20,6 +20,9 @@ use crate::view::logs;
 const PATIENCE: Patience =
     Patience { connect: Duration::from_secs(3), silence: Duration::from_secs(5), whole: None };
 
+/// How long one look may take in all.
+const ONCE: Patience = Patience { whole: Some(Duration::from_secs(10)), ..PATIENCE };
+
 /// The longest answer about a job, in bytes.
 const ANSWER_BYTES: u64 = 4 << 20;
 
@@ -92,7 +95,7 @@ impl Source {
         match self {
             Self::Names => Ok(News::State(names())),
             Self::Job(peer) => {
-                let body = peer.ask("/status").and_then(|answer| {
+                let body = peer.ask("/status", &ONCE).and_then(|answer| {
                     let whole = answer.whole(ANSWER_BYTES);
                     whole.map_err(|error| peer.failed(&error.to_string()))
                 });
@@ -132,9 +135,9 @@ impl Peer {
     }
 
     /// Asks for a path. Returns the answer behind its head.
-    fn ask(&self, path: &str) -> Result<Answer, String> {
+    fn ask(&self, path: &str, patience: &Patience) -> Result<Answer, String> {
         let Self { address, query } = self;
-        let answer = asking::ask(*address, &format!("{path}{query}"), &PATIENCE);
+        let answer = asking::ask(*address, &format!("{path}{query}"), patience);
         let why = |reason| match reason {
             Unanswered::Lost(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 "no job answers here: start one with --web or --metrics".to_owned()
@@ -154,7 +157,7 @@ impl Peer {
 
     /// Tells what a job says until it ends. False: nobody hears it, or the job has told its end.
     fn follow(&self, tell: &SyncSender<News>) -> Result<bool, String> {
-        let mut answer = self.ask("/events")?;
+        let mut answer = self.ask("/events", &PATIENCE)?;
         let mut name = String::new();
         loop {
             let silent = |error: io::Error| match error.kind() {
