@@ -3,10 +3,13 @@
 mod support;
 
 use std::fs;
+use std::process::Command;
 
 use burstline_skip::{skip, test_name};
 use serde_json::{Value, json};
-use support::{Directory, command, regular, run, run_json};
+use support::live::wait_until;
+use support::service::is_alive;
+use support::{Directory, PROGRAM, command, regular, run, run_json};
 
 /// A tree of two sensors: 4,000 and 2,000 packets of the same 40 flows. `None`, after the test was
 /// counted as skipped, where there is no DuckDB.
@@ -95,6 +98,8 @@ fn wrong_sql_has_its_place_and_nothing_but_the_tree_is_read() {
     let outside = directory.file("outside.csv");
     let write = format!("COPY (SELECT 1) TO '{outside}'");
     let into = format!("COPY (SELECT 1) TO '{}/x'", tree.replace('\'', "''"));
+    let behind = format!("EXPLAIN ANALYZE {into}");
+    let in_words = format!("/**/ EXPLAIN (ANALYZE) {into}");
     for (sql, wanted) in [
         ("SELECT\n  nope FROM flows", "SQL line 2, column 3: Referenced column \"nope\""),
         ("SELECT 'é', nope FROM flows", "SQL line 1, column 13: "),
@@ -105,13 +110,17 @@ fn wrong_sql_has_its_place_and_nothing_but_the_tree_is_read() {
         ("DROP VIEW flows", "one SELECT is expected"),
         (&write, "one SELECT is expected"),
         (&into, "one SELECT is expected"),
+        (&behind, "one SELECT is expected"),
+        (&in_words, ""),
     ] {
         let done = run(&["query", sql, &tree]);
         assert_eq!(done.code, Some(1), "{sql}: {}{}", done.stdout, done.stderr);
         assert_eq!(done.stderr.lines().count(), 1, "{}", done.stderr);
         assert!(done.stderr.contains(wanted), "{sql}: {}", done.stderr);
     }
-    assert!(!fs::exists(&outside).unwrap());
+    assert!(!fs::exists(&outside).unwrap() && !fs::exists(format!("{tree}/x")).unwrap());
+    let plan = run(&["query", "explain analyze SELECT count(*) FROM flows", &tree]);
+    assert_eq!(plan.code, Some(0), "{}", plan.stderr);
     // A file that is no Parquet, and one that is not whole yet.
     let folder = format!("{tree}/date=2023-11-14/hour=22/sensor=ams1");
     fs::write(format!("{folder}/.part-x.parquet"), "half").unwrap();
@@ -120,6 +129,31 @@ fn wrong_sql_has_its_place_and_nothing_but_the_tree_is_read() {
     let done = run(&["query", "SELECT count(*) FROM flows", &tree]);
     assert_eq!(done.code, Some(1), "{}", done.stdout);
     assert!(done.stderr.contains("part-x.parquet"), "{}", done.stderr);
+}
+
+#[test]
+fn the_engine_ends_with_who_asks() {
+    let directory = Directory::new("query-killed");
+    let Some(tree) = tree(&directory) else { return };
+    let sql = "SELECT count(*) FROM range(1000000000000) AS a";
+    let mut asks = Command::new(PROGRAM).args(["query", sql, &tree]).spawn().unwrap();
+    let children = format!("/proc/{0}/task/{0}/children", asks.id());
+    let engines = || {
+        let list = fs::read_to_string(&children).unwrap_or_default();
+        list.split_whitespace().map(|id| id.parse().unwrap()).collect::<Vec<u32>>()
+    };
+    // It has read what is asked, and computes.
+    let is_busy = |engine: u32| {
+        let stat = fs::read_to_string(format!("/proc/{engine}/stat")).unwrap_or_default();
+        let fields = stat.rsplit(") ").next().unwrap().split(' ');
+        let used = fields.skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok());
+        used.sum::<u64>() > 100
+    };
+    wait_until("the engine computes", || engines().into_iter().any(is_busy));
+    let engine = engines()[0];
+    asks.kill().unwrap();
+    asks.wait().unwrap();
+    wait_until("it has ended", || !is_alive(engine));
 }
 
 #[test]

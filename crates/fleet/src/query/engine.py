@@ -8,10 +8,16 @@ import sys
 # A file called duckdb.py in the working folder is not meant.
 sys.path[:] = [place for place in sys.path if place]
 
+import ctypes
 import glob
 import json
 import math
 import os
+import re
+import signal
+
+# Who asks may be killed: this ends with it. Source: prctl(2), PR_SET_PDEATHSIG.
+ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 try:
     import duckdb
@@ -94,6 +100,18 @@ def connect(tree, from_ns, to_ns):
     return connection
 
 
+# What EXPLAIN ANALYZE runs may write, so what is behind it has to be a SELECT as well.
+EXPLAIN = re.compile(r"\s*EXPLAIN\s+(ANALYZE\s+)?(?=SELECT\b|WITH\b|FROM\b)", re.IGNORECASE)
+
+
+def is_question(connection, sql):
+    statements = connection.extract_statements(sql)
+    if len(statements) == 1 and statements[0].type == duckdb.StatementType.EXPLAIN:
+        begin = EXPLAIN.match(sql)
+        return begin is not None and is_question(connection, sql[begin.end():])
+    return len(statements) == 1 and statements[0].type == duckdb.StatementType.SELECT
+
+
 def main():
     request = json.load(sys.stdin)
     sql = request["sql"]
@@ -102,11 +120,9 @@ def main():
     except duckdb.Error as error:
         fail_as(error, None)
     try:
-        statements = connection.extract_statements(sql)
-        asks = (duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN)
-        if len(statements) != 1 or statements[0].type not in asks:
+        if not is_question(connection, sql):
             fail("one SELECT is expected: a tree is only read", 1, 1)
-        answer = connection.execute(statements[0])
+        answer = connection.execute(sql)
         names = [column[0] for column in answer.description]
         types = [str(column[1]) for column in answer.description]
         print(json.dumps({"columns": names, "types": types}))
