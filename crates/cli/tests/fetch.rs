@@ -4,10 +4,12 @@ mod support;
 
 use std::fs;
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
 
 use serde_json::Value;
 use support::ssh::Server;
-use support::{Directory, PROGRAM, last_object, other, regular, run};
+use support::{Directory, PROGRAM, Run, last_object, other, regular, run};
 
 /// What a file of sensors says of a server.
 trait Listed {
@@ -182,5 +184,34 @@ fn a_hostile_file_of_sensors_runs_nothing() {
         let done = run(&[&["fetch", "--sensors", "x", "-o", "x.pcapng"][..], flags].concat());
         assert_eq!(done.code, Some(2), "{flags:?}: {}", done.stderr);
         assert!(done.stderr.contains(wanted), "{}", done.stderr);
+    }
+}
+
+/// In ssh's place: one that talks without end, and one whose packets do not come.
+#[test]
+fn who_only_talks_is_left_and_who_forgets_packets_is_named() {
+    let directory = Directory::new("fetch-hostile");
+    let ssh = directory.file("ssh");
+    let script = "#!/bin/sh\ncase \"$*\" in\n\
+        *talker*) while :; do echo x; sleep 0.05; done >&2;;\n\
+        *) echo '{\"command\":\"extract\",\"delivered\":5,\"offered\":9,\"lost\":{}}' >&2;;\n\
+        esac\n";
+    fs::write(&ssh, script).unwrap();
+    fs::set_permissions(&ssh, fs::Permissions::from_mode(0o700)).unwrap();
+    let sensor = |name: &str| {
+        format!("[[sensor]]\nname = \"{name}\"\nhost = \"{name}\"\nfiles = [\"/x\"]\n")
+    };
+    let hosts = directory.file("hosts.toml");
+    fs::write(&hosts, sensor("talker") + &sensor("forgets")).unwrap();
+    let path = std::env::var("PATH").unwrap_or_default();
+    let words = ["fetch", "--filter", "ip", "--silence", "1s", "--sensors", &hosts, "-o"];
+    let mut asks = Command::new(PROGRAM);
+    asks.args(words).arg(directory.file("x.pcapng"));
+    let run: Run = asks.env("PATH", directory.file("") + ":" + &path).output().unwrap().into();
+    assert_eq!(run.code, Some(1), "{}", run.stderr);
+    for said in
+        ["talker: NOTHING CAME: sent nothing for 1 s", "forgets: it found 5 packets, none came"]
+    {
+        assert!(run.stderr.contains(said), "{said}: {}", run.stderr);
     }
 }

@@ -83,9 +83,8 @@ impl Answer {
 /// What the threads of one question share.
 #[derive(Default)]
 struct Progress {
-    /// Bytes that were written, and those that a sensor has said.
+    /// Bytes that were written.
     bytes: u64,
-    said_bytes: u64,
     /// Set when the thread has nothing more to do.
     is_copied: bool,
     is_heard: bool,
@@ -195,7 +194,6 @@ fn hear(from: &mut impl Read, shared: &Shared) {
         }
         let text = String::from_utf8_lossy(&said).into_owned();
         let mut progress = shared.lock();
-        progress.said_bytes += length as u64;
         progress.said = text;
     }
 }
@@ -224,7 +222,8 @@ fn wait(
         }
         let progress = shared.lock();
         let is_done = progress.is_copied && progress.is_heard;
-        let bytes = progress.bytes + progress.said_bytes;
+        // What is said besides is no progress: it may go on for ever.
+        let bytes = progress.bytes;
         let (is_too_much, has_failed) = (progress.is_too_much, progress.error.is_some());
         drop(progress);
         match code {
@@ -233,6 +232,8 @@ fn wait(
             Some((code, at)) if bytes == known && at.elapsed().min(since.elapsed()) > LINGER => {
                 break Ended::Code(code);
             }
+            // Unless it is one that ssh has left behind who writes them.
+            Some((code, at)) if at.elapsed() > patience.silence => break Ended::Code(code),
             _ => {}
         }
         if bytes != known {

@@ -20,6 +20,7 @@ use crate::verbs::archive::{open, without_rights};
 use crate::verbs::output::output_address;
 use crate::view::Stream;
 use crate::view::fetch::{self, Fetched};
+use crate::words::packets_text;
 
 /// Fetches packets of sensors.
 pub(crate) fn fetch(args: &FetchArgs) -> Result<ExitCode, Failure> {
@@ -107,6 +108,12 @@ fn question(args: &FetchArgs) -> Question {
 fn look(name: String, answer: Answer, path: &Path, stop: &AtomicBool) -> Fetched {
     let mut fetched = Fetched { name, answer, came: 0, is_capture: false };
     if fetched.answer.bytes == 0 {
+        let found = fetched.answer.number("delivered").filter(|found| *found > 0);
+        if let (Some(found), Outcome::Whole) = (found, &fetched.answer.outcome) {
+            let why = format!("it found {}, none came", packets_text(found));
+            complain(&format!("{}: {why}", fetched.name));
+            fetched.answer.outcome = Outcome::Partial(why);
+        }
         return fetched;
     }
     // It carries no memory.
