@@ -7,8 +7,9 @@
 //! ```
 //!
 //! A message is a head of [`HEAD`] bytes and its body. One byte of the head says whether it is
-//! settled; it is the only one that is written twice. A start finds what earlier ones left; a
-//! message that was being written when its program was killed is no whole one, and is cut off.
+//! settled; it is the only one that is written twice. A start finds what earlier ones left. A
+//! message that was being written when its program was killed is no whole one, and is cut off. One
+//! that is damaged and has others behind it is found, and lost by name when it is read.
 //!
 //! What the kernel has taken survives the program. The disk has it a second later (`sync_data`), so
 //! a machine that loses power loses a second.
@@ -126,7 +127,18 @@ impl Spool {
         let bytes = file.metadata()?.len();
         let boot: Arc<str> = boot_of(path).into();
         let (mut offset, mut waiting) = (0, 0);
-        while let Some(head) = whole_message(&file, offset)? {
+        while let Some(head) = Head::read(&file, offset)? {
+            let end = offset + HEAD as u64 + u64::from(head.length);
+            if head.body(&file, offset)?.is_none() {
+                // Nothing behind it: it was being written.
+                if end >= bytes {
+                    break;
+                }
+                // Who reads it loses it by name.
+                let (name, records) = (path.display(), head.records);
+                let what = format!("{name}: the message at {offset} is damaged: {records} records");
+                self.notes.push(what);
+            }
             if !head.is_settled {
                 waiting += 1;
                 self.left.push(Entry {
@@ -140,7 +152,7 @@ impl Spool {
                     body: Body::Disk(Place { segment: self.next, offset }),
                 });
             }
-            offset += HEAD as u64 + u64::from(head.length);
+            offset = end;
         }
         if offset < bytes {
             let (name, cut) = (path.display(), bytes - offset);
@@ -342,12 +354,6 @@ impl Head {
         let head = Self { is_settled: false, checksum: 0, ..*self }.encode();
         crc32c::crc32c_append(crc32c::crc32c(&head), body)
     }
-}
-
-/// The message that begins there, if it is whole.
-fn whole_message(file: &File, offset: u64) -> io::Result<Option<Head>> {
-    let Some(head) = Head::read(file, offset)? else { return Ok(None) };
-    Ok(head.body(file, offset)?.map(|_| head))
 }
 
 /// Segments of a folder, oldest first.

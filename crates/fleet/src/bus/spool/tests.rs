@@ -107,6 +107,27 @@ fn half_a_message_and_a_damaged_one_are_cut_off() {
 }
 
 #[test]
+fn a_damaged_message_is_lost_alone() {
+    let folder = TemporaryFolder::create("burstline-spool-").unwrap();
+    let mut spool = open(&folder).unwrap();
+    append(&mut spool, 0..3);
+    let path = segments_of(&spool.folder).unwrap().remove(0);
+    File::options().write(true).open(&path).unwrap().write_all_at(&[0xff], 100).unwrap();
+    let mut again = open_after(spool, &folder);
+    assert!(
+        again.notes[0].ends_with("the message at 0 is damaged: 1 records"),
+        "{:?}",
+        again.notes
+    );
+    let left = again.left();
+    let read = left.iter().map(|entry| {
+        let Body::Disk(place) = entry.body else { panic!("{entry:?}") };
+        again.read(&place).is_ok()
+    });
+    assert_eq!(read.collect::<Vec<_>>(), [false, true, true]);
+}
+
+#[test]
 fn a_spool_has_one_program() {
     let folder = TemporaryFolder::create("burstline-spool-").unwrap();
     let spool = open(&folder).unwrap();
