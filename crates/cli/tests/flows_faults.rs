@@ -122,6 +122,23 @@ fn make_older(part: &Path) -> bool {
 }
 
 #[test]
+fn a_file_that_cannot_be_read_keeps_no_other_from_compaction() {
+    let directory = Directory::new("flows-bad");
+    let tree = directory.file("tree");
+    for sensor in ["a", "a", "b", "b"] {
+        run_json(&["flows", "gen:?packets=100&flows=10", "-o", &tree, "--sensor", sensor], 0);
+    }
+    let bad = parts(Path::new(&tree))[0].with_file_name("part-0.parquet");
+    fs::write(&bad, "no").unwrap();
+    let done = run(&["flows", "compact", &tree]);
+    assert_eq!(done.code, Some(1), "{}", done.stdout);
+    assert!(done.stderr.contains("part-0.parquet"), "{}", done.stderr);
+    assert_eq!(parts(Path::new(&tree)).len(), 3, "one of each sensor, and the bad one");
+    fs::remove_file(bad).unwrap();
+    assert_eq!(run_json(&["flows", "compact", &tree], 0)["records"], 40);
+}
+
+#[test]
 fn a_file_of_an_older_schema_is_read_and_not_compacted_with_others() {
     let directory = Directory::new("flows-older");
     let tree = directory.file("tree");

@@ -43,7 +43,8 @@ pub struct Compacted {
 /// Makes one file of all files of each hour and sensor.
 ///
 /// # Errors
-/// A file is not one of a tree, or cannot be read or written. What was done so far stays done.
+/// A file is not one of a tree, or cannot be read or written: the first one. It stays as it is, and
+/// all others are compacted.
 pub fn compact(root: &Path) -> Result<Compacted, TreeError> {
     let folders = sensor_folders(root).map_err(|error| TreeError::io("list", root, error))?;
     let lock = root.join(".compact.lock");
@@ -52,12 +53,15 @@ pub fn compact(root: &Path) -> Result<Compacted, TreeError> {
     // Another compaction is waited for.
     let file = file.map_err(failed)?;
     file.lock().map_err(failed)?;
-    let mut done = Compacted::default();
+    let (mut done, mut first) = (Compacted::default(), None);
     for folder in folders {
-        finish_last(&folder).map_err(|error| TreeError::io("finish", &folder, error))?;
-        compact_folder(&folder, &mut done)?;
+        let finished = finish_last(&folder);
+        let finished = finished.map_err(|error| TreeError::io("finish", &folder, error));
+        if let Err(error) = finished.and_then(|()| compact_folder(&folder, &mut done, &mut first)) {
+            first.get_or_insert(error);
+        }
     }
-    Ok(done)
+    first.map_or(Ok(done), Err)
 }
 
 /// Removes the files that a compaction which was killed had copied.
@@ -84,7 +88,12 @@ fn is_part(name: &str) -> bool {
     name.starts_with("part-") && name.ends_with(".parquet") && !name.contains('/')
 }
 
-fn compact_folder(folder: &Path, done: &mut Compacted) -> Result<(), TreeError> {
+/// Leaves a file that cannot be read, and puts why into `first`, if nothing is there.
+fn compact_folder(
+    folder: &Path,
+    done: &mut Compacted,
+    first: &mut Option<TreeError>,
+) -> Result<(), TreeError> {
     let failed = |error| TreeError::io("compact", folder, error);
     let mut names = Vec::new();
     for entry in fs::read_dir(folder).map_err(failed)? {
@@ -96,7 +105,15 @@ fn compact_folder(folder: &Path, done: &mut Compacted) -> Result<(), TreeError> 
     done.files_before += names.len() as u64;
     let mut ours = Vec::new();
     for name in names {
-        let metadata = metadata(&folder.join(&name))?.1;
+        let metadata = match metadata(&folder.join(&name)) {
+            Ok((_, metadata)) => metadata,
+            Err(error) => {
+                first.get_or_insert(error);
+                done.files_left += 1;
+                done.files_after += 1;
+                continue;
+            }
+        };
         match is_of_our_schema(&metadata).map_err(wrong(folder.join(&name)))? {
             true => ours.push((name, metadata.file_metadata().num_rows() as u64)),
             false => {
