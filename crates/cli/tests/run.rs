@@ -152,6 +152,16 @@ fn a_file_that_is_no_regular_file_is_refused_at_once() {
 }
 
 #[test]
+fn an_address_of_the_service_is_no_jobs() {
+    let directory = Directory::new("run-address");
+    let path = directory.file("site.toml");
+    fs::write(&path, endless("a", "web = '9180'")).unwrap();
+    let run = run(&["run", "--check", &path, "--metrics", "9180"]);
+    assert_eq!(run.code, Some(2), "{}", run.stdout);
+    assert!(run.stderr.contains("job a of the file has it already"), "{}", run.stderr);
+}
+
+#[test]
 fn a_job_waits_for_the_end_of_the_one_whose_name_it_takes() {
     let directory = Directory::new("run-renamed");
     let job = |name: &str| endless(name, "").replace("'count'", "'capture'") + "publish = 'tap'\n";

@@ -45,6 +45,12 @@ pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
         let errors = if count == 1 { "1 error".to_owned() } else { format!("{count} errors") };
         Failure::usage(format!("{path}: {errors}; nothing was started"))
     })?;
+    let own = args.metrics.map(|address| format!("an address {address}"));
+    let has_own = |job: &&site::Job| own.as_ref().is_some_and(|own| job.claims.contains(own));
+    if let (Some(address), Some(job)) = (args.metrics, site.jobs.iter().find(has_own)) {
+        let what = format!("--metrics {address}: job {} of the file has it already", job.name);
+        return Err(Failure::usage(what));
+    }
     if args.check {
         let mut text = String::new();
         for job in &site.jobs {
