@@ -191,11 +191,13 @@ impl Supervisor {
             if matches!(self.slots[index].state, State::Resting { until } if until <= now) {
                 self.slots[index].state = State::Waiting { told: None };
             }
-            let claimed = self.claimed(index);
+            if !matches!(self.slots[index].state, State::Waiting { .. }) {
+                continue;
+            }
+            let awaited = self.awaited(index);
             let slot = &mut self.slots[index];
             let State::Waiting { told } = &mut slot.state else { continue };
-            let waits = slot.job.policy.missing == Missing::Wait;
-            match claimed.or_else(|| slot.job.awaited(waits)) {
+            match awaited {
                 None => self.start(index),
                 Some(what) if told.as_ref() == Some(&what) => {}
                 Some(what) => {
@@ -206,6 +208,13 @@ impl Supervisor {
                 }
             }
         }
+    }
+
+    /// What a job waits for, if there is something.
+    fn awaited(&self, index: usize) -> Option<String> {
+        let job = &self.slots[index].job;
+        let waits = job.policy.missing == Missing::Wait;
+        self.claimed(index).or_else(|| job.awaited(waits))
     }
 
     /// What a process of another job still has, and this job is to have: the end of `job tap`.
