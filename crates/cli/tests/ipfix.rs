@@ -61,16 +61,22 @@ fn nfcapd_and_nfdump_read_every_record() {
 #[test]
 fn pmacct_adds_up_to_the_ledger() {
     let directory = Directory::new("ipfix");
-    let (port, table) = (free_port(), directory.file("table.json"));
+    let (port, table, log) =
+        (free_port(), directory.file("table.json"), directory.file("nfacctd.log"));
     let settings = format!(
         "daemonize: false\nnfacctd_ip: 127.0.0.1\nnfacctd_port: {port}\nplugins: print\n\
          aggregate: src_host, dst_host, src_port, dst_port, proto\nprint_refresh_time: 1\n\
-         print_output: json\nprint_output_file: {table}\nprint_output_file_append: true\n"
+         print_output: json\nprint_output_file: {table}\nprint_output_file_append: true\n\
+         logfile: {log}\n"
     );
     let file = directory.file("nfacctd.conf");
     fs::write(&file, settings).unwrap();
     let Some(collector) = start("nfacctd", &["-f", &file], "sensors") else { return };
     await_listener(port);
+    // What comes before the part that writes is ready, that part never sees.
+    wait_until("nfacctd has written its first table", || {
+        fs::read_to_string(&log).is_ok_and(|said| said.contains("Purging cache - END"))
+    });
     let to = format!("udp:127.0.0.1:{port}");
     let report = run_json(&["flows", REAL, "--ipfix", &to], 0);
     assert_eq!(number(&report["flows"]["sinks"][0], "records"), 18, "{report}");
