@@ -131,13 +131,13 @@ fn argus_has_the_same_flows() {
     if let Some(missing) = ["argus", "ra", "tcpdump"].into_iter().find(|name| !is_there(name)) {
         return skip(test_name(), format!("{missing} is not installed: scripts/setup sensors"));
     }
-    // It asks the kernel for an interface, so tcpdump reads the log for it.
-    let flows = "argus -r - -w - | ra -n -r - -s stime,dur,proto,saddr,sport,daddr,dport,pkts,\
-                 bytes \
-                 - not man | sort";
+    // It asks the kernel for an interface, so tcpdump reads the log for it. It writes to a file: ra
+    // now and then misses the last flow of a pipe.
+    let flows = "argus -r - -w argus && ra -n -r argus -s stime,dur,proto,saddr,sport,daddr,dport,\
+                 pkts,bytes - not man | sort";
     let library = library();
     let library = library.display();
-    let live = format!("LD_PRELOAD={library} tcpdump -i '{DEVICE}' -w - | {flows}");
+    let live = format!("LD_PRELOAD={library} tcpdump -i '{DEVICE}' -w - | {flows}; rm argus");
     let from_file = format!("tcpdump -r file.pcap -w - | {flows}");
     twice("sh", &["-c", &live], &["-c", &from_file], 0, as_said);
 }

@@ -202,12 +202,14 @@ fn live() -> Vec<Backend> {
 }
 
 /// Opens a TAP device, which may be in use for a moment: a program that another test starts has a
-/// copy of each descriptor until it runs.
+/// copy of each descriptor until it runs. So it may also still have another number of queues.
 fn open_tap(bed: &Bed, address: &str) -> Box<dyn Source> {
     let began = Instant::now();
     loop {
         match try_open(&bed.far, address, options()) {
-            Err(PortError::Tap(TapError::Busy { .. })) if began.elapsed() < PATIENCE => {
+            Err(PortError::Tap(TapError::Busy { .. } | TapError::NotATap { .. }))
+                if began.elapsed() < PATIENCE =>
+            {
                 thread::sleep(Duration::from_millis(1));
             }
             opened => return opened.unwrap(),
