@@ -12,23 +12,17 @@
 //! compared is all that either side takes of a processor: ours has a second program. A turn in
 //! which another number of packets comes out is an error.
 
-use std::cell::RefCell;
-use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::processor_ns;
-use super::suricata::{
-    MATCH_EVERY, RULES, SETTLE, SMOKE_PACKETS, Suricata, alerts, lacks, pcap, replay, rules_file,
-};
+use super::suricata::{Suricata, alerts, lacks};
+use super::work::{RULES, Spent, Turn, Work, turns};
 use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
 use crate::contenders::Sample;
-use crate::contest::alternate;
 use crate::figures::Context;
 use crate::figures::count_file::our_program;
 use crate::live::{Contender, OUT, Road};
 use crate::programs::{Ours, Report};
-use crate::rivals::contents;
 
 const PACKETS: usize = 60_000;
 /// What either side passes on without a loss, with all of it on one core.
@@ -40,39 +34,24 @@ pub(crate) fn measure(context: &Context) -> Result<Outcome, String> {
     if let Some(why) = lacks()? {
         return Ok(Outcome::NotHere(why));
     }
-    let packets = if context.smoke { SMOKE_PACKETS } else { PACKETS };
-    let rules = contents::rules(RULES);
-    let packets = contents::packets(packets, &rules, Some(MATCH_EVERY));
-    let sides = Sides { context, rules: rules_file("drop", &rules), packets: &packets };
+    let work = Work::new(context, PACKETS, "drop");
     let conditions = Conditions::watch(context.cores);
-    let before = RefCell::new(None);
-    let side = |is_ours| {
-        let turn = sides.run(is_ours)?;
-        let found = (turn.came_out, turn.alerts.clone());
-        match before.replace(Some(found.clone())) {
-            Some(other) if other != found => Err(format!(
-                "{} packets came out with {} alerts; in the turn before {} with {}",
-                found.0,
-                found.1.len(),
-                other.0,
-                other.1.len()
-            )),
-            _ => Ok(turn.sample(packets.len())),
-        }
-    };
-    let runs = context.process_runs();
-    let rounds = alternate(runs, &context.stop, || side(true), || side(false))?;
+    let (rounds, found) = turns(
+        context,
+        |is_ours| turn(context, &work, is_ours),
+        |found| format!("{} packets came out, {} alerts", found.came_out, found.alerts.len()),
+    )?;
     if context.smoke {
         return Ok(Outcome::Smoke);
     }
-    let (came_out, drops) = before.into_inner().unwrap_or_default();
     let mut details = vec![
         format!(
             "{} packets of UDP, 68 to 256 bytes at random, 1024 flows, {RATE_PPS} a second by \
-             tcpreplay; {RULES} content rules that drop, {} packets dropped by them, {came_out} \
-             came out in every turn: none lost",
-            packets.len(),
-            drops.len()
+             tcpreplay; {RULES} content rules that drop, {} packets dropped by them, {} came out in \
+             every turn: none lost",
+            work.packets.len(),
+            found.alerts.len(),
+            found.came_out
         ),
         "ours: burstline bounce v1 w1 --both --inline ips, and suricata --simulate-ips \
          --runmode=single --pcap='burst:ips?verdict=pass&drops=FILE'; peer: suricata --af-packet, \
@@ -86,75 +65,48 @@ pub(crate) fn measure(context: &Context) -> Result<Outcome, String> {
     Ok(Outcome::Measured(Compared::of_samples("ns", Better::Lower, rounds, details)))
 }
 
-/// What both sides have in common.
-struct Sides<'a> {
-    context: &'a Context,
-    rules: String,
-    packets: &'a [Vec<u8>],
-}
-
-/// One side's turn.
-struct Turn {
+/// What came of the packets.
+#[derive(Clone, Default, PartialEq)]
+struct Found {
     came_out: u64,
-    suricata_ns: u64,
-    bounce_ns: u64,
+    /// One for each packet that a rule dropped.
     alerts: Vec<String>,
 }
 
-impl Turn {
-    fn sample(&self, packets: usize) -> Sample {
-        let mut sample = Sample::default();
-        let each = |ns: u64| ns as f64 / packets.max(1) as f64;
-        sample.set("ns", "ns", each(self.suricata_ns + self.bounce_ns));
-        sample.set("bounce_ns", "ns", each(self.bounce_ns));
-        sample
+/// One side's turn.
+fn turn(context: &Context, work: &Work, is_ours: bool) -> Result<Turn<Found>, String> {
+    let stop = &context.stop;
+    let road = Road::new(context.cores)?;
+    road.bed().connect("w0", OUT, MTU).map_err(|error| error.to_string())?;
+    let core = context.cores.consumer.0.to_string();
+    let (files, name) = (work.write(&road)?, road.file("ips"));
+    let bounce = match is_ours {
+        true => Some(Contender::start(&road, &core, &bounce(&our_program()?, &name), stop)?),
+        false => None,
+    };
+    let words = if is_ours { behind_bounce(&name, &files.log) } else { between_interfaces() };
+    let launch = Suricata::new(&files.log, &files.rules, &words, is_ours)?;
+    let suricata = Contender::start(&road, &core, &launch, stop)?;
+    let received = || road.bed().near.counts("w0").received;
+    let (before, received_before) = (Spent::so_far(&suricata, bounce.as_ref())?, received());
+    files.replay(&road, context.cores, RATE_PPS)?;
+    let spent = Spent::so_far(&suricata, bounce.as_ref())?.since(before);
+    let came_out = received() - received_before;
+    // Before its worker: what is still on its way would be lost.
+    if let Some(bounce) = bounce {
+        Report::of_its_own(&bounce.end()?.0)?;
     }
-}
-
-impl Sides<'_> {
-    fn run(&self, is_ours: bool) -> Result<Turn, String> {
-        let (context, stop) = (self.context, &self.context.stop);
-        let road = Road::new(context.cores)?;
-        road.bed().connect("w0", OUT, MTU).map_err(|error| error.to_string())?;
-        let core = context.cores.consumer.0.to_string();
-        let [log, rules, file, name] =
-            ["log", "rules", "packets.pcap", "ips"].map(|n| road.file(n));
-        let write = |path: &str, bytes: &[u8]| {
-            fs::write(path, bytes).map_err(|error| format!("{path}: {error}"))
-        };
-        fs::create_dir(&log).map_err(|error| format!("{log}: {error}"))?;
-        write(&rules, self.rules.as_bytes())?;
-        write(&file, &pcap(self.packets))?;
-        let bounce = match is_ours {
-            true => Some(Contender::start(&road, &core, &bounce(&our_program()?, &name), stop)?),
-            false => None,
-        };
-        let words = if is_ours { behind_bounce(&name, &log) } else { between_interfaces() };
-        let launch = Suricata::new(&log, &rules, &words, is_ours)?;
-        let suricata = Contender::start(&road, &core, &launch, stop)?;
-        let came_out = || road.bed().near.counts("w0").received;
-        let spent = || -> Result<_, String> {
-            let own = |of: &Contender<'_>| processor_ns(of.process_id());
-            Ok((own(&suricata)?, bounce.as_ref().map_or(Ok(0), own)?))
-        };
-        let (before, out_before) = (spent()?, came_out());
-        replay(&road, context.cores, RATE_PPS, &file)?;
-        std::thread::sleep(SETTLE);
-        let (after, out_after) = (spent()?, came_out());
-        // Before its worker: what is still on its way would be lost.
-        if let Some(bounce) = bounce {
-            Report::of_its_own(&bounce.end()?.0)?;
-        }
-        suricata.end()?;
-        let (came_out, alerts) = (out_after - out_before, alerts(Path::new(&log))?);
-        let (whole, found) = (self.packets.len(), came_out as usize + alerts.len());
-        if found != whole {
-            let dropped = alerts.len();
-            return Err(format!("of {whole} packets {came_out} came out, {dropped} were dropped"));
-        }
-        let (suricata_ns, bounce_ns) = (after.0 - before.0, after.1 - before.1);
-        Ok(Turn { came_out, suricata_ns, bounce_ns, alerts })
+    suricata.end()?;
+    let alerts = alerts(Path::new(&files.log))?;
+    let (whole, dropped) = (work.packets.len(), alerts.len());
+    if came_out as usize + dropped != whole {
+        return Err(format!("of {whole} packets {came_out} came out, {dropped} were dropped"));
     }
+    let mut sample = Sample::default();
+    let each = |ns: u64| ns as f64 / whole.max(1) as f64;
+    sample.set("ns", "ns", each(spent.suricata_ns + spent.beside_ns));
+    sample.set("bounce_ns", "ns", each(spent.beside_ns));
+    Ok(Turn { sample, found: Found { came_out, alerts } })
 }
 
 /// Verdicts may take as long as a core that both share may.

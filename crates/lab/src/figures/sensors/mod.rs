@@ -18,6 +18,7 @@ mod captures;
 mod inline;
 mod matcher;
 mod suricata;
+mod work;
 
 use std::fs;
 use std::path::PathBuf;

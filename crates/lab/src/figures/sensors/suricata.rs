@@ -9,36 +9,27 @@
 //! configuration that Suricata comes with. A turn in which one lost packets is an error: what is
 //! not looked at would look cheap.
 
-use std::cell::RefCell;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::captures::publish;
-use super::{our_library, processor_ns};
+use super::our_library;
+use super::work::{RULES, Spent, Turn, Work, turns};
 use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
 use crate::contenders::Sample;
-use crate::contest::alternate;
 use crate::figures::Context;
 use crate::figures::count_file::{our_program, target};
 use crate::live::{Contender, Need, Road, missing};
 use crate::programs::{self, Launch, Memory, Ready, Report};
-use crate::rivals::contents;
-use crate::threads::Cores;
 
 pub(super) const NEEDS: [Need; 1] = [Need { program: "tcpreplay", package: "tcpreplay" }];
 /// What fetches it.
 const MEND: &str = "Suricata is not installed: sudo scripts/setup sensors";
 const PACKETS: usize = 300_000;
-pub(super) const SMOKE_PACKETS: usize = 2000;
 /// What either side takes without a loss on one core.
 const RATE_PPS: u64 = 100_000;
-pub(super) const RULES: usize = 500;
-/// One packet in this many has a content and causes an alert.
-pub(super) const MATCH_EVERY: u64 = 1000;
-/// How long it may take for what is in its ring, and for its own clock's work.
-pub(super) const SETTLE: Duration = Duration::from_millis(1500);
 
 /// Why there is no Suricata to measure; `None`: there is one.
 pub(super) fn lacks() -> Result<Option<String>, String> {
@@ -53,34 +44,23 @@ pub(crate) fn measure(context: &Context) -> Result<Outcome, String> {
     if let Some(why) = lacks()? {
         return Ok(Outcome::NotHere(why));
     }
-    let packets = if context.smoke { SMOKE_PACKETS } else { PACKETS };
-    let rules = contents::rules(RULES);
-    let packets = contents::packets(packets, &rules, Some(MATCH_EVERY));
-    let sides = Sides { context, rules: rules_file("alert", &rules), packets: &packets };
+    let work = Work::new(context, PACKETS, "alert");
     let conditions = Conditions::watch(context.cores);
-    let alerts = RefCell::new(None);
-    let gbps = |has_log| {
-        let turn = sides.run(has_log)?;
-        match alerts.replace(Some(turn.alerts.clone())) {
-            Some(other) if other != turn.alerts => {
-                let (now, before) = (turn.alerts.len(), other.len());
-                Err(format!("{now} alerts, and {before} others in the turn before"))
-            }
-            _ => Ok(turn.sample()),
-        }
-    };
-    let runs = context.process_runs();
-    let rounds = alternate(runs, &context.stop, || gbps(true), || gbps(false))?;
+    let (rounds, alerts) = turns(
+        context,
+        |has_log| turn(context, &work, has_log),
+        |alerts| format!("{} alerts", alerts.len()),
+    )?;
     if context.smoke {
         return Ok(Outcome::Smoke);
     }
-    let alerts = alerts.into_inner().map_or(0, |alerts: Vec<String>| alerts.len());
     let mut details = vec![
         format!(
             "{} packets of UDP, 68 to 256 bytes at random, 1024 flows, {RATE_PPS} a second by \
-             tcpreplay; {RULES} content rules, {alerts} alerts, the same in every turn; no losses; \
+             tcpreplay; {RULES} content rules, {} alerts, the same in every turn; no losses; \
              aim: 1.15 times",
-            packets.len()
+            work.packets.len(),
+            alerts.len()
         ),
         "ours: suricata --pcap=burst:tap --runmode=single by our libpcap, beside burstline count \
          xdp:v1 --publish tap; peer: suricata --af-packet=v1 --runmode=single, a ring of 65,536; \
@@ -106,16 +86,6 @@ pub(crate) fn version() -> String {
 
 fn script() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/suricata")
-}
-
-/// What Suricata does with a packet that has one of these contents.
-pub(super) fn rules_file(action: &str, rules: &[Vec<u8>]) -> String {
-    let rule = |(number, content): (usize, &Vec<u8>)| {
-        let (content, sid) = (String::from_utf8_lossy(content), number + 1);
-        let what = format!("msg:\"{sid}\"; content:\"{content}\"; sid:{sid};");
-        format!("{action} udp any any -> any any ({what})\n")
-    };
-    rules.iter().enumerate().map(rule).collect()
 }
 
 /// A Suricata.
@@ -166,84 +136,40 @@ impl Launch for Suricata {
     }
 }
 
-/// What both sides have in common.
-struct Sides<'a> {
-    context: &'a Context,
-    rules: String,
-    packets: &'a [Vec<u8>],
-}
-
-/// One side's turn.
-struct Turn {
-    bytes: u64,
-    packets: u64,
-    suricata_ns: u64,
-    publisher_ns: u64,
-    /// Without their times, in order.
-    alerts: Vec<String>,
-}
-
-impl Turn {
-    fn sample(&self) -> Sample {
-        let mut sample = Sample::default();
-        let gbps = (self.bytes * 8) as f64 / self.suricata_ns.max(1) as f64;
-        sample.set_on("gbps", "Gbit/s", "without FCS", gbps);
-        let each = |ns: u64| ns as f64 / self.packets.max(1) as f64;
-        sample.set("suricata_ns", "ns", each(self.suricata_ns));
-        sample.set("publisher_ns", "ns", each(self.publisher_ns));
-        sample
+/// One side's turn. It finds the alerts, without their times, in order.
+fn turn(context: &Context, work: &Work, has_log: bool) -> Result<Turn<Vec<String>>, String> {
+    let stop = &context.stop;
+    let road = Road::new(context.cores)?;
+    let core = context.cores.consumer.0.to_string();
+    let (files, name) = (work.write(&road)?, road.file("tap"));
+    let publisher = match has_log {
+        true => Some(Contender::start(&road, &core, &publish(&our_program()?, &name), stop)?),
+        false => None,
+    };
+    let source = if has_log { format!("--pcap=burst:{name}") } else { on_interface() };
+    let words = format!("{source} --runmode=single");
+    let launch = Suricata::new(&files.log, &files.rules, &words, has_log)?;
+    let suricata = Contender::start(&road, &core, &launch, stop)?;
+    let before = Spent::so_far(&suricata, publisher.as_ref())?;
+    files.replay(&road, context.cores, RATE_PPS)?;
+    let spent = Spent::so_far(&suricata, publisher.as_ref())?.since(before);
+    let (said, _) = suricata.end()?;
+    if let Some(publisher) = publisher {
+        Report::of_its_own(&publisher.end()?.0)?;
     }
-}
-
-impl Sides<'_> {
-    fn run(&self, has_log: bool) -> Result<Turn, String> {
-        let (context, stop) = (self.context, &self.context.stop);
-        let road = Road::new(context.cores)?;
-        let core = context.cores.consumer.0.to_string();
-        let [log, rules, file, name] =
-            ["log", "rules", "packets.pcap", "tap"].map(|n| road.file(n));
-        let write = |path: &str, bytes: &[u8]| {
-            fs::write(path, bytes).map_err(|error| format!("{path}: {error}"))
-        };
-        fs::create_dir(&log).map_err(|error| format!("{log}: {error}"))?;
-        write(&rules, self.rules.as_bytes())?;
-        write(&file, &pcap(self.packets))?;
-        let publisher = match has_log {
-            true => Some(Contender::start(&road, &core, &publish(&our_program()?, &name), stop)?),
-            false => None,
-        };
-        let source = if has_log { format!("--pcap=burst:{name}") } else { on_interface() };
-        let words = format!("{source} --runmode=single");
-        let launch = Suricata::new(&log, &rules, &words, has_log)?;
-        let suricata = Contender::start(&road, &core, &launch, stop)?;
-        let spent = || -> Result<_, String> {
-            let own = |of: &Contender<'_>| processor_ns(of.process_id());
-            Ok((own(&suricata)?, publisher.as_ref().map_or(Ok(0), own)?))
-        };
-        let before = spent()?;
-        replay(&road, context.cores, RATE_PPS, &file)?;
-        std::thread::sleep(SETTLE);
-        let after = spent()?;
-        let (said, _) = suricata.end()?;
-        if let Some(publisher) = publisher {
-            Report::of_its_own(&publisher.end()?.0)?;
-        }
-        let counted = |key| counter(Path::new(&log), key).map_err(|why| format!("{why}: {said}"));
-        let (packets, bytes) = (counted("decoder.pkts")?, counted("decoder.bytes")?);
-        if packets != self.packets.len() as u64 {
-            return Err(format!("Suricata saw {packets} of {} packets", self.packets.len()));
-        }
-        let (suricata_ns, publisher_ns) = (after.0 - before.0, after.1 - before.1);
-        let alerts = alerts(Path::new(&log))?;
-        Ok(Turn { bytes, packets, suricata_ns, publisher_ns, alerts })
+    let log = Path::new(&files.log);
+    let counted = |key| counter(log, key).map_err(|why| format!("{why}: {said}"));
+    let (packets, bytes) = (counted("decoder.pkts")?, counted("decoder.bytes")?);
+    if packets != work.packets.len() as u64 {
+        return Err(format!("Suricata saw {packets} of {} packets", work.packets.len()));
     }
-}
-
-/// Sends a file's packets on the producer's core.
-pub(super) fn replay(road: &Road, cores: Cores, rate_pps: u64, file: &str) -> Result<(), String> {
-    let (core, rate) = (cores.producer.0.to_string(), format!("--pps={rate_pps}"));
-    let words = ["-c", &core, "tcpreplay", "-q", "-K", &rate, "-i", "v0", file];
-    road.bed().near.command("taskset", &words).map(drop).map_err(|error| error.to_string())
+    let mut sample = Sample::default();
+    let gbps = (bytes * 8) as f64 / spent.suricata_ns.max(1) as f64;
+    sample.set_on("gbps", "Gbit/s", "without FCS", gbps);
+    let each = |ns: u64| ns as f64 / packets.max(1) as f64;
+    sample.set("suricata_ns", "ns", each(spent.suricata_ns));
+    sample.set("publisher_ns", "ns", each(spent.beside_ns));
+    Ok(Turn { sample, found: alerts(log)? })
 }
 
 /// One thread on the interface, with room for more than half a second.
@@ -251,20 +177,6 @@ fn on_interface() -> String {
     let settings = ["interface=v1", "threads=1", "ring-size=65536"];
     let settings = settings.map(|setting| format!(" --set af-packet.0.{setting}"));
     format!("--af-packet=v1{}", settings.concat())
-}
-
-/// A pcap file. Source: draft-ietf-opsawg-pcap.
-pub(super) fn pcap(packets: &[Vec<u8>]) -> Vec<u8> {
-    let words =
-        |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>();
-    let mut file = words(&[0xa1b2_c3d4, 0x0004_0002, 0, 0, 262_144, 1]);
-    for (number, packet) in packets.iter().enumerate() {
-        let (time_us, length) = (number as u32, packet.len() as u32);
-        let seconds = 1_700_000_000 + time_us / 1_000_000;
-        file.extend(words(&[seconds, time_us % 1_000_000, length, length]));
-        file.extend(packet);
-    }
-    file
 }
 
 /// A counter of Suricata's, as it stands last in its statistics.
