@@ -41,12 +41,12 @@ use cable::Cable;
 pub(super) use guests::measure as measure_guests;
 pub(super) use idle::measure as measure_idle;
 use load::Loaded;
-use rivals::{NO_COUNTS, Rival};
+use rivals::{BROKEN, Rival};
 use rules::Rules;
 pub(super) use taps::measure as measure_taps;
 
-/// testpmd of DPDK 22.11 with memif ports dies at its end once in some six turns, before it says
-/// its counts.
+/// testpmd of DPDK 22.11 with memif ports breaks once in some six turns: it dies at its end, before
+/// it says its counts, or only one of its two clients is connected.
 const MEMIF_TRIES: usize = 4;
 
 /// What a figure sends, by what rules it is switched, and who else does that.
@@ -94,38 +94,37 @@ pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
     }
     let program = our_program()?;
     let conditions = Conditions::watch(context.cores);
-    let mut deaths = Vec::new();
+    let mut broken = Vec::new();
     let rounds = alternate(
         context.process_runs(),
         &context.stop,
         || turn(context, |road| ours::turn(context, &setting, &program, road)),
-        || rivals_turn(context, &setting, &mut deaths),
+        || rivals_turn(context, &setting, &mut broken),
     )?;
     if context.smoke {
         return Ok(Outcome::Smoke);
     }
     let mut details = details(context, &setting, &rounds);
-    if let Some(last) = deaths.last() {
-        let turns = deaths.len();
-        details.push(format!("the rival died in {turns} turns, which were repeated: {last}"));
+    if let Some(last) = broken.last() {
+        let turns = broken.len();
+        details.push(format!("the rival broke in {turns} turns, which were repeated: {last}"));
     }
     details.extend(conditions.report());
     Ok(Outcome::Measured(Compared::of_samples("mpps", Better::Higher, rounds, details)))
 }
 
-/// The rival's turn. One of memif ports that ends without counts is done again, [`MEMIF_TRIES`]
-/// times in all.
+/// The rival's turn. One of memif ports that breaks is done again, [`MEMIF_TRIES`] times in all.
 fn rivals_turn(
     context: &Context,
     setting: &Setting,
-    deaths: &mut Vec<String>,
+    broken: &mut Vec<String>,
 ) -> Result<Sample, String> {
     let tries = if setting.cable == Cable::Memif { MEMIF_TRIES } else { 1 };
-    let before = deaths.len();
+    let before = broken.len();
     loop {
         match turn(context, |road| setting.rival.turn(context, setting, road)) {
-            Err(why) if why.starts_with(NO_COUNTS) && deaths.len() + 1 < before + tries => {
-                deaths.push(why);
+            Err(why) if why.starts_with(BROKEN) && broken.len() + 1 < before + tries => {
+                broken.push(why);
             }
             other => return other,
         }
