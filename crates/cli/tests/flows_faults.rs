@@ -156,7 +156,7 @@ fn damaged_files_are_left_and_named_each_and_all_others_are_compacted() {
     }
     let done = run(&["flows", "compact", &tree]);
     let said = "5 files are now 4, with 30 records\n\
-                left 2 files damaged, or with the schema of another version\n";
+                left 2 files: damaged, or with the schema of another version\n";
     assert_eq!((done.code, &done.stdout[..]), (Some(1), said), "{}", done.stderr);
     let lines: Vec<&str> = done.stderr.lines().collect();
     assert_eq!(lines.len(), 2, "{}", done.stderr);

@@ -150,8 +150,8 @@ pub(crate) fn compacted(done: &Compacted, errors: &[String], is_json: bool) -> S
     let mut text = format!("{before} {verb} now {after}, with {records}\n");
     if done.files_left > 0 {
         let left = counted_text(done.files_left, "file");
-        let damaged = if errors.is_empty() { "" } else { "damaged, or " };
-        text += &format!("left {left} {damaged}with the schema of another version\n");
+        let damaged = if errors.is_empty() { " " } else { ": damaged, or " };
+        text += &format!("left {left}{damaged}with the schema of another version\n");
     }
     text
 }

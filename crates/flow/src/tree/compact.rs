@@ -107,8 +107,9 @@ fn remove_if_there(path: &Path) -> io::Result<()> {
     }
 }
 
+/// A name that is a line of a list, and no path.
 fn is_part(name: &str) -> bool {
-    name.starts_with("part-") && name.ends_with(".parquet") && !name.contains('/')
+    name.starts_with("part-") && name.ends_with(".parquet") && !name.contains(['/', '\n'])
 }
 
 /// Leaves a file that cannot be read, and tells why.
@@ -150,22 +151,25 @@ fn compact_folder(
         done.files_left += 1;
         done.files_after += 1;
     }
-    done.files_after += u64::from(!ours.is_empty());
-    if let [] | [_] = ours[..] {
-        done.records += ours.iter().map(|(_, records)| records).sum::<u64>();
-        return Ok(());
-    }
+    done.records += ours.iter().map(|(_, records)| records).sum::<u64>();
     let names: Vec<_> = ours.into_iter().map(|(name, _)| name).collect();
+    let made = if names.len() > 1 { make_one(folder, &names) } else { Ok(()) };
+    done.files_after += if made.is_ok() { names.len().min(1) } else { names.len() } as u64;
+    made
+}
+
+/// Makes one file of these, which are sound.
+fn make_one(folder: &Path, names: &[String]) -> Result<(), TreeError> {
+    let failed = |error| TreeError::io("compact", folder, error);
     let hidden = folder.join(HIDDEN);
     // What a killed one has left, or a link that somebody has put there, is not written to.
     remove_if_there(&hidden).map_err(failed)?;
     let file = File::create_new(&hidden).map_err(failed)?;
-    let records = copy_all(folder, &names, file).inspect_err(|_| {
+    copy_all(folder, names, file).inspect_err(|_| {
         // It is hidden, and the next compaction replaces it.
         let _ = fs::remove_file(&hidden);
     })?;
-    done.records += records;
-    replace(folder, &names).map_err(failed)
+    replace(folder, names).map_err(failed)
 }
 
 fn is_of_our_schema(metadata: &ParquetMetaData) -> Result<bool, ParquetError> {
@@ -177,13 +181,12 @@ fn wrong(path: PathBuf) -> impl Fn(ParquetError) -> TreeError {
     move |error| TreeError::Parquet { path: path.clone(), what: error.to_string() }
 }
 
-/// Copies the row groups of all files, and returns how many rows they have.
-fn copy_all(folder: &Path, names: &[String], into: File) -> Result<u64, TreeError> {
+/// Copies the row groups of all files.
+fn copy_all(folder: &Path, names: &[String], into: File) -> Result<(), TreeError> {
     let here = wrong(folder.join(HIDDEN));
     let schema = columns::schema().map_err(&here)?;
     let writer = SerializedFileWriter::new(into, schema, columns::properties());
     let mut writer = writer.map_err(&here)?;
-    let mut records = 0;
     for name in names {
         let path = folder.join(name);
         let (file, metadata) = metadata(&path)?;
@@ -191,12 +194,10 @@ fn copy_all(folder: &Path, names: &[String], into: File) -> Result<u64, TreeErro
             error if is_full(&error) => TreeError::io("write", &folder.join(HIDDEN), error),
             error => TreeError::Parquet { path, what: error.to_string() },
         })?;
-        records += metadata.file_metadata().num_rows() as u64;
     }
     writer.finish().map_err(&here)?;
     let synced = writer.inner().sync_all();
-    synced.map_err(|error| TreeError::io("sync", &folder.join(HIDDEN), error))?;
-    Ok(records)
+    synced.map_err(|error| TreeError::io("sync", &folder.join(HIDDEN), error))
 }
 
 /// A file and what it says of itself.

@@ -5,8 +5,8 @@
 //! ```
 //!
 //! A frame ends with a checksum of what was packed. The library has no codec here. It is told that
-//! pages are plain, and gives them as they lie there. Headers of pages have no checksum: each has to
-//! be, byte for byte, what is written here for such a page.
+//! pages are plain, and gives them as they lie there. Headers of pages have no checksum: each must
+//! be, byte for byte, what this program writes for such a page.
 
 use std::fmt::Display;
 use std::fs::File;
