@@ -183,8 +183,8 @@ pub struct IpfixSink {
 }
 
 impl IpfixSink {
-    /// Looks a collector up, and starts the courier. UDP is not known to arrive, a TCP collector may
-    /// come later, and so may a way there: none of these is an error.
+    /// Looks a collector up, and starts the courier. UDP is not known to arrive. A TCP collector
+    /// may come later, and so may a way there. None of these is an error.
     ///
     /// # Errors
     /// [`CollectorError::Io`]: there is no such host, or no socket.
