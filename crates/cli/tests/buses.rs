@@ -300,6 +300,21 @@ fn a_cut_cable_loses_nothing(kind: Kind) {
     assert_eq!((gathered(&bus, &directory), waits), (records, 0));
 }
 
+#[test]
+fn a_server_that_takes_no_messages_is_named_with_the_cause() {
+    for (words, why) in [
+        (&[][..], "JetStream is not enabled on that server: start it with -js"),
+        (&["--user", "a", "--pass", "b"], "the server refused the credentials"),
+    ] {
+        let Some(bus) = Bus::start_nats(words) else { return };
+        let report = send_with_code(&bus, REAL, &[], 1);
+        let notes = sink(&report)["notes"].to_string();
+        assert!(notes.contains(why), "{notes}");
+        let lost = &report["flows"]["records_dropped_by"]["bus_absent"];
+        assert_eq!(lost, &report["flows"]["records"], "{report}");
+    }
+}
+
 /// A stream that has room for little, and refuses what is beyond.
 #[test]
 fn a_full_stream_has_the_rest_wait_in_the_spool() {

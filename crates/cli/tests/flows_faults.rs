@@ -2,14 +2,16 @@
 
 mod support;
 
+use std::ffi::OsString;
 use std::fs;
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use burstline_skip::{test_name, without};
 use serde_json::json;
 use support::collectors::ask;
-use support::{Directory, Run, assert_closed, run, run_json};
+use support::{Directory, Run, assert_closed, command, last_object, run, run_json};
 
 /// A pcap in us of one conversation's packets at these times, in s since 1970.
 fn pcap(directory: &Directory, name: &str, times_s: &[u32]) -> String {
@@ -136,6 +138,73 @@ fn a_file_that_cannot_be_read_keeps_no_other_from_compaction() {
     assert_eq!(parts(Path::new(&tree)).len(), 3, "one of each sensor, and the bad one");
     fs::remove_file(bad).unwrap();
     assert_eq!(run_json(&["flows", "compact", &tree], 0)["records"], 40);
+}
+
+#[test]
+fn damaged_files_are_left_and_named_each_and_all_others_are_compacted() {
+    let directory = Directory::new("flows-damaged");
+    let tree = directory.file("tree");
+    for sensor in ["a", "a", "a", "b", "b"] {
+        run_json(&["flows", "gen:?packets=100&flows=10", "-o", &tree, "--sensor", sensor], 0);
+    }
+    let files = parts(Path::new(&tree));
+    let damaged = [&files[1], &files[3]];
+    for path in damaged {
+        let mut bytes = fs::read(path).unwrap();
+        bytes[200..210].fill(0xff);
+        fs::write(path, bytes).unwrap();
+    }
+    let done = run(&["flows", "compact", &tree]);
+    let said = "5 files are now 4, with 30 records\n\
+                left 2 files: damaged, or with the schema of another version\n";
+    assert_eq!((done.code, &done.stdout[..]), (Some(1), said), "{}", done.stderr);
+    let lines: Vec<&str> = done.stderr.lines().collect();
+    assert_eq!(lines.len(), 2, "{}", done.stderr);
+    for (line, path) in lines.iter().zip(damaged) {
+        let named = format!("{}: ", path.display());
+        assert!(line.contains(&named) && line.contains("damaged in row group 0"), "{line}");
+        assert!(path.exists());
+    }
+    let report = run_json(&["flows", "compact", &tree], 1);
+    assert_eq!((&report["success"], &report["files_left"]), (&json!(false), &json!(2)));
+    assert_eq!(report["errors"].as_array().unwrap().len(), 2, "{report}");
+}
+
+#[test]
+fn a_tree_may_have_a_name_that_is_no_text() {
+    let directory = Directory::new("flows-name");
+    let mut name = directory.file("t").into_bytes();
+    name.push(0xff);
+    let tree = OsString::from_vec(name);
+    let flows = |words: &[&str]| {
+        let mut job = command(&["flows"]);
+        job.args(words).arg(&tree).args(["--json"]);
+        let done: Run = job.output().unwrap().into();
+        assert_eq!(done.code, Some(0), "{}", done.stderr);
+        last_object(&done.stdout)
+    };
+    for _ in 0..2 {
+        let report = flows(&["gen:?packets=100&flows=10", "--sensor", "s", "-o"]);
+        assert_eq!(report["flows"]["sinks"][0]["records"], 10, "{report}");
+    }
+    // As after a crash: what stands in a file is not missed.
+    let journal = Path::new(&tree).join(".journal-s");
+    let part = parts(Path::new(&tree)).remove(0);
+    let part = part.strip_prefix(&tree).unwrap().display();
+    let pending = format!("pending={part}\npending_records=10\npending_packets=100\n");
+    let made = "burstline-flows=1\nstate=running\nboot_id=x\npackets=100\nrecords=10\n";
+    fs::write(journal, format!("{made}{pending}")).unwrap();
+    let report = flows(&["gen:?packets=100&flows=10", "--sensor", "s", "-o"]);
+    let last = &report["flows"]["last_start"];
+    assert_eq!(
+        (&last["records_not_written"], &last["packets_not_written"]),
+        (&json!(0), &json!(0))
+    );
+    let done = flows(&["compact"]);
+    assert_eq!((&done["files_after"], &done["records"]), (&json!(1), &json!(30)));
+    let asked: Run = command(&["query", "rates"]).arg(&tree).output().unwrap().into();
+    assert_eq!(asked.code, Some(1), "{}", asked.stdout);
+    assert!(asked.stderr.contains("not UTF-8: rename it"), "{}", asked.stderr);
 }
 
 #[test]

@@ -6,13 +6,16 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read;
 use std::net::TcpListener;
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use burstline_testbed::{Bed, FAR_ADDRESS, NEAR};
 use serde_json::Value;
+use support::buses::enter;
 use support::collectors::{await_listener, free_port, nfdump, start};
 use support::live::wait_until;
-use support::{Directory, REAL, other, run_json};
+use support::{Directory, PROGRAM, REAL, Run, last_object, other, run_json};
 
 fn number(value: &Value, key: &str) -> u64 {
     value[key].as_u64().unwrap_or_else(|| panic!("{key}: {value}"))
@@ -153,6 +156,36 @@ fn an_absent_collector_loses_records_by_name_and_no_packets() {
         assert_eq!((sent, number(lost, name)), (0, 18), "{report}");
         assert_eq!(number(flows, "packets_in_records_dropped"), 147);
     }
+}
+
+#[test]
+fn a_collector_without_a_route_is_asked_again_and_the_tree_is_written() {
+    let Some(bed) = Bed::or_skip(&burstline_skip::test_name()) else { return };
+    let directory = Directory::new("ipfix-route");
+    let tree = directory.file("tree");
+    bed.near.command("ip", &["link", "set", NEAR, "down"]).unwrap();
+    let mut words = enter(&bed.near);
+    let to = format!("udp:{FAR_ADDRESS}:4739");
+    let load = "gen:?rate=2000&flows=100";
+    let rest = ["flows", load, "--idle", "5ms", "--ipfix", &to, "-o", &tree, "--sensor", "s"];
+    words.extend([&[PROGRAM][..], &rest, &["--json"]].concat().into_iter().map(str::to_owned));
+    let mut job = Command::new(&words[0]);
+    let job = job.args(&words[1..]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // Some messages with and some without a route: each has half a second at most.
+    thread::sleep(Duration::from_secs(3));
+    bed.near.command("ip", &["link", "set", NEAR, "up"]).unwrap();
+    thread::sleep(Duration::from_secs(4));
+    burstline_testbed::signal(job.id(), "-INT").unwrap();
+    let done: Run = job.wait_with_output().unwrap().into();
+    assert_eq!(done.code, Some(0), "{}", done.stderr);
+    let said = done.stderr.matches("Network is unreachable").count();
+    assert_eq!(said, 1, "{}", done.stderr);
+    let report = last_object(&done.stdout);
+    let (flows, lost) = (&report["flows"], &report["flows"]["records_dropped_by"]);
+    assert_eq!(number(&flows["sinks"][1], "records"), number(flows, "records"), "{report}");
+    assert!(number(lost, "collector_unreachable") > 0, "{report}");
+    // Nobody listens there, which is known only of a message that came.
+    assert!(number(lost, "collector_refused") > 0, "{report}");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use burstline_skip::{skip, test_name};
 use serde_json::{Value, json};
 use support::live::wait_until;
 use support::service::is_alive;
-use support::{Directory, PROGRAM, command, regular, run, run_json};
+use support::{Directory, PROGRAM, Run, command, last_object, regular, run, run_json};
 
 /// A tree of two sensors: 4,000 and 2,000 packets of the same 40 flows. `None`, after the test was
 /// counted as skipped, where there is no DuckDB.
@@ -121,14 +121,48 @@ fn wrong_sql_has_its_place_and_nothing_but_the_tree_is_read() {
     assert!(!fs::exists(&outside).unwrap() && !fs::exists(format!("{tree}/x")).unwrap());
     let plan = run(&["query", "explain analyze SELECT count(*) FROM flows", &tree]);
     assert_eq!(plan.code, Some(0), "{}", plan.stderr);
-    // A file that is no Parquet, and one that is not whole yet.
     let folder = format!("{tree}/date=2023-11-14/hour=22/sensor=ams1");
+    let pipe = format!("{folder}/part-pipe.parquet");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let done = run(&["query", "SELECT count(*) FROM flows", &tree]);
+    assert_eq!(done.code, Some(1), "{}", done.stdout);
+    assert!(done.stderr.contains("part-pipe.parquet: it is not a regular"), "{}", done.stderr);
+    fs::remove_file(pipe).unwrap();
+    // A file that is no Parquet, and one that is not whole yet.
     fs::write(format!("{folder}/.part-x.parquet"), "half").unwrap();
     assert_eq!(rows(&["SELECT count(*) FROM flows", &tree]), [json!([80])]);
     fs::write(format!("{folder}/part-x.parquet"), "half").unwrap();
     let done = run(&["query", "SELECT count(*) FROM flows", &tree]);
     assert_eq!(done.code, Some(1), "{}", done.stdout);
     assert!(done.stderr.contains("part-x.parquet"), "{}", done.stderr);
+}
+
+#[test]
+fn times_with_a_zone_are_answered_or_what_they_need_is_named() {
+    let directory = Directory::new("query-zones");
+    let Some(tree) = tree(&directory) else { return };
+    let sql =
+        "SELECT to_timestamp(0), TIMESTAMP '2026-07-01 12:00:00' AT TIME ZONE 'Europe/Berlin'";
+    let ask = |places: &str| -> Run {
+        let mut asks = command(&["query", sql, &tree, "--json"]);
+        asks.env("PYTHONPATH", places).env("TZ", "UTC").output().unwrap().into()
+    };
+    let without = directory.file("without");
+    fs::create_dir(&without).unwrap();
+    fs::write(format!("{without}/pytz.py"), "raise ImportError").unwrap();
+    let done = ask(&without);
+    assert_eq!(done.code, Some(1), "{}", done.stdout);
+    let is_named =
+        |done: &Run| done.stderr.contains("times with a zone need Python's package pytz");
+    assert!(is_named(&done) && done.stderr.lines().count() == 1, "{}", done.stderr);
+    let done = ask("");
+    if is_named(&done) {
+        return skip(test_name(), "pytz is not installed: scripts/setup query");
+    }
+    assert_eq!(done.code, Some(0), "{}", done.stderr);
+    let rows = last_object(&done.stdout)["rows"].clone();
+    let wanted = json!([["1970-01-01 00:00:00+00:00", "2026-07-01 10:00:00+00:00"]]);
+    assert_eq!(rows, wanted);
 }
 
 #[test]

@@ -153,7 +153,7 @@ fn write(
     sinks: &mut [Box<dyn RecordSink>],
 ) -> Result<(), EngineError> {
     let given_up = job.threads.drop_privileges().inspect_err(|_| job.clock.break_off());
-    writer.run(sinks);
+    writer.run_telling(sinks, &mut |what| job.progress.tell(what));
     given_up
 }
 

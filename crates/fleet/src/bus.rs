@@ -38,6 +38,7 @@ mod sink;
 mod spool;
 mod store;
 
+pub(crate) use address::in_brackets;
 pub use address::{BusAddress, BusError, SpoolPlace};
 pub use sink::BusSink;
 

@@ -88,7 +88,7 @@ struct File {
 struct Entry {
     name: Spanned<String>,
     host: Spanned<String>,
-    port: Option<u16>,
+    port: Option<Spanned<u16>>,
     files: Spanned<Vec<String>>,
     program: Option<Spanned<String>>,
 }
@@ -140,7 +140,7 @@ impl Sensors {
         let sensor = |entry: Entry| Sensor {
             name: entry.name.into_inner(),
             host: entry.host.into_inner(),
-            port: entry.port,
+            port: entry.port.map(Spanned::into_inner),
             files: entry.files.into_inner(),
             program: entry.program.map_or_else(|| "burstline".into(), Spanned::into_inner),
         };
@@ -164,6 +164,9 @@ fn check(entry: &Entry) -> Result<(), Fault> {
     if !is_host(entry.host.get_ref()) {
         let what = format!("host {:?}: {HOST_RULE}", entry.host.get_ref());
         return Err(fault(&entry.host, what));
+    }
+    if let Some(port) = entry.port.as_ref().filter(|port| *port.get_ref() == 0) {
+        return Err(fault(port, "port 0: 1 to 65535, or none: as ssh is configured".to_owned()));
     }
     let is_text = |text: &String| !text.is_empty() && !text.contains(char::is_control);
     if entry.files.get_ref().is_empty() || !entry.files.get_ref().iter().all(is_text) {
@@ -250,6 +253,8 @@ mod tests {
             (&format!("{good}{good}")[..], "line 6, column 8: a second sensor"),
             (&format!("{good}colour = 1\n"), "line 5, column 1: unknown field `colour`"),
             (&good.replace("[\"/r\"]", "[]"), "line 4, column 9: files"),
+            (&format!("{good}port = 0\n"), "line 5, column 8: port 0: 1 to 65535"),
+            (&format!("{good}port = 65536\n"), "line 5, column 8"),
             ("[[sensor]]\nname = 5\n", "line 2, column 8"),
         ] {
             std::fs::write(&folder, text).unwrap();

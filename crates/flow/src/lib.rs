@@ -33,5 +33,5 @@ pub use sink::{Batch, Earlier, LostRecords, Made, RecordSink, SinkAccount, Spool
 pub use table::{FlowTable, NoFlow, STATE_BYTES_MAX, TableConfig, TableCounts};
 pub use tree::{
     BootId, Compacted, Encoded, Journal, NotWritten, Origin, SCHEMA, SCHEMA_VERSION, SensorName,
-    TreeSink, compact, encode, place_in_tree,
+    TreeSink, compact, compact_telling, encode, place_in_tree,
 };

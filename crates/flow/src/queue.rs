@@ -172,7 +172,12 @@ impl Outbox<'_> {
 
 impl Writer<'_> {
     /// Gives all batches to all sinks, until every outbox is dropped.
-    pub fn run(mut self, sinks: &mut [Box<dyn RecordSink>]) {
+    pub fn run(self, sinks: &mut [Box<dyn RecordSink>]) {
+        self.run_telling(sinks, &mut |_| {});
+    }
+
+    /// The same, and tells at once what goes wrong with a sink.
+    pub fn run_telling(mut self, sinks: &mut [Box<dyn RecordSink>], tell: &mut dyn FnMut(String)) {
         let mut ticked = Instant::now();
         loop {
             match self.full.recv_timeout(TICK) {
@@ -191,7 +196,10 @@ impl Writer<'_> {
             if ticked.elapsed() >= TICK {
                 ticked = Instant::now();
                 let made = self.shows.made();
-                sinks.iter_mut().for_each(|sink| sink.tick(&made));
+                for sink in &mut *sinks {
+                    sink.tick(&made);
+                    sink.news().into_iter().for_each(&mut *tell);
+                }
             }
         }
         let made = self.shows.made();

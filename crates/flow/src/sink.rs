@@ -130,6 +130,12 @@ pub trait RecordSink: Send {
     /// Called every 100 ms or so, also when nothing comes.
     fn tick(&mut self, made: &Made);
 
+    /// What has gone wrong since the last call, to be said at once. Called after
+    /// [`tick`](Self::tick).
+    fn news(&mut self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Writes what it holds. Called once, at the end.
     fn finish(&mut self, made: &Made);
 

@@ -102,7 +102,8 @@ impl FlowsArgs {
 pub(crate) enum FlowsAction {
     /// Make one file of all files of each hour and sensor
     ///
-    /// Readers and writers may go on meanwhile. Example: burstline flows compact flows/
+    /// Readers and writers may go on meanwhile. A damaged file stays, and is named. Example:
+    /// burstline flows compact flows/
     Compact {
         /// The folder of the tree
         #[arg(value_name = "TREE", value_hint = ValueHint::DirPath)]

@@ -8,22 +8,21 @@ use std::time::Duration;
 use burstline_engine::{EngineError, FlowsOptions, Inlet, Progress, Workers};
 use burstline_fleet::{BusSink, IpfixSink};
 use burstline_flow::{
-    BootId, NotWritten, Origin, PortName, RecordSink, SensorName, TreeSink, compact,
+    BootId, NotWritten, Origin, PortName, RecordSink, SensorName, TreeSink, compact_telling,
 };
 use burstline_port::OpenOptions;
 use burstline_wire::hash::HashKind;
 
 use crate::args::{FlowsAction, FlowsArgs};
-use crate::failure::Failure;
+use crate::failure::{FAILED, Failure, complain};
 use crate::view::{self, Stream, View};
+use crate::words::counted_text;
 use crate::{job, signals};
 
 /// Makes records of the packets of all sources, or tends a tree of them.
 pub(crate) fn flows(args: &FlowsArgs) -> Result<ExitCode, Failure> {
     if let Some(FlowsAction::Compact { tree, json }) = &args.action {
-        let done = compact(tree).map_err(|error| Failure::new(error.to_string()))?;
-        view::print(&view::flows::compacted(&done, *json))?;
-        return Ok(ExitCode::SUCCESS);
+        return compact(tree, *json);
     }
     let common = &args.source;
     let stop = signals::stop_flag(common.quiet)?;
@@ -53,11 +52,25 @@ pub(crate) fn flows(args: &FlowsArgs) -> Result<ExitCode, Failure> {
         flows.last = last;
         let lost = flows.records_lost();
         if common.fail_on_loss && lost > 0 && report.errors.is_empty() {
-            let what = format!("{lost} records were lost, and --fail-on-loss allows none");
+            let (lost, verb) =
+                (counted_text(lost, "record"), if lost == 1 { "was" } else { "were" });
+            let what = format!("{lost} {verb} lost, and --fail-on-loss allows none");
             report.errors.push(EngineError::Records(what));
         }
     }
     job::conclude(&view, &report, &common.demands())
+}
+
+/// Makes few files of many. Each one that is left because of what is in it has its line.
+fn compact(tree: &Path, is_json: bool) -> Result<ExitCode, Failure> {
+    let mut errors = Vec::new();
+    let done = compact_telling(tree, &mut |error| {
+        complain(&error.to_string());
+        errors.push(error.to_string());
+    });
+    let done = done.map_err(|error| Failure::new(error.to_string()))?;
+    view::print(&view::flows::compacted(&done, &errors, is_json))?;
+    Ok(if errors.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
 }
 
 /// Those who take the records, and what the start before this one has not written.

@@ -34,7 +34,9 @@ pub(super) fn text(flows: &FlowsReport) -> String {
         let _ = writeln!(text, "lost     {records} of {packets}: {name}");
     }
     if flows.unaccounted != 0 {
-        let _ = writeln!(text, "missing  {} packets in no record", flows.unaccounted);
+        let sign = if flows.unaccounted < 0 { "-" } else { "" };
+        let missing = packets_text(flows.unaccounted.unsigned_abs());
+        let _ = writeln!(text, "missing  {sign}{missing} in no record");
     }
     text
 }
@@ -127,8 +129,8 @@ pub(crate) fn not_written(last: &NotWritten) -> String {
     format!("the start before, {boot}, was killed: {packets} and {records} not written")
 }
 
-/// What a compaction has done.
-pub(crate) fn compacted(done: &Compacted, is_json: bool) -> String {
+/// What a compaction has done, and what was wrong.
+pub(crate) fn compacted(done: &Compacted, errors: &[String], is_json: bool) -> String {
     if is_json {
         let object = json!({
             "command": "flows compact",
@@ -137,6 +139,8 @@ pub(crate) fn compacted(done: &Compacted, is_json: bool) -> String {
             "files_after": done.files_after,
             "files_left": done.files_left,
             "records": done.records,
+            "errors": errors,
+            "success": errors.is_empty(),
         });
         return format!("{object}\n");
     }
@@ -146,7 +150,8 @@ pub(crate) fn compacted(done: &Compacted, is_json: bool) -> String {
     let mut text = format!("{before} {verb} now {after}, with {records}\n");
     if done.files_left > 0 {
         let left = counted_text(done.files_left, "file");
-        text += &format!("left {left} with the schema of another version\n");
+        let damaged = if errors.is_empty() { " " } else { ": damaged, or " };
+        text += &format!("left {left}{damaged}with the schema of another version\n");
     }
     text
 }

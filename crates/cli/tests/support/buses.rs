@@ -51,6 +51,8 @@ pub(crate) struct Bus {
     /// What programs are started through, to be on a host.
     prefix: Vec<String>,
     child: Option<Child>,
+    /// What NATS is started with.
+    words: Vec<String>,
     /// Whether the place of its messages is a file system of its own.
     is_mounted: bool,
     _turn: Option<MutexGuard<'static, ()>>,
@@ -62,7 +64,15 @@ impl Bus {
         Self::start_on(kind, None)
     }
 
-    /// The same on a host with an address.
+    /// NATS with other words than those that have it keep messages.
+    pub(crate) fn start_nats(words: &[&str]) -> Option<Self> {
+        let mut bus = Self::new(Kind::Nats, None)?;
+        bus.words = words.iter().map(|word| (*word).to_owned()).collect();
+        bus.up();
+        Some(bus)
+    }
+
+    /// The same as `start` on a host with an address.
     pub(crate) fn start_on(kind: Kind, host: Option<(&Host, &str)>) -> Option<Self> {
         let mut bus = Self::new(kind, host)?;
         bus.prepare();
@@ -114,8 +124,9 @@ impl Bus {
         let prefix = host.map_or_else(Vec::new, |(host, _)| enter(host));
         let (ip, port) = (host.map_or("127.0.0.1", |(_, ip)| ip), free_port());
         let (directory, address) = (Directory::new(kind.name()), format!("{ip}:{port}"));
-        let child = None;
-        Some(Self { kind, address, directory, prefix, child, is_mounted: false, _turn: turn })
+        let words = ["-js".to_owned(), "-sd".to_owned(), directory.file("data")].to_vec();
+        let (child, is_mounted) = (None, false);
+        Some(Self { kind, address, directory, prefix, child, words, is_mounted, _turn: turn })
     }
 
     /// How the program is asked to send there.
@@ -171,8 +182,9 @@ impl Bus {
         let mut command = match self.kind {
             Kind::Kafka => self.java("kafka.Kafka", &[&self.directory.file("server.properties")]),
             Kind::Nats => {
-                let data = self.directory.file("data");
-                self.command("nats-server", &["-js", "-sd", &data, "-a", ip, "-p", port])
+                let words = self.words.iter().map(String::as_str);
+                let words: Vec<&str> = words.chain(["-a", ip, "-p", port]).collect();
+                self.command("nats-server", &words)
             }
         };
         let log = fs::File::create(self.directory.file("log")).unwrap();

@@ -1,6 +1,7 @@
 //! What is typed after `--kafka`, `--nats` and `--spool`.
 
 use std::io;
+use std::net::Ipv6Addr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -54,6 +55,14 @@ pub enum BusError {
         /// What would make sense.
         expected: &'static str,
     },
+    /// An IPv6 address whose end is not clear.
+    #[error("{text:?}: an IPv6 address stands in brackets: {instead}")]
+    Bracket {
+        /// As it was typed.
+        text: String,
+        /// As it is meant.
+        instead: String,
+    },
     /// The size of a spool is wrong.
     #[error("{text:?}: size={what}")]
     Size {
@@ -103,6 +112,10 @@ impl BusAddress {
         keys: &[&str],
         expected: &'static str,
     ) -> Result<Self, BusError> {
+        let mut servers = text.split('?').next().unwrap_or_default().split(',');
+        if let Some(instead) = servers.find_map(in_brackets) {
+            return Err(BusError::Bracket { text: text.to_owned(), instead });
+        }
         let address = Self::read(kind, text, keys);
         let address = address.ok_or_else(|| BusError::Text { text: text.to_owned(), expected })?;
         if is_built { Ok(address) } else { Err(BusError::NotBuilt { kind }) }
@@ -127,6 +140,13 @@ impl BusAddress {
         }
         Some(address)
     }
+}
+
+/// `ADDRESS:PORT` as `[ADDRESS]:PORT`, if it is an IPv6 address without brackets.
+pub(crate) fn in_brackets(server: &str) -> Option<String> {
+    let (host, port) = server.rsplit_once(':')?;
+    let (address, _zone) = host.split_once('%').unwrap_or((host, ""));
+    address.parse::<Ipv6Addr>().ok().map(|_| format!("[{host}]:{port}"))
 }
 
 fn port_of(server: &str) -> Option<u16> {
@@ -198,6 +218,19 @@ mod tests {
             let read = BusAddress::read("kafka", text, &["topic"]);
             assert_eq!(read.is_some(), text == "a:1?", "{text:?}");
         }
+    }
+
+    #[test]
+    fn an_ipv6_address_needs_brackets() {
+        let wrong = |text: &str| BusAddress::nats(text).unwrap_err().to_string();
+        for (text, instead) in
+            [("::1:1", "[::1]:1"), ("a:1,fe80::1%eth0:4222?stream=x", "[fe80::1%eth0]:4222")]
+        {
+            let wanted = format!("{text:?}: an IPv6 address stands in brackets: {instead}");
+            assert_eq!(wrong(text), wanted);
+        }
+        // No address, with whatever behind it.
+        assert!(wrong("x::y:1:").contains("expected HOST:PORT"));
     }
 
     #[test]

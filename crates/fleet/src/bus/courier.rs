@@ -4,13 +4,14 @@
 //! later, before those that wait. At the end the bus has some seconds for what is left; what
 //! is then not acknowledged stays in the spool, or is lost by name.
 
+use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 use burstline_flow::{Batch, Made, Origin, SinkAccount, encode};
 
-use super::store::{Entry, Store, Unstored};
+use super::store::{Entry, Left, Store, Unstored, loss_of};
 use super::{ABSENT, Bus, REFUSED, SLOW, Trouble};
 
 /// Messages that are submitted and have no verdict.
@@ -23,6 +24,8 @@ const GLANCE: Duration = Duration::from_millis(2);
 /// Between a refusal and the next try; and where nobody was there, which costs no message's way.
 const RETRY: Duration = Duration::from_secs(1);
 const RETRY_ABSENT: Duration = Duration::from_millis(200);
+/// How long a client that has just begun may take to connect before that is said.
+const CONNECTS: Duration = Duration::from_secs(5);
 /// How long the bus has for what is left when the job ends.
 const FINISH: Duration = Duration::from_secs(10);
 
@@ -37,10 +40,15 @@ pub(super) struct Courier {
     store: Store,
     origin: Arc<Origin>,
     account: SinkAccount,
+    begun: Instant,
     /// Nothing is submitted before.
     resume: Instant,
     /// Why it was not acknowledged, until something is.
     refusal: Option<Trouble>,
+    /// Why the disk has refused a message, the first time.
+    disk: Option<Trouble>,
+    /// What is said at once.
+    news: Sender<String>,
 }
 
 impl Courier {
@@ -49,10 +57,13 @@ impl Courier {
         store: Store,
         origin: Arc<Origin>,
         mut account: SinkAccount,
+        news: Sender<String>,
     ) -> Self {
         account.earlier = store.earlier();
         account.notes = store.notes();
-        Self { bus, store, origin, account, resume: Instant::now(), refusal: None }
+        let begun = Instant::now();
+        let (refusal, disk) = (None, None);
+        Self { bus, store, origin, account, begun, resume: begun, refusal, disk, news }
     }
 
     /// Sends what comes, until the sink hands over no more.
@@ -89,23 +100,50 @@ impl Courier {
     fn keep(&mut self, batch: &Batch) {
         let records = batch.records.len() as u64;
         let packets = batch.packets();
-        let unstored = match encode(batch, &self.origin) {
-            Ok(encoded) => {
-                let kept = self.store.keep(batch.number, records, packets, encoded);
-                let Err(unstored) = kept else { return };
-                unstored
+        let encoded = match encode(batch, &self.origin) {
+            Ok(encoded) => encoded,
+            Err(error) => {
+                self.account.lose("write_failed", records, packets);
+                let what = format!("--{}: make a message: {error}", self.account.kind);
+                self.account.first_error.get_or_insert(what);
+                return;
             }
-            Err(error) => Unstored { name: "write_failed", error: Some(error) },
         };
-        let Unstored { name, error } = unstored;
-        // Memory is full because of the bus.
-        let name = if name.is_empty() { self.reason() } else { name };
-        self.account.lose(name, records, packets);
-        if let Some(error) = error {
-            let kind = self.account.kind;
-            let what = || format!("--{kind}: keep records in the spool: {error}");
-            self.account.first_error.get_or_insert_with(what);
+        match self.store.keep(batch.number, records, packets, encoded) {
+            Ok(None) => {}
+            Ok(Some(error)) => self.disk_refused(&error),
+            Err(Unstored { name, error }) => {
+                // Memory is full because of the bus.
+                let name = if name.is_empty() { self.reason() } else { name };
+                self.account.lose(name, records, packets);
+                if let Some(error) = error {
+                    self.disk_refused(&error);
+                    self.fail();
+                }
+            }
         }
+    }
+
+    /// A message is in memory, because the disk does not take it: said once.
+    fn disk_refused(&mut self, error: &io::Error) {
+        if self.disk.is_none() {
+            let name = loss_of(error);
+            let error = format!("--{}: keep records in the spool: {error}", self.account.kind);
+            self.tell(format!("{error}; they wait in memory"));
+            self.disk = Some(Trouble { name, error });
+        }
+    }
+
+    /// Records are lost because of the disk.
+    fn fail(&mut self) {
+        let error = self.disk.as_ref().map(|disk| disk.error.clone());
+        self.account.first_error = self.account.first_error.take().or(error);
+    }
+
+    fn tell(&mut self, what: String) {
+        // Nobody hears it once the job ends; the report has it.
+        let _ = self.news.send(what.clone());
+        self.account.notes.push(what);
     }
 
     /// The name of the loss that the bus is the reason for.
@@ -162,7 +200,7 @@ impl Courier {
         self.store.put_back(ticket);
         let is_absent = trouble.name == ABSENT;
         // A client that has just begun has no connection yet.
-        if !is_absent || self.account.parts > 0 {
+        if !is_absent || self.account.parts > 0 || self.begun.elapsed() > CONNECTS {
             self.note(&trouble.error);
         }
         self.resume = Instant::now() + if is_absent { RETRY_ABSENT } else { RETRY };
@@ -181,7 +219,7 @@ impl Courier {
     fn note(&mut self, error: &str) {
         let prefix = format!("{}: ", self.account.kind);
         if !self.account.notes.iter().any(|note| note.starts_with(&prefix)) {
-            self.account.notes.push(prefix + error);
+            self.tell(prefix + error);
         }
     }
 
@@ -196,19 +234,135 @@ impl Courier {
         if let Some(trouble) = trouble.filter(|_| !self.store.is_empty()) {
             self.note(&trouble.error);
         }
+        // What should be on disk and is not is lost because of that.
+        let name = self.disk.as_ref().map_or(name, |disk| disk.name);
         // The client goes first: what it still has must not be sent while it is counted.
         drop(self.bus);
-        for entry in self.store.close() {
+        let account = &mut self.account;
+        for (entry, left) in self.store.close() {
             let (records, packets) = (entry.records, entry.packets);
-            match (entry.is_on_disk(), entry.is_earlier) {
-                (true, true) => {}
-                (true, false) => {
-                    self.account.spooled.records += records;
-                    self.account.spooled.packets += packets;
+            match (left, entry.is_earlier) {
+                (Left::Disk, true) => {}
+                (Left::Disk, false) => {
+                    account.spooled.records += records;
+                    account.spooled.packets += packets;
                 }
-                (false, _) => self.account.lose(name, records, packets),
+                (Left::Gone, true) => account.earlier.lost += records,
+                (Left::Gone, false) => account.lose("spool_failed", records, packets),
+                (Left::Memory, _) => {
+                    account.lose(name, records, packets);
+                    let error = || self.disk.as_ref().map(|disk| disk.error.clone());
+                    account.first_error = account.first_error.take().or_else(error);
+                }
             }
         }
         self.account
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::sync::mpsc;
+
+    use burstline_flow::{BootId, EndReason, Place, Record, SensorName};
+    use burstline_sys::temporary::TemporaryFolder;
+    use burstline_wire::flow::{FlowKey, IpVersion};
+
+    use super::super::spool::Spool;
+    use super::super::{Message, SpoolPlace, Verdict};
+    use super::*;
+
+    /// A bus that is not there.
+    struct Nobody;
+
+    impl Bus for Nobody {
+        fn submit(&mut self, _: u64, _: &Message) -> Result<(), Trouble> {
+            Err(Trouble { name: ABSENT, error: "no connection".to_owned() })
+        }
+
+        fn settle(&mut self, _: Duration) -> Vec<Verdict> {
+            Vec::new()
+        }
+
+        fn trouble(&self) -> Option<Trouble> {
+            None
+        }
+    }
+
+    fn record() -> Record {
+        let (source, destination) = ([1; 16], [2; 16]);
+        let version = IpVersion::V4;
+        Record {
+            key: FlowKey { version, protocol: 17, source, destination, ports: None },
+            icmp: None,
+            vlan: None,
+            tunnel: None,
+            macs: None,
+            port: 0,
+            first_ns: 1,
+            last_ns: 2,
+            packets: 3,
+            packets_back: 0,
+            bytes: 180,
+            bytes_back: 0,
+            tcp_flags: 0,
+            tcp_flags_back: 0,
+            rtt_ns: None,
+            retransmissions: 0,
+            end: EndReason::End,
+            losses: 0,
+            place: Place { file: None, segment: None, number: 1 },
+        }
+    }
+
+    /// A courier with a spool, whose bus is not there.
+    fn courier(place: &SpoolPlace) -> (Courier, Receiver<String>) {
+        let sensor = SensorName::new("one").unwrap();
+        let origin = Arc::new(Origin { sensor, boot: BootId::default(), ports: Vec::new() });
+        let spool = Spool::open(place, "nats", &origin).unwrap();
+        let store = Store::new(Some(spool), &origin);
+        let account = SinkAccount { kind: "nats", ..SinkAccount::default() };
+        let (tell, news) = mpsc::channel();
+        (Courier::new(Box::new(Nobody), store, origin, account, tell), news)
+    }
+
+    #[test]
+    fn a_spool_that_takes_nothing_is_said_at_once_and_what_it_loses_has_its_name() {
+        let folder = TemporaryFolder::create("burstline-courier-").unwrap();
+        let place = SpoolPlace { folder: folder.path().join("spool"), bytes: 1 << 20 };
+        let (mut courier, news) = courier(&place);
+        fs::remove_dir_all(&place.folder).unwrap();
+        for number in 0..2 {
+            courier.keep(&Batch { number, records: vec![record()] });
+        }
+        let said: Vec<String> = news.try_iter().collect();
+        assert_eq!(said.len(), 1, "{said:?}");
+        let wanted = "--nats: keep records in the spool: No such file or directory";
+        assert!(said[0].starts_with(wanted) && said[0].ends_with("wait in memory"), "{said:?}");
+        let account = courier.conclude();
+        assert_eq!((account.lost.len(), account.spooled.records), (1, 0));
+        let lost = account.lost[0];
+        assert_eq!((lost.name, lost.records, lost.packets), ("write_failed", 2, 6));
+        assert!(account.first_error.unwrap().starts_with(wanted));
+        assert_eq!(account.notes, said);
+    }
+
+    #[test]
+    fn messages_whose_file_was_removed_do_not_count_as_spooled() {
+        let folder = TemporaryFolder::create("burstline-courier-").unwrap();
+        let place = SpoolPlace { folder: folder.path().join("spool"), bytes: 1 << 20 };
+        for (is_removed, spooled) in [(false, 1), (true, 0)] {
+            let (mut courier, _news) = courier(&place);
+            courier.keep(&Batch { number: 0, records: vec![record()] });
+            if is_removed {
+                fs::remove_dir_all(&place.folder).unwrap();
+            }
+            let account = courier.conclude();
+            let lost: Vec<_> = account.lost.iter().map(|lost| (lost.name, lost.records)).collect();
+            assert_eq!(account.spooled.records, spooled);
+            assert_eq!(lost, if is_removed { &[("spool_failed", 1)][..] } else { &[] });
+            assert_eq!(account.earlier.lost, u64::from(is_removed));
+        }
     }
 }

@@ -7,13 +7,17 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_nats::connection::State;
-use async_nats::jetstream::context::{Context, ContextBuilder, PublishError, PublishErrorKind};
+use async_nats::jetstream::context::{
+    Context, ContextBuilder, CreateStreamError, CreateStreamErrorKind, PublishError,
+    PublishErrorKind,
+};
 use async_nats::jetstream::message::PublishMessage;
 use async_nats::jetstream::{self, ErrorCode, stream};
-use async_nats::{Client, ConnectOptions, ServerAddr};
+use async_nats::{Client, ClientError, ConnectOptions, Event, ServerAddr};
 use burstline_flow::Origin;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -42,7 +46,11 @@ pub(super) struct Nats {
     stream: stream::Config,
     /// Whether the stream is there, as far as is known; and who looks.
     has_stream: bool,
-    look: Option<JoinHandle<bool>>,
+    look: Option<JoinHandle<Result<(), String>>>,
+    /// Why it is not, as far as is known.
+    no_stream: String,
+    /// What the server has said last, until it lets us in.
+    said: Arc<Mutex<Option<String>>>,
     waiting: FuturesUnordered<Waiting>,
 }
 
@@ -54,7 +62,14 @@ impl Nats {
             runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
         let servers: Result<Vec<ServerAddr>, io::Error> =
             address.servers.iter().map(|server| server.parse()).collect();
+        let said = Arc::new(Mutex::new(None));
+        let hears = Arc::clone(&said);
+        let hear = move |event| {
+            heard(&hears, &event);
+            std::future::ready(())
+        };
         let options = ConnectOptions::new()
+            .event_callback(hear)
             .name(format!("burstline {}", origin.sensor.as_str()))
             .retry_on_initial_connect()
             // Landlock lets this thread connect to the ports that were named.
@@ -82,9 +97,11 @@ impl Nats {
             client,
             context,
             subject: format!("{}.{sensor}", address.topic),
+            no_stream: format!("no stream {} yet", stream.name),
             stream,
             has_stream: false,
             look: None,
+            said,
             waiting: FuturesUnordered::new(),
         })
     }
@@ -92,15 +109,55 @@ impl Nats {
     /// Has a task look for the stream, and make it where it is not there.
     fn look_for_stream(&mut self) {
         match self.look.take_if(|look| look.is_finished()) {
-            // A task that has failed has not found it.
-            Some(look) => self.has_stream = self.runtime.block_on(look).unwrap_or(false),
+            Some(look) => match self.runtime.block_on(look) {
+                Ok(Ok(())) => self.has_stream = true,
+                Ok(Err(why)) => self.no_stream = why,
+                // A task that has failed has not found it.
+                Err(_) => {}
+            },
             None if self.look.is_some() => {}
             None => {
                 let (context, config) = (self.context.clone(), self.stream.clone());
-                let look = async move { context.get_or_create_stream(config).await.is_ok() };
+                let look = async move {
+                    let name = config.name.clone();
+                    let found = context.get_or_create_stream(config).await;
+                    found.map(drop).map_err(|error| no_stream(&name, &error))
+                };
                 self.look = Some(self.runtime.spawn(look));
             }
         }
+    }
+}
+
+/// Remembers what tells why the server does not let us in.
+fn heard(said: &Mutex<Option<String>>, event: &Event) {
+    let what = match event {
+        Event::Connected => None,
+        Event::ClientError(ClientError::Other(text)) if text.starts_with("auth") => {
+            Some("the server refused the credentials: burstline sends none".to_owned())
+        }
+        Event::ServerError(error) => Some(format!("the server says: {error}")),
+        _ => return,
+    };
+    *said.lock().unwrap_or_else(PoisonError::into_inner) = what;
+}
+
+/// Why there is no stream.
+fn no_stream(name: &str, error: &CreateStreamError) -> String {
+    use CreateStreamErrorKind::{JetStream, JetStreamUnavailable};
+    let code = match error.kind() {
+        JetStreamUnavailable => Some(ErrorCode::JETSTREAM_NOT_ENABLED),
+        JetStream(error) => Some(error.error_code()),
+        _ => None,
+    };
+    match code {
+        Some(ErrorCode::JETSTREAM_NOT_ENABLED) => {
+            "JetStream is not enabled on that server: start it with -js".to_owned()
+        }
+        Some(ErrorCode::JETSTREAM_NOT_ENABLED_FOR_ACCOUNT) => {
+            "JetStream is not enabled for that account".to_owned()
+        }
+        _ => format!("no stream {name}: {error}"),
     }
 }
 
@@ -173,10 +230,13 @@ impl Bus for Nats {
     }
 
     fn trouble(&self) -> Option<Trouble> {
+        let said = || self.said.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let error = match self.client.connection_state() {
             State::Connected if self.has_stream => return None,
-            State::Connected => format!("no stream {} yet", self.stream.name),
-            State::Pending | State::Disconnected => "no connection".to_owned(),
+            State::Connected => said().unwrap_or_else(|| self.no_stream.clone()),
+            State::Pending | State::Disconnected => {
+                said().unwrap_or_else(|| "no connection".to_owned())
+            }
         };
         Some(Trouble { name: ABSENT, error })
     }

@@ -1,7 +1,7 @@
 //! Who takes batches of records, and what became of them.
 
 use std::sync::Arc;
-use std::sync::mpsc::{self, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -27,6 +27,8 @@ pub struct BusSink {
     courier: Option<JoinHandle<SinkAccount>>,
     /// The courier did not make room in time, and has not since.
     is_stuck: bool,
+    /// What the courier says at once.
+    news: Receiver<String>,
     account: SinkAccount,
 }
 
@@ -46,6 +48,7 @@ impl BusSink {
         let store = Store::new(spool, origin);
         let (orders, taken) = sync_channel(ORDERS);
         let (told, is_made) = mpsc::channel();
+        let (tell, news) = mpsc::channel();
         let (address, origin) = (address.clone(), Arc::clone(origin));
         let courier = move || {
             // The job's own threads say so where that is refused. The client's threads have no
@@ -55,7 +58,7 @@ impl BusSink {
             match connect(&address, &origin) {
                 Ok(bus) => {
                     let _ = told.send(Ok(()));
-                    Courier::new(bus, store, origin, account).run(&taken)
+                    Courier::new(bus, store, origin, account, tell).run(&taken)
                 }
                 Err(error) => {
                     let _ = told.send(Err(error));
@@ -69,7 +72,7 @@ impl BusSink {
         let gone = || failed(std::io::Error::other("its thread has failed"));
         is_made.recv().map_err(|_| gone())??;
         let (orders, courier, account) = (Some(orders), Some(courier), SinkAccount::default());
-        Ok(Self { kind, orders, courier, is_stuck: false, account })
+        Ok(Self { kind, orders, courier, is_stuck: false, news, account })
     }
 
     /// Hands over an order, unless the courier has no room for it in time.
@@ -116,6 +119,10 @@ impl RecordSink for BusSink {
             // The next one says it, too.
             let _ = orders.try_send(Order::Made(*made));
         }
+    }
+
+    fn news(&mut self) -> Vec<String> {
+        self.news.try_iter().collect()
     }
 
     fn finish(&mut self, made: &Made) {

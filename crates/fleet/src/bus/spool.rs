@@ -9,7 +9,8 @@
 //! A message is a head of [`HEAD`] bytes and its body. One byte of the head says whether it is
 //! settled; it is the only one that is written twice. A start finds what earlier ones left. A
 //! message that was being written when its program was killed is no whole one, and is cut off. One
-//! that is damaged and has others behind it is found, and lost by name when it is read.
+//! that is damaged and has others behind it is found, and lost by name when it is read; if its head
+//! is damaged, too, the next whole one is looked for.
 //!
 //! What the kernel has taken survives the program. The disk has it a second later (`sync_data`), so
 //! a machine that loses power loses a second.
@@ -27,6 +28,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use burstline_flow::{Journal, LostRecords, Made, NotWritten, Origin, TreeError};
+use burstline_sys::inode::open_regular;
 use bytes::Bytes;
 
 use super::store::{Body, Entry};
@@ -42,6 +44,8 @@ const BODY_MOST: u32 = 1 << 28;
 /// A segment is full from here on; a small spool has smaller ones.
 const SEGMENT: u64 = 8 << 20;
 const SEGMENTS_LEAST: u64 = 16;
+/// How far behind a damaged head the next message is looked for: more than a segment has.
+const SEARCHED_MOST: u64 = 64 << 20;
 /// Between two times that the disk is asked to have everything.
 const SYNC: Duration = Duration::from_secs(1);
 
@@ -127,18 +131,8 @@ impl Spool {
         let bytes = file.metadata()?.len();
         let boot: Arc<str> = boot_of(path).into();
         let (mut offset, mut waiting) = (0, 0);
-        while let Some(head) = Head::read(&file, offset)? {
-            let end = offset + HEAD as u64 + u64::from(head.length);
-            if head.body(&file, offset)?.is_none() {
-                // Nothing behind it: it was being written.
-                if end >= bytes {
-                    break;
-                }
-                // Who reads it loses it by name.
-                let (name, records) = (path.display(), head.records);
-                let what = format!("{name}: the message at {offset} is damaged: {records} records");
-                self.notes.push(what);
-            }
+        while let Some((begin, head)) = self.next_message(path, &file, offset)? {
+            offset = begin;
             if !head.is_settled {
                 waiting += 1;
                 self.left.push(Entry {
@@ -152,11 +146,12 @@ impl Spool {
                     body: Body::Disk(Place { segment: self.next, offset }),
                 });
             }
-            offset = end;
+            offset = head.end(offset);
         }
         if offset < bytes {
             let (name, cut) = (path.display(), bytes - offset);
-            self.notes.push(format!("{name}: {cut} bytes at its end are no whole message"));
+            let what = if cut == 1 { "byte at its end is" } else { "bytes at its end are" };
+            self.notes.push(format!("{name}: {cut} {what} no whole message"));
         }
         if waiting == 0 {
             return fs::remove_file(path);
@@ -167,6 +162,33 @@ impl Spool {
         self.segments.insert(self.next, Segment { path, bytes: offset, waiting });
         self.next += 1;
         Ok(())
+    }
+
+    /// The first message from an offset on, and where it begins. One that is damaged alone is one,
+    /// too: who reads it loses it by name. `None`: the rest was being written.
+    fn next_message(
+        &mut self,
+        path: &Path,
+        file: &File,
+        offset: u64,
+    ) -> io::Result<Option<(u64, Head)>> {
+        let name = path.display();
+        if let Some(head) = Head::read(file, offset)? {
+            if head.body(file, offset)?.is_some() {
+                return Ok(Some((offset, head)));
+            }
+            if Head::read(file, head.end(offset))?.is_some() {
+                let (records, end) = (head.records, if head.records == 1 { "" } else { "s" });
+                let what = format!("the message at {offset} is damaged: {records} record{end}");
+                self.notes.push(format!("{name}: {what}"));
+                return Ok(Some((offset, head)));
+            }
+        }
+        let Some((begin, head)) = next_whole(file, offset + 1)? else { return Ok(None) };
+        let lost = begin - offset;
+        let what = format!("{lost} bytes at {offset} are damaged, and what they held is lost");
+        self.notes.push(format!("{name}: {what}"));
+        Ok(Some((begin, head)))
     }
 
     /// What earlier starts have left, oldest first.
@@ -242,6 +264,11 @@ impl Spool {
         segment.bytes += (head.len() + body.len()) as u64;
         segment.waiting += 1;
         Ok(Place { segment: *id, offset })
+    }
+
+    /// Whether the next start will find a message, as far as names of files tell.
+    pub(super) fn has(&self, place: &Place) -> bool {
+        self.segments.get(&place.segment).is_some_and(|segment| segment.path.exists())
     }
 
     /// Reads a message.
@@ -339,9 +366,14 @@ impl Head {
         Ok(Some(head).filter(|head| bytes[..4] == MAGIC && head.length <= BODY_MOST))
     }
 
+    /// Where the next message begins.
+    fn end(&self, offset: u64) -> u64 {
+        offset + HEAD as u64 + u64::from(self.length)
+    }
+
     /// `None`: the body is another.
     fn body(&self, file: &File, offset: u64) -> io::Result<Option<Vec<u8>>> {
-        if offset + HEAD as u64 + u64::from(self.length) > file.metadata()?.len() {
+        if self.end(offset) > file.metadata()?.len() {
             return Ok(None);
         }
         let mut body = vec![0; self.length as usize];
@@ -383,17 +415,33 @@ fn was_written(folder: &Path, what: &str) -> bool {
     let Some((boot, number)) = what.split_once('/') else { return false };
     let paths = segments_of(folder).unwrap_or_default();
     paths.iter().filter(|path| boot_of(path) == boot).any(|path| {
-        let Ok(file) = File::open(path) else { return false };
+        let Ok(file) = open_regular(path) else { return false };
         let mut offset = 0;
         // Bodies of others are not read: the start reads them once, when it finds them.
         while let Ok(Some(head)) = Head::read(&file, offset) {
             if number == head.number.to_string() {
                 return matches!(head.body(&file, offset), Ok(Some(_)));
             }
-            offset += HEAD as u64 + u64::from(head.length);
+            offset = head.end(offset);
         }
         false
     })
+}
+
+/// The first whole message from an offset on, and where it begins.
+fn next_whole(file: &File, from: u64) -> io::Result<Option<(u64, Head)>> {
+    let bytes = file.metadata()?.len().saturating_sub(from).min(SEARCHED_MOST);
+    let mut rest = vec![0; bytes as usize];
+    file.read_exact_at(&mut rest, from)?;
+    for (at, _) in rest.windows(4).enumerate().filter(|(_, bytes)| *bytes == MAGIC) {
+        let begin = from + at as u64;
+        if let Some(head) = Head::read(file, begin)?
+            && head.body(file, begin)?.is_some()
+        {
+            return Ok(Some((begin, head)));
+        }
+    }
+    Ok(None)
 }
 
 #[cfg(test)]

@@ -45,10 +45,13 @@ pub(super) enum Body {
     Disk(Place),
 }
 
-impl Entry {
-    pub(super) fn is_on_disk(&self) -> bool {
-        matches!(self.body, Body::Disk(_))
-    }
+/// Where a message is at the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Left {
+    Memory,
+    Disk,
+    /// Somebody has removed its file.
+    Gone,
 }
 
 /// A message that found no room.
@@ -56,6 +59,14 @@ pub(super) struct Unstored {
     /// The name of the loss; empty: memory is full, and the bus knows why.
     pub(super) name: &'static str,
     pub(super) error: Option<io::Error>,
+}
+
+/// The name of what is lost because the disk has refused it.
+pub(super) fn loss_of(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "disk_full",
+        _ => "write_failed",
+    }
 }
 
 pub(super) struct Store {
@@ -105,14 +116,14 @@ impl Store {
         self.waiting.is_empty() && self.out.is_empty()
     }
 
-    /// Keeps a message of this start.
+    /// Keeps a message of this start. Returns why it is in memory, if it should be on disk.
     pub(super) fn keep(
         &mut self,
         number: u64,
         records: u64,
         packets: u64,
         encoded: Encoded,
-    ) -> Result<(), Unstored> {
+    ) -> Result<Option<io::Error>, Unstored> {
         let Encoded { bytes, hour } = encoded;
         let length = bytes.len() as u32;
         let boot = Arc::clone(&self.boot);
@@ -131,16 +142,11 @@ impl Store {
             body = Some(Body::Memory(bytes.into()));
         }
         let Some(body) = body else {
-            let name = match failed.as_ref().map(io::Error::kind) {
-                None => "",
-                Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => "disk_full",
-                Some(_) => "write_failed",
-            };
-            return Err(Unstored { name, error: failed });
+            return Err(Unstored { name: failed.as_ref().map_or("", loss_of), error: failed });
         };
         let entry = Entry { boot, number, hour, records, packets, length, is_earlier: false, body };
         self.waiting.push_back(entry);
-        Ok(())
+        Ok(failed)
     }
 
     /// Takes the oldest that waits. `Err`: the disk does not give it back, and it is gone.
@@ -194,10 +200,19 @@ impl Store {
     }
 
     /// Ends, and gives what is left.
-    pub(super) fn close(mut self) -> Vec<Entry> {
+    pub(super) fn close(mut self) -> Vec<(Entry, Left)> {
         if let Some(spool) = &mut self.spool {
             spool.close();
         }
-        self.out.into_values().chain(self.waiting).collect()
+        let spool = self.spool.as_ref();
+        let place = |entry: Entry| {
+            let left = match &entry.body {
+                Body::Memory(_) => Left::Memory,
+                Body::Disk(place) if spool.is_some_and(|spool| spool.has(place)) => Left::Disk,
+                Body::Disk(_) => Left::Gone,
+            };
+            (entry, left)
+        };
+        self.out.into_values().chain(self.waiting).map(place).collect()
     }
 }

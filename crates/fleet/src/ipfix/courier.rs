@@ -2,7 +2,8 @@
 //!
 //! UDP: what a collector that is not there answers (ICMP) arrives with the next message, and is
 //! about one before: the last message then counts as lost. Nobody else tells what was lost on the
-//! way; the collector sees a gap in the sequence numbers.
+//! way; the collector sees a gap in the sequence numbers. Where the kernel knows no way there, each
+//! message is lost by name, and the next one asks again.
 //!
 //! TCP: without a connection the courier keeps one message and tries again each second; the queue
 //! behind it fills meanwhile. What was written into a connection that then breaks may be lost in
@@ -52,7 +53,8 @@ struct Load {
 }
 
 enum Way {
-    Udp(UdpSocket),
+    /// And whether the kernel knew a way when it was asked.
+    Udp(UdpSocket, bool),
     Tcp(Option<TcpStream>),
 }
 
@@ -73,7 +75,7 @@ pub(super) struct Courier {
 }
 
 impl Courier {
-    /// Binds a socket; a TCP collector is connected to later.
+    /// Binds a socket; a TCP collector is connected to later, and any where there is no way yet.
     pub(super) fn new(collector: Collector, shared: Arc<Shared>) -> io::Result<Self> {
         let (way, bytes) = match collector.is_tcp {
             true => (Way::Tcp(None), TCP_BYTES),
@@ -84,8 +86,11 @@ impl Courier {
                 };
                 let socket = UdpSocket::bind(any)?;
                 socket.set_write_timeout(Some(WRITE))?;
-                socket.connect(collector.address)?;
-                (Way::Udp(socket), UDP_BYTES)
+                let has_way = match socket.connect(collector.address) {
+                    Err(error) if !is_outage(&error) => return Err(error),
+                    connected => connected.inspect_err(|error| shared.note(error)).is_ok(),
+                };
+                (Way::Udp(socket, has_way), UDP_BYTES)
             }
         };
         let messages = Messages::new(collector.domain, bytes);
@@ -125,7 +130,7 @@ impl Courier {
         }
         self.flush();
         self.tell();
-        if let Way::Udp(socket) = &self.way {
+        if let Way::Udp(socket, _) = &self.way {
             thread::sleep(LAST);
             if let Ok(Some(error)) = socket.take_error() {
                 self.lost_before(&error);
@@ -179,13 +184,20 @@ impl Courier {
     /// Makes sure that there is a connection, and that the templates were sent on it. Waits for a
     /// TCP collector until the job ends.
     fn connect(&mut self) -> io::Result<()> {
-        if let Way::Tcp(stream) = &mut self.way {
-            if stream.as_mut().is_some_and(is_closed) {
-                *stream = None;
+        match &mut self.way {
+            Way::Udp(_, true) => {}
+            Way::Udp(socket, has_way) => {
+                socket.connect(self.collector.address)?;
+                *has_way = true;
             }
-            if stream.is_none() {
-                self.shared.set_connected(false);
-                self.dial()?;
+            Way::Tcp(stream) => {
+                if stream.as_mut().is_some_and(is_closed) {
+                    *stream = None;
+                }
+                if stream.is_none() {
+                    self.shared.set_connected(false);
+                    self.dial()?;
+                }
             }
         }
         if self.told.is_none() {
@@ -273,13 +285,13 @@ impl Courier {
         let refused = match &mut self.way {
             Way::Tcp(Some(stream)) => return stream.write_all(message),
             Way::Tcp(None) => return Err(ErrorKind::NotConnected.into()),
-            Way::Udp(socket) => match socket.send(message) {
+            Way::Udp(socket, _) => match socket.send(message) {
                 Err(error) if error.kind() == ErrorKind::ConnectionRefused => error,
                 sent => return sent.map(drop),
             },
         };
         self.lost_before(&refused);
-        let Way::Udp(socket) = &self.way else { return Ok(()) };
+        let Way::Udp(socket, _) = &self.way else { return Ok(()) };
         socket.send(message).map(drop)
     }
 
@@ -289,6 +301,13 @@ impl Courier {
         self.shared.unsend(records, packets);
         self.shared.lose("collector_refused", records, packets, error);
     }
+}
+
+/// Whether what the kernel says may be otherwise in a moment: no route, no address of one's own.
+fn is_outage(error: &io::Error) -> bool {
+    use ErrorKind::{AddrNotAvailable, HostUnreachable, NetworkDown, NetworkUnreachable};
+    let kinds = [AddrNotAvailable, HostUnreachable, NetworkDown, NetworkUnreachable];
+    kinds.contains(&error.kind())
 }
 
 /// Whether the collector has closed the connection; it has nothing else to say.

@@ -12,6 +12,7 @@ use burstline_flow::{Batch, Made, RecordSink, SinkAccount};
 
 use super::courier::{Courier, Order};
 use super::message::Totals;
+use crate::bus::in_brackets;
 
 /// Orders that the queue has room for, and records in one: 50 MB at most.
 const ORDERS: usize = 256;
@@ -48,6 +49,14 @@ pub enum CollectorError {
         /// As it was typed.
         name: String,
     },
+    /// An IPv6 address whose end is not clear.
+    #[error("{name:?}: an IPv6 address stands in brackets: {instead}")]
+    Bracket {
+        /// As it was typed.
+        name: String,
+        /// As it is meant.
+        instead: String,
+    },
     /// The socket cannot be made, or the name not be found.
     #[error("--ipfix {name}: {error}")]
     Io {
@@ -66,6 +75,9 @@ impl FromStr for Collector {
         let wrong = || CollectorError::Name { name: text.to_owned() };
         let (scheme, rest) = text.split_once(':').ok_or_else(wrong)?;
         let (host, keys) = rest.split_once('?').unwrap_or((rest, "domain=1"));
+        if let Some(instead) = in_brackets(host) {
+            return Err(CollectorError::Bracket { name: text.to_owned(), instead });
+        }
         let domain = keys.strip_prefix("domain=").and_then(|number| number.parse().ok());
         let (name, port) = host.rsplit_once(':').ok_or_else(wrong)?;
         let port = port.parse().ok().filter(|port| *port > 0).ok_or_else(wrong)?;
@@ -93,6 +105,8 @@ pub(super) struct Shared(Mutex<State>);
 struct State {
     account: SinkAccount,
     is_connected: bool,
+    /// What is to be said at once.
+    news: Vec<String>,
     /// When the job ended.
     finishing: Option<Instant>,
 }
@@ -139,9 +153,10 @@ impl Shared {
 
     /// What went wrong first.
     pub(super) fn note(&self, error: &io::Error) {
-        let notes = &mut self.lock().account.notes;
-        if notes.is_empty() {
-            notes.push(error.to_string());
+        let mut state = self.lock();
+        if state.account.notes.is_empty() {
+            state.account.notes.push(error.to_string());
+            state.news.push(error.to_string());
         }
     }
 
@@ -168,8 +183,8 @@ pub struct IpfixSink {
 }
 
 impl IpfixSink {
-    /// Looks a collector up, and starts the courier. UDP is not known to arrive, and a TCP
-    /// collector may come later: neither is an error.
+    /// Looks a collector up, and starts the courier. UDP is not known to arrive. A TCP collector
+    /// may come later, and so may a way there. None of these is an error.
     ///
     /// # Errors
     /// [`CollectorError::Io`]: there is no such host, or no socket.
@@ -218,6 +233,11 @@ impl RecordSink for IpfixSink {
             self.told = Instant::now();
             self.tell(made);
         }
+    }
+
+    fn news(&mut self) -> Vec<String> {
+        let news = std::mem::take(&mut self.shared.lock().news);
+        news.iter().map(|what| format!("{}: {what}", self.name)).collect()
     }
 
     fn finish(&mut self, made: &Made) {
@@ -269,5 +289,7 @@ mod tests {
         ] {
             assert!(name.parse::<Collector>().is_err(), "{name}");
         }
+        let error = "udp:::1:4739?domain=7".parse::<Collector>().unwrap_err().to_string();
+        assert!(error.ends_with(": an IPv6 address stands in brackets: [::1]:4739"), "{error}");
     }
 }

@@ -26,6 +26,8 @@ except ImportError:
 
 
 def fail(what, line=None, column=None):
+    # A name of a file may be no text.
+    what = what.encode(errors="replace").decode()
     print(json.dumps({"error": what, "line": line, "column": column}), flush=True)
     sys.exit(3)
 
@@ -33,6 +35,9 @@ def fail(what, line=None, column=None):
 def fail_as(error, sql):
     """Says where in the SQL an error is. DuckDB counts bytes from 0."""
     text = str(error)
+    if "'pytz'" in text and "failed to import" in text:
+        fail("times with a zone need Python's package pytz: scripts/setup query, or "
+             "python3 -m pip install pytz==2026.6")
     try:
         fields = json.loads(text[text.index("{"):])
     except ValueError:
@@ -73,8 +78,13 @@ def connect(tree, from_ns, to_ns):
         fail(f"{tree}: no such folder")
     # The tree's own name may have characters that patterns give a meaning.
     os.chdir(tree)
-    if next(glob.iglob(PARTS), None) is None:
+    parts = glob.glob(PARTS)
+    if not parts:
         fail(f"{tree}: no flow records; it has no {PARTS}")
+    for part in parts:
+        # DuckDB would wait for who writes into a pipe.
+        if not os.path.isfile(part):
+            fail(f"{tree}/{part}: it is not a regular file")
     connection = duckdb.connect(":memory:")
     for setting in (
         "errors_as_json = true",

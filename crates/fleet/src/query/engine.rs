@@ -52,7 +52,7 @@ pub enum QueryError {
     /// No Python here has the package.
     #[error(
         "DuckDB is not installed in {looked}; run: scripts/setup query, or python3 -m pip install \
-         duckdb==2.0.0 and name that python3 by {VARIABLE}"
+         duckdb==2.0.0 pytz==2026.6 and name that python3 by {VARIABLE}"
     )]
     NoEngine {
         /// Where it was looked for.
@@ -87,9 +87,15 @@ impl Query<'_> {
     /// # Errors
     /// [`QueryError`].
     pub fn ask(&self) -> Result<Answered, QueryError> {
+        let shown = self.tree.display();
+        let failed = |what: String| QueryError::Failed(format!("{shown}: {what}"));
+        let tree = std::path::absolute(self.tree).map_err(|error| failed(error.to_string()))?;
+        let tree = tree.to_str().ok_or_else(|| {
+            failed("DuckDB opens no folder whose path is not UTF-8: rename it".to_owned())
+        })?;
         let candidates = pythons();
         for python in &candidates {
-            if let Some(answered) = self.ask_one(python)? {
+            if let Some(answered) = self.ask_one(python, tree)? {
                 return Ok(answered);
             }
         }
@@ -98,7 +104,7 @@ impl Query<'_> {
     }
 
     /// `None`: there is no such program, or it has no DuckDB.
-    fn ask_one(&self, python: &Path) -> Result<Option<Answered>, QueryError> {
+    fn ask_one(&self, python: &Path, tree: &str) -> Result<Option<Answered>, QueryError> {
         let broken =
             |what: String| QueryError::Broken { python: python.display().to_string(), what };
         let mut command = Command::new(python);
@@ -108,9 +114,8 @@ impl Query<'_> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(broken(error.to_string())),
         };
-        let tree = std::path::absolute(self.tree).map_err(|error| broken(error.to_string()))?;
         let request = json!({
-            "tree": tree.to_string_lossy(),
+            "tree": tree,
             "sql": self.sql,
             "from_ns": self.span.from_ns,
             "to_ns": self.span.to_ns,

@@ -5,25 +5,29 @@
 //!                  ──► renamed over the first ──► the others removed ──► list removed
 //! ```
 //!
-//! Nothing is decoded: a column's bytes are copied. A reader between the last two steps may see
-//! records twice; (`sensor`, `boot_id`, `batch`) tells. A crash leaves the list, and the next
-//! compaction goes on from it.
+//! A column's bytes are copied as they are. Each page is unpacked before (`sound`): a file that is
+//! damaged would make the new one unreadable, and stays where it is. A reader between the last two
+//! steps may see records twice; (`sensor`, `boot_id`, `batch`) tells. A crash leaves the list, and
+//! the next compaction goes on from it.
 //!
 //! Invariant K1: at every moment each record is in at least one file without a dot.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
+use burstline_sys::inode::{open_own, open_regular};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 use parquet::file::writer::SerializedFileWriter;
 
-use super::{columns, pages, part, sensor_folders};
+use super::{columns, is_full, pages, part, sensor_folders, sound};
 use crate::sink::TreeError;
 
 const HIDDEN: &str = ".compact.tmp";
 const LIST: &str = ".compact.list";
+/// The longest list that is read. One of an hour's files, one a second, takes 0.2 MB.
+const LIST_BYTES_MAX: u64 = 64 << 20;
 
 /// What a compaction has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,7 +38,7 @@ pub struct Compacted {
     pub files_before: u64,
     /// Files after.
     pub files_after: u64,
-    /// Of which left as they are, because they have the schema of another version.
+    /// Of which left as they are: they are damaged, or have the schema of another version.
     pub files_left: u64,
     /// Records in them: as many before as after.
     pub records: u64,
@@ -46,53 +50,73 @@ pub struct Compacted {
 /// A file is not one of a tree, or cannot be read or written: the first one. It stays as it is, and
 /// all others are compacted.
 pub fn compact(root: &Path) -> Result<Compacted, TreeError> {
+    let mut first = None;
+    let done = compact_telling(root, &mut |error| {
+        first.get_or_insert(error);
+    })?;
+    first.map_or(Ok(done), Err)
+}
+
+/// The same, and tells of each file and folder that stays as it is because something is wrong.
+///
+/// # Errors
+/// The tree cannot be listed, or not be locked.
+pub fn compact_telling(
+    root: &Path,
+    tell: &mut dyn FnMut(TreeError),
+) -> Result<Compacted, TreeError> {
     let folders = sensor_folders(root).map_err(|error| TreeError::io("list", root, error))?;
     let lock = root.join(".compact.lock");
     let failed = |error| TreeError::io("lock", &lock, error);
-    let file = File::options().write(true).create(true).truncate(false).open(&lock);
+    let file = open_own(&lock).map_err(failed)?;
     // Another compaction is waited for.
-    let file = file.map_err(failed)?;
     file.lock().map_err(failed)?;
-    let (mut done, mut first) = (Compacted::default(), None);
+    let mut done = Compacted::default();
     for folder in folders {
         let finished = finish_last(&folder);
         let finished = finished.map_err(|error| TreeError::io("finish", &folder, error));
-        if let Err(error) = finished.and_then(|()| compact_folder(&folder, &mut done, &mut first)) {
-            first.get_or_insert(error);
+        if let Err(error) = finished.and_then(|()| compact_folder(&folder, &mut done, tell)) {
+            tell(error);
         }
     }
-    first.map_or(Ok(done), Err)
+    Ok(done)
 }
 
 /// Removes the files that a compaction which was killed had copied.
 fn finish_last(folder: &Path) -> io::Result<()> {
     let list = folder.join(LIST);
-    let text = match fs::read_to_string(&list) {
-        Ok(text) => text,
+    let mut text = String::new();
+    match open_regular(&list) {
+        Ok(file) => file.take(LIST_BYTES_MAX).read_to_string(&mut text)?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(error),
     };
     // With the hidden file still there, nothing was shown.
     if !folder.join(HIDDEN).exists() {
         for name in text.lines().skip(1).filter(|name| is_part(name)) {
-            match fs::remove_file(folder.join(name)) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
+            remove_if_there(&folder.join(name))?;
         }
     }
     fs::remove_file(list)
 }
 
-fn is_part(name: &str) -> bool {
-    name.starts_with("part-") && name.ends_with(".parquet") && !name.contains('/')
+fn remove_if_there(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
 }
 
-/// Leaves a file that cannot be read, and puts why into `first`, if nothing is there.
+/// A name that is a line of a list, and no path.
+fn is_part(name: &str) -> bool {
+    name.starts_with("part-") && name.ends_with(".parquet") && !name.contains(['/', '\n'])
+}
+
+/// Leaves a file that cannot be read, and tells why.
 fn compact_folder(
     folder: &Path,
     done: &mut Compacted,
-    first: &mut Option<TreeError>,
+    tell: &mut dyn FnMut(TreeError),
 ) -> Result<(), TreeError> {
     let failed = |error| TreeError::io("compact", folder, error);
     let mut names = Vec::new();
@@ -104,39 +128,48 @@ fn compact_folder(
     done.folders += 1;
     done.files_before += names.len() as u64;
     let mut ours = Vec::new();
+    let is_alone = names.len() == 1;
     for name in names {
-        let metadata = match metadata(&folder.join(&name)) {
-            Ok((_, metadata)) => metadata,
-            Err(error) => {
-                first.get_or_insert(error);
-                done.files_left += 1;
-                done.files_after += 1;
+        let path = folder.join(&name);
+        let looked = metadata(&path).and_then(|(file, metadata)| {
+            let is_ours = is_of_our_schema(&metadata).map_err(wrong(path.clone()))?;
+            // One that stays as it is need not be looked through.
+            if is_ours && !is_alone {
+                let sound = sound::check(&file, &metadata);
+                sound.map_err(|what| TreeError::Parquet { path, what })?;
+            }
+            Ok((is_ours, metadata.file_metadata().num_rows() as u64))
+        });
+        match looked {
+            Ok((true, records)) => {
+                ours.push((name, records));
                 continue;
             }
-        };
-        match is_of_our_schema(&metadata).map_err(wrong(folder.join(&name)))? {
-            true => ours.push((name, metadata.file_metadata().num_rows() as u64)),
-            false => {
-                done.files_left += 1;
-                done.files_after += 1;
-                done.records += metadata.file_metadata().num_rows() as u64;
-            }
+            Ok((false, records)) => done.records += records,
+            Err(error) => tell(error),
         }
+        done.files_left += 1;
+        done.files_after += 1;
     }
-    done.files_after += u64::from(!ours.is_empty());
-    if let [] | [_] = ours[..] {
-        done.records += ours.iter().map(|(_, records)| records).sum::<u64>();
-        return Ok(());
-    }
+    done.records += ours.iter().map(|(_, records)| records).sum::<u64>();
     let names: Vec<_> = ours.into_iter().map(|(name, _)| name).collect();
+    let made = if names.len() > 1 { make_one(folder, &names) } else { Ok(()) };
+    done.files_after += if made.is_ok() { names.len().min(1) } else { names.len() } as u64;
+    made
+}
+
+/// Makes one file of these, which are sound.
+fn make_one(folder: &Path, names: &[String]) -> Result<(), TreeError> {
+    let failed = |error| TreeError::io("compact", folder, error);
     let hidden = folder.join(HIDDEN);
-    let file = File::create(&hidden).map_err(failed)?;
-    let records = copy_all(folder, &names, file).inspect_err(|_| {
+    // What a killed one has left, or a link that somebody has put there, is not written to.
+    remove_if_there(&hidden).map_err(failed)?;
+    let file = File::create_new(&hidden).map_err(failed)?;
+    copy_all(folder, names, file).inspect_err(|_| {
         // It is hidden, and the next compaction replaces it.
         let _ = fs::remove_file(&hidden);
     })?;
-    done.records += records;
-    replace(folder, &names).map_err(failed)
+    replace(folder, names).map_err(failed)
 }
 
 fn is_of_our_schema(metadata: &ParquetMetaData) -> Result<bool, ParquetError> {
@@ -148,28 +181,28 @@ fn wrong(path: PathBuf) -> impl Fn(ParquetError) -> TreeError {
     move |error| TreeError::Parquet { path: path.clone(), what: error.to_string() }
 }
 
-/// Copies the row groups of all files, and returns how many rows they have.
-fn copy_all(folder: &Path, names: &[String], into: File) -> Result<u64, TreeError> {
+/// Copies the row groups of all files.
+fn copy_all(folder: &Path, names: &[String], into: File) -> Result<(), TreeError> {
     let here = wrong(folder.join(HIDDEN));
     let schema = columns::schema().map_err(&here)?;
     let writer = SerializedFileWriter::new(into, schema, columns::properties());
     let mut writer = writer.map_err(&here)?;
-    let mut records = 0;
     for name in names {
         let path = folder.join(name);
         let (file, metadata) = metadata(&path)?;
-        copy(&metadata, &file, &mut writer).map_err(wrong(path))?;
-        records += metadata.file_metadata().num_rows() as u64;
+        copy(&metadata, &file, &mut writer).map_err(|error| match part::io_of(error) {
+            error if is_full(&error) => TreeError::io("write", &folder.join(HIDDEN), error),
+            error => TreeError::Parquet { path, what: error.to_string() },
+        })?;
     }
     writer.finish().map_err(&here)?;
     let synced = writer.inner().sync_all();
-    synced.map_err(|error| TreeError::io("sync", &folder.join(HIDDEN), error))?;
-    Ok(records)
+    synced.map_err(|error| TreeError::io("sync", &folder.join(HIDDEN), error))
 }
 
 /// A file and what it says of itself.
 fn metadata(path: &Path) -> Result<(File, ParquetMetaData), TreeError> {
-    let file = File::open(path).map_err(|error| TreeError::io("open", path, error))?;
+    let file = open_regular(path).map_err(|error| TreeError::io("open", path, error))?;
     let read = ParquetMetaDataReader::new().parse_and_finish(&file);
     Ok((file, read.map_err(wrong(path.to_owned()))?))
 }
@@ -194,8 +227,10 @@ fn copy(
 /// Puts the hidden file in the place of all the others.
 fn replace(folder: &Path, names: &[String]) -> io::Result<()> {
     let list = folder.join(LIST);
-    fs::write(&list, names.join("\n"))?;
-    File::open(&list)?.sync_all()?;
+    // The one before was finished, so there is none.
+    let mut file = File::create_new(&list)?;
+    file.write_all(names.join("\n").as_bytes())?;
+    file.sync_all()?;
     part::show(&folder.join(HIDDEN), &folder.join(&names[0]))?;
     for name in &names[1..] {
         fs::remove_file(folder.join(name))?;

@@ -15,6 +15,8 @@ use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use burstline_sys::inode::open_own;
+
 use super::names::{BootId, SensorName};
 use crate::sink::{LostRecords, Made, TreeError};
 
@@ -67,8 +69,7 @@ impl Journal {
         fs::create_dir_all(root).map_err(|error| TreeError::io("create", root, error))?;
         let path = root.join(format!(".journal-{}", sensor.as_str()));
         let failed = |error| TreeError::io("open", &path, error);
-        let options = File::options().read(true).write(true).create(true).truncate(false).clone();
-        let mut file = options.open(&path).map_err(failed)?;
+        let mut file = open_own(&path).map_err(failed)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(fs::TryLockError::WouldBlock) => {

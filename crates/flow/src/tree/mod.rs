@@ -7,8 +7,8 @@
 //!
 //! - `names`: sensors, folders. `part`: one file while it is written. `columns`: what is in it.
 //! - `dictionary`: which values a column has. `chunk`, `runs`, `pages`: a column in bytes.
-//! - `journal`: what a crash has cost. `compact`: few files of many. `message`: a batch as a file,
-//!   for a bus.
+//! - `journal`: what a crash has cost. `compact`: few files of many, if they are `sound`.
+//!   `message`: a batch as a file, for a bus.
 //!
 //! Minutes are those of the monotonic clock: a clock that jumps opens no file and closes none. A
 //! record goes to the hour of its first packet. So a part that is open for a minute may have one of
@@ -28,6 +28,7 @@ mod names;
 mod pages;
 mod part;
 mod runs;
+mod sound;
 #[cfg(test)]
 mod tests;
 
@@ -38,7 +39,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use columns::{SCHEMA, SCHEMA_VERSION};
-pub use compact::{Compacted, compact};
+pub use compact::{Compacted, compact, compact_telling};
 pub use journal::{Journal, NotWritten};
 pub use message::{Encoded, encode, place_in_tree};
 pub use names::{BootId, SensorName};
@@ -77,6 +78,8 @@ pub struct TreeSink {
     rows: usize,
     journal: Journal,
     account: SinkAccount,
+    /// Whether its first error was said.
+    has_told: bool,
 }
 
 impl TreeSink {
@@ -90,12 +93,12 @@ impl TreeSink {
         origin: Origin,
         every: Duration,
     ) -> Result<(Self, Option<NotWritten>), TreeError> {
-        let is_there = |path: &str| Path::new(path).exists();
+        let is_there = |path: &str| root.join(path).exists();
         let (journal, last) = Journal::open(root, &origin.sensor, &origin.boot, is_there)?;
         remove_hidden(root, &origin.sensor).map_err(|error| TreeError::io("clean", root, error))?;
         let (root, parts) = (root.to_owned(), BTreeMap::new());
         let account = SinkAccount { kind: "tree", ..SinkAccount::default() };
-        Ok((Self { root, origin, every, parts, rows: 0, journal, account }, last))
+        Ok((Self { root, origin, every, parts, rows: 0, journal, account, has_told: false }, last))
     }
 
     /// Writes the part of an hour as a file.
@@ -115,7 +118,9 @@ impl TreeSink {
 
     fn finish_part(&mut self, part: &mut Part) -> io::Result<u64> {
         let Some(closed) = part.close(&self.origin)? else { return Ok(0) };
-        let whole = closed.whole.display().to_string();
+        // The folder above may have any name; those below are plain.
+        let whole = closed.whole.strip_prefix(&self.root).unwrap_or(&closed.whole);
+        let whole = whole.display().to_string();
         self.journal.announce(&whole, part.records, part.packets);
         let shown = closed.show();
         self.journal.settle(closed.whole.exists());
@@ -124,10 +129,7 @@ impl TreeSink {
 
     /// Counts the records of a part that could not be written.
     fn fail(&mut self, part: Part, error: &io::Error) {
-        let name = match error.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "disk_full",
-            _ => "write_failed",
-        };
+        let name = if is_full(error) { "disk_full" } else { "write_failed" };
         self.account.lose(name, part.records, part.packets);
         let root = self.root.display();
         self.account.first_error.get_or_insert_with(|| format!("write records to {root}: {error}"));
@@ -185,6 +187,12 @@ impl RecordSink for TreeSink {
         self.journal.tell(made, &self.account.lost_in_all());
     }
 
+    fn news(&mut self) -> Vec<String> {
+        let error = self.account.first_error.as_ref().filter(|_| !self.has_told);
+        self.has_told |= error.is_some();
+        error.into_iter().cloned().collect()
+    }
+
     fn finish(&mut self, made: &Made) {
         while let Some((&hour, _)) = self.parts.first_key_value() {
             self.close(hour);
@@ -198,6 +206,10 @@ impl RecordSink for TreeSink {
     }
 }
 
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
 /// Removes what an earlier start of this sensor has left unfinished.
 fn remove_hidden(root: &Path, sensor: &SensorName) -> io::Result<()> {
     for folder in sensor_folders(root)? {
@@ -208,7 +220,8 @@ fn remove_hidden(root: &Path, sensor: &SensorName) -> io::Result<()> {
             let entry = entry?;
             let name = entry.file_name();
             let name = name.to_string_lossy();
-            if name.starts_with(".part-") && name.ends_with(".tmp") {
+            let is_file = !entry.file_type()?.is_dir();
+            if is_file && name.starts_with(".part-") && name.ends_with(".tmp") {
                 fs::remove_file(entry.path())?;
             }
         }
@@ -224,8 +237,9 @@ fn sensor_folders(root: &Path) -> io::Result<Vec<PathBuf>> {
         for folder in folders {
             for entry in fs::read_dir(folder)? {
                 let entry = entry?;
-                if entry.file_name().to_string_lossy().starts_with(prefix) {
-                    deeper.push(entry.path());
+                let path = entry.path();
+                if entry.file_name().to_string_lossy().starts_with(prefix) && path.is_dir() {
+                    deeper.push(path);
                 }
             }
         }

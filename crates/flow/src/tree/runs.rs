@@ -115,7 +115,7 @@ fn append_number(mut number: u64, out: &mut Vec<u8>) {
 }
 
 /// The same of a number with a sign, small ones short.
-fn append_signed(number: i64, out: &mut Vec<u8>) {
+pub(super) fn append_signed(number: i64, out: &mut Vec<u8>) {
     append_number((number << 1 ^ number >> 63) as u64, out);
 }
 

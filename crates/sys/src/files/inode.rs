@@ -30,6 +30,26 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
     }
 }
 
+/// Opens a regular file to read and write it, and makes it if there is nothing. No symbolic link is
+/// followed, and no pipe is waited for.
+///
+/// # Errors
+/// What the kernel says; `InvalidInput`: a link stands there, or something else that is no file.
+pub fn open_own(path: &Path) -> io::Result<File> {
+    let refused = |what: &str| io::Error::new(io::ErrorKind::InvalidInput, what);
+    let careful = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    let mut options = File::options();
+    options.read(true).write(true).create(true).truncate(false).custom_flags(careful);
+    let file = options.open(path).map_err(|error| match error.raw_os_error() {
+        Some(libc::ELOOP) => refused("it is a symbolic link"),
+        _ => error,
+    })?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(refused("it is not a regular file")),
+    }
+}
+
 /// Which file it is, under any name, as long as it exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileId {
@@ -88,6 +108,22 @@ pub(crate) fn open_path(path: &Path, flags: OFlags) -> io::Result<File> {
 #[cfg(all(test, not(miri)))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_of_ones_own_is_neither_a_link_nor_a_pipe() {
+        let folder = crate::temporary::TemporaryFolder::create("burstline-own-").unwrap();
+        let [own, link, pipe] = ["own", "link", "pipe"].map(|name| folder.path().join(name));
+        fs::write(open_own(&own).map(|_| &own).unwrap(), "kept").unwrap();
+        open_own(&own).unwrap();
+        assert_eq!(fs::read(&own).unwrap(), b"kept");
+        std::os::unix::fs::symlink(folder.path().join("target"), &link).unwrap();
+        let error = open_own(&link).unwrap_err();
+        assert_eq!(error.to_string(), "it is a symbolic link");
+        assert!(!folder.path().join("target").exists());
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, Mode::RUSR | Mode::WUSR).unwrap();
+        let error = open_own(&pipe).unwrap_err();
+        assert_eq!(error.to_string(), "it is not a regular file");
+    }
 
     #[test]
     fn it_stays_the_file_that_was_found() {

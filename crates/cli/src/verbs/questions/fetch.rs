@@ -20,7 +20,7 @@ use crate::verbs::archive::{open, without_rights};
 use crate::verbs::output::output_address;
 use crate::view::Stream;
 use crate::view::fetch::{self, Fetched};
-use crate::words::packets_text;
+use crate::words::{count_text, packets_text};
 
 /// Fetches packets of sensors.
 pub(crate) fn fetch(args: &FetchArgs) -> Result<ExitCode, Failure> {
@@ -128,7 +128,8 @@ fn look(name: String, answer: Answer, path: &Path, stop: &AtomicBool) -> Fetched
             match (first, found) {
                 (Some(fault), _) => Some(format!("what came is damaged: {fault}")),
                 (None, Some(found)) if found != scanned.packets => {
-                    Some(format!("it found {found} packets, {} came", scanned.packets))
+                    let (found, came) = (packets_text(found), count_text(scanned.packets));
+                    Some(format!("it found {found}, {came} came"))
                 }
                 _ => None,
             }

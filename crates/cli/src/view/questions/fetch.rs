@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::foreign::one_line;
 use crate::view::values::losses;
-use crate::words::{bytes_text, count_text, packets_text};
+use crate::words::{bytes_text, count_text, counted_text, packets_text};
 
 /// The outcome of one sensor.
 pub(crate) struct Fetched {
@@ -69,10 +69,11 @@ pub(crate) fn text(sensors: &[Fetched], sum: &Sum, output: &str) -> String {
         text += "\n";
     }
     let is_whole = |sensor: &&Fetched| sensor.answer.outcome == Outcome::Whole;
-    let (whole, all) = (sensors.iter().filter(is_whole).count(), sensors.len());
+    let whole = sensors.iter().filter(is_whole).count();
     let written = packets_text(sum.written);
     let _ = write!(text, "{written} written to {}, ", one_line(output));
-    let _ = writeln!(text, "lost {}, {whole} of {all} sensors whole", count_text(sum.lost));
+    let all = counted_text(sensors.len() as u64, "sensor");
+    let _ = writeln!(text, "lost {}, {whole} of {all} whole", count_text(sum.lost));
     text
 }
 

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use crate::foreign::one_line;
-use crate::words::{count_text, time_text};
+use crate::words::{count_text, counted_text, time_text};
 
 /// The widest a cell of a table is, and the widest bar, in characters.
 const CELL_MOST: usize = 60;
@@ -84,7 +84,7 @@ pub(crate) fn table(
     }
     if more > 0 {
         // Writing to a string does not fail.
-        let _ = writeln!(text, "and {} rows more: --limit", count_text(more));
+        let _ = writeln!(text, "and {} more: --limit", counted_text(more, "row"));
     }
     text
 }
@@ -146,6 +146,8 @@ mod tests {
         assert!(lines[1].starts_with("a\\u001b[2J\\u000ab  1,234,567  █"), "{text}");
         assert!(lines[2].ends_with("5  ▏"), "{text}");
         assert_eq!(lines[3], "and 2 rows more: --limit");
+        let text = table(&columns, &types, &rows, 1, None);
+        assert!(text.ends_with("\nand 1 row more: --limit\n"), "{text}");
         assert_eq!(csv_row(&rows[0]), "a\\u001b[2J\\u000ab,1234567\n");
         assert_eq!(csv_row(&rows[1]), "\"c,\"\"d\"\"\",5\n");
     }

@@ -114,17 +114,31 @@ fn a_damaged_message_is_lost_alone() {
     let path = segments_of(&spool.folder).unwrap().remove(0);
     File::options().write(true).open(&path).unwrap().write_all_at(&[0xff], 100).unwrap();
     let mut again = open_after(spool, &folder);
-    assert!(
-        again.notes[0].ends_with("the message at 0 is damaged: 1 records"),
-        "{:?}",
-        again.notes
-    );
+    assert!(again.notes[0].ends_with("the message at 0 is damaged: 1 record"), "{:?}", again.notes);
     let left = again.left();
     let read = left.iter().map(|entry| {
         let Body::Disk(place) = entry.body else { panic!("{entry:?}") };
         again.read(&place).is_ok()
     });
     assert_eq!(read.collect::<Vec<_>>(), [false, true, true]);
+}
+
+#[test]
+fn behind_a_damaged_head_the_next_message_is_found() {
+    // Of the second message: its magic number, its length.
+    for place in [0, 20] {
+        let folder = TemporaryFolder::create("burstline-spool-").unwrap();
+        let mut spool = open(&folder).unwrap();
+        append(&mut spool, 0..4);
+        let path = segments_of(&spool.folder).unwrap().remove(0);
+        let file = File::options().write(true).open(&path).unwrap();
+        let second = 10_000 + HEAD as u64;
+        file.write_all_at(&[0xff], second + place).unwrap();
+        let mut again = open_after(spool, &folder);
+        let said = format!("{second} bytes at {second} are damaged, and what they held is lost");
+        assert!(again.notes.len() == 1 && again.notes[0].ends_with(&said), "{:?}", again.notes);
+        assert_eq!(numbers(&mut again), [0, 2, 3]);
+    }
 }
 
 #[test]

@@ -51,7 +51,12 @@ pub(in super::super) const LOST_RECORDS: [Known; 13] = [
         "The kernel has no way to the collector",
         "ip route get ADDRESS says why; -o TREE keeps the records as well",
     ),
-    lost("bus_absent", "No connection to the bus, until memory was full or the job ended", BUS),
+    lost(
+        "bus_absent",
+        "No connection to the bus, or no place for messages there, until memory was full or the \
+         job ended",
+        "The note of the report says why; --spool FOLDER keeps records on disk meanwhile",
+    ),
     lost("bus_full", "The bus said that it has no room", BUS),
     lost("bus_slow", "The bus takes less than comes, or did not acknowledge in time", BUS),
     lost(
@@ -64,7 +69,11 @@ pub(in super::super) const LOST_RECORDS: [Known; 13] = [
         "The spool has reached its size",
         "--spool 'FOLDER?size=10g' makes it larger",
     ),
-    lost("spool_failed", "The disk did not give a message of the spool back", DISK),
+    lost(
+        "spool_failed",
+        "The disk did not give a message of the spool back, or somebody has removed its file",
+        DISK,
+    ),
 ];
 
 /// Packets that are in no record, by the names of `flows.without_flow`.
