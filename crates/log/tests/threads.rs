@@ -26,13 +26,14 @@ fn config(handoff: Handoff, keep_ns: Option<u64>) -> LogConfig {
         pages: PageChoice::Size4K,
         handoff,
         keep_ns,
+        cycle_bytes: Some(0), // as few segments as can be, so each is written again soon
         ..LogConfig::default()
     }
 }
 
 /// Bytes and length of a packet follow from its number.
 fn packet(number: u64) -> Vec<u8> {
-    (0..number % 97).map(|at| (number * 13 + at) as u8).collect()
+    vec![number as u8; (number % 97) as usize * 8]
 }
 
 fn append_all(mut writer: Writer, packets: u64) {
