@@ -4,6 +4,8 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 FUZZ_TARGETS := files_decode headers_parse memif_peer recordings share_messages texts vhost_guest
 FUZZ_SECONDS ?= 20
 MIRI_CASES ?= 4
+MIRI_SEEDS ?= 8
+TSAN_S ?= 60
 TIMES ?= 10
 
 TOOLCHAIN := $(shell scripts/toolchain)
@@ -17,7 +19,7 @@ DPDK := $(if $(HAS_DPDK),--features burstline/dpdk --features burstline-lab/dpdk
 LAB_DPDK := $(if $(HAS_DPDK),--features dpdk)
 
 .DEFAULT_GOAL := help
-.PHONY: help fresh run billion dpdk dpdk-newer test bench bench-smoke lint loom miri fuzz-smoke guest \
+.PHONY: help fresh run billion dpdk dpdk-newer test bench bench-smoke lint loom miri tsan fuzz-smoke guest \
   ten guest-cards guest-lab guest-service guest-switch install install-c install-pcap header documents report-check runs setup \
   figures book campaign dist sbom wheel python abi publishable semver fleet buses daq
 
@@ -107,7 +109,11 @@ loom: ## Every interleaving of the edges of log and card, within loom's bounds
 
 miri: ## The log and the Linux boundary under miri; code 3 where it cannot be had
 	@scripts/setup rust
-	@MIRI_CASES=$(MIRI_CASES) scripts/miri
+	@MIRI_CASES=$(MIRI_CASES) MIRI_SEEDS=$(MIRI_SEEDS) scripts/miri
+
+tsan: ## Threads that share memory under ThreadSanitizer, TSAN_S seconds (60); code 3 where it cannot be had
+	@scripts/setup rust
+	@scripts/tsan $(TSAN_S)
 
 fuzz-smoke: ## Each fuzz target for FUZZ_SECONDS seconds (20)
 	@scripts/setup rust fuzz

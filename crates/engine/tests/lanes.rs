@@ -215,10 +215,12 @@ fn a_job_that_is_stopped_in_the_middle_has_counted_everything() {
         assert!(report.is_success());
         let total = &report.total;
         assert_eq!(delivered(&report)[3] + report.ports[3].lost.total(), 10);
-        assert_eq!(total.delivered + total.lost_total, progress.snapshot().received.packets);
+        let overrun = total.lost.of(Loss::ReaderOverrun);
+        // What a full log could not take was never received: on a slow machine there is some.
+        assert_eq!(total.delivered + overrun, progress.snapshot().received.packets);
         // By source, though a thread receives from two of them. Each packet has 60 bytes.
         for (place, row) in progress.places().iter().zip(&report.ports) {
-            let packets = row.delivered + row.lost.total();
+            let packets = row.delivered + row.lost.of(Loss::ReaderOverrun);
             assert_eq!((place.counts.packets, place.counts.bytes), (packets, 60 * packets));
         }
         assert_eq!(times_in(&file).len() as u64, total.delivered);

@@ -5,6 +5,8 @@
 //! cannot fail proves nothing.
 #![cfg(loom)]
 
+#[path = "loom/deaths.rs"]
+mod deaths;
 #[path = "loom/verdicts.rs"]
 mod verdicts;
 
@@ -161,7 +163,7 @@ impl Log {
     }
 
     /// Fills one segment, as `Writer` does. False when every segment is pinned.
-    fn write(&self, reuse: &mut Reuse, seats: &[Place]) -> bool {
+    fn write<S: Seat>(&self, reuse: &mut Reuse, seats: &[S]) -> bool {
         let Some(segment) = reuse.take(self, seats, self.head.load(Ordering::Relaxed), |_| false)
         else {
             return false;
@@ -194,14 +196,19 @@ impl Log {
     }
 
     fn read_entered(&self, page: &Page, sequence: u64, segment: u32, mark: Watermark) -> bool {
+        let has_packet = self.check_packet(sequence, segment, mark);
+        protocol::pass(page, sequence + 1);
+        protocol::release(page, 0);
+        has_packet
+    }
+
+    fn check_packet(&self, sequence: u64, segment: u32, mark: Watermark) -> bool {
         let has_packet = mark.count() > 0;
         if has_packet {
             // SAFETY: loom fails the model if somebody writes meanwhile.
             let packet = self.packets[segment as usize].with(|packet| unsafe { *packet });
             assert_eq!(packet, sequence, "a pinned segment was rewritten");
         }
-        protocol::pass(page, sequence + 1);
-        protocol::release(page, 0);
         has_packet
     }
 }

@@ -10,6 +10,7 @@
 //! |---|---|
 //! | `layers` | dependencies point down only |
 //! | `unsafety` | `unsafe` stays in the crates that may have it, each with its argument |
+//! | `tested` | each file with `unsafe` names the tests that run it |
 //! | `atomics` | atomics stay in the crates whose orderings are modelled |
 //! | `size` | lines, functions, files and folders stay small |
 //! | `leftovers` | nothing unfinished, and no mention of a folder outside the repository |
@@ -34,6 +35,7 @@ mod prose;
 mod reading;
 mod sentences;
 mod size;
+mod tested;
 mod unsafety;
 
 use reading::{metadata, rust, spdx, tree};
@@ -75,6 +77,7 @@ fn check() -> Result<(usize, Vec<Finding>), String> {
     let mut findings = Vec::new();
     findings.extend(layers::check(&workspace, &tree));
     findings.extend(unsafety::check(&workspace, &tree));
+    findings.extend(tested::check(&tree));
     findings.extend(atomics::check(&tree));
     findings.extend(size::check(&tree));
     findings.extend(leftovers::check(&tree));

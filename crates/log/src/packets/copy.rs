@@ -112,7 +112,7 @@ pub(crate) unsafe fn stream_desc(desc: Desc, to: *mut Desc) {
 /// `to` must be aligned to 16 and valid for writes of as many bytes.
 #[inline]
 unsafe fn stream_piece(piece: Piece, to: *mut u8) {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    #[cfg(all(target_arch = "x86_64", not(miri), not(tsan)))]
     {
         use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
         // SAFETY: every x86-64 processor has SSE2; `piece` is 16 bytes; the rest is the caller's.
@@ -120,7 +120,7 @@ unsafe fn stream_piece(piece: Piece, to: *mut u8) {
             _mm_stream_si128(to.cast::<__m128i>(), _mm_loadu_si128((&raw const piece).cast()))
         };
     }
-    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    #[cfg(not(all(target_arch = "x86_64", not(miri), not(tsan))))]
     // SAFETY: the caller's promise.
     unsafe {
         to.cast::<Piece>().write(piece);
@@ -130,7 +130,7 @@ unsafe fn stream_piece(piece: Piece, to: *mut u8) {
 /// Orders what was streamed before all stores that follow: a Release store alone does not.
 #[inline]
 pub(crate) fn settle() {
-    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    #[cfg(all(target_arch = "x86_64", not(miri), not(tsan)))]
     // SAFETY: every x86-64 processor has it, and it changes no memory.
     unsafe {
         std::arch::x86_64::_mm_sfence();

@@ -17,11 +17,11 @@ use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[cfg(all(target_arch = "x86_64", not(miri), not(tsan)))]
 use super::WORD_BYTES;
 
 /// What the loop in assembly does at a time.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[cfg(all(target_arch = "x86_64", not(miri), not(tsan)))]
 const STEP_BYTES: usize = 128;
 
 /// Fills `to` with the words from `from` on. Sound even if another process writes meanwhile.
@@ -54,7 +54,7 @@ unsafe fn load(start: NonNull<u8>, index: usize) -> u64 {
 ///
 /// # Safety
 /// As for [`copy`].
-#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[cfg(all(target_arch = "x86_64", not(miri), not(tsan)))]
 #[inline]
 unsafe fn copy_steps(from: NonNull<u8>, to: *mut u64, words: usize) -> usize {
     let steps = words * WORD_BYTES / STEP_BYTES;
@@ -103,7 +103,7 @@ unsafe fn copy_steps(from: NonNull<u8>, to: *mut u64, words: usize) -> usize {
 ///
 /// # Safety
 /// None is needed; it copies nothing.
-#[cfg(not(all(target_arch = "x86_64", not(miri))))]
+#[cfg(not(all(target_arch = "x86_64", not(miri), not(tsan))))]
 #[inline]
 unsafe fn copy_steps(_: NonNull<u8>, _: *mut u64, _: usize) -> usize {
     0

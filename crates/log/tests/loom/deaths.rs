@@ -1,0 +1,335 @@
+//! A writer or a reader that dies between any two steps, as by SIGKILL, and those who go on.
+//!
+//! A step is one access to shared memory, or a fence. Each model runs for every number of steps
+//! that a life can have: it dies before the step of that number, and loom tries all interleavings.
+//! The last life of the row is the one that reaches its end.
+
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+
+use burstline_log::protocol::{self, Control, Entry, Payer, ReaderPage};
+use burstline_log::reuse::{Reuse, Seat, Standing};
+use burstline_log::watermark::Watermark;
+use loom::sync::Arc;
+use loom::sync::atomic::Ordering;
+use loom::thread;
+
+use super::{Log, Narrow, Page, Place, Wide, check, pages};
+
+/// What a packet is while it is being written.
+const HALF: u64 = u64::MAX;
+
+/// What unwinds a thread that dies.
+struct Death;
+
+/// A side of the log, and the steps that it has left to live.
+struct Mortal<S> {
+    side: Arc<S>,
+    left: Cell<u32>,
+}
+
+impl<S> Mortal<S> {
+    fn step(&self) -> &S {
+        let left = self.left.get().checked_sub(1);
+        self.left.set(left.unwrap_or_else(|| resume_unwind(Box::new(Death))));
+        &self.side
+    }
+}
+
+impl Control for Mortal<Log> {
+    type Word = Wide;
+    fn fence(&self) {
+        self.step().fence();
+    }
+    fn light_fence(&self) {
+        self.step().light_fence();
+    }
+    fn settle(&self) {
+        self.step().settle();
+    }
+    fn let_time_pass(&self) {
+        self.step().let_time_pass();
+    }
+    fn fence_everywhere(&self) -> bool {
+        self.step().fence_everywhere()
+    }
+    fn segment_count(&self) -> u32 {
+        self.side.segment_count()
+    }
+    fn head(&self) -> &Wide {
+        self.step().head()
+    }
+    fn directory(&self, sequence: u64) -> &Wide {
+        self.step().directory(sequence)
+    }
+    fn watermark(&self, segment: u32) -> &Wide {
+        self.step().watermark(segment)
+    }
+}
+
+impl ReaderPage for Mortal<Page> {
+    type Word = Narrow;
+    type Wide = Wide;
+    fn pin(&self, slot: usize) -> &Narrow {
+        self.step().pin(slot)
+    }
+    fn cursor(&self) -> &Wide {
+        self.step().cursor()
+    }
+    fn waiting(&self) -> &Narrow {
+        self.step().waiting()
+    }
+}
+
+impl Mortal<Log> {
+    /// As `Log::write`, of a packet that takes two steps. `is_early`: it is published before it is
+    /// whole, which breaks the rule.
+    fn write(&self, reuse: &mut Reuse, seats: &[Place], is_early: bool) {
+        let segment = reuse.take(self, seats, 0, |_| false).expect("one is always free");
+        let sequence = reuse.newest();
+        protocol::open(self, sequence, segment);
+        self.put(segment, HALF);
+        let mark = Watermark::open(sequence).with_count(1).sealed();
+        if is_early {
+            protocol::publish(self, segment, mark);
+        }
+        self.put(segment, sequence);
+        if !is_early {
+            protocol::publish(self, segment, mark);
+        }
+    }
+
+    fn put(&self, segment: u32, value: u64) {
+        // SAFETY: loom fails the model if anybody else is at it.
+        self.step().packets[segment as usize].with_mut(|packet| unsafe { *packet = value });
+    }
+}
+
+/// All packets that a reader who comes now finds, from the oldest on, each of them whole.
+fn walk(log: &Log) -> Vec<u64> {
+    let (page, mut from, mut seen) = (&pages(1)[0].0, 1, Vec::new());
+    loop {
+        from = match protocol::enter_oldest(log, &**page, 0, from) {
+            (sequence, Entry::Entered { segment, mark }) => {
+                if log.read_entered(page, sequence, segment, mark) {
+                    seen.push(sequence);
+                }
+                sequence + 1
+            }
+            (sequence, Entry::Lapped) => sequence,
+            (_, Entry::NotYet) => return seen,
+        };
+    }
+}
+
+/// Whether the side with so many steps to live died in any of a model's runs.
+#[derive(Clone)]
+struct Life {
+    steps: u32,
+    has_died: std::sync::Arc<AtomicBool>,
+}
+
+impl Life {
+    /// Does some work. A part of it, if life is too short.
+    fn spend<S>(&self, side: &Arc<S>, work: impl FnOnce(&Mortal<S>)) -> bool {
+        let mortal = Mortal { side: Arc::clone(side), left: Cell::new(self.steps) };
+        match catch_unwind(AssertUnwindSafe(|| work(&mortal))) {
+            Ok(()) => true,
+            Err(cause) if cause.is::<Death>() => {
+                self.has_died.store(true, Relaxed);
+                false
+            }
+            Err(cause) => resume_unwind(cause),
+        }
+    }
+}
+
+/// Runs a model for lives of no step, of one, and so on, until one is long enough. There must be
+/// `least` that are not.
+fn at_each_step(least: u32, model: impl Fn(Life)) {
+    let dies = |&steps: &u32| {
+        let has_died = std::sync::Arc::<AtomicBool>::default();
+        model(Life { steps, has_died: std::sync::Arc::clone(&has_died) });
+        has_died.load(Relaxed)
+    };
+    let steps = (0..).take_while(dies).count();
+    assert!(steps >= least as usize, "{steps} steps, at least {least} looked for");
+    println!("died before each of {steps} steps");
+}
+
+/// A writer fills `laps` segments, dies or not, and a reader looks at the head beside it.
+fn writer_dies(life: Life, laps: u64, looks: u64, is_early: bool) {
+    check((looks > 1).then_some(2), move || {
+        let log = Log::new(3, true);
+        let seats = pages(1);
+        let writer = {
+            let (log, life, seats) = (Arc::clone(&log), life.clone(), seats.clone());
+            thread::spawn(move || {
+                let (mut reuse, mut published) = (Reuse::new(3), 0);
+                life.spend(&log, |mortal| {
+                    for _ in 0..laps {
+                        mortal.write(&mut reuse, &seats, is_early);
+                        published = reuse.newest();
+                    }
+                });
+                published
+            })
+        };
+        for _ in 0..looks {
+            log.read(&seats[0].0, log.head.0.load(Ordering::Acquire));
+        }
+        let published = writer.join().unwrap();
+        let seen = walk(&log);
+        // What was published last is never taken away, and there are no gaps before it.
+        assert_eq!(seen.last().copied().unwrap_or(0), published);
+        assert!(seen.is_sorted_by(|one, next| one + 1 == *next), "{seen:?}");
+    });
+}
+
+#[test]
+fn a_writer_dies_and_what_it_published_stays_whole() {
+    at_each_step(20, |life| writer_dies(life, 3, 1, false));
+}
+
+#[test]
+fn a_writer_dies_beside_a_reader_that_follows_it() {
+    at_each_step(20, |life| writer_dies(life, 3, 2, false));
+}
+
+#[test]
+#[should_panic(expected = "rewritten")]
+fn a_writer_that_dies_with_half_a_packet_published_is_caught() {
+    at_each_step(0, |life| writer_dies(life, 1, 1, true));
+}
+
+/// A writer dies while a reader goes to sleep: the reader comes back from there, and once its time
+/// is over it finds all that was published.
+fn writer_dies_beside_a_sleeper(life: Life) {
+    check(None, move || {
+        let log = Log::new(2, true);
+        let seats = pages(1);
+        let reader = {
+            let (log, page) = (Arc::clone(&log), Arc::clone(&seats[0].0));
+            thread::spawn(move || {
+                assert!(protocol::announce_sleep(&*log, &*page, Payer::Time));
+                protocol::watch(&*log, 0).count() > 0
+            })
+        };
+        let (mut is_published, mut is_waking) = (false, false);
+        let is_alive = life.spend(&log, |mortal| {
+            mortal.write(&mut Reuse::new(2), &seats, false);
+            is_published = true;
+            is_waking = protocol::has_sleeper(mortal, seats.iter().map(Place::page));
+        });
+        log.interrupt.switch_away(); // the kernel does, from what is dead
+        let has_news = reader.join().unwrap();
+        assert!(!is_alive || has_news || is_waking, "asleep for ever");
+        assert_eq!(walk(&log).len(), usize::from(is_published));
+    });
+}
+
+#[test]
+fn a_writer_dies_beside_a_sleeper() {
+    at_each_step(7, writer_dies_beside_a_sleeper);
+}
+
+/// A seat whose reader the writer waits for.
+#[derive(Clone)]
+struct Lossless(Place);
+
+impl Seat for Lossless {
+    type Page = Page;
+    fn page(&self) -> &Page {
+        self.0.page()
+    }
+    fn window(&self) -> usize {
+        1
+    }
+    fn is_lossless(&self) -> bool {
+        true
+    }
+    fn standing(&self) -> &Standing {
+        self.0.standing()
+    }
+}
+
+/// Two looks at the head, if the reader lives that long.
+fn spawn_mortal_reader(log: &Arc<Log>, seat: &Place, life: &Life) -> thread::JoinHandle<()> {
+    let (log, page, life) = (Arc::clone(log), Arc::clone(&seat.0), life.clone());
+    thread::spawn(move || {
+        life.spend(&page, |page| {
+            for _ in 0..2 {
+                let head = log.head.0.load(Ordering::Acquire);
+                if let Entry::Entered { segment, mark } = protocol::enter(&*log, page, 0, head) {
+                    log.check_packet(head, segment, mark);
+                    protocol::pass(page, head + 1);
+                    protocol::release(page, 0);
+                }
+            }
+        });
+    })
+}
+
+/// A reader of the head dies or not while the writer goes on. A lossy one holds nobody up, although
+/// its seat is still taken. `segments`: 3 are enough for one reader.
+fn reader_dies(life: Life, segments: usize) {
+    check(None, move || {
+        let log = Log::new(segments, true);
+        let seats = pages(1);
+        let mut reuse = Reuse::new(segments as u32);
+        assert!(log.write(&mut reuse, &seats));
+        let reader = spawn_mortal_reader(&log, &seats[0], &life);
+        assert!(log.write(&mut reuse, &seats), "held up by a reader");
+        reader.join().unwrap();
+        for _ in 0..3 {
+            assert!(log.write(&mut reuse, &seats), "held up by a reader");
+        }
+        assert_eq!(walk(&log).last(), Some(&reuse.newest()));
+    });
+}
+
+#[test]
+fn a_reader_dies_and_nobody_else_notices() {
+    at_each_step(6, |life| reader_dies(life, 3));
+}
+
+#[test]
+#[should_panic(expected = "held up by a reader")]
+fn a_dead_reader_in_a_log_without_a_segment_for_it_is_caught() {
+    at_each_step(0, |life| reader_dies(life, 2));
+}
+
+/// The writer waits for a lossless reader, dead or alive. Once its seat is given back, it goes on,
+/// and the next reader misses nothing of what is there.
+fn lossless_reader_dies(life: Life, is_given_back: bool) {
+    check(None, move || {
+        let log = Log::new(3, true);
+        let mut seats: Vec<_> = pages(1).into_iter().map(Lossless).collect();
+        let mut reuse = Reuse::new(3);
+        assert!(log.write(&mut reuse, &seats));
+        let reader = spawn_mortal_reader(&log, &seats[0].0, &life);
+        log.write(&mut reuse, &seats);
+        reader.join().unwrap();
+        while reuse.newest() < 4 && log.write(&mut reuse, &seats) {}
+        if is_given_back {
+            seats.clear();
+        }
+        for _ in 0..3 {
+            assert!(log.write(&mut reuse, &seats), "held up by the dead");
+        }
+        assert_eq!(walk(&log).last(), Some(&reuse.newest()));
+    });
+}
+
+#[test]
+fn a_lossless_reader_dies_and_its_seat_is_given_back() {
+    at_each_step(6, |life| lossless_reader_dies(life, true));
+}
+
+#[test]
+#[should_panic(expected = "held up by the dead")]
+fn a_dead_lossless_reader_whose_seat_is_kept_is_caught() {
+    at_each_step(0, |life| lossless_reader_dies(life, false));
+}
