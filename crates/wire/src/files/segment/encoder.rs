@@ -73,6 +73,9 @@ const ZEROS: [u8; 4096] = [0; 4096];
 /// strides, few enough to be still in the cache.
 const SUM_BYTES: u32 = 32 << 10;
 
+/// Hashes that are put into the sketch at a time.
+const BATCH: usize = 32;
+
 impl SegmentEncoder {
     /// Makes an encoder for a file of segments of `segment_bytes`, at its header segment.
     ///
@@ -217,7 +220,8 @@ impl SegmentEncoder {
         let around = TAIL_BYTES + 8 + self.tail_bytes(self.open.packets as usize);
         let mut end = segment.len().saturating_sub(around);
         let share = self.tail_share();
-        let open = &mut self.open;
+        let mut hashes = [0; BATCH];
+        let (open, mut sketch) = (&mut self.open, self.sketch.as_mut());
         for PlainItem { bytes, time_ns, hash } in packets {
             let length = PLAIN_BYTES + bytes.len().next_multiple_of(4);
             if bytes.len() > capacity || start + length + share > end {
@@ -231,13 +235,19 @@ impl SegmentEncoder {
             write_plain(&mut segment[start..start + length], interface, bytes, time_ns);
             list::put(segment, open.packets as usize + run.packets, self.last_block, start);
             self.last_block = start;
-            if let Some(sketch) = &mut self.sketch {
-                sketch.insert(hash);
-            }
+            hashes[run.packets % BATCH] = hash;
             end -= share;
             start += length;
             run.packets += 1;
             run.bytes += bytes.len() as u64;
+            if run.packets.is_multiple_of(BATCH)
+                && let Some(sketch) = &mut sketch
+            {
+                sketch.insert_all(&hashes);
+            }
+        }
+        if let Some(sketch) = &mut sketch {
+            sketch.insert_all(&hashes[..run.packets % BATCH]);
         }
         open.latest_ns = open.latest_ns.max(run.latest_ns);
         open.packets += run.packets as u32;

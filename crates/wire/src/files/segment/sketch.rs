@@ -69,11 +69,25 @@ impl Sketch {
     /// Puts a hash in.
     #[inline]
     pub fn insert(&mut self, hash: u32) {
-        let mask = self.words.len() * 64 - 1;
-        self.inserted += 1;
-        for bit in bits(hash) {
-            let bit = bit as usize & mask;
-            self.words[bit / 64] |= 1 << (bit % 64);
+        self.insert_all(&[hash]);
+    }
+
+    /// Puts hashes in. Cost: some 5 instructions for one that is like the one before, else some 50.
+    // Not inlined: it needs all registers.
+    #[inline(never)]
+    pub(super) fn insert_all(&mut self, hashes: &[u32]) {
+        self.inserted += hashes.len();
+        let words = &mut self.words[..];
+        let mask = words.len() - 1;
+        let mut last = hashes.first().map_or(0, |hash| !hash);
+        for &hash in hashes {
+            if hash == last {
+                continue;
+            }
+            last = hash;
+            for bit in bits(hash) {
+                words[bit as usize / 64 & mask] |= 1 << (bit % 64);
+            }
         }
     }
 
