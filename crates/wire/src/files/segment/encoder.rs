@@ -5,6 +5,7 @@ use super::super::{
     CLOSING_BLOCK, Counters, EncodeError, InterfaceDescription, MAX_CAPTURED, PacketToWrite,
     PcapngEncoder, SectionDescription,
 };
+use super::order::Order;
 use super::sketch::{self, Sketch};
 use super::{LOSS_CAUSES, SegmentEnd, TAIL_BYTES, Trailer, list};
 use crate::hash::HashKind;
@@ -27,6 +28,8 @@ pub struct SegmentEncoder {
     open: Trailer,
     /// Interfaces described before it.
     interfaces_before: u32,
+    /// The times of the segments before it.
+    order: Order,
     /// Bytes of the open segment that `checksum` is of: whole blocks, which stay as they are.
     summed: u32,
     checksum: u32,
@@ -102,6 +105,7 @@ impl SegmentEncoder {
             snapshot_length,
             open,
             interfaces_before: 0,
+            order: Order::default(),
             summed: 0,
             checksum: 0,
             last_block: 0,
@@ -340,7 +344,7 @@ impl SegmentEncoder {
         segment[worklist..entries].fill(0);
         segment[size - 4..].copy_from_slice(&length.to_le_bytes());
         let trailer = &mut segment[tail..size - 4];
-        trailer.copy_from_slice(&self.open.to_bytes());
+        trailer.copy_from_slice(&self.open.to_bytes(self.order.with(&self.open)));
         let checked = tail + Trailer::CHECKED_BYTES;
         // What may still grow is not summed up for good.
         let mut checksum =
@@ -356,7 +360,7 @@ impl SegmentEncoder {
     /// If `segment` is not S bytes.
     pub fn end(&self, segment: &[u8]) -> SegmentEnd {
         assert_eq!(segment.len(), self.segment_bytes(), "a segment is S bytes");
-        SegmentEnd::of(segment, self.open, self.checksum)
+        SegmentEnd::of(segment, self.open, self.order.with(&self.open), self.checksum)
     }
 
     /// Goes on to the next segment, which is empty.
@@ -364,6 +368,7 @@ impl SegmentEncoder {
         if let (Some(file), Some(sketch)) = (&mut self.file_sketch, &self.sketch) {
             file.add(sketch);
         }
+        self.order = self.order.with(&self.open);
         self.open.sequence += 1;
         self.open.first_packet += u64::from(self.open.packets);
         self.interfaces_before = self.open.interfaces;
