@@ -1,6 +1,7 @@
 //! Flows of the packets that most traffic consists of, from bytes at fixed offsets.
 //!
-//! Untagged Ethernet; IPv4 without options; no fragment; TCP or UDP, of which only the ports matter.
+//! Untagged Ethernet; IPv4 without options; no fragment; TCP or UDP, of which only the ports
+//! matter.
 
 use crate::headers::{Ports, bytes_at, protocol};
 

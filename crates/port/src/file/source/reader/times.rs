@@ -10,8 +10,8 @@
 //! time that is. The last such segment is looked for by halves; each step stands by itself. Where a
 //! segment ends D or more behind the last time that is wanted, no segment behind it has one.
 //!
-//! The last segment is read in any case, and does not say D, so D is that of the one in front of it.
-//! Recordings of earlier versions do not say D either, and all their trailers are looked at.
+//! The last segment is read in any case, and does not say D, so D is that of the one in front of
+//! it. Recordings of earlier versions do not say D either, and all their trailers are looked at.
 
 use burstline_wire::files::{SegmentAhead, Trailer};
 
