@@ -172,7 +172,7 @@ fn set_all(words: &mut [u64], hashes: &[u32]) {
         }
         last = hash;
         for bit in bits(hash) {
-            words[bit as usize / 64 & mask] |= 1 << (bit % 64);
+            words[(bit as usize / 64) & mask] |= 1 << (bit % 64);
         }
     }
 }
