@@ -2,6 +2,7 @@
 
 mod failure;
 mod files;
+mod hashed;
 
 use std::collections::VecDeque;
 use std::io;
@@ -27,6 +28,7 @@ use crate::{
 };
 use failure::Failure;
 use files::Files;
+use hashed::Hashed;
 
 /// The longest interface name that is written, in bytes.
 const MAX_NAME_BYTES: usize = 256;
@@ -175,16 +177,18 @@ impl FileSink {
             desc.port() == port && is_whole && !desc.flags().contains(Flags::OUTGOING)
         };
         let plain = burst.plain_packets().take_while(is_plain);
-        let (hasher, link) = (&mut self.hasher, self.link);
-        let item = |one: PlainPacket<'a>| PlainItem {
+        let item = |one: PlainPacket<'a>, hash: u32| PlainItem {
             bytes: one.bytes,
             time_ns: one.time_ns,
-            hash: match hasher {
-                Some(hasher) => hasher.hash(link, one.bytes),
-                None => one.desc.hash(),
-            },
+            hash,
         };
-        let run = body.plain_packets(interface, plain.map(item));
+        let run = match &mut self.hasher {
+            Some(hasher) => {
+                let hashed = Hashed::new(plain, hasher, self.link);
+                body.plain_packets(interface, hashed.map(|(one, hash)| item(one, hash)))
+            }
+            None => body.plain_packets(interface, plain.map(|one| item(one, one.desc.hash()))),
+        };
         self.latest_ns = self.latest_ns.max(run.latest_ns);
         self.accepted += run.packets as u64;
         let tally = Tally::whole(run.packets as u64, run.bytes);

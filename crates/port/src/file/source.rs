@@ -124,6 +124,7 @@ impl FileSource {
             account: PortAccount::default(),
         };
         source.hear_broken();
+        source.reader.want_times(options.selection.from_ns, options.selection.to_ns);
         if source.selector.is_choosing {
             let stamp = source.reader.stamp();
             source.index = stamp.and_then(|stamp| Index::load(source.reader.path(), stamp));

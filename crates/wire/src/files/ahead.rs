@@ -8,11 +8,15 @@
 //! What is passed is not checked: its checksum covers bytes that are not read. So a trailer is
 //! believed only if it is the next one: size, sequence and first packet continue those before, and
 //! the passed bytes describe no interface.
+//!
+//! Who looks for a time may go farther at once ([`Decoder::pass_to`]), where trailers say how far
+//! times are out of order ([`Trailer::disorder_ns`]). Then the trailer that is gone to is the one
+//! that is believed, and the numbers of segments and packets continue there.
 
 use std::ops::Range;
 
 use super::decoder::Mode;
-use super::segment::{TAIL_BYTES, Trailer, list_bytes, may_hold, used_bytes};
+use super::segment::{MOST_PACKETS, TAIL_BYTES, Trailer, list_bytes, may_hold, used_bytes};
 use super::slots::State;
 use super::{Decoder, word};
 
@@ -81,19 +85,53 @@ impl Decoder {
         (end / slots.segment_bytes as u64).checked_sub(1)
     }
 
+    /// The segment of this number, in the section whose segment is ahead.
+    pub fn segment_numbered(&self, number: u64) -> Option<SegmentAhead> {
+        let bytes = self.segment_ahead()?.bytes;
+        let offset = number.checked_mul(bytes as u64)?.checked_add(self.section_start)?;
+        Some(SegmentAhead { offset, bytes })
+    }
+
+    /// Reads the trailer of a segment of this number, farther ahead, from the last
+    /// [`SegmentAhead::TAIL_BYTES`] bytes of it. `None`: it cannot be gone to.
+    pub fn trailer_farther(&self, number: u64, tail: &[u8]) -> Option<Trailer> {
+        let slots = self.slots.as_ref().filter(|_| self.mode == Mode::Slot)?;
+        let trailer = Trailer::parse(tail)?;
+        let is_farther = slots.is_before(&trailer)
+            && trailer.sequence == number
+            && trailer.first_packet <= MOST_PACKETS;
+        (is_farther && self.is_plausible(&trailer, tail)).then_some(trailer)
+    }
+
+    /// Passes all in front of the segment whose trailer was
+    /// [`trailer_farther`](Self::trailer_farther): the next chunk starts there. Returns how many
+    /// segments and packets that is; `None`: it is not farther any more.
+    pub fn pass_to(&mut self, trailer: &Trailer) -> Option<(u64, u64)> {
+        let target = self.segment_numbered(trailer.sequence)?;
+        let slots = self.slots.as_mut().filter(|slots| slots.is_before(trailer))?;
+        self.offset = target.offset;
+        (slots.end, slots.state) = (self.offset, State::Sound);
+        Some(slots.pass_to(trailer))
+    }
+
     /// Reads the trailer of the segment ahead from the file's [`SegmentAhead::TAIL_BYTES`] bytes at
     /// its [`tail_offset`](SegmentAhead::tail_offset). `None`: the segment has to be read.
     pub fn trailer_ahead(&self, tail: &[u8]) -> Option<Trailer> {
         let slots = self.slots.as_ref().filter(|_| self.mode == Mode::Slot)?;
         let trailer = Trailer::parse(tail)?;
-        let length = word(tail, TAIL_BYTES - 4, false);
-        let is_next = slots.is_next(&trailer)
-            && trailer.segment_bytes as usize == slots.segment_bytes
+        (slots.is_next(&trailer) && self.is_plausible(&trailer, tail)).then_some(trailer)
+    }
+
+    /// Whether a trailer is that of a segment of this section with packets, and with no interface
+    /// described that is not known.
+    fn is_plausible(&self, trailer: &Trailer, tail: &[u8]) -> bool {
+        let bytes = self.slots.as_ref().map_or(0, |slots| slots.segment_bytes);
+        trailer.packets > 0
+            && trailer.segment_bytes as usize == bytes
             && trailer.interfaces as usize == self.section.len()
             && trailer.earliest_ns <= trailer.latest_ns
-            && used_bytes(&trailer) <= (slots.segment_bytes - TAIL_BYTES) as u64
-            && length == trailer.segment_bytes - trailer.blocks_end;
-        (is_next && trailer.packets > 0).then_some(trailer)
+            && used_bytes(trailer) <= (bytes - TAIL_BYTES) as u64
+            && word(tail, TAIL_BYTES - 4, false) == trailer.segment_bytes - trailer.blocks_end
     }
 
     /// Passes the segment ahead, whose trailer is [`trailer_ahead`](Self::trailer_ahead): the next

@@ -125,6 +125,23 @@ impl Slots {
             && Some(trailer.first_packet) == self.next_packet
     }
 
+    /// Whether a trailer may be that of the slot that comes next, or of one farther on.
+    pub(super) fn is_before(&self, trailer: &Trailer) -> bool {
+        let is_quiet = self.broken.is_none() && !self.is_unsettled;
+        is_quiet
+            && trailer.sequence >= self.next_sequence
+            && self.next_packet.is_some_and(|next| trailer.first_packet >= next)
+    }
+
+    /// Passes what is in front of a slot that it [`is_before`](Self::is_before). Returns how many
+    /// segments and packets that is.
+    pub(super) fn pass_to(&mut self, trailer: &Trailer) -> (u64, u64) {
+        let segments = trailer.sequence - self.next_sequence;
+        let next_packet = self.next_packet.replace(trailer.first_packet);
+        self.next_sequence = trailer.sequence;
+        (segments, next_packet.map_or(0, |next| trailer.first_packet - next))
+    }
+
     /// Passes a slot that [`is_next`](Self::is_next).
     pub(super) fn pass(&mut self, trailer: &Trailer) {
         self.next_sequence = trailer.sequence + 1;

@@ -32,6 +32,7 @@
 
 mod fragments;
 mod kind;
+mod plain;
 mod symmetric;
 mod toeplitz;
 
@@ -45,6 +46,7 @@ use crate::flow::{FlowKey, IpVersion};
 use crate::headers::{self, Fragment, Headers, LinkType, Network, Ports, bytes_at, protocol};
 use crate::tunnel::{self, TUNNELS_MAX};
 use fragments::FragmentTable;
+use plain::PlainFlow;
 
 /// Hashes the packets of one receive core.
 pub struct FlowHasher {
@@ -104,6 +106,41 @@ impl FlowHasher {
             Some(hash) => hash,
             None => self.hash_parsed(link, &headers::parse_general(link, packet), packet),
         }
+    }
+
+    /// The hashes of packets that follow each other, as [`hash`](Self::hash) makes them: as many as
+    /// `hashes` has room for. Returns how many.
+    ///
+    /// Packets of a flow come in runs, and `FiveTuple` makes the hash of a run once. Cost for TCP
+    /// and UDP in IPv4: some 30 instructions a packet in a run, else some 65; as `hash` for others.
+    #[inline]
+    pub fn hash_all<'a>(
+        &mut self,
+        link: LinkType,
+        packets: impl Iterator<Item = &'a [u8]>,
+        hashes: &mut [u32],
+    ) -> usize {
+        let is_plain = link == LinkType::ETHERNET && matches!(self.method, Method::FiveTuple);
+        let (mut last, mut last_hash, mut count) = (PlainFlow::default(), 0, 0);
+        for (hash, packet) in hashes.iter_mut().zip(packets) {
+            count += 1;
+            *hash = match PlainFlow::of(packet).filter(|_| is_plain) {
+                None => self.hash_one(link, packet),
+                Some(flow) => {
+                    if flow != last {
+                        (last, last_hash) = (flow, flow.five_tuple());
+                    }
+                    last_hash
+                }
+            };
+        }
+        count
+    }
+
+    // Not inlined: it would take the registers of the loop that calls it.
+    #[inline(never)]
+    fn hash_one(&mut self, link: LinkType, packet: &[u8]) -> u32 {
+        self.hash(link, packet)
     }
 
     /// The hash of a packet whose headers are already known.

@@ -7,6 +7,8 @@
 //! The source of a job ([`FileSource`](super::FileSource)) reads a file through this, and so do the
 //! verbs that check or describe a whole file.
 
+mod times;
+
 use std::fs::File;
 use std::io::{self, Seek};
 use std::os::fd::AsFd;
@@ -25,6 +27,7 @@ use super::super::window::Window;
 use super::super::zstd::WINDOW_BYTES;
 use crate::PortError;
 use crate::opened::{OpenedFiles, Use};
+use times::Times;
 
 /// A decoder that has seen this much of a file has refused it, or never will: the header of a
 /// classic file. Source: draft-ietf-opsawg-pcap, section 4.
@@ -32,6 +35,10 @@ const LONGEST_HEADER_BYTES: usize = 24;
 
 /// A read that takes longer than this waits for a disk.
 const WAITED_NS: u64 = 50_000;
+
+/// Segments are passed one by one before the ends of those that follow are asked for: whoever looks
+/// for a time passes few.
+const ASKED_AFTER: u64 = 8;
 
 /// How many segments' ends are then read at a time: a disk that can do many reads at once takes
 /// little longer for them than for one.
@@ -71,6 +78,7 @@ pub struct CaptureReader {
     /// Why a compressed stream ended early.
     broken: Option<String>,
     is_broken_told: bool,
+    times: Times,
 }
 
 impl CaptureReader {
@@ -122,6 +130,7 @@ impl CaptureReader {
             needed: 0,
             broken: None,
             is_broken_told: false,
+            times: Times::default(),
         };
         if !reader.input.is_pipe() {
             reader.without_rights(Self::look_ahead)?;
@@ -297,14 +306,17 @@ impl CaptureReader {
         &mut self,
         mut is_wanted: impl FnMut(&Trailer, &dyn Fn() -> Option<Vec<u8>>) -> bool,
     ) -> Result<(u64, u64), PortError> {
-        let (mut segments, mut packets, mut asked) = (0, 0, 0);
+        let (mut segments, mut packets) = self.pass_early().unwrap_or_default();
+        let (mut in_a_row, mut asked) = (0, 0);
         while let Some(ahead) = self.decoder.segment_ahead() {
             let mut tail = [0; SegmentAhead::TAIL_BYTES];
             let began_ns = clock::monotonic_ns();
             if !self.input.read_at(ahead.tail_offset(), &mut tail) {
                 break;
             }
-            if ahead.offset >= asked && clock::monotonic_ns() - began_ns > WAITED_NS {
+            in_a_row += 1;
+            let is_due = in_a_row > ASKED_AFTER && ahead.offset >= asked;
+            if is_due && clock::monotonic_ns() - began_ns > WAITED_NS {
                 asked = self.ask_for_ends(&ahead);
             }
             // What is last may have the closing counts behind its packets.
@@ -320,8 +332,11 @@ impl CaptureReader {
             if is_wanted(&trailer, &summary) {
                 break;
             }
-            self.decoder.pass_segment(&trailer);
-            (segments, packets) = (segments + 1, packets + u64::from(trailer.packets));
+            let (more, of_them) = self.pass_late(&trailer).unwrap_or_else(|| {
+                self.decoder.pass_segment(&trailer);
+                (1, trailer.packets.into())
+            });
+            (segments, packets) = (segments + more, packets + of_them);
         }
         if segments > 0 {
             self.go_on()?;

@@ -5,6 +5,7 @@ use super::super::{
     CLOSING_BLOCK, Counters, EncodeError, InterfaceDescription, MAX_CAPTURED, PacketToWrite,
     PcapngEncoder, SectionDescription,
 };
+use super::order::Order;
 use super::sketch::{self, Sketch};
 use super::{LOSS_CAUSES, SegmentEnd, TAIL_BYTES, Trailer, list};
 use crate::hash::HashKind;
@@ -27,6 +28,8 @@ pub struct SegmentEncoder {
     open: Trailer,
     /// Interfaces described before it.
     interfaces_before: u32,
+    /// The times of the segments before it.
+    order: Order,
     /// Bytes of the open segment that `checksum` is of: whole blocks, which stay as they are.
     summed: u32,
     checksum: u32,
@@ -73,6 +76,9 @@ const ZEROS: [u8; 4096] = [0; 4096];
 /// strides, few enough to be still in the cache.
 const SUM_BYTES: u32 = 32 << 10;
 
+/// Hashes that are put into the sketch at a time.
+const BATCH: usize = 32;
+
 impl SegmentEncoder {
     /// Makes an encoder for a file of segments of `segment_bytes`, at its header segment.
     ///
@@ -99,6 +105,7 @@ impl SegmentEncoder {
             snapshot_length,
             open,
             interfaces_before: 0,
+            order: Order::default(),
             summed: 0,
             checksum: 0,
             last_block: 0,
@@ -217,7 +224,8 @@ impl SegmentEncoder {
         let around = TAIL_BYTES + 8 + self.tail_bytes(self.open.packets as usize);
         let mut end = segment.len().saturating_sub(around);
         let share = self.tail_share();
-        let open = &mut self.open;
+        let mut hashes = [0; BATCH];
+        let (open, mut sketch) = (&mut self.open, self.sketch.as_mut());
         for PlainItem { bytes, time_ns, hash } in packets {
             let length = PLAIN_BYTES + bytes.len().next_multiple_of(4);
             if bytes.len() > capacity || start + length + share > end {
@@ -231,13 +239,19 @@ impl SegmentEncoder {
             write_plain(&mut segment[start..start + length], interface, bytes, time_ns);
             list::put(segment, open.packets as usize + run.packets, self.last_block, start);
             self.last_block = start;
-            if let Some(sketch) = &mut self.sketch {
-                sketch.insert(hash);
-            }
+            hashes[run.packets % BATCH] = hash;
             end -= share;
             start += length;
             run.packets += 1;
             run.bytes += bytes.len() as u64;
+            if run.packets.is_multiple_of(BATCH)
+                && let Some(sketch) = &mut sketch
+            {
+                sketch.insert_all(&hashes);
+            }
+        }
+        if let Some(sketch) = &mut sketch {
+            sketch.insert_all(&hashes[..run.packets % BATCH]);
         }
         open.latest_ns = open.latest_ns.max(run.latest_ns);
         open.packets += run.packets as u32;
@@ -330,7 +344,7 @@ impl SegmentEncoder {
         segment[worklist..entries].fill(0);
         segment[size - 4..].copy_from_slice(&length.to_le_bytes());
         let trailer = &mut segment[tail..size - 4];
-        trailer.copy_from_slice(&self.open.to_bytes());
+        trailer.copy_from_slice(&self.open.to_bytes(self.order.with(&self.open)));
         let checked = tail + Trailer::CHECKED_BYTES;
         // What may still grow is not summed up for good.
         let mut checksum =
@@ -346,7 +360,7 @@ impl SegmentEncoder {
     /// If `segment` is not S bytes.
     pub fn end(&self, segment: &[u8]) -> SegmentEnd {
         assert_eq!(segment.len(), self.segment_bytes(), "a segment is S bytes");
-        SegmentEnd::of(segment, self.open, self.checksum)
+        SegmentEnd::of(segment, self.open, self.order.with(&self.open), self.checksum)
     }
 
     /// Goes on to the next segment, which is empty.
@@ -354,6 +368,7 @@ impl SegmentEncoder {
         if let (Some(file), Some(sketch)) = (&mut self.file_sketch, &self.sketch) {
             file.add(sketch);
         }
+        self.order = self.order.with(&self.open);
         self.open.sequence += 1;
         self.open.first_packet += u64::from(self.open.packets);
         self.interfaces_before = self.open.interfaces;

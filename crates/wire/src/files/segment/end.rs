@@ -2,12 +2,14 @@
 
 use super::super::CLOSING_BLOCK;
 use super::encoder::sum_zeros;
+use super::order::Order;
 use super::{TAIL_BYTES, Trailer, list};
 
 /// What stands behind the blocks of a finished segment, but for its sketch.
 #[derive(Clone, Debug)]
 pub struct SegmentEnd {
     pub(super) trailer: Trailer,
+    order: Order,
     /// CRC32C of the blocks.
     pub(super) checksum: u32,
     pub(super) list: Vec<u8>,
@@ -15,10 +17,10 @@ pub struct SegmentEnd {
 
 impl SegmentEnd {
     /// Takes it from a segment of S bytes with this trailer.
-    pub(super) fn of(segment: &[u8], trailer: Trailer, checksum: u32) -> Self {
+    pub(super) fn of(segment: &[u8], trailer: Trailer, order: Order, checksum: u32) -> Self {
         let tail = segment.len() - TAIL_BYTES;
         let list = list::list_bytes(Trailer::VERSION, trailer.packets);
-        Self { trailer, checksum, list: segment[tail - list..tail].to_vec() }
+        Self { trailer, order, checksum, list: segment[tail - list..tail].to_vec() }
     }
 
     /// Where the segment's blocks end in the file.
@@ -47,7 +49,7 @@ impl SegmentEnd {
             sketch_is_of_file: false,
             ..self.trailer
         };
-        let mut trailer = trailer.to_bytes();
+        let mut trailer = trailer.to_bytes(self.order);
         let checked = &trailer[..Trailer::CHECKED_BYTES];
         let mut checksum = crc32c::crc32c_append(self.checksum, blocks);
         checksum = crc32c::crc32c_append(checksum, head.as_flattened());

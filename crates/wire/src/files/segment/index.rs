@@ -32,7 +32,7 @@ pub struct WorkEntry {
 
 /// No recording has more packets: numbers beyond it are not believed, and sums of them stay in 64
 /// bits.
-const MOST_PACKETS: u64 = 1 << 56;
+pub(in super::super) const MOST_PACKETS: u64 = 1 << 56;
 
 /// Why a segment cannot be read by its worklist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]

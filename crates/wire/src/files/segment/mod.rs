@@ -20,13 +20,14 @@ mod encoder;
 mod end;
 mod index;
 mod list;
+mod order;
 mod sketch;
 mod trailer;
 
 pub use encoder::{PlainItem, PlainRun, SegmentEncoder};
 pub use end::SegmentEnd;
+pub(super) use index::{MOST_PACKETS, may_hold, used_bytes};
 pub use index::{SegmentError, SegmentIndex, WorkEntry};
-pub(super) use index::{may_hold, used_bytes};
 pub(super) use list::list_bytes;
 pub use sketch::Sketch;
 pub use trailer::{LOSS_CAUSES, LossCause, Recorded, Trailer};

@@ -20,6 +20,9 @@ const BITS: u32 = 4;
 /// Bytes of bits that a filter has at least.
 const LEAST_BYTES: usize = 8;
 
+/// Words of the bits of segments of 1 MiB, the usual ones.
+const USUAL_WORDS: usize = (1 << 20) / 128;
+
 /// Bytes of the checksum.
 const CHECKSUM_BYTES: usize = 4;
 
@@ -69,11 +72,18 @@ impl Sketch {
     /// Puts a hash in.
     #[inline]
     pub fn insert(&mut self, hash: u32) {
-        let mask = self.words.len() * 64 - 1;
-        self.inserted += 1;
-        for bit in bits(hash) {
-            let bit = bit as usize & mask;
-            self.words[bit / 64] |= 1 << (bit % 64);
+        self.insert_all(&[hash]);
+    }
+
+    /// Puts hashes in. Cost: some 5 instructions for one that is like the one before, else some 50.
+    // Not inlined: it needs all registers.
+    #[inline(never)]
+    pub(super) fn insert_all(&mut self, hashes: &[u32]) {
+        self.inserted += hashes.len();
+        // Where their number is known, no place has to be checked.
+        match <&mut [u64; USUAL_WORDS]>::try_from(&mut self.words[..]) {
+            Ok(words) => set_all(words, hashes),
+            Err(_) => set_all(&mut self.words, hashes),
         }
     }
 
@@ -148,6 +158,22 @@ impl Sketch {
             let bit = bit as usize & mask;
             filter[bit / 8] >> (bit % 8) & 1 == 1
         })
+    }
+}
+
+/// Sets the bits of hashes.
+#[inline(always)]
+fn set_all(words: &mut [u64], hashes: &[u32]) {
+    let mask = words.len() - 1;
+    let mut last = hashes.first().map_or(0, |hash| !hash);
+    for &hash in hashes {
+        if hash == last {
+            continue;
+        }
+        last = hash;
+        for bit in bits(hash) {
+            words[(bit as usize / 64) & mask] |= 1 << (bit % 64);
+        }
     }
 }
 
@@ -226,6 +252,25 @@ mod tests {
         let mut file = Sketch::new(4096);
         file.add(&open);
         assert!(file.to_file_bytes().is_empty());
+    }
+
+    #[test]
+    fn bits_are_the_same_one_by_one_and_of_any_number_of_words() {
+        for segment_bytes in [4096, 1 << 18, 1 << 20] {
+            // Each hash comes three times in a row, and again later.
+            let hash = |at: u32| (at / 3 % 700).wrapping_mul(0x9E37_79B1);
+            let hashes: Vec<u32> = (0..6000).map(hash).collect();
+            let (mut all, mut each) = (Sketch::new(segment_bytes), Sketch::new(segment_bytes));
+            hashes.chunks(32).for_each(|hashes| all.insert_all(hashes));
+            hashes.iter().for_each(|&hash| each.insert(hash));
+            let mut words = vec![0; segment_bytes / 128];
+            for bit in hashes.iter().flat_map(|&hash| bits(hash)) {
+                let bit = bit as usize % (segment_bytes / 2);
+                words[bit / 64] |= 1 << (bit % 64);
+            }
+            assert_eq!((&all.words, all.inserted), (&words, 6000));
+            assert_eq!((&each.words, each.inserted), (&words, 6000));
+        }
     }
 
     #[test]

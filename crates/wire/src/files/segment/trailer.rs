@@ -1,6 +1,7 @@
 //! The trailer of a segment.
 
 use super::super::{half, word};
+use super::order::Order;
 use crate::hash::HashKind;
 
 /// How many causes of loss a trailer has room for.
@@ -89,6 +90,8 @@ impl Trailer {
     const SKETCH_AT: usize = 120;
     /// Where it says whether the sketch is of the file: 1, or else 0.
     const SKETCH_KIND_AT: usize = 124;
+    /// Where the order of times stands, unless the sketch is of the file: [`Order::code`].
+    const ORDER_AT: usize = 125;
 
     /// Reads a trailer; `None` when magic or version are not ours, or its own checksum does not
     /// hold, which version 1 has not. The segment's checksum is not looked at.
@@ -131,8 +134,16 @@ impl Trailer {
         })
     }
 
+    /// How far times are out of order in the file up to the end of the segment whose trailer this
+    /// is: a packet is earlier than one of a segment before by that many ns at most. `None`: that
+    /// is not known.
+    pub fn disorder_ns(bytes: &[u8]) -> Option<u64> {
+        let trailer = Self::parse(bytes).filter(|trailer| trailer.version > 1)?;
+        if trailer.sketch_is_of_file { None } else { Order::bound_ns(bytes[Self::ORDER_AT]) }
+    }
+
     /// The bytes of the trailer, checksum included.
-    pub(super) fn to_bytes(self) -> [u8; Self::BYTES] {
+    pub(super) fn to_bytes(self, order: Order) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
         put(0, &Self::MAGIC);
@@ -151,6 +162,9 @@ impl Trailer {
         }
         put(Self::SKETCH_AT, &self.sketch_bytes.to_le_bytes());
         put(Self::SKETCH_KIND_AT, &u32::from(self.sketch_is_of_file).to_le_bytes());
+        if !self.sketch_is_of_file {
+            put(Self::ORDER_AT, &[order.code()]);
+        }
         put(128, &self.interfaces.to_le_bytes());
         let own = crc32c::crc32c(&bytes[..Self::OWN_BYTES]);
         let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
