@@ -150,8 +150,7 @@ impl Spool {
         }
         if offset < bytes {
             let (name, cut) = (path.display(), bytes - offset);
-            let what = if cut == 1 { "byte at its end is" } else { "bytes at its end are" };
-            self.notes.push(format!("{name}: {cut} {what} no whole message"));
+            self.notes.push(format!("{name}: bytes at its end are no whole message: {cut}"));
         }
         if waiting == 0 {
             return fs::remove_file(path);

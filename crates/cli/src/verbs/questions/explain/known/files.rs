@@ -134,4 +134,11 @@ pub(super) const FILES: &[Known] = &[
         "the note has file and bytes",
         "nothing: what was whole is sent",
     ),
+    note(
+        "spool-damaged",
+        &["are damaged, and what they held is lost"],
+        "Bytes of the spool are not what was written there; messages behind them are sent",
+        "the note has file and bytes",
+        "look at the disk",
+    ),
 ];
