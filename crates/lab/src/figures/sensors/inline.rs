@@ -47,8 +47,8 @@ pub(crate) fn measure(context: &Context) -> Result<Outcome, String> {
     let mut details = vec![
         format!(
             "{} packets of UDP, 68 to 256 bytes at random, 1024 flows, {RATE_PPS} a second by \
-             tcpreplay; {RULES} content rules that drop, {} packets dropped by them, {} came out in \
-             every turn: none lost",
+             tcpreplay; {RULES} content rules that drop, {} packets dropped by them, {} came out \
+             in every turn: none lost",
             work.packets.len(),
             found.alerts.len(),
             found.came_out
