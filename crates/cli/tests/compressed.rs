@@ -75,8 +75,11 @@ fn an_answer_takes_only_the_segments_that_may_have_it() {
     let at = bytes.len() * 9 / 10;
     bytes[at..at + 3000].fill(0);
     fs::write(&packed, &bytes).unwrap();
-    let early = run_json(&["extract", &packed, "--from", "+10ms", "--to", "+20ms"], 1);
+    // A question of a time far from it does not look there.
+    let early = run_json(&["extract", &packed, "--from", "+10ms", "--to", "+20ms"], 0);
     assert_eq!((&early["delivered"], &early["unaccounted"]), (&1000.into(), &0.into()));
+    let late = run_json(&["extract", &packed, "--from", "+200ms"], 1);
+    assert!((9000..10_000).contains(&count(&late)) && late["unaccounted"] == 0, "{late}");
     let whole = run_json(&["count", &packed], 1);
     let corrupt = whole["total"]["lost"]["corrupt"].as_u64().unwrap();
     assert!((100..1000).contains(&corrupt), "{whole}");
