@@ -270,7 +270,9 @@ fn judge(sensor: &Sensor, shared: &Shared, ended: &Ended) -> Answer {
     let report = report.filter(|report| report["command"] == "extract");
     let bytes = progress.bytes;
     let why = match (ended, progress.error.take()) {
-        (_, Some(error)) => Some(format!("write the spool: {error}")),
+        (_, Some(error)) => {
+            Some(format!("write the spool: {error}; TMPDIR names another folder for it"))
+        }
         (Ended::GivenUp(why), None) => Some(why.clone()),
         (Ended::Code(Some(0)), None) if report.is_some() => None,
         (Ended::Code(Some(0)), None) => {
@@ -279,7 +281,8 @@ fn judge(sensor: &Sensor, shared: &Shared, ended: &Ended) -> Answer {
         }
         (Ended::Code(Some(NOT_FOUND)), None) => {
             let program = &sensor.program;
-            Some(format!("no program {program:?} there: {}", last_line(&said)))
+            let (said, remedy) = (last_line(&said), "program = \"PATH\" of the sensor names it");
+            Some(format!("no program {program:?} there: {said}; {remedy}"))
         }
         (Ended::Code(Some(SSH_FAILED)), None) => Some(last_line(&said)),
         (Ended::Code(Some(code)), None) => Some(match &report {

@@ -203,7 +203,8 @@ impl Writer<'_> {
             }
         }
         let made = self.shows.made();
-        sinks.iter_mut().for_each(|sink| sink.finish(&made));
+        // From the last on, which is the tree: it waits for nobody, and each of the others may.
+        sinks.iter_mut().rev().for_each(|sink| sink.finish(&made));
     }
 }
 

@@ -40,7 +40,8 @@ pub(crate) struct FlowsArgs {
     #[command(flatten)]
     pub(crate) source: SourceArgs,
 
-    /// The folder of the tree; made if it is not there. Without it records are only counted
+    /// The folder of the tree; made if it is not there. Without it, a collector and a bus, records
+    /// are only counted
     #[arg(long, short, value_name = "TREE", value_hint = ValueHint::DirPath)]
     pub(crate) output: Option<PathBuf>,
 

@@ -70,8 +70,11 @@ pub(crate) fn text(sensors: &[Fetched], sum: &Sum, output: &str) -> String {
     }
     let is_whole = |sensor: &&Fetched| sensor.answer.outcome == Outcome::Whole;
     let whole = sensors.iter().filter(is_whole).count();
-    let written = packets_text(sum.written);
-    let _ = write!(text, "{written} written to {}, ", one_line(output));
+    let output = one_line(output);
+    let _ = match sensors.iter().any(|sensor| sensor.is_capture) {
+        true => write!(text, "{} written to {output}, ", packets_text(sum.written)),
+        false => write!(text, "nothing came: {output} is not written, "),
+    };
     let all = counted_text(sensors.len() as u64, "sensor");
     let _ = writeln!(text, "lost {}, {whole} of {all} whole", count_text(sum.lost));
     text
