@@ -29,7 +29,9 @@ mod tree;
 
 pub use queue::{Outbox, Shows, Writer, queue};
 pub use record::{EndReason, Place, PortName, Record, Tunnel};
-pub use sink::{Batch, Earlier, LostRecords, Made, RecordSink, SinkAccount, Spooled, TreeError};
+pub use sink::{
+    Batch, Earlier, LostRecords, Made, RecordSink, SinkAccount, Spooled, TreeError, disk_loss,
+};
 pub use table::{FlowTable, NoFlow, STATE_BYTES_MAX, TableConfig, TableCounts};
 pub use tree::{
     BootId, Compacted, Encoded, Journal, NotWritten, Origin, SCHEMA, SCHEMA_VERSION, SensorName,

@@ -122,7 +122,7 @@ pub struct Place {
 }
 
 /// One conversation, or a part of it; "back" is the direction against the first packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Record {
     /// Addresses, protocol and ports in the direction of the record's first packet.
     pub key: FlowKey,

@@ -1,5 +1,6 @@
 //! Those who take records: files, buses and collectors. The writer's thread calls them.
 
+use std::io;
 use std::path::PathBuf;
 
 use crate::record::Record;
@@ -119,6 +120,17 @@ impl SinkAccount {
         }
         sum
     }
+}
+
+/// Whether the disk has no room, or grants this user no more.
+pub(crate) fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+}
+
+/// The name of the loss of records that a disk has refused.
+#[must_use]
+pub fn disk_loss(error: &io::Error) -> &'static str {
+    if is_full(error) { "disk_full" } else { "write_failed" }
 }
 
 /// Takes batches of records. What it cannot write it counts in its account and forgets; it may take

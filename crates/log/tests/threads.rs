@@ -54,24 +54,25 @@ fn check(burst: &Burst<'_>) {
     }
 }
 
-fn read_all(mut reader: Reader) -> ReaderStatistics {
-    while !reader.is_finished() {
-        match reader.next_burst() {
-            Some(burst) => check(&burst),
-            None => reader.wait(1_000_000),
+/// Checks every burst until the log ends. Both kinds of readers have these calls, and no trait.
+macro_rules! read_to_the_end {
+    ($reader:ident) => {{
+        while !$reader.is_finished() {
+            match $reader.next_burst() {
+                Some(burst) => check(&burst),
+                None => $reader.wait(1_000_000),
+            }
         }
-    }
-    reader.statistics()
+        $reader.statistics()
+    }};
+}
+
+fn read_all(mut reader: Reader) -> ReaderStatistics {
+    read_to_the_end!(reader)
 }
 
 fn copy_all(mut reader: UntrustedReader) -> ReaderStatistics {
-    while !reader.is_finished() {
-        match reader.next_burst() {
-            Some(burst) => check(&burst),
-            None => reader.wait(1_000_000),
-        }
-    }
-    reader.statistics()
+    read_to_the_end!(reader)
 }
 
 /// Holds bursts that another thread checks and lets go of.

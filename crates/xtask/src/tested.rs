@@ -8,6 +8,7 @@
 use crate::finding::Finding;
 use crate::rust;
 use crate::tree::{TextFile, Tree};
+use crate::unsafety;
 
 const PAGE: &str = "docs/unsafe.md";
 
@@ -41,12 +42,9 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
 fn first_use(text: &str) -> Option<usize> {
     let code = rust::code_only(text);
     let tests = rust::test_spans(&code);
-    let is_use = |&at: &usize| {
-        let next = code[at + "unsafe".len()..].trim_start();
-        let is_code = next.starts_with('{') || next.starts_with("impl");
-        is_code && !tests.iter().any(|span| span.contains(&at))
-    };
-    let first = rust::words(&code, "unsafe").find(is_use)?;
+    let is_in_test = |at: usize| tests.iter().any(|span| span.contains(&at));
+    let mut places = rust::words(&code, "unsafe");
+    let first = places.find(|&at| unsafety::is_use(&code, at) && !is_in_test(at))?;
     Some(rust::line_of(&code, first))
 }
 

@@ -52,19 +52,23 @@ fn check_file(file: &TextFile) -> Vec<Finding> {
             findings.push(Finding::new(&file.path, line, what, "use a safe call of those crates"));
             continue;
         }
-        let next = code[at + "unsafe".len()..].trim_start();
         let above = &lines[line.saturating_sub(1 + REACH)..line];
-        let needs_argument = next.starts_with('{') || next.starts_with("impl");
         if let Some(pointer) = above.iter().find_map(|line| points_elsewhere(line)) {
             let what = format!("`unsafe` whose SAFETY says only `{pointer}` (0 allowed)");
             findings.push(Finding::new(&file.path, line, what, "argue why it is sound, here"));
         }
-        if needs_argument && !above.iter().any(|line| line.contains("SAFETY")) {
+        if is_use(&code, at) && !above.iter().any(|line| line.contains("SAFETY")) {
             let what = format!("`unsafe` without SAFETY in the {REACH} lines above");
             findings.push(Finding::new(&file.path, line, what, "argue why it is sound"));
         }
     }
     findings
+}
+
+/// Whether the `unsafe` at `at` is a block or an implementation: what needs an argument, and a test.
+pub(crate) fn is_use(code: &str, at: usize) -> bool {
+    let next = code[at + "unsafe".len()..].trim_start();
+    next.starts_with('{') || next.starts_with("impl")
 }
 
 /// What an argument says that is none.

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-use burstline_flow::{Batch, Made, Origin, SinkAccount, encode};
+use burstline_flow::{Batch, Made, Origin, SinkAccount, disk_loss, encode};
 
-use super::store::{Entry, Left, Store, Unstored, loss_of};
+use super::store::{Entry, Left, Store, Unstored};
 use super::{ABSENT, Bus, REFUSED, SLOW, Trouble};
 
 /// Messages that are submitted and have no verdict.
@@ -118,7 +118,7 @@ impl Courier {
                 self.account.lose(name, records, packets);
                 if let Some(error) = error {
                     self.disk_refused(&error);
-                    self.fail();
+                    fail(&mut self.account, self.disk.as_ref());
                 }
             }
         }
@@ -127,17 +127,11 @@ impl Courier {
     /// A message is in memory, because the disk does not take it: said once.
     fn disk_refused(&mut self, error: &io::Error) {
         if self.disk.is_none() {
-            let name = loss_of(error);
+            let name = disk_loss(error);
             let error = format!("--{}: keep records in the spool: {error}", self.account.kind);
             self.tell(format!("{error}; they wait in memory"));
             self.disk = Some(Trouble { name, error });
         }
-    }
-
-    /// Records are lost because of the disk.
-    fn fail(&mut self) {
-        let error = self.disk.as_ref().map(|disk| disk.error.clone());
-        self.account.first_error = self.account.first_error.take().or(error);
     }
 
     fn tell(&mut self, what: String) {
@@ -251,12 +245,18 @@ impl Courier {
                 (Left::Gone, false) => account.lose("spool_failed", records, packets),
                 (Left::Memory, _) => {
                     account.lose(name, records, packets);
-                    let error = || self.disk.as_ref().map(|disk| disk.error.clone());
-                    account.first_error = account.first_error.take().or_else(error);
+                    fail(account, self.disk.as_ref());
                 }
             }
         }
         self.account
+    }
+}
+
+/// Records are lost; an error, if that is because of the disk.
+fn fail(account: &mut SinkAccount, disk: Option<&Trouble>) {
+    if let (None, Some(disk)) = (&account.first_error, disk) {
+        account.first_error = Some(disk.error.clone());
     }
 }
 
@@ -265,9 +265,8 @@ mod tests {
     use std::fs;
     use std::sync::mpsc;
 
-    use burstline_flow::{BootId, EndReason, Place, Record, SensorName};
+    use burstline_flow::{BootId, Record, SensorName};
     use burstline_sys::temporary::TemporaryFolder;
-    use burstline_wire::flow::{FlowKey, IpVersion};
 
     use super::super::spool::Spool;
     use super::super::{Message, SpoolPlace, Verdict};
@@ -290,32 +289,6 @@ mod tests {
         }
     }
 
-    fn record() -> Record {
-        let (source, destination) = ([1; 16], [2; 16]);
-        let version = IpVersion::V4;
-        Record {
-            key: FlowKey { version, protocol: 17, source, destination, ports: None },
-            icmp: None,
-            vlan: None,
-            tunnel: None,
-            macs: None,
-            port: 0,
-            first_ns: 1,
-            last_ns: 2,
-            packets: 3,
-            packets_back: 0,
-            bytes: 180,
-            bytes_back: 0,
-            tcp_flags: 0,
-            tcp_flags_back: 0,
-            rtt_ns: None,
-            retransmissions: 0,
-            end: EndReason::End,
-            losses: 0,
-            place: Place { file: None, segment: None, number: 1 },
-        }
-    }
-
     /// A courier with a spool, whose bus is not there.
     fn courier(place: &SpoolPlace) -> (Courier, Receiver<String>) {
         let sensor = SensorName::new("one").unwrap();
@@ -334,7 +307,8 @@ mod tests {
         let (mut courier, news) = courier(&place);
         fs::remove_dir_all(&place.folder).unwrap();
         for number in 0..2 {
-            courier.keep(&Batch { number, records: vec![record()] });
+            courier
+                .keep(&Batch { number, records: vec![Record { packets: 3, ..Record::default() }] });
         }
         let said: Vec<String> = news.try_iter().collect();
         assert_eq!(said.len(), 1, "{said:?}");
@@ -354,7 +328,10 @@ mod tests {
         let place = SpoolPlace { folder: folder.path().join("spool"), bytes: 1 << 20 };
         for (is_removed, spooled) in [(false, 1), (true, 0)] {
             let (mut courier, _news) = courier(&place);
-            courier.keep(&Batch { number: 0, records: vec![record()] });
+            courier.keep(&Batch {
+                number: 0,
+                records: vec![Record { packets: 3, ..Record::default() }],
+            });
             if is_removed {
                 fs::remove_dir_all(&place.folder).unwrap();
             }

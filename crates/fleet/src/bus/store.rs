@@ -15,7 +15,9 @@ use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::sync::Arc;
 
-use burstline_flow::{Earlier, Encoded, LostRecords, Made, Origin, SensorName, place_in_tree};
+use burstline_flow::{
+    Earlier, Encoded, LostRecords, Made, Origin, SensorName, disk_loss, place_in_tree,
+};
 use bytes::Bytes;
 
 use super::Message;
@@ -59,14 +61,6 @@ pub(super) struct Unstored {
     /// The name of the loss; empty: memory is full, and the bus knows why.
     pub(super) name: &'static str,
     pub(super) error: Option<io::Error>,
-}
-
-/// The name of what is lost because the disk has refused it.
-pub(super) fn loss_of(error: &io::Error) -> &'static str {
-    match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "disk_full",
-        _ => "write_failed",
-    }
 }
 
 pub(super) struct Store {
@@ -142,7 +136,7 @@ impl Store {
             body = Some(Body::Memory(bytes.into()));
         }
         let Some(body) = body else {
-            return Err(Unstored { name: failed.as_ref().map_or("", loss_of), error: failed });
+            return Err(Unstored { name: failed.as_ref().map_or("", disk_loss), error: failed });
         };
         let entry = Entry { boot, number, hour, records, packets, length, is_earlier: false, body };
         self.waiting.push_back(entry);

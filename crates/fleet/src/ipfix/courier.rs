@@ -53,8 +53,11 @@ struct Load {
 }
 
 enum Way {
-    /// And whether the kernel knew a way when it was asked.
-    Udp(UdpSocket, bool),
+    Udp {
+        socket: UdpSocket,
+        /// Whether the kernel knew a way when it was asked.
+        has_way: bool,
+    },
     Tcp(Option<TcpStream>),
 }
 
@@ -90,7 +93,7 @@ impl Courier {
                     Err(error) if !is_outage(&error) => return Err(error),
                     connected => connected.inspect_err(|error| shared.note(error)).is_ok(),
                 };
-                (Way::Udp(socket, has_way), UDP_BYTES)
+                (Way::Udp { socket, has_way }, UDP_BYTES)
             }
         };
         let messages = Messages::new(collector.domain, bytes);
@@ -130,7 +133,7 @@ impl Courier {
         }
         self.flush();
         self.tell();
-        if let Way::Udp(socket, _) = &self.way {
+        if let Way::Udp { socket, .. } = &self.way {
             thread::sleep(LAST);
             if let Ok(Some(error)) = socket.take_error() {
                 self.lost_before(&error);
@@ -185,8 +188,8 @@ impl Courier {
     /// TCP collector until the job ends.
     fn connect(&mut self) -> io::Result<()> {
         match &mut self.way {
-            Way::Udp(_, true) => {}
-            Way::Udp(socket, has_way) => {
+            Way::Udp { has_way: true, .. } => {}
+            Way::Udp { socket, has_way } => {
                 socket.connect(self.collector.address)?;
                 *has_way = true;
             }
@@ -285,13 +288,13 @@ impl Courier {
         let refused = match &mut self.way {
             Way::Tcp(Some(stream)) => return stream.write_all(message),
             Way::Tcp(None) => return Err(ErrorKind::NotConnected.into()),
-            Way::Udp(socket, _) => match socket.send(message) {
+            Way::Udp { socket, .. } => match socket.send(message) {
                 Err(error) if error.kind() == ErrorKind::ConnectionRefused => error,
                 sent => return sent.map(drop),
             },
         };
         self.lost_before(&refused);
-        let Way::Udp(socket, _) = &self.way else { return Ok(()) };
+        let Way::Udp { socket, .. } = &self.way else { return Ok(()) };
         socket.send(message).map(drop)
     }
 

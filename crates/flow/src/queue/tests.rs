@@ -1,36 +1,17 @@
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use burstline_wire::flow::{FlowKey, IpVersion};
+use burstline_wire::flow::FlowKey;
 
 use super::*;
-use crate::record::{EndReason, Place};
+use crate::record::Place;
 use crate::sink::SinkAccount;
 
 pub(crate) fn record(packets: u64) -> Record {
-    let version = IpVersion::V4;
     let (source, destination) = ([1; 16], [2; 16]);
-    Record {
-        key: FlowKey { version, protocol: 17, source, destination, ports: None },
-        icmp: None,
-        vlan: None,
-        tunnel: None,
-        macs: None,
-        port: 0,
-        first_ns: 1,
-        last_ns: 2,
-        packets,
-        packets_back: 0,
-        bytes: 60,
-        bytes_back: 0,
-        tcp_flags: 0,
-        tcp_flags_back: 0,
-        rtt_ns: None,
-        retransmissions: 0,
-        end: EndReason::End,
-        losses: 0,
-        place: Place { file: None, segment: None, number: 1 },
-    }
+    let key = FlowKey { protocol: 17, source, destination, ..FlowKey::default() };
+    let place = Place { number: 1, ..Place::default() };
+    Record { key, first_ns: 1, last_ns: 2, packets, bytes: 60, place, ..Record::default() }
 }
 
 #[derive(Clone, Default)]

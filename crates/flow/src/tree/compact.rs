@@ -21,8 +21,8 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 use parquet::file::writer::SerializedFileWriter;
 
-use super::{columns, is_full, pages, part, sensor_folders, sound};
-use crate::sink::TreeError;
+use super::{columns, pages, part, sensor_folders, sound};
+use crate::sink::{TreeError, is_full};
 
 const HIDDEN: &str = ".compact.tmp";
 const LIST: &str = ".compact.list";

@@ -45,7 +45,7 @@ pub use message::{Encoded, encode, place_in_tree};
 pub use names::{BootId, SensorName};
 
 use crate::record::PortName;
-use crate::sink::{Batch, Made, RecordSink, SinkAccount, TreeError};
+use crate::sink::{Batch, Made, RecordSink, SinkAccount, TreeError, disk_loss};
 use columns::Row;
 use names::HOUR_NS;
 use part::{GROUP_ROWS, Part};
@@ -129,8 +129,7 @@ impl TreeSink {
 
     /// Counts the records of a part that could not be written.
     fn fail(&mut self, part: Part, error: &io::Error) {
-        let name = if is_full(error) { "disk_full" } else { "write_failed" };
-        self.account.lose(name, part.records, part.packets);
+        self.account.lose(disk_loss(error), part.records, part.packets);
         let root = self.root.display();
         self.account.first_error.get_or_insert_with(|| format!("write records to {root}: {error}"));
         part.discard();
@@ -204,10 +203,6 @@ impl RecordSink for TreeSink {
     fn account(&self) -> SinkAccount {
         self.account.clone()
     }
-}
-
-fn is_full(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 /// Removes what an earlier start of this sensor has left unfinished.

@@ -34,7 +34,7 @@ pub const TCPREPLAY: Generator = Generator {
     program: "tcpreplay",
     needs: &[Need { program: "tcpreplay", package: "tcpreplay" }, UNSHARE],
     arguments: "-i v1 --topspeed --preload-pcap --loop=0 $FILE",
-    file: |packet| pcap(packet, 1000),
+    file: |packet| pcap(std::iter::repeat_n(packet, 1000)),
 };
 
 impl Generator {
@@ -55,17 +55,14 @@ impl Launch for Generator {
     }
 }
 
-/// A file of `count` times the same packet. Source: pcap-savefile(5), little-endian, Ethernet.
-fn pcap(packet: &[u8], count: usize) -> Vec<u8> {
-    let mut file = Vec::new();
-    for word in [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 1] {
-        file.extend(word.to_le_bytes());
-    }
-    let length = packet.len() as u32;
-    for _ in 0..count {
-        for word in [0, 0, length, length] {
-            file.extend(word.to_le_bytes());
-        }
+/// A file of these packets, 1 us from each other. Source: pcap-savefile(5), little-endian, Ethernet.
+pub(crate) fn pcap<'a>(packets: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
+    let words =
+        |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>();
+    let mut file = words(&[0xa1b2_c3d4, 0x0004_0002, 0, 0, 65_535, 1]);
+    for (time_us, packet) in (0_u32..).zip(packets) {
+        let (seconds, length) = (1_700_000_000 + time_us / 1_000_000, packet.len() as u32);
+        file.extend(words(&[seconds, time_us % 1_000_000, length, length]));
         file.extend(packet);
     }
     file
@@ -77,7 +74,7 @@ mod tests {
 
     #[test]
     fn a_file_has_a_header_and_records() {
-        let file = pcap(&[7; 60], 3);
+        let file = pcap(std::iter::repeat_n(&[7; 60][..], 3));
         assert_eq!(file.len(), 24 + 3 * (16 + 60));
         assert_eq!(&file[..8], &[0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0]);
         assert_eq!(&file[32..40], &[60, 0, 0, 0, 60, 0, 0, 0]);

@@ -24,6 +24,7 @@ use std::process::Command;
 use std::time::Duration;
 
 pub use captures::{Capture, DUMPCAP, NETSNIFF, TCPDUMP};
+pub(crate) use generators::pcap;
 pub use generators::{Generator, TCPREPLAY, TRAFGEN};
 pub use memory::Memory;
 pub use open_vswitch::{Bridge, Datapath, SwitchCommands, SwitchCores};

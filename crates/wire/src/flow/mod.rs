@@ -23,7 +23,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use crate::headers::{Headers, Network, Ports, bytes_at, protocol};
 
 /// The two ends and the protocol of one packet's flow, in the packet's direction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FlowKey {
     /// Whether the addresses are IPv4 or IPv6.
     pub version: IpVersion,
@@ -39,9 +39,10 @@ pub struct FlowKey {
 }
 
 /// Version of the Internet Protocol.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum IpVersion {
     /// IPv4.
+    #[default]
     V4,
     /// IPv6.
     V6,

@@ -9,6 +9,7 @@ use crate::contenders::Sample;
 use crate::contest::{Rounds, alternate};
 use crate::figures::Context;
 use crate::live::{Contender, Road};
+use crate::programs::pcap;
 use crate::rivals::contents;
 use crate::threads::Cores;
 
@@ -33,7 +34,7 @@ pub(super) struct Files {
 }
 
 impl Work {
-    /// So many packets, but few in a smoke run. `action` is what a rule has done with a packet.
+    /// This many packets, but few in a smoke run. `action` is what a rule does with a packet.
     pub(super) fn new(context: &Context, packets: usize, action: &str) -> Self {
         let rules = contents::rules(RULES);
         let packets = if context.smoke { SMOKE_PACKETS } else { packets };
@@ -48,7 +49,7 @@ impl Work {
         };
         fs::create_dir(&log).map_err(|error| format!("{log}: {error}"))?;
         write(&rules, self.rules.as_bytes())?;
-        write(&packets, &pcap(&self.packets))?;
+        write(&packets, &pcap(self.packets.iter().map(Vec::as_slice)))?;
         Ok(Files { log, rules, packets })
     }
 }
@@ -126,18 +127,4 @@ fn rules_file(action: &str, rules: &[Vec<u8>]) -> String {
         format!("{action} udp any any -> any any ({what})\n")
     };
     rules.iter().enumerate().map(rule).collect()
-}
-
-/// A pcap file. Source: draft-ietf-opsawg-pcap.
-fn pcap(packets: &[Vec<u8>]) -> Vec<u8> {
-    let words =
-        |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>();
-    let mut file = words(&[0xa1b2_c3d4, 0x0004_0002, 0, 0, 262_144, 1]);
-    for (number, packet) in packets.iter().enumerate() {
-        let (time_us, length) = (number as u32, packet.len() as u32);
-        let seconds = 1_700_000_000 + time_us / 1_000_000;
-        file.extend(words(&[seconds, time_us % 1_000_000, length, length]));
-        file.extend(packet);
-    }
-    file
 }
