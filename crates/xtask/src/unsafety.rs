@@ -65,7 +65,7 @@ fn check_file(file: &TextFile) -> Vec<Finding> {
     findings
 }
 
-/// Whether the `unsafe` at `at` is a block or an implementation: what needs an argument, and a test.
+/// Whether the `unsafe` at `at` is a block or an implementation: these need an argument and a test.
 pub(crate) fn is_use(code: &str, at: usize) -> bool {
     let next = code[at + "unsafe".len()..].trim_start();
     next.starts_with('{') || next.starts_with("impl")

@@ -47,8 +47,9 @@ use rivals::{NO_COUNTS, Rival};
 use rules::Rules;
 pub(super) use taps::measure as measure_taps;
 
-/// testpmd of DPDK 22.11 with memif ports breaks once in some six turns. As the rival it dies at its
-/// end, before it says its counts. As the load, of both sides, it connects only one of two ports.
+/// testpmd of DPDK 22.11 with memif ports breaks once in some six turns.
+/// As the rival it dies at its end, before it says its counts. As the load, of both sides, it
+/// connects only one of two ports.
 const MEMIF_TRIES: usize = 4;
 
 /// What a turn fails with whose load has no peer, among others.
@@ -123,8 +124,8 @@ pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
     Ok(Outcome::Measured(Compared::of_samples("mpps", Better::Higher, rounds, details)))
 }
 
-/// A side's turn. One of memif ports in which testpmd breaks is done again, [`MEMIF_TRIES`] times in
-/// all.
+/// A side's turn. One of memif ports in which testpmd breaks is done again, [`MEMIF_TRIES`] times
+/// in all.
 fn whole_turn(
     context: &Context,
     cable: Cable,

@@ -55,7 +55,8 @@ impl Launch for Generator {
     }
 }
 
-/// A file of these packets, 1 us from each other. Source: pcap-savefile(5), little-endian, Ethernet.
+/// A file of these packets, 1 us from each other.
+/// Source: pcap-savefile(5), little-endian, Ethernet.
 pub(crate) fn pcap<'a>(packets: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
     let words =
         |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>();
