@@ -27,6 +27,7 @@ mod counts;
 mod dead;
 mod device;
 mod drops;
+mod dump;
 mod exports;
 mod ready;
 mod real;

@@ -236,7 +236,7 @@ impl Shape {
     }
 
     /// The header of a packet, unless the filter rejects it.
-    #[inline]
+    #[inline(always)]
     fn header(self, packet: &Packet<'_>, filter: Option<&Program>) -> Option<PacketHeader> {
         let (bytes, length) = (packet.bytes(), packet.original_length() as u32);
         let mut captured = (bytes.len() as u32).min(self.snaplen);

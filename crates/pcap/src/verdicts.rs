@@ -103,8 +103,14 @@ impl Verdicts {
     }
 
     /// The program goes on: if it has a packet that it did not decide, the device does.
+    #[inline]
     pub(crate) fn go_on(&self) {
-        let Some(rule) = &self.rule else { return };
+        if let Some(rule) = &self.rule {
+            self.end(rule);
+        }
+    }
+
+    fn end(&self, rule: &Rule) {
         let mut lent = self.lock();
         if let Some(number) = lent.number.take() {
             let is_dropped = self.drops.get().is_some_and(Drops::take);

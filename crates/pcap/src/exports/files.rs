@@ -1,12 +1,13 @@
-//! Files for packets of ours: the real library writes them.
+//! Files for packets of ours: the real library opens them, and writes what is not gathered.
 
-use std::ffi::{c_char, c_void};
-use std::ptr;
+use std::ffi::{c_char, c_int, c_long, c_uchar, c_void};
+use std::{ptr, slice};
 
 use super::ours;
-use crate::abi::Pcap;
+use crate::abi::{PacketHeader, Pcap};
 use crate::capture::Capture;
 use crate::dead::Dead;
+use crate::dump;
 use crate::real::real;
 use crate::slots::Slot;
 
@@ -25,12 +26,21 @@ fn open(slot: &Slot, capture: &Capture, open: impl FnOnce(*mut Pcap) -> Opaque) 
     opened
 }
 
+/// The same by a path, so that nobody else has the `FILE`.
+fn open_path(slot: &Slot, capture: &Capture, by: impl FnOnce(*mut Pcap) -> Opaque) -> Opaque {
+    let opened = open(slot, capture, by);
+    if !opened.is_null() {
+        dump::opened(opened);
+    }
+    opened
+}
+
 /// A file for the handle's packets.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcap_dump_open(pcap: *mut Pcap, path: *const c_char) -> Opaque {
     ours!(
         pcap, pcap_dump_open(path: *const c_char) -> Opaque,
-        ptr::null_mut(), |slot, capture| open(slot, &capture, |dead| {
+        ptr::null_mut(), |slot, capture| open_path(slot, &capture, |dead| {
             real!(pcap_dump_open(dead => *mut Pcap, path => *const c_char) -> Opaque)
         })
     )
@@ -41,7 +51,7 @@ pub unsafe extern "C" fn pcap_dump_open(pcap: *mut Pcap, path: *const c_char) ->
 pub unsafe extern "C" fn pcap_dump_open_append(pcap: *mut Pcap, path: *const c_char) -> Opaque {
     ours!(
         pcap, pcap_dump_open_append(path: *const c_char) -> Opaque,
-        ptr::null_mut(), |slot, capture| open(slot, &capture, |dead| {
+        ptr::null_mut(), |slot, capture| open_path(slot, &capture, |dead| {
             real!(pcap_dump_open_append(dead => *mut Pcap, path => *const c_char) -> Opaque)
         })
     )
@@ -56,4 +66,54 @@ pub unsafe extern "C" fn pcap_dump_fopen(pcap: *mut Pcap, file: Opaque) -> Opaqu
             real!(pcap_dump_fopen(dead => *mut Pcap, file => Opaque) -> Opaque)
         })
     )
+}
+
+/// Appends a packet. Within a callback of ours, it may be gathered first.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pcap_dump(
+    user: *mut c_uchar,
+    header: *const PacketHeader,
+    bytes: *const c_uchar,
+) {
+    // SAFETY: the caller owes libpcap a header, and as many bytes as it says (module `exports`).
+    let is_gathered = unsafe {
+        let packet = slice::from_raw_parts(bytes, (*header).captured as usize);
+        dump::gather(user.cast(), &*header, packet)
+    };
+    if !is_gathered {
+        real!(pcap_dump(
+            user => *mut c_uchar, header => *const PacketHeader, bytes => *const c_uchar));
+    }
+}
+
+/// Closes a dumper.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pcap_dump_close(file: Opaque) {
+    dump::let_go(file);
+    real!(pcap_dump_close(file => Opaque));
+}
+
+/// The `FILE` behind a dumper.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pcap_dump_file(file: Opaque) -> Opaque {
+    dump::let_go(file);
+    real!(pcap_dump_file(file => Opaque) -> Opaque)
+}
+
+/// Defines functions that look at a dumper's file, which is to have all packets then.
+macro_rules! settled {
+    ($($name:ident -> $result:ty;)*) => {$(
+        /// The real library's, of all packets that were dumped.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(file: Opaque) -> $result {
+            dump::settle();
+            real!($name(file => Opaque) -> $result)
+        }
+    )*};
+}
+
+settled! {
+    pcap_dump_flush -> c_int;
+    pcap_dump_ftell -> c_long;
+    pcap_dump_ftell64 -> i64;
 }

@@ -1,6 +1,6 @@
 //! What has nothing to do with handles of ours: the real library's functions, passed on.
 
-use std::ffi::{c_char, c_int, c_long, c_uchar, c_uint, c_void};
+use std::ffi::{c_char, c_int, c_uchar, c_uint, c_void};
 
 use crate::abi::{BpfProgram, Instruction, Interface, PacketHeader, Pcap};
 use crate::real::real;
@@ -37,13 +37,6 @@ forward! {
     pcap_fopen_offline(file: Opaque, errbuf: Buffer) -> *mut Pcap;
     pcap_fopen_offline_with_tstamp_precision(
         file: Opaque, precision: c_uint, errbuf: Buffer) -> *mut Pcap;
-
-    pcap_dump(user: *mut c_uchar, header: *const PacketHeader, bytes: *const c_uchar);
-    pcap_dump_close(file: Opaque);
-    pcap_dump_file(file: Opaque) -> Opaque;
-    pcap_dump_flush(file: Opaque) -> c_int;
-    pcap_dump_ftell(file: Opaque) -> c_long;
-    pcap_dump_ftell64(file: Opaque) -> i64;
 
     pcap_compile_nopcap(
         snaplen: c_int, link: c_int, program: *mut BpfProgram, text: Text, optimize: c_int,

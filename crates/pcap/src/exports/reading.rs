@@ -8,6 +8,7 @@ use super::open::not_activated;
 use super::{border, ours};
 use crate::abi::{ERROR, ERROR_BREAK, Handler, PacketHeader, Pcap, Stat};
 use crate::capture::{Busy, Capture, Reading};
+use crate::dump::Giving;
 use crate::real::real;
 use crate::session::Fetched;
 use crate::slots::{self, Slot};
@@ -66,6 +67,7 @@ unsafe fn give(
     let session = reading.session();
     capture.renew_filter(session);
     let Capture { counts, verdicts, .. } = capture;
+    let _gathers = Giving::begin();
     let given = session.give(most, counts, verdicts, |header, bytes| {
         // SAFETY: the caller's promise; header and bytes live during the call.
         unsafe { handler(user, header, bytes) };

@@ -1,11 +1,8 @@
 //! A C program that does with a handle what programs do, and some things that they should not.
 
-use std::path::Path;
-use std::process::Command;
-
 use burstline_skip::{skip, test_name};
 
-use crate::common::{Folder, is_there, run};
+use crate::common::{Folder, compiled, is_there, run};
 use crate::traffic::mix;
 
 fn calls(case: &str, packets: usize) {
@@ -13,13 +10,9 @@ fn calls(case: &str, packets: usize) {
         return skip(test_name(), "cc is not installed: scripts/setup rust");
     }
     let folder = Folder::new();
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/calls.c");
-    let mut compiler = Command::new("cc");
-    compiler.args(["-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"]);
-    run(compiler.arg(folder.at("calls")).arg(source).arg(crate::common::library()), 0);
+    let program = compiled(&folder, "calls");
     // Misuse opens and closes before a publisher would see it.
     let publishing = folder.publish(mix(packets), usize::from(case != "misuse"));
-    let program = folder.at("calls");
     let mut command = folder.preloaded(program.to_str().unwrap());
     let said =
         run(command.args([case, "burst:tap?lossless&start=oldest"]).arg(packets.to_string()), 0);

@@ -137,6 +137,16 @@ pub(crate) fn library() -> PathBuf {
     library
 }
 
+/// A C program of the tests, compiled into the folder. It calls the library by libpcap's names.
+pub(crate) fn compiled(folder: &Folder, name: &str) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/programs/{name}.c"));
+    let mut compiler = Command::new("cc");
+    compiler.args(["-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"]);
+    compiler.arg(folder.at(name)).arg(source).arg(library());
+    run(compiler.arg("-I").arg(repository().join("include")), 0);
+    folder.at(name)
+}
+
 /// Cargo's target folder.
 pub(crate) fn target() -> &'static Path {
     Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("cargo's folder is in it")

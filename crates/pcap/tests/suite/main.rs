@@ -3,6 +3,7 @@
 mod abi;
 mod calls;
 mod common;
+mod dumps;
 mod faults;
 mod programs;
 mod suricata;

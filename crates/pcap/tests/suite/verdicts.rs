@@ -1,7 +1,6 @@
 //! Programs in line: which verdict does each packet get from a program that gives some, or knows
 //! nothing of verdicts?
 
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use burstline_log::{Appended, Ending, Log, LogConfig, Meta, Ruling, VerdictTaker};
@@ -9,7 +8,7 @@ use burstline_share::{PublishConfig, Publisher};
 use burstline_skip::{skip, test_name};
 use burstline_sys::memory::PageChoice;
 
-use crate::common::{Folder, is_there, library, repository, run, until};
+use crate::common::{Folder, compiled, is_there, until};
 use crate::traffic::{Packet, mix};
 
 const PACKETS: usize = 600;
@@ -106,12 +105,7 @@ fn c_program(case: &str, options: &str, limit: usize) -> Option<Vec<Got>> {
         return None;
     }
     let folder = Folder::new();
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/verdicts.c");
-    let mut compiler = Command::new("cc");
-    compiler.args(["-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-o"]);
-    compiler.arg(folder.at("verdicts")).arg(source).arg(library());
-    run(compiler.arg("-I").arg(repository().join("include")), 0);
-    let program = folder.at("verdicts");
+    let program = compiled(&folder, "verdicts");
     let mut command = folder.preloaded(program.to_str().unwrap());
     command.args([case, &format!("burst:ips?start=oldest&{options}"), &limit.to_string()]);
     let (said, found) = decided(&folder, &mut command, &mix(PACKETS));

@@ -1,0 +1,163 @@
+//! Packets on their way into a file that the program writes by `pcap_dump`.
+//!
+//! ```text
+//! pcap_loop:   burst  p p p p p p     the callback calls pcap_dump for each
+//!                     v v v v v v
+//! gathered:    [h p|h p|h p|h p|h p|h p]  --- end of the burst ---> one fwrite
+//! ```
+//!
+//! To write a packet's header and bytes by a call of `fwrite` each costs more than to read the
+//! packet from the log. So what a callback dumps is gathered until its burst is over.
+//!
+//! Who owns what when: the gathered bytes are here until the burst ends or there are [`MOST`] of
+//! them. They go to the file before that if the program flushes, closes or looks at the dumper, or
+//! exits.
+//!
+//! Invariants:
+//! - D1. Only one dumper is gathered for: the last one that was opened for a handle of ours. It
+//!   leaves this role when it is closed, or when the program gets its `FILE`, which it may then use
+//!   beside us. Any other goes to the real library.
+//! - D2. No bytes are gathered while no callback runs. So a loop that waits holds nothing back.
+
+use std::ffi::{c_int, c_void};
+use std::ptr;
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+
+use libc::FILE;
+
+use crate::abi::PacketHeader;
+
+/// Bytes that are gathered at most, unless one packet is longer.
+const MOST: usize = 64 << 10;
+
+/// A `pcap_dumper_t`: a `FILE`, in every libpcap on Linux. `pcap_dump_file` returns it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Dumper(*mut FILE);
+
+// SAFETY: any thread may use a FILE: each call takes its lock (unlocked_stdio(3)).
+unsafe impl Send for Dumper {}
+
+struct Gathered {
+    /// Null: there is none.
+    dumper: Dumper,
+    bytes: Vec<u8>,
+    /// How many calls give packets to callbacks.
+    giving: u32,
+}
+
+static GATHERED: Mutex<Gathered> =
+    Mutex::new(Gathered { dumper: Dumper(ptr::null_mut()), bytes: Vec::new(), giving: 0 });
+
+/// Locks, also after a panic: every change leaves the value whole.
+fn lock() -> MutexGuard<'static, Gathered> {
+    GATHERED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What stands in front of a packet in a file: times and lengths, 32 bits each, as the host has
+/// them. Source: pcap-savefile(5).
+fn header_bytes(header: &PacketHeader) -> [u8; 16] {
+    let time = &header.time;
+    let words = [time.seconds as u32, time.rest as u32, header.captured, header.length];
+    let mut bytes = [0; 16];
+    bytes.as_chunks_mut().0.copy_from_slice(&words.map(u32::to_ne_bytes));
+    bytes
+}
+
+impl Gathered {
+    /// Gives the gathered bytes to the file. One that an error has stopped takes no more, as in the
+    /// real library: `ferror` says so to the program.
+    fn write_out(&mut self) {
+        if self.bytes.is_empty() {
+            return;
+        }
+        let Dumper(file) = self.dumper;
+        // SAFETY: the dumper is open: D1, and C closes a dumper by `pcap_dump_close` only. The
+        // bytes are those of the vector.
+        unsafe {
+            if libc::ferror(file) == 0 {
+                libc::fwrite(self.bytes.as_ptr().cast::<c_void>(), 1, self.bytes.len(), file);
+            }
+        }
+        self.bytes.clear();
+    }
+}
+
+/// From here on packets are gathered for this dumper, which was opened for a handle of ours.
+pub(crate) fn opened(dumper: *mut c_void) {
+    static AT_EXIT: Once = Once::new();
+    AT_EXIT.call_once(|| {
+        // SAFETY: the function may be called at any time. Where there is no room for it, what a
+        // callback dumped before it called exit(3) is not written.
+        let _: c_int = unsafe { libc::atexit(at_exit) };
+    });
+    let mut gathered = lock();
+    gathered.write_out();
+    gathered.dumper = Dumper(dumper.cast());
+}
+
+/// exit(3) flushes files after it has called this. It may have interrupted one who has the lock.
+extern "C" fn at_exit() {
+    if let Ok(mut gathered) = GATHERED.try_lock() {
+        gathered.write_out();
+    }
+}
+
+/// Gathers a packet; false: the real library is to write it.
+pub(crate) fn gather(dumper: *mut c_void, header: &PacketHeader, packet: &[u8]) -> bool {
+    let mut gathered = lock();
+    if gathered.giving == 0 || gathered.dumper != Dumper(dumper.cast()) {
+        return false;
+    }
+    if gathered.bytes.len() + packet.len() > MOST {
+        gathered.write_out();
+    }
+    gathered.bytes.extend_from_slice(&header_bytes(header));
+    gathered.bytes.extend_from_slice(packet);
+    true
+}
+
+/// Makes sure that the file has all that was dumped.
+pub(crate) fn settle() {
+    lock().write_out();
+}
+
+/// The same, before the dumper is closed or its `FILE` is given away: nothing more is gathered.
+pub(crate) fn let_go(dumper: *mut c_void) {
+    let mut gathered = lock();
+    gathered.write_out();
+    if gathered.dumper == Dumper(dumper.cast()) {
+        gathered.dumper = Dumper(ptr::null_mut());
+    }
+}
+
+/// Callbacks run, until this goes.
+pub(crate) struct Giving(());
+
+impl Giving {
+    pub(crate) fn begin() -> Self {
+        lock().giving += 1;
+        Self(())
+    }
+}
+
+impl Drop for Giving {
+    fn drop(&mut self) {
+        let mut gathered = lock();
+        gathered.giving -= 1;
+        gathered.write_out();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::abi::Timeval;
+
+    #[test]
+    fn a_header_has_times_and_lengths() {
+        let time = Timeval { seconds: 1, rest: 2 };
+        let bytes = header_bytes(&PacketHeader { time, captured: 3, length: 4 });
+        let words = [1_u32, 2, 3, 4].map(u32::to_ne_bytes);
+        assert_eq!(bytes, *words.as_flattened());
+    }
+}

@@ -1,0 +1,93 @@
+/* Programs that write what they capture by pcap_dump: dumps CASE DEVICE PATH */
+#include <string.h>
+#include <sys/stat.h>
+
+#include "handle.h"
+
+typedef struct pcap_dumper pcap_dumper_t;
+pcap_dumper_t *pcap_dump_open(pcap_t *, const char *);
+void pcap_dump(unsigned char *, const struct pcap_pkthdr *, const unsigned char *);
+FILE *pcap_dump_file(pcap_dumper_t *);
+long pcap_dump_ftell(pcap_dumper_t *);
+int pcap_dump_flush(pcap_dumper_t *);
+void pcap_dump_close(pcap_dumper_t *);
+
+static const char *path;
+static pcap_dumper_t *dumper, *other;
+/* Bytes that the file has when all that was dumped is written. */
+static long due = 24;
+
+static pcap_dumper_t *opened(const char *suffix) {
+    char name[4096];
+    snprintf(name, sizeof name, "%s%s", path, suffix);
+    pcap_dumper_t *found = pcap_dump_open(handle, name);
+    CHECK(found);
+    return found;
+}
+
+static long size(void) {
+    struct stat about;
+    CHECK(stat(path, &about) == 0);
+    return about.st_size;
+}
+
+static void dump(unsigned char *user, const struct pcap_pkthdr *header, const unsigned char *bytes) {
+    (void)user;
+    seen++;
+    pcap_dump((unsigned char *)dumper, header, bytes);
+    due += 16 + header->caplen;
+}
+
+/* Two dumpers at once, one of which is looked at in all ways. */
+static void look(unsigned char *user, const struct pcap_pkthdr *header, const unsigned char *bytes) {
+    pcap_dump((unsigned char *)other, header, bytes);
+    dump(user, header, bytes);
+    if (seen % 100 == 0) CHECK(pcap_dump_ftell(dumper) == due);
+    if (seen % 1000 == 0) CHECK(pcap_dump_flush(dumper) == 0 && size() == due);
+    if (seen == 15000) CHECK(fflush(pcap_dump_file(dumper)) == 0 && size() == due);
+    if (seen > 15000) CHECK(ftell((FILE *)dumper) == due);
+}
+
+/* A file for each 3,000 packets, closed where the next packet needs another. */
+static void rotate(unsigned char *user, const struct pcap_pkthdr *header, const unsigned char *bytes) {
+    if (seen && seen % 3000 == 0) {
+        pcap_dump_close(dumper);
+        CHECK(size() == due);
+        dumper = opened("");
+        due = 24;
+    }
+    dump(user, header, bytes);
+}
+
+static void leave(unsigned char *user, const struct pcap_pkthdr *header, const unsigned char *bytes) {
+    dump(user, header, bytes);
+    if (seen < limit) return;
+    printf("%ld\n", due);
+    exit(0);
+}
+
+int main(int words, char **word) {
+    if (words != 4) return 2;
+    path = word[3];
+    handle = pcap_open_live(word[2], 0, 1, 100, error);
+    CHECK(handle);
+    if (!strcmp(word[1], "exit")) {
+        dumper = opened("");
+        limit = 1234;
+        pcap_loop(handle, -1, leave, NULL);
+        return 1;
+    }
+    if (!strcmp(word[1], "full")) {
+        dumper = opened("");
+        CHECK(pcap_loop(handle, -1, dump, NULL) == 0);
+        CHECK(ferror(pcap_dump_file(dumper)));
+        return 0;
+    }
+    other = opened(".other");
+    dumper = opened("");
+    CHECK(pcap_loop(handle, -1, !strcmp(word[1], "rotate") ? rotate : look, NULL) == 0);
+    pcap_dump_close(other);
+    pcap_dump_close(dumper);
+    printf("%ld\n", due);
+    return 0;
+}
