@@ -1,6 +1,6 @@
 //! What a Suricata has written into its folder.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -63,7 +63,7 @@ fn flows_of(threads: &[String]) -> Result<Flows, String> {
         /// By the number of the thread.
         alerts: BTreeMap<usize, usize>,
     }
-    let (mut seen, mut workers) = (BTreeMap::<String, Seen>::new(), BTreeMap::new());
+    let (mut seen, mut workers) = (BTreeMap::<String, Seen>::new(), BTreeSet::new());
     for (thread, events) in threads.iter().enumerate() {
         for line in events.lines() {
             let event: Value =
@@ -73,7 +73,7 @@ fn flows_of(threads: &[String]) -> Result<Flows, String> {
                 Some("flow") => seen.entry(flow).or_default().records += 1,
                 Some("alert") => {
                     *seen.entry(flow).or_default().alerts.entry(thread).or_default() += 1;
-                    workers.insert(thread, ());
+                    workers.insert(thread);
                 }
                 _ => {}
             }
