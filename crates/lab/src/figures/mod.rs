@@ -103,7 +103,8 @@ impl Entry {
             "pcap-tcpdump" => sensors::one_tcpdump(context),
             "pcap-four-readers" => sensors::four_readers(context),
             "matcher-contiguous" => sensors::match_contents(context),
-            "suricata-afpacket" => sensors::suricata(context),
+            "suricata-afpacket" => sensors::suricata(context, 1),
+            "suricata-fanout" => sensors::suricata(context, 2),
             "suricata-inline" => sensors::suricata_inline(context),
             _ => Err(format!("no code measures {name}")),
         }

@@ -13,7 +13,7 @@ use crate::contest::alternate;
 use crate::figures::Context;
 use crate::figures::count_file::our_program;
 use crate::live::{Contender, Load, Road, missing};
-use crate::programs::{Capture, Launch, Memory, Ready, Report, TCPDUMP, Words};
+use crate::programs::{Capture, Launch, Memory, Ours, Ready, Report, TCPDUMP};
 
 /// How long frames come.
 const TIME: Duration = Duration::from_secs(3);
@@ -113,7 +113,7 @@ impl Programs<'_> {
         let publisher = match self.has_log {
             false => None,
             true => {
-                let words = publish(&program, &name);
+                let words = publish(&program, "count", &name);
                 Some(Contender::start(&road, &core, &words, stop)?)
             }
         };
@@ -163,12 +163,10 @@ impl Programs<'_> {
     }
 }
 
-/// A publisher of what comes in by the interface, ready with its first interval.
-pub(super) fn publish(program: &Path, name: &str) -> Words {
-    let program = program.display();
-    let command =
-        format!("'{program}' count 'xdp:v1?frames={FRAMES}' --publish {name} --json --stats 100ms");
-    Words { command, ready: Ready::line("interval") }
+/// A publisher of what comes in by the interface, by these words. It is ready with its first
+/// interval.
+pub(super) fn publish(program: &Path, words: &str, name: &str) -> Ours {
+    Ours::new(program, &format!("{words} 'xdp:v1?frames={FRAMES}' --publish {name}"))
 }
 
 /// `pcap-tcpdump`: ns of processor time for each packet of `tcpdump -w /dev/null`.

@@ -14,8 +14,9 @@
 
 use std::path::{Path, PathBuf};
 
-use super::suricata::{Suricata, alerts, lacks};
+use super::suricata::{Suricata, lacks};
 use super::work::{RULES, Spent, Turn, Work, turns};
+use super::written::alerts;
 use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
 use crate::contenders::Sample;

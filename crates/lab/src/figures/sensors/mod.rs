@@ -19,6 +19,8 @@ mod inline;
 mod matcher;
 mod suricata;
 mod work;
+mod workers;
+mod written;
 
 use std::fs;
 use std::path::PathBuf;

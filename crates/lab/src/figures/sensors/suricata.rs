@@ -1,21 +1,28 @@
 //! `suricata-afpacket`: Suricata 7 on a log, by our libpcap, against its own AF_PACKET capture.
+//! `suricata-fanout`: the same with two workers, on a log each, against two in a fanout group.
 //!
 //! ```text
 //!   tcpreplay --> v0 ==== v1 --> burstline count --publish tap --> Suricata --pcap=burst:tap
 //!                         v1 --> Suricata --af-packet=v1
+//!
+//!                         v1 --> burstline balance --publish tap --+--> tap@0: worker   of one
+//!                                                                  +--> tap@1: worker   Suricata
+//!                         v1 --> cluster_flow --+--> ring: worker   of one
+//!                                               +--> ring: worker   Suricata
 //! ```
 //!
-//! Both get the same packets at the same rate, and have the same rules, one worker, and the
+//! Both get the same packets at the same rate, and have the same rules, as many workers, and the
 //! configuration that Suricata comes with. A turn in which one lost packets is an error: what is
-//! not looked at would look cheap.
+//! not looked at would look cheap. So is one in which a flow was at two workers.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::captures::publish;
 use super::our_library;
 use super::work::{RULES, Spent, Turn, Work, turns};
+use super::workers::Workers;
+use super::written::{Flows, alerts, counter, flows};
 use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
 use crate::contenders::Sample;
@@ -39,40 +46,55 @@ pub(super) fn lacks() -> Result<Option<String>, String> {
     }
 }
 
-/// Gbit/s for each core that Suricata keeps busy.
-pub(crate) fn measure(context: &Context) -> Result<Outcome, String> {
+/// Gbit/s for each core that Suricata keeps busy, with this many workers.
+pub(crate) fn measure(context: &Context, workers: usize) -> Result<Outcome, String> {
     if let Some(why) = lacks()? {
         return Ok(Outcome::NotHere(why));
     }
     let work = Work::new(context, PACKETS, "alert");
     let conditions = Conditions::watch(context.cores);
-    let (rounds, alerts) = turns(
+    let workers = Workers(workers);
+    let (rounds, found) = turns(
         context,
-        |has_log| turn(context, &work, has_log),
-        |alerts| format!("{} alerts", alerts.len()),
+        |has_log| turn(context, &work, workers, has_log),
+        |found| format!("{} alerts, {} flows", found.alerts.len(), found.flows),
     )?;
     if context.smoke {
         return Ok(Outcome::Smoke);
     }
     let mut details = vec![
         format!(
-            "{} packets of UDP, 68 to 256 bytes at random, 1024 flows, {RATE_PPS} a second by \
+            "{} packets of UDP, 68 to 256 bytes at random, {} flows, {RATE_PPS} a second by \
              tcpreplay; {RULES} content rules, {} alerts, the same in every turn; no losses; \
              aim: 1.15 times",
             work.packets.len(),
-            alerts.len()
+            found.flows,
+            found.alerts.len()
         ),
-        "ours: suricata --pcap=burst:tap --runmode=single by our libpcap, beside burstline count \
-         xdp:v1 --publish tap; peer: suricata --af-packet=v1 --runmode=single, a ring of 65,536; \
-         both on one core"
-            .to_owned(),
+        workers.about(),
         "bits of packets for each second that Suricata's threads had of processors, from when its \
          engine was started; publisher_ns: of the publisher, for each packet. The kernel's copy \
          into the peer's ring is on the sender's core, in neither"
             .to_owned(),
     ];
+    if workers.0 > 1 {
+        details.push(format!(
+            "each flow has one record in Suricata's events, and its alerts are of one worker: {} \
+             flows alerted more than once",
+            found.several_alerts
+        ));
+    }
     details.extend(conditions.report());
     Ok(Outcome::Measured(Compared::of_samples("gbps", Better::Higher, rounds, details)))
+}
+
+/// What Suricata found.
+#[derive(Clone, Default, PartialEq)]
+struct Found {
+    alerts: Vec<String>,
+    flows: usize,
+    /// Flows that alerted more than once.
+    several_alerts: usize,
 }
 
 /// As it says itself; empty where it is not there.
@@ -136,18 +158,25 @@ impl Launch for Suricata {
     }
 }
 
-/// One side's turn. It finds the alerts, without their times, in order.
-fn turn(context: &Context, work: &Work, has_log: bool) -> Result<Turn<Vec<String>>, String> {
+/// One side's turn.
+fn turn(
+    context: &Context,
+    work: &Work,
+    workers: Workers,
+    has_log: bool,
+) -> Result<Turn<Found>, String> {
     let stop = &context.stop;
     let road = Road::new(context.cores)?;
     let core = context.cores.consumer.0.to_string();
     let (files, name) = (work.write(&road)?, road.file("tap"));
     let publisher = match has_log {
-        true => Some(Contender::start(&road, &core, &publish(&our_program()?, &name), stop)?),
+        true => {
+            let publish = publish(&our_program()?, &workers.publisher(), &name);
+            Some(Contender::start(&road, &core, &publish, stop)?)
+        }
         false => None,
     };
-    let source = if has_log { format!("--pcap=burst:{name}") } else { on_interface() };
-    let words = format!("{source} --runmode=single");
+    let words = if has_log { workers.on_log(&name) } else { workers.on_interface() };
     let launch = Suricata::new(&files.log, &files.rules, &words, has_log)?;
     let suricata = Contender::start(&road, &core, &launch, stop)?;
     let before = Spent::so_far(&suricata, publisher.as_ref())?;
@@ -163,39 +192,16 @@ fn turn(context: &Context, work: &Work, has_log: bool) -> Result<Turn<Vec<String
     if packets != work.packets.len() as u64 {
         return Err(format!("Suricata saw {packets} of {} packets", work.packets.len()));
     }
+    let Flows { all: flows, several_alerts, workers: alerted } = flows(log)?;
+    // Few alerts may all be of one worker's flows.
+    if alerted != workers.0 && !context.smoke {
+        return Err(format!("{alerted} of {} workers alerted", workers.0));
+    }
     let mut sample = Sample::default();
     let gbps = (bytes * 8) as f64 / spent.suricata_ns.max(1) as f64;
     sample.set_on("gbps", "Gbit/s", "without FCS", gbps);
     let each = |ns: u64| ns as f64 / packets.max(1) as f64;
     sample.set("suricata_ns", "ns", each(spent.suricata_ns));
     sample.set("publisher_ns", "ns", each(spent.beside_ns));
-    Ok(Turn { sample, found: alerts(log)? })
-}
-
-/// One thread on the interface, with room for more than half a second.
-fn on_interface() -> String {
-    let settings = ["interface=v1", "threads=1", "ring-size=65536"];
-    let settings = settings.map(|setting| format!(" --set af-packet.0.{setting}"));
-    format!("--af-packet=v1{}", settings.concat())
-}
-
-/// A counter of Suricata's, as it stands last in its statistics.
-fn counter(log: &Path, key: &str) -> Result<u64, String> {
-    let said = fs::read_to_string(log.join("stats.log")).unwrap_or_default();
-    let line = said.lines().rev().find(|line| line.split_whitespace().next() == Some(key));
-    let value = line.and_then(|line| line.split_whitespace().next_back()?.parse().ok());
-    value.ok_or_else(|| format!("Suricata's stats.log has no {key}"))
-}
-
-/// The lines of `fast.log` behind their times, sorted.
-pub(super) fn alerts(log: &Path) -> Result<Vec<String>, String> {
-    let path = log.join("fast.log");
-    let said = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-    let behind_time = |line: &str| line.split_once("[**]").map(|(_, rest)| rest.to_owned());
-    let mut alerts: Vec<String> = said.lines().filter_map(behind_time).collect();
-    alerts.sort_unstable();
-    match alerts.is_empty() {
-        true => Err("Suricata alerted nothing".to_owned()),
-        false => Ok(alerts),
-    }
+    Ok(Turn { sample, found: Found { alerts: alerts(log)?, flows, several_alerts } })
 }
