@@ -236,6 +236,18 @@ impl Reader {
         self.memory.control.published().saturating_sub(self.next_packet)
     }
 
+    /// The part of the log's segments that were begun since the one that it reads, in percent, in
+    /// `[0, 100]`. Near 100 the writer is about to use that one anew. Cost: two loads.
+    pub fn filled_percent(&self) -> u64 {
+        let control = &self.memory.control;
+        let sequence = self.current.map_or(self.sequence, |current| current.sequence);
+        let behind = self.head().saturating_sub(sequence);
+        behind
+            .saturating_mul(100)
+            .checked_div(control.segment_count().into())
+            .map_or(0, |p| p.min(100))
+    }
+
     /// Whether the writer lost patience with this lossless reader.
     pub fn is_demoted(&self) -> bool {
         let state = self.memory.control.seat_state(self.seat.index);

@@ -101,6 +101,11 @@ impl UntrustedReader {
         self.reader.lag()
     }
 
+    /// As [`Reader::filled_percent`]; a writer that lies has it wrong.
+    pub fn filled_percent(&self) -> u64 {
+        self.reader.filled_percent()
+    }
+
     /// As [`Reader::passed_before`].
     pub fn passed_before(&self) -> u64 {
         self.reader.passed_before()

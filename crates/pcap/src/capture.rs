@@ -34,7 +34,7 @@ use crate::verdicts::Verdicts;
 
 /// For how long packets gather, at most, where a program does not ask for immediate mode. The
 /// kernel's blocks wait for the program's timeout, which is longer as a rule (decision 0040).
-const GATHERING: Duration = Duration::from_millis(10);
+const GATHERING: Duration = Duration::from_millis(100);
 
 /// What a program asks for before it activates.
 #[derive(Clone, Copy, Debug)]

@@ -31,6 +31,16 @@ const AT_END: Duration = Duration::from_millis(5);
 /// A reader that is this many packets behind does not wait for more.
 const GATHERED: u64 = 1024;
 
+/// How often one that waits looks how many there are: a log of the usual size holds what comes
+/// meanwhile at any rate.
+const TICK: Duration = Duration::from_millis(10);
+
+/// With this many it goes on: more would not make a packet cheaper.
+const MANY: u64 = 64 * GATHERED;
+
+/// In a small log it goes on sooner: when this much of it was written.
+const FILLED_PERCENT: u64 = 12;
+
 /// What is fixed when a handle is activated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
@@ -134,9 +144,8 @@ impl Session {
             }
             return Ok(Fetched::End);
         }
-        let gathering = gathering / 2_u32.saturating_pow(self.halvings.min(31));
-        if self.is_flowing && !gathering.is_zero() && self.has_little() {
-            thread::sleep(gathering);
+        if self.is_flowing && self.has_less_than(GATHERED) {
+            self.gather(gathering / 2_u32.saturating_pow(self.halvings.min(31)), &is_interrupted);
         }
         let timeout_ns = timeout.map_or(u64::MAX, |time| time.as_nanos().min(1 << 62) as u64);
         let next = self.follower.next(timeout_ns, is_interrupted);
@@ -163,9 +172,22 @@ impl Session {
         })
     }
 
-    /// Whether the log has few packets that were not read yet, and a writer who may write more.
-    fn has_little(&self) -> bool {
-        self.follower.lag() < GATHERED && !self.follower.is_over()
+    /// Whether the log has fewer packets to read than that, and a writer who may write more.
+    fn has_less_than(&self, packets: u64) -> bool {
+        self.follower.lag() < packets && !self.follower.is_over()
+    }
+
+    /// Sleeps until there are many packets, `time` at most.
+    fn gather(&self, time: Duration, is_interrupted: impl Fn() -> bool) {
+        let began = Instant::now();
+        while let Some(left) = time.checked_sub(began.elapsed())
+            && !left.is_zero()
+            && self.has_less_than(MANY)
+            && self.follower.filled_percent() < FILLED_PERCENT
+            && !is_interrupted()
+        {
+            thread::sleep(left.min(TICK));
+        }
     }
 
     /// Gives the rest of the burst's packets that pass the filter to `each`, until there are `most`

@@ -107,6 +107,11 @@ impl Feed {
         each!(self, reader => reader.lag())
     }
 
+    /// The part of the log that was begun since the segment that is read, in percent.
+    pub fn filled_percent(&self) -> u64 {
+        each!(self, reader => reader.filled_percent())
+    }
+
     /// Whether the log has ended and is read to its end.
     pub fn is_finished(&self) -> bool {
         each!(self, reader => reader.is_finished())

@@ -184,6 +184,11 @@ impl Follower {
         self.feeds.iter().fold(0, |sum, feed| sum.saturating_add(feed.lag()))
     }
 
+    /// The part of its fullest log that was begun since the segment that is read, in percent.
+    pub fn filled_percent(&self) -> u64 {
+        self.feeds.iter().map(Feed::filled_percent).max().unwrap_or(0)
+    }
+
     /// Whether the writer has ended or gone: the next call of [`next`](Self::next) finds out more.
     pub fn is_over(&self) -> bool {
         let is_over = |feed: &Feed| feed.ending().is_some() && feed.lag() == 0;
