@@ -13,7 +13,7 @@ mod support;
 
 use burstline_skip::skip;
 use burstline_sys::affinity::allowed_cores;
-use burstline_testbed::{Bed, FAR, NEAR};
+use burstline_testbed::{Bed, FAR, NEAR, Program};
 use serde_json::Value;
 use support::live::{Live, wait_until};
 use support::{
@@ -41,13 +41,14 @@ fn generate(bed: &Bed, interface: &str, packets: u64, flags: &str) -> Value {
     sent
 }
 
-/// Starts a `count --verify` on the near host, which writes its report into a file.
-fn start_count(
-    bed: &Bed,
-    directory: &Directory,
-    interface: &str,
-    flags: &str,
-) -> (burstline_testbed::Program, String) {
+/// A `count --verify` on the near host, and the file of its report.
+struct Count {
+    program: Program,
+    report: String,
+}
+
+/// Starts one, which writes its report into a file.
+fn start_count(bed: &Bed, directory: &Directory, interface: &str, flags: &str) -> Count {
     let report = directory.file(&format!("count-{interface}"));
     let script = format!(
         "exec {PROGRAM} count 'afpacket:{interface}?direction=in' {flags} --json --stats 20ms > $0"
@@ -55,10 +56,10 @@ fn start_count(
     let program = bed.near.start("sh", &["-c", &script, &report], &[]).unwrap();
     let text = || std::fs::read_to_string(&report).unwrap_or_default();
     wait_until("it counts", || text().contains('\n'));
-    (program, report)
+    Count { program, report }
 }
 
-fn end_count((program, report): (burstline_testbed::Program, String)) -> (bool, Value) {
+fn end_count(Count { program, report }: Count) -> (bool, Value) {
     let process = program.process_id();
     burstline_testbed::signal(process, "-INT").unwrap();
     let (is_success, _) = program.finish().unwrap();

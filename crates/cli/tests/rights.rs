@@ -42,7 +42,7 @@ fn every_thread_becomes_the_user_and_the_file_is_theirs() {
     let directory = Directory::new("rights");
     let file = directory.file("x.pcapng");
     let job = start(&["capture", "gen:?rate=1000", "-w", &file, "-Z", "nobody"]);
-    let process = job.0.id();
+    let process = job.child.id();
     for (field, number) in [("Uid", nobody.user), ("Gid", nobody.group)] {
         let wanted = [number; 4].map(|number| number.to_string()).join(" ");
         wait_until(field, || numbers(process, field).iter().all(|numbers| *numbers == wanted));
@@ -134,7 +134,7 @@ fn root_becomes_nobody_before_packets_come() {
         &["switch", "--port", "gen:?rate=1000&pace=yes", "--port", "afpacket:lo"],
     ] {
         let running = start(job);
-        let process = running.0.id();
+        let process = running.child.id();
         for thread in rights(process) {
             let said = (thread.user, thread.capabilities, thread.bounding);
             assert_eq!(said, (nobody.user, 0, 0), "{job:?}: {thread:?}");
@@ -164,7 +164,7 @@ fn root_stays_for_files_that_are_made_later_and_nothing_else() {
         &["capture", "gen:?rate=1000", "-w", &file, "--on-close", "true {}"],
     ] {
         let running = start(job);
-        let process = running.0.id();
+        let process = running.child.id();
         let runs_commands = job.contains(&"--on-close");
         wait_until("no rights", || {
             let held = held(process);

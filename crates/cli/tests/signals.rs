@@ -10,8 +10,8 @@ use std::process::{Child, Stdio};
 use burstline_skip::{test_name, without};
 use burstline_sys::memory::Reservation;
 use serde_json::Value;
-use support::endless::{end, signal, start};
-use support::{Directory, assert_closed, command, hangup, judged_packets, last_object, other};
+use support::endless::{end, ended, signal, start};
+use support::{Directory, assert_closed, command, hangup, judged_packets, other};
 
 /// Sends several signals in a moment, as timeout(1) does: a shell has kill(1) built in.
 fn signal_each(child: &Child, names: &[&str]) {
@@ -65,12 +65,9 @@ fn signals_in_a_moment_are_one_and_end_no_report() {
     let recording = ["capture", "gen:?rate=20k", "-w", &file, "--buffer", "8m", "--pages", "4k"];
     let counting = ["count", "gen:?rate=1000"];
     for job in [&recording[..], &counting] {
-        let (mut child, mut lines) = start(job);
-        signal_each(&child, &["-INT", "-TERM", "-HUP", "-INT", "-TERM"]);
-        let mut rest = String::new();
-        lines.read_to_string(&mut rest).unwrap();
-        assert_eq!(child.wait().unwrap().code(), Some(0), "{job:?}: {rest}");
-        assert_closed(&last_object(&rest));
+        let job = start(job);
+        signal_each(&job.child, &["-INT", "-TERM", "-HUP", "-INT", "-TERM"]);
+        assert_closed(&ended(job));
     }
 }
 
@@ -101,16 +98,16 @@ fn usr1_prints_statistics_of_every_job_and_usr2_does_nothing() {
         &["bounce", "gen:?rate=1000", "null:"],
     ];
     for job in jobs {
-        let (mut child, lines) = start(job);
-        let mut errors = BufReader::new(child.stderr.take().unwrap());
-        signal(&child, "-USR2");
+        let mut running = start(job);
+        let mut errors = BufReader::new(running.child.stderr.take().unwrap());
+        signal(&running.child, "-USR2");
         for _ in 0..3 {
-            signal(&child, "-USR1");
+            signal(&running.child, "-USR1");
             let statistics: Value = serde_json::from_str(&said(&mut errors)).unwrap();
             assert_eq!(statistics["command"], job[0]);
             assert!(statistics["delivered"].as_u64() > Some(0), "{statistics}");
         }
-        let report = end((child, lines), "-INT");
+        let report = end(running, "-INT");
         assert_closed(&report);
     }
     // Where it is a trigger, it is that as well.
@@ -206,13 +203,13 @@ fn kill_leaves_no_memory_behind() {
     let free_before = free();
 
     let job = ["capture", "gen:", "-w", "/dev/null", "--buffer", "16m", "--pages", pages];
-    let (mut child, _lines) = start(&job);
+    let mut job = start(&job);
     if pages == "2m" {
         assert_ne!(free(), free_before, "the log is in reserved pages");
     }
-    let name = child.id().to_string();
-    signal(&child, "-KILL");
-    assert_eq!(child.wait().unwrap().signal(), Some(9));
+    let name = job.child.id().to_string();
+    signal(&job.child, "-KILL");
+    assert_eq!(job.child.wait().unwrap().signal(), Some(9));
     assert_eq!(free(), free_before);
     let shared = fs::read_dir("/dev/shm").unwrap();
     for entry in shared {

@@ -41,6 +41,21 @@ fn ring(is_to_server: bool, index: u16, offset: u32) -> Message {
     Message::AddRing { is_to_server, index, region: 0, offset, log2_slots: 4 }
 }
 
+/// A descriptor as the peer writes it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Desc {
+    flags: u16,
+    region: u16,
+    bytes: u32,
+    offset: u32,
+}
+
+/// The descriptor of a buffer; they are 4 KiB apart.
+fn buffer(number: u16, bytes: u32) -> Desc {
+    let offset = (BUFFERS + 0x1000 * usize::from(number)) as u32;
+    Desc { bytes, offset, ..Desc::default() }
+}
+
 struct Client {
     device: Arc<Device>,
     session: ServerSession,
@@ -84,7 +99,8 @@ impl Client {
         Self::connect(device, memory, file)
     }
 
-    fn desc(&self, ring: usize, slot: u16, (flags, region, bytes, offset): (u16, u16, u32, u32)) {
+    fn desc(&self, ring: usize, slot: u16, desc: Desc) {
+        let Desc { flags, region, bytes, offset } = desc;
         let mut desc = Vec::new();
         desc.extend(flags.to_le_bytes());
         desc.extend(region.to_le_bytes());
@@ -140,15 +156,15 @@ fn packets_go_both_ways_over_several_slots_and_the_wrap() {
     let mut client = Client::start();
     for round in 0..70_000u32 {
         let first = client.head[0];
-        client.desc(0, first, (1, 0, 2000, BUFFERS as u32));
-        client.desc(0, first.wrapping_add(1), (0, 0, 100, BUFFERS as u32 + 4096));
+        client.desc(0, first, Desc { flags: 1, ..buffer(0, 2000) });
+        client.desc(0, first.wrapping_add(1), buffer(1, 100));
         client.offer(0, 2);
         assert_eq!(client.fill(), (2, SLOTS), "{round}");
         assert_eq!(client.take(), whole(2100), "{round}");
         assert_eq!(client.tail(0), client.head[0]);
     }
     for slot in 0..3 {
-        client.desc(1, slot, (0, 0, 1000, (BUFFERS + 0x1000 * usize::from(slot)) as u32));
+        client.desc(1, slot, buffer(slot, 1000));
     }
     client.offer(1, 3);
     let packet: Vec<u8> = (0..2500).map(|byte| (byte % 251) as u8).collect();
@@ -162,7 +178,7 @@ fn packets_go_both_ways_over_several_slots_and_the_wrap() {
 #[test]
 fn f15_offsets_that_wrap_and_chains_past_the_ring_are_refused() {
     let mut client = Client::start();
-    for (desc, expected) in [
+    for ((flags, region, bytes, offset), expected) in [
         ((0, 0, 100, u32::MAX), Refusal::Malformed),
         ((0, 0, 100, u32::MAX - 99), Refusal::Malformed),
         ((0, 0, 100, MEMORY as u32 - 99), Refusal::Malformed),
@@ -173,16 +189,17 @@ fn f15_offsets_that_wrap_and_chains_past_the_ring_are_refused() {
         ((0, 0, 0, 0), Refusal::Short),
         ((1, 0, 60, 0), Refusal::Malformed),
     ] {
+        let desc = Desc { flags, region, bytes, offset };
         client.desc(0, client.head[0], desc);
         client.offer(0, 1);
         assert_eq!(client.take(), Taken::Refused(expected), "{desc:?}");
-        client.desc(0, client.head[0], (0, 0, 60, BUFFERS as u32));
+        client.desc(0, client.head[0], buffer(0, 60));
         client.offer(0, 1);
         assert_eq!(client.take(), whole(60), "the next one comes");
     }
     // All slots go on, together they are too long, and the last one goes on, too.
     for slot in 0..SLOTS {
-        client.desc(0, slot, (1, 0, 0x8000, 0));
+        client.desc(0, slot, Desc { flags: 1, bytes: 0x8000, ..Desc::default() });
     }
     client.offer(0, SLOTS);
     assert_eq!(client.take(), Taken::Refused(Refusal::Malformed));
@@ -191,8 +208,8 @@ fn f15_offsets_that_wrap_and_chains_past_the_ring_are_refused() {
     client.offer(0, 1);
     assert_eq!(client.take(), Taken::Nothing, "a ring whose index cannot be stays stopped");
     // The other ring goes on, until a buffer is none.
-    client.desc(1, 0, (0, 0, 2048, BUFFERS as u32));
-    client.desc(1, 1, (0, 0, 0, BUFFERS as u32));
+    client.desc(1, 0, buffer(0, 2048));
+    client.desc(1, 1, buffer(0, 0));
     client.offer(1, 2);
     assert_eq!(client.put(&[1; 60]), Put::Done);
     assert_eq!(client.put(&[1; 60]), Put::NoRoom);
@@ -313,8 +330,8 @@ fn a_client_that_scribbles_while_we_read_harms_itself_only() {
     let (mut room, mut slots, mut taken) = (vec![0; LONGEST], 0u64, 0u64);
     while slots < packets {
         for slot in 0..SLOTS {
-            client.desc(0, slot, (0, 0, 60, BUFFERS as u32));
-            client.desc(1, slot, (0, 0, 2048, BUFFERS as u32));
+            client.desc(0, slot, buffer(0, 60));
+            client.desc(1, slot, buffer(0, 2048));
         }
         let free = |client: &Client, ring: usize| {
             SLOTS - client.head[ring].wrapping_sub(client.tail(ring))

@@ -7,8 +7,14 @@ use serde_json::Value;
 
 use super::{command, last_object};
 
+/// A job that runs, and what it prints from now on.
+pub(crate) struct Endless {
+    pub(crate) child: Child,
+    pub(crate) lines: BufReader<ChildStdout>,
+}
+
 /// Starts an endless job and waits for its first interval line, after which it surely runs.
-pub(crate) fn start(arguments: &[&str]) -> (Child, BufReader<ChildStdout>) {
+pub(crate) fn start(arguments: &[&str]) -> Endless {
     let arguments = [arguments, &["--json", "--stats", "20ms"]].concat();
     let mut child =
         command(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -20,7 +26,7 @@ pub(crate) fn start(arguments: &[&str]) -> (Child, BufReader<ChildStdout>) {
         let interval: Value = serde_json::from_str(&line).unwrap();
         delivered = interval["delivered"].as_u64().unwrap();
     }
-    (child, lines)
+    Endless { child, lines }
 }
 
 pub(crate) fn signal(child: &Child, name: &str) {
@@ -29,10 +35,15 @@ pub(crate) fn signal(child: &Child, name: &str) {
 }
 
 /// Sends a signal and returns the last object printed, when the program has ended well.
-pub(crate) fn end((mut child, mut lines): (Child, BufReader<ChildStdout>), name: &str) -> Value {
-    signal(&child, name);
+pub(crate) fn end(job: Endless, name: &str) -> Value {
+    signal(&job.child, name);
+    ended(job)
+}
+
+/// The last object printed, when the program has ended well.
+pub(crate) fn ended(mut job: Endless) -> Value {
     let mut rest = String::new();
-    lines.read_to_string(&mut rest).unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(0), "{name}: {rest}");
+    job.lines.read_to_string(&mut rest).unwrap();
+    assert_eq!(job.child.wait().unwrap().code(), Some(0), "{rest}");
     last_object(&rest)
 }

@@ -10,7 +10,7 @@ use super::collect::{Collection, Entry};
 use super::drawn::{self, Set};
 use super::select;
 use super::style;
-use super::svg::{Hold, Picture, Svg, text_width};
+use super::svg::{Area, Hold, Picture, Place, Svg, text_width};
 
 /// Pictures below each other in a file, at most.
 const PANELS_MAX: usize = 4;
@@ -71,19 +71,19 @@ fn text(entry: &Entry, pictures: &[(&str, Picture)], left_out: usize) -> String 
     let height = 2.0 * MARGIN_PX + lines_px + heights + foot.len() as f64 * FOOT_LINE_PX;
     let width = inner_px + 2.0 * MARGIN_PX;
     let mut svg = Svg::new(width, height);
-    svg.rect("page", (0.0, 0.0), (width, height), 1.0);
+    svg.rect("page", Area { x: 0.0, y: 0.0, width, height }, 1.0);
     let mut y = MARGIN_PX;
     let lines = |svg: &mut Svg, y: &mut f64, class: &str, lines: &[String], line_px: f64| {
         for line in lines {
             *y += line_px;
-            svg.text(class, (MARGIN_PX + 4.0, *y - 4.0), Hold::Start, line);
+            svg.text(class, Place { x: MARGIN_PX + 4.0, y: *y - 4.0 }, Hold::Start, line);
         }
     };
     lines(&mut svg, &mut y, "title", &title, TITLE_LINE_PX);
     for ((_, picture), caption) in pictures.iter().zip(&captions) {
         lines(&mut svg, &mut y, "soft", caption, TITLE_LINE_PX);
         y += TITLE_LINE_PX / 2.0;
-        svg.inside((MARGIN_PX, y), picture);
+        svg.inside(Place { x: MARGIN_PX, y }, picture);
         y += picture.height + TITLE_LINE_PX / 2.0;
     }
     lines(&mut svg, &mut y, "soft", &foot, FOOT_LINE_PX);

@@ -1,10 +1,12 @@
 //! Interfaces that are not there, go away or change; privileges that are missing; sudden death.
 
-use burstline_port::{OpenOptions, Port, PortError, PortState};
+use burstline_port::{OpenOptions, PortError, PortState};
 use burstline_testbed::{Bed, BedError, FAR, Frames, NEAR, Program};
 
 use crate::common::Got;
-use crate::help::{check_closed, lend_until, open_far, send, try_open};
+use crate::help::{
+    check_closed, drain_into, lend_until, notes, open_far, rename_far, send, try_open,
+};
 
 const CHILD: &str = "BURSTLINE_TEST_ADDRESS";
 
@@ -36,10 +38,6 @@ fn promiscuity(bed: &Bed) -> String {
     let text = bed.far.command("ip", &["-details", "link", "show", FAR]).unwrap();
     let mut words = text.split_whitespace().skip_while(|word| *word != "promiscuity");
     words.nth(1).unwrap().to_owned()
-}
-
-fn notes(port: &dyn Port) -> String {
-    port.account().notes.join("; ")
 }
 
 #[test]
@@ -90,22 +88,13 @@ fn an_interface_that_is_down_or_renamed_is_noted_and_comes_back() {
     };
     let mut port = open_far(&bed, "");
     let mut all = Vec::new();
-    let steps: [(&[&str], &str); 3] = [
-        (&["link", "set", FAR, "down"], "v1 is down"),
-        (&["link", "set", FAR, "name", "w9"], "v1 was renamed to w9"),
-        (&["link", "set", "w9", "up"], "w9 is up again"),
-    ];
-    for (command, note) in steps {
-        bed.far.command("ip", command).unwrap();
-        lend_until(&mut *port, &mut all, |_, port| notes(port).contains(note)).unwrap();
-    }
+    rename_far(&bed, &mut *port, &mut all);
     for (state, note) in [("down", "w9 has no carrier"), ("up", "w9 has a carrier again")] {
         bed.near.command("ip", &["link", "set", NEAR, state]).unwrap();
         lend_until(&mut *port, &mut all, |_, port| notes(port).contains(note)).unwrap();
     }
     let sent = send(&bed, &Frames::new(100, 60));
-    port.finish().unwrap();
-    lend_until(&mut *port, &mut all, |_, _| false).unwrap();
+    drain_into(&mut *port, &mut all);
     check_closed(&*port, sent, sent);
 }
 

@@ -7,7 +7,9 @@ use burstline_sys::pcap::{self, PcapError};
 use burstline_testbed::{Bed, FAR, FAR_ADDRESS, Frames, Host, NEAR, Tag, sequence_of};
 
 use crate::common::{Folder, Got, drain_by_lending, pcap, source};
-use crate::help::{check_closed, drain, drain_by_receiving, lend_until, send_by, try_open};
+use crate::help::{
+    check_closed, drain, drain_by_receiving, drain_into, lend_while, send_by, try_open,
+};
 
 /// Odd numbers, of frames with 0 and 1 tags.
 const ODD: &str = "ether[12:2] = 0x88b5 and ether[21] & 1 = 1";
@@ -88,20 +90,9 @@ fn the_ledger_closes_at_every_moment_with_a_filter_too() {
         let filter = if vlans.is_empty() { ODD } else { ODD_IN_VLAN_7 };
         let mut port = open_far(&bed, query, filter);
         let frames = tagged(60_000, 64, &vlans);
-        let mut all: Vec<Got> = Vec::new();
-        let sent = std::thread::scope(|scope| {
-            let sender = scope.spawn(|| send_by(&bed, &frames, true));
-            let is_enough = |all: &[Got], port: &dyn Port| {
-                let account = port.account();
-                let accounted = all.len() as u64 + account.in_flight + account.lost.total();
-                assert_eq!(account.offered, accounted, "{account:?}");
-                sender.is_finished()
-            };
-            lend_until(&mut *port, &mut all, is_enough).unwrap();
-            sender.join().unwrap()
-        });
-        port.finish().unwrap();
-        lend_until(&mut *port, &mut all, |_, _| false).unwrap();
+        let mut all = Vec::new();
+        let sent = lend_while(&mut *port, &mut all, || send_by(&bed, &frames, true));
+        drain_into(&mut *port, &mut all);
         let account = port.account();
         check_closed(&*port, sent, all.len() as u64);
         let lost = account.lost.of(Loss::RxRingFull);

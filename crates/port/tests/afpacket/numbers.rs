@@ -1,16 +1,12 @@
 //! Counts: what was sent, offered, delivered and lost.
 
-use burstline_port::{OpenOptions, Port, PortState};
+use burstline_port::OpenOptions;
 use burstline_testbed::{Bed, FAR, Frames, sequence_of};
 
-use crate::common::Got;
 use crate::help::{
-    check_closed, drain, drain_by_receiving, lend_until, open_far, ring_full, send, try_open,
+    check_closed, drain, drain_by_receiving, drain_into, drain_through_full_log, lend_until,
+    lend_while, numbers, open_far, ring_full, send, try_open,
 };
-
-fn numbers(packets: &[Got]) -> Vec<u64> {
-    packets.iter().map(|packet| sequence_of(&packet.bytes).expect("it is one of ours")).collect()
-}
 
 #[test]
 fn every_frame_that_was_sent_is_offered_and_delivered() {
@@ -42,19 +38,8 @@ fn the_ledger_closes_at_every_moment_while_packets_arrive_and_are_lost() {
         let mut port = open_far(&bed, query);
         let frames = Frames::new(100_000, 60);
         let mut all = Vec::new();
-        let sent = std::thread::scope(|scope| {
-            let sender = scope.spawn(|| send(&bed, &frames));
-            let is_enough = |all: &[Got], port: &dyn Port| {
-                let account = port.account();
-                let accounted = all.len() as u64 + account.in_flight + account.lost.total();
-                assert_eq!(account.offered, accounted, "{account:?}");
-                sender.is_finished()
-            };
-            lend_until(&mut *port, &mut all, is_enough).unwrap();
-            sender.join().unwrap()
-        });
-        port.finish().unwrap();
-        lend_until(&mut *port, &mut all, |_, _| false).unwrap();
+        let sent = lend_while(&mut *port, &mut all, || send(&bed, &frames));
+        drain_into(&mut *port, &mut all);
         let lost = ring_full(&port.account());
         assert!(numbers(&all).is_sorted_by(|a, b| a < b));
         check_closed(&*port, sent, sent - lost);
@@ -86,8 +71,7 @@ fn a_stalled_reader_loses_just_what_the_ring_had_no_room_for() {
         port.account().in_flight > 0 || send(&bed, &more) > 0
     })
     .unwrap();
-    port.finish().unwrap();
-    lend_until(&mut *port, &mut all, |_, _| false).unwrap();
+    drain_into(&mut *port, &mut all);
     let account = port.account();
     let mut expected = 0;
     for packet in &all {
@@ -107,26 +91,8 @@ fn a_stalled_reader_loses_just_what_the_ring_had_no_room_for() {
 fn a_full_log_leaves_packets_in_the_ring() {
     let Some(bed) = Bed::or_skip("a_full_log_leaves_packets_in_the_ring") else { return };
     let mut port = open_far(&bed, "");
-    let (_log, mut writer, mut reader) = crate::common::log(4 << 10, 4);
     let sent = send(&bed, &Frames::new(5_000, 60));
-    port.finish().unwrap();
-    let (mut all, mut blocked) = (Vec::new(), 0);
-    loop {
-        let received = port.receive(&mut writer, 1_000).unwrap();
-        writer.publish();
-        blocked += u32::from(received.state == PortState::Blocked);
-        let account = port.account();
-        let before = all.len() as u64;
-        assert_eq!(account.offered, before + received.packets + account.in_flight, "{account:?}");
-        while let Some(burst) = reader.next_burst() {
-            all.extend(burst.packets().map(|packet| Got::new(&packet)));
-        }
-        if received.state == PortState::Ended {
-            break;
-        }
-    }
-    assert!(blocked > 10, "the log was full {blocked} times");
-    assert!(numbers(&all).into_iter().eq(0..sent));
+    assert!(numbers(&drain_through_full_log(&mut *port)).into_iter().eq(0..sent));
 }
 
 #[test]

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use burstline_afpacket::Sender;
 use burstline_log::Scratch;
 use burstline_port::{OpenOptions, Port, PortError, PortState, Source};
-use burstline_testbed::{Bed, Frames, Host, NEAR};
+use burstline_testbed::{Bed, FAR, Frames, Host, NEAR, sequence_of};
 
-use super::{Got, log, source};
+use super::{Got, check_ledger, log, source};
 
 /// Long enough for a crowded machine; only a test that fails waits so long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -73,12 +73,35 @@ pub(crate) fn lend_until(
     Ok(())
 }
 
+/// Lends until another thread has sent what `send` sends; the ledger closes at every moment.
+/// Returns what that thread does.
+pub(crate) fn lend_while<T: Send>(
+    port: &mut dyn Source,
+    all: &mut Vec<Got>,
+    send: impl FnOnce() -> T + Send,
+) -> T {
+    std::thread::scope(|scope| {
+        let sender = scope.spawn(send);
+        let is_enough = |all: &[Got], port: &dyn Port| {
+            check_ledger(port, all.len() as u64);
+            sender.is_finished()
+        };
+        lend_until(port, all, is_enough).unwrap();
+        sender.join().unwrap()
+    })
+}
+
 /// Stops the port and lends all that is left of it.
 pub(crate) fn drain(port: &mut dyn Source) -> Vec<Got> {
     let mut all = Vec::new();
-    port.finish().unwrap();
-    lend_until(port, &mut all, |_, _| false).unwrap();
+    drain_into(port, &mut all);
     all
+}
+
+/// The same behind what was lent before.
+pub(crate) fn drain_into(port: &mut dyn Source, all: &mut Vec<Got>) {
+    port.finish().unwrap();
+    lend_until(port, all, |_, _| false).unwrap();
 }
 
 /// Stops the port and receives all that is left of it, through a log of 1 MiB.
@@ -99,6 +122,51 @@ pub(crate) fn drain_by_receiving(port: &mut dyn Source) -> Vec<Got> {
             return all;
         }
     }
+}
+
+/// Stops the port and receives all that is left of it, through a log of 16 KiB that is often full.
+/// What it had no room for is in flight, and not lost.
+pub(crate) fn drain_through_full_log(port: &mut dyn Source) -> Vec<Got> {
+    let (_log, mut writer, mut reader) = log(4 << 10, 4);
+    port.finish().unwrap();
+    let (mut all, mut blocked) = (Vec::new(), 0);
+    loop {
+        let received = port.receive(&mut writer, 1_000).unwrap();
+        writer.publish();
+        blocked += u32::from(received.state == PortState::Blocked);
+        let account = port.account();
+        let before = all.len() as u64;
+        assert_eq!(account.offered, before + received.packets + account.in_flight, "{account:?}");
+        while let Some(burst) = reader.next_burst() {
+            all.extend(burst.packets().map(|packet| Got::new(&packet)));
+        }
+        if received.state == PortState::Ended {
+            break;
+        }
+    }
+    assert!(blocked > 10, "the log was full {blocked} times");
+    all
+}
+
+/// Has the far interface go down, become `w9` and come up again. The port notes each.
+pub(crate) fn rename_far(bed: &Bed, port: &mut dyn Source, all: &mut Vec<Got>) {
+    let steps: [(&[&str], &str); 3] = [
+        (&["link", "set", FAR, "down"], "v1 is down"),
+        (&["link", "set", FAR, "name", "w9"], "v1 was renamed to w9"),
+        (&["link", "set", "w9", "up"], "w9 is up again"),
+    ];
+    for (command, note) in steps {
+        bed.far.command("ip", command).unwrap();
+        lend_until(port, all, |_, port| notes(port).contains(note)).unwrap();
+    }
+}
+
+pub(crate) fn notes(port: &dyn Port) -> String {
+    port.account().notes.join("; ")
+}
+
+pub(crate) fn numbers(packets: &[Got]) -> Vec<u64> {
+    packets.iter().map(|packet| sequence_of(&packet.bytes).expect("it is one of ours")).collect()
 }
 
 /// The ledger closes, with nothing in flight.

@@ -1,15 +1,13 @@
 //! What others run: without privilege, and until sudden death.
 
 use std::fs;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use burstline_afpacket::Sender;
 use burstline_log::Scratch;
 use burstline_port::{OpenOptions, Source};
-use burstline_testbed::{Bed, FAR, Frames, NEAR, Program};
+use burstline_testbed::{Bed, FAR, Frames, Program};
 
-use crate::help::{MODES, PATIENCE, bed_or_skip, drain, open_far, send_to};
+use crate::help::{MODES, PATIENCE, bed_or_skip, drain, open_far, send_to, under_load};
 
 const CHILD: &str = "BURSTLINE_TEST_ADDRESS";
 
@@ -87,16 +85,7 @@ fn nothing_is_left_after_sigkill_under_load_and_the_next_start_works() {
     let test = "nothing_is_left_after_sigkill_under_load_and_the_next_start_works";
     let Some(bed) = bed_or_skip(test) else { return };
     let free_before = free_huge_pages();
-    let is_over = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            while !is_over.load(Ordering::Relaxed) {
-                bed.near.run(|| {
-                    let mut sender = Sender::open(NEAR, true).unwrap();
-                    Frames::new(1_000, 60).send(&mut sender).unwrap()
-                });
-            }
-        });
+    under_load(&bed, || {
         for round in 0..6 {
             let address = format!("xdp:{FAR}?mode={}", MODES[round % 2]);
             let mut child = start_child(&bed, &["env"], &address);
@@ -105,7 +94,6 @@ fn nothing_is_left_after_sigkill_under_load_and_the_next_start_works() {
             let text = bed.far.command("ip", &["-details", "link", "show", FAR]).unwrap();
             assert!(!text.contains("xdp"), "{text}");
         }
-        is_over.store(true, Ordering::Relaxed);
     });
     let start = Instant::now();
     // Other tests may have some for the moment.

@@ -1,20 +1,18 @@
 //! Interfaces that are not there, are taken, go away or change.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use burstline_afpacket::Sender;
 use burstline_log::Scratch;
 use burstline_port::{OpenOptions, Port, PortError, PortState, Source};
-use burstline_testbed::{Bed, FAR, Frames, NEAR};
+use burstline_testbed::{Bed, FAR, Frames};
 use burstline_xdp::XdpInterface;
 use burstline_xdp::bpf::{
     Assembler, Link, Program, ProgramOptions, Register, XdpMode, attached_program, xdp_action,
 };
 
 use crate::help::{
-    MODES, PATIENCE, bed_or_skip, check_closed, drain, lend_until, notes, numbers, open_far,
-    send_to, try_open,
+    MODES, PATIENCE, bed_or_skip, check_closed, drain, drain_into, lend_until, numbers, open_far,
+    rename_far, send_to, try_open, under_load,
 };
 
 /// Why an address of the far host cannot be opened.
@@ -131,18 +129,9 @@ fn an_interface_that_is_down_or_renamed_is_noted_and_comes_back() {
         let mut port = open_far(&bed, mode, "");
         let first = send_to(&bed, &*port, &Frames::new(100, 60));
         let mut all = Vec::new();
-        let steps: [(&[&str], &str); 3] = [
-            (&["link", "set", FAR, "down"], "v1 is down"),
-            (&["link", "set", FAR, "name", "w9"], "v1 was renamed to w9"),
-            (&["link", "set", "w9", "up"], "w9 is up again"),
-        ];
-        for (command, note) in steps {
-            bed.far.command("ip", command).unwrap();
-            lend_until(&mut *port, &mut all, |_, port| notes(port).contains(note)).unwrap();
-        }
+        rename_far(&bed, &mut *port, &mut all);
         let sent = send_to(&bed, &*port, &Frames { first, ..Frames::new(100, 60) });
-        port.finish().unwrap();
-        lend_until(&mut *port, &mut all, |_, _| false).unwrap();
+        drain_into(&mut *port, &mut all);
         assert!(numbers(&all).into_iter().eq(0..first + sent), "{mode}");
         check_closed(&*port, first + sent, first + sent);
     }
@@ -151,16 +140,7 @@ fn an_interface_that_is_down_or_renamed_is_noted_and_comes_back() {
 #[test]
 fn a_quick_restart_under_traffic_works_every_time() {
     let Some(bed) = bed_or_skip("a_quick_restart_under_traffic_works_every_time") else { return };
-    let is_over = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            while !is_over.load(Ordering::Relaxed) {
-                bed.near.run(|| {
-                    let mut sender = Sender::open(NEAR, true).unwrap();
-                    Frames::new(1_000, 60).send(&mut sender).unwrap()
-                });
-            }
-        });
+    under_load(&bed, || {
         for round in 0..20 {
             let mut port = open_far(&bed, MODES[round % 2], "");
             let mut all = Vec::new();
@@ -174,7 +154,6 @@ fn a_quick_restart_under_traffic_works_every_time() {
             let accounted = delivered + account.lost.total();
             assert_eq!((account.offered, account.in_flight), (accounted, 0), "round {round}");
         }
-        is_over.store(true, Ordering::Relaxed);
     });
     wait_for_no_program(&bed);
 }

@@ -1,13 +1,16 @@
 //! What these tests share.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use burstline_afpacket::Sender;
 use burstline_log::Scratch;
 use burstline_port::{Loss, OpenOptions, Port, PortState, Source, open_sources};
 use burstline_skip::skip;
-use burstline_testbed::{Bed, FAR, FAR_MAC, Frames, NEAR_MAC, sequence_of};
+use burstline_testbed::{Bed, FAR, FAR_MAC, Frames, NEAR, NEAR_MAC};
 
-use crate::common::Got;
 pub(crate) use crate::common::live::{
-    PATIENCE, check_closed, drain, drain_by_receiving, lend_until, open, send, try_open, wait_for,
+    PATIENCE, check_closed, drain, drain_by_receiving, drain_into, drain_through_full_log,
+    lend_until, lend_while, notes, numbers, open, rename_far, send, try_open, wait_for,
 };
 
 /// Where the program can run on a veth.
@@ -50,6 +53,23 @@ pub(crate) fn send_to(bed: &Bed, port: &dyn Port, frames: &Frames) -> u64 {
     sent
 }
 
+/// Does `work` while the near end sends frames, a thousand at a time.
+pub(crate) fn under_load(bed: &Bed, work: impl FnOnce()) {
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                bed.near.run(|| {
+                    let mut sender = Sender::open(NEAR, true).unwrap();
+                    Frames::new(1_000, 60).send(&mut sender).unwrap()
+                });
+            }
+        });
+        work();
+        is_over.store(true, Ordering::Relaxed);
+    });
+}
+
 /// Takes what is there, gives its frames back, and returns how much it was.
 pub(crate) fn empty(port: &mut dyn Source) -> u64 {
     let (mut scratch, mut packets) = (Scratch::new(), 0);
@@ -62,10 +82,6 @@ pub(crate) fn empty(port: &mut dyn Source) -> u64 {
     }
 }
 
-pub(crate) fn numbers(packets: &[Got]) -> Vec<u64> {
-    packets.iter().map(|packet| sequence_of(&packet.bytes).expect("it is one of ours")).collect()
-}
-
 /// `packets` were lost for this cause, and none for another.
 pub(crate) fn check_lost(port: &dyn Port, cause: Loss, packets: u64) {
     let account = port.account();
@@ -74,10 +90,6 @@ pub(crate) fn check_lost(port: &dyn Port, cause: Loss, packets: u64) {
         assert_eq!(account.lost.of(known), expected, "{known}: {account:?}");
     }
     assert_eq!(account.lost.total(), packets);
-}
-
-pub(crate) fn notes(port: &dyn Port) -> String {
-    port.account().notes.join("; ")
 }
 
 /// UDP over IPv4 between two ports.

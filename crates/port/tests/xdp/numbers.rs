@@ -2,7 +2,7 @@
 
 use burstline_afpacket::Sender;
 use burstline_log::Scratch;
-use burstline_port::{OpenOptions, Port, PortState, Source, TimestampSource};
+use burstline_port::{OpenOptions, Source, TimestampSource};
 use burstline_sys::clock;
 use burstline_testbed::{FAR, Frames, NEAR};
 use burstline_wire::hash::{FlowHasher, HashKind};
@@ -10,8 +10,9 @@ use burstline_wire::headers::LinkType;
 
 use crate::common::Got;
 use crate::help::{
-    MODES, bed_or_skip, check_closed, datagram, drain, drain_by_receiving, lend_until, notes,
-    numbers, open_far, send, send_to, try_open, wait_for,
+    MODES, bed_or_skip, check_closed, datagram, drain, drain_by_receiving, drain_into,
+    drain_through_full_log, lend_while, notes, numbers, open_far, send, send_to, try_open,
+    wait_for,
 };
 
 #[test]
@@ -70,20 +71,9 @@ fn the_ledger_closes_at_every_moment_while_packets_arrive_and_are_lost() {
         let mut port = open_far(&bed, mode, query);
         let frames = Frames::new(50_000, 60);
         let mut all = Vec::new();
-        let sent = std::thread::scope(|scope| {
-            let sender = scope.spawn(|| send(&bed, &frames));
-            let is_enough = |all: &[Got], port: &dyn Port| {
-                let account = port.account();
-                let accounted = all.len() as u64 + account.in_flight + account.lost.total();
-                assert_eq!(account.offered, accounted, "{account:?}");
-                sender.is_finished()
-            };
-            lend_until(&mut *port, &mut all, is_enough).unwrap();
-            sender.join().unwrap()
-        });
+        let sent = lend_while(&mut *port, &mut all, || send(&bed, &frames));
         wait_for(&*port, sent);
-        port.finish().unwrap();
-        lend_until(&mut *port, &mut all, |_, _| false).unwrap();
+        drain_into(&mut *port, &mut all);
         assert!(numbers(&all).is_sorted_by(|a, b| a < b));
         check_closed(&*port, sent, all.len() as u64);
     }
@@ -94,26 +84,8 @@ fn a_full_log_leaves_packets_in_the_ring() {
     let Some(bed) = bed_or_skip("a_full_log_leaves_packets_in_the_ring") else { return };
     for mode in MODES {
         let mut port = open_far(&bed, mode, "frames=8192");
-        let (_log, mut writer, mut reader) = crate::common::log(4 << 10, 4);
         let sent = send_to(&bed, &*port, &Frames::new(5_000, 60));
-        port.finish().unwrap();
-        let (mut all, mut blocked) = (Vec::new(), 0);
-        loop {
-            let received = port.receive(&mut writer, 1_000).unwrap();
-            writer.publish();
-            blocked += u32::from(received.state == PortState::Blocked);
-            let account = port.account();
-            let before = all.len() as u64;
-            assert_eq!(account.offered, before + received.packets + account.in_flight);
-            while let Some(burst) = reader.next_burst() {
-                all.extend(burst.packets().map(|packet| Got::new(&packet)));
-            }
-            if received.state == PortState::Ended {
-                break;
-            }
-        }
-        assert!(blocked > 10, "the log was full {blocked} times");
-        assert!(numbers(&all).into_iter().eq(0..sent));
+        assert!(numbers(&drain_through_full_log(&mut *port)).into_iter().eq(0..sent));
     }
 }
 

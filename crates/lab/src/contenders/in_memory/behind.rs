@@ -51,12 +51,6 @@ impl Sum {
         self.seconds += passed.seconds;
     }
 
-    /// Of one core, which looks through what is there.
-    fn add_scanned(&mut self, scanned: &Scanned) {
-        let seconds = scanned.cpu_ns as f64 / 1e9;
-        self.add(&Passed { found: scanned.found, cpu_ns: scanned.cpu_ns, seconds });
-    }
-
     fn sample(&self, cores: f64, bytes: usize) -> Sample {
         let (packets, bits) = (PACKETS as u64 * self.rounds, (bytes * 8) as u64 * self.rounds);
         let mut sample = Sample::default();
@@ -126,22 +120,14 @@ impl Behind {
         packets: &[Vec<u8>],
         bytes: usize,
     ) -> Result<Sum, String> {
-        let rounds = |turn: &mut dyn FnMut() -> Result<Scanned, String>| {
-            let mut sum = Sum::default();
-            while goes_on(job, &sum) {
-                go_on(job.stop)?;
-                sum.add_scanned(&turn()?);
-            }
-            Ok(sum)
-        };
         if self.is_contiguous {
             let create = |choice| Contiguous::new(rules, bytes, choice);
             let mut log = pages::with_best(2 * bytes, create)?;
-            return rounds(&mut || log.turn(packets));
+            return rounds(job, || log.turn(packets).map(of_one_core));
         }
         let arena = arena(Scattered::bytes(packets.len()))?;
         let mut pool = Scattered::new(rules, Memory::One, &arena, packets.len())?;
-        rounds(&mut || pool.turn(packets))
+        rounds(job, || pool.turn(packets).map(of_one_core))
     }
 
     /// A sensor's core behind a switch's.
@@ -153,27 +139,31 @@ impl Behind {
         packets: &[Vec<u8>],
         bytes: usize,
     ) -> Result<Sum, String> {
-        let rounds = |turn: &mut dyn FnMut() -> Result<Passed, String>| {
-            let mut sum = Sum::default();
-            while goes_on(job, &sum) {
-                go_on(job.stop)?;
-                sum.add(&turn()?);
-            }
-            Ok(sum)
-        };
         if self.is_contiguous {
             let create = |choice| Contiguous::new(rules, bytes, choice);
             let mut log = pages::with_best(2 * bytes, create)?;
-            return rounds(&mut || contiguous(&mut log, cores, packets));
+            return rounds(job, || contiguous(&mut log, cores, packets));
         }
         let arena = arena(Pooled::BYTES)?;
         let mut pool = Pooled::new(rules, &arena)?;
-        rounds(&mut || pool.pass(cores, packets))
+        rounds(job, || pool.pass(cores, packets))
     }
 }
 
-fn goes_on(job: &Job<'_>, sum: &Sum) -> bool {
-    job.goes_on(PACKETS * sum.rounds as usize, (sum.seconds * 1e9) as u64)
+/// As many rounds as the job takes.
+fn rounds(job: &Job<'_>, mut round: impl FnMut() -> Result<Passed, String>) -> Result<Sum, String> {
+    let mut sum = Sum::default();
+    while job.goes_on(PACKETS * sum.rounds as usize, (sum.seconds * 1e9) as u64) {
+        go_on(job.stop)?;
+        sum.add(&round()?);
+    }
+    Ok(sum)
+}
+
+/// What one core did, which looks through what is there.
+fn of_one_core(scanned: Scanned) -> Passed {
+    let seconds = scanned.cpu_ns as f64 / 1e9;
+    Passed { found: scanned.found, cpu_ns: scanned.cpu_ns, seconds }
 }
 
 fn arena(bytes: usize) -> Result<Arena, String> {

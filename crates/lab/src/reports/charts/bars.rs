@@ -8,7 +8,7 @@ use crate::reports::canvas::{self, LEGEND_LINE_PX, Plot, Sign, Width};
 use crate::reports::chart::{self, Chart, Panel};
 use crate::reports::numbers;
 use crate::reports::style::Look;
-use crate::reports::svg::{Hold, Picture, Svg, fitted};
+use crate::reports::svg::{Area, Hold, Picture, Place, Svg, fitted};
 
 /// Room for values at the ends of bars.
 const VALUES_PX: f64 = 64.0;
@@ -118,12 +118,14 @@ pub(crate) fn draw(groups: &[Group], words: &Words, width: Width, id: &str) -> O
         canvas::legend(Some(&mut svg), width, 10.0, words.parts, Sign::Area);
     }
     let ticks = axis.ticks(5);
-    ticks.iter().for_each(|(x, _)| svg.line("grid", (*x, top), (*x, bottom)));
+    for &(x, _) in &ticks {
+        svg.line("grid", Place { x, y: top }, Place { x, y: bottom });
+    }
     let mut y = top;
     for group in groups {
         if !group.title.is_empty() {
             let title = fitted(&group.title, width.px() - 8.0);
-            svg.text("head", (4.0, y + 17.0), Hold::Start, &title);
+            svg.text("head", Place { x: 4.0, y: y + 17.0 }, Hold::Start, &title);
             y += 24.0;
         }
         for bar in &group.bars {
@@ -142,8 +144,8 @@ fn one(svg: &mut Svg, bar: &Bar, axis: &Axis, width: Width, y: f64) {
         Width::Narrow => fitted(&bar.label, width.px() - 10.0),
     };
     let (label_at, hold, bar_y) = match width {
-        Width::Wide => ((NAMES_PX - 8.0, y + 15.0), Hold::End, y + 3.0),
-        Width::Narrow => ((6.0, y + 14.0), Hold::Start, y + 18.0),
+        Width::Wide => (Place { x: NAMES_PX - 8.0, y: y + 15.0 }, Hold::End, y + 3.0),
+        Width::Narrow => (Place { x: 6.0, y: y + 14.0 }, Hold::Start, y + 18.0),
     };
     svg.text("", label_at, hold, &label);
     let mut from = 0.0;
@@ -154,17 +156,23 @@ fn one(svg: &mut Svg, bar: &Bar, axis: &Axis, width: Width, y: f64) {
             Kind::Model => (look.area_class().replace("area", "model"), 0.35),
             Kind::Document => (look.of_document().marker_class(), 1.0),
         };
-        let size = ((end - start).abs().max(0.5), 15.0);
-        svg.rect(&class, (start.min(end), bar_y), size, opacity);
+        let (x, width) = (start.min(end), (end - start).abs().max(0.5));
+        svg.rect(&class, Area { x, y: bar_y, width, height: 15.0 }, opacity);
         from += value;
     }
     let middle = bar_y + 7.5;
     let mut end = axis.place(bar.length().max(0.0));
     if let Some((least, most)) = bar.spread {
-        svg.line("spread", (axis.place(least), middle), (axis.place(most), middle));
+        let [from, to] = [least, most].map(|value| Place { x: axis.place(value), y: middle });
+        svg.line("spread", from, to);
         end = end.max(axis.place(most));
     }
-    svg.text("", (end + 5.0, middle + 4.0), Hold::Start, &numbers::value(bar.length()));
+    svg.text(
+        "",
+        Place { x: end + 5.0, y: middle + 4.0 },
+        Hold::Start,
+        &numbers::value(bar.length()),
+    );
 }
 
 /// A chart's panel as bars.

@@ -5,7 +5,7 @@
 
 use crate::reports::axes::{Axis, Scale};
 use crate::reports::style::Look;
-use crate::reports::svg::{Hold, Picture, Svg, fitted, text_width};
+use crate::reports::svg::{Area, Hold, Picture, Place, Svg, fitted, text_width};
 
 /// How wide a picture is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,26 +61,27 @@ pub(crate) fn axis_label(label: &str, axis: Option<&Axis>, width: Width) -> Stri
 /// The vertical axis: a line across at each tick, the label above them.
 pub(crate) fn vertical(svg: &mut Svg, plot: Plot, axis: &Axis, label: &str) {
     for (y, text) in axis.ticks(5) {
-        svg.line("grid", (plot.left, y), (plot.right, y));
-        svg.text("soft", (plot.left - 6.0, y + 4.0), Hold::End, &text);
+        svg.line("grid", Place { x: plot.left, y }, Place { x: plot.right, y });
+        svg.text("soft", Place { x: plot.left - 6.0, y: y + 4.0 }, Hold::End, &text);
     }
-    svg.text("soft", (4.0, plot.top - 12.0), Hold::Start, label);
+    svg.text("soft", Place { x: 4.0, y: plot.top - 12.0 }, Hold::Start, label);
 }
 
 /// The horizontal axis below the box: ticks, then the label.
 pub(crate) fn horizontal(svg: &mut Svg, plot: Plot, ticks: &[(f64, String)], label: &str) {
-    svg.line("axis", (plot.left, plot.bottom), (plot.right, plot.bottom));
+    let at = |x| Place { x, y: plot.bottom };
+    svg.line("axis", at(plot.left), at(plot.right));
     for (x, text) in ticks {
-        svg.line("axis", (*x, plot.bottom), (*x, plot.bottom + 4.0));
+        svg.line("axis", at(*x), Place { x: *x, y: plot.bottom + 4.0 });
         // The last label may be wider than what is right of the box.
         let middle = x.min(svg.width() - text_width(text) / 2.0 - 2.0);
-        svg.text("soft", (middle, plot.bottom + 18.0), Hold::Middle, text);
+        svg.text("soft", Place { x: middle, y: plot.bottom + 18.0 }, Hold::Middle, text);
     }
     // A long label stands below the box as far as it can, and inside the picture always.
     let half = text_width(label) / 2.0 + 2.0;
     let most = (svg.width() - half).max(half);
     let middle = f64::midpoint(plot.left, plot.right).clamp(half, most);
-    svg.text("soft", (middle, plot.bottom + 36.0), Hold::Middle, label);
+    svg.text("soft", Place { x: middle, y: plot.bottom + 36.0 }, Hold::Middle, label);
 }
 
 /// Places for `count` words along the box, and how wide each may be.
@@ -110,12 +111,15 @@ pub(crate) fn legend(
         if let Some(svg) = svg.as_deref_mut() {
             match sign {
                 Sign::Line => {
-                    svg.path(*look, &[(x, y), (x + 24.0, y)]);
-                    svg.marker(*look, (x + 12.0, y), &name);
+                    svg.path(*look, &[Place { x, y }, Place { x: x + 24.0, y }]);
+                    svg.marker(*look, Place { x: x + 12.0, y }, &name);
                 }
-                Sign::Area => svg.rect(&look.area_class(), (x + 10.0, y - 6.0), (14.0, 12.0), 1.0),
+                Sign::Area => {
+                    let area = Area { x: x + 10.0, y: y - 6.0, width: 14.0, height: 12.0 };
+                    svg.rect(&look.area_class(), area, 1.0);
+                }
             }
-            svg.text("", (x + SIGN_PX, y + 4.0), Hold::Start, &name);
+            svg.text("", Place { x: x + SIGN_PX, y: y + 4.0 }, Hold::Start, &name);
         }
         x += needed;
     }

@@ -5,7 +5,7 @@
 use crate::reports::canvas::Width;
 use crate::reports::chart::{self, Chart, Panel, Point, Series};
 use crate::reports::numbers;
-use crate::reports::svg::{Hold, Picture, Svg, fitted, text_width};
+use crate::reports::svg::{Area, Hold, Picture, Place, Svg, fitted, text_width};
 
 /// How much the smallest and the largest value are filled.
 const FAINT: f64 = 0.06;
@@ -51,32 +51,38 @@ impl Map<'_> {
         let bottom = 48.0 + rows.len() as f64 * CELL_HEIGHT_PX;
         let mut svg = Svg::new(width.px(), bottom + 24.0);
         let label = format!("{}, by {}", self.chart.axes.y_label, self.chart.axes.x_label);
-        svg.text("soft", (4.0, 14.0), Hold::Start, &fitted(&label, width.px() - 8.0));
+        svg.text("soft", Place { x: 4.0, y: 14.0 }, Hold::Start, &fitted(&label, width.px() - 8.0));
         for (index, name) in columns.iter().enumerate() {
             let x = left + (index as f64 + 0.5) * cell;
-            svg.text("", (x, 38.0), Hold::Middle, &fitted(name, cell - 4.0));
+            svg.text("", Place { x, y: 38.0 }, Hold::Middle, &fitted(name, cell - 4.0));
         }
         for (row, name) in rows.iter().enumerate() {
             let y = 44.0 + row as f64 * CELL_HEIGHT_PX;
-            svg.text("", (left - 8.0, y + 24.0), Hold::End, &fitted(name, left - 12.0));
+            svg.text(
+                "",
+                Place { x: left - 8.0, y: y + 24.0 },
+                Hold::End,
+                &fitted(name, left - 12.0),
+            );
             for column in 0..columns.len() {
                 let (line, word) = if is_turned { (column, row) } else { (row, column) };
-                let at = (left + column as f64 * cell, y);
+                let at = Place { x: left + column as f64 * cell, y };
                 self.cell(&mut svg, &lines[line], word, at, cell);
             }
         }
         let (least, most) = (numbers::value(self.least), numbers::value(self.most));
         let scale = format!("faintest {least}, fullest {most}; empty: not run");
-        svg.text("soft", (4.0, bottom + 16.0), Hold::Start, &scale);
+        svg.text("soft", Place { x: 4.0, y: bottom + 16.0 }, Hold::Start, &scale);
         let description = chart::in_words(&self.chart.axes, self.panel);
         svg.finish(id, width.class(), self.title, &description)
     }
 
-    fn cell(&self, svg: &mut Svg, line: &Line, word: usize, (x, y): (f64, f64), width: f64) {
+    fn cell(&self, svg: &mut Svg, line: &Line, word: usize, at: Place, width: f64) {
+        let Place { x, y } = at;
         let at_word = |series: Option<&Series>| {
             series.and_then(|series| series.points.iter().find(|p| p.x as usize == word).copied())
         };
-        let size = (width - 2.0, CELL_HEIGHT_PX - 2.0);
+        let area = Area { x, y, width: width - 2.0, height: CELL_HEIGHT_PX - 2.0 };
         let middle = x + width / 2.0;
         let said: Option<Point> = at_word(line.said);
         match at_word(line.measured) {
@@ -84,16 +90,21 @@ impl Map<'_> {
                 let share = (point.y - self.least) / (self.most - self.least);
                 let share = if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 };
                 let class = if point.is_model { "model cell" } else { "cell" };
-                svg.rect(class, (x, y), size, FAINT + share * (STRONG - FAINT));
+                svg.rect(class, area, FAINT + share * (STRONG - FAINT));
                 let value_y = if said.is_some() { y + 17.0 } else { y + 24.0 };
                 let value = fitted(&numbers::value(point.y), width - 4.0);
-                svg.text("head", (middle, value_y), Hold::Middle, &value);
+                svg.text("head", Place { x: middle, y: value_y }, Hold::Middle, &value);
             }
-            None => svg.rect("none", (x, y), size, 0.0),
+            None => svg.rect("none", area, 0.0),
         }
         if let Some(said) = said {
             let value = format!("said {}", numbers::value(said.y));
-            svg.text("soft", (middle, y + 32.0), Hold::Middle, &fitted(&value, width - 4.0));
+            svg.text(
+                "soft",
+                Place { x: middle, y: y + 32.0 },
+                Hold::Middle,
+                &fitted(&value, width - 4.0),
+            );
         }
     }
 }

@@ -4,7 +4,7 @@ use crate::reports::axes::Axis;
 use crate::reports::canvas::{self, LEGEND_LINE_PX, Plot, Sign, Width};
 use crate::reports::chart::{self, Chart, Panel, Point, Series};
 use crate::reports::numbers;
-use crate::reports::svg::{Hold, Picture, Svg, fitted, text_width};
+use crate::reports::svg::{Hold, Picture, Place, Svg, fitted, text_width};
 
 /// From this many points on, signs and spreads would cover the line.
 const MARKED_POINTS_MAX: usize = 40;
@@ -127,17 +127,18 @@ fn x_places(
 }
 
 fn line(svg: &mut Svg, series: &Series, place: &impl Fn(f64) -> f64, y_axis: &Axis) {
-    let at = |point: &Point| (place(point.x), y_axis.place(point.y));
+    let at = |point: &Point| Place { x: place(point.x), y: y_axis.place(point.y) };
     let is_marked = series.points.len() <= MARKED_POINTS_MAX;
     if is_marked {
         for point in &series.points {
             if let Some((least, most)) = point.spread {
                 let x = place(point.x);
-                svg.line("spread", (x, y_axis.place(least)), (x, y_axis.place(most)));
+                let [from, to] = [least, most].map(|value| Place { x, y: y_axis.place(value) });
+                svg.line("spread", from, to);
             }
         }
     }
-    let places: Vec<(f64, f64)> = series.points.iter().map(at).collect();
+    let places: Vec<Place> = series.points.iter().map(at).collect();
     svg.path(series.look, &places);
     let every = if is_marked { 1 } else { series.points.len() / SIGNS_OF_LONG_LINE };
     for point in series.points.iter().step_by(every.max(1)) {
@@ -157,10 +158,10 @@ fn name_lines(svg: &mut Svg, panel: &Panel, plot: Plot, y_axis: &Axis) {
     let wanted: Vec<f64> = ends.iter().map(|(y, _)| *y).collect();
     let x = plot.right + 16.0;
     for (y, (_, series)) in apart(&wanted, plot.top, plot.bottom).into_iter().zip(&ends) {
-        svg.path(series.look, &[(x, y), (x + 22.0, y)]);
-        svg.marker(series.look, (x + 11.0, y), &series.name);
+        svg.path(series.look, &[Place { x, y }, Place { x: x + 22.0, y }]);
+        svg.marker(series.look, Place { x: x + 11.0, y }, &series.name);
         let name = fitted(&series.name, NAMES_PX - 46.0);
-        svg.text("", (x + 28.0, y + 4.0), Hold::Start, &name);
+        svg.text("", Place { x: x + 28.0, y: y + 4.0 }, Hold::Start, &name);
     }
 }
 

@@ -16,7 +16,23 @@ pub(crate) enum Hold {
     End,
 }
 
-/// A picture in the making. Coordinates are in pixels of the picture, from its upper left.
+/// Pixels of a picture, to the right and down from its upper left.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) x: f64,
+    pub(crate) y: f64,
+}
+
+/// A box by its upper left, in pixels.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Area {
+    pub(crate) x: f64,
+    pub(crate) y: f64,
+    pub(crate) width: f64,
+    pub(crate) height: f64,
+}
+
+/// A picture in the making.
 #[derive(Debug)]
 pub(crate) struct Svg {
     width: f64,
@@ -77,8 +93,8 @@ impl Svg {
     }
 
     /// A straight line.
-    pub(crate) fn line(&mut self, class: &str, from: (f64, f64), to: (f64, f64)) {
-        let ((x1, y1), (x2, y2)) = (from, to);
+    pub(crate) fn line(&mut self, class: &str, from: Place, to: Place) {
+        let (Place { x: x1, y: y1 }, Place { x: x2, y: y2 }) = (from, to);
         let _ = writeln!(
             self.body,
             r#"<line class="{class}" x1="{x1:.1}" y1="{y1:.1}" x2="{x2:.1}" y2="{y2:.1}"/>"#
@@ -87,29 +103,30 @@ impl Svg {
 
     /// A line through points, in the look of its series. Leaves out points that look the same as
     /// the one before.
-    pub(crate) fn path(&mut self, look: Look, points: &[(f64, f64)]) {
+    pub(crate) fn path(&mut self, look: Look, points: &[Place]) {
         const TOLD_APART_PX: f64 = 0.5;
         let mut way = String::new();
-        let mut last: Option<(f64, f64)> = None;
-        for (index, &(x, y)) in points.iter().enumerate() {
+        let mut last: Option<Place> = None;
+        for (index, &place) in points.iter().enumerate() {
+            let Place { x, y } = place;
             let is_end = index + 1 == points.len();
             let is_near = last.is_some_and(|last| {
-                (x - last.0).abs() < TOLD_APART_PX && (y - last.1).abs() < TOLD_APART_PX
+                (x - last.x).abs() < TOLD_APART_PX && (y - last.y).abs() < TOLD_APART_PX
             });
             if is_near && !is_end {
                 continue;
             }
             let letter = if last.is_none() { 'M' } else { 'L' };
             let _ = write!(way, "{letter}{x:.1} {y:.1}");
-            last = Some((x, y));
+            last = Some(place);
         }
         let class = look.line_class();
         let _ = writeln!(self.body, r#"<path class="{class}" d="{way}"/>"#);
     }
 
     /// A box. `opacity` is of its filling, in `[0, 1]`.
-    pub(crate) fn rect(&mut self, class: &str, at: (f64, f64), size: (f64, f64), opacity: f64) {
-        let ((x, y), (width, height)) = (at, size);
+    pub(crate) fn rect(&mut self, class: &str, area: Area, opacity: f64) {
+        let Area { x, y, width, height } = area;
         let _ = writeln!(
             self.body,
             "<rect class=\"{class}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" \
@@ -118,13 +135,13 @@ impl Svg {
     }
 
     /// One line of text with its baseline at `at`.
-    pub(crate) fn text(&mut self, class: &str, at: (f64, f64), hold: Hold, text: &str) {
+    pub(crate) fn text(&mut self, class: &str, at: Place, hold: Hold, text: &str) {
         let anchor = match hold {
             Hold::Start => "start",
             Hold::Middle => "middle",
             Hold::End => "end",
         };
-        let ((x, y), text) = (at, escape::html(text));
+        let (Place { x, y }, text) = (at, escape::html(text));
         let _ = writeln!(
             self.body,
             r#"<text class="{class}" x="{x:.1}" y="{y:.1}" text-anchor="{anchor}">{text}</text>"#
@@ -132,9 +149,9 @@ impl Svg {
     }
 
     /// The sign of a series, whose shape tells it from others where colours do not.
-    pub(crate) fn marker(&mut self, look: Look, (x, y): (f64, f64), says: &str) {
+    pub(crate) fn marker(&mut self, look: Look, at: Place, says: &str) {
         let (class, way) = (look.marker_class(), look.marker_way());
-        let says = escape::html(says);
+        let (Place { x, y }, says) = (at, escape::html(says));
         let _ = writeln!(
             self.body,
             "<path class=\"{class}\" transform=\"translate({x:.1} {y:.1})\" d=\"{way}\">\
@@ -143,8 +160,8 @@ impl Svg {
     }
 
     /// Another picture as it is, moved so that its upper left is at `at`.
-    pub(crate) fn inside(&mut self, at: (f64, f64), picture: &Picture) {
-        let ((x, y), body) = (at, &picture.body);
+    pub(crate) fn inside(&mut self, at: Place, picture: &Picture) {
+        let (Place { x, y }, body) = (at, &picture.body);
         let _ = writeln!(self.body, "<g transform=\"translate({x:.1} {y:.1})\">\n{body}</g>");
     }
 
@@ -185,9 +202,9 @@ mod tests {
     #[test]
     fn elements_carry_coordinates_and_escaped_text() {
         let mut svg = Svg::new(100.0, 50.0);
-        svg.line("axis", (0.0, 1.0), (2.0, 3.25));
-        svg.text("label", (5.0, 6.0), Hold::End, "<a>");
-        svg.path(Look::series(1), &[(1.0, 2.0), (3.0, 4.0)]);
+        svg.line("axis", Place { x: 0.0, y: 1.0 }, Place { x: 2.0, y: 3.25 });
+        svg.text("label", Place { x: 5.0, y: 6.0 }, Hold::End, "<a>");
+        svg.path(Look::series(1), &[Place { x: 1.0, y: 2.0 }, Place { x: 3.0, y: 4.0 }]);
         let text = svg.finish("p1", "wide", "t & u", "d").html();
         for wanted in [
             "viewBox=\"0 0 100 50\"",
@@ -203,7 +220,8 @@ mod tests {
     #[test]
     fn a_line_has_its_ends_and_what_can_be_told_apart() {
         let mut svg = Svg::new(100.0, 50.0);
-        svg.path(Look::series(0), &[(1.0, 2.0), (1.3, 2.2), (1.6, 2.2), (5.0, 2.0), (5.1, 2.0)]);
+        let points = [[1.0, 2.0], [1.3, 2.2], [1.6, 2.2], [5.0, 2.0], [5.1, 2.0]];
+        svg.path(Look::series(0), &points.map(|[x, y]| Place { x, y }));
         let text = svg.finish("p", "wide", "", "").html();
         assert!(text.contains("d=\"M1.0 2.0L1.6 2.2L5.0 2.0L5.1 2.0\""), "{text}");
     }
