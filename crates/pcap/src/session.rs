@@ -39,7 +39,7 @@ const TICK: Duration = Duration::from_millis(10);
 const MANY: u64 = 64 * GATHERED;
 
 /// In a small log it goes on sooner: when this much of it was written.
-const FILLED_PERCENT: u64 = 12;
+const FILLED_PERCENT: u64 = 100 / 8;
 
 /// What is fixed when a handle is activated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
