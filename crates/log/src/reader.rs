@@ -239,13 +239,10 @@ impl Reader {
     /// The part of the log's segments that were begun since the one that it reads, in percent, in
     /// `[0, 100]`. Near 100 the writer is about to use that one anew. Cost: two loads.
     pub fn filled_percent(&self) -> u64 {
-        let control = &self.memory.control;
         let sequence = self.current.map_or(self.sequence, |current| current.sequence);
-        let behind = self.head().saturating_sub(sequence);
-        behind
-            .saturating_mul(100)
-            .checked_div(control.segment_count().into())
-            .map_or(0, |p| p.min(100))
+        let segments = u64::from(self.memory.control.segment_count());
+        let begun = self.head().saturating_sub(sequence).min(segments);
+        100 * begun / segments
     }
 
     /// Whether the writer lost patience with this lossless reader.

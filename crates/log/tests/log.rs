@@ -75,6 +75,24 @@ fn nothing_is_seen_before_it_is_published() {
 }
 
 #[test]
+fn what_was_begun_since_is_a_part_of_the_log() {
+    let (log, mut writer) = log(4);
+    let [mut reader, behind] = [(); 2].map(|()| log.attach(lossy()).unwrap());
+    let mut numbers = 0..MANY;
+    let mut append_until = |percent| {
+        while behind.filled_percent() < percent {
+            let number = numbers.next().expect("enough for the whole log");
+            assert_eq!(append(&mut writer, number), Appended::Whole);
+            writer.publish();
+        }
+        behind.filled_percent()
+    };
+    assert_eq!([25, 50, 75, 100].map(&mut append_until), [25, 50, 75, 100]);
+    drain(&mut reader);
+    assert_eq!((reader.filled_percent(), behind.filled_percent()), (0, 100));
+}
+
+#[test]
 fn a_log_without_packets_ends_too() {
     let (log, writer) = log(4);
     let mut reader = log.attach(lossless()).unwrap();

@@ -28,14 +28,14 @@ const NS_PER_S: u64 = 1_000_000_000;
 /// How often a call at the end of a log looks whether it is interrupted.
 const AT_END: Duration = Duration::from_millis(5);
 
-/// A reader that is this many packets behind does not wait for more.
+/// A reader that is this many packets behind does not begin to wait for more.
 const GATHERED: u64 = 1024;
 
 /// How often one that waits looks how many there are: a log of the usual size holds what comes
 /// meanwhile at any rate.
 const TICK: Duration = Duration::from_millis(10);
 
-/// With this many it goes on: more would not make a packet cheaper.
+/// With this many one that waits goes on: more make a packet hardly cheaper.
 const MANY: u64 = 64 * GATHERED;
 
 /// In a small log it goes on sooner: when this much of it was written.
@@ -144,7 +144,7 @@ impl Session {
             }
             return Ok(Fetched::End);
         }
-        if self.is_flowing && self.has_less_than(GATHERED) {
+        if self.is_flowing {
             self.gather(gathering / 2_u32.saturating_pow(self.halvings.min(31)), &is_interrupted);
         }
         let timeout_ns = timeout.map_or(u64::MAX, |time| time.as_nanos().min(1 << 62) as u64);
@@ -172,21 +172,18 @@ impl Session {
         })
     }
 
-    /// Whether the log has fewer packets to read than that, and a writer who may write more.
-    fn has_less_than(&self, packets: u64) -> bool {
-        self.follower.lag() < packets && !self.follower.is_over()
-    }
-
-    /// Sleeps until there are many packets, `time` at most.
+    /// Sleeps for `time` at most, unless there are packets enough, or no writer who may write more.
     fn gather(&self, time: Duration, is_interrupted: impl Fn() -> bool) {
-        let began = Instant::now();
+        let (began, mut enough) = (Instant::now(), GATHERED);
         while let Some(left) = time.checked_sub(began.elapsed())
             && !left.is_zero()
-            && self.has_less_than(MANY)
+            && self.follower.lag() < enough
             && self.follower.filled_percent() < FILLED_PERCENT
+            && !self.follower.is_over()
             && !is_interrupted()
         {
             thread::sleep(left.min(TICK));
+            enough = MANY;
         }
     }
 

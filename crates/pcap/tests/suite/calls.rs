@@ -1,16 +1,11 @@
 //! A C program that does with a handle what programs do, and some things that they should not.
 
-use burstline_skip::{skip, test_name};
-
-use crate::common::{Folder, compiled, is_there, run};
+use crate::common::{Folder, compiled, run};
 use crate::traffic::mix;
 
 fn calls(case: &str, packets: usize) {
-    if !is_there("cc") {
-        return skip(test_name(), "cc is not installed: scripts/setup rust");
-    }
     let folder = Folder::new();
-    let program = compiled(&folder, "calls");
+    let Some(program) = compiled(&folder, "calls") else { return };
     // Misuse opens and closes before a publisher would see it.
     let publishing = folder.publish(mix(packets), usize::from(case != "misuse"));
     let mut command = folder.preloaded(program.to_str().unwrap());

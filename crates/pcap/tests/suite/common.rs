@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use burstline_log::{Appended, Ending, Log, LogConfig, Meta};
 use burstline_share::{LosslessReaders, PublishConfig, Publisher};
+use burstline_skip::{skip, test_name};
 use burstline_sys::memory::PageChoice;
 
 use crate::traffic::Packet;
@@ -138,13 +139,18 @@ pub(crate) fn library() -> PathBuf {
 }
 
 /// A C program of the tests, compiled into the folder. It calls the library by libpcap's names.
-pub(crate) fn compiled(folder: &Folder, name: &str) -> PathBuf {
+/// `None`, and the test is skipped: there is no compiler.
+pub(crate) fn compiled(folder: &Folder, name: &str) -> Option<PathBuf> {
+    if !is_there("cc") {
+        skip(test_name(), "cc is not installed: scripts/setup rust");
+        return None;
+    }
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/programs/{name}.c"));
     let mut compiler = Command::new("cc");
     compiler.args(["-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"]);
     compiler.arg(folder.at(name)).arg(source).arg(library());
     run(compiler.arg("-I").arg(repository().join("include")), 0);
-    folder.at(name)
+    Some(folder.at(name))
 }
 
 /// Cargo's target folder.

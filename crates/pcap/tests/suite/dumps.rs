@@ -3,41 +3,40 @@
 
 use std::fs;
 
-use burstline_skip::{skip, test_name};
-
-use crate::common::{DEVICE, Folder, compiled, is_there, run};
+use crate::common::{DEVICE, Folder, compiled, run};
 use crate::traffic::mix;
 
 const PACKETS: usize = 20_000;
 
-/// Runs the program, and returns what it said. The file is `dump.pcap` of the folder.
-fn dumps(folder: &Folder, case: &str, path: &str) -> String {
-    let program = compiled(folder, "dumps");
+/// A run of the program.
+struct Run {
+    folder: Folder,
+    /// What it said.
+    said: String,
+}
+
+/// Runs the program; `None`: the test is skipped.
+fn dumps(case: &str, path: &str) -> Option<Run> {
+    let folder = Folder::new();
+    let program = compiled(&folder, "dumps")?;
     let publishing = folder.publish(mix(PACKETS), 1);
     let mut command = folder.preloaded(program.to_str().unwrap());
     let said = run(command.args([case, DEVICE, path]), 0);
     publishing.end();
-    said
+    Some(Run { folder, said })
 }
 
-fn folder() -> Option<Folder> {
-    let folder = is_there("cc").then(Folder::new);
-    if folder.is_none() {
-        skip(test_name(), "cc is not installed: scripts/setup rust");
-    }
-    folder
-}
-
-/// Whether the file has the bytes that the program counted.
-fn is_whole(folder: &Folder, said: &str) -> bool {
-    fs::metadata(folder.at("dump.pcap")).unwrap().len() == said.trim().parse::<u64>().unwrap()
+/// Has the program write `dump.pcap`, which must have the bytes that it counted.
+fn whole(case: &str) -> Option<Folder> {
+    let Run { folder, said } = dumps(case, "dump.pcap")?;
+    let bytes = fs::metadata(folder.at("dump.pcap")).unwrap().len();
+    assert_eq!(bytes, said.trim().parse::<u64>().unwrap());
+    Some(folder)
 }
 
 #[test]
 fn two_files_get_the_same_however_one_is_looked_at() {
-    let Some(folder) = folder() else { return };
-    let said = dumps(&folder, "look", "dump.pcap");
-    assert!(is_whole(&folder, &said), "{said}");
+    let Some(folder) = whole("look") else { return };
     let [one, other] =
         ["dump.pcap", "dump.pcap.other"].map(|name| fs::read(folder.at(name)).unwrap());
     assert!(one == other, "{} bytes and {}", one.len(), other.len());
@@ -45,20 +44,15 @@ fn two_files_get_the_same_however_one_is_looked_at() {
 
 #[test]
 fn a_file_is_whole_when_a_callback_closes_it() {
-    let Some(folder) = folder() else { return };
-    let said = dumps(&folder, "rotate", "dump.pcap");
-    assert!(is_whole(&folder, &said), "{said}");
+    whole("rotate");
 }
 
 #[test]
 fn a_file_is_whole_when_a_callback_exits() {
-    let Some(folder) = folder() else { return };
-    let said = dumps(&folder, "exit", "dump.pcap");
-    assert!(is_whole(&folder, &said), "{said}");
+    whole("exit");
 }
 
 #[test]
 fn a_full_disk_is_an_error_of_the_file() {
-    let Some(folder) = folder() else { return };
-    dumps(&folder, "full", "/dev/full");
+    dumps("full", "/dev/full");
 }

@@ -100,12 +100,8 @@ fn got(taker: &VerdictTaker, number: u64, bytes: &[u8]) -> Got {
 
 /// What packets get from the C program. It begins with the oldest: it has to see all.
 fn c_program(case: &str, options: &str, limit: usize) -> Option<Vec<Got>> {
-    if !is_there("cc") {
-        skip(test_name(), "cc is not installed: scripts/setup rust");
-        return None;
-    }
     let folder = Folder::new();
-    let program = compiled(&folder, "verdicts");
+    let program = compiled(&folder, "verdicts")?;
     let mut command = folder.preloaded(program.to_str().unwrap());
     command.args([case, &format!("burst:ips?start=oldest&{options}"), &limit.to_string()]);
     let (said, found) = decided(&folder, &mut command, &mix(PACKETS));
