@@ -62,7 +62,7 @@ BUSES := --features burstline/kafka --features burstline/nats
 buses: ## Build the program with clients of Kafka and NATS, and test it with both: servers installed
 	@scripts/setup rust buses
 	@cargo test --quiet --locked -p burstline-fleet --features kafka,nats
-	@cargo test --quiet --locked -p burstline $(BUSES) --test buses -- --test-threads 2
+	@cargo test --quiet --locked -p burstline $(BUSES) --test flows buses:: -- --test-threads 2
 	@cargo build --quiet --release --locked -p burstline $(BUSES)
 
 fleet: ## Sensors, Kafka, NATS, Spark, ClickHouse and DuckDB: anything missing, twice or different? As root
@@ -117,6 +117,7 @@ tsan: ## Threads that share memory under ThreadSanitizer, TSAN_S seconds (60); c
 
 fuzz-smoke: ## Each fuzz target for FUZZ_SECONDS seconds (20)
 	@scripts/setup rust fuzz
+	@fuzz/run --build # one by one they would take a core
 	@for target in $(FUZZ_TARGETS); do fuzz/run $$target $(FUZZ_SECONDS) || exit 1; done
 
 guest: ## Two NUMA nodes in an emulated machine: is all where the plan says?
@@ -239,7 +240,7 @@ abi: ## At a release: what include/burstline.h promises from now on, in include/
 
 documents: ## Write docs/documents.md anew, from crates/lab/documents
 	@scripts/setup rust
-	@WRITE_DOCUMENTS=1 cargo test --quiet --locked -p burstline --test lab_report -- page_of_the_documents
+	@WRITE_DOCUMENTS=1 cargo test --quiet --locked -p burstline --test lab -- page_of_the_documents
 
 book: ## The documents as a book, in target/book/html; compiles mdBook if it is not there
 	@scripts/setup rust book
@@ -249,7 +250,7 @@ book: ## The documents as a book, in target/book/html; compiles mdBook if it is 
 report-check: ## Reports of the lab, and the page of --web, on a phone and a desk: in Chromium, which it installs
 	@scripts/setup rust report
 	@cargo test --quiet --locked -p burstline-lab --test report
-	@cargo test --quiet --locked -p burstline --test web_page
+	@cargo test --quiet --locked -p burstline --test service web_page::
 
 # Records of an older run would stand in the report beside those of this one.
 RUN ?= runs/latest

@@ -102,6 +102,7 @@ impl Directory {
     pub(crate) fn new(name: &str) -> Self {
         // Several tests of a program may use one function with one name.
         static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let name = name.rsplit("::").next().unwrap(); // of a test, without its module's
         let number = NUMBER.fetch_add(1, Relaxed); // it only has to be another one
         let name = format!("burstline-cli-{name}-{}-{number}", std::process::id());
         let path = std::env::temp_dir().join(name);

@@ -23,10 +23,10 @@ pub(crate) struct Worker {
 
 impl Worker {
     /// Starts a reader of log `log` of a name in `names`, which decides as `what` says: see
-    /// [`run`]. `role` is the test that calls that. It gives verdicts when this returns.
-    pub(crate) fn start(names: &Path, role: &str, name: &str, log: u32, what: &str) -> Self {
+    /// [`run`], which the test `worker` of this program calls. It gives verdicts when this returns.
+    pub(crate) fn start(names: &Path, name: &str, log: u32, what: &str) -> Self {
         let mut child = Command::new(env::current_exe().unwrap())
-            .args([role, "--exact", "--ignored", "--nocapture"])
+            .args(["worker", "--exact", "--ignored", "--nocapture"])
             .env("BURSTLINE_RUN", names)
             .env(WORKER, format!("{name}\n{log}\n{what}"))
             .stdin(Stdio::null())

@@ -151,7 +151,8 @@ mod tests {
     fn it_ends_before_the_first_special_packet_wherever_that_is() {
         let bytes = [7; 2_000];
         let (mut checked, mut ends) = (0, [0; 2]);
-        for length in [0, 1, 31, 32, 33, 64, 100] {
+        let lengths: &[_] = if cfg!(miri) { &[1, 33] } else { &[0, 1, 31, 32, 33, 64, 100] };
+        for &length in lengths {
             for special in 0..=length {
                 for outside in [false, true] {
                     let mut scratch = Scratch::new();
@@ -176,6 +177,7 @@ mod tests {
                 }
             }
         }
-        assert!(checked == 2 * (261 + 7) && ends == [522, 14], "{checked} {ends:?}");
+        let (packets, bursts) = (lengths.iter().sum::<u32>(), lengths.len() as u32);
+        assert!(checked == 2 * (packets + bursts) && ends == [2 * packets, 2 * bursts], "{ends:?}");
     }
 }

@@ -1,0 +1,13 @@
+//! `burstline flows` and what takes its records: the tree, queries, buses, collectors.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod buses;
+mod fetch;
+mod flows;
+mod flows_compared;
+mod flows_faults;
+mod flows_places;
+mod ipfix;
+mod query;

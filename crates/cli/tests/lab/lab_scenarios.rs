@@ -1,0 +1,344 @@
+//! Scenarios: listed, run, refused, ended early, compared.
+
+use std::fs;
+use std::process::Stdio;
+
+use crate::support::live::wait_until;
+use crate::support::{Directory, command, last_object, run, run_json};
+use burstline_skip::{skip, test_name, without};
+use burstline_testbed::Bed;
+use serde_json::Value;
+
+fn record(file: &str) -> Value {
+    serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap()
+}
+
+/// A scenario of the user's own.
+fn own(directory: &Directory, work: &str, contenders: &str, more: &str) -> String {
+    let file = directory.file("own.toml");
+    let text = format!(
+        "name = \"own\"\ntitle = \"t\"\nabout = \"x\"\nwork = \"{work}\"\ncontenders = \
+         [{contenders}]\nsizes = [64, 1518]\n{more}"
+    );
+    fs::write(&file, text).unwrap();
+    file
+}
+
+#[test]
+fn the_list_says_who_can_run_here_and_why_others_cannot() {
+    let list = run_json(&["lab", "list"], 0);
+    let scenarios = list["scenarios"].as_array().unwrap();
+    let find = |name: &str| scenarios.iter().find(|scenario| scenario["name"] == name).unwrap();
+    let modma = find("modma");
+    assert_eq!((&modma["document"], &modma["can_run"]), (&"D2".into(), &true.into()));
+    let peers = find("numa-rtc")["contenders"].as_array().unwrap();
+    let absent = peers.iter().find(|contender| contender["name"] == "pf_ring").unwrap();
+    let why = absent["not_run"].as_str().unwrap();
+    assert!(why.starts_with("because it takes the kernel module pf_ring"), "{why}");
+    let text = run(&["lab", "list"]).stdout;
+    assert!(text.contains("numa-rtc         D0  Receive and count"), "{text}");
+    let mut closing = text.lines().skip_while(|line| !line.ends_with(" contenders can run here"));
+    assert!(closing.next().is_some(), "{text}");
+    let absent = closing.find(|line| line.starts_with("not here  pf_ring ")).unwrap();
+    assert!(absent.contains("it takes the kernel module pf_ring"), "{absent}");
+    assert!(absent.contains("  fix: "), "{absent}");
+}
+
+#[test]
+fn a_model_is_run_written_and_compared() {
+    let directory = Directory::new("lab-model");
+    let out = directory.file("out");
+    let done = run(&["lab", "run", "modma", "--quick", "--out", &out, "--sizes", "64,256"]);
+    assert_eq!(done.code, Some(0), "{}", done.stderr);
+    assert!(done.stdout.contains("bus_bytes 128, saved_percent 33.3"), "{}", done.stdout);
+    let found = record(&format!("{out}/modma.json"));
+    assert_eq!(found["schema"], "burstline-lab-1");
+    let rows = found["rows"].as_array().unwrap();
+    assert_eq!((rows.len(), &rows[1]["status"]), (6, &"model".into()));
+    assert_eq!(rows[1]["metrics"]["bus_bytes"]["samples"], serde_json::json!([128.0]));
+    let same = ["lab", "compare", "modma", "modma", "--dir", &out, "--metric", "bus_bytes"];
+    let compared = run_json(&same, 0);
+    assert_eq!(compared["ratios"].as_array().unwrap().len(), 6);
+    assert_eq!(compared["ratios"][0]["ratio"], 1.0);
+    assert_eq!(compared["ratios"][0]["overlaps"], true);
+    assert!(run(&same).stdout.starts_with("bus_bytes (bytes per packet"));
+}
+
+/// Each program that is installed, with what it is started with, and what says that it is ready.
+#[test]
+fn every_contender_that_is_here_gets_ready() {
+    if Bed::or_skip(&test_name()).is_none() {
+        return;
+    }
+    let list = run_json(&["lab", "list", "--try"], 0);
+    let tried = list["tried"].as_array().unwrap();
+    for turn in tried.iter().filter(|turn| turn["not_run"].is_null()) {
+        assert!(turn["packets"].as_u64().unwrap() > 0, "{turn}");
+        assert!(turn["ready_s"].as_f64().unwrap() > 0.0, "{turn}");
+    }
+    let is_ready = |name: &str| {
+        let of = |turn: &&Value| turn["contender"] == name && turn["ready_s"].is_f64();
+        tried.iter().any(|turn| of(&turn))
+    };
+    for own in ["burstline-xdp", "burstline-afpacket", "recvmmsg", "linux-bridge"] {
+        assert!(is_ready(own), "{own}: {list}");
+    }
+}
+
+#[test]
+fn what_makes_no_sense_is_one_line() {
+    let directory = Directory::new("lab-wrong");
+    let file = own(&directory, "cuont", "\"recvmmsg\"", "");
+    let out = directory.file("out");
+    for (word, said) in [
+        ("numa", "burstline: no scenario `numa`: numa-rtc, ".to_owned()),
+        (&file, format!("burstline: {file}: work = \"cuont\": expected one of count, touch")),
+        ("./none.toml", "burstline: ./none.toml: No such file".to_owned()),
+    ] {
+        let done = run(&["lab", "run", word, "--out", &out]);
+        assert!(done.code == Some(2) || word == "./none.toml", "{}", done.stderr);
+        assert!(done.stderr.starts_with(&said), "{}", done.stderr);
+        assert_eq!((done.stderr.lines().count(), done.stdout.as_str()), (1, ""));
+    }
+    let none = run(&["lab", "compare", "a", "b", "--dir", &out]);
+    assert_eq!((none.code, none.stderr.lines().count()), (Some(1), 1), "{}", none.stderr);
+}
+
+#[test]
+fn contenders_and_rates_are_the_users_where_the_work_has_them() {
+    let directory = Directory::new("lab-wanted");
+    let out = directory.file("out");
+    let all = ["lab", "run", "copy-cost", "--quick", "--sizes", "64", "--repeats", "1"];
+    let wanted = ["--contenders", "copy-cold", "--rates", "max,2k", "--out", &out];
+    let done = run(&[&all[..], &wanted].concat());
+    assert_eq!(done.code, Some(0), "{}", done.stderr);
+    let found = record(&format!("{out}/copy-cost.json"));
+    let rows = found["rows"].as_array().unwrap();
+    assert_eq!((rows.len(), &rows[0]["contender"]), (1, &"copy-cold".into()));
+    assert!(rows[0]["point"].get("rate_pps").is_none(), "{rows:?}");
+    for (flag, value, said) in [
+        ("--contenders", "tcpdump", "no contender `tcpdump` does copy: copy-warm, copy-cold"),
+        ("--rates", "1k,fast", "rates: max, or packets a second from 1 to 1G"),
+    ] {
+        let done = run(&["lab", "run", "copy-cost", flag, value, "--out", &out]);
+        assert_eq!((done.code, done.stdout.as_str()), (Some(2), ""));
+        assert!(done.stderr.contains(said), "{}", done.stderr);
+    }
+}
+
+#[test]
+fn an_early_end_keeps_what_is_done() {
+    let directory = Directory::new("lab-early");
+    let (out, said) = (directory.file("out"), directory.file("said"));
+    let file = own(&directory, "copy", "\"copy-warm\"", "seconds = 1\nrepeats = 100\n");
+    let stderr = fs::File::create(&said).unwrap();
+    let mut child = command(&["lab", "run", &file, "--out", &out])
+        .stdout(Stdio::null())
+        .stderr(stderr)
+        .spawn()
+        .unwrap();
+    // The second turn has begun: the first is done.
+    wait_until("a turn", || fs::read_to_string(&said).unwrap().contains("1/200 turns"));
+    burstline_testbed::signal(child.id(), "-INT").unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    let found = record(&format!("{out}/own.json"));
+    let samples = found["rows"][0]["metrics"]["cycles"]["samples"].as_array().unwrap();
+    assert!((1..100).contains(&samples.len()), "{samples:?}");
+    let doubts = found["doubts"].as_array().unwrap();
+    assert!(doubts.iter().any(|doubt| doubt["name"] == "interrupted"), "{doubts:?}");
+}
+
+#[test]
+fn instructions_and_caches_of_contenders_in_memory_are_simulated() {
+    if std::process::Command::new("valgrind").arg("--version").output().is_err() {
+        let test = &test_name();
+        return skip(test, "valgrind is not installed: scripts/setup rivals");
+    }
+    let directory = Directory::new("lab-simulate");
+    let out = directory.file("out");
+    let more = "seconds = 0.05\nrepeats = 3\n";
+    let file = own(&directory, "copy", "\"copy-warm\", \"copy-cold\"", more);
+    let done = run(&["lab", "run", &file, "--out", &out, "--sizes", "1518", "--simulate", "-q"]);
+    assert_eq!(done.code, Some(0), "{}", done.stderr);
+    let found = record(&format!("{out}/own.json"));
+    let of = |row: usize, name: &str| {
+        let metric = &found["rows"][row]["metrics"][name];
+        assert_eq!(metric["basis"], "simulated", "{found}");
+        metric["median"].as_f64().unwrap()
+    };
+    // 1514 bytes are at least 24 words of 64 bytes, loaded and stored, whatever copies them.
+    assert!(of(0, "instructions") > 48.0);
+    // The first cache has warm packets, and none of those in 128 MiB: of each 24 lines or 25.
+    let misses = [of(0, "l1d_misses"), of(1, "l1d_misses")];
+    assert!(misses[0] < 1.0 && (23.0..27.0).contains(&misses[1]), "{misses:?}");
+}
+
+/// Stages of a program of ours, by the functions that were met.
+const SAMPLED: [&str; 7] = ["poll", "copy", "hash", "enqueue", "free", "idle_poll", "other"];
+
+#[test]
+fn the_program_counts_as_its_own_contender() {
+    let test = &test_name();
+    if Bed::or_skip(test).is_none() {
+        return;
+    }
+    let directory = Directory::new("lab-live");
+    let more = "rates = [20000]\npackets = 30000\nrepeats = 1\nports = 2\n";
+    let contenders = "\"burstline-xdp\", \"burstline-afpacket\", \"pf_ring\"";
+    let file = own(&directory, "count", contenders, more);
+    let out = directory.file("out");
+    let done = run(&["lab", "run", &file, "--out", &out, "--sizes", "64", "--json"]);
+    assert_eq!(done.code, Some(0), "{}", done.stderr);
+    let found = last_object(&done.stdout);
+    assert_eq!(found, record(&format!("{out}/own.json")));
+    let rows = found["rows"].as_array().unwrap();
+    assert!(rows[2]["status"].as_str().unwrap().starts_with("not run because it takes"));
+    for row in &rows[..2] {
+        let status = row["status"].as_str().unwrap();
+        if status.contains("BPF") || status.contains("not permitted") {
+            without(test, status);
+            continue;
+        }
+        assert_eq!((status, &row["metrics"]["lost"]["median"]), ("run", &0.0.into()), "{row}");
+        assert!(row["metrics"]["rho"]["basis"] == "line", "{row}");
+        let waited = row["metrics"]["waited_ms_each_second"]["samples"].as_array().unwrap();
+        assert!(!waited.is_empty(), "a number of packets is looked at by second: {row}");
+        let stages = row["stages"].as_array().unwrap();
+        // One that sleeps wakes by the clock that takes the samples, and may never be met.
+        let is_busy = row["metrics"]["cpu_percent"]["median"].as_f64() > Some(20.0);
+        let is_sampled = |stage: &Value| SAMPLED.iter().any(|name| stage["name"] == *name);
+        assert!(!is_busy || stages.iter().any(is_sampled), "{row}");
+    }
+    let doubts = found["doubts"].as_array().unwrap();
+    assert!(doubts.iter().any(|doubt| doubt["name"] == "too-few-samples"), "{doubts:?}");
+    if rows[..2].iter().any(|row| row["status"] == "run") {
+        let interfaces = found["interfaces"].as_array().unwrap();
+        let of = |key: &str| interfaces.iter().map(|one| one[key].clone()).collect::<Vec<_>>();
+        assert_eq!(of("name"), ["v1", "v2", "v0", "v2"]);
+        assert!(of("driver").iter().all(|driver| driver == "veth"), "{interfaces:?}");
+        assert!(of("receive_queues").iter().all(|queues| *queues == 1), "{interfaces:?}");
+    }
+    assert!(found["build"]["rustc"].as_str().unwrap().starts_with("rustc "), "{found}");
+}
+
+#[test]
+fn a_contender_receives_while_it_sends() {
+    let test = &test_name();
+    if Bed::or_skip(test).is_none() {
+        return;
+    }
+    let directory = Directory::new("lab-duplex");
+    let more = "rates = [20000]\nrepeats = 1\nseconds = 0.1\n\
+                cases = [\"receive\", \"send\", \"both\"]\n[chart]\ny = \"rho_busy\"\n";
+    let file = own(&directory, "duplex", "\"burstline-afpacket\"", more);
+    let out = directory.file("out");
+    let done = run(&["lab", "run", &file, "--out", &out, "--sizes", "64", "--json"]);
+    assert_eq!(done.code, Some(0), "{}", done.stderr);
+    let found = last_object(&done.stdout);
+    for row in found["rows"].as_array().unwrap() {
+        assert_eq!(row["status"], "run", "{row}");
+        let median = |name: &str| row["metrics"][name]["median"].as_f64().unwrap();
+        let (case, all) = (row["point"]["case"].as_str().unwrap(), median("mpps"));
+        let (received, sent) = (median("received_mpps"), median("sent_mpps"));
+        assert_eq!((received > 0.0, sent > 0.0), (case != "send", case != "receive"), "{row}");
+        assert!((received + sent - all).abs() < 1e-9, "{row}");
+        assert_eq!(row["metrics"].get("lost").is_some(), case != "send", "{row}");
+    }
+    let doubts = found["doubts"].as_array().unwrap();
+    assert!(doubts.iter().any(|doubt| doubt["name"] == "empty-chart"), "{doubts:?}");
+}
+
+/// By the packet's 30th byte, of many flows: all are counted by a worker, whatever spreads them.
+#[test]
+fn packets_are_spread_over_workers_by_us_and_by_dpdk() {
+    let test = &test_name();
+    if Bed::or_skip(test).is_none() {
+        return;
+    }
+    let directory = Directory::new("lab-balance");
+    let more = "workers = 2\nrates = [10000]\nrepeats = 1\npackets = 5000\n";
+    let file = own(&directory, "balance", "\"burstline-xdp\", \"dpdk-balance\"", more);
+    let out = directory.file("out");
+    let done = run(&["lab", "run", &file, "--out", &out, "--sizes", "64"]);
+    assert_eq!(done.code, Some(0), "{}", done.stderr);
+    let found = record(&format!("{out}/own.json"));
+    for row in found["rows"].as_array().unwrap() {
+        let status = row["status"].as_str().unwrap();
+        if status != "run" {
+            let is_dpdk = row["contender"] == "dpdk-balance";
+            assert!(!is_dpdk || !cfg!(feature = "dpdk"), "{row}");
+            let is_known =
+                ["built without DPDK", "BPF", "not permitted"].map(|w| status.contains(w));
+            assert!(is_known.contains(&true), "{row}");
+            without(test, status);
+            continue;
+        }
+        assert_eq!(row["metrics"]["lost"]["median"], 0.0, "{row}");
+    }
+    let commands = found["contenders"].as_array().unwrap().iter().map(|one| &one["command"]);
+    let mut commands = commands.filter_map(Value::as_str).filter(|command| !command.is_empty());
+    assert!(commands.all(|c| c.contains("--hash byte:30") || c.contains("--byte 30")), "{found}");
+}
+
+#[test]
+fn a_bounce_beside_a_switch_is_called_one() {
+    let test = &test_name();
+    if Bed::or_skip(test).is_none() {
+        return;
+    }
+    let directory = Directory::new("lab-switch");
+    let more = "rates = [2000]\nrepeats = 1\npackets = 200\n";
+    let file = own(&directory, "switch", "\"linux-bridge\", \"burstline-xdp\"", more);
+    let out = directory.file("out");
+    let done = run(&["lab", "run", &file, "--out", &out, "--sizes", "64"]);
+    assert_eq!(done.code, Some(0), "{}", done.stderr);
+    let found = record(&format!("{out}/own.json"));
+    let [bridge, ours] = [0, 1].map(|at| &found["contenders"][at]);
+    assert_eq!((bridge.get("role"), &ours["role"]), (None, &"bounce (no switch)".into()));
+    assert!(done.stdout.contains("burstline-xdp, bounce (no switch) "), "{}", done.stdout);
+    // The bridge is a part of the kernel; ours had pages of some kind.
+    assert!(bridge.get("pages").is_none(), "{bridge}");
+    if found["rows"][1]["status"] == "run" {
+        let mib = |kind: &str| ours["pages"][kind].as_f64().unwrap();
+        assert!(mib("small_mib") > 0.0 && mib("reserved_mib") >= 0.0, "{ours}");
+    }
+}
+
+#[test]
+fn packets_are_timed_through_a_contender() {
+    let test = &test_name();
+    if Bed::or_skip(test).is_none() {
+        return;
+    }
+    let directory = Directory::new("lab-latency");
+    let more = "rates = [2000]\npackets = 200\nrepeats = 1\n";
+    let file = own(&directory, "latency", "\"linux-bridge\", \"burstline-xdp\"", more);
+    let out = directory.file("out");
+    let done = run(&["lab", "run", &file, "--out", &out, "--sizes", "64", "--json"]);
+    assert_eq!(done.code, Some(0), "{}", done.stderr);
+    let found = last_object(&done.stdout);
+    for row in found["rows"].as_array().unwrap() {
+        let status = row["status"].as_str().unwrap();
+        if status.contains("BPF") || status.contains("not permitted") {
+            without(test, status);
+            continue;
+        }
+        let median = |name: &str| row["metrics"][name]["median"].as_f64().unwrap();
+        assert_eq!((status, median("packets"), median("lost")), ("run", 200.0, 0.0), "{row}");
+        let (half, most) = (median("latency_p50_us"), median("latency_max_us"));
+        assert!(0.0 < half && half <= median("latency_p99_us"), "{row}");
+        assert!(median("latency_p999_us") <= most * 1.01, "{row}");
+        let found = &row["distributions"]["latency_us"];
+        let of = |key: &str| found[key].as_array().unwrap().iter().map(|n| n.as_f64().unwrap());
+        assert_eq!(of("counts").sum::<f64>(), 200.0, "every packet is in a bucket: {row}");
+        for (share, figure) in [(0.5, half), (0.99, median("latency_p99_us")), (1.0, most)] {
+            let mut so_far = 0.0;
+            let is_there = |(_, count): &(f64, f64)| {
+                so_far += count;
+                so_far >= 200.0 * share
+            };
+            let (end, _) = of("ends").zip(of("counts")).find(is_there).unwrap();
+            assert!((figure..=figure * 33.0 / 32.0).contains(&end), "{figure} in {end}: {row}");
+        }
+    }
+}

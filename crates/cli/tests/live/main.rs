@@ -1,0 +1,15 @@
+//! Live ports, logs that are shared, and what a program may do.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod bounce;
+mod flight;
+mod live;
+mod losses;
+mod memory;
+mod nicsim;
+mod rights;
+mod shared;
+mod shared_live;
+mod signals;

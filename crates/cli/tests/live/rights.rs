@@ -1,0 +1,237 @@
+//! What threads may do once everything is open: nothing that packets do not take. `-Z USER`: no
+//! thread is root's.
+
+use std::collections::HashSet;
+use std::fs;
+use std::os::unix::fs::{MetadataExt, chown};
+use std::os::unix::process::CommandExt;
+
+use burstline_skip::{skip, test_name};
+use burstline_sys::privileges::Held;
+use burstline_sys::users::{Account, account};
+
+use crate::support::endless::{end, start};
+use crate::support::live::wait_until;
+use crate::support::{
+    Directory, PROGRAM, REAL, assert_closed, command, is_root, other, run, run_json,
+};
+
+/// Somebody who is not root, and may do nothing.
+fn nobody() -> Option<Account> {
+    let found = account("nobody").filter(|_| is_root());
+    if found.is_none() {
+        skip(test_name(), "it takes root, and a user nobody");
+    }
+    found
+}
+
+/// Real, effective, saved and file-system numbers of each thread, of users or of groups.
+fn numbers(process: u32, field: &str) -> Vec<String> {
+    let threads = fs::read_dir(format!("/proc/{process}/task")).unwrap().flatten();
+    let status = threads.filter_map(|thread| fs::read_to_string(thread.path().join("status")).ok());
+    let value = |status: String| {
+        let line = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+        line.unwrap().split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    status.map(value).collect()
+}
+
+#[test]
+fn every_thread_becomes_the_user_and_the_file_is_theirs() {
+    let Some(nobody) = nobody() else { return };
+    let directory = Directory::new("rights");
+    let file = directory.file("x.pcapng");
+    let job = start(&["capture", "gen:?rate=1000", "-w", &file, "-Z", "nobody"]);
+    let process = job.child.id();
+    for (field, number) in [("Uid", nobody.user), ("Gid", nobody.group)] {
+        let wanted = [number; 4].map(|number| number.to_string()).join(" ");
+        wait_until(field, || numbers(process, field).iter().all(|numbers| *numbers == wanted));
+    }
+    let groups = nobody.groups.iter().map(u32::to_string).collect::<Vec<_>>().join(" ");
+    assert!(numbers(process, "Groups").iter().all(|found| *found == groups));
+    let report = end(job, "-INT");
+    assert_closed(&report);
+    let found = fs::metadata(&file).unwrap();
+    assert_eq!(
+        (found.uid(), found.gid(), found.mode() & 0o777),
+        (nobody.user, nobody.group, 0o600)
+    );
+    // As --owner says, where it does.
+    run_json(&["capture", REAL, "-w", &file, "-Z", "nobody", "--owner", "1:2"], 0);
+    let found = fs::metadata(&file).unwrap();
+    assert_eq!((found.uid(), found.gid()), (1, 2));
+}
+
+#[test]
+fn later_files_are_made_by_the_user_or_the_job_does_not_begin() {
+    let Some(nobody) = nobody() else { return };
+    let directory = Directory::new("rights-files");
+    let file = directory.file("x.pcapng");
+    let job = ["capture", REAL, "-w", &file, "-b", "packets:100", "-Z", "nobody"];
+    let refused = run(&job);
+    assert_eq!(refused.code, Some(1), "{}", refused.stdout);
+    assert!(refused.stderr.contains("Permission denied"), "{}", refused.stderr);
+    chown(&directory.0, Some(nobody.user), None).unwrap();
+    run_json(&job, 0);
+    let files = fs::read_dir(&directory.0).unwrap().flatten();
+    let owners: Vec<u32> = files.map(|file| file.metadata().unwrap().uid()).collect();
+    assert!(owners.len() > 1 && owners.iter().all(|owner| *owner == nobody.user), "{owners:?}");
+}
+
+#[test]
+fn who_cannot_become_the_user_is_told_at_once() {
+    for (flags, what) in [
+        (&["-Z", "no-such-user"][..], "there is no user 'no-such-user'"),
+        (&["-Z", "root", "--keep-privileges"], "cannot be used with"),
+    ] {
+        let run = run(&[&["count", REAL], flags].concat());
+        assert_eq!(run.code, Some(2));
+        assert!(run.stderr.contains(what), "{}", run.stderr);
+    }
+    let Some(nobody) = nobody() else { return };
+    let mut other = command(&["count", "gen:?packets=9", "-Z", "root"]);
+    let output = other.uid(nobody.user).gid(nobody.group).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    let wanted = format!("-Z root: this process, of user {}, cannot become user 0", nobody.user);
+    assert!(text.contains(&wanted) && text.contains("run it as root"), "{text}");
+    assert_eq!(text.lines().count(), 1, "{text}");
+}
+
+#[test]
+fn a_snapshot_length_of_0_is_the_whole_packet() {
+    let [whole, short] = ["0", "60"].map(|length| run_json(&["count", REAL, "-s", length], 0));
+    let all = run_json(&["count", REAL], 0);
+    assert_eq!(whole["total"]["bytes"], all["total"]["bytes"]);
+    assert_ne!(short["total"]["bytes"], all["total"]["bytes"]);
+}
+
+/// What the kernel says of each thread, once all say that they have given up their rights.
+fn rights(process: u32) -> Vec<Held> {
+    let has_given_up = |held: &Held| held.is_filtered && held.has_no_new_privileges;
+    wait_until("no rights", || held(process).iter().all(has_given_up));
+    held(process)
+}
+
+fn held(process: u32) -> Vec<Held> {
+    let threads = fs::read_dir(format!("/proc/{process}/task")).unwrap().flatten();
+    let status = threads.filter_map(|thread| fs::read_to_string(thread.path().join("status")).ok());
+    status.map(|status| Held::of(&status)).collect()
+}
+
+/// The jobs of which each thread is nobody's: their sources and outputs are open by then.
+#[test]
+fn root_becomes_nobody_before_packets_come() {
+    let Some(nobody) = nobody() else { return };
+    let directory = Directory::new("rights-nobody");
+    let file = directory.file("x.pcapng");
+    for job in [
+        &["count", "gen:?rate=1000"][..],
+        &["capture", "gen:?rate=1000", "-w", &file],
+        &["merge", "gen:?rate=1000", "gen:?rate=1000", "-w", &file],
+        &["bounce", "gen:?rate=1000", "null:"],
+        &["generate", "-o", "null:", "--rate", "1000"],
+        &["switch", "--port", "gen:?rate=1000&pace=yes", "--port", "afpacket:lo"],
+    ] {
+        let running = start(job);
+        let process = running.child.id();
+        for thread in rights(process) {
+            let said = (thread.user, thread.capabilities, thread.bounding);
+            assert_eq!(said, (nobody.user, 0, 0), "{job:?}: {thread:?}");
+        }
+        // Not dumpable: what is beneath /proc/PID is root's.
+        let owner = fs::metadata(format!("/proc/{process}/mem")).unwrap().uid();
+        assert_eq!(owner, 0, "{job:?}");
+        assert_closed(&end(running, "-INT"));
+    }
+    // The file was root's when it was opened, and is.
+    assert_eq!(fs::metadata(&file).unwrap().uid(), 0);
+}
+
+/// Jobs that make or remove files later, or have a name, stay root without any of its rights. They
+/// may open only what is in these folders.
+#[test]
+fn root_stays_for_files_that_are_made_later_and_nothing_else() {
+    if nobody().is_none() {
+        return;
+    }
+    let directory = Directory::new("rights-later");
+    let file = directory.file("x.pcapng");
+    let name = directory.file("tap");
+    for job in [
+        &["capture", "gen:?rate=10000", "-w", &file, "-b", "packets:1000", "-b", "files:2"][..],
+        &["capture", "gen:?rate=1000", "--publish", &name],
+        &["capture", "gen:?rate=1000", "-w", &file, "--on-close", "true {}"],
+    ] {
+        let running = start(job);
+        let process = running.child.id();
+        let runs_commands = job.contains(&"--on-close");
+        wait_until("no rights", || {
+            let held = held(process);
+            let free = held.iter().filter(|held| !held.is_filtered).count();
+            free == usize::from(runs_commands) && held.iter().all(|held| held.capabilities == 0)
+        });
+        for thread in held(process) {
+            assert_eq!((thread.user, thread.bounding), (0, 0), "{job:?}: {thread:?}");
+        }
+        assert_closed(&end(running, "-INT"));
+    }
+    assert!(!std::path::Path::new(&name).exists(), "the name is gone with its job");
+}
+
+/// In each verb that reads files, a thread that has given up its rights reads the first byte of a
+/// file. strace says in which order these things happen.
+#[test]
+fn the_first_byte_is_read_without_rights() {
+    if nobody().is_none() || other("strace", &["-V"]).is_none() {
+        return skip(test_name(), "needs root, a user nobody, and strace: scripts/setup test");
+    }
+    let directory = Directory::new("rights-order");
+    let (input, trace) = (directory.file("in.pcap"), directory.file("trace"));
+    fs::copy(REAL, &input).unwrap();
+    let output = directory.file("out.pcapng");
+    for verb in [
+        &["count", &input][..],
+        &["capture", &input, "-w", &output],
+        &["merge", &input, "-w", &output],
+        &["info", &input],
+        &["check", &input],
+        &["recover", &input, "-w", &directory.file("recovered.pcapng")],
+        &["extract", &input, "-w", &directory.file("extracted.pcapng")],
+        &["index", &input],
+        &["replay", &input, "-o", "null:", "--top-speed"],
+    ] {
+        let calls = "trace=read,pread64,preadv,readv,preadv2,mmap,seccomp,clone";
+        let strace = ["-f", "-y", "-o", &trace, "-e", calls, PROGRAM];
+        let traced = other("strace", &[&strace[..], verb].concat()).unwrap();
+        assert_eq!(traced.code, Some(0), "{verb:?}: {}", traced.stderr);
+        let lines = fs::read_to_string(&trace).unwrap();
+        let reads = reads_without_rights(&lines, "/in.pcap>");
+        assert!(reads.is_ok_and(|reads| reads > 0), "{verb:?}: {reads:?}\n{lines}");
+    }
+}
+
+/// How often a thread reads this file, by strace's lines. If one reads it that has not entered its
+/// filter, the first such line. Threads of a thread that has begin with it.
+fn reads_without_rights<'a>(lines: &'a str, file: &str) -> Result<usize, &'a str> {
+    let (mut filtered, mut reads) = (HashSet::new(), 0);
+    for line in lines.lines() {
+        let thread = line.split_whitespace().next().unwrap_or_default();
+        if line.contains(" seccomp(SECCOMP_SET_MODE_FILTER") {
+            filtered.insert(thread.to_owned());
+        }
+        if let Some((_, child)) = line.rsplit_once(" = ")
+            && line.contains(" clone")
+            && filtered.contains(thread)
+        {
+            filtered.insert(child.trim().to_owned());
+        }
+        if line.contains(file) {
+            reads += 1;
+            if !filtered.contains(thread) {
+                return Err(line);
+            }
+        }
+    }
+    Ok(reads)
+}

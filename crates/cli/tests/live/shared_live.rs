@@ -1,0 +1,179 @@
+//! Readers of a live capture: one lossless, one lossy and stopped, one killed; and the programs of
+//! the page on sensors.
+//!
+//! Needs root, or `unshare -Urn`; without, each test says that it was skipped.
+
+use std::fs;
+use std::net::UdpSocket;
+
+use crate::support::live::wait_until;
+use crate::support::sensors::{Installed, interrupt, is_suricata_there, line_of_page};
+use crate::support::sharing::{Names, reader_of, start};
+use crate::support::{other, selected};
+use burstline_afpacket::Sender;
+use burstline_skip::{skip, test_name, without};
+use burstline_testbed::{Bed, FAR, FAR_ADDRESS, Frames, NEAR};
+
+const FRAMES: u64 = 20_000;
+
+/// Sends numbered frames from the near host.
+fn send(bed: &Bed) {
+    let sent = bed.near.run(|| {
+        let mut sender = Sender::open(NEAR, true).unwrap();
+        Frames::new(FRAMES, 100).send(&mut sender).unwrap()
+    });
+    assert_eq!(sent, FRAMES);
+}
+
+#[test]
+fn a_stopped_reader_and_a_killed_one_cost_the_others_nothing() {
+    let name = &test_name();
+    let Some(bed) = Bed::or_skip(name) else { return };
+    let names = Names::new("shared-live");
+    // 16 segments: a few thousand packets.
+    let job = ["capture", FAR, "--publish", "tap?lossless=forever", "--buffer", "1m"];
+    let shape = ["--segment", "64k", "--pages", "4k", "--json"];
+    let mut command = names.command(&[&job[..], &shape].concat());
+    // On the far host, whose interface it is.
+    let report = names.0.file("published");
+    let publisher = bed.far.run(move || start(&mut command, report));
+    names.wait_for_readers("tap", 0);
+    let lossless = names.start(&["count", "log:tap?lossless&follow=no"]);
+    let stopped = names.start(&["count", "log:tap?follow=no"]);
+    let killed = names.start(&["count", "log:tap"]);
+    names.wait_for_readers("tap", 3);
+
+    send(&bed);
+    names.wait_until_read("tap", FRAMES);
+    stopped.signal("-STOP");
+    send(&bed);
+    let doomed = killed.pid();
+    killed.kill();
+    names.wait_for_readers("tap", 2);
+    send(&bed);
+    let lossless_pid = lossless.pid();
+    names.wait_for("tap", "the lossless reader has read all", |found| {
+        let readers = found["readers"].as_array().unwrap();
+        readers.iter().any(|one| one["pid"] == lossless_pid && one["delivered"] == 3 * FRAMES)
+    });
+    stopped.signal("-CONT");
+    // What it has missed is known when it finds the next packet.
+    send(&bed);
+    names.wait_until_read("tap", 4 * FRAMES);
+    publisher.signal("-INT");
+
+    let (lossless_pid, stopped_pid) = (lossless.pid(), stopped.pid());
+    let (published, lossless, stopped) = (publisher.end(), lossless.end(), stopped.end());
+    let all = 4 * FRAMES;
+    assert_eq!(
+        (&published["total"]["offered"], &published["published"]["packets"][0]),
+        (&all.into(), &all.into())
+    );
+    assert_eq!(published["published"]["ending"], "stopped");
+    let seen = (&published["published"]["readers_total"], &published["published"]["readers_peak"]);
+    assert_eq!(seen, (&3.into(), &3.into()));
+    let total = &lossless["total"];
+    assert_eq!((&total["offered"], &total["delivered"]), (&all.into(), &all.into()));
+    let total = &stopped["total"];
+    let missed = total["lost"]["reader_overrun"].as_u64().unwrap();
+    assert_eq!(total["offered"], all);
+    assert_eq!(total["delivered"], all - missed);
+    // All of two sendings, and of the third what came before it had a core again.
+    assert!((1..=3 * FRAMES).contains(&missed), "{stopped}");
+    for (pid, missed) in [(lossless_pid, 0), (stopped_pid, missed)] {
+        let told = reader_of(&published, pid);
+        assert_eq!((&told["delivered"], &told["missed"]), (&(all - missed).into(), &missed.into()));
+    }
+    let told = reader_of(&published, doomed);
+    assert_eq!(told["there"], false);
+    let read = told["delivered"].as_u64().unwrap() + told["missed"].as_u64().unwrap();
+    assert!((FRAMES..=2 * FRAMES).contains(&read), "{told}");
+}
+
+/// Conversations, and packets of each.
+const QUESTIONS: [u64; 2] = [64, 10];
+
+/// Sends questions for a name from the near host to the far one, which takes and does not answer
+/// them.
+fn ask_for_names(bed: &Bed) -> UdpSocket {
+    let server = bed.far.run(|| UdpSocket::bind((FAR_ADDRESS, 53)).unwrap());
+    bed.near.run(|| {
+        let question = b"\x12\x34\x01\0\0\x01\0\0\0\0\0\0\x07example\x03com\0\0\x01\0\x01";
+        for _ in 0..QUESTIONS[0] {
+            let client = UdpSocket::bind("0.0.0.0:0").unwrap();
+            for _ in 0..QUESTIONS[1] {
+                client.send_to(question, (FAR_ADDRESS, 53)).unwrap();
+            }
+        }
+    });
+    server
+}
+
+/// Programs that capture by libpcap read what a balancer publishes, by the page's commands.
+#[test]
+fn the_programs_of_the_page_read_what_a_balancer_publishes() {
+    for program in ["tcpdump", "tshark", "dumpcap"] {
+        if other(program, &["--version"]).is_none() {
+            return skip(test_name(), format!("{program} is not installed: scripts/setup test"));
+        }
+    }
+    let Some(bed) = Bed::or_skip(&test_name()) else { return };
+    let rename = format!("ip link set {FAR} down; ip link set {FAR} name eth0 up");
+    bed.far.command("sh", &["-c", &rename]).unwrap();
+    let names = Names::new("shared-page");
+    let installed = Installed::new(&names.0);
+    let start = |name: &str, command: &str, ready: &str| {
+        installed.start(&bed.far, name, command.trim_end_matches(" &"), ready)
+    };
+    let of_page = |line: &str| line_of_page(&format!("$ {line}"))[2..].to_owned();
+    // As Suricata's command wants it.
+    let publish = of_page("burstline balance eth0 --workers 2 --publish tap");
+    let publish = publish.replace("--publish tap", "--publish 'tap?lossless=5s'");
+    let balance = start("balance", &publish, "");
+    names.wait_for_readers("tap", 0);
+    let mut programs = vec![
+        start("tcpdump", &of_page("burstline-run tcpdump -n -i burst:tap@0"), "listening on"),
+        start("tshark", &of_page("burstline-run tshark -i burst:tap -Y dns"), "Capturing on"),
+        start("dumpcap", &of_page("burstline-run dumpcap -i burst:tap -w"), "File: all.pcapng"),
+    ];
+    let log = names.0.file("log");
+    let mut readers = 5; // of a log each
+    if is_suricata_there() {
+        let rule = "alert dns any any -> any any (msg:\"a question\"; dns.query; \
+                    content:\"example\"; sid:1;)\n";
+        fs::write(names.0.file("rules"), rule).unwrap();
+        fs::create_dir(&log).unwrap();
+        let command = line_of_page("burstline-run suricata --pcap='burst:tap@0?lossless'");
+        let command = command.replace("/var/log/suricata/0", &log) + " -S rules";
+        programs.push(start("suricata", &command, "Engine started"));
+        readers += 1;
+    } else {
+        without(test_name(), "Suricata is not installed: scripts/setup sensors");
+    }
+    names.wait_for_readers("tap", readers);
+
+    let server = ask_for_names(&bed);
+    let questions = QUESTIONS[0] * QUESTIONS[1];
+    names.wait_until_published("tap", questions);
+    names.wait_for("tap", "all is read", |found| {
+        let has_read = |reader: &serde_json::Value| reader["lag"] == 0;
+        found["readers"].as_array().unwrap().iter().all(has_read)
+    });
+    let suricata = programs.split_off(3);
+    programs.into_iter().for_each(interrupt);
+    let lines = |name: &str, text: &str| installed.printed(name).matches(text).count() as u64;
+    let of_worker_0 = lines("tcpdump", "10.77.0.2.53: ");
+    assert!(of_worker_0 > 0 && of_worker_0 < questions, "{of_worker_0}");
+    assert_eq!(lines("tshark", " DNS "), questions);
+    assert_eq!(selected(&names.0.file("all.pcapng"), "udp port 53"), questions);
+    for suricata in suricata {
+        let alerts = || fs::read_to_string(format!("{log}/fast.log")).unwrap_or_default();
+        wait_until("it has alerted on all of worker 0's", || {
+            alerts().lines().count() as u64 >= of_worker_0
+        });
+        interrupt(suricata);
+        assert_eq!(alerts().lines().count() as u64, of_worker_0);
+    }
+    interrupt(balance);
+    drop(server);
+}

@@ -1,0 +1,217 @@
+//! Ended from outside: by signals, the ledger is printed and the file is valid.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Stdio};
+
+use crate::support::endless::{end, ended, signal, start};
+use crate::support::{Directory, assert_closed, command, hangup, judged_packets, other};
+use burstline_skip::{test_name, without};
+use burstline_sys::memory::Reservation;
+use serde_json::Value;
+
+/// Sends several signals in a moment, as timeout(1) does: a shell has kill(1) built in.
+fn signal_each(child: &Child, names: &[&str]) {
+    let pid = child.id();
+    let script: Vec<String> = names.iter().map(|name| format!("kill {name} {pid}")).collect();
+    assert_eq!(other("sh", &["-c", &script.join("; ")]).unwrap().code, Some(0));
+}
+
+#[test]
+fn a_signal_ends_a_count_with_its_ledger() {
+    let hangup = hangup(&test_name());
+    for name in ["-INT", "-TERM"].into_iter().chain(hangup) {
+        let report = end(start(&["count", "gen:", "gen:?rate=1000"]), name);
+        assert_closed(&report);
+        assert!(report["total"]["delivered"].as_u64() > Some(0));
+    }
+}
+
+#[test]
+fn a_signal_ends_a_capture_with_a_valid_file() {
+    let directory = Directory::new("signals");
+    for (name, format) in [("-INT", "segmented"), ("-TERM", "pcapng"), ("-INT", "pcap")] {
+        let file = directory.file("a");
+        // A rate that the slowest disk keeps up with: the test is about the end.
+        let job = ["capture", "gen:?rate=20k&size=imix", "-w", &file, "--format", format];
+        let report = end(start(&[&job[..], &["--pages", "4k", "--buffer", "8m"]].concat()), name);
+        assert_closed(&report);
+        let delivered = report["total"]["delivered"].as_u64().unwrap();
+        assert!(delivered > 0);
+        for (who, count) in judged_packets(&file) {
+            assert_eq!(count, delivered, "{who} {format}");
+        }
+        let again = crate::support::run_json(&["count", &file], 0);
+        assert_eq!(again["total"]["delivered"], delivered, "{format}");
+    }
+}
+
+/// The peer's ring may have packets in hand when the signal comes; the generator never ends.
+#[test]
+fn a_signal_ends_a_switch_whose_source_is_endless() {
+    let folder = Directory::new("signals-switch");
+    let to = format!("memif:{}", folder.file("nobody"));
+    let job = start(&["switch", "--port", "gen:?rate=10k&pace=yes", "--port", &to]);
+    assert_closed(&end(job, "-TERM"));
+}
+
+#[test]
+fn signals_in_a_moment_are_one_and_end_no_report() {
+    let directory = Directory::new("moment");
+    let file = directory.file("a.pcapng");
+    let recording = ["capture", "gen:?rate=20k", "-w", &file, "--buffer", "8m", "--pages", "4k"];
+    let counting = ["count", "gen:?rate=1000"];
+    for job in [&recording[..], &counting] {
+        let job = start(job);
+        signal_each(&job.child, &["-INT", "-TERM", "-HUP", "-INT", "-TERM"]);
+        assert_closed(&ended(job));
+    }
+}
+
+/// The next line that a child says on standard error.
+fn said(errors: &mut impl BufRead) -> String {
+    let mut line = String::new();
+    assert!(errors.read_line(&mut line).unwrap() > 0, "it has ended");
+    line
+}
+
+#[test]
+fn usr1_prints_statistics_of_every_job_and_usr2_does_nothing() {
+    let directory = Directory::new("statistics");
+    let (file, kept) = (directory.file("a.pcapng"), directory.file("kept.pcapng"));
+    let log = ["--buffer", "8m", "--pages", "4k"];
+    let capture = [&["capture", "gen:?rate=20k", "-w", &file], &log[..]].concat();
+    let keep = [&["capture", "gen:?rate=1000", "--keep", "1h", "-w", &kept], &log[..]].concat();
+    let merge = [&["merge", "gen:?rate=1000", "gen:?rate=1000"], &log[..]].concat();
+    let balance = [&["balance", "gen:?rate=1000", "--workers", "2"], &log[..]].concat();
+    let replay = ["replay", crate::support::REAL, "--loops", "0", "--rate", "1k", "-o", "null:"];
+    let jobs: [&[&str]; 7] = [
+        &["count", "gen:?rate=1000"],
+        &capture,
+        &merge,
+        &balance,
+        &["generate", "--rate", "1k", "-o", "null:"],
+        &replay,
+        &["bounce", "gen:?rate=1000", "null:"],
+    ];
+    for job in jobs {
+        let mut running = start(job);
+        let mut errors = BufReader::new(running.child.stderr.take().unwrap());
+        signal(&running.child, "-USR2");
+        for _ in 0..3 {
+            signal(&running.child, "-USR1");
+            let statistics: Value = serde_json::from_str(&said(&mut errors)).unwrap();
+            assert_eq!(statistics["command"], job[0]);
+            assert!(statistics["delivered"].as_u64() > Some(0), "{statistics}");
+        }
+        let report = end(running, "-INT");
+        assert_closed(&report);
+    }
+    // Where it is a trigger, it is that as well.
+    let mut child = command(&keep).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut errors = BufReader::new(child.stderr.take().unwrap());
+    wait_until_heard(&child);
+    // It may not have begun when it is asked first.
+    let mut line = String::new();
+    while !line.contains(" packets ") {
+        signal(&child, "-USR1");
+        line = said(&mut errors);
+        assert!(line.starts_with("burstline: "), "{line}");
+    }
+    // What came before the recorder was there is no trigger. A later one lets the file go on.
+    crate::support::live::wait_until("it is written", || {
+        signal(&child, "-USR1");
+        fs::exists(&kept).unwrap()
+    });
+    signal(&child, "-INT");
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+/// Waits until a child catches SIGUSR1, which it does last.
+fn wait_until_heard(child: &Child) {
+    let hears = || {
+        let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
+        u64::from_str_radix(caught.trim(), 16).unwrap() >> (10 - 1) & 1 == 1
+    };
+    crate::support::live::wait_until("it hears signals", hears);
+}
+
+#[test]
+fn usr1_says_what_a_lab_is_doing() {
+    let directory = Directory::new("asked-lab");
+    let out = directory.file("out");
+    for verb in ["dma", "retention"] {
+        let arguments = ["lab", verb, "--packets", "1000G", "--out", &out, "--quiet"];
+        let mut child =
+            command(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut errors = BufReader::new(child.stderr.take().unwrap());
+        wait_until_heard(&child);
+        // It may not have begun when it is asked first.
+        let mut line = String::new();
+        while !line.contains(": 0/") {
+            signal(&child, "-USR1");
+            line = said(&mut errors);
+            assert!(line.starts_with("burstline: "), "{line}");
+        }
+        signal(&child, "-INT");
+        assert_eq!(child.wait().unwrap().code(), Some(1), "{verb}");
+    }
+}
+
+#[test]
+fn a_second_signal_ends_it_at_once() {
+    let directory = Directory::new("second");
+    let fifo = directory.file("fifo");
+    assert_eq!(other("mkfifo", &[&fifo]).unwrap().code, Some(0));
+    // Nobody reads on: the job hangs in the pipe, and only force can end it. (A capture would give
+    // up by itself, after as long as the second signal has to wait.)
+    let job = ["generate", "-o", &format!("file:{fifo}")];
+    let mut child = command(&job).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut errors = BufReader::new(child.stderr.take().unwrap());
+    let mut pipe = fs::File::open(&fifo).unwrap();
+    pipe.read_exact(&mut [0; 1024]).unwrap();
+    signal(&child, "-INT");
+    let line = said(&mut errors);
+    assert!(line.contains("Ctrl-C again after 1 s"), "{line}");
+    // The handler has run when the flag is seen by nobody but the next signal, so repeat.
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        signal(&child, "-INT");
+        std::thread::yield_now();
+    };
+    assert_eq!(status.code(), Some(128 + 2), "{status}");
+}
+
+#[test]
+fn kill_leaves_no_memory_behind() {
+    let free = || {
+        let free = "/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages";
+        fs::read_to_string(free).unwrap_or_default().trim().parse::<u64>().unwrap_or(0)
+    };
+    // Nobody else reserves or gives back meanwhile.
+    let reservation = Reservation::take_alone(8).filter(|reserved| reserved.pages() == 8);
+    let pages = if reservation.is_some() { "2m" } else { "4k" };
+    if reservation.is_none() {
+        without(test_name(), "no 2 MiB pages can be reserved: it takes root");
+    }
+    let free_before = free();
+
+    let job = ["capture", "gen:", "-w", "/dev/null", "--buffer", "16m", "--pages", pages];
+    let mut job = start(&job);
+    if pages == "2m" {
+        assert_ne!(free(), free_before, "the log is in reserved pages");
+    }
+    let name = job.child.id().to_string();
+    signal(&job.child, "-KILL");
+    assert_eq!(job.child.wait().unwrap().signal(), Some(9));
+    assert_eq!(free(), free_before);
+    let shared = fs::read_dir("/dev/shm").unwrap();
+    for entry in shared {
+        let entry = entry.unwrap().file_name().to_string_lossy().into_owned();
+        assert!(!entry.contains(&name), "{entry} is left");
+    }
+}

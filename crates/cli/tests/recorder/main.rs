@@ -1,0 +1,10 @@
+//! `burstline capture -w`: rings of files, full disks, kills.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod extcap;
+mod recorded_losses;
+mod recorder;
+mod recorder_disk;
+mod recorder_kept;

@@ -1,0 +1,158 @@
+//! What a recording says was lost before it: the same as the ledger, in its closing counts and at
+//! the packets behind each gap.
+//!
+//! Needs root for `xdp:`, or `unshare -Urn` for the rest; without, each test says that it was
+//! skipped.
+
+use std::fs;
+
+use crate::support::live::{Live, wait_until};
+use crate::support::{Directory, is_root, judged_packets, last_object, other, run};
+use burstline_afpacket::Sender;
+use burstline_skip::{skip, test_name};
+use burstline_testbed::{Bed, FAR, Frames, NEAR, signal};
+use burstline_wire::files::{Counters, Decoder, FormatError, Step};
+use serde_json::Value;
+
+/// More than any ring of these jobs has room for.
+const FRAMES: u64 = 100_000;
+
+/// Causes of loss on an interface or at its ring, as `crates/port/src/account.rs` has them.
+const AT_INTERFACE: [&str; 3] = ["rx_ring_full", "fill_ring_empty", "frame_too_small"];
+
+/// What a file says of its one interface.
+#[derive(Debug)]
+struct Said {
+    counters: Counters,
+    /// The sum of all `epb_dropcount`.
+    told: u64,
+    packets: u64,
+}
+
+impl Said {
+    fn by(path: &str) -> Self {
+        Self::so_far(path).unwrap_or_else(|| panic!("{path} is empty"))
+    }
+
+    /// `None` while nothing has been written.
+    fn so_far(path: &str) -> Option<Self> {
+        // A trigger that was not answered yet has made no file.
+        let (Ok(bytes), mut position) = (fs::read(path), 0) else { return None };
+        let (mut decoder, mut told, mut packets) = (Decoder::new(), 0, 0);
+        loop {
+            match decoder.next(&bytes, &mut position, true) {
+                Step::Packet(record) => {
+                    packets += 1;
+                    if record.has_options {
+                        told += decoder.options().drops_before.unwrap_or(0);
+                    }
+                }
+                // While it is written its last block may not be all there.
+                Step::End | Step::Damage(_) => break,
+                Step::Refused(FormatError::Empty) => return None,
+                step => panic!("{path}: {step:?}"),
+            }
+        }
+        let [interface] = decoder.interfaces() else { panic!("{path}: one interface") };
+        Some(Self { counters: interface.counters, told, packets })
+    }
+}
+
+fn send(bed: &Bed, frames: u64) {
+    bed.near.run(move || {
+        let mut sender = Sender::open(NEAR, true).unwrap();
+        Frames::new(frames, 100).send(&mut sender).unwrap()
+    });
+}
+
+/// Losses of the last interval that a job has printed.
+fn lost_so_far(live: &Live) -> u64 {
+    let text = live.text();
+    let Some(line) = text.rsplit('\n').find(|line| line.ends_with('}')) else { return 0 };
+    last_object(line)["lost"]
+        .as_object()
+        .map_or(0, |lost| lost.values().filter_map(Value::as_u64).sum())
+}
+
+/// What Wireshark's dissector of the file format finds: `ifdrop`, `osdrop`, and the sum of
+/// `epb_dropcount`. `None` where it is not installed.
+fn seen_by_tshark(path: &str) -> Option<[u64; 3]> {
+    let names = ["interface.dropped", "interface.dropped_by_os", "packet.drop_count"];
+    let names = names.map(|name| format!("pcapng.options.option.data.{name}"));
+    let how = ["-r", path, "-X", "read_format:MIME Files Format", "-T", "fields"];
+    let fields: Vec<_> = names.iter().flat_map(|name| ["-e", name]).collect();
+    let found = other("tshark", &[&how[..], &fields].concat())?;
+    let mut sums = [0; 3];
+    for (sum, column) in sums.iter_mut().zip(found.stdout.trim_end_matches('\n').split('\t')) {
+        let values = column.split(',').filter(|value| !value.is_empty());
+        *sum = values.map(|value| value.parse::<u64>().unwrap()).sum();
+    }
+    Some(sums)
+}
+
+/// Stops a capture, sends more than its ring has room for, and lets it go on.
+fn record_with_a_gap(bed: &Bed, source: &str, flags: &str) {
+    let directory = Directory::new(&format!("recorded-{}", &source[..3]));
+    let file = directory.file("a.pcapng");
+    let job = format!("capture '{source}' --buffer 4m {flags} -w {file}");
+    let live = Live::start(bed, &directory, &job);
+    let process = live.program.process_id();
+    send(bed, 10);
+    let count = if flags.contains("--keep") { "\"received\":10" } else { "\"delivered\":10" };
+    wait_until("they came", || live.text().contains(count));
+    signal(process, "-STOP").unwrap();
+    send(bed, FRAMES);
+    signal(process, "-CONT").unwrap();
+    wait_until("the loss is known", || lost_so_far(&live) > 0);
+    // The recorder learns of it some times a second, and marks what comes then.
+    wait_until("a packet tells of it", || {
+        send(bed, 10);
+        Said::so_far(&file).is_some_and(|said| said.told > 0)
+    });
+    live.interrupt();
+    let (_, report) = live.end();
+    let total = &report["total"];
+    let lost = |cause: &str| total["lost"][cause].as_u64().unwrap_or(0);
+    let missed: u64 = AT_INTERFACE.iter().map(|cause| lost(cause)).sum();
+    assert!(missed > 0, "nothing was lost: {report}");
+    let host = total["lost_total"].as_u64().unwrap() - missed - lost("passed");
+    let said = Said::by(&file);
+    let what = format!("{source} {flags}: {said:?}: {report}");
+    assert_eq!(said.counters.missed, Some(missed), "{what}");
+    assert_eq!(said.counters.lost, Some(host), "{what}");
+    // A file that a trigger asked for ends while packets come.
+    let received = total["offered"].as_u64().filter(|_| !flags.contains("--keep"));
+    assert_eq!(said.counters.received, received, "{what}");
+    assert_eq!(said.counters.delivered, Some(said.packets), "{what}");
+    assert_eq!(said.told, missed + host, "{what}");
+    assert!(judged_packets(&file).iter().all(|&(_, packets)| packets == said.packets));
+    if let Some(seen) = seen_by_tshark(&file) {
+        assert_eq!(seen, [missed, host, said.told], "{what}");
+    }
+    let noted = run(&["count", &file]);
+    let note =
+        format!("{file}: {FAR} lost packets before this file: ifdrop {missed}, osdrop {host}");
+    assert!(noted.stdout.contains(&note), "{}", noted.stdout);
+}
+
+#[test]
+fn a_packet_sockets_recording_says_what_the_ring_had_no_room_for() {
+    let name = &test_name();
+    let Some(bed) = Bed::or_skip(name) else { return };
+    for format in ["segmented", "pcapng"] {
+        let source = format!("afpacket:{FAR}?direction=in");
+        record_with_a_gap(&bed, &source, &format!("--format {format}"));
+    }
+}
+
+#[test]
+fn an_xdp_sockets_recording_says_what_its_rings_had_no_room_for() {
+    let name = &test_name();
+    if !is_root() {
+        return skip(name, "needs root");
+    }
+    let Some(bed) = Bed::or_skip(name) else { return };
+    for flags in ["--format segmented", "--format pcapng", "--keep 1h --trigger drop --after 1h"] {
+        record_with_a_gap(&bed, &format!("xdp:{FAR}"), flags);
+    }
+}

@@ -1,0 +1,326 @@
+//! Recording onto a disk: what is synced and when, what a disk that fails or fills costs, what
+//! happens to files that are closed.
+
+use std::cell::RefCell;
+use std::fs;
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use crate::support::live::wait_until;
+use crate::support::{
+    Directory, PROGRAM, REAL, REAL_PACKETS, Run, assert_closed, judged_packets, last_object, other,
+    run, run_json,
+};
+use burstline_skip::{skip, test_name};
+use burstline_sys::direct::free_bytes;
+use serde_json::Value;
+
+/// Runs the program under strace, which writes the calls that `what` names to `log` or breaks them.
+fn traced(what: &[&str], log: &str, arguments: &[&str]) -> Option<Run> {
+    let strace = [&["-f", "-y", "-o", log][..], what, &[PROGRAM]].concat();
+    other("strace", &[&strace[..], arguments].concat())
+}
+
+#[test]
+fn files_and_their_folder_are_synced_before_the_program_says_so() {
+    let directory = Directory::new("sync");
+    let (file, log) = (directory.file("x.pcapng"), directory.file("log"));
+    let folder = directory.0.to_string_lossy().into_owned();
+    let job = ["capture", "gen:?packets=40000&size=1000", "-w", &file, "-q"];
+    for (flags, least) in [
+        (&[][..], 2),
+        (&["--format", "pcap"], 2),
+        // Only what ends each of the four files.
+        (&["--flush", "1h", "-b", "filesize:12000"], 4),
+        (&["--flush", "none"], 0),
+    ] {
+        let calls = ["-e", "trace=fdatasync,fsync"];
+        let Some(run) = traced(&calls, &log, &[&job[..], flags].concat()) else { return };
+        assert_eq!(run.code, Some(0), "{}", run.stderr);
+        let calls = fs::read_to_string(&log).unwrap();
+        let of = |call: &str, path: &str| {
+            let of_it = |line: &&str| line.contains(call) && line.contains(path);
+            calls.lines().filter(of_it).count()
+        };
+        let (files, folders) = (of("fdatasync(", "/x"), of("fsync(", &format!("<{folder}>")));
+        match least {
+            0 => assert_eq!((files, folders), (0, 0), "{calls}"),
+            4 => assert_eq!((files, folders), (4, 4), "{calls}"),
+            _ => assert!(files >= least && folders == 1, "{calls}"),
+        }
+    }
+}
+
+/// The report of a job whose `call` fails from the time of a thread on that is `first`.
+fn broken(call: &str, first: u32, directory: &Directory, flags: &[&str]) -> Option<Value> {
+    let (file, log) = (directory.file("x.pcapng"), directory.file("log"));
+    let job = ["capture", "gen:?packets=60000&size=1000", "-w", &file, "--json"];
+    let inject = format!("inject={call}:error=EIO:when={first}+");
+    let mut what = vec!["-e", &inject];
+    if call == "write" {
+        // Of the file only: what the program prints is to arrive.
+        what.extend(["-P", &file]);
+    }
+    if call == "pwrite64" {
+        // As where there is no io_uring.
+        what.extend(["-e", "inject=io_uring_setup:error=ENOSYS"]);
+    }
+    let run = traced(&what, &log, &[&job[..], flags].concat())?;
+    assert_eq!(run.code, Some(1), "{}{}", run.stderr, run.stdout);
+    let report = last_object(&run.stdout);
+    assert_closed(&report);
+    Some(report)
+}
+
+#[test]
+fn a_disk_that_fails_is_a_write_error_and_the_file_has_what_is_safe() {
+    let directory = Directory::new("broken");
+    let file = directory.file("x.pcapng");
+    for (call, flags) in [
+        ("fdatasync", &["--format", "segmented"][..]),
+        ("fdatasync", &["--format", "pcapng"]),
+        ("pwrite64", &["--format", "segmented"]),
+        ("write", &["--format", "pcap"]),
+    ] {
+        let flags = [flags, &["--flush", "1MiB"]].concat();
+        // Where the disk is slow, one sync may do for all that is written meanwhile.
+        let first = if call == "fdatasync" { 1 } else { 2 };
+        let Some(report) = broken(call, first, &directory, &flags) else { return };
+        let lost = &report["total"]["lost"];
+        assert!(lost["write_error"].as_u64() > Some(0), "{call}: {report}");
+        assert_eq!(lost.as_object().unwrap().len(), 1, "{call}: {report}");
+        let error = report["errors"][0].as_str().unwrap();
+        assert!(error.contains("Input/output error (os error 5)"), "{error}");
+        let written = report["total"]["delivered"].as_u64().unwrap();
+        assert!(error.contains(&format!("{written} packets in ")), "{written}: {error}");
+        assert!(error.ends_with("bytes are safe"), "{error}");
+        if fs::metadata(&file).unwrap().len() > 0 {
+            for (who, count) in judged_packets(&file) {
+                assert_eq!(count, written, "{who} {call}");
+            }
+        }
+    }
+}
+
+/// Records into an overlay over a file system without `O_DIRECT`: it takes the flag, and then
+/// refuses to write. The recording is copied out, as the mounts end with the shell.
+const INTO_OVERLAY: &str = "
+    mount -t ramfs ramfs \"$1\" || exit 77
+    cd \"$1\" && mkdir lower upper work new
+    mount -t overlay -o lowerdir=lower,upperdir=upper,workdir=work overlay new || exit 77
+    \"$0\" capture 'gen:?packets=60000&size=1000' -w new/x.pcapng --format segmented --json &&
+        cp new/x.pcapng \"$2\"";
+
+#[test]
+fn a_file_system_that_refuses_direct_writes_gets_ordinary_ones() {
+    let (below, out) = (Directory::new("overlay"), Directory::new("from-overlay"));
+    let words = ["--mount", "sh", "-c", INTO_OVERLAY, PROGRAM, &below.file(""), &out.file("")];
+    let Some(run) = other("unshare", &words) else { return };
+    if run.code == Some(77) || run.stderr.contains("unshare failed") {
+        return skip(test_name(), "mount is not permitted here");
+    }
+    assert_eq!(run.code, Some(0), "{}{}", run.stderr, run.stdout);
+    assert_closed(&last_object(&run.stdout));
+    for (who, count) in judged_packets(&out.file("x.pcapng")) {
+        assert_eq!(count, 60_000, "{who}");
+    }
+}
+
+#[test]
+fn a_closed_file_that_cannot_be_synced_is_counted_and_named() {
+    let directory = Directory::new("closed");
+    let flags = ["-b", "packets:10000", "--flush", "1h"];
+    let Some(report) = broken("fdatasync", 2, &directory, &flags) else { return };
+    let lost = report["total"]["lost"]["write_error"].as_u64().unwrap();
+    assert!(lost >= 10_000, "{report}");
+    let error = report["errors"][0].as_str().unwrap();
+    assert!(error.contains("x_00002_") && error.contains(": 0 packets"), "{error}");
+}
+
+/// A file system of this many KiB, or none where we may not mount.
+struct Disk(Directory);
+
+impl Disk {
+    fn mount(name: &str, kib: u32) -> Option<Self> {
+        let directory = Directory::new(name);
+        let (path, size) = (directory.file(""), format!("size={kib}k"));
+        let run = other("mount", &["-t", "tmpfs", "-o", &size, "tmpfs", &path])?;
+        (run.code == Some(0)).then_some(Self(directory))
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        other("umount", &[&self.0.file("")]);
+    }
+}
+
+/// A file of packets of 1,000 bytes that no compression makes smaller.
+fn noise(directory: &Directory, packets: u32) -> String {
+    let mut state = 7_u32;
+    let mut noise = |_| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (state >> 24) as u8
+    };
+    let mut bytes = Vec::new();
+    let words = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect();
+    bytes.extend::<Vec<u8>>(words(&[0xa1b2_3c4d, 4 << 16 | 2, 0, 0, 1 << 18, 1]));
+    for packet in 0..packets {
+        bytes.extend::<Vec<u8>>(words(&[1_700_000_000, packet * 1000, 1000, 1000]));
+        bytes.extend((0..1000).map(&mut noise));
+    }
+    let path = directory.file("noise.pcap");
+    fs::write(&path, bytes).unwrap();
+    path
+}
+
+/// Records onto a disk that gets full. The file then has the ledger that the report has.
+fn fill(disk: &Disk, load: &[&str], name: &str, format: &str) {
+    let file = disk.0.file(name);
+    let flags = ["--format", format, "--pages", "4k", "--buffer", "4m", "-w", &file];
+    let report = run_json(&[&["capture"], load, &flags].concat(), 1);
+    assert_closed(&report);
+    let what = format!("{load:?} {name} {format}: {report}");
+    let lost = report["total"]["lost"]["disk_full"].as_u64().expect(&what);
+    let checked = run(&["check", &file]);
+    assert_eq!(checked.code, Some(0), "{}{what}", checked.stdout);
+    let info = run_json(&["info", &file], 0);
+    let counts = info["files"][0]["interfaces"].as_array().unwrap().clone();
+    let sum = |of: &str| -> u64 { counts.iter().filter_map(|one| one[of].as_u64()).sum() };
+    assert_eq!(report["total"]["offered"], sum("ifrecv"), "{info} {what}");
+    assert_eq!((sum("osdrop"), sum("ifdrop")), (lost, 0), "{info} {what}");
+    assert_eq!(report["total"]["delivered"], sum("usrdeliv"), "{info} {what}");
+    // tcpdump reads no compressed files.
+    if name.ends_with(".pcapng") {
+        for (who, count) in judged_packets(&file) {
+            assert_eq!(report["total"]["delivered"], count, "{who} {what}");
+        }
+    } else if let Some(Run { code, stdout, .. }) = other("capinfos", &["-c", "-M", &file]) {
+        let count = format!(" {}\n", report["total"]["delivered"]);
+        assert!(code == Some(0) && stdout.ends_with(&count), "{stdout} {what}");
+    }
+    fs::remove_file(&file).unwrap();
+    // The kernel lets go of the ended job's Landlock rules later, and only then of the file.
+    let folder = fs::File::open(disk.0.file("")).unwrap();
+    wait_until("its room is free", || free_bytes(&folder).unwrap() >= 4 << 20);
+}
+
+#[test]
+fn a_file_on_a_full_disk_is_closed_and_has_the_whole_ledger() {
+    let directory = Directory::new("noise");
+    let noise = noise(&directory, 8000);
+    let load = ["gen:?packets=9", &noise];
+    // Room for whole segments, and a little more: for the closing counts; or for them alone.
+    for kib in [(4 << 10) + 100, 4 << 10] {
+        let Some(disk) = Disk::mount("closes", kib) else {
+            return skip(test_name(), "mount is not permitted here");
+        };
+        for (name, format) in [
+            ("x.pcapng", "segmented"),
+            ("x.pcapng", "pcapng"),
+            ("x.pcapng.zst", "segmented"),
+            ("x.pcapng.zst", "pcapng"),
+            ("x.pcapng.gz", "pcapng"),
+        ] {
+            fill(&disk, &load, name, format);
+        }
+        // It is full only when the last segment is written.
+        let last = ["gen:?packets=9", &noise, "-c", "3500", "--flush", "none"];
+        fill(&disk, &last, "x.pcapng", "segmented");
+    }
+}
+
+#[test]
+fn recording_ends_before_the_disk_is_full() {
+    let Some(disk) = Disk::mount("floor", 16 << 10) else {
+        return skip(test_name(), "mount is not permitted here");
+    };
+    let file = disk.0.file("x.pcapng");
+    let job = ["capture", "gen:?packets=40000&size=1000", "-w", &file, "--pages", "4k"];
+    for format in ["segmented", "pcapng", "pcap"] {
+        let flags = ["--buffer", "4m", "--min-free", "8m", "--format", format];
+        let report = run_json(&[&job[..], &flags].concat(), 1);
+        assert_closed(&report);
+        let error = report["errors"][0].as_str().unwrap();
+        assert!(error.contains("--min-free 8388608 is near"), "{error}");
+        assert!(report["total"]["lost"]["disk_full"].as_u64() > Some(0), "{report}");
+        let bytes = fs::metadata(&file).unwrap().len();
+        assert!((5 << 20..=8 << 20).contains(&bytes), "{format}: {bytes}");
+        // It is closed in good order.
+        let written = &report["total"]["delivered"];
+        assert_eq!(&run_json(&["count", &file], 0)["total"]["delivered"], written);
+        fs::remove_file(&file).unwrap();
+        // The kernel lets go of the ended job's Landlock rules later, and only then of the file.
+        let folder = fs::File::open(disk.0.file("")).unwrap();
+        wait_until("its room is free", || free_bytes(&folder).unwrap() >= 16 << 20);
+    }
+    // A ring makes room itself.
+    let flags = ["--buffer", "4m", "--min-free", "8m", "-b", "packets:1000", "-b", "files:1000"];
+    let rate = ["capture", "gen:?packets=40000&size=1000&rate=20000", "-w", &file, "--pages", "4k"];
+    let report = run_json(&[&rate[..], &flags].concat(), 0);
+    assert_eq!(report["total"]["delivered"], 40_000);
+    let left = fs::read_dir(&disk.0.0).unwrap().count();
+    assert!((2..8).contains(&left), "{left}");
+}
+
+#[test]
+fn a_command_is_run_for_each_file_that_is_closed() {
+    let directory = Directory::new("close");
+    let (file, done) = (directory.file("x y.pcapng"), directory.file("done"));
+    fs::create_dir(&done).unwrap();
+    let mv = format!("mv -- {{}} '{done}'");
+    let job = ["capture", REAL, "-w", &file, "--on-close"];
+    let report = run_json(&[&job[..], &[&mv, "-b", "packets:50"]].concat(), 0);
+    assert_eq!(report["notes"].as_array().map_or(0, Vec::len), 0, "{report}");
+    let moved: Vec<_> = fs::read_dir(&done).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(moved.len(), 3);
+    let count = |path: &std::path::PathBuf| {
+        let report = run_json(&["count", &path.to_string_lossy()], 0);
+        report["total"]["delivered"].as_u64().unwrap()
+    };
+    assert_eq!(moved.iter().map(count).sum::<u64>(), REAL_PACKETS);
+    // One file, as well; and what fails is a note.
+    run_json(&[&job[..], &[&mv]].concat(), 0);
+    assert!(fs::metadata(format!("{done}/x y.pcapng")).is_ok());
+    for (command, what) in [("false", "false: exit status: 1"), ("/no/such {}", "No such file")] {
+        let report = run_json(&[&job[..], &[command]].concat(), 0);
+        let notes = report["notes"].to_string();
+        assert!(notes.contains(what) && notes.contains("x y.pcapng"), "{report}");
+    }
+}
+
+#[test]
+fn a_compressed_pipe_that_stalls_does_not_hold_the_job_up() {
+    let directory = Directory::new("stall");
+    let file = directory.file("x.pcap.zst");
+    run_json(&["capture", "gen:?packets=100000&size=imix", "-w", &file], 0);
+    let bytes = fs::read(&file).unwrap();
+    let job = Command::new(PROGRAM)
+        .args(["count", "-", "--duration", "1s", "--json"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let job = RefCell::new(job);
+    let mut pipe = job.borrow_mut().stdin.take().unwrap();
+    pipe.write_all(&bytes[..bytes.len() / 2]).unwrap();
+    // The pipe stays open, and silent in the middle of a block.
+    wait_until("the job ends", || job.borrow_mut().try_wait().unwrap().is_some());
+    let output = job.into_inner().wait_with_output().unwrap();
+    let report = last_object(&String::from_utf8_lossy(&output.stdout));
+    assert!(report["total"]["delivered"].as_u64() > Some(1000), "{report}");
+    drop(pipe);
+}
+
+#[test]
+fn a_window_of_zstd_is_limited_unless_told() {
+    let directory = Directory::new("zstd");
+    let file = directory.file("x.pcap.zst");
+    // A frame that asks for 128 MiB, and has one empty block.
+    fs::write(&file, [0x28, 0xb5, 0x2f, 0xfd, 0, 17 << 3, 1, 0, 0]).unwrap();
+    let refused = run(&["count", &file]);
+    assert_eq!(refused.code, Some(1));
+    assert!(refused.stderr.contains("a window of 134217728 bytes"), "{}", refused.stderr);
+    let allowed = run(&["count", &format!("file:{file}?window=128m")]);
+    assert!(!allowed.stderr.contains("window"), "{}", allowed.stderr);
+}

@@ -1,0 +1,317 @@
+//! What is kept of a recording whatever happens to it: killed recorders, several folders, files of
+//! others, files of earlier versions.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::thread;
+use std::time::Duration;
+
+use crate::support::live::wait_until;
+use crate::support::{
+    Directory, assert_closed, command, is_root, judged_packets, last_object, other, run, run_json,
+};
+use burstline_skip::{ledger, skip, test_name};
+use burstline_wire::files::{
+    InterfaceDescription, PacketToWrite, PcapngEncoder, SectionDescription,
+};
+use burstline_wire::headers::LinkType;
+use serde_json::Value;
+
+/// A recording of 149 packets in segments of 8 KiB with five-tuple hashes, as versions of the
+/// program wrote it whose segments had version 1.
+const VERSION_1: &[u8] = include_bytes!("../../assets/segments-v1.pcapng.gz");
+
+fn delivered(report: &Value) -> u64 {
+    report["total"]["delivered"].as_u64().unwrap()
+}
+
+/// xorshift64. Source: Marsaglia, "Xorshift RNGs", 2003.
+fn next(random: &mut u64) -> u64 {
+    *random ^= *random << 13;
+    *random ^= *random >> 7;
+    *random ^= *random << 17;
+    *random
+}
+
+/// Packets of a torn file, as another program lists them: a line each. What it says of the file's
+/// end does not matter.
+fn listed(program: &str, arguments: &[&str]) -> Option<u64> {
+    other(program, arguments).map(|run| run.stdout.lines().count() as u64)
+}
+
+/// Records until it is killed, and returns how many packets are left.
+fn kill_one(file: &str, format: &str, random: &mut u64) -> u64 {
+    let job = ["capture", "gen:?size=imix&rate=400000", "-w", file, "--format", format, "-q"];
+    let flush = ["--flush", "20ms,1MiB"];
+    let mut recorder = command(&[&job[..], &flush].concat()).stderr(Stdio::null()).spawn().unwrap();
+    wait_until("the file begins", || fs::metadata(file).is_ok_and(|found| found.len() > 0));
+    thread::sleep(Duration::from_micros(next(random) % 120_000));
+    recorder.kill().unwrap();
+    recorder.wait().unwrap();
+    let run = run(&["count", file, "--json"]);
+    let report = last_object(&run.stdout);
+    assert_closed(&report);
+    let packets = delivered(&report);
+    let tshark = listed("tshark", &["-r", file, "-T", "fields", "-e", "frame.len"]);
+    // It reads nothing compressed.
+    let is_packed = file.ends_with(".zst");
+    let tcpdump = listed("tcpdump", &["-nn", "-t", "-r", file]).filter(|_| !is_packed);
+    for (who, count) in [("tshark", tshark), ("tcpdump", tcpdump)] {
+        assert!(count.is_none_or(|count| count == packets), "{who} {count:?}, {packets}: {file}");
+    }
+    packets
+}
+
+#[test]
+fn all_tools_agree_on_what_a_killed_recorder_leaves() {
+    let directory = Directory::new("killed");
+    let kills = std::env::var("BURSTLINE_KILLS").map_or(30, |kills| kills.parse().unwrap());
+    let (mut random, mut packets, mut empty) = (0x2545_F491_4F6C_DD1D, 0, 0);
+    for number in 0..kills {
+        let format = ["segmented", "pcapng", "pcap", "segmented"][number % 4];
+        let ending = if number % 4 == 3 { ".zst" } else { "" };
+        let file = directory.file(&format!("{number}-{format}{ending}"));
+        let left = kill_one(&file, format, &mut random);
+        (packets, empty) = (packets + left, empty + u64::from(left == 0));
+        fs::remove_file(&file).unwrap();
+    }
+    println!("{kills} recorders killed: {packets} packets left, all tools agree; {empty} had none");
+    // As many as each of the other tools finds.
+    ledger(packets, packets, &[]);
+}
+
+#[test]
+fn files_in_several_folders_take_turns() {
+    let directory = Directory::new("stripes");
+    for folder in ["d0", "d1", "d2"] {
+        fs::create_dir(directory.file(folder)).unwrap();
+    }
+    let all = directory.file("d{0..2}/x.pcapng");
+    let job = ["capture", "gen:?packets=60000&size=1000", "-w", &all];
+    let report = run_json(&job, 0);
+    assert_closed(&report);
+    assert_eq!(delivered(&report), 60_000);
+    let files = [0, 1, 2].map(|number| directory.file(&format!("d{number}/x.pcapng")));
+    for file in &files {
+        assert!(fs::metadata(file).unwrap().len() > 15 << 20, "{file}");
+        let checked = run(&["check", file]);
+        assert_eq!(checked.code, Some(0), "{}", checked.stdout);
+    }
+    let judged = files.iter().map(|file| judged_packets(file)).reduce(|sum, more| {
+        let add = |((who, sum), (_, more))| (who, sum + more);
+        sum.into_iter().zip(more).map(add).collect()
+    });
+    for (who, count) in judged.unwrap_or_default() {
+        assert_eq!(count, 60_000, "{who}");
+    }
+    // As one source they are in order of time again.
+    let whole = directory.file("whole.pcapng");
+    let set = format!("set:{all}");
+    assert_eq!(delivered(&run_json(&["capture", &set, "-w", &whole], 0)), 60_000);
+    let info = run_json(&["info", &whole], 0);
+    assert_eq!(info["files"][0]["order"]["packets"].as_u64().unwrap_or(0), 0, "{info}");
+    assert_eq!(run_json(&["extract", &all], 0)["delivered"], 60_000);
+
+    let twice = run(&["capture", "gen:?packets=1", "-w", &directory.file("{d0,d0}/y"), "-q"]);
+    assert!(twice.stderr.contains("is in it twice"), "{}", twice.stderr);
+    let ring = directory.file("{d0,d1}/r.pcapng");
+    let rotation = ["-b", "filesize:9000", "-b", "files:2"];
+    run_json(
+        &[&["capture", "gen:?packets=90000&size=1000", "-w", &ring][..], &rotation].concat(),
+        0,
+    );
+    for folder in ["d0", "d1"] {
+        let is_ring = |entry: &PathBuf| entry.to_string_lossy().contains("/r_");
+        let entries = fs::read_dir(directory.file(folder)).unwrap();
+        let files = entries.map(|entry| entry.unwrap().path()).filter(is_ring).count();
+        assert_eq!(files, 2, "{folder}");
+    }
+}
+
+#[test]
+fn one_disk_that_fails_ends_the_others_in_good_order() {
+    let directory = Directory::new("stripe-full");
+    if !is_root() {
+        return skip(test_name(), "mount takes root");
+    }
+    for folder in ["full", "roomy"] {
+        fs::create_dir(directory.file(folder)).unwrap();
+    }
+    let full = directory.file("full");
+    let mounted = other("mount", &["-t", "tmpfs", "-o", "size=8m", "tmpfs", &full]);
+    if mounted.is_none_or(|run| run.code != Some(0)) {
+        return skip(test_name(), "mount is not permitted here");
+    }
+    let all = directory.file("{roomy,full}/x.pcapng");
+    let report = run(&["capture", "gen:?packets=60000&size=1000", "-w", &all, "--json"]);
+    let roomy = directory.file("roomy/x.pcapng");
+    // It is closed if its closing counts still had room.
+    let kept = run(&["count", &directory.file("full/x.pcapng"), "--json"]);
+    other("umount", &[&full]);
+    let (code, kept) = (report.code, last_object(&kept.stdout));
+    let report = last_object(&report.stdout);
+    assert_eq!(code, Some(1), "{report}");
+    assert_closed(&report);
+    assert!(report["total"]["lost"]["disk_full"].as_u64() > Some(0), "{report}");
+    let roomy = run_json(&["count", &roomy], 0);
+    assert_eq!(delivered(&roomy) + delivered(&kept), delivered(&report));
+}
+
+#[test]
+fn a_set_may_have_files_of_others() {
+    if !is_root() {
+        return skip(test_name(), "giving a file away takes root");
+    }
+    let directory = Directory::new("others");
+    let folder = directory.file("set");
+    fs::create_dir(&folder).unwrap();
+    let whole = directory.file("whole.pcapng");
+    let load = "gen:?packets=3000&size=200&rate=100000";
+    run_json(&["capture", load, "-w", &whole, "-b", "packets:1000"], 0);
+    for (number, entry) in fs::read_dir(&directory.0).unwrap().enumerate() {
+        let path = entry.unwrap().path();
+        if path.is_file() {
+            let moved = format!("{folder}/{number}.pcapng");
+            fs::rename(&path, &moved).unwrap();
+            chown(&moved, Some(65_534), Some(65_534)).unwrap();
+            fs::set_permissions(&moved, fs::Permissions::from_mode(0o600)).unwrap();
+        }
+    }
+    // Only the right to read all files helps, which is given up before a packet is read.
+    assert_eq!(delivered(&run_json(&["count", &format!("set:{folder}")], 0)), 3000);
+    assert_eq!(run_json(&["extract", &folder], 0)["delivered"], 3000);
+    let pcap = directory.file("x.pcap");
+    run_json(&["capture", &format!("set:{folder}"), "-w", &pcap], 0);
+    chown(&pcap, Some(65_534), Some(65_534)).unwrap();
+    assert_eq!(run(&["index", &pcap]).code, Some(0));
+    let first = run_json(&["extract", &pcap, "--to", "+10ms"], 0)["delivered"].as_u64().unwrap();
+    assert!((1..3000).contains(&first), "{first}");
+}
+
+#[test]
+fn recover_takes_more_interfaces_than_a_job_tells_apart() {
+    let directory = Directory::new("interfaces");
+    let (file, good) = (directory.file("x.pcapng"), directory.file("good.pcapng"));
+    let mut encoder = PcapngEncoder::new(LinkType::ETHERNET, 0);
+    let (mut bytes, mut end) = (vec![0; 1 << 20], 0);
+    end += encoder.section(&mut bytes[end..], &SectionDescription::default()).unwrap();
+    for number in 0..300 {
+        let name = format!("port{number}");
+        let interface = InterfaceDescription::new(LinkType::ETHERNET, &name);
+        end += encoder.interface(&mut bytes[end..], &interface).unwrap();
+    }
+    for number in 0..900_u32 {
+        let packet = PacketToWrite::new(&[7; 60], 1_000_000_000 + u64::from(number));
+        let packet = PacketToWrite { interface: number % 300, ..packet };
+        end += encoder.packet(&mut bytes[end..], &packet).unwrap();
+    }
+    fs::write(&file, &bytes[..end]).unwrap();
+    let report = run_json(&["recover", &file, "-w", &good], 0);
+    assert_eq!(report["written"], 900, "{report}");
+    assert!(report["notes"].to_string().contains("packets of port299 are under port255"));
+    for (who, count) in judged_packets(&good) {
+        assert_eq!(count, 900, "{who}");
+    }
+}
+
+#[test]
+fn segments_of_version_1_are_read_as_before() {
+    let directory = Directory::new("version-1");
+    let (packed, old) = (directory.file("old.pcapng.gz"), directory.file("old.pcapng"));
+    fs::write(&packed, VERSION_1).unwrap();
+    assert_eq!(other("gzip", &["-d", &packed]).and_then(|run| run.code), Some(0));
+    let checked = run(&["check", &old]);
+    assert!(
+        checked.stdout.contains("sound, 149 packets, all with a checksum"),
+        "{}",
+        checked.stdout
+    );
+    let new = directory.file("new.pcapng");
+    let output = format!("file:{new}?format=segmented&segment=8k");
+    run_json(&["capture", &old, "--hash", "five-tuple", "-o", &output], 0);
+    let sizes = [&old, &new].map(|file| fs::metadata(file).unwrap().len());
+    assert!(sizes[1] <= sizes[0], "{sizes:?}");
+    let Some(flows) =
+        other("tshark", &["-r", &old, "-Y", "udp", "-T", "fields", "-e", "communityid"])
+    else {
+        return;
+    };
+    let flow = flows.stdout.lines().find(|line| line.starts_with("1:")).map(str::to_owned);
+    let question = ["--from", "+0s"].map(str::to_owned);
+    let question = flow.map_or(question.to_vec(), |flow| vec!["--flow".to_owned(), flow]);
+    let ask = |file: &str| {
+        let words: Vec<&str> = question.iter().map(String::as_str).collect();
+        run_json(&[&["extract", file][..], &words].concat(), 0)["delivered"].clone()
+    };
+    assert_eq!(ask(&old), ask(&new));
+    assert!(ask(&old).as_u64() > Some(0));
+}
+
+#[test]
+fn a_recording_that_was_broken_off_goes_on_in_a_next_file() {
+    let directory = Directory::new("resume");
+    let (file, next) = (directory.file("x.pcapng"), directory.file("x-2.pcapng"));
+    let job = |packets: u32, more: &[&str]| {
+        let load = format!("gen:?packets={packets}&size=1000");
+        run(&[&["capture", &load, "-w", &file, "--format", "segmented"][..], more].concat())
+    };
+    // Nothing is there: it begins.
+    assert_eq!(job(5000, &["--resume"]).code, Some(0));
+    let whole = fs::read(&file).unwrap();
+    fs::write(&file, &whole[..whole.len() - (700 << 10)]).unwrap();
+    let torn = fs::read(&file).unwrap();
+    let left = delivered(&last_object(&run(&["count", &file, "--json"]).stdout));
+    let resumed = job(1000, &["--resume"]);
+    assert_eq!(resumed.code, Some(0), "{}", resumed.stderr);
+    let said = format!("x.pcapng, which was broken off: {left} packets, 0 corrupt, 0 missing");
+    assert!(resumed.stderr.contains(&said), "{said}: {}", resumed.stderr);
+    assert!(fs::read(&file).unwrap() == torn, "what is there stays");
+    let bytes = fs::read(&next).unwrap();
+    assert!(bytes.windows(said.len()).any(|part| part == said.as_bytes()));
+    let segment = burstline_wire::files::SegmentIndex::parse(&bytes[1 << 20..2 << 20]).unwrap();
+    assert_eq!(segment.trailer().first_packet, left);
+    for (who, count) in judged_packets(&next) {
+        assert_eq!(count, 1000, "{who}");
+    }
+    // And a third time, with files that follow each other.
+    assert!(job(10, &["--resume"]).stderr.contains("x-2.pcapng, which is whole: 1000 packets"));
+    for (name, newest) in [("r.pcapng", "r_00003_"), ("z.pcapng.gz", "z_00003_")] {
+        let ring = directory.file(name);
+        let rotate = ["capture", "gen:?packets=30", "-w", &ring, "-b", "packets:10", "--resume"];
+        assert!(!run(&rotate).stderr.contains("resumes after"), "{name}");
+        assert!(run(&rotate).stderr.contains(newest), "{name}: the newest");
+    }
+    let pipe = run(&["capture", "gen:?packets=1", "-w", "-", "--resume"]);
+    assert!(pipe.code == Some(2) && pipe.stderr.contains("one regular file"), "{}", pipe.stderr);
+}
+
+#[test]
+fn each_link_type_gets_a_file() {
+    let directory = Directory::new("links");
+    let (file, out) = (directory.file("mixed.pcapng"), directory.file("x.pcapng"));
+    let (mut bytes, mut end) = (vec![0; 1 << 20], 0);
+    // libpcap would refuse such a file, and so would an encoder of ours: two sections.
+    for (link, packets) in [(LinkType::ETHERNET, 30), (LinkType::LINUX_SLL, 12)] {
+        let mut encoder = PcapngEncoder::new(link, 0);
+        end += encoder.section(&mut bytes[end..], &SectionDescription::default()).unwrap();
+        let interface = InterfaceDescription::new(link, "eth0");
+        end += encoder.interface(&mut bytes[end..], &interface).unwrap();
+        for number in 0..packets {
+            let packet = PacketToWrite::new(&[0; 60], 1_000_000_000 + number);
+            end += encoder.packet(&mut bytes[end..], &packet).unwrap();
+        }
+    }
+    fs::write(&file, &bytes[..end]).unwrap();
+    let report = run_json(&["capture", &file, "-w", &out, "--link-types", "split"], 0);
+    assert_closed(&report);
+    assert_eq!(delivered(&report), 42);
+    for (file, packets) in [(out, 30), (directory.file("x-link113.pcapng"), 12)] {
+        let read = run_json(&["count", &file], 0);
+        assert_eq!(delivered(&read), packets, "{file}");
+        for (who, count) in judged_packets(&file) {
+            assert_eq!(count, packets, "{who} {file}");
+        }
+    }
+}

@@ -1,0 +1,323 @@
+//! `burstline bounce --both --inline` between network namespaces, with real programs at both ends.
+//!
+//! ```text
+//!   client                     middle                      server
+//!   v0 10.77.0.1 ============ v1  bounce  w1 ============ w0 10.77.0.2
+//!                                 |    ^
+//!                           logs 0 and 1: workers, which are this test program once more
+//! ```
+//!
+//! Needs root, or `unshare -Urn`; without, each test says that it was skipped.
+
+use std::fs;
+use std::net::UdpSocket;
+
+use crate::support::live::{Live, wait_until};
+use crate::support::sensors::{Installed, interrupt, is_suricata_there, line_of_page, repository};
+use crate::support::verdicts::{Worker, sum};
+use crate::support::{Directory, is_root, other};
+use burstline_skip::{skip, test_name};
+use burstline_testbed::{Bed, FAR, FAR_ADDRESS, Host, NEAR, serve_bytes};
+use serde_json::Value;
+
+const DOWNLOAD_BYTES: usize = 3_000_000;
+
+/// Two cables with the middle between them.
+struct Line {
+    bed: Bed,
+    server: Host,
+    directory: Directory,
+}
+
+impl Line {
+    fn or_skip() -> Option<Self> {
+        if !is_root()
+            || ["ethtool", "curl"].iter().any(|name| other(name, &["--version"]).is_none())
+        {
+            skip(test_name(), "needs root, ethtool and curl");
+            return None;
+        }
+        let bed = Bed::or_skip(&test_name())?;
+        let server = Host::new().unwrap();
+        bed.connect("w0", "w1", 1500).unwrap();
+        let namespace = server.thread_id().to_string();
+        bed.near.command("ip", &["link", "set", "w0", "netns", &namespace]).unwrap();
+        bed.far.command("ip", &["address", "flush", "dev", FAR]).unwrap();
+        let ip = |line: &str| server.command("ip", &line.split(' ').collect::<Vec<_>>()).unwrap();
+        ip("link set w0 address 02:42:55:00:00:09");
+        ip("link set w0 up");
+        ip(&format!("address add {FAR_ADDRESS}/24 dev w0"));
+        // Nothing on the way adds checksums that the sender left to a device.
+        for (host, interface) in [(&bed.near, NEAR), (&server, "w0")] {
+            host.command("ethtool", &["-K", interface, "tx", "off"]).unwrap();
+        }
+        Some(Self { bed, server, directory: Directory::new("inline-live") })
+    }
+
+    /// Starts a bounce both ways, with a worker for each direction that does `what`.
+    fn start(&self, query: &str, what: &str) -> (Live, [Worker; 2]) {
+        let live = self.start_bounce(query);
+        (live, [0, 1].map(|log| self.worker(log, what)))
+    }
+
+    /// Gives the middle's interfaces the names that the page on sensors has.
+    fn rename(&self) {
+        for (old, new) in [(FAR, "eth1"), ("w1", "eth2")] {
+            let rename = format!("ip link set {old} down && ip link set {old} name {new}");
+            let rename = format!("{rename} && ip link set {new} up");
+            self.bed.far.command("sh", &["-c", &rename]).unwrap();
+        }
+    }
+
+    /// A bounce between these, whose packets wait long enough for any worker.
+    fn start_renamed(&self) -> Live {
+        let name = self.name();
+        let line = format!("bounce eth1 eth2 --both --inline '{name}?deadline=1s'");
+        Live::start(&self.bed, &self.directory, &line)
+    }
+
+    /// Has the client send `count` datagrams to each of two ports of the server's. All arrive at
+    /// the second; returns how many do at the first.
+    fn datagrams(&self, ports: [u16; 2], count: usize) -> usize {
+        let [first, second] = ports
+            .map(|port| self.server.run(move || UdpSocket::bind((FAR_ADDRESS, port)).unwrap()));
+        self.bed.near.run(move || {
+            let client = UdpSocket::bind("0.0.0.0:0").unwrap();
+            for port in ports {
+                for _ in 0..count {
+                    client.send_to(b"hello", (FAR_ADDRESS, port)).unwrap();
+                }
+            }
+        });
+        let mut bytes = [0; 16];
+        for _ in 0..count {
+            second.recv(&mut bytes).unwrap();
+        }
+        // Nothing overtakes on the way.
+        first.set_nonblocking(true).unwrap();
+        std::iter::from_fn(|| first.recv(&mut bytes).ok()).count()
+    }
+
+    fn start_bounce(&self, query: &str) -> Live {
+        let line = format!("bounce {FAR} w1 --both --inline '{}?{query}'", self.name());
+        Live::start(&self.bed, &self.directory, &line)
+    }
+
+    fn worker(&self, log: u32, what: &str) -> Worker {
+        Worker::start(&self.directory.0, &self.name(), log, what)
+    }
+
+    fn name(&self) -> String {
+        self.directory.file("ips")
+    }
+
+    /// What a shell says to this at the client's.
+    fn client(&self, line: &str) -> String {
+        self.bed.near.command("sh", &["-c", &format!("{line} 2>&1 || true")]).unwrap()
+    }
+}
+
+fn end(live: Live) -> Value {
+    live.interrupt();
+    let (is_success, report) = live.end();
+    assert!(is_success, "{report}");
+    assert_eq!(report["total"]["unaccounted"], 0, "{report}");
+    report
+}
+
+#[test]
+fn a_stream_survives_its_workers_death_where_the_bounce_is_open() {
+    let Some(line) = Line::or_skip() else { return };
+    let (live, [there, back]) = line.start("open&deadline=50ms", "pass");
+    let server = serve_bytes(&line.server, FAR_ADDRESS, DOWNLOAD_BYTES).unwrap();
+    let (file, url) = (line.directory.file("download"), format!("http://{server}/"));
+    let arguments = ["-sS", "--limit-rate", "1M", "-o", &file, &url];
+    let curl = line.bed.near.start("curl", &arguments, &[]).unwrap();
+    let arrived = || fs::metadata(&file).map_or(0, |found| found.len() as usize);
+    wait_until("bytes have come", || arrived() > 0);
+    back.kill();
+    let before = arrived();
+    assert!(before < DOWNLOAD_BYTES, "it is still under way");
+    wait_until("it goes on without a worker", || arrived() > before);
+    there.kill();
+    let (is_success, text) = curl.finish().unwrap();
+    assert!(is_success, "{text}");
+    assert_eq!(arrived(), DOWNLOAD_BYTES);
+    // A new connection has nobody who looks at it, and one later has somebody again.
+    let worker = line.worker(0, "pass");
+    let ping = line.client(&format!("ping -c 3 -i 0.1 -W 5 {FAR_ADDRESS}"));
+    assert!(ping.contains("3 received"), "{ping}");
+    let report = end(live);
+    worker.kill();
+    assert!(sum(&report, "passed") > 0 && sum(&report, "no_verdict") > 0, "{report}");
+    assert_eq!(report["total"]["lost"]["no_verdict"], Value::Null, "{report}");
+}
+
+#[test]
+fn who_is_rejected_is_told() {
+    let Some(line) = Line::or_skip() else { return };
+    let (live, workers) = line.start("deadline=1s", "reject");
+    let server = serve_bytes(&line.server, FAR_ADDRESS, 10).unwrap();
+    let refused = line.client(&format!("curl -sS -m 20 http://{server}/"));
+    assert!(refused.contains("(7)"), "by a reset, and not by a timeout: {refused}");
+    let ping = line.client(&format!("ping -c 1 -W 20 {FAR_ADDRESS}"));
+    let is_told = ["filtered", "Prohibited", "prohibited"].iter().any(|word| ping.contains(word));
+    assert!(is_told && ping.contains("0 received"), "{ping}");
+    let report = end(live);
+    drop(workers);
+    let rejected = &report["total"]["lost"]["rejected_by_verdict"];
+    assert_eq!(rejected, &Value::from(sum(&report, "rejected")), "{report}");
+    assert!(report["bounce"]["inline"]["answers"].as_u64().unwrap() >= 2, "{report}");
+}
+
+/// The commands of the page on sensors, as they stand there.
+#[test]
+fn the_commands_of_the_page_run() {
+    let Some(line) = Line::or_skip() else { return };
+    line.rename();
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/sensors.md");
+    let page = fs::read_to_string(page).unwrap();
+    let (_, section) = page.split_once("\n## Inline").unwrap();
+    let section = section.split("\n## ").next().unwrap();
+    let commands: Vec<&str> = section.lines().filter_map(|line| line.strip_prefix("$ ")).collect();
+    let folder = std::path::Path::new(crate::support::PROGRAM).parent().unwrap();
+    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
+    let names = line.directory.0.display().to_string();
+    let environment = [("PATH", &*path), ("BURSTLINE_RUN", &*names)];
+    let start = |command: &str| line.bed.far.start("sh", &["-c", command], &environment).unwrap();
+    let [bounce, others @ ..] = &commands[..] else { panic!("no commands") };
+    let bounce = start(&format!("exec {}", bounce.strip_suffix(" &").unwrap()));
+    wait_until("the name is there", || line.directory.0.join("ips").exists());
+    let mut texts = Vec::new();
+    for command in others {
+        let (is_success, text) = start(command).finish().unwrap();
+        assert!(is_success, "{command}: {text}");
+        texts.push(text);
+    }
+    assert_eq!(others.len(), 2);
+    assert!(texts[0].contains("log 3:") && texts[1].contains("done:"), "{texts:?}");
+    burstline_testbed::signal(bounce.process_id(), "-INT").unwrap();
+    let (is_success, text) = bounce.finish().unwrap();
+    assert!(is_success, "{text}");
+}
+
+#[test]
+fn workers_go_on_with_the_next_bounce() {
+    let Some(line) = Line::or_skip() else { return };
+    // Closed: what passes was passed by a verdict.
+    let (mut live, workers) = line.start("workers=1&deadline=1s", "pass-on");
+    let ping = || line.client(&format!("ping -c 3 -i 0.1 -W 5 {FAR_ADDRESS}"));
+    assert!(ping().contains("3 received"));
+    live.program.kill();
+    drop(live);
+    assert!(ping().contains("0 received"), "nothing forwards");
+    let live = line.start_bounce("workers=1&deadline=1s");
+    wait_until("its workers have come", || {
+        let said =
+            line.client(&format!("{} doctor logs {} --json", crate::support::PROGRAM, line.name()));
+        said.matches("\"claimed\":true").count() == 2 || ping().contains("3 received")
+    });
+    assert!(ping().contains("3 received"));
+    let report = end(live);
+    assert!(sum(&report, "passed") > 0, "{report}");
+    drop(workers);
+}
+
+/// How many packets were dropped by verdicts. No other is lost but what nobody could decide yet:
+/// the kernels at both ends ask for each other while tcpdump starts.
+fn dropped_by_verdict(report: &Value) -> u64 {
+    let total = &report["total"];
+    let lost = |cause: &str| total["lost"][cause].as_u64().unwrap_or(0);
+    assert!(lost("no_verdict") <= 2, "{report}");
+    let named = lost("dropped_by_verdict") + lost("no_verdict");
+    assert_eq!(total["lost_total"], named, "{report}");
+    lost("dropped_by_verdict")
+}
+
+/// tcpdump in line, by both commands of the page.
+#[test]
+fn tcpdump_is_a_firewall_between_two_interfaces() {
+    if other("tcpdump", &["--version"]).is_none() {
+        return skip(test_name(), "tcpdump is not installed: scripts/setup test");
+    }
+    let Some(line) = Line::or_skip() else { return };
+    line.rename();
+    for (host, address) in
+        [(&line.bed.near, "10.0.0.7/24 dev v0"), (&line.server, "10.0.0.8/24 dev w0")]
+    {
+        host.command("sh", &["-c", &format!("ip address add {address}")]).unwrap();
+    }
+    let installed = Installed::new(&line.directory);
+    let start = |query: &str| {
+        let command = line_of_page(&format!("burstline-run tcpdump -n -i 'burst:ips?{query}'"));
+        installed.start(&line.bed.far, "tcpdump", &command, "listening on")
+    };
+    let ping = |from: &str, to: &str| line.client(&format!("ping -c 3 -i 0.1 -W 5 -I {from} {to}"));
+
+    let (live, tcpdump) = (line.start_renamed(), start("verdict=drop"));
+    let passed = ping("10.77.0.1", FAR_ADDRESS);
+    assert!(passed.contains("3 received"), "{passed}");
+    assert_eq!(line.datagrams([53, 5353], 20), 0, "DNS ends here");
+    let report = end(live);
+    interrupt(tcpdump);
+    assert_eq!(dropped_by_verdict(&report), 20);
+    let printed = installed.printed("tcpdump");
+    let of_dns = printed.lines().filter(|line| line.contains("10.77.0.2.53:")).count();
+    let of_any = printed.lines().filter(|line| !line.is_empty()).count();
+    assert_eq!((of_dns, of_any), (20, 20), "{printed}");
+
+    let (live, tcpdump) = (line.start_renamed(), start("verdict=pass&rest=drop"));
+    let passed = ping("10.0.0.7", "10.0.0.8");
+    assert!(passed.contains("3 received"), "{passed}");
+    let ended = line.client(&format!("ping -c 3 -i 0.1 -W 1 -I 10.77.0.1 {FAR_ADDRESS}"));
+    assert!(ended.contains("0 received"), "{ended}");
+    let report = end(live);
+    interrupt(tcpdump);
+    assert!(dropped_by_verdict(&report) >= 3, "{report}");
+    let printed = installed.printed("tcpdump");
+    assert!(
+        printed.matches("ICMP echo re").count() == 6 && !printed.contains("10.77."),
+        "{printed}"
+    );
+}
+
+/// Suricata in line, by the page's command: its rules decide.
+#[test]
+fn suricata_drops_by_its_rules_between_two_interfaces() {
+    if !is_suricata_there() {
+        return skip(test_name(), "Suricata is not installed: scripts/setup sensors");
+    }
+    let Some(line) = Line::or_skip() else { return };
+    line.rename();
+    let log = line.directory.file("log");
+    fs::create_dir(&log).unwrap();
+    let rules = line.directory.file("rules");
+    let rule = "http any any -> any any (msg:\"a word\"; http.uri; content";
+    let text = format!("drop {rule}:\"evil\"; sid:1;)\nalert {rule}:\"odd\"; sid:2;)\n");
+    fs::write(&rules, text).unwrap();
+    let command = line_of_page("burstline-run suricata --simulate-ips")
+        .replace("/usr/local/share/burstline", repository().join("crates/pcap").to_str().unwrap())
+        .replace("/var/log/suricata/0", &log);
+    let live = line.start_renamed();
+    let installed = Installed::new(&line.directory);
+    let command = format!("{command} -S '{rules}'");
+    let suricata = installed.start(&line.bed.far, "suricata", &command, "Engine started");
+    // A server each: one waits for the rest of a request.
+    let ask = |word: &str, seconds: u32| {
+        let server = serve_bytes(&line.server, FAR_ADDRESS, 1000).unwrap();
+        line.client(&format!("curl -sS -m {seconds} -o /dev/null http://{server}/{word}"))
+    };
+    assert_eq!(ask("odd", 60), "");
+    let refused = ask("evil", 3);
+    assert!(refused.contains("(28)"), "its request does not come through: {refused}");
+    assert_eq!(ask("good", 60), "");
+    let report = end(live);
+    interrupt(suricata);
+    let dropped = &report["total"]["lost"]["dropped_by_verdict"];
+    assert!(dropped.as_u64() > Some(0), "{report}");
+    assert_eq!(dropped, &report["total"]["lost_total"], "nothing else is lost: {report}");
+    let alerts = fs::read_to_string(format!("{log}/fast.log")).unwrap();
+    let [drops, others] =
+        ["[Drop] [**] [1:1:", "[**] [1:2:"].map(|text| alerts.matches(text).count());
+    assert!(drops > 0 && others == 1, "{alerts}");
+}

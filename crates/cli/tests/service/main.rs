@@ -1,0 +1,13 @@
+//! `burstline run` and who looks at a job: metrics, the page, top.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod demo;
+mod metrics;
+mod run;
+mod run_metrics;
+mod run_reloads;
+mod top;
+mod web;
+mod web_page;

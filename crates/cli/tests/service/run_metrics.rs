@@ -1,0 +1,128 @@
+//! `burstline run --metrics`: one text of all jobs, also while one of them does not answer.
+
+use std::io::{ErrorKind, Write};
+use std::net::TcpListener;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use crate::support::live::wait_until;
+use crate::support::service::{Service, ledger};
+use crate::support::watched::{asked, scraped};
+use crate::support::{Directory, run};
+use burstline_skip::{skip, test_name};
+use burstline_testbed::{descriptor_of, signal};
+use serde_json::Value;
+
+const SOURCE: &str = "gen:?rate=2k&pace=yes&flows=4";
+
+fn start(directory: &Directory, site: &str) -> (Service, String) {
+    let service = Service::start_with(directory, site, &["--metrics", "127.0.0.1:0"], &[]);
+    let said = service.wait_for("where it answers", |event| event["event"] == "metrics");
+    let text = said["text"].as_str().unwrap();
+    let address = text.strip_prefix("metrics at http://").unwrap();
+    let address = address.strip_suffix("/metrics").unwrap().to_owned();
+    (service, address)
+}
+
+fn value(text: &str, line: &str) -> Option<f64> {
+    text.lines().find_map(|other| other.strip_prefix(line)?.trim().parse().ok())
+}
+
+fn received(text: &str, job: &str) -> Option<f64> {
+    let labels = format!("site_job=\"{job}\",source=\"{SOURCE}\",number=\"0\"");
+    value(text, &format!("burstline_received_packets_total{{{labels}}}"))
+}
+
+fn answered(text: &str, job: &str) -> Option<f64> {
+    value(text, &format!("burstline_site_job_answered{{site_job=\"{job}\"}}"))
+}
+
+#[test]
+fn one_address_has_the_counters_of_all_jobs() {
+    let directory = Directory::new("run-metrics");
+    let job = |name: &str, more: &str| {
+        format!("[job.{name}]\nverb = 'count'\nports = '{SOURCE}'\nrestart = 'always'\n{more}\n")
+    };
+    let site = job("one", "") + &job("two", "metrics = '127.0.0.1:0'");
+    let (service, address) = start(&directory, &site);
+    let has_both = |text: &str| {
+        ["one", "two"].iter().all(|job| received(text, job).is_some_and(|packets| packets > 0.0))
+    };
+    wait_until("both have packets", || has_both(&scraped(&address)));
+    let text = scraped(&address);
+    for family in ["received_packets", "site_job_starts", "stage_sleeps", "unaccounted_packets"] {
+        let kinds =
+            text.lines().filter(|line| line.starts_with(&format!("# TYPE burstline_{family} ")));
+        assert_eq!(kinds.count(), 1, "{family}: {text}");
+    }
+    for job in ["one", "two"] {
+        let state = format!("burstline_site_job_state{{site_job=\"{job}\",state=\"running\"}}");
+        assert_eq!((value(&text, &state), answered(&text, job)), (Some(1.0), Some(1.0)), "{text}");
+    }
+    // Who does not answer has no lines, and does not keep the others'.
+    let stopped = service.pid("two");
+    signal(stopped, "-STOP").unwrap();
+    let begun = Instant::now();
+    wait_until("one does not answer", || answered(&scraped(&address), "two") == Some(0.0));
+    let text = scraped(&address);
+    assert!(received(&text, "one").is_some() && received(&text, "two").is_none(), "{text}");
+    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+    signal(stopped, "-CONT").unwrap();
+    wait_until("it answers again", || answered(&scraped(&address), "two") == Some(1.0));
+    // A job that was started again has another address.
+    signal(service.pid("one"), "-KILL").unwrap();
+    let starts = "burstline_site_job_starts_total{site_job=\"one\"}";
+    wait_until("it runs again", || {
+        let text = scraped(&address);
+        value(&text, starts) == Some(2.0) && received(&text, "one").is_some()
+    });
+    let (_, status) = asked(&address, "GET /status HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    let status: Value = serde_json::from_str(&status).unwrap();
+    assert_eq!(
+        status["jobs"][0],
+        serde_json::json!({"job": "one", "state": "running", "starts": 2})
+    );
+    let (_, events) = service.stop();
+    assert_eq!(ledger(&events, "two")["total"]["unaccounted"], 0);
+}
+
+/// A job that was taken over says where else to ask: the service asks where it has sent the job.
+#[test]
+fn a_job_cannot_send_the_service_elsewhere() {
+    let directory = Directory::new("run-metrics-elsewhere");
+    let site = format!("[job.one]\nverb = 'count'\nports = '{SOURCE}'\n");
+    let (service, address) = start(&directory, &site);
+    wait_until("it answers", || answered(&scraped(&address), "one") == Some(1.0));
+    let line = match descriptor_of(service.pid("one"), 0) {
+        Ok(line) => UnixStream::from(line),
+        Err(error) => return skip(test_name(), format!("pidfd_getfd: {error}")),
+    };
+    let other = TcpListener::bind("127.0.0.1:0").unwrap();
+    other.set_nonblocking(true).unwrap();
+    let elsewhere = other.local_addr().unwrap();
+    (&line).write_all(format!("metrics {elsewhere}\n").as_bytes()).unwrap();
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(2) {
+        let text = scraped(&address);
+        assert_eq!(answered(&text, "one"), Some(1.0), "{text}");
+        assert!(received(&text, "one").is_some(), "{text}");
+        assert_eq!(other.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
+    }
+    // The service reads it to its end.
+    drop(line);
+    service.stop();
+}
+
+#[test]
+fn an_address_that_cannot_be_had_starts_nothing() {
+    let directory = Directory::new("run-metrics-taken");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let (path, output) = (directory.file("site.toml"), directory.file("made.pcapng"));
+    let site = format!("[job.a]\nverb = 'capture'\nports = 'gen:?packets=9'\nwrite = '{output}'\n");
+    std::fs::write(&path, site).unwrap();
+    let refused = run(&["run", &path, "--metrics", &address]);
+    assert_eq!((refused.code, refused.stderr.lines().count()), (Some(1), 1), "{}", refused.stderr);
+    assert!(refused.stderr.contains(&format!("--metrics {address}: ")), "{}", refused.stderr);
+    assert!(!std::fs::exists(&output).unwrap());
+}

@@ -1,0 +1,250 @@
+//! A program of DPDK's own at the other end: `dpdk-testpmd` over memif, and over virtio-user and
+//! vhost-user, in both directions. Its statistics and our ledger say the same.
+
+use std::fs;
+use std::io::Write;
+use std::process::{Child, Command, Stdio};
+
+use crate::support::live::wait_until;
+use crate::support::{Directory, PROGRAM, assert_closed, last_object, other, run_json};
+use burstline_skip::{skip, test_name};
+use serde_json::Value;
+
+const PACKETS: u64 = 20_000;
+
+/// The two ends of a memory that is shared by a socket: who listens is the first.
+const MEMORIES: [[&str; 2]; 2] = [
+    [
+        "net_memif0,role=server,id=0,socket=SOCKET,socket-abstract=no",
+        "net_memif0,role=client,id=0,socket=SOCKET,socket-abstract=no",
+    ],
+    ["net_vhost0,iface=SOCKET", "net_virtio_user0,path=SOCKET"],
+];
+
+/// Commands go in by a pipe, what it says into a file.
+struct Testpmd {
+    child: Child,
+    output: String,
+}
+
+impl Testpmd {
+    /// Starts it, with its forwarding at rest.
+    fn start(device: &str, mode: &str, output: &str) -> Self {
+        let script = format!(
+            "exec stdbuf -oL dpdk-testpmd --no-huge --no-shconf --no-pci --no-telemetry -m 128 \
+             --lcores 0@0,1@0 --vdev {device} -- -i --forward-mode={mode} \
+             --total-num-mbufs=4096 --no-mlockall > {output} 2>&1"
+        );
+        let mut shell = Command::new("sh");
+        let child = shell.args(["-c", &script]).stdin(Stdio::piped()).spawn().unwrap();
+        let testpmd = Self { child, output: output.to_owned() };
+        wait_until("testpmd is up", || testpmd.text().contains("testpmd>"));
+        testpmd
+    }
+
+    fn tell(&mut self, what: &str) {
+        let stdin = self.child.stdin.as_mut().unwrap();
+        writeln!(stdin, "{what}").unwrap();
+        stdin.flush().unwrap();
+    }
+
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&fs::read(&self.output).unwrap_or_default()).into_owned()
+    }
+
+    /// Stops forwarding, and returns a count of its totals.
+    fn stop(&mut self, count: &str) -> u64 {
+        self.tell("stop");
+        let marks = "+++++";
+        let totals = || {
+            let text = self.text();
+            let (_, totals) = text.split_once("Accumulated forward statistics")?;
+            totals.split_once(marks)?.1.contains(marks).then(|| totals.to_owned())
+        };
+        wait_until("testpmd has stopped", || totals().is_some());
+        let totals = totals().unwrap();
+        let (_, number) = totals.split_once(count).unwrap();
+        number.split_whitespace().next().unwrap().parse().unwrap()
+    }
+}
+
+impl Drop for Testpmd {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A job of ours, which says what it has done every 20 ms.
+struct Ours {
+    child: Child,
+    report: String,
+    errors: String,
+}
+
+impl Ours {
+    fn start(directory: &Directory, arguments: &[&str]) -> Self {
+        let (report, errors) = (directory.file("report"), directory.file("errors"));
+        let mut command = Command::new(PROGRAM);
+        command.args(arguments).args(["--json", "--stats", "20ms"]);
+        let created = |path: &str| fs::File::create(path).unwrap();
+        let child = command.stdout(created(&report)).stderr(created(&errors)).spawn().unwrap();
+        Self { child, report, errors }
+    }
+
+    /// Waits until it has said something.
+    fn is_up(&self) {
+        wait_until("it has begun", || self.text().contains('\n'));
+    }
+
+    fn text(&self) -> String {
+        fs::read_to_string(&self.report).unwrap()
+    }
+
+    /// The last whole line so far.
+    fn last(&self) -> Value {
+        let text = self.text();
+        let mut lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        lines.next_back().unwrap_or_default()
+    }
+
+    fn delivered(&self) -> u64 {
+        self.last()["delivered"].as_u64().unwrap_or(0)
+    }
+
+    fn interrupt(&self) {
+        burstline_testbed::signal(self.child.id(), "-INT").unwrap();
+    }
+
+    /// Its report, when it has ended well.
+    fn end(mut self) -> Value {
+        let code = self.child.wait().unwrap().code();
+        let errors = fs::read_to_string(&self.errors).unwrap();
+        // Lines with a time tell what happened: listening, losing packets, a peer that has gone.
+        let is_news = |line: &str| line.contains("finishing; ") || line.contains(" UTC: ");
+        let others: Vec<&str> = errors.lines().filter(|line| !is_news(line)).collect();
+        assert_eq!((code, others), (Some(0), vec![]), "{}", self.text());
+        let report = last_object(&self.text());
+        assert_closed(&report);
+        report
+    }
+}
+
+impl Drop for Ours {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn is_here() -> bool {
+    let version = other("dpdk-testpmd", &["--version"]);
+    if version.is_none() {
+        skip(test_name(), "dpdk-testpmd is not installed: scripts/setup dpdk");
+    }
+    version.is_some()
+}
+
+#[test]
+fn testpmd_gets_what_we_send_to_the_packet() {
+    if !is_here() {
+        return;
+    }
+    for (name, ends) in ["memif", "vhost"].into_iter().zip(MEMORIES) {
+        let directory = Directory::new(&format!("testpmd-gets-{name}"));
+        let ends = ends.map(|end| end.replace("SOCKET", &directory.file("socket")));
+        let mut testpmd = Testpmd::start(&ends[0], "rxonly", &directory.file("testpmd"));
+        testpmd.tell("start");
+        let (load, fifo) = (directory.file("load.pcap"), directory.file("fifo.pcap"));
+        let packets = PACKETS.to_string();
+        let sizes = ["--packets", &packets, "--size", "random:64-1518"];
+        run_json(&[&["generate", "-o", &load], &sizes[..]].concat(), 0);
+        assert_eq!(other("mkfifo", &[&fifo]).unwrap().code, Some(0));
+        // It has to stay after the last packet: testpmd forgets what a peer sent that is gone.
+        let sink = format!("dpdk:{}?huge=no&memory=128&wait_ms=20000", ends[1]);
+        let ours = Ours::start(&directory, &["capture", &fifo, "-o", &sink]);
+        let mut to = fs::File::create(&fifo).unwrap();
+        to.write_all(&fs::read(&load).unwrap()).unwrap();
+        wait_until("all is sent", || ours.delivered() == PACKETS);
+        // It polls: what was handed over it has taken soon.
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        assert_eq!(testpmd.stop("RX-packets:"), PACKETS, "{name}");
+        drop(to);
+        let report = ours.end();
+        assert_eq!(report["total"]["delivered"], PACKETS, "{name}: {report}");
+    }
+}
+
+#[test]
+fn we_get_what_testpmd_sends_to_the_packet() {
+    if !is_here() {
+        return;
+    }
+    for (name, ends) in ["memif", "vhost"].into_iter().zip(MEMORIES) {
+        let directory = Directory::new(&format!("testpmd-sends-{name}"));
+        let ends = ends.map(|end| end.replace("SOCKET", &directory.file("socket")));
+        let source = format!("dpdk:{}?huge=no&memory=128", ends[0]);
+        let ours = Ours::start(&directory, &["count", &source]);
+        ours.is_up();
+        let mut testpmd = Testpmd::start(&ends[1], "txonly", &directory.file("testpmd"));
+        testpmd.tell("start");
+        wait_until("packets come", || ours.delivered() > PACKETS);
+        let sent = testpmd.stop("TX-packets:");
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        ours.interrupt();
+        let report = ours.end();
+        assert_eq!(report["total"]["delivered"], sent, "{name}: {report}");
+        assert_eq!(report["total"]["offered"], sent, "{name}: {report}");
+    }
+}
+
+#[test]
+fn a_peer_that_is_killed_is_told_and_the_next_one_is_counted_too() {
+    if !is_here() {
+        return;
+    }
+    let directory = Directory::new("testpmd-killed");
+    let ends = MEMORIES[0].map(|end| end.replace("SOCKET", &directory.file("socket")));
+    let source = format!("dpdk:{}?huge=no&memory=128", ends[0]);
+    let ours = Ours::start(&directory, &["count", &source]);
+    // A client looks for it for 9 s, and then never again.
+    ours.is_up();
+    for _ in 0..2 {
+        let before = ours.delivered();
+        let mut testpmd = Testpmd::start(&ends[1], "txonly", &directory.file("testpmd"));
+        testpmd.tell("start");
+        wait_until("packets come", || ours.delivered() > before + PACKETS);
+        drop(testpmd);
+    }
+    ours.interrupt();
+    let report = ours.end();
+    let notes = report["notes"].to_string();
+    assert!(notes.contains("is down") && notes.contains("is up"), "{report}");
+}
+
+/// At a rate at which no burst is likely to be under way when the peer goes: see docs/tested.md.
+#[test]
+fn a_sink_loses_by_name_while_its_peer_is_away_and_then_goes_on() {
+    if !is_here() {
+        return;
+    }
+    let directory = Directory::new("testpmd-sink");
+    let ends = MEMORIES[0].map(|end| end.replace("SOCKET", &directory.file("socket")));
+    let sink = format!("dpdk:{}?huge=no&memory=128&wait_ms=0", ends[0]);
+    let ours = Ours::start(&directory, &["generate", "-o", &sink, "--rate", "1k"]);
+    ours.is_up();
+    for _ in 0..2 {
+        let before = ours.delivered();
+        let mut testpmd = Testpmd::start(&ends[1], "rxonly", &directory.file("testpmd"));
+        testpmd.tell("start");
+        wait_until("packets go", || ours.delivered() > before + 300);
+        drop(testpmd);
+        let lost = || ours.last()["lost"]["link_down"].as_u64().unwrap_or(0);
+        let before = lost();
+        wait_until("they are lost", || lost() > before + 100);
+    }
+    ours.interrupt();
+    // What the first peer took is not lost because the driver has forgotten it.
+    let delivered = ours.end()["total"]["delivered"].as_u64().unwrap();
+    assert!(delivered > 350, "{delivered}");
+}

@@ -1,0 +1,87 @@
+//! Another sender and receiver: `dpdk-testpmd` over net_af_xdp gets what we send, and the reverse.
+
+use std::fs;
+
+use crate::support::live::{Live, wait_until};
+use crate::support::{Directory, PROGRAM, assert_closed, is_root, last_object, other};
+use burstline_lab::programs::{self, Launch, Memory, Mode, Testpmd, Totals};
+use burstline_skip::{skip, test_name};
+use burstline_sys::affinity::CoreId;
+use burstline_testbed::{Bed, FAR, Host, NEAR, Program};
+
+const PACKETS: u64 = 5_000;
+
+/// The bed, where both programs can be had.
+fn bed_or_skip(test: &str) -> Option<Bed> {
+    if !is_root() {
+        skip(test, "AF_XDP needs root");
+        return None;
+    }
+    if other("dpdk-testpmd", &["--version"]).is_none() {
+        skip(test, "dpdk-testpmd is not installed: scripts/setup dpdk");
+        return None;
+    }
+    Bed::or_skip(test)
+}
+
+/// Starts it on a host, without huge pages; returns once it forwards.
+fn start(host: &Host, interface: &str, mode: Mode, output: &str) -> Program {
+    let testpmd = Testpmd::over(CoreId(0), &[CoreId(0)], &[interface], mode);
+    let testpmd = Testpmd { more: "--total-num-mbufs=16384".to_owned(), ..testpmd };
+    let script = programs::script(&testpmd, &testpmd.command(Memory::Small), "0");
+    let program = host.start("sh", &["-c", &script, output], &[]).unwrap();
+    let ready = testpmd.ready();
+    wait_until("testpmd forwards", || ready.lacks(host, &text(output)).is_none());
+    program
+}
+
+fn text(output: &str) -> String {
+    String::from_utf8_lossy(&fs::read(output).unwrap_or_default()).into_owned()
+}
+
+/// Ends it, and returns its totals.
+fn end(program: Program, output: &str) -> Totals {
+    let process = program.process_id();
+    burstline_testbed::signal(process, "-INT").unwrap();
+    program.finish().unwrap();
+    Totals::parse(&text(output)).unwrap()
+}
+
+#[test]
+fn testpmd_receives_what_we_send_to_the_packet() {
+    let Some(bed) = bed_or_skip(&test_name()) else { return };
+    let directory = Directory::new("testpmd-receives");
+    let output = directory.file("testpmd");
+    let testpmd = start(&bed.far, FAR, Mode::Receive, &output);
+    let packets = PACKETS.to_string();
+    for sink in ["xdp", "afpacket"] {
+        let to = format!("{sink}:{NEAR}");
+        let load = ["--packets", &packets, "--rate", "10k", "--size", "random:64-1518", "--json"];
+        let arguments = [&["generate", "-o", &to], &load[..]].concat();
+        let sent = last_object(&bed.near.command(PROGRAM, &arguments).unwrap());
+        assert_closed(&sent);
+        assert_eq!(sent["total"]["delivered"], PACKETS, "{sink}: {sent}");
+    }
+    assert_eq!(bed.far.counts(FAR).received, 2 * PACKETS);
+    // It polls: what the kernel has counted it soon has taken.
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    assert_eq!(end(testpmd, &output).received, 2 * PACKETS);
+}
+
+#[test]
+fn we_receive_what_testpmd_sends_to_the_packet() {
+    let Some(bed) = bed_or_skip(&test_name()) else { return };
+    for source in [format!("xdp:{FAR}"), format!("afpacket:{FAR}?direction=in")] {
+        let directory = Directory::new("testpmd-sends");
+        let output = directory.file("testpmd");
+        let before = bed.near.counts(NEAR).sent;
+        let live = Live::start(&bed, &directory, &format!("count {source}"));
+        let testpmd = start(&bed.near, NEAR, Mode::Send(60), &output);
+        let given = end(testpmd, &output).sent;
+        let sent = bed.near.counts(NEAR).sent - before;
+        live.interrupt();
+        let (_, report) = live.end();
+        assert!(sent > 0 && sent <= given, "{sent} {given}");
+        assert_eq!(report["total"]["offered"], sent, "{source}: {report}");
+    }
+}

@@ -1,0 +1,298 @@
+//! `vhost:` and `memif:` against DPDK: what testpmd has counted is what our ledger says.
+//!
+//! ```text
+//!   testpmd, virtio-user or memif == socket, shared memory == burstline count, generate, switch
+//! ```
+
+use std::fs;
+use std::process::{Child, Stdio};
+
+use crate::support::live::wait_until;
+use crate::support::virtual_port::VirtualPort;
+use crate::support::{Directory, assert_closed, command, last_object};
+use burstline_testbed::signal;
+use serde_json::Value;
+
+/// A job of ours.
+struct Ours {
+    child: Child,
+    report: String,
+    errors: String,
+}
+
+impl Ours {
+    fn start(directory: &Directory, words: &str) -> Self {
+        let (report, errors) = (directory.file("report"), directory.file("errors"));
+        let to = |path: &str| Stdio::from(fs::File::create(path).unwrap());
+        let words: Vec<&str> = words.split(' ').filter(|word| !word.is_empty()).collect();
+        let mut program = command(&words);
+        program.env("BURSTLINE_RUN", &directory.0).arg("--json");
+        let child = program.stdout(to(&report)).stderr(to(&errors)).spawn().unwrap();
+        Self { child, report, errors }
+    }
+
+    fn errors(&self) -> String {
+        fs::read_to_string(&self.errors).unwrap()
+    }
+
+    /// Waits for its end, or has it end. The ledger closes.
+    fn end(mut self, is_interrupted: bool) -> Value {
+        if is_interrupted {
+            signal(self.child.id(), "-INT").unwrap();
+        }
+        self.child.wait().unwrap();
+        let text = fs::read_to_string(&self.report).unwrap();
+        assert!(text.contains('{'), "{}", self.errors());
+        let report = last_object(&text);
+        assert_closed(&report);
+        report
+    }
+}
+
+impl Drop for Ours {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Both ends of a connection: which address is ours, which device testpmd's, and who listens.
+struct Ends {
+    ours: String,
+    theirs: String,
+    is_ours_first: bool,
+    socket: String,
+}
+
+fn vhost(directory: &Directory, name: &str) -> [Ends; 2] {
+    let socket = directory.file(name);
+    let theirs = format!("net_virtio_user0,path={socket},queues=1,queue_size=256");
+    let server = Ends {
+        ours: format!("vhost:{socket}"),
+        theirs: theirs.clone(),
+        is_ours_first: true,
+        socket: socket.clone(),
+    };
+    let client = Ends {
+        ours: format!("vhost:{socket}?client"),
+        theirs: format!("{theirs},server=1"),
+        is_ours_first: false,
+        socket,
+    };
+    [server, client]
+}
+
+fn memif(directory: &Directory, name: &str) -> [Ends; 2] {
+    let socket = directory.file(name);
+    let theirs = |role: &str| {
+        format!("net_memif0,role={role},id=3,socket={socket},socket-abstract=no,rsize=8")
+    };
+    let server = Ends {
+        ours: format!("memif:{socket}?id=3"),
+        theirs: theirs("client"),
+        is_ours_first: true,
+        socket: socket.clone(),
+    };
+    let client = Ends {
+        ours: format!("memif:{socket}?id=3&client&ring=256"),
+        theirs: theirs("server"),
+        is_ours_first: false,
+        socket,
+    };
+    [server, client]
+}
+
+impl Ends {
+    fn start(&self, directory: &Directory, words: &str, mode: &str) -> (Ours, VirtualPort) {
+        let ours = |wait: bool| {
+            let ours = Ours::start(directory, &words.replace("OURS", &self.ours));
+            if wait {
+                wait_until("we listen", || fs::metadata(&self.socket).is_ok());
+            }
+            ours
+        };
+        if self.is_ours_first {
+            let ours = ours(true);
+            (ours, VirtualPort::start(directory, "testpmd", &self.theirs, mode))
+        } else {
+            // It starts its device, and says so, when somebody has connected.
+            let ours = ours(false);
+            (ours, VirtualPort::start(directory, "testpmd", &self.theirs, mode))
+        }
+    }
+}
+
+fn total(report: &Value, name: &str) -> u64 {
+    report["total"][name].as_u64().unwrap_or_else(|| panic!("{name}: {report}"))
+}
+
+fn we_count_what_it_sends(ends: &Ends, directory: &Directory) {
+    let (ours, testpmd) = ends.start(directory, "count OURS", "txonly");
+    testpmd.go();
+    wait_until("it has sent", || testpmd.counted().sent > 100_000);
+    let counted = testpmd.stop();
+    let report = ours.end(true);
+    assert_eq!(total(&report, "offered"), counted.sent, "{}: {report}", ends.ours);
+    assert_eq!(total(&report, "delivered"), counted.sent, "{report}");
+    assert_eq!(total(&report, "bytes"), 64 * counted.sent, "{report}");
+    assert!(report["notes"].to_string().contains("2 rings of 256"), "{report}");
+}
+
+/// testpmd polls. Who sleeps has itself rung, and who rings has given up its rights by then.
+#[test]
+fn a_peer_that_sleeps_is_woken() {
+    let directory = Directory::new("bells");
+    let socket = directory.file("socket");
+    let jobs = [format!("memif:{socket}"), format!("memif:{socket}?client")].map(|end| {
+        let name = if end.contains('?') { "counts" } else { "sends" };
+        let own = Directory::new(&format!("bells-{name}"));
+        let words = match name {
+            "sends" => format!("switch --port gen:?rate=500 --port {end}"),
+            _ => format!("count {end} --packets 100 --poll interrupt"),
+        };
+        (Ours::start(&own, &words), own)
+    });
+    let [(sends, _sends_in), (counts, _counts_in)] = jobs;
+    let report = counts.end(false);
+    assert_eq!(total(&report, "delivered"), 100, "{report}");
+    assert!(report["stages"].to_string().contains("\"sleeps\""), "{report}");
+    sends.end(true);
+}
+
+/// It is to receive from the start on: its driver throws away what is there before. And we go on
+/// running: a device that goes takes with it what its guest has not looked at.
+fn it_receives_what_we_send(ends: &Ends, directory: &Directory) {
+    let packets = 20_000;
+    let separator = if ends.ours.contains('?') { '&' } else { '?' };
+    let words = format!("switch --name two --port OURS{separator}wait_ms=60000");
+    let (ours, testpmd) = ends.start(directory, &words, "rxonly");
+    testpmd.go();
+    wait_until("it forwards", || testpmd.text().contains("rxonly packet forwarding"));
+    let from = format!("gen:?packets={packets}&rate=20k&size=random:64-1514");
+    let mut adding = command(&["switch", "add-port", "two", &from]);
+    let added = adding.env("BURSTLINE_RUN", &directory.0).output().unwrap();
+    assert!(added.status.success(), "{}", String::from_utf8_lossy(&added.stderr));
+    wait_until("it has all", || testpmd.counted().received == packets);
+    let report = ours.end(true);
+    let rows = report["ports"].as_array().unwrap();
+    let is_out = |name: &str| name.starts_with("> vhost:") || name.starts_with("> memif:");
+    let row = rows.iter().find(|row| is_out(row["port"].as_str().unwrap())).unwrap();
+    assert_eq!(row["delivered"], packets, "{}: {report}", ends.ours);
+}
+
+#[test]
+fn vhost_counts_what_testpmd_sends() {
+    if VirtualPort::or_skip() {
+        for ends in vhost(&Directory::new("vhost-counts"), "guest") {
+            we_count_what_it_sends(&ends, &Directory::new("vhost-counts-job"));
+        }
+    }
+}
+
+#[test]
+fn testpmd_receives_what_vhost_sends() {
+    if VirtualPort::or_skip() {
+        for ends in vhost(&Directory::new("vhost-sends"), "guest") {
+            it_receives_what_we_send(&ends, &Directory::new("vhost-sends-job"));
+        }
+    }
+}
+
+#[test]
+fn memif_counts_what_testpmd_sends() {
+    if VirtualPort::or_skip() {
+        for ends in memif(&Directory::new("memif-counts"), "peer") {
+            we_count_what_it_sends(&ends, &Directory::new("memif-counts-job"));
+        }
+    }
+}
+
+#[test]
+fn testpmd_receives_what_memif_sends() {
+    if VirtualPort::or_skip() {
+        for ends in memif(&Directory::new("memif-sends"), "peer") {
+            it_receives_what_we_send(&ends, &Directory::new("memif-sends-job"));
+        }
+    }
+}
+
+/// Guests come, are killed in the middle of a burst, and others come; each packet that we count as
+/// taken was sent, and each that we sent was taken or lost by a name.
+#[test]
+fn vhost_outlives_guests_that_are_killed_stopped_and_end() {
+    if !VirtualPort::or_skip() {
+        return;
+    }
+    let directory = Directory::new("vhost-outlives");
+    let [ends, _] = vhost(&directory, "guest");
+    let (ours, first) = ends.start(&directory, "count OURS", "txonly");
+    first.go();
+    wait_until("it has sent", || first.counted().sent > 10_000);
+    let mut least = first.counted().sent;
+    drop(first);
+    for cycle in 0..cycles() {
+        let testpmd = VirtualPort::start(&directory, "testpmd", &ends.theirs, "txonly");
+        testpmd.go();
+        let before = testpmd.counted().sent;
+        wait_until("it has sent", || testpmd.counted().sent > before + 10_000);
+        match cycle % 3 {
+            // SIGKILL, somewhere in a burst.
+            0 => least += testpmd.counted().sent,
+            1 => {
+                signal(testpmd.process_id(), "-STOP").unwrap();
+                signal(testpmd.process_id(), "-CONT").unwrap();
+                least += testpmd.stop().sent;
+            }
+            _ => {
+                least += testpmd.stop().sent;
+                testpmd.quit();
+            }
+        }
+    }
+    let report = ours.end(true);
+    let taken = total(&report, "delivered");
+    assert!(taken >= least, "{taken} {least}: {report}");
+    assert_eq!(taken, total(&report, "offered"));
+    let notes = report["notes"].to_string();
+    for guest in 1..cycles() + 2 {
+        assert!(notes.contains(&format!("peer {guest}: 2 rings")), "{guest}: {notes}");
+    }
+}
+
+fn cycles() -> usize {
+    std::env::var("BURSTLINE_CYCLES").map_or(3, |cycles| cycles.parse().unwrap())
+}
+
+/// Two guests and a tap behind a switch: one guest sends to the other, whose address is known.
+#[test]
+fn a_switch_between_two_testpmds_accounts_for_every_frame() {
+    if !VirtualPort::or_skip() {
+        return;
+    }
+    let directory = Directory::new("vhost-switch");
+    let [a, b] = ["a", "b"].map(|name| directory.file(name));
+    let words = format!("switch --port vhost:{a} --port vhost:{b} --name two");
+    let ours = Ours::start(&directory, &words);
+    wait_until("both sockets are there", || [&a, &b].iter().all(|at| fs::metadata(at).is_ok()));
+    let device = |path: &str| format!("net_virtio_user0,path={path},queues=1,queue_size=256");
+    let receiver = VirtualPort::start(&directory, "receiver", &device(&b), "rxonly");
+    receiver.go();
+    let sender = VirtualPort::start(&directory, "sender", &device(&a), "txonly");
+    sender.go();
+    wait_until("frames cross", || receiver.counted().received > 50_000);
+    let sent = sender.stop().sent;
+    // What was sent is through when nothing moves any more.
+    let mut before = 0;
+    wait_until("nothing moves", || {
+        let now = receiver.counted().received;
+        std::mem::replace(&mut before, now) == now
+    });
+    let received = receiver.stop().received;
+    let report = ours.end(true);
+    let rows = report["ports"].as_array().unwrap();
+    let row = |name: String| rows.iter().find(|row| row["port"] == name).unwrap();
+    assert_eq!(row(format!("vhost:{a}"))["offered"], sent, "{report}");
+    let out = row(format!("> vhost:{b}"));
+    assert_eq!(out["offered"], sent, "{report}");
+    assert_eq!(out["delivered"], received, "{report}");
+}

@@ -1,0 +1,228 @@
+//! The catalogue of a folder: files that cannot hold an answer are not opened, and whatever happens
+//! to the catalogue changes no answer.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use crate::support::{Directory, assert_closed, run, run_json};
+use serde_json::Value;
+
+const FILES: u32 = 200;
+const PACKETS: u32 = 100;
+
+/// A pcap in ns of UDP packets, one each 10 us from `start` packets on, whose source port is
+/// `port`.
+fn pcap(start: u32, packets: u32, port: u16) -> Vec<u8> {
+    let mut pcap = [0xA1B2_3C4D_u32, 0x0004_0002, 0, 0, 262_144, 1].map(u32::to_le_bytes).concat();
+    for number in start..start + packets {
+        let (second, ns) = (number / 100_000, number % 100_000 * 10_000);
+        pcap.extend([1_700_000_000 + second, ns, 300, 300].map(u32::to_le_bytes).concat());
+        let mut packet = vec![2; 12];
+        packet.extend([8, 0, 0x45, 0, 1, 30, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 1, 1]);
+        packet.extend([port.to_be_bytes(), 53_u16.to_be_bytes()].concat());
+        packet.extend([1, 10, 0, 0]);
+        packet.resize(300, 0);
+        pcap.extend(packet);
+    }
+    pcap
+}
+
+/// A folder of files of [`PACKETS`] each, one after the other in time, each with one flow.
+fn folder(directory: &Directory) -> String {
+    let folder = directory.file("rec");
+    fs::create_dir(&folder).unwrap();
+    for number in 0..FILES {
+        let file = format!("{folder}/{number:03}.pcap");
+        fs::write(&file, pcap(number * PACKETS, PACKETS, number as u16)).unwrap();
+        age(&file);
+    }
+    folder
+}
+
+/// Makes a file look older than any that may still change.
+fn age(file: &str) {
+    let long_ago = SystemTime::now() - Duration::from_secs(60);
+    File::options().append(true).open(file).unwrap().set_modified(long_ago).unwrap();
+}
+
+/// Makes nonsense of a file, so that nobody can open it without a word; it looks as before.
+fn spoil(file: &Path) {
+    let metadata = fs::metadata(file).unwrap();
+    fs::write(file, vec![b'x'; metadata.len() as usize]).unwrap();
+    let opened = File::options().append(true).open(file).unwrap();
+    opened.set_modified(metadata.modified().unwrap()).unwrap();
+}
+
+fn catalogue(folder: &str) -> PathBuf {
+    Path::new(folder).join(".burstline-catalogue")
+}
+
+fn ask(folder: &str, flags: &[&str]) -> Value {
+    let report = run_json(&[&["extract", folder], flags].concat(), 0);
+    assert_eq!(report["unaccounted"], 0, "{report}");
+    report
+}
+
+/// Files and packets that a report says were not opened.
+fn unopened(report: &Value) -> Option<(u32, u64)> {
+    let notes = report["notes"].as_array().unwrap().iter();
+    let mut notes = notes.map(|note| note.as_str().unwrap());
+    let note = notes.find_map(|note| note.strip_suffix(" packets passed unopened"))?;
+    let (files, packets) = note.split_once(" files of ")?;
+    Some((files.parse().unwrap(), packets.parse().unwrap()))
+}
+
+/// The last fifty packets of a file in the middle of the folder, and twenty of the next one.
+const WINDOW: [&str; 4] = ["--from", "+99500us", "--to", "+100200us"];
+
+#[test]
+fn files_that_cannot_hold_an_answer_are_not_opened() {
+    let directory = Directory::new("catalogue");
+    let folder = folder(&directory);
+    let all = u64::from(FILES * PACKETS);
+    let first = ask(&folder, &WINDOW);
+    assert_eq!((&first["delivered"], &first["offered"]), (&70.into(), &all.into()), "{first}");
+    assert_eq!(unopened(&first), Some((FILES - 2, all - 200)), "{first}");
+    assert!(catalogue(&folder).is_file());
+    // Nobody could open these and say nothing.
+    for number in (0..FILES).filter(|number| ![99, 100].contains(number)) {
+        spoil(&Path::new(&folder).join(format!("{number:03}.pcap")));
+    }
+    for target in [folder.clone(), format!("set:{folder}"), format!("{folder}/*.pcap")] {
+        let again = ask(&target, &WINDOW);
+        for key in ["delivered", "offered", "bytes", "packet_times_ns", "lost", "notes"] {
+            assert_eq!(again[key], first[key], "{target} {key}");
+        }
+    }
+    let flow = ["--flow", "10.0.0.1:99,10.0.1.1:53,udp"];
+    let of_flow = ask(&folder, &flow);
+    assert_eq!((&of_flow["delivered"], &of_flow["offered"]), (&100.into(), &all.into()));
+    assert_eq!(unopened(&of_flow), Some((FILES - 1, all - 100)), "{of_flow}");
+    // What is not opened is no output either.
+    let output = format!("{folder}/000.pcap");
+    let same = run(&[&["extract", &folder, "-w", &output], &WINDOW[..]].concat());
+    assert_eq!(same.code, Some(2), "{}", same.stderr);
+    assert!(same.stderr.contains("already reads or writes"), "{}", same.stderr);
+    // A file that looks different is looked at.
+    let file = format!("{folder}/005.pcap");
+    fs::write(&file, pcap(FILES * PACKETS, 7, 5)).unwrap();
+    let flow = ["--flow", "10.0.0.1:5,10.0.1.1:53,udp"];
+    assert_eq!(ask(&folder, &flow)["delivered"], 7);
+    age(&file);
+    assert_eq!(ask(&folder, &flow)["delivered"], 7);
+    assert_eq!(unopened(&ask(&folder, &flow)).unwrap().0, FILES - 1);
+}
+
+#[test]
+fn a_catalogue_that_is_lost_or_damaged_is_made_again() {
+    let directory = Directory::new("catalogue-damage");
+    let folder = folder(&directory);
+    let first = ask(&folder, &WINDOW);
+    let path = catalogue(&folder);
+    let whole = fs::read(&path).unwrap();
+    for cut in [0, 5, 12, 13, whole.len() / 3, whole.len() - 1] {
+        fs::write(&path, &whole[..cut]).unwrap();
+        assert_eq!(ask(&folder, &WINDOW), first, "cut at {cut}");
+        assert_eq!(fs::read(&path).unwrap(), whole, "cut at {cut}");
+    }
+    for step in 0..40 {
+        let mut damaged = whole.clone();
+        damaged[step * whole.len() / 40 + step % 7] ^= 1 << (step % 8);
+        fs::write(&path, &damaged).unwrap();
+        assert_eq!(ask(&folder, &WINDOW), first, "flip {step}");
+        assert_eq!(fs::read(&path).unwrap(), whole, "flip {step}");
+    }
+    fs::remove_file(&path).unwrap();
+    assert_eq!(ask(&folder, &WINDOW), first);
+    assert_eq!(fs::read(&path).unwrap(), whole);
+    // Files that are gone leave it.
+    fs::remove_file(format!("{folder}/150.pcap")).unwrap();
+    assert_eq!(unopened(&ask(&folder, &WINDOW)).unwrap().0, FILES - 3);
+    assert!(fs::read(&path).unwrap().len() < whole.len());
+    // Where it cannot be, it is not, and that is said.
+    fs::remove_file(&path).unwrap();
+    fs::create_dir(&path).unwrap();
+    fs::write(path.join("x"), "").unwrap();
+    let said = run(&[&["extract", &folder], &WINDOW[..]].concat());
+    assert_eq!(said.code, Some(0), "{}", said.stderr);
+    assert!(said.stderr.contains("no catalogue"), "{}", said.stderr);
+    let left = fs::read_dir(&folder).unwrap().count() as u32;
+    assert_eq!(left, FILES - 1 + 1, "nothing is left beside");
+}
+
+#[test]
+fn a_catalogue_that_others_may_write_is_not_believed() {
+    use std::os::unix::fs::PermissionsExt;
+    let directory = Directory::new("catalogue-owner");
+    let folder = folder(&directory);
+    ask(&folder, &WINDOW);
+    // An answer that only the catalogue has: the file has no packet any more.
+    spoil(&Path::new(&folder).join("000.pcap"));
+    let flow = ["--flow", "10.0.0.1:99,10.0.1.1:53,udp"];
+    assert_eq!(unopened(&ask(&folder, &flow)).unwrap().0, FILES - 1);
+    fs::set_permissions(catalogue(&folder), PermissionsExt::from_mode(0o666)).unwrap();
+    // It is made anew, and the spoilt file is no capture.
+    assert_eq!(unopened(&ask(&folder, &flow)).unwrap().0, FILES - 2);
+    assert_eq!(fs::metadata(catalogue(&folder)).unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+#[test]
+fn compressed_files_are_decompressed_for_a_catalogue_and_no_more_in_vain() {
+    let directory = Directory::new("catalogue-compressed");
+    let folder = directory.file("rec");
+    fs::create_dir(&folder).unwrap();
+    for (number, ending) in ["pcap.gz", "pcapng.zst", "pcapng.gz", "pcap.zst"].iter().enumerate() {
+        let source = directory.file("source.pcap");
+        fs::write(&source, pcap(number as u32 * 1000, 1000, number as u16)).unwrap();
+        let file = format!("{folder}/{number}.{ending}");
+        assert_closed(&run_json(&["capture", &source, "-w", &file], 0));
+        age(&file);
+    }
+    let flow = ["--flow", "10.0.0.1:3,10.0.1.1:53,udp"];
+    let first = ask(&folder, &flow);
+    assert_eq!((&first["delivered"], unopened(&first)), (&1000.into(), Some((3, 3000))));
+    for name in ["0.pcap.gz", "1.pcapng.zst", "2.pcapng.gz"] {
+        spoil(&Path::new(&folder).join(name));
+    }
+    assert_eq!(ask(&folder, &flow)["delivered"], 1000);
+    let window = ask(&folder, &["--from", "+30ms", "--to", "+31ms"]);
+    assert_eq!((&window["delivered"], unopened(&window)), (&100.into(), Some((3, 3000))));
+}
+
+#[test]
+fn recordings_bring_their_flows_and_one_that_is_written_is_opened() {
+    let directory = Directory::new("catalogue-recordings");
+    let folder = directory.file("rec");
+    fs::create_dir(&folder).unwrap();
+    // None asks for hashes.
+    for number in 0..20_u16 {
+        let source = directory.file("source.pcap");
+        fs::write(&source, pcap(u32::from(number) * 1000, 1000, number)).unwrap();
+        let output = format!("{folder}/{number:02}.pcapng");
+        let address = format!("{output}?segment=64k");
+        assert_closed(&run_json(&["capture", &source, "-o", &address], 0));
+        assert_eq!(fs::metadata(&output).unwrap().len() % (64 << 10), 0, "in segments");
+        age(&output);
+    }
+    let flow = ["--flow", "10.0.0.1:7,10.0.1.1:53,udp"];
+    let found = ask(&folder, &flow);
+    assert_eq!((&found["delivered"], &found["offered"]), (&1000.into(), &20_000.into()), "{found}");
+    assert_eq!(unopened(&found), Some((19, 19_000)), "{found}");
+    let window = ask(&folder, &["--from", "+10ms", "--to", "+11ms"]);
+    assert_eq!((&window["delivered"], unopened(&window)), (&100.into(), Some((19, 19_000))));
+    // The start of a recording, as it lies there while it is written; then more of it.
+    let whole = fs::read(format!("{folder}/07.pcapng")).unwrap();
+    let open = format!("{folder}/99.pcapng");
+    let mut before = 1000;
+    for slots in [2, 3, 4] {
+        fs::write(&open, &whole[..slots * (64 << 10)]).unwrap();
+        age(&open);
+        for _ in 0..2 {
+            let found = ask(&folder, &flow)["delivered"].as_u64().unwrap();
+            assert!(found > before, "{slots}: {found} packets");
+            assert_eq!(unopened(&ask(&folder, &flow)), Some((19, 19_000)));
+        }
+        before = ask(&folder, &flow)["delivered"].as_u64().unwrap();
+    }
+}

@@ -1,0 +1,15 @@
+//! What the program says: help, errors, JSON, notes, units.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod catalogue;
+mod doctor;
+mod explain;
+mod json;
+mod json_schema;
+mod terminal;
+mod units;
+mod usage;
+mod warnings;
+mod words;
