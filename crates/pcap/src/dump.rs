@@ -18,9 +18,14 @@
 //!   leaves this role when it is closed, or when the program gets its `FILE`, which it may then use
 //!   beside us. Any other goes to the real library.
 //! - D2. No bytes are gathered while no callback runs. So a loop that waits holds nothing back.
+//! - D3. A signal's handler may flush: tcpdump's does at SIGUSR2. It may have interrupted its own
+//!   thread here, and never waits for that. What it asks for is done when the thread goes on.
 
 use std::ffi::{c_int, c_void};
+use std::ops::{Deref, DerefMut};
 use std::ptr;
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicBool, compiler_fence};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
 use libc::FILE;
@@ -48,9 +53,60 @@ struct Gathered {
 static GATHERED: Mutex<Gathered> =
     Mutex::new(Gathered { dumper: Dumper(ptr::null_mut()), bytes: Vec::new(), giving: 0 });
 
-/// Locks, also after a panic: every change leaves the value whole.
-fn lock() -> MutexGuard<'static, Gathered> {
-    GATHERED.lock().unwrap_or_else(PoisonError::into_inner)
+thread_local! {
+    /// Whether this thread has the lock, or is about to take it. Its own handlers read it.
+    static IS_INSIDE: AtomicBool = const { AtomicBool::new(false) };
+}
+
+/// A handler wanted a flush while its thread was here.
+static IS_FLUSH_DUE: AtomicBool = AtomicBool::new(false);
+
+/// The lock of [`GATHERED`]. The fields go in this order, so a handler that finds nobody inside
+/// finds the lock free, too, or with another thread.
+struct Locked {
+    gathered: MutexGuard<'static, Gathered>,
+    _inside: Inside,
+}
+
+struct Inside(());
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        compiler_fence(SeqCst); // after the lock was let go of
+        IS_INSIDE.with(|is_inside| is_inside.store(false, Relaxed));
+        // The handler that asked ran on this thread, or this does it for another: both are right.
+        if IS_FLUSH_DUE.load(Relaxed) && IS_FLUSH_DUE.swap(false, Relaxed) {
+            flush();
+        }
+    }
+}
+
+impl Deref for Locked {
+    type Target = Gathered;
+
+    fn deref(&self) -> &Gathered {
+        &self.gathered
+    }
+}
+
+impl DerefMut for Locked {
+    fn deref_mut(&mut self) -> &mut Gathered {
+        &mut self.gathered
+    }
+}
+
+/// Locks, also after a panic: every change leaves the value whole. `None`: this is a handler whose
+/// thread is inside.
+fn lock() -> Option<Locked> {
+    // Nobody comes between but handlers, which leave it as it was.
+    if IS_INSIDE.with(|is_inside| is_inside.load(Relaxed)) {
+        return None;
+    }
+    IS_INSIDE.with(|is_inside| is_inside.store(true, Relaxed));
+    compiler_fence(SeqCst); // before the lock is taken
+    let inside = Inside(());
+    let gathered = GATHERED.lock().unwrap_or_else(PoisonError::into_inner);
+    Some(Locked { gathered, _inside: inside })
 }
 
 /// What stands in front of a packet in a file: times and lengths, 32 bits each, as the host has
@@ -90,7 +146,7 @@ pub(crate) fn opened(dumper: *mut c_void) {
         // callback dumped before it called exit(3) is not written.
         let _: c_int = unsafe { libc::atexit(at_exit) };
     });
-    let mut gathered = lock();
+    let Some(mut gathered) = lock() else { return };
     gathered.write_out();
     gathered.dumper = Dumper(dumper.cast());
 }
@@ -104,7 +160,7 @@ extern "C" fn at_exit() {
 
 /// Gathers a packet; false: the real library is to write it.
 pub(crate) fn gather(dumper: *mut c_void, header: &PacketHeader, packet: &[u8]) -> bool {
-    let mut gathered = lock();
+    let Some(mut gathered) = lock() else { return false };
     if gathered.giving == 0 || gathered.dumper != Dumper(dumper.cast()) {
         return false;
     }
@@ -116,14 +172,32 @@ pub(crate) fn gather(dumper: *mut c_void, header: &PacketHeader, packet: &[u8]) 
     true
 }
 
-/// Makes sure that the file has all that was dumped.
-pub(crate) fn settle() {
-    lock().write_out();
+/// Makes sure that the file has all that was dumped. False: this is a handler whose thread may be
+/// writing the file. It will flush it when it goes on; nobody may touch it before.
+pub(crate) fn settle() -> bool {
+    let Some(mut gathered) = lock() else {
+        IS_FLUSH_DUE.store(true, Relaxed);
+        return false;
+    };
+    gathered.write_out();
+    true
+}
+
+/// The same, and the kernel is to have it.
+fn flush() {
+    let Some(mut gathered) = lock() else { return };
+    gathered.write_out();
+    let Dumper(file) = gathered.dumper;
+    if !file.is_null() {
+        // SAFETY: the dumper is open: D1. Its own error stays with it.
+        unsafe { libc::fflush(file) };
+    }
 }
 
 /// The same, before the dumper is closed or its `FILE` is given away: nothing more is gathered.
 pub(crate) fn let_go(dumper: *mut c_void) {
-    let mut gathered = lock();
+    // C lets no handler close a file that its thread may be writing.
+    let Some(mut gathered) = lock() else { return };
     gathered.write_out();
     if gathered.dumper == Dumper(dumper.cast()) {
         gathered.dumper = Dumper(ptr::null_mut());
@@ -131,18 +205,27 @@ pub(crate) fn let_go(dumper: *mut c_void) {
 }
 
 /// Callbacks run, until this goes.
-pub(crate) struct Giving(());
+pub(crate) struct Giving {
+    is_counted: bool,
+}
 
 impl Giving {
     pub(crate) fn begin() -> Self {
-        lock().giving += 1;
-        Self(())
+        let gathered = lock();
+        let is_counted = gathered.is_some();
+        if let Some(mut gathered) = gathered {
+            gathered.giving += 1;
+        }
+        Self { is_counted }
     }
 }
 
 impl Drop for Giving {
     fn drop(&mut self) {
-        let mut gathered = lock();
+        if !self.is_counted {
+            return;
+        }
+        let mut gathered = lock().expect("who counted it was not inside");
         gathered.giving -= 1;
         gathered.write_out();
     }

@@ -100,20 +100,23 @@ pub unsafe extern "C" fn pcap_dump_file(file: Opaque) -> Opaque {
     real!(pcap_dump_file(file => Opaque) -> Opaque)
 }
 
-/// Defines functions that look at a dumper's file, which is to have all packets then.
+/// Defines functions that look at a dumper's file, which is to have all packets then; and what they
+/// return where a signal's handler has interrupted who writes it.
 macro_rules! settled {
-    ($($name:ident -> $result:ty;)*) => {$(
+    ($($name:ident -> $result:ty, $inside:literal;)*) => {$(
         /// The real library's, of all packets that were dumped.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(file: Opaque) -> $result {
-            dump::settle();
+            if !dump::settle() {
+                return $inside;
+            }
             real!($name(file => Opaque) -> $result)
         }
     )*};
 }
 
 settled! {
-    pcap_dump_flush -> c_int;
-    pcap_dump_ftell -> c_long;
-    pcap_dump_ftell64 -> i64;
+    pcap_dump_flush -> c_int, 0;
+    pcap_dump_ftell -> c_long, -1;
+    pcap_dump_ftell64 -> i64, -1;
 }

@@ -1,6 +1,9 @@
 /* Programs that write what they capture by pcap_dump: dumps CASE DEVICE PATH */
+#define _GNU_SOURCE
+#include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 
 #include "handle.h"
 
@@ -66,6 +69,29 @@ static void leave(unsigned char *user, const struct pcap_pkthdr *header, const u
     exit(0);
 }
 
+/* A handler that flushes, as tcpdump's for SIGUSR2 does, wherever the program is. */
+static volatile int flushes;
+static void flush(int signal) {
+    (void)signal;
+    pcap_dump_flush(dumper);
+    flushes++;
+}
+
+static void flush_often(void) {
+    struct itimerval often = {{0, 50}, {0, 50}};
+    struct sigaction action = {.sa_handler = flush, .sa_flags = SA_RESTART};
+    CHECK(sigaction(SIGALRM, &action, NULL) == 0);
+    CHECK(setitimer(ITIMER_REAL, &often, NULL) == 0);
+}
+
+static void dump_often(unsigned char *user, const struct pcap_pkthdr *header, const unsigned char *bytes) {
+    dump(user, header, bytes);
+    for (int more = 0; more < 10; more++) {
+        pcap_dump((unsigned char *)dumper, header, bytes);
+        due += 16 + header->caplen;
+    }
+}
+
 int main(int words, char **word) {
     if (words != 4) return 2;
     path = word[3];
@@ -81,6 +107,17 @@ int main(int words, char **word) {
         dumper = opened("");
         CHECK(pcap_loop(handle, -1, dump, NULL) == 0);
         CHECK(ferror(pcap_dump_file(dumper)));
+        return 0;
+    }
+    if (!strcmp(word[1], "handler")) {
+        struct itimerval never = {{0, 0}, {0, 0}};
+        dumper = opened("");
+        flush_often();
+        CHECK(pcap_loop(handle, -1, dump_often, NULL) == 0);
+        CHECK(setitimer(ITIMER_REAL, &never, NULL) == 0);
+        CHECK(flushes > 10);
+        pcap_dump_close(dumper);
+        printf("%ld\n", due);
         return 0;
     }
     other = opened(".other");

@@ -52,6 +52,12 @@ fn a_file_is_whole_when_a_callback_exits() {
     whole("exit");
 }
 
+/// Each signal may find the program while it gathers.
+#[test]
+fn a_signals_handler_may_flush_at_any_moment() {
+    whole("handler");
+}
+
 #[test]
 fn a_full_disk_is_an_error_of_the_file() {
     dumps("full", "/dev/full");
