@@ -96,8 +96,11 @@ fn in_order(handoff: Handoff, choose: impl Fn(usize) -> usize) {
 #[test]
 fn packets_come_in_the_order_that_is_given_and_unchanged() {
     for handoff in [Handoff::Near, Handoff::Far] {
-        in_order(handoff, |at| at * 7 % 2);
         in_order(handoff, |at| at * at / 5 % 3);
+        if cfg!(miri) {
+            continue; // the others would take minutes
+        }
+        in_order(handoff, |at| at * 7 % 2);
         in_order(handoff, |at| at / 40 % 2);
     }
 }
@@ -107,6 +110,9 @@ fn a_run_is_what_its_packets_are_one_by_one() {
     for (handoff, is_tight) in
         [Handoff::Near, Handoff::Far].into_iter().flat_map(|way| [(way, true), (way, false)])
     {
+        if cfg!(miri) && is_tight != (handoff == Handoff::Near) {
+            continue; // half of them take minutes there
+        }
         let (mut writer, mut reader) = log(handoff);
         let source = packets(3, COUNT, is_tight);
         let burst = source.scratch.burst(&source.bytes, 0);
