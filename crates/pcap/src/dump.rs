@@ -189,7 +189,7 @@ fn flush() {
     gathered.write_out();
     let Dumper(file) = gathered.dumper;
     if !file.is_null() {
-        // SAFETY: the dumper is open: D1. Its own error stays with it.
+        // SAFETY: the dumper is open: D1. An error stays with the file: `ferror`.
         unsafe { libc::fflush(file) };
     }
 }
@@ -205,26 +205,18 @@ pub(crate) fn let_go(dumper: *mut c_void) {
 }
 
 /// Callbacks run, until this goes.
-pub(crate) struct Giving {
-    is_counted: bool,
-}
+pub(crate) struct Giving(());
 
 impl Giving {
-    pub(crate) fn begin() -> Self {
-        let gathered = lock();
-        let is_counted = gathered.is_some();
-        if let Some(mut gathered) = gathered {
-            gathered.giving += 1;
-        }
-        Self { is_counted }
+    /// `None`: this is a handler whose thread is inside. What its callbacks dump is not gathered.
+    pub(crate) fn begin() -> Option<Self> {
+        lock()?.giving += 1;
+        Some(Self(()))
     }
 }
 
 impl Drop for Giving {
     fn drop(&mut self) {
-        if !self.is_counted {
-            return;
-        }
         let mut gathered = lock().expect("who counted it was not inside");
         gathered.giving -= 1;
         gathered.write_out();
