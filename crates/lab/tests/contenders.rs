@@ -59,7 +59,7 @@ fn family(seconds: &str) -> String {
 
 #[test]
 fn all_processes_of_a_contender_end_with_it() {
-    if Bed::or_skip("all_processes_of_a_contender_end_with_it").is_none() {
+    if Bed::or_skip().is_none() {
         return;
     }
     let (road, seconds) = (road(), own_seconds(1));
@@ -76,7 +76,7 @@ fn all_processes_of_a_contender_end_with_it() {
 
 #[test]
 fn who_ignores_an_interrupt_is_killed_and_it_is_said() {
-    if Bed::or_skip("who_ignores_an_interrupt_is_killed_and_it_is_said").is_none() {
+    if Bed::or_skip().is_none() {
         return;
     }
     let (road, seconds) = (road(), own_seconds(2));
@@ -102,7 +102,7 @@ fn the_lab() {
 
 #[test]
 fn nothing_outlives_a_lab_that_is_killed() {
-    if Bed::or_skip("nothing_outlives_a_lab_that_is_killed").is_none() {
+    if Bed::or_skip().is_none() {
         return;
     }
     let seconds = own_seconds(3);

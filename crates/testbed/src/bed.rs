@@ -1,5 +1,7 @@
 //! Two hosts and the cable between them.
 
+use burstline_skip::{skip, test_name};
+
 use crate::{BedError, Host};
 
 /// The near host's end of the cable.
@@ -44,19 +46,19 @@ impl Bed {
         Ok(bed)
     }
 
-    /// A bed, or `None` after the test was counted as skipped: where this process may not make
-    /// namespaces, or the program `ip` is not installed.
+    /// A bed, or `None` after the calling test was counted as skipped: where this process may not
+    /// make namespaces, or the program `ip` is not installed.
     ///
     /// # Panics
     /// There is no bed for another reason: that is a fault, and no reason to skip.
-    pub fn or_skip(test: &str) -> Option<Self> {
+    pub fn or_skip() -> Option<Self> {
         match Self::new() {
             Ok(bed) => Some(bed),
             Err(reason @ (BedError::NotPermitted | BedError::Missing { .. })) => {
-                burstline_skip::skip(test, reason);
+                skip(test_name(), reason);
                 None
             }
-            Err(fault) => panic!("{test}: no bed: {fault}"),
+            Err(fault) => panic!("{}: no bed: {fault}", test_name()),
         }
     }
 

@@ -26,7 +26,7 @@ fn wait_until_dead(process: &str) {
 
 #[test]
 fn hosts_reach_each_other() {
-    let Some(bed) = Bed::or_skip("hosts_reach_each_other") else { return };
+    let Some(bed) = Bed::or_skip() else { return };
     let text = bed.near.command("ping", &["-c", "1", "-W", "5", FAR_ADDRESS]).unwrap();
     assert!(text.contains(" 0% packet loss"), "{text}");
     let server = serve_bytes(&bed.far, FAR_ADDRESS, 100_000).unwrap();
@@ -37,7 +37,7 @@ fn hosts_reach_each_other() {
 
 #[test]
 fn every_frame_crosses_and_nothing_else_does() {
-    let Some(bed) = Bed::or_skip("every_frame_crosses_and_nothing_else_does") else { return };
+    let Some(bed) = Bed::or_skip() else { return };
     let frames = Frames::new(10_000, 60);
     let sent = bed.near.run(move || frames.send(&mut Sender::open(NEAR, true).unwrap()).unwrap());
     assert_eq!(sent, 10_000);
@@ -63,7 +63,7 @@ fn frames_carry_their_number() {
 
 #[test]
 fn a_program_that_fails_says_why() {
-    let Some(bed) = Bed::or_skip("a_program_that_fails_says_why") else { return };
+    let Some(bed) = Bed::or_skip() else { return };
     let error = bed.near.command("ip", &["link", "show", "eth7"]).unwrap_err();
     let text = error.to_string();
     assert!(text.starts_with("ip link show eth7: exit status: 1: Device \"eth7\""), "{text}");
@@ -73,7 +73,7 @@ fn a_program_that_fails_says_why() {
 
 #[test]
 fn programs_die_with_their_host() {
-    let Some(bed) = Bed::or_skip("programs_die_with_their_host") else { return };
+    let Some(bed) = Bed::or_skip() else { return };
     let sleeper = bed.near.start("sleep", &["1000"], &[]).unwrap();
     let process = sleeper.process_id().to_string();
     assert!(is_alive(&process));
@@ -100,7 +100,7 @@ fn the_child() {
 #[test]
 fn programs_die_when_the_test_is_killed() {
     use std::io::{BufRead, BufReader};
-    if Bed::or_skip("programs_die_when_the_test_is_killed").is_none() {
+    if Bed::or_skip().is_none() {
         return;
     }
     let mut child = Command::new(std::env::current_exe().unwrap())

@@ -93,7 +93,7 @@ fn print(what: &str, injected: &Injected) {
 #[test]
 fn a_program_sees_each_number_once() {
     let test = "a_program_sees_each_number_once";
-    let Some(bed) = Bed::or_skip(test) else { return };
+    let Some(bed) = Bed::or_skip() else { return };
     if !may_program(test) {
         return;
     }
@@ -129,7 +129,7 @@ fn a_program_sees_each_number_once() {
 #[test]
 fn a_packet_socket_sees_each_number_once() {
     let test = "a_packet_socket_sees_each_number_once";
-    let Some(bed) = Bed::or_skip(test) else { return };
+    let Some(bed) = Bed::or_skip() else { return };
     if !may_program(test) {
         return;
     }
@@ -177,7 +177,7 @@ fn take(ring: &mut Ring, numbers: impl Iterator<Item = u64>) {
 #[test]
 fn identical_frames_paced_frames_and_frames_for_a_time_are_counted() {
     let test = "identical_frames_paced_frames_and_frames_for_a_time_are_counted";
-    let Some(bed) = Bed::or_skip(test) else { return };
+    let Some(bed) = Bed::or_skip() else { return };
     if !may_program(test) {
         return;
     }
@@ -216,7 +216,7 @@ fn identical_frames_paced_frames_and_frames_for_a_time_are_counted() {
 #[test]
 fn what_cannot_be_injected_is_refused() {
     let test = "what_cannot_be_injected_is_refused";
-    let Some(bed) = Bed::or_skip(test) else { return };
+    let Some(bed) = Bed::or_skip() else { return };
     if !may_program(test) {
         return;
     }

@@ -48,8 +48,7 @@ fn workers(template: &str, report: &Value) -> Vec<(String, u64)> {
 
 #[test]
 fn each_flow_is_at_one_worker_with_both_directions_and_fragments() {
-    let name = &test_name();
-    let Some(bed) = Bed::or_skip(name) else { return };
+    let Some(bed) = Bed::or_skip() else { return };
     let directory = Directory::new("balance-flows");
     let template = directory.file("w{k}.pcapng");
     let job = format!("balance afpacket:{FAR} --workers {WORKERS} --lossless -o '{template}'");
@@ -100,9 +99,8 @@ fn check_flows(flows: &HashMap<Name, Whereabouts>) {
 
 #[test]
 fn several_receive_threads_on_one_interface_keep_flows_whole() {
-    let name = &test_name();
     let Some(cores) = two_cores_or_skip() else { return };
-    let Some(bed) = Bed::or_skip(name) else { return };
+    let Some(bed) = Bed::or_skip() else { return };
     let names = Names::new("balance-fanout");
     // The kernel gives the packets of a flow to one of the two sockets, its fragments maybe to the
     // other: the worker is the same.
@@ -177,7 +175,7 @@ impl Sensor {
 #[test]
 fn a_sensor_on_a_workers_interface_sees_just_its_packets() {
     let name = &test_name();
-    let Some(bed) = Bed::or_skip(name) else { return };
+    let Some(bed) = Bed::or_skip() else { return };
     if other("tcpdump", &["--version"]).is_none() {
         skip(name, "tcpdump is not installed: scripts/setup test");
         return;

@@ -1,25 +1,14 @@
 //! Workers that are network interfaces. Needs root, or `unshare -Urn`; without, it is skipped.
 
 use crate::support::Directory;
-use crate::support::live::{Live, wait_until};
-use burstline_afpacket::Sender;
-use burstline_skip::test_name;
-use burstline_testbed::{Bed, FAR, Frames, NEAR};
+use crate::support::live::{Live, send_frames, wait_until};
+use burstline_testbed::{Bed, FAR};
 
 const FRAMES: u64 = 20_000;
 
-fn send(bed: &Bed) {
-    let sent = bed.near.run(|| {
-        let mut sender = Sender::open(NEAR, true).unwrap();
-        Frames::new(FRAMES, 100).send(&mut sender).unwrap()
-    });
-    assert_eq!(sent, FRAMES);
-}
-
 #[test]
 fn a_worker_whose_interface_is_deleted_loses_its_own_packets() {
-    let name = &test_name();
-    let Some(bed) = Bed::or_skip(name) else { return };
+    let Some(bed) = Bed::or_skip() else { return };
     let directory = Directory::new("balance-live");
     for worker in ["w0", "w1"] {
         let other = format!("{worker}p");
@@ -33,13 +22,13 @@ fn a_worker_whose_interface_is_deleted_loses_its_own_packets() {
         format!("balance '{FAR}?direction=in' --workers 2 --hash round-robin -o 'afpacket:w{{k}}'");
     let live = Live::start(&bed, &directory, &job);
     let before = bed.far.counts("w0p").received;
-    send(&bed);
+    assert_eq!(send_frames(&bed, FRAMES), FRAMES);
     let came = |worker: &str| bed.far.counts(worker).received;
     wait_until("half of the frames came to the first worker", || {
         came("w0p") - before >= FRAMES / 2
     });
     bed.far.command("ip", &["link", "del", "w1"]).unwrap();
-    send(&bed);
+    assert_eq!(send_frames(&bed, FRAMES), FRAMES);
     wait_until("half of the others too", || came("w0p") - before >= FRAMES);
     live.interrupt();
     let (is_success, report) = live.end();

@@ -5,7 +5,6 @@ use crate::support::live::{Live, wait_until};
 use crate::support::{
     Directory, PROGRAM, assert_closed, judged_packets, last_object, run, run_json,
 };
-use burstline_skip::test_name;
 use burstline_testbed::{Bed, FAR, NEAR};
 
 fn generate(flags: &str, code: i32) -> serde_json::Value {
@@ -130,8 +129,7 @@ fn a_damaged_template_is_refused_with_its_place() {
 
 #[test]
 fn a_part_of_the_link_and_an_absurd_rate_on_an_interface() {
-    let name = &test_name();
-    let Some(bed) = Bed::or_skip(name) else { return };
+    let Some(bed) = Bed::or_skip() else { return };
     let generate = |flags: &str| {
         let arguments: Vec<&str> =
             ["generate", "-o", NEAR, "--json"].into_iter().chain(flags.split(' ')).collect();
@@ -192,8 +190,7 @@ fn an_interrupt_leaves_an_exact_ledger() {
 
 #[test]
 fn all_that_is_sent_by_an_interface_is_at_the_far_end_intact() {
-    let name = &test_name();
-    let Some(bed) = Bed::or_skip(name) else { return };
+    let Some(bed) = Bed::or_skip() else { return };
     const PACKETS: u64 = 20_000;
     for sink in ["afpacket", "xdp"] {
         let directory = Directory::new(&format!("generate-{sink}"));

@@ -56,7 +56,7 @@ fn sinks() -> Vec<&'static str> {
 
 #[test]
 fn an_interrupt_at_top_speed_leaves_nothing_in_flight() {
-    let Some(bed) = Bed::or_skip(&test_name()) else {
+    let Some(bed) = Bed::or_skip() else {
         return;
     };
     for sink in sinks() {
@@ -75,7 +75,7 @@ fn an_interrupt_at_top_speed_leaves_nothing_in_flight() {
 #[test]
 fn a_peer_that_is_deleted_ends_it_by_name() {
     for sink in sinks() {
-        let Some(bed) = Bed::or_skip(&test_name()) else { return };
+        let Some(bed) = Bed::or_skip() else { return };
         let directory = Directory::new(&format!("generate-gone-{sink}"));
         let sender = Sender::start(&bed, &directory, &format!("-o {sink}:{NEAR} --rate 20k"));
         sender.sends();
@@ -89,8 +89,7 @@ fn a_peer_that_is_deleted_ends_it_by_name() {
 
 #[test]
 fn a_link_that_is_down_for_seconds_costs_packets_by_name_and_it_goes_on() {
-    let name = &test_name();
-    let Some(bed) = Bed::or_skip(name) else { return };
+    let Some(bed) = Bed::or_skip() else { return };
     for sink in sinks() {
         let directory = Directory::new(&format!("generate-down-{sink}"));
         let sender = Sender::start(&bed, &directory, &format!("-o {sink}:{NEAR} --rate 20k"));
@@ -109,9 +108,8 @@ fn a_link_that_is_down_for_seconds_costs_packets_by_name_and_it_goes_on() {
 
 #[test]
 fn what_is_longer_than_the_mtu_or_a_frame_is_counted_and_told() {
-    let name = &test_name();
     let Ok(bed) = Bed::with_mtu(9000) else {
-        let _ = Bed::or_skip(name);
+        let _ = Bed::or_skip();
         return;
     };
     // To lose everything is a failure, so that a shell is in between.

@@ -125,7 +125,7 @@ fn a_published_merge_is_one_log_in_order_and_can_be_merged_again() {
 
 /// Merges the far interface and an idle one, and returns the report once all frames had come.
 fn merge_with_an_idle_one(test: &str, scheme: &str) -> Option<Value> {
-    let bed = Bed::or_skip(test)?;
+    let bed = Bed::or_skip()?;
     let directory = Directory::new(test);
     let ip = |arguments: &[&str]| bed.far.command("ip", arguments).unwrap();
     ip(&["link", "add", "idle0", "type", "veth", "peer", "name", "idle1"]);

@@ -1,6 +1,5 @@
 //! Captures sent again: packet for packet, at other paces, changed, to several sinks.
 
-use burstline_skip::test_name;
 use std::fs;
 
 use crate::support::endless::{end, start};
@@ -69,8 +68,7 @@ fn over_the_cable(
 
 #[test]
 fn a_real_capture_arrives_packet_for_packet_and_no_faster_than_it_came() {
-    let name = &test_name();
-    let Some(bed) = Bed::or_skip(name) else { return };
+    let Some(bed) = Bed::or_skip() else { return };
     let directory = Directory::new("replay-real");
     let original = packets(&directory, REAL);
     let span_ns = original[original.len() - 1].0 - original[0].0;
@@ -236,8 +234,7 @@ fn a_damaged_file_is_an_error_and_the_ledger_is_exact() {
 
 #[test]
 fn what_does_not_fit_is_counted_and_jumbo_frames_pass() {
-    let name = &test_name();
-    let Some(bed) = Bed::or_skip(name) else { return };
+    let Some(bed) = Bed::or_skip() else { return };
     bed.near.command("ip", &["link", "set", NEAR, "mtu", "600"]).unwrap();
     let directory = Directory::new("replay-mtu");
     let original = packets(&directory, REAL);

@@ -24,7 +24,7 @@ const DATAGRAMS: u64 = 100;
 #[test]
 fn real_traffic_through_both_kinds_of_port_is_in_the_file_to_the_packet() {
     let name = &test_name();
-    let Some(bed) = Bed::or_skip(name) else { return };
+    let Some(bed) = Bed::or_skip() else { return };
     if !is_root() {
         skip(name, "XDP programs need root");
         return;

@@ -9,8 +9,8 @@ use burstline_testbed::{Bed, Program};
 use serde_json::Value;
 
 /// A bed with a second cable, w0 to w1: the far host is the device between v1 and w1.
-fn bed_or_skip(test: &str) -> Option<Bed> {
-    let bed = Bed::or_skip(test)?;
+fn bed_or_skip() -> Option<Bed> {
+    let bed = Bed::or_skip()?;
     bed.connect("w0", "w1", 1500).unwrap();
     Some(bed)
 }
@@ -43,8 +43,7 @@ fn report(file: &str) -> Value {
 
 #[test]
 fn a_bridge_passes_all_and_the_table_and_the_json_say_so() {
-    let test = &test_name();
-    let Some(bed) = bed_or_skip(test) else { return };
+    let Some(bed) = bed_or_skip() else { return };
     bridge(&bed);
     let directory = Directory::new("lab-bridge");
     let [json, said] = ["json", "said"].map(|name| directory.file(name));
@@ -70,8 +69,7 @@ fn a_bridge_passes_all_and_the_table_and_the_json_say_so() {
 
 #[test]
 fn a_device_that_passes_nothing_has_no_throughput_and_an_interrupt_prints_what_is_done() {
-    let test = "a_device_that_passes_nothing_has_no_throughput";
-    let Some(bed) = bed_or_skip(test) else { return };
+    let Some(bed) = bed_or_skip() else { return };
     let directory = Directory::new("lab-nothing");
     let [json, said] = ["json", "said"].map(|name| directory.file(name));
     let flags = ["--sizes", "64", "--tests", "throughput,loss", "--json"];
@@ -99,7 +97,7 @@ fn devices_are_started_here_and_compared_in_one_run() {
     if !is_root() {
         return skip(test, "XDP takes root");
     }
-    if Bed::or_skip(test).is_none() {
+    if Bed::or_skip().is_none() {
         return;
     }
     let gentle = ["--link", "500kbit", "--trial", "100ms", "--sizes", "64", "-q"];
@@ -141,7 +139,7 @@ fn a_test_of_devices_is_a_scenario_with_a_record_for_report_and_compare() {
     if !is_root() {
         return skip(test, "XDP takes root");
     }
-    if Bed::or_skip(test).is_none() {
+    if Bed::or_skip().is_none() {
         return;
     }
     let directory = Directory::new("lab-record");

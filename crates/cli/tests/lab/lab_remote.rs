@@ -31,7 +31,7 @@ impl Machines {
             skip(test_name(), "sshd and packet sockets in namespaces take root");
             return None;
         }
-        let bed = Bed::or_skip(&test_name())?;
+        let bed = Bed::or_skip()?;
         bed.connect("w0", "w1", 1500).unwrap();
         bed.connect("x0", "x1", 1500).unwrap();
         let server = Server::on("lab-remote", &bed.near, NEAR_ADDRESS, before)?;

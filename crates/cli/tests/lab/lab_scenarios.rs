@@ -67,7 +67,7 @@ fn a_model_is_run_written_and_compared() {
 /// Each program that is installed, with what it is started with, and what says that it is ready.
 #[test]
 fn every_contender_that_is_here_gets_ready() {
-    if Bed::or_skip(&test_name()).is_none() {
+    if Bed::or_skip().is_none() {
         return;
     }
     let list = run_json(&["lab", "list", "--try"], 0);
@@ -179,7 +179,7 @@ const SAMPLED: [&str; 7] = ["poll", "copy", "hash", "enqueue", "free", "idle_pol
 #[test]
 fn the_program_counts_as_its_own_contender() {
     let test = &test_name();
-    if Bed::or_skip(test).is_none() {
+    if Bed::or_skip().is_none() {
         return;
     }
     let directory = Directory::new("lab-live");
@@ -223,8 +223,7 @@ fn the_program_counts_as_its_own_contender() {
 
 #[test]
 fn a_contender_receives_while_it_sends() {
-    let test = &test_name();
-    if Bed::or_skip(test).is_none() {
+    if Bed::or_skip().is_none() {
         return;
     }
     let directory = Directory::new("lab-duplex");
@@ -252,7 +251,7 @@ fn a_contender_receives_while_it_sends() {
 #[test]
 fn packets_are_spread_over_workers_by_us_and_by_dpdk() {
     let test = &test_name();
-    if Bed::or_skip(test).is_none() {
+    if Bed::or_skip().is_none() {
         return;
     }
     let directory = Directory::new("lab-balance");
@@ -282,8 +281,7 @@ fn packets_are_spread_over_workers_by_us_and_by_dpdk() {
 
 #[test]
 fn a_bounce_beside_a_switch_is_called_one() {
-    let test = &test_name();
-    if Bed::or_skip(test).is_none() {
+    if Bed::or_skip().is_none() {
         return;
     }
     let directory = Directory::new("lab-switch");
@@ -307,7 +305,7 @@ fn a_bounce_beside_a_switch_is_called_one() {
 #[test]
 fn packets_are_timed_through_a_contender() {
     let test = &test_name();
-    if Bed::or_skip(test).is_none() {
+    if Bed::or_skip().is_none() {
         return;
     }
     let directory = Directory::new("lab-latency");

@@ -19,12 +19,12 @@ use burstline_testbed::{Bed, FAR, NEAR, Program};
 use serde_json::Value;
 
 /// Two cables, or `None` after saying why not.
-fn bed_or_skip(test: &str) -> Option<Bed> {
+fn bed_or_skip() -> Option<Bed> {
     if !is_root() {
-        skip(test, "XDP takes root");
+        skip(test_name(), "XDP takes root");
         return None;
     }
-    let bed = Bed::or_skip(test)?;
+    let bed = Bed::or_skip()?;
     bed.connect("w0", "w1", 1500).unwrap();
     Some(bed)
 }
@@ -107,8 +107,7 @@ fn bounced_intact(bed: &Bed, packets: u64, rate: &str, ports: &str) {
 
 #[test]
 fn all_that_comes_in_leaves_once_in_order_and_intact() {
-    let name = &test_name();
-    let Some(bed) = bed_or_skip(name) else { return };
+    let Some(bed) = bed_or_skip() else { return };
     bounced_intact(&bed, 15_000, "10k", &format!("xdp:{FAR} xdp:w1"));
     bounced_intact(&bed, 5_000, "10k", &format!("'xdp:{FAR}?mode=generic&frames=8192' xdp:w1"));
 }
@@ -116,7 +115,7 @@ fn all_that_comes_in_leaves_once_in_order_and_intact() {
 /// Deep rings, so that a core that is away for a third of a second costs nothing.
 #[test]
 fn a_million_packets_are_bounced_intact() {
-    let Some(bed) = bed_or_skip(&test_name()) else { return };
+    let Some(bed) = bed_or_skip() else { return };
     bounced_intact(&bed, 1_000_000, "50k", &format!("'xdp:{FAR}?frames=32768' xdp:w1"));
 }
 
@@ -124,8 +123,7 @@ fn a_million_packets_are_bounced_intact() {
 #[test]
 #[ignore = "searches for the highest rate without loss first: takes a quiet machine"]
 fn a_million_packets_at_half_the_zero_loss_rate_are_bounced_intact() {
-    let name = &test_name();
-    if bed_or_skip(name).is_none() {
+    if bed_or_skip().is_none() {
         return;
     }
     let what = ["--sizes", "64", "--tests", "throughput,half", "--trial", "3s"];
@@ -140,8 +138,7 @@ fn a_million_packets_at_half_the_zero_loss_rate_are_bounced_intact() {
 
 #[test]
 fn both_directions_have_a_row_each_and_frames_of_their_own_on_one_core_too() {
-    let name = &test_name();
-    let Some(bed) = bed_or_skip(name) else { return };
+    let Some(bed) = bed_or_skip() else { return };
     for flags in ["", "--cores 0"] {
         let directory = Directory::new("bounce-both");
         let job = format!("bounce xdp:{FAR} xdp:w1 --both {flags}");
@@ -171,8 +168,7 @@ fn both_directions_have_a_row_each_and_frames_of_their_own_on_one_core_too() {
 
 #[test]
 fn each_queue_goes_to_its_own_queue_at_the_other_end() {
-    let name = &test_name();
-    let Some(bed) = bed_or_skip(name) else { return };
+    let Some(bed) = bed_or_skip() else { return };
     bed.connect_queues("q0", "q1", 1500, 2).unwrap();
     bed.connect_queues("r0", "r1", 1500, 2).unwrap();
     let directory = Directory::new("bounce-queues");
@@ -211,8 +207,7 @@ fn each_queue_goes_to_its_own_queue_at_the_other_end() {
 
 #[test]
 fn what_is_longer_than_a_frame_is_lost_by_name_and_fits_a_longer_one() {
-    let name = &test_name();
-    let Some(bed) = bed_or_skip(name) else { return };
+    let Some(bed) = bed_or_skip() else { return };
     for (near, far) in [("j0", "j1"), ("k0", "k1")] {
         bed.connect(near, far, 3000).unwrap();
     }
@@ -237,8 +232,7 @@ fn what_is_longer_than_a_frame_is_lost_by_name_and_fits_a_longer_one() {
 
 #[test]
 fn zero_copy_is_refused_where_a_driver_cannot_and_copied_where_it_was_not_asked_for() {
-    let name = "zero_copy_is_refused_where_a_driver_cannot";
-    let Some(bed) = bed_or_skip(name) else { return };
+    let Some(bed) = bed_or_skip() else { return };
     let refused = "v1: its driver cannot write into our memory; use copy=copy or copy=auto";
     for arguments in [
         &["bounce", "xdp:v1?copy=zero", "xdp:w1"][..],
@@ -257,7 +251,7 @@ fn zero_copy_is_refused_where_a_driver_cannot_and_copied_where_it_was_not_asked_
 
 #[test]
 fn addresses_are_swapped_on_the_way_back() {
-    let Some(bed) = bed_or_skip(&test_name()) else { return };
+    let Some(bed) = bed_or_skip() else { return };
     let directory = Directory::new("bounce-swap");
     let job = format!("bounce xdp:{FAR} xdp:{FAR} --rewrite swap --touch payload");
     let live = Live::start(&bed, &directory, &job);
@@ -275,7 +269,7 @@ fn addresses_are_swapped_on_the_way_back() {
 
 #[test]
 fn what_the_exit_cannot_take_has_a_name() {
-    let Some(bed) = bed_or_skip(&test_name()) else { return };
+    let Some(bed) = bed_or_skip() else { return };
     let directory = Directory::new("bounce-lost");
     bed.far.command("ip", &["link", "set", "w1", "mtu", "1000"]).unwrap();
     let live = Live::start(&bed, &directory, &format!("bounce xdp:{FAR} xdp:w1"));
@@ -304,8 +298,7 @@ fn what_the_exit_cannot_take_has_a_name() {
 
 #[test]
 fn an_interface_that_is_deleted_ends_it_with_an_exact_ledger() {
-    let name = &test_name();
-    let Some(bed) = bed_or_skip(name) else { return };
+    let Some(bed) = bed_or_skip() else { return };
     for gone in ["w0", NEAR] {
         let directory = Directory::new("bounce-gone");
         let live = Live::start(&bed, &directory, &format!("bounce xdp:{FAR} xdp:w1"));
@@ -327,7 +320,7 @@ fn an_interface_that_is_deleted_ends_it_with_an_exact_ledger() {
 
 #[test]
 fn a_kill_leaves_nothing_on_the_interfaces() {
-    let Some(bed) = bed_or_skip(&test_name()) else { return };
+    let Some(bed) = bed_or_skip() else { return };
     for _ in 0..2 {
         let directory = Directory::new("bounce-kill");
         let live = Live::start(&bed, &directory, &format!("bounce xdp:{FAR} xdp:w1 --both"));
@@ -363,8 +356,7 @@ fn between_other_ports_the_sink_copies() {
 
 #[test]
 fn packet_sockets_do_not_bounce_what_they_send() {
-    let name = &test_name();
-    let Some(bed) = Bed::or_skip(name) else { return };
+    let Some(bed) = Bed::or_skip() else { return };
     bed.connect("w0", "w1", 1500).unwrap();
     let directory = Directory::new("bounce-afpacket");
     let live = Live::start(&bed, &directory, &format!("bounce {FAR} w1 --both"));

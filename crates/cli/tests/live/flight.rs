@@ -1,19 +1,17 @@
 //! The flight recorder: nothing is written until a trigger, then what came before it too. The
 //! ledger closes over what was kept, written and let go.
 
-use burstline_skip::test_name;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::process::{Child, ChildStdout, Stdio};
 use std::time::Duration;
 
-use crate::support::live::{Live, wait_until};
+use crate::support::live::{Live, send_frames, wait_until};
 use crate::support::{
     Directory, assert_closed, command, is_root, judged_packets, last_object, run,
 };
-use burstline_afpacket::Sender;
-use burstline_testbed::{Bed, FAR, Frames, NEAR};
+use burstline_testbed::{Bed, FAR};
 use serde_json::Value;
 
 const FRAMES: u64 = 5_000;
@@ -219,15 +217,6 @@ fn what_cannot_be_written_is_said_before_it_begins() {
     }
 }
 
-/// Sends numbered frames from the near host.
-fn send(bed: &Bed) {
-    let sent = bed.near.run(|| {
-        let mut sender = Sender::open(NEAR, true).unwrap();
-        Frames::new(FRAMES, 100).send(&mut sender).unwrap()
-    });
-    assert_eq!(sent, FRAMES);
-}
-
 fn signal(live: &Live, name: &str) {
     let process = live.program.process_id();
     burstline_testbed::signal(process, name).unwrap();
@@ -246,18 +235,17 @@ fn wait_for(live: &Live, key: &str, packets: u64) {
 
 #[test]
 fn live_packets_from_before_the_trigger_are_in_the_file() {
-    let name = &test_name();
-    let Some(bed) = Bed::or_skip(name) else { return };
+    let Some(bed) = Bed::or_skip() else { return };
     let directory = Directory::new("flight-live");
     let file = directory.file("a.pcapng");
     let options = "--keep 1h --after 1h --buffer 32m --pages 4k";
     let live = Live::start(&bed, &directory, &format!("capture {FAR} {options} -w {file}"));
-    send(&bed);
+    assert_eq!(send_frames(&bed, FRAMES), FRAMES);
     wait_for(&live, "received", FRAMES);
     assert!(!fs::exists(&file).unwrap(), "nothing is written before");
     signal(&live, "-USR1");
     wait_for(&live, "delivered", FRAMES);
-    send(&bed);
+    assert_eq!(send_frames(&bed, FRAMES), FRAMES);
     wait_for(&live, "delivered", 2 * FRAMES);
     live.interrupt();
     let (is_success, report) = live.end();
@@ -270,7 +258,7 @@ fn live_packets_from_before_the_trigger_are_in_the_file() {
 
 #[test]
 fn a_drop_is_a_trigger() {
-    let Some(bed) = Bed::or_skip(&test_name()) else { return };
+    let Some(bed) = Bed::or_skip() else { return };
     let directory = Directory::new("flight-drop");
     let file = directory.file("a.pcapng");
     let source = format!("'afpacket:{FAR}?block=128k&blocks=2'");
@@ -279,7 +267,7 @@ fn a_drop_is_a_trigger() {
     signal(&live, "-USR1"); // not asked for, and no end of the program either
     // Nobody empties the ring, so it overflows.
     signal(&live, "-STOP");
-    send(&bed);
+    assert_eq!(send_frames(&bed, FRAMES), FRAMES);
     signal(&live, "-CONT");
     wait_for(&live, "files", 1);
     live.interrupt();

@@ -6,32 +6,23 @@ use std::fs;
 use std::os::fd::AsRawFd;
 use std::process::{Command, Stdio};
 
-use crate::support::live::{Live, wait_until};
+use crate::support::live::{Live, send_frames, wait_until};
 use crate::support::{Directory, PROGRAM, assert_closed, is_root, judged_packets, last_object};
-use burstline_afpacket::{Sender, socket_to_inherit};
+use burstline_afpacket::socket_to_inherit;
 use burstline_skip::{skip, test_name};
 use burstline_sys::users;
-use burstline_testbed::{Bed, FAR, Frames, NEAR};
+use burstline_testbed::{Bed, FAR, NEAR};
 
 const FRAMES: u64 = 10_000;
 
-/// Sends numbered frames from the near host, and returns how many the device took.
-fn send(bed: &Bed) -> u64 {
-    bed.near.run(|| {
-        let mut sender = Sender::open(NEAR, true).unwrap();
-        Frames::new(FRAMES, 100).send(&mut sender).unwrap()
-    })
-}
-
 #[test]
 fn a_count_without_any_right_delivers_everything_and_sees_its_interface_go() {
-    let name = &test_name();
-    let Some(bed) = Bed::or_skip(name) else { return };
+    let Some(bed) = Bed::or_skip() else { return };
     let directory = Directory::new("live-count");
     let live = Live::start(&bed, &directory, &format!("count afpacket:{FAR}"));
     // The one that prints, the one that waits, the one that polls.
     live.wait_without_rights(3);
-    let sent = send(&bed);
+    let sent = send_frames(&bed, FRAMES);
     bed.near.command("ip", &["link", "delete", NEAR]).unwrap();
     let (is_success, report) = live.end();
     assert!(!is_success, "an interface that is gone is a failure: {report}");
@@ -42,8 +33,7 @@ fn a_count_without_any_right_delivers_everything_and_sees_its_interface_go() {
 
 #[test]
 fn a_job_that_injects_may_still_run_its_program_without_rights() {
-    let name = &test_name();
-    let Some(bed) = Bed::or_skip(name) else { return };
+    let Some(bed) = Bed::or_skip() else { return };
     let directory = Directory::new("live-inject");
     let job = format!("generate -o inject:{FAR} --rate 20k");
     let live = Live::start(&bed, &directory, &job);
@@ -55,8 +45,7 @@ fn a_job_that_injects_may_still_run_its_program_without_rights() {
 
 #[test]
 fn packets_have_a_time_each_where_somebody_looks_at_it() {
-    let name = &test_name();
-    let Some(bed) = Bed::or_skip(name) else { return };
+    let Some(bed) = Bed::or_skip() else { return };
     let directory = Directory::new("live-times");
     for (job, source, clock) in [
         ("count", "xdp:", "poll"),
@@ -69,10 +58,7 @@ fn packets_have_a_time_each_where_somebody_looks_at_it() {
     ] {
         let source = source.replace("xdp:", &format!("xdp:{FAR}"));
         let live = Live::start(&bed, &directory, &format!("{job} '{source}'"));
-        bed.near.run(|| {
-            let mut sender = Sender::open(NEAR, true).unwrap();
-            Frames::new(10, 100).send(&mut sender).unwrap()
-        });
+        send_frames(&bed, 10);
         wait_until("they came", || live.text().contains("\"delivered\":10"));
         live.interrupt();
         let (_, report) = live.end();
@@ -83,7 +69,7 @@ fn packets_have_a_time_each_where_somebody_looks_at_it() {
 
 #[test]
 fn what_two_ports_say_of_one_interface_is_said_once() {
-    let Some(bed) = Bed::or_skip(&test_name()) else {
+    let Some(bed) = Bed::or_skip() else {
         return;
     };
     let job = bed.far.run(|| {
@@ -109,8 +95,7 @@ fn what_two_ports_say_of_one_interface_is_said_once() {
 
 #[test]
 fn a_capture_without_any_right_writes_its_file_or_its_pipe_to_the_end() {
-    let name = &test_name();
-    let Some(bed) = Bed::or_skip(name) else { return };
+    let Some(bed) = Bed::or_skip() else { return };
     let directory = Directory::new("live-capture");
     let file = directory.file("a.pcapng");
     let with_log = ("--pages 4k --buffer 8m", &["receive", "record"][..]);
@@ -121,7 +106,7 @@ fn a_capture_without_any_right_writes_its_file_or_its_pipe_to_the_end() {
         let live = Live::start(&bed, &directory, &job);
         // As above, and the one that syncs.
         live.wait_without_rights(3 + stages.len());
-        let sent = send(&bed);
+        let sent = send_frames(&bed, FRAMES);
         live.interrupt();
         let output = live.output.clone();
         let (is_success, report) = live.end();
@@ -138,7 +123,7 @@ fn a_capture_without_any_right_writes_its_file_or_its_pipe_to_the_end() {
 
 #[test]
 fn a_capture_in_place_ends_at_its_limit_and_with_its_interface() {
-    let Some(bed) = Bed::or_skip(&test_name()) else {
+    let Some(bed) = Bed::or_skip() else {
         return;
     };
     let directory = Directory::new("live-in-place");
@@ -147,7 +132,7 @@ fn a_capture_in_place_ends_at_its_limit_and_with_its_interface() {
     let job = format!("capture {FAR} --packets {limit} -w {file}");
     let live = Live::start(&bed, &directory, &job);
     live.wait_without_rights(4);
-    send(&bed);
+    send_frames(&bed, FRAMES);
     let (is_success, report) = live.end();
     assert!(is_success, "{report}");
     assert_eq!(report["total"]["delivered"], limit);
@@ -158,7 +143,7 @@ fn a_capture_in_place_ends_at_its_limit_and_with_its_interface() {
     }
     let live = Live::start(&bed, &directory, &format!("capture {FAR} -w {file}"));
     live.wait_without_rights(4);
-    let sent = send(&bed);
+    let sent = send_frames(&bed, FRAMES);
     bed.near.command("ip", &["link", "delete", NEAR]).unwrap();
     let (is_success, report) = live.end();
     assert!(!is_success, "{report}");
@@ -171,7 +156,7 @@ fn a_capture_in_place_ends_at_its_limit_and_with_its_interface() {
 
 #[test]
 fn rights_are_kept_where_that_is_asked_for() {
-    let Some(bed) = Bed::or_skip(&test_name()) else { return };
+    let Some(bed) = Bed::or_skip() else { return };
     let directory = Directory::new("live-kept");
     let live = Live::start(&bed, &directory, &format!("count {FAR} --keep-privileges"));
     let own = fs::read_to_string("/proc/self/status").unwrap();
@@ -185,7 +170,7 @@ fn rights_are_kept_where_that_is_asked_for() {
 #[test]
 fn a_port_that_root_has_opened_is_read_by_somebody_else() {
     let name = &test_name();
-    let Some(bed) = Bed::or_skip(name) else { return };
+    let Some(bed) = Bed::or_skip() else { return };
     if !is_root() || users::account("nobody").is_none() {
         return skip(name, "it takes root, and a user nobody");
     }
@@ -197,7 +182,7 @@ fn a_port_that_root_has_opened_is_read_by_somebody_else() {
         wait_until("nobody is root", || {
             live.statuses("Uid").iter().all(|numbers| numbers.split('\t').all(|one| one != "0"))
         });
-        send(&bed);
+        send_frames(&bed, FRAMES);
         let (is_success, report) = live.end();
         assert!(is_success, "{scheme}: {report}");
         assert_eq!(report["total"]["delivered"], FRAMES, "{scheme}");
@@ -206,12 +191,11 @@ fn a_port_that_root_has_opened_is_read_by_somebody_else() {
 
 #[test]
 fn a_thread_that_has_nothing_to_do_sleeps_and_is_woken_by_packets() {
-    let name = &test_name();
-    let Some(bed) = Bed::or_skip(name) else { return };
+    let Some(bed) = Bed::or_skip() else { return };
     let directory = Directory::new("live-poll");
     for mode in ["adaptive", "interrupt", "busy"] {
         let live = Live::start(&bed, &directory, &format!("count {FAR} --poll {mode}"));
-        let sent = send(&bed);
+        let sent = send_frames(&bed, FRAMES);
         let delivered = format!("\"delivered\":{sent},");
         wait_until("all is delivered", || live.text().contains(&delivered));
         live.interrupt();
@@ -227,8 +211,7 @@ fn a_thread_that_has_nothing_to_do_sleeps_and_is_woken_by_packets() {
 
 #[test]
 fn what_the_loopback_carries_is_counted_once() {
-    let test = &test_name();
-    let Some(bed) = Bed::or_skip(test) else { return };
+    let Some(bed) = Bed::or_skip() else { return };
     let directory = Directory::new("live-loopback");
     for port in ["lo", "'afpacket:lo?direction=out'"] {
         let live = Live::start(&bed, &directory, &format!("count {port}"));
@@ -279,7 +262,7 @@ fn an_ordinary_user_counts_in_a_network_of_his_own() {
 
 #[test]
 fn a_user_without_rights_counts_on_a_socket_that_he_was_left() {
-    let Some(bed) = Bed::or_skip(&test_name()) else {
+    let Some(bed) = Bed::or_skip() else {
         return;
     };
     let directory = Directory::new("live-left");
@@ -312,7 +295,7 @@ fn a_user_without_rights_counts_on_a_socket_that_he_was_left() {
         sockets.lines().skip(1).any(|line| line.split_whitespace().nth(3) == Some("0003"))
     };
     wait_until("the ring is on the interface", is_ringed);
-    assert_eq!(send(&bed), FRAMES);
+    assert_eq!(send_frames(&bed, FRAMES), FRAMES);
     let output = job.wait_with_output().unwrap();
     let report = last_object(&String::from_utf8_lossy(&output.stdout));
     assert_closed(&report);

@@ -1,7 +1,6 @@
 //! What losses do to the exit code, and where the report names them.
 
 use crate::support::{PROGRAM, REAL, Run, assert_closed, last_object, run, run_json};
-use burstline_skip::test_name;
 use burstline_testbed::{Bed, NEAR};
 
 /// A sink that has no room for long frames: a file of segments of 4 KiB.
@@ -92,8 +91,7 @@ fn a_number_of_packets_that_is_not_the_one_expected_fails_the_report_too() {
 
 #[test]
 fn frames_that_an_interface_does_not_take_are_a_failure() {
-    let name = &test_name();
-    let Some(bed) = Bed::or_skip(name) else { return };
+    let Some(bed) = Bed::or_skip() else { return };
     let sinks = if crate::support::is_root() { &["afpacket", "xdp"][..] } else { &["afpacket"] };
     for scheme in sinks {
         let job = format!("generate -o {scheme}:{NEAR} --size 9000 --packets 10 --json");

@@ -6,29 +6,18 @@
 use std::fs;
 use std::net::UdpSocket;
 
-use crate::support::live::wait_until;
+use crate::support::live::{send_frames, wait_until};
 use crate::support::sensors::{Installed, interrupt, is_suricata_there, line_of_page};
 use crate::support::sharing::{Names, reader_of, start};
 use crate::support::{other, selected};
-use burstline_afpacket::Sender;
 use burstline_skip::{skip, test_name, without};
-use burstline_testbed::{Bed, FAR, FAR_ADDRESS, Frames, NEAR};
+use burstline_testbed::{Bed, FAR, FAR_ADDRESS};
 
 const FRAMES: u64 = 20_000;
 
-/// Sends numbered frames from the near host.
-fn send(bed: &Bed) {
-    let sent = bed.near.run(|| {
-        let mut sender = Sender::open(NEAR, true).unwrap();
-        Frames::new(FRAMES, 100).send(&mut sender).unwrap()
-    });
-    assert_eq!(sent, FRAMES);
-}
-
 #[test]
 fn a_stopped_reader_and_a_killed_one_cost_the_others_nothing() {
-    let name = &test_name();
-    let Some(bed) = Bed::or_skip(name) else { return };
+    let Some(bed) = Bed::or_skip() else { return };
     let names = Names::new("shared-live");
     // 16 segments: a few thousand packets.
     let job = ["capture", FAR, "--publish", "tap?lossless=forever", "--buffer", "1m"];
@@ -43,14 +32,14 @@ fn a_stopped_reader_and_a_killed_one_cost_the_others_nothing() {
     let killed = names.start(&["count", "log:tap"]);
     names.wait_for_readers("tap", 3);
 
-    send(&bed);
+    assert_eq!(send_frames(&bed, FRAMES), FRAMES);
     names.wait_until_read("tap", FRAMES);
     stopped.signal("-STOP");
-    send(&bed);
+    assert_eq!(send_frames(&bed, FRAMES), FRAMES);
     let doomed = killed.pid();
     killed.kill();
     names.wait_for_readers("tap", 2);
-    send(&bed);
+    assert_eq!(send_frames(&bed, FRAMES), FRAMES);
     let lossless_pid = lossless.pid();
     names.wait_for("tap", "the lossless reader has read all", |found| {
         let readers = found["readers"].as_array().unwrap();
@@ -58,7 +47,7 @@ fn a_stopped_reader_and_a_killed_one_cost_the_others_nothing() {
     });
     stopped.signal("-CONT");
     // What it has missed is known when it finds the next packet.
-    send(&bed);
+    assert_eq!(send_frames(&bed, FRAMES), FRAMES);
     names.wait_until_read("tap", 4 * FRAMES);
     publisher.signal("-INT");
 
@@ -117,7 +106,7 @@ fn the_programs_of_the_page_read_what_a_balancer_publishes() {
             return skip(test_name(), format!("{program} is not installed: scripts/setup test"));
         }
     }
-    let Some(bed) = Bed::or_skip(&test_name()) else { return };
+    let Some(bed) = Bed::or_skip() else { return };
     let rename = format!("ip link set {FAR} down; ip link set {FAR} name eth0 up");
     bed.far.command("sh", &["-c", &rename]).unwrap();
     let names = Names::new("shared-page");

@@ -6,11 +6,10 @@
 
 use std::fs;
 
-use crate::support::live::{Live, wait_until};
+use crate::support::live::{Live, send_frames, wait_until};
 use crate::support::{Directory, is_root, judged_packets, last_object, other, run};
-use burstline_afpacket::Sender;
 use burstline_skip::{skip, test_name};
-use burstline_testbed::{Bed, FAR, Frames, NEAR, signal};
+use burstline_testbed::{Bed, FAR, signal};
 use burstline_wire::files::{Counters, Decoder, FormatError, Step};
 use serde_json::Value;
 
@@ -58,13 +57,6 @@ impl Said {
     }
 }
 
-fn send(bed: &Bed, frames: u64) {
-    bed.near.run(move || {
-        let mut sender = Sender::open(NEAR, true).unwrap();
-        Frames::new(frames, 100).send(&mut sender).unwrap()
-    });
-}
-
 /// Losses of the last interval that a job has printed.
 fn lost_so_far(live: &Live) -> u64 {
     let text = live.text();
@@ -97,16 +89,16 @@ fn record_with_a_gap(bed: &Bed, source: &str, flags: &str) {
     let job = format!("capture '{source}' --buffer 4m {flags} -w {file}");
     let live = Live::start(bed, &directory, &job);
     let process = live.program.process_id();
-    send(bed, 10);
+    send_frames(bed, 10);
     let count = if flags.contains("--keep") { "\"received\":10" } else { "\"delivered\":10" };
     wait_until("they came", || live.text().contains(count));
     signal(process, "-STOP").unwrap();
-    send(bed, FRAMES);
+    send_frames(bed, FRAMES);
     signal(process, "-CONT").unwrap();
     wait_until("the loss is known", || lost_so_far(&live) > 0);
     // The recorder learns of it some times a second, and marks what comes then.
     wait_until("a packet tells of it", || {
-        send(bed, 10);
+        send_frames(bed, 10);
         Said::so_far(&file).is_some_and(|said| said.told > 0)
     });
     live.interrupt();
@@ -137,8 +129,7 @@ fn record_with_a_gap(bed: &Bed, source: &str, flags: &str) {
 
 #[test]
 fn a_packet_sockets_recording_says_what_the_ring_had_no_room_for() {
-    let name = &test_name();
-    let Some(bed) = Bed::or_skip(name) else { return };
+    let Some(bed) = Bed::or_skip() else { return };
     for format in ["segmented", "pcapng"] {
         let source = format!("afpacket:{FAR}?direction=in");
         record_with_a_gap(&bed, &source, &format!("--format {format}"));
@@ -151,7 +142,7 @@ fn an_xdp_sockets_recording_says_what_its_rings_had_no_room_for() {
     if !is_root() {
         return skip(name, "needs root");
     }
-    let Some(bed) = Bed::or_skip(name) else { return };
+    let Some(bed) = Bed::or_skip() else { return };
     for flags in ["--format segmented", "--format pcapng", "--keep 1h --trigger drop --after 1h"] {
         record_with_a_gap(&bed, &format!("xdp:{FAR}"), flags);
     }

@@ -178,7 +178,7 @@ fn a_full_log_says_that_it_is() {
 
 #[test]
 fn a_live_source_says_how_full_its_rings_are() {
-    let Some(bed) = Bed::or_skip(&test_name()) else { return };
+    let Some(bed) = Bed::or_skip() else { return };
     let folder = Directory::new("metrics-rings");
     let cases = [
         ("afpacket:v1?blocks=64", &[("rx", "blocks", 64)][..]),

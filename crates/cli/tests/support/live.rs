@@ -5,7 +5,8 @@ use std::fs;
 use std::io;
 use std::time::Duration;
 
-use burstline_testbed::{Bed, Program};
+use burstline_afpacket::Sender;
+use burstline_testbed::{Bed, Frames, NEAR, Program};
 use serde_json::Value;
 
 use super::{Directory, PROGRAM, assert_closed, last_object};
@@ -71,6 +72,14 @@ impl Live {
         let process = self.program.process_id();
         burstline_testbed::signal(process, "-INT").unwrap();
     }
+}
+
+/// Sends numbered frames of 100 bytes from the near host, and returns how many its device took.
+pub(crate) fn send_frames(bed: &Bed, count: u64) -> u64 {
+    bed.near.run(move || {
+        let mut sender = Sender::open(NEAR, true).unwrap();
+        Frames::new(count, 100).send(&mut sender).unwrap()
+    })
 }
 
 /// Fails only after a time in which the slowest machine would have come so far.

@@ -5,8 +5,9 @@ use std::fs;
 use std::io::Write;
 use std::process::{Child, Command, Stdio};
 
+use crate::ours::Ours;
 use crate::support::live::wait_until;
-use crate::support::{Directory, PROGRAM, assert_closed, last_object, other, run_json};
+use crate::support::{Directory, other, run_json};
 use burstline_skip::{skip, test_name};
 use serde_json::Value;
 
@@ -75,66 +76,34 @@ impl Drop for Testpmd {
     }
 }
 
-/// A job of ours, which says what it has done every 20 ms.
-struct Ours {
-    child: Child,
-    report: String,
-    errors: String,
+/// Starts a job of ours, which says what it has done every 20 ms.
+fn start(directory: &Directory, arguments: &[&str]) -> Ours {
+    Ours::start(directory, &[arguments, &["--stats", "20ms"]].concat())
 }
 
-impl Ours {
-    fn start(directory: &Directory, arguments: &[&str]) -> Self {
-        let (report, errors) = (directory.file("report"), directory.file("errors"));
-        let mut command = Command::new(PROGRAM);
-        command.args(arguments).args(["--json", "--stats", "20ms"]);
-        let created = |path: &str| fs::File::create(path).unwrap();
-        let child = command.stdout(created(&report)).stderr(created(&errors)).spawn().unwrap();
-        Self { child, report, errors }
-    }
-
-    /// Waits until it has said something.
-    fn is_up(&self) {
-        wait_until("it has begun", || self.text().contains('\n'));
-    }
-
-    fn text(&self) -> String {
-        fs::read_to_string(&self.report).unwrap()
-    }
-
-    /// The last whole line so far.
-    fn last(&self) -> Value {
-        let text = self.text();
-        let mut lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-        lines.next_back().unwrap_or_default()
-    }
-
-    fn delivered(&self) -> u64 {
-        self.last()["delivered"].as_u64().unwrap_or(0)
-    }
-
-    fn interrupt(&self) {
-        burstline_testbed::signal(self.child.id(), "-INT").unwrap();
-    }
-
-    /// Its report, when it has ended well.
-    fn end(mut self) -> Value {
-        let code = self.child.wait().unwrap().code();
-        let errors = fs::read_to_string(&self.errors).unwrap();
-        // Lines with a time tell what happened: listening, losing packets, a peer that has gone.
-        let is_news = |line: &str| line.contains("finishing; ") || line.contains(" UTC: ");
-        let others: Vec<&str> = errors.lines().filter(|line| !is_news(line)).collect();
-        assert_eq!((code, others), (Some(0), vec![]), "{}", self.text());
-        let report = last_object(&self.text());
-        assert_closed(&report);
-        report
-    }
+fn wait_until_up(ours: &Ours) {
+    wait_until("it has begun", || ours.text().contains('\n'));
 }
 
-impl Drop for Ours {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// The last whole line so far.
+fn last(ours: &Ours) -> Value {
+    let text = ours.text();
+    let mut lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    lines.next_back().unwrap_or_default()
+}
+
+fn delivered(ours: &Ours) -> u64 {
+    last(ours)["delivered"].as_u64().unwrap_or(0)
+}
+
+/// Its report, when it has ended well.
+fn ended_well(mut ours: Ours) -> Value {
+    let (code, errors) = (ours.wait(), ours.errors());
+    // Lines with a time tell what happened: listening, losing packets, a peer that has gone.
+    let is_news = |line: &str| line.contains("finishing; ") || line.contains(" UTC: ");
+    let others: Vec<&str> = errors.lines().filter(|line| !is_news(line)).collect();
+    assert_eq!((code, others), (Some(0), vec![]), "{}", ours.text());
+    ours.report()
 }
 
 fn is_here() -> bool {
@@ -162,15 +131,15 @@ fn testpmd_gets_what_we_send_to_the_packet() {
         assert_eq!(other("mkfifo", &[&fifo]).unwrap().code, Some(0));
         // It has to stay after the last packet: testpmd forgets what a peer sent that is gone.
         let sink = format!("dpdk:{}?huge=no&memory=128&wait_ms=20000", ends[1]);
-        let ours = Ours::start(&directory, &["capture", &fifo, "-o", &sink]);
+        let ours = start(&directory, &["capture", &fifo, "-o", &sink]);
         let mut to = fs::File::create(&fifo).unwrap();
         to.write_all(&fs::read(&load).unwrap()).unwrap();
-        wait_until("all is sent", || ours.delivered() == PACKETS);
+        wait_until("all is sent", || delivered(&ours) == PACKETS);
         // It polls: what was handed over it has taken soon.
         std::thread::sleep(std::time::Duration::from_millis(300));
         assert_eq!(testpmd.stop("RX-packets:"), PACKETS, "{name}");
         drop(to);
-        let report = ours.end();
+        let report = ended_well(ours);
         assert_eq!(report["total"]["delivered"], PACKETS, "{name}: {report}");
     }
 }
@@ -184,15 +153,15 @@ fn we_get_what_testpmd_sends_to_the_packet() {
         let directory = Directory::new(&format!("testpmd-sends-{name}"));
         let ends = ends.map(|end| end.replace("SOCKET", &directory.file("socket")));
         let source = format!("dpdk:{}?huge=no&memory=128", ends[0]);
-        let ours = Ours::start(&directory, &["count", &source]);
-        ours.is_up();
+        let ours = start(&directory, &["count", &source]);
+        wait_until_up(&ours);
         let mut testpmd = Testpmd::start(&ends[1], "txonly", &directory.file("testpmd"));
         testpmd.tell("start");
-        wait_until("packets come", || ours.delivered() > PACKETS);
+        wait_until("packets come", || delivered(&ours) > PACKETS);
         let sent = testpmd.stop("TX-packets:");
         std::thread::sleep(std::time::Duration::from_millis(300));
         ours.interrupt();
-        let report = ours.end();
+        let report = ended_well(ours);
         assert_eq!(report["total"]["delivered"], sent, "{name}: {report}");
         assert_eq!(report["total"]["offered"], sent, "{name}: {report}");
     }
@@ -206,18 +175,18 @@ fn a_peer_that_is_killed_is_told_and_the_next_one_is_counted_too() {
     let directory = Directory::new("testpmd-killed");
     let ends = MEMORIES[0].map(|end| end.replace("SOCKET", &directory.file("socket")));
     let source = format!("dpdk:{}?huge=no&memory=128", ends[0]);
-    let ours = Ours::start(&directory, &["count", &source]);
+    let ours = start(&directory, &["count", &source]);
     // A client looks for it for 9 s, and then never again.
-    ours.is_up();
+    wait_until_up(&ours);
     for _ in 0..2 {
-        let before = ours.delivered();
+        let before = delivered(&ours);
         let mut testpmd = Testpmd::start(&ends[1], "txonly", &directory.file("testpmd"));
         testpmd.tell("start");
-        wait_until("packets come", || ours.delivered() > before + PACKETS);
+        wait_until("packets come", || delivered(&ours) > before + PACKETS);
         drop(testpmd);
     }
     ours.interrupt();
-    let report = ours.end();
+    let report = ended_well(ours);
     let notes = report["notes"].to_string();
     assert!(notes.contains("is down") && notes.contains("is up"), "{report}");
 }
@@ -231,20 +200,20 @@ fn a_sink_loses_by_name_while_its_peer_is_away_and_then_goes_on() {
     let directory = Directory::new("testpmd-sink");
     let ends = MEMORIES[0].map(|end| end.replace("SOCKET", &directory.file("socket")));
     let sink = format!("dpdk:{}?huge=no&memory=128&wait_ms=0", ends[0]);
-    let ours = Ours::start(&directory, &["generate", "-o", &sink, "--rate", "1k"]);
-    ours.is_up();
+    let ours = start(&directory, &["generate", "-o", &sink, "--rate", "1k"]);
+    wait_until_up(&ours);
     for _ in 0..2 {
-        let before = ours.delivered();
+        let before = delivered(&ours);
         let mut testpmd = Testpmd::start(&ends[1], "rxonly", &directory.file("testpmd"));
         testpmd.tell("start");
-        wait_until("packets go", || ours.delivered() > before + 300);
+        wait_until("packets go", || delivered(&ours) > before + 300);
         drop(testpmd);
-        let lost = || ours.last()["lost"]["link_down"].as_u64().unwrap_or(0);
+        let lost = || last(&ours)["lost"]["link_down"].as_u64().unwrap_or(0);
         let before = lost();
         wait_until("they are lost", || lost() > before + 100);
     }
     ours.interrupt();
     // What the first peer took is not lost because the driver has forgotten it.
-    let delivered = ours.end()["total"]["delivered"].as_u64().unwrap();
+    let delivered = ended_well(ours)["total"]["delivered"].as_u64().unwrap();
     assert!(delivered > 350, "{delivered}");
 }

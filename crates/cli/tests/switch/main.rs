@@ -6,6 +6,7 @@ mod support;
 mod dpdk;
 #[cfg(feature = "dpdk")]
 mod dpdk_peers;
+mod ours;
 mod switch;
 mod testpmd;
 mod virtual_ports;

@@ -12,16 +12,16 @@ use burstline_testbed::{Bed, FAR, Host, NEAR, Program};
 const PACKETS: u64 = 5_000;
 
 /// The bed, where both programs can be had.
-fn bed_or_skip(test: &str) -> Option<Bed> {
+fn bed_or_skip() -> Option<Bed> {
     if !is_root() {
-        skip(test, "AF_XDP needs root");
+        skip(test_name(), "AF_XDP needs root");
         return None;
     }
     if other("dpdk-testpmd", &["--version"]).is_none() {
-        skip(test, "dpdk-testpmd is not installed: scripts/setup dpdk");
+        skip(test_name(), "dpdk-testpmd is not installed: scripts/setup dpdk");
         return None;
     }
-    Bed::or_skip(test)
+    Bed::or_skip()
 }
 
 /// Starts it on a host, without huge pages; returns once it forwards.
@@ -49,7 +49,7 @@ fn end(program: Program, output: &str) -> Totals {
 
 #[test]
 fn testpmd_receives_what_we_send_to_the_packet() {
-    let Some(bed) = bed_or_skip(&test_name()) else { return };
+    let Some(bed) = bed_or_skip() else { return };
     let directory = Directory::new("testpmd-receives");
     let output = directory.file("testpmd");
     let testpmd = start(&bed.far, FAR, Mode::Receive, &output);
@@ -70,7 +70,7 @@ fn testpmd_receives_what_we_send_to_the_packet() {
 
 #[test]
 fn we_receive_what_testpmd_sends_to_the_packet() {
-    let Some(bed) = bed_or_skip(&test_name()) else { return };
+    let Some(bed) = bed_or_skip() else { return };
     for source in [format!("xdp:{FAR}"), format!("afpacket:{FAR}?direction=in")] {
         let directory = Directory::new("testpmd-sends");
         let output = directory.file("testpmd");

@@ -5,55 +5,27 @@
 //! ```
 
 use std::fs;
-use std::process::{Child, Stdio};
 
+use crate::ours::Ours;
 use crate::support::live::wait_until;
 use crate::support::virtual_port::VirtualPort;
-use crate::support::{Directory, assert_closed, command, last_object};
+use crate::support::{Directory, command};
 use burstline_testbed::signal;
 use serde_json::Value;
 
-/// A job of ours.
-struct Ours {
-    child: Child,
-    report: String,
-    errors: String,
+fn start(directory: &Directory, words: &str) -> Ours {
+    let words: Vec<&str> = words.split(' ').filter(|word| !word.is_empty()).collect();
+    Ours::start(directory, &words)
 }
 
-impl Ours {
-    fn start(directory: &Directory, words: &str) -> Self {
-        let (report, errors) = (directory.file("report"), directory.file("errors"));
-        let to = |path: &str| Stdio::from(fs::File::create(path).unwrap());
-        let words: Vec<&str> = words.split(' ').filter(|word| !word.is_empty()).collect();
-        let mut program = command(&words);
-        program.env("BURSTLINE_RUN", &directory.0).arg("--json");
-        let child = program.stdout(to(&report)).stderr(to(&errors)).spawn().unwrap();
-        Self { child, report, errors }
-    }
-
-    fn errors(&self) -> String {
-        fs::read_to_string(&self.errors).unwrap()
-    }
-
-    /// Waits for its end, or has it end. The ledger closes.
-    fn end(mut self, is_interrupted: bool) -> Value {
-        if is_interrupted {
-            signal(self.child.id(), "-INT").unwrap();
-        }
-        self.child.wait().unwrap();
-        let text = fs::read_to_string(&self.report).unwrap();
-        assert!(text.contains('{'), "{}", self.errors());
-        let report = last_object(&text);
-        assert_closed(&report);
-        report
-    }
+fn ended(mut ours: Ours) -> Value {
+    ours.wait();
+    ours.report()
 }
 
-impl Drop for Ours {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+fn interrupted(ours: Ours) -> Value {
+    ours.interrupt();
+    ended(ours)
 }
 
 /// Both ends of a connection: which address is ours, which device testpmd's, and who listens.
@@ -105,7 +77,7 @@ fn memif(directory: &Directory, name: &str) -> [Ends; 2] {
 impl Ends {
     fn start(&self, directory: &Directory, words: &str, mode: &str) -> (Ours, VirtualPort) {
         let ours = |wait: bool| {
-            let ours = Ours::start(directory, &words.replace("OURS", &self.ours));
+            let ours = start(directory, &words.replace("OURS", &self.ours));
             if wait {
                 wait_until("we listen", || fs::metadata(&self.socket).is_ok());
             }
@@ -131,7 +103,7 @@ fn we_count_what_it_sends(ends: &Ends, directory: &Directory) {
     testpmd.go();
     wait_until("it has sent", || testpmd.counted().sent > 100_000);
     let counted = testpmd.stop();
-    let report = ours.end(true);
+    let report = interrupted(ours);
     assert_eq!(total(&report, "offered"), counted.sent, "{}: {report}", ends.ours);
     assert_eq!(total(&report, "delivered"), counted.sent, "{report}");
     assert_eq!(total(&report, "bytes"), 64 * counted.sent, "{report}");
@@ -150,13 +122,13 @@ fn a_peer_that_sleeps_is_woken() {
             "sends" => format!("switch --port gen:?rate=500 --port {end}"),
             _ => format!("count {end} --packets 100 --poll interrupt"),
         };
-        (Ours::start(&own, &words), own)
+        (start(&own, &words), own)
     });
     let [(sends, _sends_in), (counts, _counts_in)] = jobs;
-    let report = counts.end(false);
+    let report = ended(counts);
     assert_eq!(total(&report, "delivered"), 100, "{report}");
     assert!(report["stages"].to_string().contains("\"sleeps\""), "{report}");
-    sends.end(true);
+    interrupted(sends);
 }
 
 /// It is to receive from the start on: its driver throws away what is there before. And we go on
@@ -173,7 +145,7 @@ fn it_receives_what_we_send(ends: &Ends, directory: &Directory) {
     let added = adding.env("BURSTLINE_RUN", &directory.0).output().unwrap();
     assert!(added.status.success(), "{}", String::from_utf8_lossy(&added.stderr));
     wait_until("it has all", || testpmd.counted().received == packets);
-    let report = ours.end(true);
+    let report = interrupted(ours);
     let rows = report["ports"].as_array().unwrap();
     let is_out = |name: &str| name.starts_with("> vhost:") || name.starts_with("> memif:");
     let row = rows.iter().find(|row| is_out(row["port"].as_str().unwrap())).unwrap();
@@ -249,7 +221,7 @@ fn vhost_outlives_guests_that_are_killed_stopped_and_end() {
             }
         }
     }
-    let report = ours.end(true);
+    let report = interrupted(ours);
     let taken = total(&report, "delivered");
     assert!(taken >= least, "{taken} {least}: {report}");
     assert_eq!(taken, total(&report, "offered"));
@@ -272,7 +244,7 @@ fn a_switch_between_two_testpmds_accounts_for_every_frame() {
     let directory = Directory::new("vhost-switch");
     let [a, b] = ["a", "b"].map(|name| directory.file(name));
     let words = format!("switch --port vhost:{a} --port vhost:{b} --name two");
-    let ours = Ours::start(&directory, &words);
+    let ours = start(&directory, &words);
     wait_until("both sockets are there", || [&a, &b].iter().all(|at| fs::metadata(at).is_ok()));
     let device = |path: &str| format!("net_virtio_user0,path={path},queues=1,queue_size=256");
     let receiver = VirtualPort::start(&directory, "receiver", &device(&b), "rxonly");
@@ -288,7 +260,7 @@ fn a_switch_between_two_testpmds_accounts_for_every_frame() {
         std::mem::replace(&mut before, now) == now
     });
     let received = receiver.stop().received;
-    let report = ours.end(true);
+    let report = interrupted(ours);
     let rows = report["ports"].as_array().unwrap();
     let row = |name: String| rows.iter().find(|row| row["port"] == name).unwrap();
     assert_eq!(row(format!("vhost:{a}"))["offered"], sent, "{report}");

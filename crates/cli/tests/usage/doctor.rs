@@ -83,8 +83,7 @@ fn assert_true(host: &Host, report: &Value) {
 
 #[test]
 fn what_it_says_is_what_opening_finds() {
-    let test = &test_name();
-    let Some(bed) = Bed::or_skip(test) else { return };
+    let Some(bed) = Bed::or_skip() else { return };
     // One that is down, one with a route that the host lives by, and one that is free.
     bed.connect("w0", "w1", 1500).unwrap();
     bed.connect("x0", "x1", 1500).unwrap();
@@ -125,7 +124,7 @@ fn what_it_says_is_what_opening_finds() {
 
 #[test]
 fn nobody_notices_that_it_looks() {
-    let Some(bed) = Bed::or_skip(&test_name()) else { return };
+    let Some(bed) = Bed::or_skip() else { return };
     let mut watcher = open(&bed.far, "afpacket:v1?promisc=off", false).unwrap().remove(0);
     let is_done = AtomicBool::new(false);
     let sent = thread::scope(|scope| {
@@ -155,7 +154,7 @@ fn nobody_notices_that_it_looks() {
 
 #[test]
 fn without_capabilities_it_says_which() {
-    let Some(bed) = Bed::or_skip(&test_name()) else { return };
+    let Some(bed) = Bed::or_skip() else { return };
     // What is started from this thread has none either.
     bed.far.run(|| privileges::give_up().unwrap());
     let report = doctor(&bed.far, &[]);
@@ -197,7 +196,7 @@ fn in_a_container_bpf_is_out_of_reach() {
 
 #[test]
 fn people_get_a_table_and_every_interface_is_in_it() {
-    let Some(bed) = Bed::or_skip(&test_name()) else { return };
+    let Some(bed) = Bed::or_skip() else { return };
     let text = bed.far.command(PROGRAM, &["doctor", "ports"]).unwrap();
     let mut lines = text.lines();
     assert!(lines.next().unwrap().split_whitespace().eq(["port", "opens", "how"]), "{text}");

@@ -1,16 +1,14 @@
 //! At the terminal: what happens is printed when it happens, the report is short, and words that
 //! tcpdump takes are taken.
 
-use burstline_skip::test_name;
 use std::fs;
 use std::process::{Command, Stdio};
 
 use crate::support::endless::signal;
-use crate::support::live::{Live, wait_until};
+use crate::support::live::{Live, send_frames, wait_until};
 use crate::support::sharing::Names;
 use crate::support::{Directory, PROGRAM, REAL, REAL_PACKETS, Run, command, other, run, run_json};
-use burstline_afpacket::Sender;
-use burstline_testbed::{Bed, FAR, FAR_ADDRESS, Frames, NEAR};
+use burstline_testbed::{Bed, FAR, FAR_ADDRESS, NEAR};
 
 /// Whether one line of `text` has the time of day and then `what`.
 fn is_told(text: &str, what: &str) -> bool {
@@ -25,7 +23,7 @@ fn is_told(text: &str, what: &str) -> bool {
 
 #[test]
 fn what_happens_to_an_interface_is_told_when_it_happens() {
-    let Some(bed) = Bed::or_skip(&test_name()) else {
+    let Some(bed) = Bed::or_skip() else {
         return;
     };
     let directory = Directory::new("terminal-link");
@@ -53,8 +51,7 @@ fn what_happens_to_an_interface_is_told_when_it_happens() {
 
 #[test]
 fn what_happens_to_an_interface_that_is_sent_to_is_told_too() {
-    let name = &test_name();
-    let Some(bed) = Bed::or_skip(name) else { return };
+    let Some(bed) = Bed::or_skip() else { return };
     let directory = Directory::new("terminal-sink");
     let live = Live::start(&bed, &directory, &format!("generate --rate 1k -o {FAR}"));
     let errors = || fs::read_to_string(&live.output).unwrap();
@@ -99,7 +96,7 @@ fn the_begin_of_losses_a_trigger_and_its_file_are_told() {
 
 #[test]
 fn a_quiet_job_tells_nothing_and_json_stays_alone_on_standard_output() {
-    let Some(bed) = Bed::or_skip("a_quiet_job_tells_nothing") else { return };
+    let Some(bed) = Bed::or_skip() else { return };
     let directory = Directory::new("terminal-quiet");
     let [out, err] = ["out", "err"].map(|name| directory.file(name));
     for (flags, lines) in [("--quiet", [0, 0]), ("--json", [1, 1]), ("--quiet --json", [1, 0])] {
@@ -214,8 +211,7 @@ fn the_interfaces_are_listed_by_any_verb_with_sources() {
 
 #[test]
 fn any_is_every_interface_that_is_up_and_each_packet_keeps_its_own() {
-    let name = &test_name();
-    let Some(bed) = Bed::or_skip(name) else { return };
+    let Some(bed) = Bed::or_skip() else { return };
     let directory = Directory::new("terminal-any");
     let file = directory.file("a.pcapng");
     let ip = |words: &[&str]| bed.far.command("ip", words).unwrap();
@@ -232,10 +228,7 @@ fn any_is_every_interface_that_is_up_and_each_packet_keeps_its_own() {
     }
     assert!(!errors.contains("down0"), "{errors}");
     bed.far.command("ping", &["-q", "-c", "3", "-i", "0.01", FAR_ADDRESS]).unwrap();
-    bed.near.run(|| {
-        let mut sender = Sender::open(NEAR, true).unwrap();
-        Frames::new(10, 100).send(&mut sender).unwrap()
-    });
+    send_frames(&bed, 10);
     wait_until("they came", || live.text().contains("\"delivered\":16"));
     live.interrupt();
     let (is_success, report) = live.end();

@@ -1,7 +1,6 @@
 //! What a port takes away from somebody is said when it opens, with the mend.
 
 use crate::support::{PROGRAM, last_object, other};
-use burstline_skip::test_name;
 use burstline_testbed::{Bed, FAR, FAR_ADDRESS, Host, NEAR};
 
 /// A program that wants nothing, as `tcpdump -ddd` prints it.
@@ -20,13 +19,13 @@ fn report(host: &Host, job: &str) -> serde_json::Value {
 }
 
 /// Whether tests may take packets here.
-fn bed(name: &str) -> Option<Bed> {
-    Bed::or_skip(name).filter(|_| crate::support::is_root())
+fn bed() -> Option<Bed> {
+    Bed::or_skip().filter(|_| crate::support::is_root())
 }
 
 #[test]
 fn an_address_that_hears_nothing_any_more_is_warned_of() {
-    let Some(bed) = bed(&test_name()) else { return };
+    let Some(bed) = bed() else { return };
     let warning = format!(
         "the host does not receive packets for {FAR_ADDRESS} ({FAR}) while xdp: takes all packets \
          of {FAR}: --only EXPR takes some of them, or use an interface without an address"
@@ -51,8 +50,7 @@ fn an_address_that_hears_nothing_any_more_is_warned_of() {
 
 #[test]
 fn checksums_that_nobody_adds_are_warned_of_where_packets_are_sent_on() {
-    let name = &test_name();
-    let Some(bed) = bed(name) else { return };
+    let Some(bed) = bed() else { return };
     for [one, other] in [["a0", "a1"], ["b0", "b1"]] {
         let pair = ["link", "add", one, "type", "veth", "peer", "name", other];
         bed.near.command("ip", &pair).unwrap();

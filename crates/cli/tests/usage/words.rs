@@ -1,6 +1,5 @@
 //! Words without a scheme: what exists decides whether one is an interface or a file.
 
-use burstline_skip::test_name;
 use std::fs;
 
 use crate::support::{Directory, PROGRAM, REAL, Run, run};
@@ -31,8 +30,7 @@ fn files(directory: &Directory) -> Vec<String> {
 
 #[test]
 fn an_interface_with_a_dot_in_its_name_is_an_interface_and_never_a_file() {
-    let name = &test_name();
-    let Some(bed) = Bed::or_skip(name) else { return };
+    let Some(bed) = Bed::or_skip() else { return };
     let directory = Directory::new("words-dotted");
     bed.near.command("ip", &["link", "add", DOTTED, "type", "veth", "peer", "name", "e"]).unwrap();
     for interface in [DOTTED, "e"] {
@@ -84,7 +82,7 @@ fn an_interface_with_a_dot_in_its_name_is_an_interface_and_never_a_file() {
 
 #[test]
 fn a_vlan_that_is_not_there_is_no_new_file() {
-    let Some(bed) = Bed::or_skip(&test_name()) else { return };
+    let Some(bed) = Bed::or_skip() else { return };
     let directory = Directory::new("words-vlan");
     let run = run_in(&bed, &directory, &format!("generate --packets 1 -o {NEAR}.77"));
     let mend = format!("ip link add link {NEAR} name {NEAR}.77 type vlan id 77");

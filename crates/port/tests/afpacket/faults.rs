@@ -42,8 +42,7 @@ fn promiscuity(bed: &Bed) -> String {
 
 #[test]
 fn an_interface_that_is_not_there_is_an_error_with_those_that_are() {
-    let Some(bed) = Bed::or_skip("an_interface_that_is_not_there_is_an_error_with_those_that_are")
-    else {
+    let Some(bed) = Bed::or_skip() else {
         return;
     };
     for name in ["eth7", "", "a-name-that-is-longer-than-any"] {
@@ -55,7 +54,7 @@ fn an_interface_that_is_not_there_is_an_error_with_those_that_are() {
 
 #[test]
 fn without_privilege_the_error_has_the_mend() {
-    let Some(bed) = Bed::or_skip("without_privilege_the_error_has_the_mend") else { return };
+    let Some(bed) = Bed::or_skip() else { return };
     let nobody = ["setpriv", "--bounding-set", "-all", "--inh-caps", "-all"];
     let child = start_child(&bed, &nobody, &format!("afpacket:{FAR}")).unwrap();
     let (succeeded, text) = child.finish().unwrap();
@@ -65,7 +64,7 @@ fn without_privilege_the_error_has_the_mend() {
 
 #[test]
 fn a_deleted_interface_ends_the_port_with_its_ledger_closed() {
-    let Some(bed) = Bed::or_skip("a_deleted_interface_ends_the_port_with_its_ledger_closed") else {
+    let Some(bed) = Bed::or_skip() else {
         return;
     };
     let mut port = open_far(&bed, "retire_ms=100");
@@ -82,8 +81,7 @@ fn a_deleted_interface_ends_the_port_with_its_ledger_closed() {
 
 #[test]
 fn an_interface_that_is_down_or_renamed_is_noted_and_comes_back() {
-    let Some(bed) = Bed::or_skip("an_interface_that_is_down_or_renamed_is_noted_and_comes_back")
-    else {
+    let Some(bed) = Bed::or_skip() else {
         return;
     };
     let mut port = open_far(&bed, "");
@@ -100,7 +98,7 @@ fn an_interface_that_is_down_or_renamed_is_noted_and_comes_back() {
 
 #[test]
 fn nothing_is_left_after_sigkill() {
-    let Some(bed) = Bed::or_skip("nothing_is_left_after_sigkill") else { return };
+    let Some(bed) = Bed::or_skip() else { return };
     for (query, expected) in [("", "1"), ("?promisc=off", "0")] {
         let address = format!("afpacket:{FAR}{query}");
         let mut child = start_child(&bed, &["env"], &address).unwrap();

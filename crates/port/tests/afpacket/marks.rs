@@ -14,7 +14,7 @@ fn with(packets: &[Got], flag: Flags) -> usize {
 
 #[test]
 fn tagged_frames_are_the_same_bytes_lent_and_received() {
-    let Some(bed) = Bed::or_skip("tagged_frames_are_the_same_bytes_lent_and_received") else {
+    let Some(bed) = Bed::or_skip() else {
         return;
     };
     let tag = |protocol, control| Tag { protocol, control };
@@ -46,7 +46,7 @@ fn tagged_frames_are_the_same_bytes_lent_and_received() {
 
 #[test]
 fn runts_and_jumbos_come_whole() {
-    let Some(bed) = Bed::or_skip("runts_and_jumbos_come_whole") else { return };
+    let Some(bed) = Bed::or_skip() else { return };
     bed.connect("w0", "w1", 9000).unwrap();
     let mut port = open(&bed.far, "afpacket:w1");
     for length in [14, 15, 22, 60, 9014] {
@@ -65,7 +65,7 @@ fn runts_and_jumbos_come_whole() {
 
 #[test]
 fn directions_are_told_apart() {
-    let Some(bed) = Bed::or_skip("directions_are_told_apart") else { return };
+    let Some(bed) = Bed::or_skip() else { return };
     let queries = ["direction=in", "direction=out", "direction=both"];
     let mut ports = queries.map(|query| open_far(&bed, query));
     bed.near.command("ping", &["-c", "3", "-i", "0.01", "-W", "5", FAR_ADDRESS]).unwrap();
@@ -84,8 +84,7 @@ fn directions_are_told_apart() {
 #[test]
 fn a_download_shows_merged_segments_and_unfinished_checksums() {
     const BYTES: usize = 4 << 20;
-    let Some(bed) = Bed::or_skip("a_download_shows_merged_segments_and_unfinished_checksums")
-    else {
+    let Some(bed) = Bed::or_skip() else {
         return;
     };
     let server = serve_bytes(&bed.far, FAR_ADDRESS, BYTES).unwrap();
@@ -120,8 +119,7 @@ fn a_download_shows_merged_segments_and_unfinished_checksums() {
 
 #[test]
 fn a_raised_mtu_is_noted_and_longer_frames_are_not_called_merged() {
-    let Some(bed) = Bed::or_skip("a_raised_mtu_is_noted_and_longer_frames_are_not_called_merged")
-    else {
+    let Some(bed) = Bed::or_skip() else {
         return;
     };
     let mut port = open_far(&bed, "");

@@ -10,7 +10,7 @@ use crate::help::{
 
 #[test]
 fn every_frame_that_was_sent_is_offered_and_delivered() {
-    let Some(bed) = Bed::or_skip("every_frame_that_was_sent_is_offered_and_delivered") else {
+    let Some(bed) = Bed::or_skip() else {
         return;
     };
     for drain in [drain, drain_by_receiving] {
@@ -29,9 +29,7 @@ fn every_frame_that_was_sent_is_offered_and_delivered() {
 
 #[test]
 fn the_ledger_closes_at_every_moment_while_packets_arrive_and_are_lost() {
-    let Some(bed) =
-        Bed::or_skip("the_ledger_closes_at_every_moment_while_packets_arrive_and_are_lost")
-    else {
+    let Some(bed) = Bed::or_skip() else {
         return;
     };
     for query in ["", "block=128k&blocks=2"] {
@@ -49,8 +47,7 @@ fn the_ledger_closes_at_every_moment_while_packets_arrive_and_are_lost() {
 
 #[test]
 fn a_stalled_reader_loses_just_what_the_ring_had_no_room_for() {
-    let Some(bed) = Bed::or_skip("a_stalled_reader_loses_just_what_the_ring_had_no_room_for")
-    else {
+    let Some(bed) = Bed::or_skip() else {
         return;
     };
     let mut port = open_far(&bed, "block=128k&blocks=2");
@@ -89,7 +86,7 @@ fn a_stalled_reader_loses_just_what_the_ring_had_no_room_for() {
 
 #[test]
 fn a_full_log_leaves_packets_in_the_ring() {
-    let Some(bed) = Bed::or_skip("a_full_log_leaves_packets_in_the_ring") else { return };
+    let Some(bed) = Bed::or_skip() else { return };
     let mut port = open_far(&bed, "");
     let sent = send(&bed, &Frames::new(5_000, 60));
     assert!(numbers(&drain_through_full_log(&mut *port)).into_iter().eq(0..sent));
@@ -97,7 +94,7 @@ fn a_full_log_leaves_packets_in_the_ring() {
 
 #[test]
 fn a_group_of_two_shares_every_packet_out_once() {
-    let Some(bed) = Bed::or_skip("a_group_of_two_shares_every_packet_out_once") else { return };
+    let Some(bed) = Bed::or_skip() else { return };
     for mode in ["lb", "hash", "cpu", "qm"] {
         let query = format!("fanout={mode}:77");
         let mut ports = [open_far(&bed, &query), open_far(&bed, &query)];
@@ -118,7 +115,7 @@ fn a_group_of_two_shares_every_packet_out_once() {
 
 #[test]
 fn a_snapshot_length_cuts_packets_and_says_so() {
-    let Some(bed) = Bed::or_skip("a_snapshot_length_cuts_packets_and_says_so") else { return };
+    let Some(bed) = Bed::or_skip() else { return };
     for drain in [drain, drain_by_receiving] {
         let options = OpenOptions { snapshot_bytes: Some(40), ..OpenOptions::default() };
         let mut port = try_open(&bed.far, &format!("afpacket:{FAR}"), options).unwrap();

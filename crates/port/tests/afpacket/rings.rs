@@ -44,7 +44,7 @@ fn numbers(ring: &mut Ring) -> Vec<u64> {
 
 #[test]
 fn the_kernel_runs_the_filter() {
-    let Some(bed) = Bed::or_skip("the_kernel_runs_the_filter") else { return };
+    let Some(bed) = Bed::or_skip() else { return };
     // Odd numbers only: ldb [21]; jset #1, 0, 1; ret #-1; ret #0.
     let filter = vec![
         instruction(0x30, 0, 0, 21),
@@ -60,7 +60,7 @@ fn the_kernel_runs_the_filter() {
 
 #[test]
 fn a_ring_says_how_many_of_its_blocks_wait() {
-    let Some(bed) = Bed::or_skip("a_ring_says_how_many_of_its_blocks_wait") else { return };
+    let Some(bed) = Bed::or_skip() else { return };
     let mut port = open_far(&bed, "block=128k&blocks=4");
     let fill = |port: &dyn Port| {
         let rings = port.account().rings;
@@ -76,7 +76,7 @@ fn a_ring_says_how_many_of_its_blocks_wait() {
 
 #[test]
 fn a_program_shares_packets_out() {
-    let Some(bed) = Bed::or_skip("a_program_shares_packets_out") else { return };
+    let Some(bed) = Bed::or_skip() else { return };
     // By the number's last byte, which the program sees 7 bytes behind the Ethernet header.
     let program = vec![instruction(0x30, 0, 0, 7), instruction(0x16, 0, 0, 0)];
     let fanout = Some(Fanout { mode: FanoutMode::Program(program), group: 9 });
@@ -92,9 +92,7 @@ fn a_program_shares_packets_out() {
 
 #[test]
 fn the_descriptor_is_readable_when_there_is_something_and_only_then() {
-    let Some(bed) =
-        Bed::or_skip("the_descriptor_is_readable_when_there_is_something_and_only_then")
-    else {
+    let Some(bed) = Bed::or_skip() else {
         return;
     };
     let mut port = open_far(&bed, "");
@@ -117,7 +115,7 @@ fn the_descriptor_is_readable_when_there_is_something_and_only_then() {
 
 #[test]
 fn times_are_the_kernels_where_the_device_has_none() {
-    let Some(bed) = Bed::or_skip("times_are_the_kernels_where_the_device_has_none") else {
+    let Some(bed) = Bed::or_skip() else {
         return;
     };
     let mut port = open_far(&bed, "timestamps=hardware");

@@ -179,7 +179,7 @@ fn cards() -> Vec<Backend> {
 /// Live sources that have all their packets in their rings, and will get no more. None where there
 /// is no privilege.
 fn live() -> Vec<Backend> {
-    let Some(bed) = Bed::or_skip(&test_name()).map(Rc::new) else { return Vec::new() };
+    let Some(bed) = Bed::or_skip().map(Rc::new) else { return Vec::new() };
     let addresses =
         ["afpacket:v1?retire_ms=1", "xdp:v1?mode=native", "xdp:v1?mode=generic&frame=4096"];
     let live = addresses.into_iter().filter_map(|address| {

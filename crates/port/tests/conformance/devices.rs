@@ -88,7 +88,7 @@ fn fed_over_interface(host: &Host, [from, to]: [&str; 2], has_cable: bool) -> Fe
 }
 
 fn over_interfaces() -> Vec<Backend> {
-    let Some(bed) = Bed::or_skip("DPDK over interfaces").map(Rc::new) else { return Vec::new() };
+    let Some(bed) = Bed::or_skip().map(Rc::new) else { return Vec::new() };
     let backends = OVER_INTERFACES.into_iter().map(|(from, to, has_cable)| {
         let bed = Rc::clone(&bed);
         let open = move || -> Box<dyn Source> {

@@ -88,8 +88,7 @@ fn jumbo_packets_fit_a_larger_mtu_and_no_other() {
 #[test]
 fn an_interface_that_is_deleted_ends_source_and_sink() {
     let _alone = alone();
-    let test = "an_interface_that_is_deleted_ends_source_and_sink";
-    let Some(bed) = Bed::or_skip(test) else { return };
+    let Some(bed) = Bed::or_skip() else { return };
     let open = || {
         let options = OpenOptions::default();
         let address = "dpdk:net_tap47,iface=t47";

@@ -38,8 +38,7 @@ fn take(port: &mut dyn Source, all: u64) -> u64 {
 #[test]
 fn what_the_kernel_has_no_room_for_is_lost_by_name() {
     let _alone = alone();
-    let test = "what_the_kernel_has_no_room_for_is_lost_by_name";
-    let Some(bed) = Bed::or_skip(test) else { return };
+    let Some(bed) = Bed::or_skip() else { return };
     for address in [
         format!("dpdk:net_af_packet70,iface={FAR},framecnt=512,blocksz=4096?pool=2047"),
         format!("dpdk:net_af_xdp71,iface={FAR}?pool=4095"),
@@ -62,8 +61,7 @@ fn what_the_kernel_has_no_room_for_is_lost_by_name() {
 #[test]
 fn what_the_driver_calls_missed_is_lost_by_that_name() {
     let _alone = alone();
-    let test = "what_the_driver_calls_missed_is_lost_by_that_name";
-    let Some(bed) = Bed::or_skip(test) else { return };
+    let Some(bed) = Bed::or_skip() else { return };
     for (host, end) in [(&bed.near, NEAR), (&bed.far, FAR)] {
         host.command("ip", &["link", "set", end, "mtu", "3000"]).unwrap();
     }

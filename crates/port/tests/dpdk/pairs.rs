@@ -142,7 +142,7 @@ fn a_ring_gives_back_what_was_sent_to_it() {
 #[test]
 fn interfaces_carry_packets_both_ways() {
     let _alone = alone();
-    let Some(bed) = Bed::or_skip("interfaces_carry_packets_both_ways") else { return };
+    let Some(bed) = Bed::or_skip() else { return };
     for (make, ends) in [
         (
             Some("link add va type veth peer name vb"),

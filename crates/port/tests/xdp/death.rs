@@ -46,7 +46,7 @@ fn take_for_ever(port: &mut dyn Source) {
 
 #[test]
 fn without_privilege_the_error_has_the_mend() {
-    let Some(bed) = bed_or_skip("without_privilege_the_error_has_the_mend") else { return };
+    let Some(bed) = bed_or_skip() else { return };
     let refusal = |bounds: &str, query: &str| {
         let wrapper = ["setpriv", "--bounding-set", bounds, "--inh-caps", "-all"];
         let child = start_child(&bed, &wrapper, &format!("xdp:{FAR}?{query}"));
@@ -82,8 +82,7 @@ fn free_huge_pages() -> u64 {
 
 #[test]
 fn nothing_is_left_after_sigkill_under_load_and_the_next_start_works() {
-    let test = "nothing_is_left_after_sigkill_under_load_and_the_next_start_works";
-    let Some(bed) = bed_or_skip(test) else { return };
+    let Some(bed) = bed_or_skip() else { return };
     let free_before = free_huge_pages();
     under_load(&bed, || {
         for round in 0..6 {

@@ -40,8 +40,7 @@ fn wait_for_no_program(bed: &Bed) {
 
 #[test]
 fn an_interface_or_queue_that_is_not_there_is_an_error_with_those_that_are() {
-    let test = "an_interface_or_queue_that_is_not_there_is_an_error_with_those_that_are";
-    let Some(bed) = bed_or_skip(test) else { return };
+    let Some(bed) = bed_or_skip() else { return };
     for name in ["eth7", "", "a-name-that-is-longer-than-any"] {
         let text = refusal(&bed, &format!("xdp:{name}"));
         assert_eq!(text, format!("no interface '{name}'; there are: lo, {FAR}"));
@@ -58,8 +57,7 @@ fn an_interface_or_queue_that_is_not_there_is_an_error_with_those_that_are() {
 
 #[test]
 fn a_queue_or_an_interface_that_is_taken_is_named_with_the_mend() {
-    let Some(bed) = bed_or_skip("a_queue_or_an_interface_that_is_taken_is_named_with_the_mend")
-    else {
+    let Some(bed) = bed_or_skip() else {
         return;
     };
     let port = open_far(&bed, "native", "");
@@ -100,8 +98,7 @@ fn check_closed_in_flight(port: &dyn Port, sent: u64) {
 #[test]
 fn a_deleted_interface_ends_the_port_with_its_ledger_closed() {
     for mode in MODES {
-        let Some(bed) = bed_or_skip("a_deleted_interface_ends_the_port_with_its_ledger_closed")
-        else {
+        let Some(bed) = bed_or_skip() else {
             return;
         };
         let mut port = open_far(&bed, mode, "");
@@ -122,8 +119,7 @@ fn a_deleted_interface_ends_the_port_with_its_ledger_closed() {
 #[test]
 fn an_interface_that_is_down_or_renamed_is_noted_and_comes_back() {
     for mode in MODES {
-        let Some(bed) = bed_or_skip("an_interface_that_is_down_or_renamed_is_noted_and_comes_back")
-        else {
+        let Some(bed) = bed_or_skip() else {
             return;
         };
         let mut port = open_far(&bed, mode, "");
@@ -139,7 +135,7 @@ fn an_interface_that_is_down_or_renamed_is_noted_and_comes_back() {
 
 #[test]
 fn a_quick_restart_under_traffic_works_every_time() {
-    let Some(bed) = bed_or_skip("a_quick_restart_under_traffic_works_every_time") else { return };
+    let Some(bed) = bed_or_skip() else { return };
     under_load(&bed, || {
         for round in 0..20 {
             let mut port = open_far(&bed, MODES[round % 2], "");
@@ -173,7 +169,7 @@ fn drain_more(port: &mut dyn Source) -> usize {
 
 #[test]
 fn nothing_is_left_after_the_end() {
-    let Some(bed) = bed_or_skip("nothing_is_left_after_the_end") else { return };
+    let Some(bed) = bed_or_skip() else { return };
     for mode in MODES {
         let mut port = open_far(&bed, mode, "");
         assert!(program_id(&bed).is_some());

@@ -25,7 +25,7 @@ fn check_refused(bed: &Bed, expected: &str) {
 
 #[test]
 fn the_default_routes_interface_is_refused() {
-    let Some(bed) = bed_or_skip("the_default_routes_interface_is_refused") else { return };
+    let Some(bed) = bed_or_skip() else { return };
     bed.far.command("ip", &["route", "add", "default", "via", NEAR_ADDRESS]).unwrap();
     check_refused(&bed, "the host uses it for the default route");
     // Another interface of the same host is free.
@@ -35,7 +35,7 @@ fn the_default_routes_interface_is_refused() {
 
 #[test]
 fn an_interface_with_a_login_is_refused() {
-    let Some(bed) = bed_or_skip("an_interface_with_a_login_is_refused") else { return };
+    let Some(bed) = bed_or_skip() else { return };
     let listener = bed.far.run(|| TcpListener::bind((FAR_ADDRESS, 22)).unwrap());
     drop(try_open(&bed.far, &format!("xdp:{FAR}"), OpenOptions::default()).unwrap());
     let client = bed.near.run(|| TcpStream::connect((FAR_ADDRESS, 22)).unwrap());
@@ -46,7 +46,7 @@ fn an_interface_with_a_login_is_refused() {
 
 #[test]
 fn what_carries_the_default_route_is_refused() {
-    let Some(bed) = bed_or_skip("what_carries_the_default_route_is_refused") else { return };
+    let Some(bed) = bed_or_skip() else { return };
     let ip = |line: &str| {
         let words: Vec<&str> = line.split(' ').collect();
         bed.far.command("ip", &words).unwrap();

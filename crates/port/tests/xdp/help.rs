@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use burstline_afpacket::Sender;
 use burstline_log::Scratch;
 use burstline_port::{Loss, OpenOptions, Port, PortState, Source, open_sources};
-use burstline_skip::skip;
+use burstline_skip::{skip, test_name};
 use burstline_testbed::{Bed, FAR, FAR_MAC, Frames, NEAR, NEAR_MAC};
 
 pub(crate) use crate::common::live::{
@@ -21,11 +21,11 @@ const CAUSES: [Loss; 4] =
     [Loss::RxRingFull, Loss::FillRingEmpty, Loss::FrameTooSmall, Loss::Passed];
 
 /// A bed on which XDP programs may be attached, or `None` after saying why not.
-pub(crate) fn bed_or_skip(test: &str) -> Option<Bed> {
-    let bed = Bed::or_skip(test)?;
+pub(crate) fn bed_or_skip() -> Option<Bed> {
+    let bed = Bed::or_skip()?;
     match try_open(&bed.far, &format!("xdp:{FAR}"), OpenOptions::default()) {
         Err(error) if error.to_string().contains("setcap") => {
-            skip(test, error);
+            skip(test_name(), error);
             None
         }
         other => {

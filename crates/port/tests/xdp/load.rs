@@ -8,7 +8,7 @@ use crate::help::{
 
 #[test]
 fn an_overload_leaves_nothing_unaccounted_for() {
-    let Some(bed) = bed_or_skip("an_overload_leaves_nothing_unaccounted_for") else { return };
+    let Some(bed) = bed_or_skip() else { return };
     for mode in MODES {
         for query in ["", "ring=64", "frames=64"] {
             let mut port = open_far(&bed, mode, query);

@@ -17,7 +17,7 @@ fn rings(port: &dyn Port) -> [RingFill; 2] {
 
 #[test]
 fn a_ring_that_nobody_empties_loses_what_it_has_no_room_for() {
-    let Some(bed) = bed_or_skip("a_ring_that_nobody_empties_loses_what_it_has_no_room_for") else {
+    let Some(bed) = bed_or_skip() else {
         return;
     };
     for mode in MODES {
@@ -35,7 +35,7 @@ fn a_ring_that_nobody_empties_loses_what_it_has_no_room_for() {
 
 #[test]
 fn frames_that_nobody_gives_back_are_what_is_lost() {
-    let Some(bed) = bed_or_skip("frames_that_nobody_gives_back_are_what_is_lost") else { return };
+    let Some(bed) = bed_or_skip() else { return };
     for mode in MODES {
         let mut port = open_far(&bed, mode, "frames=64&ring=4096");
         let sent = send_to(&bed, &*port, &Frames::new(1_000, 60));
@@ -51,7 +51,7 @@ fn frames_that_nobody_gives_back_are_what_is_lost() {
 
 #[test]
 fn packets_of_several_frames_are_lost_by_the_same_names() {
-    let Some(bed) = bed_or_skip("packets_of_several_frames_are_lost_by_the_same_names") else {
+    let Some(bed) = bed_or_skip() else {
         return;
     };
     bed.connect("w0", "w1", 9000).unwrap();
@@ -77,7 +77,7 @@ fn packets_of_several_frames_are_lost_by_the_same_names() {
 
 #[test]
 fn after_starvation_everything_comes_again() {
-    let Some(bed) = bed_or_skip("after_starvation_everything_comes_again") else { return };
+    let Some(bed) = bed_or_skip() else { return };
     for (mode, query) in
         MODES.iter().zip(["frames=64", "ring=64"]).chain(MODES.iter().zip(["ring=64", "frames=64"]))
     {
@@ -100,7 +100,7 @@ fn after_starvation_everything_comes_again() {
 
 #[test]
 fn a_frame_for_each_packet_is_enough_for_ever() {
-    let Some(bed) = bed_or_skip("a_frame_for_each_packet_is_enough_for_ever") else { return };
+    let Some(bed) = bed_or_skip() else { return };
     for mode in MODES {
         let mut port = open_far(&bed, mode, "frames=64");
         let mut all = Vec::new();

@@ -49,7 +49,7 @@ fn check_lengths(packets: &[Got], lengths: &[usize]) {
 
 #[test]
 fn frames_that_went_back_cannot_be_lent_again() {
-    let Some(bed) = bed_or_skip("frames_that_went_back_cannot_be_lent_again") else {
+    let Some(bed) = bed_or_skip() else {
         return;
     };
     for mode in MODES {
@@ -73,7 +73,7 @@ fn frames_that_went_back_cannot_be_lent_again() {
 
 #[test]
 fn tagged_frames_are_the_same_bytes_lent_and_received() {
-    let Some(bed) = bed_or_skip("tagged_frames_are_the_same_bytes_lent_and_received") else {
+    let Some(bed) = bed_or_skip() else {
         return;
     };
     let stacks = [
@@ -104,7 +104,7 @@ fn tagged_frames_are_the_same_bytes_lent_and_received() {
 
 #[test]
 fn runts_come_whole() {
-    let Some(bed) = bed_or_skip("runts_come_whole") else { return };
+    let Some(bed) = bed_or_skip() else { return };
     let lengths = [14, 15, 22, 59, 60, 61, 1514];
     for mode in MODES {
         let mut port = open_far(&bed, mode, "");
@@ -117,7 +117,7 @@ fn runts_come_whole() {
 
 #[test]
 fn packets_of_several_frames_are_joined() {
-    let Some(bed) = bed_or_skip("packets_of_several_frames_are_joined") else { return };
+    let Some(bed) = bed_or_skip() else { return };
     bed.connect("w0", "w1", 9000).unwrap();
     // Around one, two and more frames of 1792 and of 3840 bytes; what is divided by 16 without
     // rest leaves nothing between a packet and the time in front of the next.
@@ -146,8 +146,7 @@ fn packets_of_several_frames_are_joined() {
 
 #[test]
 fn packets_that_fill_their_room_to_the_byte_are_followed_by_others() {
-    let test = "packets_that_fill_their_room_to_the_byte_are_followed_by_others";
-    let Some(bed) = bed_or_skip(test) else { return };
+    let Some(bed) = bed_or_skip() else { return };
     bed.connect("w0", "w1", 9000).unwrap();
     // With the time in front they take 4096 and 8704 bytes each: 17 and 8 of them are just as many
     // as there may be before another one begins.
@@ -162,7 +161,7 @@ fn packets_that_fill_their_room_to_the_byte_are_followed_by_others() {
 
 #[test]
 fn the_longest_packets_come_whole() {
-    let Some(bed) = bed_or_skip("the_longest_packets_come_whole") else { return };
+    let Some(bed) = bed_or_skip() else { return };
     bed.connect("w0", "w1", 65_535).unwrap();
     let lengths = [LONGEST, 65_536, 60, LONGEST - 1, LONGEST, LONGEST];
     for mode in MODES {
@@ -187,7 +186,7 @@ fn payload(packet: &Got) -> (u32, &[u8]) {
 #[test]
 fn merged_segments_of_real_tcp_come_whole_and_are_flagged() {
     const BYTES: usize = 14_480;
-    let Some(bed) = bed_or_skip("merged_segments_of_real_tcp_come_whole_and_are_flagged") else {
+    let Some(bed) = bed_or_skip() else {
         return;
     };
     for mode in MODES {
@@ -232,7 +231,7 @@ fn merged_segments_of_real_tcp_come_whole_and_are_flagged() {
 
 #[test]
 fn a_raised_mtu_is_noted_and_longer_frames_come_whole() {
-    let Some(bed) = bed_or_skip("a_raised_mtu_is_noted_and_longer_frames_come_whole") else {
+    let Some(bed) = bed_or_skip() else {
         return;
     };
     for mode in MODES {
@@ -262,7 +261,7 @@ fn a_raised_mtu_is_noted_and_longer_frames_come_whole() {
 
 #[test]
 fn what_was_selected_of_frames_is_not_lent_again() {
-    let Some(bed) = bed_or_skip("what_was_selected_of_frames_is_not_lent_again") else { return };
+    let Some(bed) = bed_or_skip() else { return };
     let mut port = open_far(&bed, MODES[0], "");
     send_to(&bed, &*port, &Frames::new(20, 100));
     let (mut scratch, mut choice) = (Scratch::new(), Scratch::new());

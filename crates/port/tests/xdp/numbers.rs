@@ -17,7 +17,7 @@ use crate::help::{
 
 #[test]
 fn every_frame_that_was_sent_is_offered_and_delivered() {
-    let Some(bed) = bed_or_skip("every_frame_that_was_sent_is_offered_and_delivered") else {
+    let Some(bed) = bed_or_skip() else {
         return;
     };
     for mode in MODES {
@@ -46,7 +46,7 @@ fn every_frame_that_was_sent_is_offered_and_delivered() {
 
 #[test]
 fn times_of_the_poll_are_later_and_one_for_all_that_it_found() {
-    let Some(bed) = bed_or_skip("times_of_the_poll_are_later_and_one_for_all_that_it_found") else {
+    let Some(bed) = bed_or_skip() else {
         return;
     };
     for mode in MODES {
@@ -63,8 +63,7 @@ fn times_of_the_poll_are_later_and_one_for_all_that_it_found() {
 
 #[test]
 fn the_ledger_closes_at_every_moment_while_packets_arrive_and_are_lost() {
-    let test = "the_ledger_closes_at_every_moment_while_packets_arrive_and_are_lost";
-    let Some(bed) = bed_or_skip(test) else { return };
+    let Some(bed) = bed_or_skip() else { return };
     for (mode, query) in
         [("native", ""), ("generic", ""), ("native", "frames=64"), ("generic", "ring=64")]
     {
@@ -81,7 +80,7 @@ fn the_ledger_closes_at_every_moment_while_packets_arrive_and_are_lost() {
 
 #[test]
 fn a_full_log_leaves_packets_in_the_ring() {
-    let Some(bed) = bed_or_skip("a_full_log_leaves_packets_in_the_ring") else { return };
+    let Some(bed) = bed_or_skip() else { return };
     for mode in MODES {
         let mut port = open_far(&bed, mode, "frames=8192");
         let sent = send_to(&bed, &*port, &Frames::new(5_000, 60));
@@ -91,7 +90,7 @@ fn a_full_log_leaves_packets_in_the_ring() {
 
 #[test]
 fn lent_packets_stay_as_they_are_while_others_arrive() {
-    let Some(bed) = bed_or_skip("lent_packets_stay_as_they_are_while_others_arrive") else {
+    let Some(bed) = bed_or_skip() else {
         return;
     };
     for mode in MODES {
@@ -116,7 +115,7 @@ fn lent_packets_stay_as_they_are_while_others_arrive() {
 
 #[test]
 fn a_snapshot_length_cuts_packets_and_says_so() {
-    let Some(bed) = bed_or_skip("a_snapshot_length_cuts_packets_and_says_so") else { return };
+    let Some(bed) = bed_or_skip() else { return };
     for mode in MODES {
         for drain in [drain, drain_by_receiving] {
             let options = OpenOptions { snapshot_bytes: Some(40), ..OpenOptions::default() };
@@ -136,7 +135,7 @@ fn a_snapshot_length_cuts_packets_and_says_so() {
 
 #[test]
 fn the_hash_is_that_of_the_bytes() {
-    let Some(bed) = bed_or_skip("the_hash_is_that_of_the_bytes") else { return };
+    let Some(bed) = bed_or_skip() else { return };
     for mode in MODES {
         for hash in [HashKind::FiveTuple, HashKind::Rss, HashKind::None] {
             let options = OpenOptions { hash, ..OpenOptions::default() };

@@ -63,7 +63,7 @@ fn whole_flows(packets: &[Got]) -> Vec<u16> {
 
 #[test]
 fn each_queue_is_a_port_with_a_ledger_of_its_own() {
-    let Some(bed) = bed_or_skip("each_queue_is_a_port_with_a_ledger_of_its_own") else { return };
+    let Some(bed) = bed_or_skip() else { return };
     bed.connect_queues("w0", "w1", 1500, 4).unwrap();
     for mode in MODES {
         let mut ports = open_all(&bed, &format!("xdp:w1?mode={mode}"));
@@ -89,8 +89,7 @@ fn each_queue_is_a_port_with_a_ledger_of_its_own() {
 
 #[test]
 fn what_comes_by_a_queue_without_a_port_reaches_the_host() {
-    let test = "what_comes_by_a_queue_without_a_port_reaches_the_host";
-    let Some(bed) = bed_or_skip(test) else { return };
+    let Some(bed) = bed_or_skip() else { return };
     bed.connect_queues("w0", "w1", 1500, 4).unwrap();
     for mode in MODES {
         let mut taking = open(&bed.far, &format!("xdp:w1@1?mode={mode}"));
@@ -112,7 +111,7 @@ fn what_comes_by_a_queue_without_a_port_reaches_the_host() {
 
 #[test]
 fn a_port_that_has_finished_leaves_its_packets_to_the_host() {
-    let Some(bed) = bed_or_skip("a_port_that_has_finished_leaves_its_packets_to_the_host") else {
+    let Some(bed) = bed_or_skip() else {
         return;
     };
     bed.connect_queues("w0", "w1", 1500, 2).unwrap();
@@ -143,8 +142,7 @@ fn a_port_that_has_finished_leaves_its_packets_to_the_host() {
 
 #[test]
 fn a_ledger_closes_while_the_program_goes_on_for_another_queue() {
-    let test = "a_ledger_closes_while_the_program_goes_on_for_another_queue";
-    let Some(bed) = bed_or_skip(test) else { return };
+    let Some(bed) = bed_or_skip() else { return };
     bed.connect_queues("w0", "w1", 1500, 2).unwrap();
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {

@@ -168,8 +168,7 @@ mod tests {
 
     #[test]
     fn interfaces_of_both_hosts_are_looked_at_in_their_namespaces() {
-        let test = "interfaces_of_both_hosts_are_looked_at_in_their_namespaces";
-        let Some(bed) = Bed::or_skip(test) else { return };
+        let Some(bed) = Bed::or_skip() else { return };
         bed.connect_queues("w0", "w1", 1500, 2).unwrap();
         let found = on_hosts(&bed, &Served::now());
         let names = |host: &str| {

@@ -162,7 +162,7 @@ fn a_chain_of_two_threads_is_measured_where_its_cores_are() {
 #[test]
 fn packets_of_four_ports_are_all_counted() {
     let test = "packets_of_four_ports_are_all_counted";
-    if Bed::or_skip(test).is_none() {
+    if Bed::or_skip().is_none() {
         return;
     }
     let more = "sizes = [64]\nrates = [5000]\npackets = 2003\nports = 4\n";
@@ -181,7 +181,7 @@ fn packets_of_four_ports_are_all_counted() {
 #[test]
 fn packets_are_counted_in_a_namespace() {
     let test = "packets_are_counted_in_a_namespace";
-    if Bed::or_skip(test).is_none() {
+    if Bed::or_skip().is_none() {
         return;
     }
     let more = "sizes = [64]\nrates = [5000]\npackets = 500\n";

@@ -1,0 +1,60 @@
+//! A job of ours at one end of a connection, with its output in files.
+
+use std::fs;
+use std::process::{Child, Stdio};
+
+use crate::support::{Directory, assert_closed, command, last_object};
+use serde_json::Value;
+
+/// One that runs; killed if nobody waits for its end.
+pub(crate) struct Ours {
+    child: Child,
+    report: String,
+    errors: String,
+}
+
+impl Ours {
+    /// Starts one that publishes names in the directory.
+    pub(crate) fn start(directory: &Directory, words: &[&str]) -> Self {
+        let (report, errors) = (directory.file("report"), directory.file("errors"));
+        let to = |path: &str| Stdio::from(fs::File::create(path).unwrap());
+        let mut program = command(words);
+        program.env("BURSTLINE_RUN", &directory.0).arg("--json");
+        let child = program.stdout(to(&report)).stderr(to(&errors)).spawn().unwrap();
+        Self { child, report, errors }
+    }
+
+    /// What it has said on its standard output.
+    pub(crate) fn text(&self) -> String {
+        fs::read_to_string(&self.report).unwrap()
+    }
+
+    pub(crate) fn errors(&self) -> String {
+        fs::read_to_string(&self.errors).unwrap()
+    }
+
+    pub(crate) fn interrupt(&self) {
+        burstline_testbed::signal(self.child.id(), "-INT").unwrap();
+    }
+
+    /// Waits for its end, and returns its exit code.
+    pub(crate) fn wait(&mut self) -> Option<i32> {
+        self.child.wait().unwrap().code()
+    }
+
+    /// The report of one that has ended. Its ledger closes.
+    pub(crate) fn report(&self) -> Value {
+        let text = self.text();
+        assert!(text.contains('{'), "{}", self.errors());
+        let report = last_object(&text);
+        assert_closed(&report);
+        report
+    }
+}
+
+impl Drop for Ours {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
