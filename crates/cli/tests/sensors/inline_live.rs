@@ -17,14 +17,10 @@ use crate::support::sensors::{Installed, interrupt, is_suricata_there, line_of_p
 use crate::support::verdicts::{Worker, sum};
 use crate::support::{Directory, is_root, other};
 use burstline_skip::{skip, test_name};
-use burstline_testbed::{Bed, FAR, FAR_ADDRESS, Host, NEAR, NEAR_ADDRESS, serve_bytes};
+use burstline_testbed::{Bed, FAR, FAR_ADDRESS, Host, NEAR, serve_bytes};
 use serde_json::Value;
 
 const DOWNLOAD_BYTES: usize = 3_000_000;
-
-/// Link addresses of the client and the server.
-const CLIENT: &str = "02:42:55:00:00:08";
-const SERVER: &str = "02:42:55:00:00:09";
 
 /// Two cables with the middle between them.
 struct Line {
@@ -48,7 +44,7 @@ impl Line {
         bed.near.command("ip", &["link", "set", "w0", "netns", &namespace]).unwrap();
         bed.far.command("ip", &["address", "flush", "dev", FAR]).unwrap();
         let ip = |line: &str| server.command("ip", &line.split(' ').collect::<Vec<_>>()).unwrap();
-        ip(&format!("link set w0 address {SERVER}"));
+        ip("link set w0 address 02:42:55:00:00:09");
         ip("link set w0 up");
         ip(&format!("address add {FAR_ADDRESS}/24 dev w0"));
         // Nothing on the way adds checksums that the sender left to a device.
@@ -70,23 +66,6 @@ impl Line {
             let rename = format!("ip link set {old} down && ip link set {old} name {new}");
             let rename = format!("{rename} && ip link set {new} up");
             self.bed.far.command("sh", &["-c", &rename]).unwrap();
-        }
-    }
-
-    /// Has the two ends know each other by their addresses. No kernel asks then, at a moment when
-    /// there is nobody to decide about its question.
-    fn introduce(&self) {
-        let ip = |host: &Host, line: &str| {
-            host.command("ip", &line.split(' ').collect::<Vec<_>>()).unwrap();
-        };
-        ip(&self.bed.near, &format!("link set {NEAR} address {CLIENT}"));
-        for (host, interface, link, peers) in [
-            (&self.bed.near, NEAR, SERVER, [FAR_ADDRESS, "10.0.0.8"]),
-            (&self.server, "w0", CLIENT, [NEAR_ADDRESS, "10.0.0.7"]),
-        ] {
-            for peer in peers {
-                ip(host, &format!("neigh replace {peer} lladdr {link} dev {interface}"));
-            }
         }
     }
 
@@ -252,7 +231,6 @@ fn tcpdump_is_a_firewall_between_two_interfaces() {
     }
     let Some(line) = Line::or_skip() else { return };
     line.rename();
-    line.introduce();
     for (host, address) in
         [(&line.bed.near, "10.0.0.7/24 dev v0"), (&line.server, "10.0.0.8/24 dev w0")]
     {
@@ -306,7 +284,6 @@ fn suricata_drops_by_its_rules_between_two_interfaces() {
     }
     let Some(line) = Line::or_skip() else { return };
     line.rename();
-    line.introduce();
     let log = line.directory.file("log");
     fs::create_dir(&log).unwrap();
     let rules = line.directory.file("rules");

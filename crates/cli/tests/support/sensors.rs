@@ -63,6 +63,10 @@ impl Installed {
     pub(crate) fn start(&self, host: &Host, name: &str, command: &str, ready: &str) -> Program {
         let [out, err] = ["out", "err"]
             .map(|end| self.names.join(format!("{name}.{end}")).display().to_string());
+        // The last one of this name was ready, too.
+        for file in [&out, &err] {
+            let _ = fs::remove_file(file);
+        }
         let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
         let environment = [
             ("PATH", &*self.path),
