@@ -100,6 +100,8 @@ fn packets_come_and_go_and_the_kernel_counts_them() {
             assert!(tap.counts().unwrap().taken >= 2);
             assert!(tap.send(0, &frame, &Offload::default()).unwrap());
             assert!(matches!(tap.link_state().unwrap(), LinkState::Present(_)));
+            drop(tap);
+            assert!(is_gone_soon("t2"));
         }
     });
 }
