@@ -245,6 +245,12 @@ impl Reader {
         100 * begun / segments
     }
 
+    /// Bytes of the log's segments: what it holds at most.
+    pub fn capacity_bytes(&self) -> u64 {
+        let geometry = self.memory.control.geometry();
+        geometry.segment_bytes as u64 * u64::from(geometry.segment_count)
+    }
+
     /// Whether the writer lost patience with this lossless reader.
     pub fn is_demoted(&self) -> bool {
         let state = self.memory.control.seat_state(self.seat.index);

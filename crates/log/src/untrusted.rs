@@ -48,6 +48,10 @@ const _: () = assert!(MIN_SEGMENT_BYTES.is_multiple_of(size_of::<Page>()));
 pub use held::HeldCopy;
 use held::Pool;
 
+/// Packets that one burst copies at most: a core's second-level cache has the copy when the program
+/// reads it. It holds 60-byte packets of 1,024, not those of a segment.
+const COPIED: u64 = 1024;
+
 /// Torn bursts after which one call says "nothing now".
 const TORN_TRIES: u32 = 8;
 
@@ -72,13 +76,16 @@ impl UntrustedReader {
         Ok(Self::from(reader))
     }
 
-    /// Lends a private copy of the packets published since the last burst, all from one segment.
-    /// `None` when there are none now, or none that can be believed.
+    /// Lends a private copy of the packets published since the last burst, all from one segment:
+    /// at most 1,024, or all those of its part among them. `None` when there are none now, or none
+    /// that can be believed.
     ///
     /// Cost: as [`Reader::next_burst`], and a copy of the bytes and descs. On x86-64 these are some
     /// 30 instructions for a packet of 60 bytes, and 19 more for each 128 bytes.
     pub fn next_burst(&mut self) -> Option<Burst<'_>> {
-        if self.take_up_to(u64::MAX) == 0 {
+        // Of a part, what was copied and not taken would be copied again.
+        let most = if self.reader.part.is_some() { u64::MAX } else { COPIED };
+        if self.take_up_to(most) == 0 {
             return None;
         }
         self.reader.last = 0; // it is not put back
@@ -104,6 +111,11 @@ impl UntrustedReader {
     /// As [`Reader::filled_percent`]; a writer that lies has it wrong.
     pub fn filled_percent(&self) -> u64 {
         self.reader.filled_percent()
+    }
+
+    /// As [`Reader::capacity_bytes`].
+    pub fn capacity_bytes(&self) -> u64 {
+        self.reader.capacity_bytes()
     }
 
     /// As [`Reader::passed_before`].

@@ -20,13 +20,16 @@
 //! - D2. No bytes are gathered while no callback runs. So a loop that waits holds nothing back.
 //! - D3. A signal's handler may flush: tcpdump's does at SIGUSR2. It may have interrupted its own
 //!   thread here, and never waits for that. What it asks for is done when the thread goes on.
+//! - D4. One thread at a time has what was gathered, and has it once: not in a handler, too.
 
+use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
 use std::ops::{Deref, DerefMut};
-use std::ptr;
-use std::sync::atomic::Ordering::{Relaxed, SeqCst};
-use std::sync::atomic::{AtomicBool, compiler_fence};
-use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+use std::sync::Once;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, compiler_fence};
+use std::time::Duration;
+use std::{ptr, thread};
 
 use libc::FILE;
 
@@ -35,12 +38,12 @@ use crate::abi::PacketHeader;
 /// Bytes that are gathered at most, unless one packet is longer.
 const MOST: usize = 64 << 10;
 
+/// Between two tries to have what another thread has. It keeps it for a write at most.
+const RETRY: Duration = Duration::from_micros(50);
+
 /// A `pcap_dumper_t`: a `FILE`, in every libpcap on Linux. `pcap_dump_file` returns it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Dumper(*mut FILE);
-
-// SAFETY: any thread may use a FILE: each call takes its lock (unlocked_stdio(3)).
-unsafe impl Send for Dumper {}
 
 struct Gathered {
     /// Null: there is none.
@@ -50,30 +53,46 @@ struct Gathered {
     giving: u32,
 }
 
-static GATHERED: Mutex<Gathered> =
-    Mutex::new(Gathered { dumper: Dumper(ptr::null_mut()), bytes: Vec::new(), giving: 0 });
+/// The only one. By D4 only the thread that [`OWNER`] names looks at it.
+struct Shared(UnsafeCell<Gathered>);
+
+// SAFETY: D4. Its parts may go from thread to thread: any one may use a FILE, each call takes its
+// lock (unlocked_stdio(3)).
+unsafe impl Sync for Shared {}
+
+static GATHERED: Shared = Shared(UnsafeCell::new(Gathered {
+    dumper: Dumper(ptr::null_mut()),
+    bytes: Vec::new(),
+    giving: 0,
+}));
+
+/// The thread that has [`GATHERED`], by an address of its own; 0: none. This is a lock that says
+/// to a handler whether its own thread has it. To take it costs one locked instruction, to let go
+/// of it none; a mutex has one for each, which is a tenth of what a packet costs here.
+static OWNER: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
-    /// Whether this thread has the lock, or is about to take it. Its own handlers read it.
-    static IS_INSIDE: AtomicBool = const { AtomicBool::new(false) };
+    /// Its address is this thread's name, as long as it lives.
+    static NAME: u8 = const { 0 };
 }
 
 /// A handler wanted a flush while its thread was here.
 static IS_FLUSH_DUE: AtomicBool = AtomicBool::new(false);
 
-/// The lock of [`GATHERED`]. The fields go in this order, so a handler that finds nobody inside
-/// finds the lock free, too, or with another thread.
-struct Locked {
-    gathered: MutexGuard<'static, Gathered>,
-    _inside: Inside,
+/// [`GATHERED`], which is this thread's until this goes.
+struct Owned(());
+
+impl Owned {
+    fn try_take(me: usize) -> Option<Self> {
+        // Acquires what the last owner released when it let go.
+        OWNER.compare_exchange(0, me, Acquire, Relaxed).is_ok().then_some(Self(()))
+    }
 }
 
-struct Inside(());
-
-impl Drop for Inside {
+impl Drop for Owned {
     fn drop(&mut self) {
-        compiler_fence(SeqCst); // after the lock was let go of
-        IS_INSIDE.with(|is_inside| is_inside.store(false, Relaxed));
+        OWNER.store(0, Release); // for who takes it next, in `try_take`
+        compiler_fence(SeqCst); // a handler from here on finds it free
         // The handler that asked ran on this thread, or this does it for another: both are right.
         if IS_FLUSH_DUE.load(Relaxed) && IS_FLUSH_DUE.swap(false, Relaxed) {
             flush();
@@ -81,32 +100,39 @@ impl Drop for Inside {
     }
 }
 
-impl Deref for Locked {
+impl Deref for Owned {
     type Target = Gathered;
 
     fn deref(&self) -> &Gathered {
-        &self.gathered
+        // SAFETY: D4; as long as this lives no other thread owns it, and this one has it once.
+        unsafe { &*GATHERED.0.get() }
     }
 }
 
-impl DerefMut for Locked {
+impl DerefMut for Owned {
     fn deref_mut(&mut self) -> &mut Gathered {
-        &mut self.gathered
+        // SAFETY: as in `deref`; the borrow of this is unique.
+        unsafe { &mut *GATHERED.0.get() }
     }
 }
 
-/// Locks, also after a panic: every change leaves the value whole. `None`: this is a handler whose
-/// thread is inside.
-fn lock() -> Option<Locked> {
-    // Nobody comes between but handlers, which leave it as it was.
-    if IS_INSIDE.with(|is_inside| is_inside.load(Relaxed)) {
-        return None;
+fn me() -> usize {
+    NAME.with(|name| ptr::from_ref(name).addr())
+}
+
+/// Takes it, waiting for another thread's end of it. `None`: this is a handler whose thread has it.
+#[inline]
+fn own() -> Option<Owned> {
+    let me = me();
+    loop {
+        if let Some(owned) = Owned::try_take(me) {
+            return Some(owned);
+        }
+        if OWNER.load(Relaxed) == me {
+            return None; // nobody but this thread writes its name
+        }
+        thread::sleep(RETRY);
     }
-    IS_INSIDE.with(|is_inside| is_inside.store(true, Relaxed));
-    compiler_fence(SeqCst); // before the lock is taken
-    let inside = Inside(());
-    let gathered = GATHERED.lock().unwrap_or_else(PoisonError::into_inner);
-    Some(Locked { gathered, _inside: inside })
 }
 
 /// What stands in front of a packet in a file: times and lengths, 32 bits each, as the host has
@@ -146,21 +172,21 @@ pub(crate) fn opened(dumper: *mut c_void) {
         // callback dumped before it called exit(3) is not written.
         let _: c_int = unsafe { libc::atexit(at_exit) };
     });
-    let Some(mut gathered) = lock() else { return };
+    let Some(mut gathered) = own() else { return };
     gathered.write_out();
     gathered.dumper = Dumper(dumper.cast());
 }
 
-/// exit(3) flushes files after it has called this. It may have interrupted one who has the lock.
+/// exit(3) flushes files after it has called this. It may have interrupted one who has it.
 extern "C" fn at_exit() {
-    if let Ok(mut gathered) = GATHERED.try_lock() {
+    if let Some(mut gathered) = Owned::try_take(me()) {
         gathered.write_out();
     }
 }
 
 /// Gathers a packet; false: the real library is to write it.
 pub(crate) fn gather(dumper: *mut c_void, header: &PacketHeader, packet: &[u8]) -> bool {
-    let Some(mut gathered) = lock() else { return false };
+    let Some(mut gathered) = own() else { return false };
     if gathered.giving == 0 || gathered.dumper != Dumper(dumper.cast()) {
         return false;
     }
@@ -175,7 +201,7 @@ pub(crate) fn gather(dumper: *mut c_void, header: &PacketHeader, packet: &[u8]) 
 /// Makes sure that the file has all that was dumped. False: this is a handler whose thread may be
 /// writing the file. It will flush it when it goes on; nobody may touch it before.
 pub(crate) fn settle() -> bool {
-    let Some(mut gathered) = lock() else {
+    let Some(mut gathered) = own() else {
         IS_FLUSH_DUE.store(true, Relaxed);
         return false;
     };
@@ -185,7 +211,7 @@ pub(crate) fn settle() -> bool {
 
 /// The same, and the kernel is to have it.
 fn flush() {
-    let Some(mut gathered) = lock() else { return };
+    let Some(mut gathered) = own() else { return };
     gathered.write_out();
     let Dumper(file) = gathered.dumper;
     if !file.is_null() {
@@ -197,7 +223,7 @@ fn flush() {
 /// The same, before the dumper is closed or its `FILE` is given away: nothing more is gathered.
 pub(crate) fn let_go(dumper: *mut c_void) {
     // C lets no handler close a file that its thread may be writing.
-    let Some(mut gathered) = lock() else { return };
+    let Some(mut gathered) = own() else { return };
     gathered.write_out();
     if gathered.dumper == Dumper(dumper.cast()) {
         gathered.dumper = Dumper(ptr::null_mut());
@@ -210,14 +236,14 @@ pub(crate) struct Giving(());
 impl Giving {
     /// `None`: this is a handler whose thread is inside. What its callbacks dump is not gathered.
     pub(crate) fn begin() -> Option<Self> {
-        lock()?.giving += 1;
+        own()?.giving += 1;
         Some(Self(()))
     }
 }
 
 impl Drop for Giving {
     fn drop(&mut self) {
-        let mut gathered = lock().expect("who counted it was not inside");
+        let mut gathered = own().expect("who counted it was not inside");
         gathered.giving -= 1;
         gathered.write_out();
     }

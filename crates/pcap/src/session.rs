@@ -16,7 +16,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use burstline_log::Packet;
-use burstline_share::{Follower, Held, Next, ShareError};
+use burstline_share::{Feed, Follower, Held, Next, ShareError};
 use burstline_wire::filter::Program;
 
 use crate::abi::{PacketHeader, Timeval};
@@ -31,8 +31,11 @@ const AT_END: Duration = Duration::from_millis(5);
 /// A reader that is this many packets behind does not begin to wait for more.
 const GATHERED: u64 = 1024;
 
-/// How often one that waits looks how many there are: a log of the usual size holds what comes
-/// meanwhile at any rate.
+/// One that waits looks how many there are as often as packets fill half of its log if they come
+/// at 10 Gbit/s: so a burst after a quiet time finds room. Of 64 MiB that is each 27 ms.
+const FASTEST_BYTES_PER_S: u64 = 1_250_000_000;
+
+/// Where the log is small, it looks as often as this. A look costs as much as a hundred packets.
 const TICK: Duration = Duration::from_millis(10);
 
 /// With this many one that waits goes on: more make a packet hardly cheaper.
@@ -172,17 +175,22 @@ impl Session {
         })
     }
 
-    /// Sleeps for `time` at most, unless there are packets enough, or no writer who may write more.
+    /// Sleeps for `time` at most, unless there are packets enough, or the writer has said that it
+    /// writes no more.
     fn gather(&self, time: Duration, is_interrupted: impl Fn() -> bool) {
         let (began, mut enough) = (Instant::now(), GATHERED);
+        let feeds = self.follower.feeds();
+        let smallest = feeds.iter().map(Feed::capacity_bytes).min().unwrap_or(0);
+        let tick = Duration::from_secs_f64(smallest as f64 / (2 * FASTEST_BYTES_PER_S) as f64);
+        let tick = tick.max(TICK);
         while let Some(left) = time.checked_sub(began.elapsed())
             && !left.is_zero()
             && self.follower.lag() < enough
             && self.follower.filled_percent() < FILLED_PERCENT
-            && !self.follower.is_over()
+            && !feeds.iter().all(|feed| feed.ending().is_some())
             && !is_interrupted()
         {
-            thread::sleep(left.min(TICK));
+            thread::sleep(left.min(tick));
             enough = MANY;
         }
     }

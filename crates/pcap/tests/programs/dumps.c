@@ -1,5 +1,6 @@
 /* Programs that write what they capture by pcap_dump: dumps CASE DEVICE PATH */
 #define _GNU_SOURCE
+#include <pthread.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -86,6 +87,13 @@ static void flush_each(long us) {
     CHECK(setitimer(ITIMER_REAL, &each, NULL) == 0);
 }
 
+/* Another thread flushes, too, until this ends. */
+static volatile int is_over;
+static void *flush_on(void *unused) {
+    while (!is_over) flush(0);
+    return unused;
+}
+
 static void dump_often(unsigned char *user, const struct pcap_pkthdr *header, const unsigned char *bytes) {
     for (int times = 0; times < 11; times++) dump(user, header, bytes);
 }
@@ -113,6 +121,17 @@ int main(int words, char **word) {
         CHECK(pcap_loop(handle, -1, dump_often, NULL) == 0);
         flush_each(0);
         CHECK(flushes > 10);
+        pcap_dump_close(dumper);
+        printf("%ld\n", due);
+        return 0;
+    }
+    if (!strcmp(word[1], "thread")) {
+        pthread_t thread;
+        dumper = opened("");
+        CHECK(pthread_create(&thread, NULL, flush_on, NULL) == 0);
+        CHECK(pcap_loop(handle, -1, dump_often, NULL) == 0);
+        is_over = 1;
+        CHECK(pthread_join(thread, NULL) == 0 && flushes > 10);
         pcap_dump_close(dumper);
         printf("%ld\n", due);
         return 0;

@@ -59,6 +59,11 @@ fn a_signals_handler_may_flush_at_any_moment() {
 }
 
 #[test]
+fn another_thread_may_flush_at_any_moment() {
+    whole("thread");
+}
+
+#[test]
 fn a_full_disk_is_an_error_of_the_file() {
     dumps("full", "/dev/full");
 }

@@ -112,6 +112,11 @@ impl Feed {
         each!(self, reader => reader.filled_percent())
     }
 
+    /// Bytes of the log's segments: what it holds at most.
+    pub fn capacity_bytes(&self) -> u64 {
+        each!(self, reader => reader.capacity_bytes())
+    }
+
     /// Whether the log has ended and is read to its end.
     pub fn is_finished(&self) -> bool {
         each!(self, reader => reader.is_finished())
