@@ -84,8 +84,9 @@ struct Owned(());
 
 impl Owned {
     fn try_take(me: usize) -> Option<Self> {
-        // Acquires what the last owner released when it let go.
-        OWNER.compare_exchange(0, me, Acquire, Relaxed).is_ok().then_some(Self(()))
+        // Acquires what the last owner released when it let go. Only `then`: a value that is made
+        // and dropped would let go of what another has.
+        OWNER.compare_exchange(0, me, Acquire, Relaxed).is_ok().then(|| Self(()))
     }
 }
 

@@ -1,18 +1,15 @@
 //! What a hash costs, in ns and in instructions. Prints, asserts nothing about time:
-//! `cargo test --release -p burstline-wire --test flow_cost -- --ignored --nocapture`
-
-mod headers_build;
-mod tunnel_build;
+//! `cargo test --release -p burstline-wire --test flow cost:: -- --ignored --nocapture`
 
 use std::hint::black_box;
 use std::process::Command;
 use std::time::Instant;
 
+use crate::headers_build::{Addresses, ethernet, flow_frame, ip, transport};
+use crate::tunnel_build::{Carrier, GreFields, Packet};
 use burstline_skip::skip;
 use burstline_wire::hash::{BytePosition, FlowHasher, HashKind, NamedHash};
 use burstline_wire::headers::{LinkType, parse, protocol};
-use headers_build::{Addresses, ethernet, flow_frame, ip, transport};
-use tunnel_build::{Carrier, GreFields, Packet};
 
 const FLOWS: usize = 1024;
 const ROUNDS: usize = 50;
@@ -145,7 +142,7 @@ fn instructions(set: usize, kind: usize, rounds: usize) -> Option<u64> {
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
         .arg(program)
-        .args(["--ignored", "--exact", "--test-threads=1", "instructions_of_a_packet"])
+        .args(["--ignored", "--exact", "--test-threads=1", "cost::instructions_of_a_packet"])
         .env(TASK, format!("{set},{kind},{rounds}"))
         .output()
         .ok()?;

@@ -1,11 +1,9 @@
 //! Single cases: where the walk stops, and what it says then.
 
-mod headers_build;
-
+use crate::headers_build::{ethernet, extension, fragment_header, ipv4, ipv6, transport};
 use burstline_wire::headers::{
     EXTENSIONS_MAX, Fragment, LinkType, Network, Outcome, TAGS_MAX, VlanTag, parse, protocol,
 };
-use headers_build::{ethernet, extension, fragment_header, ipv4, ipv6, transport};
 
 const V4: ([u8; 4], [u8; 4]) = ([10, 0, 0, 1], [10, 0, 0, 2]);
 const V6: ([u8; 16], [u8; 16]) = ([0xfd; 16], [0xfe; 16]);

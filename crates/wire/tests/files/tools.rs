@@ -1,11 +1,10 @@
 //! Other people's tools read what we write. A tool that is not installed is named and left out.
 
-mod files_build;
-
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::build::payload;
 use burstline_skip::{test_name, without};
 use burstline_wire::files::{
     Counters, Direction, InterfaceDescription, PacketToWrite, PcapNsEncoder, PcapngEncoder,
@@ -13,7 +12,6 @@ use burstline_wire::files::{
 };
 use burstline_wire::hash::HashKind;
 use burstline_wire::headers::LinkType;
-use files_build::payload;
 
 const PACKETS: u32 = 300;
 const ETHERNET: LinkType = LinkType::ETHERNET;
@@ -218,16 +216,16 @@ fn tshark_shows_lengths_and_what_was_lost() {
 fn we_read_what_the_tools_write() {
     let file = OnDisk::new("again.pcapng", &segmented_file());
     let to = OnDisk::new("rewritten", b"");
-    let expected = files_build::decode(&segmented_file());
+    let expected = crate::build::decode(&segmented_file());
     if run("tcpdump", &["--nano", "-r", file.path(), "-w", to.path()]).is_some() {
-        let decoded = files_build::decode(&std::fs::read(&to.0).unwrap());
+        let decoded = crate::build::decode(&std::fs::read(&to.0).unwrap());
         assert_eq!(decoded.damage, []);
-        let facts = |p: &files_build::Packet| (p.bytes.clone(), p.time_ns, p.original_length);
+        let facts = |p: &crate::build::Packet| (p.bytes.clone(), p.time_ns, p.original_length);
         let written: Vec<_> = decoded.packets.iter().map(facts).collect();
         assert_eq!(written, expected.packets.iter().map(facts).collect::<Vec<_>>());
     }
     if run("tshark", &["-r", file.path(), "-w", to.path()]).is_some() {
-        let decoded = files_build::decode(&std::fs::read(&to.0).unwrap());
+        let decoded = crate::build::decode(&std::fs::read(&to.0).unwrap());
         assert_eq!(decoded.damage, []);
         assert_eq!(decoded.packets, expected.packets);
     }

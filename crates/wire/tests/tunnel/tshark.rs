@@ -1,10 +1,9 @@
 //! tshark and we see the same inner packets. Left out, and said so, where it is not installed.
 
-mod headers_build;
-mod tunnel_build;
-
 use std::process::Command;
 
+use crate::headers_build::Addresses;
+use crate::tunnel_build::{Carrier, GreFields, Packet, carriers, pseudowire_label};
 use burstline_skip::{skip, test_name};
 use burstline_wire::files::{
     InterfaceDescription, PacketToWrite, PcapngEncoder, SectionDescription,
@@ -12,8 +11,6 @@ use burstline_wire::files::{
 use burstline_wire::flow::FlowKey;
 use burstline_wire::headers::{LinkType, parse, protocol};
 use burstline_wire::tunnel::innermost;
-use headers_build::Addresses;
-use tunnel_build::{Carrier, GreFields, Packet, carriers, pseudowire_label};
 
 /// The last occurrence of each of these is the innermost.
 const FIELDS: [&str; 10] = [

@@ -1,14 +1,12 @@
 //! Passing over segments by their trailers, and over parts of plain files by offsets known before.
 
-mod files_build;
-
+use crate::build::*;
 use burstline_wire::files::{
     Counters, Decoder, InterfaceDescription, PacketToWrite, SectionDescription, SegmentAhead,
     SegmentEncoder, SegmentIndex, Sketch, Step, Trailer, Trust,
 };
 use burstline_wire::hash::HashKind;
 use burstline_wire::headers::LinkType;
-use files_build::*;
 
 const S: usize = 4096;
 

@@ -1,10 +1,8 @@
 //! Flow keys: what they say, and that both directions meet.
 
-mod headers_build;
-
+use crate::headers_build::{Addresses, ethernet, flow_frame};
 use burstline_wire::flow::FlowKey;
 use burstline_wire::headers::{LinkType, parse, protocol};
-use headers_build::{Addresses, ethernet, flow_frame};
 use proptest::prelude::*;
 
 fn key(frame: &[u8]) -> FlowKey {

@@ -1,15 +1,12 @@
 //! The hash of what is inside tunnels, and of the kinds that look at less than a flow.
 
-mod headers_build;
-mod tunnel_build;
-
 use std::collections::HashSet;
 
+use crate::headers_build::{Addresses, MACS, ethernet, flow_frame, transport};
+use crate::tunnel_build::{Carrier, Packet, any_addresses, any_carrier, carriers};
 use burstline_wire::hash::{FlowHasher, HashKind};
 use burstline_wire::headers::{Fragment, LinkType, parse, protocol};
-use headers_build::{Addresses, MACS, ethernet, flow_frame, transport};
 use proptest::prelude::*;
-use tunnel_build::{Carrier, Packet, any_addresses, any_carrier, carriers};
 
 const ENDS: Addresses = Addresses::V4([192, 0, 2, 1], [192, 0, 2, 2]);
 const ENDS_V6: Addresses = Addresses::V6([0x20; 16], [0x21; 16]);

@@ -1,17 +1,13 @@
 //! Our interpreter and libpcap's agree on every packet and program.
 //!
 //! Where libpcap is not installed that is said, and nothing is compared.
-#![cfg(not(miri))]
 
-mod filter_build;
-mod headers_build;
-
+use crate::build::{Random, mutated, noise, random_program};
+use crate::headers_build::{Addresses, ethernet, extension, flow_frame, ip, ipv4, ipv6, transport};
 use burstline_skip::{skip, test_name};
 use burstline_sys::pcap::{self, PcapError, RawInstruction};
 use burstline_wire::filter::{FilterError, Instruction, Program};
 use burstline_wire::headers::{Fragment, LinkType};
-use filter_build::{Random, mutated, noise, random_program};
-use headers_build::{Addresses, ethernet, extension, flow_frame, ip, ipv4, ipv6, transport};
 
 const A: [u8; 4] = [10, 0, 0, 1];
 const B: [u8; 4] = [192, 168, 7, 9];

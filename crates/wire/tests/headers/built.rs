@@ -1,11 +1,11 @@
 //! Packets of every kind parse to what they were built from.
 
-mod headers_build;
-
+use crate::headers_build::{
+    ethernet, extension, fragment_header, ipv4, ipv6, transport, transport_len,
+};
 use burstline_wire::headers::{
     Fragment, Headers, LinkType, Network, Outcome, Ports, ether_type, parse, protocol,
 };
-use headers_build::{ethernet, extension, fragment_header, ipv4, ipv6, transport, transport_len};
 use proptest::prelude::*;
 
 const TRANSPORTS: [u8; 6] =

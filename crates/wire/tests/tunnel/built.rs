@@ -1,14 +1,13 @@
 //! What was put into a tunnel is found in it; what is cut off or contradicts itself is not.
 
-mod headers_build;
-mod tunnel_build;
-
+use crate::headers_build::{Addresses, ethernet, ip, transport};
+use crate::tunnel_build::{
+    Carrier, GreFields, Packet, any_addresses, any_carrier, carriers, stack,
+};
 use burstline_wire::flow::FlowKey;
 use burstline_wire::headers::{Fragment, Headers, LinkType, Network, parse, protocol};
 use burstline_wire::tunnel::{self, Inner, TUNNELS_MAX, innermost, inside};
-use headers_build::{Addresses, ethernet, ip, transport};
 use proptest::prelude::*;
-use tunnel_build::{Carrier, GreFields, Packet, any_addresses, any_carrier, carriers, stack};
 
 const ENDS: Addresses = Addresses::V4([192, 0, 2, 1], [192, 0, 2, 2]);
 const V4: Addresses = Addresses::V4([10, 0, 0, 1], [10, 0, 0, 2]);

@@ -1,14 +1,12 @@
 //! Damage at every place of small files: what it does not touch is delivered, and decoding ends.
 
-mod files_build;
-
+use crate::build::*;
 use burstline_wire::files::{
     Counters, Damage, DamageKind, Decoder, InterfaceDescription, PacketToWrite, SectionDescription,
     SegmentEncoder, Step,
 };
 use burstline_wire::hash::HashKind;
 use burstline_wire::headers::LinkType;
-use files_build::*;
 use proptest::prelude::*;
 use std::ops::Range;
 

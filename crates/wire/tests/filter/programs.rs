@@ -1,9 +1,7 @@
 //! Any program either is refused or ends, on any packet.
 
-mod filter_build;
-
+use crate::build::{Random, random_program};
 use burstline_wire::filter::{Instruction, Program};
-use filter_build::{Random, random_program};
 use proptest::prelude::*;
 
 fn instruction() -> impl Strategy<Value = Instruction> {

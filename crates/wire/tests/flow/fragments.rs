@@ -1,10 +1,8 @@
 //! Fragments hash like the flow they belong to.
 
-mod headers_build;
-
+use crate::headers_build::{Addresses, ip, transport};
 use burstline_wire::hash::{FRAGMENTS_MAX, FlowHasher, HashKind};
 use burstline_wire::headers::{Fragment, LinkType, protocol};
-use headers_build::{Addresses, ip, transport};
 
 const V4: Addresses = Addresses::V4([10, 0, 0, 1], [10, 0, 0, 2]);
 const V6: Addresses = Addresses::V6([0xfd; 16], [0xfe; 16]);
@@ -85,7 +83,8 @@ fn fragments_before_their_first_are_counted_and_hash_without_ports() {
 fn a_datagram_with_extensions_behind_the_fragment_header_is_followed() {
     // The fragment header of every part names destination options; only the first shows UDP.
     let mut hasher = FlowHasher::new(HashKind::FiveTuple);
-    let body = headers_build::extension(protocol::DESTINATION_OPTIONS, 17, 0, &udp((5000, 53)));
+    let body =
+        crate::headers_build::extension(protocol::DESTINATION_OPTIONS, 17, 0, &udp((5000, 53)));
     let mut part = |fragment, body: &[u8]| {
         hasher.hash(LinkType::RAW, &ip(V6, protocol::DESTINATION_OPTIONS, fragment, body))
     };

@@ -1,7 +1,6 @@
 //! What the encoders write, the decoder and the segment index read.
 
-mod files_build;
-
+use crate::build::*;
 use burstline_wire::files::{
     Counters, Decoder, Direction, EncodeError, InterfaceDescription, LossCause, MAX_CAPTURED,
     PacketToWrite, PcapNsEncoder, PcapngEncoder, PlainItem, SectionDescription, SegmentEncoder,
@@ -9,7 +8,6 @@ use burstline_wire::files::{
 };
 use burstline_wire::hash::HashKind;
 use burstline_wire::headers::LinkType;
-use files_build::*;
 use proptest::prelude::*;
 
 const ETHERNET: LinkType = LinkType::ETHERNET;

@@ -1,15 +1,12 @@
 //! No bytes make the parser or the hashes panic or point outside the packet.
 
-mod headers_build;
-mod tunnel_build;
-
+use crate::headers_build::{Addresses, ethernet, extension, flow_frame, ipv6, transport};
+use crate::tunnel_build::{Carrier, Packet, any_carrier, carriers};
 use burstline_wire::flow::FlowKey;
 use burstline_wire::hash::{BytePosition, FlowHasher, HashKind};
 use burstline_wire::headers::{Headers, LinkType, Network, parse};
 use burstline_wire::tunnel::{TUNNELS_MAX, innermost, inside};
-use headers_build::{Addresses, ethernet, extension, flow_frame, ipv6, transport};
 use proptest::prelude::*;
-use tunnel_build::{Carrier, Packet, any_carrier, carriers};
 
 const LINKS: [LinkType; 9] = [
     LinkType::NULL,

@@ -1,12 +1,10 @@
 //! The symmetric hash: same for both directions, different for different flows, even over workers.
 
-mod headers_build;
-
 use std::collections::HashSet;
 
+use crate::headers_build::{Addresses, MACS, ethernet, flow_frame, ip, transport};
 use burstline_wire::hash::{FlowHasher, HashKind};
 use burstline_wire::headers::{LinkType, protocol};
-use headers_build::{Addresses, MACS, ethernet, flow_frame, ip, transport};
 use proptest::prelude::*;
 
 const FLOWS: u32 = 10_000;

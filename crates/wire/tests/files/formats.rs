@@ -1,12 +1,10 @@
 //! Every variant of the formats, built by hand in both byte orders.
 
-mod files_build;
-
+use crate::build::*;
 use burstline_wire::files::{
     Counters, DamageKind, Decoder, FileKind, FormatError, Interface, MAX_CAPTURED, Resolution,
 };
 use burstline_wire::headers::LinkType;
-use files_build::*;
 
 const T: u32 = 1_700_000_000;
 

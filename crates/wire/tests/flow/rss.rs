@@ -2,13 +2,11 @@
 //!
 //! Source: Microsoft, "Verifying the RSS Hash Calculation"; also Intel 82599 datasheet, 7.1.2.8.3.
 
-mod headers_build;
-
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use crate::headers_build::{Addresses, ethernet, flow_frame};
 use burstline_wire::hash::{FlowHasher, HashKind, MICROSOFT_KEY, Toeplitz};
 use burstline_wire::headers::{LinkType, protocol};
-use headers_build::{Addresses, ethernet, flow_frame};
 
 /// Source and its port, destination and its port, hash of addresses, hash of addresses and ports.
 type Vector = (&'static str, u16, &'static str, u16, u32, u32);

@@ -1,4 +1,4 @@
-//! Builds packets within packets, from the inside out, on top of `headers_build`.
+//! Builds packets within packets, from the inside out, on top of `headers`.
 #![allow(dead_code)] // Each test crate uses a part.
 
 use burstline_wire::headers::{Fragment, LinkType, ether_type, protocol};

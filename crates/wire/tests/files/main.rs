@@ -1,0 +1,8 @@
+//! Capture files: formats, round trips, damage, reading ahead, and what other tools say.
+
+mod ahead;
+mod build;
+mod damage;
+mod formats;
+mod round_trip;
+mod tools;

@@ -1,0 +1,9 @@
+//! Packets within packets, and what tshark says of them.
+
+#[path = "../support/headers.rs"]
+mod headers_build;
+#[path = "../support/tunnel.rs"]
+mod tunnel_build;
+
+mod built;
+mod tshark;
