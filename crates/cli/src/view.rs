@@ -24,7 +24,7 @@ use std::fs::Metadata;
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-use burstline_engine::{Bounced, Generated, Report, Snapshot, SwitchStatus, Verdict};
+use burstline_engine::{Bounced, Generated, InlineReport, Report, Snapshot, SwitchStatus, Verdict};
 use burstline_port::Address;
 
 use crate::args::{JobArgs, NOTHING, SourceArgs};
@@ -122,6 +122,8 @@ struct Findings {
     bounced: Option<Bounced>,
     generated: Option<Generated>,
     switched: Option<SwitchStatus>,
+    /// What became of packets that waited for verdicts in a switch.
+    inline: Option<InlineReport>,
     verdict: Option<Verdict>,
 }
 
@@ -220,8 +222,12 @@ impl View {
     }
 
     /// The view of a switch that has ended.
-    pub(crate) fn with_switched(mut self, status: SwitchStatus) -> Self {
-        self.findings.switched = Some(status);
+    pub(crate) fn with_switched(
+        mut self,
+        status: SwitchStatus,
+        inline: Option<InlineReport>,
+    ) -> Self {
+        (self.findings.switched, self.findings.inline) = (Some(status), inline);
         self
     }
 

@@ -18,8 +18,8 @@
 //!   limit left in a ring are in flight.
 
 mod carry;
+mod checked;
 pub(crate) mod given;
-mod inline;
 mod worker;
 
 use burstline_port::{
@@ -27,12 +27,11 @@ use burstline_port::{
 };
 use burstline_sys::affinity;
 
+use crate::inline::InlineReport;
 use crate::runtime::{self, Crew, Job, Post, Tally};
 use crate::{EngineError, PortReport, Report, Run, Threads};
 use carry::Carry;
-pub use inline::{
-    INLINE_WORKERS_MAX, Inline, InlineOptions, InlineReport, InlineWorker, open_inline,
-};
+pub use checked::open_inline;
 use worker::{CrossingState, Worker};
 
 /// The outcome of a bounce.

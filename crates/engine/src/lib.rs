@@ -66,6 +66,7 @@ mod count;
 mod error;
 mod flows;
 mod generate;
+mod inline;
 mod merge;
 mod pipeline;
 mod planning;
@@ -85,16 +86,14 @@ pub use balance::{
     BalanceOptions, BalanceReport, Distribution, Elephant, GroupReport, LogHome, Mode, WORKERS_MAX,
     WorkerReport, balance, worker_of,
 };
-pub use bounce::{
-    Bounced, INLINE_WORKERS_MAX, Inline, InlineOptions, InlineReport, InlineWorker, bounce,
-    open_bounce, open_inline,
-};
+pub use bounce::{Bounced, bounce, open_bounce, open_inline};
 pub use burstline_log::Policy;
 pub use capture::{FlightOptions, capture, capture_flight, merge};
 pub use count::{count, count_verified, run_to_completion};
 pub use error::EngineError;
 pub use flows::{FlowsOptions, FlowsReport, flows};
 pub use generate::{Generated, Limit, generate, replay};
+pub use inline::{INLINE_WORKERS_MAX, Inline, InlineOptions, InlineReport, InlineWorker};
 pub use ledger::{PortReport, Total};
 pub use log_request::LogRequest;
 pub use merge::{MergeOptions, MergeReport, MergedPort};
@@ -112,8 +111,8 @@ pub use runtime::{
     StageNow, Standing, Threads,
 };
 pub use switch::{
-    Fabric, KnownAddress, MeterStatus, OpenedPort, OpenedTarget, PortStatus, SWITCH_KEYS,
-    SwitchHandle, SwitchOrders, SwitchPort, SwitchStatus, Switched, switch,
+    Fabric, InlinePorts, KnownAddress, MeterStatus, OpenedPort, OpenedTarget, PortStatus,
+    SWITCH_KEYS, SwitchHandle, SwitchOrders, SwitchPort, SwitchStatus, Switched, switch,
 };
 pub use verify::{FLOWS_MAX, FlowVerdict, Integrity, Latency, Verdict, Verifier, WINDOW};
 

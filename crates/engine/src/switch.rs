@@ -12,6 +12,8 @@
 //! something sends it an order, a closure, which runs between two rounds. The thread that sends the
 //! order opens ports. It may have rights that the thread that reads packets has given up.
 //!
+//! Packets that come in by a port with `inline` wait for verdicts before they are switched.
+//!
 //! A port has two rows in the ledger: what came in by it, and what should leave by it.
 //!
 //! ```text
@@ -28,6 +30,7 @@
 //! - F4: the switch waits for no sink, unless its address says so. A port that takes nothing loses
 //!   its own packets, by name, and holds nobody up.
 
+mod entry;
 mod fabric;
 mod handle;
 mod port;
@@ -42,7 +45,7 @@ use crate::runtime::{self, Job, Post};
 use crate::{EngineError, Report, Run, Threads};
 pub use fabric::Fabric;
 pub use handle::{SwitchHandle, SwitchOrders};
-pub use port::{OpenedPort, OpenedTarget};
+pub use port::{InlinePorts, OpenedPort, OpenedTarget};
 pub use settings::{SWITCH_KEYS, SwitchPort};
 pub use status::{KnownAddress, MeterStatus, PortStatus, SwitchStatus};
 use worker::Worker;

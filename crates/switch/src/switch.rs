@@ -211,6 +211,13 @@ impl Switch {
         self.counters.get(end.index()).copied().unwrap_or_default()
     }
 
+    /// Counts frames that leave by an end and came in by none: answers to senders.
+    pub fn count_answers(&mut self, end: EndId, answers: u64) {
+        if let Some(counters) = self.counters.get_mut(end.index()) {
+            counters.copies_out += answers;
+        }
+    }
+
     /// Replaces rules, meters and mirrors, all of them. Where rules and meters are as before, they
     /// go on counting. Cost: some hundred ns a rule.
     pub fn set_rules(&mut self, set: Arc<RuleSet>, now_ns: u64) {

@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
-use burstline_engine::SwitchPort;
+use burstline_engine::{InlineOptions, SwitchPort};
 use burstline_port::{AddressError, Filter};
 use burstline_switch::ADDRESSES_MOST;
 use clap::{Args, Subcommand};
 
+use super::flags::inline::inline;
 use super::{JobArgs, PORT_HINT, values};
 
 const EXAMPLES: &str = "\
@@ -19,6 +20,8 @@ Examples:
   burstline switch mirror lab log:sensor --both tap:a &&
   burstline capture log:sensor -w a.pcapng
   burstline switch stats lab
+  burstline switch --port tap:a --port tap:b --inline 'ips?workers=2'   a program decides on each
+  burstline switch --port tap:a --port eth1 --inline ips --inline-port eth1
 
 Keys of the switch, for any port, beside those of its kind (burstline ports tap):
   vlan=N          the VLAN of a port without tags [default: 1]
@@ -65,6 +68,16 @@ pub(crate) struct SwitchArgs {
     /// For how long it knows an address that does not send
     #[arg(long, value_name = "TIME", value_parser = values::span_ns)]
     pub(crate) age: Option<u64>,
+
+    /// Have packets wait in the published log NAME until a reader gives a verdict, before they are
+    /// switched: as for bounce --inline
+    #[arg(long, value_name = "NAME[?KEYS]", value_parser = inline)]
+    pub(crate) inline: Option<InlineOptions>,
+
+    /// Only packets that come in by PORT wait, one that the switch begins with; may be given
+    /// several times [default: all of those]
+    #[arg(long = "inline-port", value_name = "PORT", requires = "inline")]
+    pub(crate) inline_ports: Vec<String>,
 
     /// xdp: takes only packets that match EXPR and leaves the host the others, counted as
     /// `passed`. Forms as for count --filter

@@ -17,6 +17,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread;
 
+use burstline_engine::InlineOptions;
 use burstline_port::{Address, striped_paths};
 use burstline_share::{folder_to_publish, folders_of_names};
 use burstline_sys::pcap;
@@ -205,10 +206,7 @@ impl Wants {
             }
             Verb::Bounce(args) => {
                 wants.use_ports([&args.from, &args.to]);
-                if let Some(inline) = &args.inline {
-                    wants.publish();
-                    wants.have_path(&inline.publish.name);
-                }
+                wants.inline(args.inline.as_ref());
             }
             Verb::Generate(args) => wants.use_ports([&args.output]),
             Verb::Replay(args) => {
@@ -242,7 +240,15 @@ impl Wants {
         }
     }
 
+    fn inline(&mut self, inline: Option<&InlineOptions>) {
+        if let Some(inline) = inline {
+            self.publish();
+            self.have_path(&inline.publish.name);
+        }
+    }
+
     fn switch(&mut self, args: &SwitchArgs) {
+        self.inline(args.inline.as_ref());
         // What is wrong with its file is said when the switch reads it.
         let Ok(Opens { ports, targets }) = switch_opens(args) else { return };
         self.use_ports(ports.iter().chain(&targets));

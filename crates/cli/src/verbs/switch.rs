@@ -6,11 +6,13 @@ mod server;
 
 use std::fs;
 use std::process::ExitCode;
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::SystemTime;
 
 use burstline_engine::{
-    EngineError, Fabric, OpenedPort, Progress, Report, SwitchHandle, SwitchPort, Workers,
+    Fabric, INLINE_WORKERS_MAX, Inline, InlinePorts, OpenedPort, Progress, Report, SwitchHandle,
+    SwitchPort, Switched, Workers,
 };
 use burstline_port::{Address, OpenOptions};
 use burstline_switch::{Config, SwitchConfig};
@@ -113,9 +115,10 @@ fn run(args: &SwitchArgs) -> Result<ExitCode, Failure> {
         may_steal: args.steal,
         ..OpenOptions::default()
     };
-    let fabric = open(args, &ports, &read, &options)?;
+    let (fabric, inline) = open(args, &ports, &read, &options)?;
     let (handle, orders) = SwitchHandle::new()?;
     let progress = Progress::new(1).named(["switch".to_owned()]);
+    inline.iter().for_each(|inline| inline.show(&progress));
     let mut view = View::new("switch", common, Stream::Stdout);
     let run = common.run(&stop, &progress);
     let mut done = None;
@@ -136,9 +139,13 @@ fn run(args: &SwitchArgs) -> Result<ExitCode, Failure> {
         outcome
     });
     outcome?;
-    let Some(switched) = done else { return Err(Failure::new("nothing was switched")) };
-    let view = view.with_switched(switched.status);
-    job::conclude(&view, &switched.report, &common.demands())
+    let Some(Switched { mut report, status }) = done else {
+        return Err(Failure::new("nothing was switched"));
+    };
+    let is_stopped = stop.load(Relaxed) || !report.errors.is_empty(); // a wish, carries no memory
+    let inline = inline.map(|inline| inline.end(is_stopped, &mut report));
+    let view = view.with_switched(status, inline);
+    job::conclude(&view, &report, &common.demands())
 }
 
 /// Opens ports and targets of mirrors, and puts the switch together.
@@ -147,13 +154,10 @@ fn open(
     ports: &[SwitchPort],
     read: &Read,
     options: &OpenOptions,
-) -> Result<Fabric, Failure> {
+) -> Result<(Fabric, Option<Inline>), Failure> {
     let config = &read.config;
-    let opened: Vec<OpenedPort> = ports
-        .iter()
-        .map(|port| OpenedPort::open(port, options))
-        .collect::<Result<_, _>>()
-        .map_err(EngineError::from)?;
+    let inline_ports = inline_ports(args, ports)?;
+    let (opened, inline) = OpenedPort::open_all(ports, options, inline_ports.as_ref())?;
     args.job.warn(opened.iter().flat_map(OpenedPort::accounts));
     let names: Vec<&str> = opened.iter().map(OpenedPort::name).collect();
     let mut wanted: Vec<&str> = read.targets(ports).collect();
@@ -173,7 +177,30 @@ fn open(
         age_ns: args.age.or(config.age_ns).unwrap_or(defaults.age_ns),
         seed: seed(),
     };
-    Ok(Fabric::with(size, opened, targets, config.rules.clone(), &config.statics)?)
+    let fabric = Fabric::with(size, opened, targets, config.rules.clone(), &config.statics)?;
+    Ok((fabric, inline))
+}
+
+/// The ports whose packets are to wait for verdicts.
+fn inline_ports(args: &SwitchArgs, ports: &[SwitchPort]) -> Result<Option<InlinePorts>, Failure> {
+    let Some(options) = &args.inline else { return Ok(None) };
+    let present: Vec<_> = ports.iter().filter_map(|port| port.name().ok()).collect();
+    if let Some(name) = args.inline_ports.iter().find(|name| !present.contains(name)) {
+        let present = present.join(", ");
+        return Err(Failure::usage(format!(
+            "--inline-port {name}: the switch does not begin with such a port; it has: {present}"
+        )));
+    }
+    let number = if args.inline_ports.is_empty() { ports.len() } else { args.inline_ports.len() };
+    let (logs, most) = (number * options.workers, 2 * INLINE_WORKERS_MAX);
+    if !(1..=most).contains(&logs) {
+        return Err(Failure::usage(format!(
+            "--inline: {number} ports with {} workers need {logs} logs, and there must be 1-{most}: \
+             name ports by --inline-port, or fewer workers",
+            options.workers
+        )));
+    }
+    Ok(Some(InlinePorts { options: options.clone(), names: args.inline_ports.clone() }))
 }
 
 /// A number that nobody outside knows.

@@ -6,7 +6,7 @@ use burstline_engine::{FlowVerdict, Generated, Latency, Limit, Verdict, WINDOW};
 use burstline_lab::distribution::latency_json;
 use serde_json::{Value, json};
 
-use super::{Findings, bounce, switch};
+use super::{Findings, bounce, inline, switch};
 use crate::words::{count_text, counted_text, rate_text};
 
 /// The most flows that have a line each in text.
@@ -20,6 +20,9 @@ pub(super) fn text(findings: &Findings, is_whole: bool) -> String {
     }
     if let Some(status) = &findings.switched {
         text += &switch::totals_text(&switch::json(status));
+    }
+    if let Some(inline) = &findings.inline {
+        inline::text(&mut text, inline, is_whole);
     }
     if let Some(generated) = &findings.generated {
         generated_text(&mut text, generated, is_whole);
@@ -37,6 +40,7 @@ pub(super) fn add_to(report: &mut Value, findings: &Findings) {
     }
     if let Some(status) = &findings.switched {
         report["switch"] = switch::json(status);
+        report["switch"]["inline"] = findings.inline.as_ref().map(inline::json).into();
     }
     if let Some(generated) = &findings.generated {
         let mut lateness = generated.lateness.as_ref().map(latency_json);

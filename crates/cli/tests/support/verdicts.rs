@@ -76,9 +76,10 @@ impl Drop for Worker {
     }
 }
 
-/// The sum of a count over all workers of a `bounce --inline`, by its report.
+/// The sum of a count over all workers of a bounce or a switch with `--inline`, by its report.
 pub(crate) fn sum(report: &Value, key: &str) -> u64 {
-    let workers = report["bounce"]["inline"]["workers"].as_array().unwrap();
+    let job = ["bounce", "switch"].map(|job| &report[job]).into_iter().find(|job| job.is_object());
+    let workers = job.unwrap()["inline"]["workers"].as_array().unwrap();
     workers.iter().map(|worker| worker[key].as_u64().unwrap()).sum()
 }
 

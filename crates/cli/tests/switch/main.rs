@@ -9,4 +9,12 @@ mod dpdk_peers;
 mod ours;
 mod switch;
 mod testpmd;
+mod verdicts;
 mod virtual_ports;
+
+/// The role of [`support::verdicts::Worker`]s.
+#[test]
+#[ignore = "another process of the tests"]
+fn worker() {
+    support::verdicts::run();
+}

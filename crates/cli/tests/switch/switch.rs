@@ -21,27 +21,27 @@ use burstline_testbed::{BedError, Host, Program, signal};
 use serde_json::Value;
 
 /// The namespace of the switch, and what it writes.
-struct Lab {
-    center: Host,
-    directory: Directory,
+pub(crate) struct Lab {
+    pub(crate) center: Host,
+    pub(crate) directory: Directory,
 }
 
 /// A switch that runs.
-struct Running {
+pub(crate) struct Running {
     program: Program,
     report: String,
     errors: String,
 }
 
 /// A namespace behind a port.
-struct Guest {
-    host: Host,
+pub(crate) struct Guest {
+    pub(crate) host: Host,
     interface: String,
-    address: String,
+    pub(crate) address: String,
 }
 
 impl Lab {
-    fn or_skip() -> Option<Self> {
+    pub(crate) fn or_skip() -> Option<Self> {
         match Host::new() {
             Ok(center) => Some(Self { center, directory: Directory::new("switch") }),
             Err(reason @ (BedError::NotPermitted | BedError::Missing { .. })) => {
@@ -59,13 +59,13 @@ impl Lab {
     }
 
     /// Runs the program to its end.
-    fn run(&self, line: &str) -> Result<String, BedError> {
+    pub(crate) fn run(&self, line: &str) -> Result<String, BedError> {
         let words = self.words(line);
         self.center.command("env", &words.iter().map(String::as_str).collect::<Vec<_>>())
     }
 
     /// Starts a switch called lab and returns when it answers.
-    fn start(&self, line: &str) -> Running {
+    pub(crate) fn start(&self, line: &str) -> Running {
         let (report, errors) = (self.directory.file("report"), self.directory.file("errors"));
         let line = self.words(&format!("switch --name lab --json {line}")).join("' '");
         let script = format!("exec env '{line}' > $0 2> $1");
@@ -82,14 +82,14 @@ impl Lab {
     }
 
     /// What is said of a port.
-    fn port(&self, name: &str) -> Value {
+    pub(crate) fn port(&self, name: &str) -> Value {
         let all = self.show();
         let port = all["ports"].as_array().unwrap().iter().find(|port| port["port"] == name);
         port.unwrap_or_else(|| panic!("{name}: {all}")).clone()
     }
 
     /// Moves the interface of a tap port into a namespace, and gives it an address.
-    fn guest_behind_tap(&self, number: u8) -> Guest {
+    pub(crate) fn guest_behind_tap(&self, number: u8) -> Guest {
         let (host, interface) = (Host::new().unwrap(), format!("t{number}"));
         let thread = host.thread_id().to_string();
         self.center.command("ip", &["link", "set", &interface, "netns", &thread]).unwrap();
@@ -97,7 +97,7 @@ impl Lab {
     }
 
     /// Lays a cable to a new namespace: `cN` here, `gN` there.
-    fn guest_behind_cable(&self, number: u8) -> Guest {
+    pub(crate) fn guest_behind_cable(&self, number: u8) -> Guest {
         let (host, interface) = (Host::new().unwrap(), format!("g{number}"));
         let (here, thread) = (format!("c{number}"), host.thread_id().to_string());
         let mac = mac_of(number);
@@ -129,13 +129,13 @@ impl Guest {
         self.host.command("ip", &line.split(' ').collect::<Vec<_>>()).unwrap();
     }
 
-    fn pings(&self, other: &str) -> bool {
+    pub(crate) fn pings(&self, other: &str) -> bool {
         let words = ["-c", "1", "-W", "1", other];
         // The first one may be lost while addresses are looked for.
         (0..5).any(|_| self.host.command("ping", &words).is_ok())
     }
 
-    fn is_deaf_to(&self, other: &str) -> bool {
+    pub(crate) fn is_deaf_to(&self, other: &str) -> bool {
         self.host.command("ping", &["-c", "2", "-i", "0.2", "-W", "1", other]).is_err()
     }
 
@@ -154,7 +154,7 @@ impl Guest {
 }
 
 impl Running {
-    fn errors(&self) -> String {
+    pub(crate) fn errors(&self) -> String {
         fs::read_to_string(&self.errors).unwrap_or_default()
     }
 
@@ -170,7 +170,7 @@ impl Running {
     }
 
     /// Interrupts it, and returns whether it ended well and its report.
-    fn end(self) -> (bool, Value) {
+    pub(crate) fn end(self) -> (bool, Value) {
         signal(self.program.process_id(), "-INT").unwrap();
         let (is_success, _) = self.program.finish().unwrap();
         let report = last_object(&fs::read_to_string(&self.report).unwrap());
@@ -195,7 +195,7 @@ fn station(number: u32) -> [u8; 6] {
     [0x02, 0x55, 0, a, b, c]
 }
 
-fn number(value: &Value) -> u64 {
+pub(crate) fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("no number: {value}"))
 }
 

@@ -139,6 +139,11 @@ impl Pause<'_> {
         true
     }
 
+    /// Waits for what wakes nobody and is looked for each `span_ns`.
+    pub(crate) fn until_next_look(self, span_ns: u64) -> bool {
+        self.waiter.wait_for_a_look(span_ns, self.now_ns, self.clock)
+    }
+
     /// Sleeps for some time.
     pub(crate) fn sleep(self, span: Duration) -> bool {
         self.waiter.sleep_for(span);

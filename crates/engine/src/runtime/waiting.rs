@@ -213,6 +213,21 @@ impl Waiter {
         self.nap(clock)
     }
 
+    /// What is waited for wakes nobody: spins, or sleeps for `span_ns`. Returns whether it slept.
+    pub(crate) fn wait_for_a_look(
+        &mut self,
+        span_ns: u64,
+        now_ns: u64,
+        clock: &JobClock<'_>,
+    ) -> bool {
+        if self.looks_on(now_ns) {
+            std::hint::spin_loop();
+            return false;
+        }
+        self.sleep_for(Duration::from_nanos(span_ns.min(clock.most_ns())));
+        true
+    }
+
     /// The log is full: the thread that drains it needs the core more, in every mode.
     pub(crate) fn wait_for_room(&mut self, clock: &JobClock<'_>) {
         self.sleeps.sleeps += 1;

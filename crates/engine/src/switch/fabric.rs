@@ -1,15 +1,16 @@
 //! The ports of a switch, and the switch between them.
 
-use burstline_log::{Burst, Scratch};
-use burstline_port::{Losses, Port, PortState, Received, Source};
+use burstline_log::Scratch;
+use burstline_port::{Losses, Port, PortError, PortState, Received};
 use burstline_switch::{
     EndId, Mirror, Outgoing, Plan, RuleSet, Static, Switch, SwitchConfig, UnknownName,
 };
 use burstline_sys::clock;
 
+use super::entry::{Entry, Forward};
 use super::own_mirror;
 use super::port::{OpenedPort, OpenedTarget, Outlet};
-use super::rows::{Rows, joined, losses_of, sink_place, source_place, tally_of};
+use super::rows::{Rows, losses_of, sink_place, source_place, tally_of};
 use super::status::{KnownAddress, MeterStatus, PortStatus, SwitchStatus};
 use crate::runtime::Tally;
 use crate::{EngineError, Place};
@@ -17,17 +18,11 @@ use crate::{EngineError, Place};
 /// Bursts that a port that is removed may still deliver.
 const LAST_BURSTS: u32 = 64;
 
-/// A source of an end.
-struct Inlet {
-    source: Box<dyn Source>,
-    has_ended: bool,
-}
-
 /// A switch with its ports.
 pub struct Fabric {
     switch: Switch,
     /// By end.
-    inlets: Vec<Vec<Inlet>>,
+    entries: Vec<Entry>,
     outlets: Vec<Option<Outlet>>,
     /// The sources that have not ended: end and number.
     polls: Vec<(EndId, usize)>,
@@ -49,7 +44,7 @@ impl Fabric {
         let now_ns = clock::monotonic_ns();
         Self {
             switch: Switch::new(config, now_ns),
-            inlets: Vec::new(),
+            entries: Vec::new(),
             outlets: Vec::new(),
             rules: RuleSet::default(),
             own_mirrors: Vec::new(),
@@ -74,8 +69,8 @@ impl Fabric {
             self.switch.end(to)?;
         }
         let end = self.switch.add(&port.name, Some(port.config), self.now_ns)?;
-        let inlets = port.sources.into_iter().map(|source| Inlet { source, has_ended: false });
-        self.put(end, inlets.collect(), Outlet::new(port.sink));
+        let entry = Entry::new(port.sources, port.checkpoint);
+        self.put(end, entry, Outlet::new(port.sink));
         if let Some(to) = port.mirror {
             self.own_mirrors.push((port.name, to));
             self.renew_rules();
@@ -89,16 +84,16 @@ impl Fabric {
     /// Its name is taken.
     pub fn add_target(&mut self, target: OpenedTarget) -> Result<(), EngineError> {
         let end = self.switch.add(&target.name, None, self.now_ns)?;
-        self.put(end, Vec::new(), Outlet::new(target.sink));
+        self.put(end, Entry::default(), Outlet::new(target.sink));
         Ok(())
     }
 
-    fn put(&mut self, end: EndId, inlets: Vec<Inlet>, outlet: Outlet) {
+    fn put(&mut self, end: EndId, entry: Entry, outlet: Outlet) {
         if self.outlets.len() <= end.index() {
             self.outlets.resize_with(end.index() + 1, || None);
-            self.inlets.resize_with(end.index() + 1, Vec::new);
+            self.entries.resize_with(end.index() + 1, Entry::default);
         }
-        self.inlets[end.index()] = inlets;
+        self.entries[end.index()] = entry;
         self.outlets[end.index()] = Some(outlet);
         self.renew_polls();
     }
@@ -109,8 +104,8 @@ impl Fabric {
         let takes = passes_offloads(&*port.sink);
         for (end, other, _) in self.switch.ends().filter(|(.., config)| config.is_some()) {
             let Some(outlet) = &self.outlets[end.index()] else { continue };
-            let inlets = &self.inlets[end.index()];
-            let other_passes = inlets.iter().any(|inlet| passes_offloads(&*inlet.source));
+            let mut sources = self.entries[end.index()].sources();
+            let other_passes = sources.any(|source| passes_offloads(source));
             if passes && !passes_offloads(&*outlet.sink) || other_passes && !takes {
                 let (name, other) = (port.name.clone(), other.to_owned());
                 let (from, to) = if passes { (name, other) } else { (other, name) };
@@ -131,9 +126,9 @@ impl Fabric {
             return Err(EngineError::MirrorsLeadTo { name: name.to_owned() });
         }
         let mut outcome = Ok(());
-        for source in 0..self.inlets[end.index()].len() {
+        for source in 0..self.entries[end.index()].inlets.len() {
             // A sink that fails meanwhile may be its own: then all of it is gone.
-            let Some(inlet) = self.inlets[end.index()].get_mut(source) else { break };
+            let Some(inlet) = self.entries[end.index()].inlets.get_mut(source) else { break };
             outcome = outcome.and(inlet.source.finish());
             let mut bursts = 0;
             while outcome.is_ok() && bursts < LAST_BURSTS {
@@ -158,17 +153,17 @@ impl Fabric {
 
     fn take_out(&mut self, end: EndId, error: Option<EngineError>) {
         let Some(mut outlet) = self.outlets[end.index()].take() else { return };
+        let closed = self.close_entry(end);
         let name = self.switch.name(end).to_owned();
-        let mut inlets = std::mem::take(&mut self.inlets[end.index()]);
-        self.gone.errors.extend(error);
-        for inlet in &mut inlets {
+        let mut entry = std::mem::take(&mut self.entries[end.index()]);
+        self.gone.errors.extend(error.or(closed.err().map(EngineError::from)));
+        for inlet in &mut entry.inlets {
             // It fails where it failed before.
             let _ = inlet.source.finish();
         }
         let _ = outlet.sink.finish();
         let counters = self.switch.remove(end, self.now_ns).unwrap_or_default();
-        let sources: Vec<_> = inlets.into_iter().map(|inlet| inlet.source).collect();
-        self.gone.add(&name, &sources, &outlet, &counters);
+        self.gone.add(&name, &entry, &outlet, &counters);
         self.own_mirrors.retain(|(port, _)| *port != name);
         self.renew_polls();
     }
@@ -290,13 +285,12 @@ impl Fabric {
         let mut ports = Vec::new();
         for (end, name, config) in self.switch.ends() {
             let Some(outlet) = &self.outlets[end.index()] else { continue };
-            let inlets = &self.inlets[end.index()];
             ports.push(PortStatus {
                 name: name.to_owned(),
                 config: config.cloned(),
                 counters: self.switch.counters(end),
                 dropped: losses_of(&self.switch.counters(end)),
-                incoming: joined(inlets.iter().map(|inlet| &*inlet.source)),
+                incoming: self.entries[end.index()].account(),
                 outgoing: outlet.sink.account(),
             });
         }
@@ -308,9 +302,9 @@ impl Fabric {
         let (mut places, mut sinks) = (Vec::new(), Vec::new());
         for (end, name, _) in self.switch.ends() {
             let Some(outlet) = &self.outlets[end.index()] else { continue };
-            let (inlets, counters) = (&self.inlets[end.index()], self.switch.counters(end));
-            if !inlets.is_empty() {
-                let account = joined(inlets.iter().map(|inlet| &*inlet.source));
+            let (entry, counters) = (&self.entries[end.index()], self.switch.counters(end));
+            if !entry.inlets.is_empty() {
+                let account = entry.account();
                 places.push(source_place(name, places.len(), &account, &counters));
             }
             sinks.push(sink_place(name, sinks.len(), outlet, &counters));
@@ -327,8 +321,8 @@ impl Fabric {
 
     fn renew_polls(&mut self) {
         self.polls.clear();
-        for (index, inlets) in self.inlets.iter().enumerate() {
-            let open = inlets.iter().enumerate().filter(|(_, inlet)| !inlet.has_ended);
+        for (index, entry) in self.entries.iter().enumerate() {
+            let open = entry.inlets.iter().enumerate().filter(|(_, inlet)| !inlet.has_ended);
             self.polls.extend(open.map(|(source, _)| (EndId(index as u16), source)));
         }
     }
@@ -341,13 +335,18 @@ impl Fabric {
 
     /// The same, to wait for.
     pub(super) fn open_sources(&self) -> impl Iterator<Item = &dyn Port> {
-        let open = self.inlets.iter().flatten().filter(|inlet| !inlet.has_ended);
-        open.map(|inlet| &*inlet.source as &dyn Port)
+        let all = self.entries.iter().flat_map(|entry| &entry.inlets);
+        all.filter(|inlet| !inlet.has_ended).map(|inlet| &*inlet.source as &dyn Port)
+    }
+
+    /// Whether packets wait for verdicts, which wake nobody.
+    pub(super) fn has_waiting(&self) -> bool {
+        self.entries.iter().any(Entry::has_waiting)
     }
 
     /// A source has ended by itself: its port still sends.
     pub(super) fn end_source(&mut self, end: EndId, source: usize) {
-        if let Some(inlet) = self.inlets[end.index()].get_mut(source) {
+        if let Some(inlet) = self.entries[end.index()].inlets.get_mut(source) {
             inlet.has_ended = true;
         }
         self.renew_polls();
@@ -362,31 +361,33 @@ impl Fabric {
         end: EndId,
         source: usize,
         budget: u64,
-    ) -> Result<Received, burstline_port::PortError> {
-        let Self { switch, inlets, outlets, plan, outgoing, scratch, now_ns, .. } = self;
-        let Some(Inlet { source, .. }) = inlets[end.index()].get_mut(source) else {
-            // Its port has failed in this round.
-            return Ok(Received { packets: 0, state: PortState::Ended });
-        };
-        let lent = source.lend(scratch, budget)?;
-        let (packets, state) = (lent.burst.len() as u64, lent.state);
-        if packets == 0 {
-            return Ok(Received { packets, state });
-        }
-        switch.forward(end, &lent.burst, *now_ns, plan);
-        let mut failed = Vec::new();
-        for (to, copies) in plan.outputs() {
-            let Some(outlet) = &mut outlets[to.index()] else { continue };
-            outlet.is_fresh = true;
-            let send = |burst: &Burst<'_>| outlet.given.transmit(burst, &mut *outlet.sink);
-            if let Err(error) = outgoing.send(&lent.burst, copies, switch.rules(), send) {
-                failed.push((to, error));
-            }
-        }
-        for (to, error) in failed {
+    ) -> Result<Received, PortError> {
+        let passed = self
+            .forward(end, |entry, scratch, forward| entry.pass(source, budget, scratch, forward));
+        // `None`: its port has failed in this round.
+        passed.unwrap_or(Ok(Received { packets: 0, state: PortState::Ended }))
+    }
+
+    /// Waits for the verdicts of an end's packets that wait.
+    fn close_entry(&mut self, end: EndId) -> Result<(), PortError> {
+        self.forward(end, |entry, _, forward| entry.close(forward))
+    }
+
+    /// Does something with an end's packets, and removes sinks that fail by it.
+    #[inline]
+    fn forward<T>(
+        &mut self,
+        from: EndId,
+        what: impl FnOnce(&mut Entry, &mut Scratch, &mut Forward<'_>) -> T,
+    ) -> T {
+        let Self { switch, entries, outlets, plan, outgoing, scratch, now_ns, .. } = self;
+        let (now_ns, failed) = (*now_ns, Vec::new());
+        let mut forward = Forward { from, now_ns, switch, outlets, plan, outgoing, failed };
+        let outcome = what(&mut entries[from.index()], scratch, &mut forward);
+        for (to, error) in forward.failed {
             self.fail(to, error.into());
         }
-        Ok(Received { packets, state })
+        outcome
     }
 
     /// Has what was sent leave, where something was sent since the last time.
@@ -424,11 +425,11 @@ impl Fabric {
     /// Stops all sources: those that have nothing in hand have ended. Returns whether some have.
     pub(super) fn stop_sources(&mut self) -> bool {
         let (mut can_drain, mut failed) = (false, Vec::new());
-        for (index, inlets) in self.inlets.iter_mut().enumerate() {
-            for Inlet { source, has_ended } in inlets.iter_mut() {
-                *has_ended |= !source.info().capabilities.can_drain;
-                can_drain |= !*has_ended;
-                if let Err(error) = source.finish() {
+        for (index, entry) in self.entries.iter_mut().enumerate() {
+            for inlet in &mut entry.inlets {
+                inlet.has_ended |= !inlet.source.info().capabilities.can_drain;
+                can_drain |= !inlet.has_ended;
+                if let Err(error) = inlet.source.finish() {
                     failed.push((EndId(index as u16), error));
                 }
             }
@@ -440,8 +441,14 @@ impl Fabric {
         can_drain
     }
 
-    /// Ends all sinks.
+    /// Ends all sinks, once no packet waits for a verdict any more.
     pub(super) fn finish(&mut self) {
+        for index in 0..self.entries.len() {
+            let end = EndId(index as u16);
+            if let Err(error) = self.close_entry(end) {
+                self.fail(end, error.into());
+            }
+        }
         for outlet in self.outlets.iter_mut().flatten() {
             if let Err(error) = outlet.sink.finish() {
                 self.gone.errors.push(error.into());
@@ -453,10 +460,9 @@ impl Fabric {
     pub(super) fn close(mut self) -> Rows {
         let mut rows = std::mem::take(&mut self.gone);
         for (end, name, _) in self.switch.ends() {
-            let inlets = std::mem::take(&mut self.inlets[end.index()]);
-            let sources: Vec<_> = inlets.into_iter().map(|inlet| inlet.source).collect();
+            let entry = &self.entries[end.index()];
             if let Some(outlet) = &self.outlets[end.index()] {
-                rows.add(name, &sources, outlet, &self.switch.counters(end));
+                rows.add(name, entry, outlet, &self.switch.counters(end));
             }
         }
         rows.bytes_copied += self.outgoing.bytes_copied();

@@ -4,9 +4,12 @@ use burstline_port::{
     Address, OpenOptions, PortAccount, PortError, Sink, Source, open_duplex, open_sink,
 };
 use burstline_switch::PortConfig;
+use burstline_wire::hash::HashKind;
 
 use super::settings::SwitchPort;
+use crate::EngineError;
 use crate::bounce::given::Given;
+use crate::inline::{Answers, Checkpoint, Inline, InlineOptions, InlineWay, checkpoints};
 
 /// A port that is open.
 pub struct OpenedPort {
@@ -15,6 +18,16 @@ pub struct OpenedPort {
     pub(super) mirror: Option<String>,
     pub(super) sources: Vec<Box<dyn Source>>,
     pub(super) sink: Box<dyn Sink>,
+    /// Where what comes in waits for verdicts, if it does.
+    pub(super) checkpoint: Option<Checkpoint>,
+}
+
+/// Ports of a switch whose packets wait for verdicts before they are switched.
+pub struct InlinePorts {
+    /// Under which name they wait, and for how long.
+    pub options: InlineOptions,
+    /// The ports' names; none: all that the switch begins with.
+    pub names: Vec<String>,
 }
 
 /// A target of mirrors that is no port, open.
@@ -45,7 +58,41 @@ impl OpenedPort {
             mirror: port.mirror.clone(),
             sources: duplex.sources,
             sink: duplex.sink,
+            checkpoint: None,
         })
+    }
+
+    /// Opens some ports. What comes in by those of `inline` waits for verdicts: worker K has a log
+    /// of each port.
+    ///
+    /// # Errors
+    /// As for [`open`](Self::open), and what the publisher says.
+    pub fn open_all(
+        ports: &[SwitchPort],
+        options: &OpenOptions,
+        inline: Option<&InlinePorts>,
+    ) -> Result<(Vec<Self>, Option<Inline>), EngineError> {
+        let mut options = options.clone();
+        if inline.is_some() {
+            options.hash = HashKind::FiveTuple;
+        }
+        let open = |port| Self::open(port, &options);
+        let mut opened: Vec<_> = ports.iter().map(open).collect::<Result<_, _>>()?;
+        let Some(InlinePorts { options: inline, names }) = inline else {
+            return Ok((opened, None));
+        };
+        let is_meant = |port: &&mut Self| names.is_empty() || names.contains(&port.name);
+        let mut meant: Vec<_> = opened.iter_mut().filter(is_meant).collect();
+        let way = |port: &&mut Self| InlineWay {
+            clock_kind: port.sources.first().map_or(0, |first| first.info().timestamps.code()),
+            answers: Answers::by_the_port(),
+        };
+        let ways = meant.iter().map(way).collect();
+        let (checkpoints, inline) = checkpoints(ways, &options.table, inline)?;
+        for (port, checkpoint) in meant.iter_mut().zip(checkpoints) {
+            port.checkpoint = Some(checkpoint);
+        }
+        Ok((opened, Some(inline)))
     }
 
     /// Its name.

@@ -1,8 +1,9 @@
 //! The ledger of a switch: rows of ports that are there, and of those that were.
 
-use burstline_port::{Loss, Losses, PortAccount, Source};
+use burstline_port::{Loss, Losses, PortAccount};
 use burstline_switch::{Cause, Counters};
 
+use super::entry::Entry;
 use super::port::Outlet;
 use crate::runtime::{Standing, Tally};
 use crate::{Counts, EngineError, Place, PortReport};
@@ -55,20 +56,6 @@ pub(super) fn tally_of(counters: &Counters) -> Tally {
     Tally::whole(counters.switched(), counters.bytes_switched)
 }
 
-/// What all sources of a port say, as one.
-pub(super) fn joined<'a>(sources: impl Iterator<Item = &'a dyn Source>) -> PortAccount {
-    let mut sum = PortAccount::default();
-    for account in sources.map(|source| source.account()) {
-        sum.add_counts(&account);
-        for note in account.warnings.into_iter().chain(account.notes) {
-            if !sum.notes.contains(&note) {
-                sum.notes.push(note);
-            }
-        }
-    }
-    sum
-}
-
 /// How the row of a port's sink is called.
 fn sink_name(port: &str) -> String {
     format!("> {port}")
@@ -118,22 +105,16 @@ pub(super) fn sink_place(name: &str, number: usize, outlet: &Outlet, counters: &
 
 impl Rows {
     /// The rows of an end that is closed.
-    pub(super) fn add(
-        &mut self,
-        name: &str,
-        sources: &[Box<dyn Source>],
-        outlet: &Outlet,
-        counters: &Counters,
-    ) {
-        if !sources.is_empty() {
-            let account = joined(sources.iter().map(|source| &**source));
+    pub(super) fn add(&mut self, name: &str, entry: &Entry, outlet: &Outlet, counters: &Counters) {
+        if !entry.inlets.is_empty() {
+            let account = entry.account();
             let tally = tally_of(counters);
             self.through.add(&tally);
             self.dropped.merge(&losses_of(counters));
             let row = PortReport::new(name, &account, &tally, &losses_of(counters));
             self.enter(name, row, account);
         }
-        for clock in sources.iter().map(|source| source.info().timestamps.name()) {
+        for clock in entry.sources().map(|source| source.info().timestamps.name()) {
             if !self.clocks.contains(&clock) {
                 self.clocks.push(clock);
             }

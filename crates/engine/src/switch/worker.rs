@@ -4,6 +4,7 @@ use burstline_port::Port;
 
 use super::Fabric;
 use super::handle::SwitchOrders;
+use crate::inline::LOOK_EVERY_NS;
 use crate::runtime::{Job, Next, Pause, Polled, Round, Step};
 
 /// The most packets of a source before the next one has its turn. Received packets stay in the
@@ -59,6 +60,9 @@ impl Step for Worker<'_> {
     }
 
     fn wait(&mut self, pause: Pause<'_>) -> bool {
+        if self.fabric.has_waiting() {
+            return pause.until_next_look(LOOK_EVERY_NS);
+        }
         let bell: &dyn Port = &self.orders.bell;
         let has_slept = pause.on(self.fabric.open_sources().chain([bell]));
         if has_slept {

@@ -3,11 +3,10 @@
 use std::ops::Range;
 
 use burstline_log::{Burst, Meta, Replacement, Ruling, Scratch, VerdictTaker};
-use burstline_port::{Loss, Losses, PortError, Sink};
+use burstline_port::{Loss, Losses, PortError};
 
 use super::answers::Answers;
 use super::report::InlineWorker;
-use crate::bounce::carry::Way;
 
 /// Why a packet has no verdict that counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,10 +62,23 @@ impl Ends {
     }
 }
 
+/// Where packets go on: to the sink of a bounce, or into a switch.
+pub(crate) trait Onward {
+    /// Hands packets on, in their order.
+    fn pass(&mut self, burst: &Burst<'_>) -> Result<(), PortError>;
+
+    /// Sends an answer to where packets come from. Returns how many were taken.
+    fn answer(&mut self, _answer: &Burst<'_>) -> Result<u64, PortError> {
+        Ok(0)
+    }
+
+    /// Has what was handed on leave.
+    fn flush(&mut self) -> Result<(), PortError>;
+}
+
 /// The way out, while a lane is looked at.
 pub(super) struct Outlet<'a> {
-    pub(super) way: &'a mut Way,
-    pub(super) sink: &'a mut dyn Sink,
+    pub(super) onward: &'a mut dyn Onward,
     pub(super) ends: &'a mut Ends,
 }
 
@@ -89,7 +101,7 @@ impl Outlet<'_> {
         }
         let (upto, _) = burst.split_at(run.end);
         let (_, run) = upto.split_at(run.start);
-        self.way.pass(&run, self.sink)
+        self.onward.pass(&run)
     }
 
     /// Does what is decided of packet `at` of a burst, if it does not go on as it is.
@@ -104,7 +116,7 @@ impl Outlet<'_> {
             Fate::Pass | Fate::PassFlow => return Ok(()),
             Fate::Drop => Loss::DroppedByVerdict,
             Fate::Reject => {
-                self.ends.answers.tell(burst.packet(at).bytes());
+                self.ends.answers.tell(burst.packet(at).bytes(), self.onward);
                 Loss::RejectedByVerdict
             }
             Fate::Replace(replacement) => {
@@ -135,7 +147,7 @@ impl Outlet<'_> {
         // Marks for a device, and the length that was cut off, belong to the old bytes.
         let new = Meta::new(meta.time_ns, length, meta.port);
         scratch.push(0, length, &Meta { hash: meta.hash, drops_before: meta.drops_before, ..new });
-        self.way.pass(&scratch.burst(bytes, 0), self.sink)
+        self.onward.pass(&scratch.burst(bytes, 0))
     }
 }
 

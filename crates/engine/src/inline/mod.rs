@@ -1,17 +1,17 @@
-//! Inline: packets of a bounce wait in a published log until a reader gives a verdict.
+//! Inline: packets of a bounce or a switch wait in a published log until a reader gives a verdict.
 //!
 //! ```text
-//! source --lend--> flow passed? --yes----------------------------------------> sink
+//! source --lend--> flow passed? --yes----------------------------------------> onward
 //!                       | no
-//!                       '--copy--> log of its worker --pins--> queue --verdict--> sink
+//!                       '--copy--> log of its worker --pins--> queue --verdict--> onward
 //!                                       |                         ^        '----> dropped, by name
 //!                                       '--> reader of log K -----'
 //!                                            (another process)    words of its column
 //! ```
 //!
-//! A crossing has a [`Lane`] for each worker: a log with its writer, our own reader whose pins keep
+//! A crossing, or a port of a switch, has a [`Lane`] for each worker: a log with its writer, our own reader whose pins keep
 //! waiting packets, and the worker's verdicts. A flow's hash says which lane a packet takes. Both
-//! directions of a flow are worker K's: logs K and `workers + K` of the name.
+//! directions of a flow are worker K's: logs K and `workers + K` of the name. A switch has such a way for each port that asks for it.
 //!
 //! Who owns what when: a lane is its crossing's, and so its thread's. A packet that waits is in the
 //! log's memory, pinned; readers see it there and cannot write it. A verdict is the reader's word
@@ -25,7 +25,7 @@
 //! - V4: taken from the source = given to the sink + lost by name + waiting.
 
 mod answers;
-mod checked;
+mod checkpoint;
 mod flows;
 mod lane;
 mod outlet;
@@ -34,18 +34,19 @@ mod report;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use burstline_log::{Ending, Log, LogConfig, VERDICTS_WAITING_MAX};
-use burstline_port::{Address, Crossing, OpenOptions, Port, PortError, Role, Treatment};
+use burstline_port::PortTable;
 use burstline_share::PublishConfig;
 use burstline_wire::hash::HashKind;
 
 use crate::published::Publication;
 use crate::{EngineError, Progress, Report};
-use checked::Checked;
+pub(crate) use answers::Answers;
+pub(crate) use checkpoint::{Checkpoint, Entrance};
 use lane::Lane;
+use outlet::Ends;
+pub(crate) use outlet::Onward;
 use report::Said;
 pub use report::{InlineReport, InlineWorker};
-
-use super::carry::Carry;
 
 /// Bytes of a segment of a lane's log.
 const SEGMENT_BYTES: usize = 256 << 10;
@@ -99,43 +100,39 @@ impl Inline {
     }
 }
 
-/// As [`open_bounce`](super::open_bounce), with verdicts. Packets are copied into a log, also
-/// between ports that could pass them on without a copy.
-///
-/// # Errors
-/// What the ports say, and the publisher.
-pub fn open_inline(
-    ends: [&Address; 2],
-    is_both: bool,
-    treatment: &Treatment,
-    options: &OpenOptions,
+/// A way on which packets wait.
+pub(crate) struct InlineWay {
+    /// The code of the clock that its packets' times are of.
+    pub(crate) clock_kind: u32,
+    /// For the senders of its packets.
+    pub(crate) answers: Answers,
+}
+
+/// A checkpoint for each of some ways, and their publication. Worker K has logs K, `workers + K`,
+/// and so on: one for each way.
+pub(crate) fn checkpoints(
+    ways: Vec<InlineWay>,
+    table: &PortTable,
     inline: &InlineOptions,
-) -> Result<(Vec<Box<dyn Crossing>>, Inline), EngineError> {
-    let options = &OpenOptions { hash: HashKind::FiveTuple, ..options.clone() };
-    let ways: &[[&Address; 2]] = &[ends, [ends[1], ends[0]]];
-    let ways = &ways[..if is_both { 2 } else { 1 }];
-    let (mut crossings, mut logs, mut told) = (Vec::new(), Vec::new(), Vec::new());
-    for (way, [from, to]) in ways.iter().enumerate() {
-        let resolved = |address: &Address, role| address.resolved(role).map_err(PortError::from);
-        let (from, to) = (resolved(from, Role::Source)?, resolved(to, Role::Sink)?);
-        let carry = Carry::open(&from, &to, treatment, options)?;
-        let clock_kind = carry.info().timestamps.code();
+) -> Result<(Vec<Checkpoint>, Inline), EngineError> {
+    let (mut checkpoints, mut logs, mut told) = (Vec::new(), Vec::new(), Vec::new());
+    let logs_all = ways.len() * inline.workers;
+    for (number, InlineWay { clock_kind, answers }) in ways.into_iter().enumerate() {
         let mut lanes = Vec::new();
         for worker in 0..inline.workers {
-            let (log, writer) =
-                Log::create(config(way, worker, ways.len() * inline.workers, clock_kind))?;
+            let (log, writer) = Log::create(config(number, worker, logs_all, clock_kind))?;
             let mut lane = Lane::new(&log, writer, inline)?;
             lane.counts.log = logs.len();
             lanes.push(lane);
             logs.push(log);
         }
         let place = Told::default();
-        let checked = Checked::new(carry, &from, lanes, options, inline, Arc::clone(&place))?;
-        crossings.push(Box::new(checked) as Box<dyn Crossing>);
+        let ends = Ends::new(inline.is_open, answers);
+        checkpoints.push(Checkpoint::new(lanes, ends, table, Arc::clone(&place)));
         told.push(place);
     }
-    let publication = Publication::start(&inline.publish, &logs, &options.table)?;
-    Ok((crossings, Inline { publication, options: inline.clone(), told }))
+    let publication = Publication::start(&inline.publish, &logs, table)?;
+    Ok((checkpoints, Inline { publication, options: inline.clone(), told }))
 }
 
 fn config(way: usize, worker: usize, logs: usize, clock_kind: u32) -> LogConfig {
@@ -152,6 +149,9 @@ fn config(way: usize, worker: usize, logs: usize, clock_kind: u32) -> LogConfig 
     }
     .one_of(logs)
 }
+
+/// How long a thread sleeps at most while a packet waits: a verdict wakes nobody.
+pub(crate) const LOOK_EVERY_NS: u64 = 50_000;
 
 /// Packets that may wait in a lane before a source that can wait is held up.
 const WAITING_ENOUGH: u64 = VERDICTS_WAITING_MAX / 2;

@@ -1,0 +1,181 @@
+//! What stands between a source and where its packets go on: a lane for each worker.
+
+use std::sync::PoisonError;
+use std::thread;
+use std::time::Duration;
+
+use burstline_log::{Burst, SCRATCH_PACKETS, Scratch};
+use burstline_port::{PortAccount, PortError, PortState, PortTable, Received, Source};
+use burstline_sys::clock;
+
+use super::flows::Flows;
+use super::lane::{Lane, Moment};
+use super::outlet::{Ends, Onward, Outlet};
+use super::{LOOK_EVERY_NS, Said, Told};
+use crate::balance::links::Links;
+use crate::worker_of;
+
+/// Packets wait here for verdicts, and go on by an [`Onward`].
+pub(crate) struct Checkpoint {
+    gate: Gate,
+    ends: Ends,
+    told: Told,
+}
+
+/// Lanes, and who passes them by.
+struct Gate {
+    lanes: Vec<Lane>,
+    flows: Flows,
+    links: Links,
+    /// Packets that skipped the lanes with their flow.
+    skipped: u64,
+}
+
+/// A source whose packets are to wait.
+pub(crate) struct Entrance<'a> {
+    pub(crate) source: &'a mut dyn Source,
+    pub(crate) scratch: &'a mut Scratch,
+    /// The source has no more.
+    pub(crate) is_over: &'a mut bool,
+}
+
+impl Checkpoint {
+    pub(super) fn new(lanes: Vec<Lane>, ends: Ends, table: &PortTable, told: Told) -> Self {
+        let (flows, links) = (Flows::default(), Links::new(table));
+        Self { gate: Gate { lanes, flows, links, skipped: 0 }, ends, told }
+    }
+
+    /// Packets that wait.
+    pub(crate) fn waiting(&self) -> u64 {
+        self.gate.waiting()
+    }
+
+    /// Hands on what was decided, and takes a burst of a source in: it has ended once nothing
+    /// waits any more.
+    pub(crate) fn pass(
+        &mut self,
+        entrance: Entrance<'_>,
+        budget: u64,
+        onward: &mut dyn Onward,
+    ) -> Result<Received, PortError> {
+        let Entrance { source, scratch, is_over } = entrance;
+        let now_ns = clock::monotonic_ns();
+        let has_moved = self.look(now_ns, onward)?;
+        let can_wait = source.info().capabilities.can_wait;
+        let is_held_up = can_wait && self.gate.lanes.iter().any(Lane::has_enough);
+        let (mut packets, mut state) = (0, PortState::Blocked);
+        if !*is_over && !is_held_up {
+            let lent = source.lend(scratch, budget.min(SCRATCH_PACKETS as u64))?;
+            (packets, state) = (lent.burst.len() as u64, lent.state);
+            if packets > 0 {
+                let mut outlet = Outlet { onward, ends: &mut self.ends };
+                self.gate.spread(&lent.burst, now_ns, &mut outlet)?;
+            }
+        }
+        *is_over |= state == PortState::Ended;
+        if has_moved || packets > 0 {
+            if state != PortState::Busy {
+                onward.flush()?;
+            }
+            state = PortState::Busy;
+        } else if *is_over {
+            state = if self.waiting() > 0 { PortState::Idle } else { PortState::Ended };
+        }
+        Ok(Received { packets, state })
+    }
+
+    /// Waits for the verdicts of those that wait: each has one, or is late, within the deadline.
+    /// Then it tells what was counted. Nothing may come any more.
+    pub(crate) fn close(&mut self, onward: &mut dyn Onward) -> Result<(), PortError> {
+        let mut outcome = Ok(());
+        while self.waiting() > 0 && outcome.is_ok() {
+            match self.look(clock::monotonic_ns(), onward) {
+                Ok(true) => {}
+                Ok(false) => thread::sleep(Duration::from_nanos(LOOK_EVERY_NS)),
+                Err(error) => outcome = Err(error),
+            }
+        }
+        self.ends.answers.finish();
+        self.tell();
+        outcome
+    }
+
+    /// Adds to a source's account what it has lost and what waits.
+    pub(crate) fn add_to(&self, account: &mut PortAccount) {
+        account.lost.merge(&self.ends.lost);
+        account.in_flight += self.waiting();
+        let logged: u64 = self.gate.lanes.iter().map(|lane| lane.bytes_copied).sum();
+        account.bytes_copied += logged + self.ends.bytes_copied;
+        account
+            .hint(|| "inline: each packet is copied once more, into its worker's log".to_owned());
+        if let Some(fault) = &self.ends.answers.fault {
+            account.note(|| fault.clone());
+        }
+    }
+
+    /// Looks at every lane once. Returns whether any packet was decided.
+    fn look(&mut self, now_ns: u64, onward: &mut dyn Onward) -> Result<bool, PortError> {
+        let mut outlet = Outlet { onward, ends: &mut self.ends };
+        self.gate.each(now_ns, |lane, moment| lane.look(moment, &mut outlet))
+    }
+
+    /// Tells what was counted, and hands over the logs' writers, to be ended.
+    fn tell(&mut self) {
+        let gate = &mut self.gate;
+        let said = Said {
+            writers: gate.lanes.iter_mut().filter_map(Lane::end).collect(),
+            workers: gate.lanes.iter().map(|lane| lane.counts).collect(),
+            skipped: gate.skipped,
+            flows: gate.flows.entered,
+            flows_forgotten: gate.flows.forgotten,
+            answers: self.ends.answers.sent,
+            waits: gate.lanes.iter().map(|lane| lane.waits.clone()).collect(),
+        };
+        *self.told.lock().unwrap_or_else(PoisonError::into_inner) = said; // as a whole
+    }
+}
+
+impl Gate {
+    fn waiting(&self) -> u64 {
+        self.lanes.iter().map(Lane::waiting).sum()
+    }
+
+    /// Does something with each lane. Returns whether any says yes.
+    fn each(
+        &mut self,
+        now_ns: u64,
+        mut what: impl FnMut(&mut Lane, &mut Moment<'_>) -> Result<bool, PortError>,
+    ) -> Result<bool, PortError> {
+        let Self { lanes, flows, links, .. } = self;
+        let mut moment = Moment { now_ns, flows, links };
+        let mut any = false;
+        for lane in lanes {
+            any |= what(lane, &mut moment)?;
+        }
+        Ok(any)
+    }
+
+    /// Has each packet of a burst wait for its worker, or skip that with its flow.
+    fn spread(
+        &mut self,
+        burst: &Burst<'_>,
+        now_ns: u64,
+        outlet: &mut Outlet<'_>,
+    ) -> Result<(), PortError> {
+        let Self { lanes, flows, links, skipped } = self;
+        let mut run = 0;
+        for (at, packet) in burst.packets().enumerate() {
+            if flows.passes(&packet, now_ns, || links.of(packet.desc().port()).0) {
+                *skipped += 1;
+                continue;
+            }
+            outlet.send(burst, run..at)?;
+            run = at + 1;
+            let lane = worker_of(packet.desc().hash(), lanes.len());
+            let mut moment = Moment { now_ns, flows, links };
+            lanes[lane].append(&packet, &mut moment, outlet)?;
+        }
+        outlet.send(burst, run..burst.len())?;
+        self.each(now_ns, |lane, moment| lane.publish(moment, outlet).map(|()| false)).map(drop)
+    }
+}

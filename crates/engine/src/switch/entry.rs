@@ -1,0 +1,130 @@
+//! Where packets come into a switch: a port's sources, and what they may have to wait for.
+//!
+//! ```text
+//! source ──────────────► Forward: Switch::forward ─► Plan ─► outlets
+//! source ─► Checkpoint ─► Forward      packets wait for verdicts before they are switched
+//! ```
+
+use burstline_log::{Burst, Scratch};
+use burstline_port::{PortAccount, PortError, Received, Source};
+use burstline_switch::{EndId, Outgoing, Plan, Switch};
+
+use super::port::Outlet;
+use crate::inline::{Checkpoint, Entrance, Onward};
+
+/// A source of an end.
+pub(super) struct Inlet {
+    pub(super) source: Box<dyn Source>,
+    pub(super) has_ended: bool,
+    /// It has no more, though packets of it may wait.
+    is_over: bool,
+}
+
+/// All sources of an end; none where it is only a target of mirrors.
+#[derive(Default)]
+pub(super) struct Entry {
+    pub(super) inlets: Vec<Inlet>,
+    /// Where its packets wait for verdicts, if they do.
+    pub(super) checkpoint: Option<Box<Checkpoint>>,
+}
+
+/// Where packets of an end go on to: through the switch, to the ends of a plan.
+pub(super) struct Forward<'a> {
+    pub(super) from: EndId,
+    pub(super) now_ns: u64,
+    pub(super) switch: &'a mut Switch,
+    pub(super) outlets: &'a mut [Option<Outlet>],
+    pub(super) plan: &'a mut Plan,
+    pub(super) outgoing: &'a mut Outgoing,
+    /// Sinks that cannot go on.
+    pub(super) failed: Vec<(EndId, PortError)>,
+}
+
+impl Onward for Forward<'_> {
+    fn pass(&mut self, burst: &Burst<'_>) -> Result<(), PortError> {
+        self.switch.forward(self.from, burst, self.now_ns, self.plan);
+        for (to, copies) in self.plan.outputs() {
+            let Some(outlet) = &mut self.outlets[to.index()] else { continue };
+            outlet.is_fresh = true;
+            let send = |burst: &Burst<'_>| outlet.given.transmit(burst, &mut *outlet.sink);
+            if let Err(error) = self.outgoing.send(burst, copies, self.switch.rules(), send) {
+                self.failed.push((to, error));
+            }
+        }
+        Ok(())
+    }
+
+    fn answer(&mut self, answer: &Burst<'_>) -> Result<u64, PortError> {
+        let Some(outlet) = &mut self.outlets[self.from.index()] else { return Ok(0) };
+        self.switch.count_answers(self.from, answer.len() as u64);
+        outlet.is_fresh = true;
+        outlet.given.transmit(answer, &mut *outlet.sink).map(|()| answer.len() as u64)
+    }
+
+    /// The fabric flushes its outlets when nothing comes.
+    fn flush(&mut self) -> Result<(), PortError> {
+        Ok(())
+    }
+}
+
+impl Entry {
+    pub(super) fn new(sources: Vec<Box<dyn Source>>, checkpoint: Option<Checkpoint>) -> Self {
+        let inlet = |source| Inlet { source, has_ended: false, is_over: false };
+        let checkpoint = checkpoint.map(Box::new);
+        Self { inlets: sources.into_iter().map(inlet).collect(), checkpoint }
+    }
+
+    pub(super) fn sources(&self) -> impl Iterator<Item = &dyn Source> {
+        self.inlets.iter().map(|inlet| &*inlet.source)
+    }
+
+    /// What all sources say, as one, and what became of packets that waited.
+    pub(super) fn account(&self) -> PortAccount {
+        let mut sum = PortAccount::default();
+        for account in self.sources().map(|source| source.account()) {
+            sum.add_counts(&account);
+            for note in account.warnings.into_iter().chain(account.notes) {
+                if !sum.notes.contains(&note) {
+                    sum.notes.push(note);
+                }
+            }
+        }
+        if let Some(checkpoint) = &self.checkpoint {
+            checkpoint.add_to(&mut sum);
+        }
+        sum
+    }
+
+    /// Whether packets wait for verdicts.
+    pub(super) fn has_waiting(&self) -> bool {
+        self.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.waiting() > 0)
+    }
+
+    /// Takes a burst of a source and hands on what may go on. `None`: there is no such source.
+    #[inline]
+    pub(super) fn pass(
+        &mut self,
+        source: usize,
+        budget: u64,
+        scratch: &mut Scratch,
+        forward: &mut Forward<'_>,
+    ) -> Option<Result<Received, PortError>> {
+        let Inlet { source, is_over, .. } = self.inlets.get_mut(source)?;
+        if let Some(checkpoint) = &mut self.checkpoint {
+            let entrance = Entrance { source: &mut **source, scratch, is_over };
+            return Some(checkpoint.pass(entrance, budget, forward));
+        }
+        let lent = match source.lend(scratch, budget) {
+            Ok(lent) => lent,
+            Err(error) => return Some(Err(error)),
+        };
+        let received = Received { packets: lent.burst.len() as u64, state: lent.state };
+        let passed = if received.packets > 0 { forward.pass(&lent.burst) } else { Ok(()) };
+        Some(passed.map(|()| received))
+    }
+
+    /// Waits until all that waits has gone on, or was lost by name.
+    pub(super) fn close(&mut self, forward: &mut Forward<'_>) -> Result<(), PortError> {
+        self.checkpoint.as_mut().map_or(Ok(()), |checkpoint| checkpoint.close(forward))
+    }
+}
