@@ -195,8 +195,8 @@ fn inline_ports(args: &SwitchArgs, ports: &[SwitchPort]) -> Result<Option<Inline
     let (logs, most) = (number * options.workers, 2 * INLINE_WORKERS_MAX);
     if !(1..=most).contains(&logs) {
         return Err(Failure::usage(format!(
-            "--inline: {number} ports with {} workers need {logs} logs, and there must be 1-{most}: \
-             name ports by --inline-port, or fewer workers",
+            "--inline: {number} ports with {} workers need {logs} logs, and there must be \
+             1-{most}: name ports by --inline-port, or fewer workers",
             options.workers
         )));
     }

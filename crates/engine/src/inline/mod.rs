@@ -9,9 +9,10 @@
 //!                                            (another process)    words of its column
 //! ```
 //!
-//! A crossing, or a port of a switch, has a [`Lane`] for each worker: a log with its writer, our own reader whose pins keep
-//! waiting packets, and the worker's verdicts. A flow's hash says which lane a packet takes. Both
-//! directions of a flow are worker K's: logs K and `workers + K` of the name. A switch has such a way for each port that asks for it.
+//! A crossing, or a port of a switch, has a [`Checkpoint`] with a [`Lane`] for each worker: a log
+//! with its writer, our own reader whose pins keep waiting packets, and the worker's verdicts. A
+//! flow's hash says which lane a packet takes. Both directions of a flow are worker K's, who has
+//! logs K and `workers + K` of the name. In a switch that is a log of each port that asks for it.
 //!
 //! Who owns what when: a lane is its crossing's, and so its thread's. A packet that waits is in the
 //! log's memory, pinned; readers see it there and cannot write it. A verdict is the reader's word
