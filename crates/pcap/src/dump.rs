@@ -66,15 +66,10 @@ static GATHERED: Shared = Shared(UnsafeCell::new(Gathered {
     giving: 0,
 }));
 
-/// The thread that has [`GATHERED`], by an address of its own; 0: none. This is a lock that says
+/// The thread that has [`GATHERED`], by its number (`me`); 0: none. This is a lock that says
 /// to a handler whether its own thread has it. To take it costs one locked instruction, to let go
 /// of it none; a mutex has one for each, which is a tenth of what a packet costs here.
 static OWNER: AtomicUsize = AtomicUsize::new(0);
-
-thread_local! {
-    /// Its address is this thread's name, as long as it lives.
-    static NAME: u8 = const { 0 };
-}
 
 /// A handler wanted a flush while its thread was here.
 static IS_FLUSH_DUE: AtomicBool = AtomicBool::new(false);
@@ -117,8 +112,11 @@ impl DerefMut for Owned {
     }
 }
 
+/// No other thread that lives has this number, and it is not 0: the address of the thread's block.
 fn me() -> usize {
-    NAME.with(|name| ptr::from_ref(name).addr())
+    // SAFETY: any thread, and any handler, may ask who it is.
+    let thread = unsafe { libc::pthread_self() };
+    thread as usize
 }
 
 /// Takes it, waiting for another thread's end of it. `None`: this is a handler whose thread has it.

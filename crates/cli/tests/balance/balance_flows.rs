@@ -9,7 +9,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fs;
 
-use crate::support::conversations::{FRAME_BYTES, Name, Whereabouts, datagrams, flows, frames_of};
+use crate::conversations::{FRAME_BYTES, Name, Whereabouts, datagrams, flows, frames_of};
 use crate::support::live::{Live, wait_until};
 use crate::support::sharing::{Names, start};
 use crate::support::talk::{iperf3, talk};

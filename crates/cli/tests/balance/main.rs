@@ -6,3 +6,4 @@ mod support;
 mod balance;
 mod balance_flows;
 mod balance_live;
+mod conversations;

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use crate::support::collectors::{ask, await_listener, free_port, nfdump, start};
+use crate::collectors::{ask, await_listener, free_port, nfdump, start};
 use crate::support::{Directory, Run, run_json};
 use burstline_skip::{skip, test_name};
 use serde_json::Value;

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::support::collectors::ask;
+use crate::collectors::ask;
 use crate::support::{Directory, Run, assert_closed, command, last_object, run, run_json};
 use burstline_skip::{test_name, without};
 use serde_json::json;

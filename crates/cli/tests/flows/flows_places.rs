@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Stdio;
 
-use crate::support::collectors::ask;
+use crate::collectors::ask;
 use crate::support::{Directory, command, other, run_json};
 use serde_json::Value;
 

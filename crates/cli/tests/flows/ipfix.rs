@@ -8,8 +8,8 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use crate::collectors::{await_listener, free_port, nfdump, start};
 use crate::support::buses::enter;
-use crate::support::collectors::{await_listener, free_port, nfdump, start};
 use crate::support::live::wait_until;
 use crate::support::{Directory, PROGRAM, REAL, Run, last_object, other, run_json};
 use burstline_testbed::{Bed, FAR_ADDRESS, NEAR};

@@ -4,6 +4,7 @@
 mod support;
 
 mod buses;
+mod collectors;
 mod fetch;
 mod flows;
 mod flows_compared;

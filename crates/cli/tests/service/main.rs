@@ -3,11 +3,14 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod browser;
 mod demo;
+mod emulator;
 mod metrics;
 mod run;
 mod run_metrics;
 mod run_reloads;
 mod top;
+mod watched;
 mod web;
 mod web_page;

@@ -6,8 +6,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::support::live::{Live, wait_until};
-use crate::support::watched::{Watched, scraped};
 use crate::support::{Directory, run};
+use crate::watched::{Watched, scraped};
 use burstline_skip::{skip, test_name};
 use burstline_testbed::Bed;
 

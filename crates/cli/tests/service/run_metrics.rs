@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use crate::support::live::wait_until;
 use crate::support::service::{Service, ledger};
-use crate::support::watched::{asked, scraped};
 use crate::support::{Directory, run};
+use crate::watched::{asked, scraped};
 use burstline_skip::{skip, test_name};
 use burstline_testbed::{descriptor_of, signal};
 use serde_json::Value;

@@ -7,11 +7,11 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use crate::support::emulator::screen;
+use crate::emulator::screen;
 use crate::support::live::wait_until;
 use crate::support::sharing::Names;
-use crate::support::watched::Watched;
 use crate::support::{PROGRAM, hangup, run};
+use crate::watched::Watched;
 use burstline_testbed::{Terminal, signal};
 
 const SOURCE: &str = "gen:?rate=20k&pace=yes&flows=4";

@@ -4,8 +4,8 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use crate::support::watched::Watched;
 use crate::support::{Directory, assert_closed, run};
+use crate::watched::Watched;
 use serde_json::Value;
 
 const SOURCE: &str = "gen:?rate=20k&pace=yes&flows=4";

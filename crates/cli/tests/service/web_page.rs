@@ -2,10 +2,10 @@
 
 use std::process::{Child, Command, Stdio};
 
-use crate::support::browser::{Browser, Look};
+use crate::browser::{Browser, Look};
 use crate::support::live::wait_until;
-use crate::support::watched::Watched;
 use crate::support::{Directory, other};
+use crate::watched::Watched;
 use burstline_skip::{skip, test_name};
 use serde_json::Value;
 

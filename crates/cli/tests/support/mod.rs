@@ -1,14 +1,9 @@
 //! What the tests of the program share: running it, their own directory, other programs.
 #![allow(dead_code)] // each test file uses a part
 
-pub(crate) mod browser;
 pub(crate) mod buses;
-pub(crate) mod collectors;
-pub(crate) mod conversations;
-pub(crate) mod emulator;
 pub(crate) mod endless;
 pub(crate) mod live;
-pub(crate) mod schema;
 pub(crate) mod sensors;
 pub(crate) mod service;
 pub(crate) mod sharing;
@@ -16,7 +11,6 @@ pub(crate) mod ssh;
 pub(crate) mod talk;
 pub(crate) mod verdicts;
 pub(crate) mod virtual_port;
-pub(crate) mod watched;
 
 use std::fs;
 use std::path::PathBuf;

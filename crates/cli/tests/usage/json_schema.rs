@@ -5,7 +5,7 @@
 
 use std::fs;
 
-use crate::support::schema::{faults, learn};
+use crate::schema::{faults, learn};
 use crate::support::service::Service;
 use crate::support::{Directory, REAL, run, run_json};
 use serde_json::{Value, json};

@@ -8,6 +8,7 @@ mod doctor;
 mod explain;
 mod json;
 mod json_schema;
+mod schema;
 mod terminal;
 mod units;
 mod usage;

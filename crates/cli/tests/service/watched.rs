@@ -1,5 +1,4 @@
 //! Jobs that answer by HTTP while they run, and who asks them.
-#![allow(dead_code)] // each test file uses a part
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -8,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{PROGRAM, last_object};
+use crate::support::{PROGRAM, last_object};
 
 /// A job that answers.
 pub(crate) struct Watched {

@@ -1,7 +1,6 @@
 //! A schema of JSON, as much of it as this program needs: types, properties, items, maps.
 //!
 //! Source: JSON Schema 2020-12, <https://json-schema.org/draft/2020-12>.
-#![allow(dead_code)] // each test file uses a part
 
 use serde_json::{Map, Value, json};
 

@@ -2,7 +2,6 @@
 //!
 //! A flow is what has the same two addresses, protocol and, where that has them, ports, in either
 //! direction. A later fragment has no ports: it is of the flow of its datagram's first.
-#![allow(dead_code)] // each test file uses a part
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::Directory;
+use crate::support::Directory;
 
 const CHROMIUM: &str = "chromium";
 

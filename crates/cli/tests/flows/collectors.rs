@@ -1,5 +1,4 @@
 //! Collectors of flow records, and how their files are read.
-#![allow(dead_code)] // each test file uses a part
 
 use std::fs;
 use std::net::UdpSocket;
@@ -11,7 +10,7 @@ use burstline_skip::{skip, test_name};
 use burstline_testbed::signal;
 use serde_json::Value;
 
-use super::{other, run};
+use crate::support::{other, run};
 
 /// A program that ends with this.
 pub(crate) struct Ending(Child);
