@@ -28,6 +28,27 @@ pub(crate) fn event() -> OwnedFd {
     eventfd(0, EventfdFlags::CLOEXEC).unwrap()
 }
 
+/// What a guest writes into a desc of a ring: a buffer, VIRTQ_DESC_F_ flags, and the next desc.
+/// Source: Virtual I/O Device 1.2, 2.7.5.
+#[derive(Clone, Copy)]
+pub(crate) struct Desc {
+    address: u64,
+    bytes: u32,
+    flags: u16,
+    next: u16,
+}
+
+impl Desc {
+    /// One that the device reads, and that is alone.
+    pub(crate) fn of(address: u64, bytes: u32) -> Self {
+        Self { address, bytes, flags: 0, next: 0 }
+    }
+
+    pub(crate) fn marked(self, flags: u16, next: u16) -> Self {
+        Self { flags, next, ..self }
+    }
+}
+
 /// A guest with one pair of rings: 0 receives, 1 transmits.
 pub(crate) struct Guest {
     pub(crate) device: Arc<Device>,
@@ -120,8 +141,8 @@ impl Guest {
         bytes
     }
 
-    pub(crate) fn desc(&self, ring: usize, index: u16, desc: (u64, u32, u16, u16)) {
-        let (address, bytes, flags, next) = desc;
+    pub(crate) fn desc(&self, ring: usize, index: u16, desc: Desc) {
+        let Desc { address, bytes, flags, next } = desc;
         let mut all = longs(&[address]);
         all.extend(words(&[bytes]));
         all.extend(flags.to_le_bytes());
@@ -157,7 +178,7 @@ impl Guest {
         let at = BUFFERS + 0x1000 * usize::from(index);
         self.write(at, &[0; 12]);
         self.write(at + 12, packet);
-        self.desc(1, index, (GUEST + at as u64, 12 + packet.len() as u32, 0, 0));
+        self.desc(1, index, Desc::of(GUEST + at as u64, 12 + packet.len() as u32));
         self.offer(1, index);
     }
 }

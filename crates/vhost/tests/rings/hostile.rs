@@ -13,7 +13,7 @@ use burstline_peer::{FromPeer, LONGEST, OFFLOAD_BYTES, PeerMemory, Put, Refusal,
 use burstline_vhost::RingFault;
 use rustix::fs::ftruncate;
 
-use crate::guest::{BUFFERS, GUEST, Guest, MEMORY, SIZE};
+use crate::guest::{BUFFERS, Desc, GUEST, Guest, MEMORY, SIZE};
 
 fn take_one(guest: &Guest) -> Taken {
     let berth = &guest.device.lanes().lane(0).from;
@@ -44,12 +44,12 @@ fn f13_a_header_that_is_short_or_alone_is_refused() {
     let mut guest = Guest::start();
     let at = GUEST + BUFFERS as u64;
     for bytes in [0, 1, 11, 12] {
-        guest.desc(1, 0, (at, bytes, 0, 0));
+        guest.desc(1, 0, Desc::of(at, bytes));
         refused(&mut guest, 0, Refusal::Short);
     }
     // Split over twelve descriptors of a byte, and nothing behind.
     for index in 0..12 {
-        guest.desc(1, index, (at, 1, u16::from(index < 11), index + 1));
+        guest.desc(1, index, Desc::of(at, 1).marked(u16::from(index < 11), index + 1));
     }
     refused(&mut guest, 0, Refusal::Short);
 }
@@ -58,13 +58,13 @@ fn f13_a_header_that_is_short_or_alone_is_refused() {
 fn f14_addresses_outside_of_the_memory_are_refused() {
     let mut guest = Guest::start();
     for address in [0, GUEST - 1, GUEST + MEMORY, u64::MAX, u64::MAX - 11, 1 << 63] {
-        guest.desc(1, 0, (address, 100, 0, 0));
+        guest.desc(1, 0, Desc::of(address, 100));
         refused(&mut guest, 0, Refusal::Malformed);
     }
     // It begins inside and ends outside.
-    guest.desc(1, 0, (GUEST + MEMORY - 50, 100, 0, 0));
+    guest.desc(1, 0, Desc::of(GUEST + MEMORY - 50, 100));
     refused(&mut guest, 0, Refusal::Malformed);
-    guest.desc(1, 0, (GUEST + BUFFERS as u64, 100, 2, 0));
+    guest.desc(1, 0, Desc::of(GUEST + BUFFERS as u64, 100).marked(2, 0));
     refused(&mut guest, 0, Refusal::Malformed);
 }
 
@@ -72,19 +72,19 @@ fn f14_addresses_outside_of_the_memory_are_refused() {
 fn f15_chains_without_end_past_the_ring_or_too_long_are_refused() {
     let mut guest = Guest::start();
     let at = GUEST + BUFFERS as u64;
-    guest.desc(1, 0, (at, 1, 1, 0));
+    guest.desc(1, 0, Desc::of(at, 1).marked(1, 0));
     refused(&mut guest, 0, Refusal::Malformed);
-    guest.desc(1, 0, (at, 20, 1, SIZE));
+    guest.desc(1, 0, Desc::of(at, 20).marked(1, SIZE));
     refused(&mut guest, 0, Refusal::Malformed);
-    guest.desc(1, 0, (at, u32::MAX, 0, 0));
+    guest.desc(1, 0, Desc::of(at, u32::MAX));
     refused(&mut guest, 0, Refusal::Long);
     // Together they wrap 32 bits.
-    guest.desc(1, 0, (at, 0x8000, 1, 1));
-    guest.desc(1, 1, (at, 0xffff_8000, 0, 0));
+    guest.desc(1, 0, Desc::of(at, 0x8000).marked(1, 1));
+    guest.desc(1, 1, Desc::of(at, 0xffff_8000));
     refused(&mut guest, 0, Refusal::Long);
     // Many that are not too long each.
     for index in 0..40 {
-        guest.desc(1, index, (at, 0x8000, u16::from(index < 39), index + 1));
+        guest.desc(1, index, Desc::of(at, 0x8000).marked(u16::from(index < 39), index + 1));
     }
     refused(&mut guest, 0, Refusal::Long);
 }
@@ -94,7 +94,7 @@ fn f15_tables_of_descriptors_inside_others_or_of_odd_size_are_refused() {
     let mut guest = Guest::start();
     let at = GUEST + BUFFERS as u64;
     for (bytes, flags) in [(0, 4), (15, 4), (24, 4), (16, 5)] {
-        guest.desc(1, 0, (at, bytes, flags, 0));
+        guest.desc(1, 0, Desc::of(at, bytes).marked(flags, 0));
         refused(&mut guest, 0, Refusal::Malformed);
     }
     // A table that names itself.
@@ -106,16 +106,16 @@ fn f15_tables_of_descriptors_inside_others_or_of_odd_size_are_refused() {
         own
     };
     guest.write(BUFFERS, &own);
-    guest.desc(1, 0, (at, 16, 4, 0));
+    guest.desc(1, 0, Desc::of(at, 16).marked(4, 0));
     refused(&mut guest, 0, Refusal::Malformed);
     // One that goes on in a circle: no more of it is read than the ring has descriptors.
     let mut circle = own;
     circle[8] = 1;
     circle[12] = 1;
     guest.write(BUFFERS, &circle);
-    guest.desc(1, 0, (at, 0xffff_fff0, 4, 0));
+    guest.desc(1, 0, Desc::of(at, 0xffff_fff0).marked(4, 0));
     refused(&mut guest, 0, Refusal::Malformed);
-    guest.desc(1, 0, (u64::MAX - 15, 16, 4, 0));
+    guest.desc(1, 0, Desc::of(u64::MAX - 15, 16).marked(4, 0));
     refused(&mut guest, 0, Refusal::Malformed);
 }
 
@@ -132,7 +132,7 @@ fn f14_an_index_or_a_head_that_cannot_be_stops_the_ring_and_nothing_else() {
     assert_eq!(take_one(&guest), Taken::Nothing);
     assert_eq!(fault(&guest), Some(RingFault::Head { head: SIZE, size: SIZE }));
     // The other ring goes on, and the front-end can start this one anew.
-    guest.desc(0, 0, (GUEST + BUFFERS as u64, 2000, 2, 0));
+    guest.desc(0, 0, Desc::of(GUEST + BUFFERS as u64, 2000).marked(2, 0));
     guest.offer(0, 0);
     let mut ring = guest.device.lanes().lane(0).to.take().unwrap();
     assert_eq!(ring.put(&[3; 60], &[0; OFFLOAD_BYTES]), Put::Done);
@@ -149,17 +149,17 @@ fn f14_an_index_or_a_head_that_cannot_be_stops_the_ring_and_nothing_else() {
 fn buffers_that_are_none_are_given_back_empty_and_hold_nobody_up() {
     let mut guest = Guest::start();
     let bad = [
-        (GUEST + BUFFERS as u64, 0, 2, 0),
-        (GUEST + BUFFERS as u64, 11, 2, 0),
-        (GUEST + BUFFERS as u64, 100, 0, 0),
-        (u64::MAX, 100, 2, 0),
-        (GUEST + BUFFERS as u64, 1, 3, 4),
+        Desc::of(GUEST + BUFFERS as u64, 0).marked(2, 0),
+        Desc::of(GUEST + BUFFERS as u64, 11).marked(2, 0),
+        Desc::of(GUEST + BUFFERS as u64, 100),
+        Desc::of(u64::MAX, 100).marked(2, 0),
+        Desc::of(GUEST + BUFFERS as u64, 1).marked(3, 4),
     ];
     for (index, desc) in bad.into_iter().enumerate() {
         guest.desc(0, index as u16, desc);
         guest.offer(0, index as u16);
     }
-    guest.desc(0, 8, (GUEST + BUFFERS as u64, 72, 2, 0));
+    guest.desc(0, 8, Desc::of(GUEST + BUFFERS as u64, 72).marked(2, 0));
     guest.offer(0, 8);
     let mut ring = guest.device.lanes().lane(0).to.take().unwrap();
     assert_eq!(ring.put(&[3; 60], &[0; OFFLOAD_BYTES]), Put::Done);
@@ -213,8 +213,8 @@ impl Scribbled {
         while is_sound && seen.taken < chains {
             for index in 0..32 {
                 let at = BUFFERS + 0x1000 * usize::from(index);
-                guest.desc(1, index, (GUEST + at as u64, 72, 0, 0));
-                guest.desc(0, index, (GUEST + at as u64, 2000, 2, 0));
+                guest.desc(1, index, Desc::of(GUEST + at as u64, 72));
+                guest.desc(0, index, Desc::of(GUEST + at as u64, 2000).marked(2, 0));
                 guest.offer(1, index);
                 guest.offer(0, index);
             }

@@ -2,7 +2,7 @@
 
 use burstline_peer::{FromPeer, LONGEST, OFFLOAD_BYTES, Put, Taken, ToPeer};
 
-use crate::guest::{BUFFERS, FEATURES, GUEST, Guest, words};
+use crate::guest::{BUFFERS, Desc, FEATURES, GUEST, Guest, words};
 
 const NONE: [u8; OFFLOAD_BYTES] = [0; OFFLOAD_BYTES];
 
@@ -61,8 +61,8 @@ fn a_chain_may_be_cut_anywhere_and_its_descriptors_may_be_elsewhere() {
     guest.write(BUFFERS, &[&[0; 12][..], &packet].concat());
     let mut room = vec![0; LONGEST];
     for cut in 1..112 {
-        guest.desc(1, 5, (GUEST + at, cut, 1, 9));
-        guest.desc(1, 9, (GUEST + at + u64::from(cut), 112 - cut, 0, 0));
+        guest.desc(1, 5, Desc::of(GUEST + at, cut).marked(1, 9));
+        guest.desc(1, 9, Desc::of(GUEST + at + u64::from(cut), 112 - cut));
         guest.offer(1, 5);
         // The same behind a table of the guest's.
         let table = [
@@ -72,7 +72,7 @@ fn a_chain_may_be_cut_anywhere_and_its_descriptors_may_be_elsewhere() {
             words(&[112 - cut, 0]),
         ];
         guest.write(BUFFERS + 0x8000, &table.concat());
-        guest.desc(1, 3, (GUEST + at + 0x8000, 32, 4, 0));
+        guest.desc(1, 3, Desc::of(GUEST + at + 0x8000, 32).marked(4, 0));
         guest.offer(1, 3);
         assert_eq!(take_into(&guest, &mut room), [whole(100), whole(100)], "{cut}");
         assert_eq!(room[..100], packet);
@@ -85,7 +85,7 @@ fn a_long_packet_takes_several_buffers_where_that_was_agreed() {
         let mut guest = Guest::with(features);
         for index in 0..4 {
             let at = BUFFERS + 0x1000 * usize::from(index);
-            guest.desc(0, index, (GUEST + at as u64, 1000, 2, 0));
+            guest.desc(0, index, Desc::of(GUEST + at as u64, 1000).marked(2, 0));
         }
         for index in 0..3 {
             guest.offer(0, index);
