@@ -3,7 +3,7 @@
 use super::Context;
 use super::entry::{Entry, sources_of, version_of};
 use crate::compared::{Compared, OURS, Outcome, Side};
-use crate::readiness::why_and_mend;
+use crate::readiness::why_then_fix;
 use crate::record::{Chart, Comparison, ContenderInfo, Distance, Doubt, Record, Row};
 use crate::scenario::Begun;
 use burstline_sys::distance::one_way_ns;
@@ -55,10 +55,7 @@ pub fn table(all: &[(&str, Done)]) -> String {
     let wide = all.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     for (name, done) in all {
         text += &match done {
-            Done::NotHere(why) => match why_and_mend(why) {
-                (why, Some(mend)) => format!("not run  {name:wide$}  {why}  fix: {mend}\n"),
-                (why, None) => format!("not run  {name:wide$}  {why}\n"),
-            },
+            Done::NotHere(why) => format!("not run  {name:wide$}  {}\n", why_then_fix(why)),
             Done::Failed(why) => format!("failed   {name:wide$}  {why}\n"),
             Done::Measured(_) | Done::Smoke => continue,
         };
