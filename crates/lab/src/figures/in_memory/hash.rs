@@ -90,9 +90,11 @@ fn compare(context: &Context, name: &str, kind: HashKind, logs: usize) -> Result
     ];
     details.push(match name {
         "balance-hash-64" => instructions(),
-        _ => "instructions: cargo test --release -p burstline-wire --test flow cost:: -- --ignored \
+        _ => {
+            "instructions: cargo test --release -p burstline-wire --test flow cost:: -- --ignored \
               --nocapture"
-            .to_owned(),
+                .to_owned()
+        }
     });
     details.extend(conditions.report());
     let (better, unit) = (Better::Lower, "ns");
