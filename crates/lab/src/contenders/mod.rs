@@ -219,6 +219,14 @@ impl Sample {
         self.rfc2544.as_ref()?.ended.as_deref()
     }
 
+    /// The interfaces that the first of some samples to go through any went through.
+    pub(crate) fn first_interfaces<'a>(
+        mut samples: impl Iterator<Item = &'a Self>,
+    ) -> Vec<Interface> {
+        let found = samples.find(|sample| !sample.interfaces.is_empty());
+        found.map(|sample| sample.interfaces.clone()).unwrap_or_default()
+    }
+
     /// Adds a figure.
     pub fn set(&mut self, name: &'static str, unit: &'static str, value: f64) {
         self.figures.insert(name, Value { unit, basis: None, value });

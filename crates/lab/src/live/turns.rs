@@ -14,7 +14,9 @@ use burstline_sys::affinity;
 use burstline_testbed::{Amount, Target};
 
 use super::{Load, Road};
+use crate::record::Interface;
 use crate::rivals::staged::cpu_ns;
+use crate::scenario::machine::{Served, on_hosts};
 
 /// How long a side may take to begin, and for what is in its ring after the last frame.
 const SETTLE: Duration = Duration::from_millis(200);
@@ -31,7 +33,7 @@ pub(crate) struct Frames<'a> {
 }
 
 /// One side's run.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Turn {
     /// Frames injected.
     pub(crate) offered: u64,
@@ -41,6 +43,8 @@ pub(crate) struct Turn {
     pub(crate) seconds: f64,
     /// What the side had of its core, as it never sleeps: less than 1 where others had the rest.
     pub(crate) share: f64,
+    /// What frames went through.
+    pub(crate) interfaces: Vec<Interface>,
 }
 
 /// What a side took, and what it had of its core.
@@ -67,6 +71,7 @@ pub(crate) fn under_load(
     frames: Frames<'_>,
     side: impl FnOnce(&AtomicU32) -> Result<Taken, String> + Send,
 ) -> Result<Turn, String> {
+    let served = Served::now();
     let load = Load { amount: frames.amount, rate_pps: None };
     let is_over = AtomicU32::new(0);
     let core = road.cores().consumer;
@@ -88,7 +93,8 @@ pub(crate) fn under_load(
             return Err(format!("{taken} frames were taken, of {}", injected.offered));
         }
         let seconds = injected.elapsed.as_secs_f64();
-        Ok(Turn { offered: injected.offered, taken, seconds, share })
+        let interfaces = on_hosts(road.bed(), &served);
+        Ok(Turn { offered: injected.offered, taken, seconds, share, interfaces })
     })
 }
 

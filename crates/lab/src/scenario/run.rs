@@ -299,8 +299,7 @@ impl<'a> Run<'a> {
     /// As they were in the first turn that went through some.
     fn interfaces(&self) -> Vec<Interface> {
         let samples = self.cells.iter().flatten().flat_map(|cell| &cell.samples);
-        let mut found = samples.map(|sample| &sample.interfaces).filter(|found| !found.is_empty());
-        let own = found.next().cloned().unwrap_or_default();
+        let own = Sample::first_interfaces(samples);
         let others = self.options.remote.iter().flat_map(|remote| remote.interfaces());
         own.into_iter().chain(others).collect()
     }
