@@ -227,6 +227,12 @@ impl Sample {
         found.map(|sample| sample.interfaces.clone()).unwrap_or_default()
     }
 
+    /// Says which pages its memory of this process has, in bytes, too: `simulate` asks for those.
+    pub(crate) fn lies_in(&mut self, page: PageKind) {
+        self.set("page_bytes", "bytes", page.bytes() as f64);
+        self.page = Some(page);
+    }
+
     /// Adds a figure.
     pub fn set(&mut self, name: &'static str, unit: &'static str, value: f64) {
         self.figures.insert(name, Value { unit, basis: None, value });

@@ -11,6 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use burstline_sys::affinity;
+use burstline_sys::memory::PageKind;
 use burstline_testbed::{Amount, Target};
 
 use super::{Load, Road};
@@ -43,6 +44,8 @@ pub(crate) struct Turn {
     pub(crate) seconds: f64,
     /// What the side had of its core, as it never sleeps: less than 1 where others had the rest.
     pub(crate) share: f64,
+    /// Pages that the packets of the side were in, which says so itself.
+    pub(crate) page: Option<PageKind>,
     /// What frames went through.
     pub(crate) interfaces: Vec<Interface>,
 }
@@ -94,7 +97,8 @@ pub(crate) fn under_load(
         }
         let seconds = injected.elapsed.as_secs_f64();
         let interfaces = on_hosts(road.bed(), &served);
-        Ok(Turn { offered: injected.offered, taken, seconds, share, interfaces })
+        let offered = injected.offered;
+        Ok(Turn { offered, taken, seconds, share, page: None, interfaces })
     })
 }
 
