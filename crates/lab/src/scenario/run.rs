@@ -128,7 +128,10 @@ struct Run<'a> {
 impl<'a> Run<'a> {
     fn new(scenario: &'a Scenario, options: &'a Options, limit: &'a Limit) -> Self {
         let points = Point::all(scenario);
-        let find = |point: &Point| point.placement.find(scenario.more_threads());
+        let find = |point: &Point| {
+            let refused = point.size_bytes.and_then(|size| scenario.work.refuses(size));
+            refused.map_or_else(|| point.placement.find(scenario.more_threads()), Err)
+        };
         let places: Vec<_> = points.iter().map(find).collect();
         let adapters = scenario.contenders.iter().filter_map(|name| contenders::named(name));
         let not_run = |adapter: &dyn Adapter| match options.remote {
