@@ -2,8 +2,8 @@
 //!
 //! Where that is not allowed, transparent 2 MiB pages serve both sides; then 4 KiB pages.
 
-use burstline_sys::memory::PageChoice;
 pub use burstline_sys::memory::Reservation;
+use burstline_sys::memory::{PageChoice, PageKind};
 
 const PAGE_BYTES: usize = 2 << 20;
 
@@ -28,9 +28,22 @@ pub fn with_best<T, E>(
     make(PageChoice::Transparent)
 }
 
+/// The kind of page of that name, as jobs report it.
+pub(crate) fn kind_of(name: &str) -> Option<PageKind> {
+    use PageKind::{Size1G, Size2M, Size4K, Transparent};
+    [Size1G, Size2M, Transparent, Size4K].into_iter().find(|kind| kind.to_string() == name)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_kind_is_found_by_the_name_that_it_has() {
+        let found = ["2 MiB", "2 MiB transparent", "4 KiB", "8 KiB"].map(kind_of);
+        let kinds = [PageKind::Size2M, PageKind::Transparent, PageKind::Size4K].map(Some);
+        assert_eq!((&found[..3], found[3]), (&kinds[..], None));
+    }
 
     #[test]
     fn falls_back_when_reserved_pages_fail_and_tells_the_last_error() {

@@ -102,6 +102,12 @@ pub fn why_and_mend(reason: &str) -> (&str, Option<&str>) {
     }
 }
 
+/// The end of a line on who cannot run: why, and what fixes that.
+pub fn why_then_fix(reason: &str) -> String {
+    let (why, mend) = why_and_mend(reason);
+    format!("{why}  fix: {}", mend.unwrap_or("nothing, here"))
+}
+
 fn turn(
     adapter: &dyn Adapter,
     work: Work,

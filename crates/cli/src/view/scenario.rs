@@ -73,9 +73,7 @@ pub(crate) fn who_can_run(trials: Option<&[Trial]>) -> String {
     let wide = reasons.keys().map(|name| name.len()).max().unwrap_or(0);
     for (name, why) in &reasons {
         let Some(why) = why else { continue };
-        let (why, mend) = readiness::why_and_mend(why);
-        let mend = mend.unwrap_or("nothing, here");
-        let _ = writeln!(text, "not here  {name:wide$}  {why}  fix: {mend}");
+        let _ = writeln!(text, "not here  {name:wide$}  {}", readiness::why_then_fix(why));
     }
     text + &trials.map_or(String::new(), trials_text)
 }
@@ -261,5 +259,40 @@ fn not_run(text: &mut String, record: &Record) {
             some => format!(" (the document at {}: {some})", point(row)),
         };
         let _ = writeln!(text, "{}: not run because {why}{figures}", row.contender);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use burstline_lab::figures::{self, Done};
+    use burstline_lab::programs;
+    use burstline_lab::scenario::Work;
+
+    /// The guest of `make guest-lab` reads lists that this program and the bench print.
+    #[test]
+    fn the_guest_looks_for_words_that_are_printed() {
+        let script = include_str!("../../../../scripts/guest-lab.init");
+        let looked_for: Vec<&str> =
+            script.lines().filter_map(|line| line.strip_prefix("said_")).collect();
+        let trial = |outcome| Trial { contender: "testpmd", work: Work::Count, outcome };
+        let trials = [
+            Outcome::Ready { ready_s: 1.0, packets: 200 },
+            Outcome::NotHere("no core is allowed".to_owned()),
+            Outcome::Failed("it ended".to_owned()),
+        ]
+        .map(trial);
+        let turns: String = trials.iter().map(trial_text).collect();
+        // PF_RING cannot run anywhere, and its mend is an address.
+        let list = turns + &who_can_run(Some(&trials));
+        let lack = programs::TRAFGEN.needs[0].lack();
+        let bench = figures::table(&[("generate-afpacket-trafgen", Done::NotHere(lack))]);
+        for line in &looked_for {
+            let (name, word) = line.split_once('=').expect("an assignment");
+            let printed = if name == "bench" { &bench } else { &list };
+            assert!(printed.contains(word.trim_matches('\'')), "said_{line}: {printed}");
+        }
+        assert_eq!(looked_for.len(), 8);
+        assert!(bench.contains("not run "), "{bench}");
     }
 }

@@ -147,3 +147,64 @@ fn an_xdp_sockets_recording_says_what_its_rings_had_no_room_for() {
         record_with_a_gap(&bed, &format!("xdp:{FAR}"), flags);
     }
 }
+
+/// Records what another job publishes. One of the two is stopped while more comes than there is
+/// room for: in the publisher's ring, or in the log.
+fn record_a_log_with_a_gap(is_publishers: bool) {
+    let Some(bed) = Bed::or_skip() else { return };
+    let folder = |who| Directory::new(&format!("recorded-log-{who}-{is_publishers}"));
+    let (of_publisher, of_recorder) = (folder("publisher"), folder("recorder"));
+    let (name, file) = (of_publisher.file("tap"), of_recorder.file("a.pcapng"));
+    let job = format!(
+        "capture 'afpacket:{FAR}?direction=in' --buffer 1m --segment 64k --pages 4k --publish \
+         '{name}?lossless=forever'"
+    );
+    let publisher = Live::start(&bed, &of_publisher, &job);
+    let reads = if is_publishers { "?lossless" } else { "" };
+    let job = format!("capture 'log:{name}{reads}' --format pcapng -w {file}");
+    let recorder = Live::start(&bed, &of_recorder, &job);
+    send_frames(&bed, 10);
+    wait_until("they came", || recorder.text().contains("\"delivered\":10"));
+    let stopped = if is_publishers { &publisher } else { &recorder };
+    let process = stopped.program.process_id();
+    signal(process, "-STOP").unwrap();
+    send_frames(&bed, FRAMES);
+    signal(process, "-CONT").unwrap();
+    wait_until("packets tell of all the loss", || {
+        send_frames(&bed, 10);
+        let (lost, said) = (lost_so_far(stopped), Said::so_far(&file));
+        lost > 0 && said.is_some_and(|said| said.told >= lost)
+    });
+    recorder.interrupt();
+    let (_, recorded) = recorder.end();
+    publisher.interrupt();
+    let (_, published) = publisher.end();
+    let lost = |report: &Value, cause: &str| report["total"]["lost"][cause].as_u64().unwrap_or(0);
+    let (before, overrun) = (lost(&published, "rx_ring_full"), lost(&recorded, "reader_overrun"));
+    let said = Said::by(&file);
+    let what = format!("{said:?}: {published}: {recorded}");
+    let [missed, host] = [said.counters.missed, said.counters.lost].map(Option::unwrap);
+    assert_eq!((host, said.told), (overrun, missed + host), "{what}");
+    match is_publishers {
+        true => assert!(before > 0 && (missed, host) == (before, 0), "{what}"),
+        // What the publisher lost meanwhile is told by packets that the recorder may have missed.
+        false => assert!(overrun > 0 && missed <= before, "{what}"),
+    }
+    if let Some(seen) = seen_by_tshark(&file) {
+        assert_eq!(seen, [missed, host, said.told], "{what}");
+    }
+    let note =
+        format!("{file}: {FAR} lost packets before this file: ifdrop {missed}, osdrop {host}");
+    let noted = run(&["count", &file]);
+    assert!(noted.stdout.contains(&note), "{}", noted.stdout);
+}
+
+#[test]
+fn a_recording_of_a_log_says_what_its_publisher_lost() {
+    record_a_log_with_a_gap(true);
+}
+
+#[test]
+fn a_recording_of_a_log_says_what_it_was_too_slow_for() {
+    record_a_log_with_a_gap(false);
+}

@@ -219,6 +219,20 @@ impl Sample {
         self.rfc2544.as_ref()?.ended.as_deref()
     }
 
+    /// The interfaces that the first of some samples to go through any went through.
+    pub(crate) fn first_interfaces<'a>(
+        mut samples: impl Iterator<Item = &'a Self>,
+    ) -> Vec<Interface> {
+        let found = samples.find(|sample| !sample.interfaces.is_empty());
+        found.map(|sample| sample.interfaces.clone()).unwrap_or_default()
+    }
+
+    /// Says which pages its memory of this process has, in bytes, too: `simulate` asks for those.
+    pub(crate) fn lies_in(&mut self, page: PageKind) {
+        self.set("page_bytes", "bytes", page.bytes() as f64);
+        self.page = Some(page);
+    }
+
     /// Adds a figure.
     pub fn set(&mut self, name: &'static str, unit: &'static str, value: f64) {
         self.figures.insert(name, Value { unit, basis: None, value });

@@ -8,18 +8,25 @@
 mod generator;
 mod instructions;
 
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+use std::{io, thread};
 
 use super::dpdk::is_built;
 use super::shapes::{best_of, key};
 use super::{Adapter, Job, Sample, timed};
-use crate::live::missing;
+use crate::live::{missing, pages_of};
 use crate::pages::{PAGES_OF_A_START, Reservation};
 use crate::programs::{self, Device, Memory, Mode, Report};
+use crate::record::Pages;
 use crate::scenario::Work;
 
 pub(super) use generator::Generator;
 pub(crate) use instructions::about_programs;
+
+/// How often it is looked which pages a program has: a look takes some ms of another core.
+const LOOK: Duration = Duration::from_millis(500);
 
 /// How testpmd is run: its own settings, and others with pools as large as ours. Without huge pages
 /// no mbuf crosses a page that it fits into. So mbufs of the default size all use the same few sets
@@ -59,12 +66,13 @@ impl Adapter for Null {
     }
 
     fn measure(&self, job: &Job<'_>) -> Result<Sample, String> {
-        let said = run(&self.command(job))?;
+        let (said, pages) = run(&self.command(job))?;
         if said.contains("make dpdk") {
             return Err(format!("{} was built without DPDK: make dpdk", job.program.display()));
         }
         let report = Report::of_its_own(&said)?;
-        Ok(rates(job, report.delivered as f64 / report.elapsed_seconds / 1e6))
+        let mpps = report.delivered as f64 / report.elapsed_seconds / 1e6;
+        Ok(Sample { pages: Some(pages), ..rates(job, mpps) })
     }
 }
 
@@ -97,13 +105,14 @@ impl Adapter for Testpmd {
             // Over net_null both are without huge pages.
             let _pages = is_making.then(|| Reservation::take(PAGES_OF_A_START));
             let memory = if is_making { Memory::now() } else { Memory::Small };
-            let rate = testpmd(job, setting).rate_after(seconds(job), memory, mode)?;
-            Ok(rate / 1e6)
+            testpmd(job, setting).rate_after(seconds(job), memory, mode)
         };
         // A turn of some packets is no measurement: one setting will do.
         let settings = if job.packets.is_some() { &settings[..1] } else { settings };
-        let setting = best_of(1, &key(self.name(), job), settings, rate)?;
-        rate(setting).map(|mpps| rates(job, mpps))
+        let tried = |setting| Ok(rate(setting)?.0 / 1e6);
+        let setting = best_of(1, &key(self.name(), job), settings, tried)?;
+        let (pps, pages) = rate(setting)?;
+        Ok(Sample { pages: Some(pages), ..rates(job, pps / 1e6) })
     }
 }
 
@@ -147,9 +156,30 @@ fn testpmd(job: &Job<'_>, setting: &str) -> programs::Testpmd {
     }
 }
 
-/// What a command wrote, to both streams.
-fn run(command: &str) -> Result<String, String> {
-    let output = Command::new("sh").args(["-c", &format!("exec {command} 2>&1")]).output();
-    let output = output.map_err(|error| format!("{command}: {error}"))?;
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+/// What a command wrote, to both streams, and the pages that it had when it was last looked at.
+fn run(command: &str) -> Result<(String, Pages), String> {
+    let fail = |error: io::Error| format!("{command}: {error}");
+    let script = format!("exec {command} 2>&1");
+    let started = Command::new("sh").args(["-c", &script]).stdout(Stdio::piped()).spawn();
+    let running = started.map_err(fail)?;
+    let (process, has_ended) = (running.id(), AtomicBool::new(false));
+    thread::scope(|scope| {
+        let looker = scope.spawn(|| {
+            let mut pages = Pages::default();
+            // A flag only.
+            while !has_ended.load(Relaxed) {
+                let now = pages_of(&[process]);
+                // A process that is about to end has no memory any more.
+                pages = if now == Pages::default() { pages } else { now };
+                thread::park_timeout(LOOK);
+            }
+            pages
+        });
+        let output = running.wait_with_output();
+        has_ended.store(true, Relaxed);
+        looker.thread().unpark();
+        let pages = looker.join().map_err(|_| "who looks at pages panicked")?;
+        let output = output.map_err(fail)?;
+        Ok((String::from_utf8_lossy(&output.stdout).into_owned(), pages))
+    })
 }

@@ -3,7 +3,8 @@
 use super::Context;
 use super::entry::{Entry, sources_of, version_of};
 use crate::compared::{Compared, OURS, Outcome, Side};
-use crate::readiness::why_and_mend;
+use crate::contenders::Sample;
+use crate::readiness::why_then_fix;
 use crate::record::{Chart, Comparison, ContenderInfo, Distance, Doubt, Record, Row};
 use crate::scenario::Begun;
 use burstline_sys::distance::one_way_ns;
@@ -55,10 +56,7 @@ pub fn table(all: &[(&str, Done)]) -> String {
     let wide = all.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     for (name, done) in all {
         text += &match done {
-            Done::NotHere(why) => match why_and_mend(why) {
-                (why, Some(mend)) => format!("not run  {name:wide$}  {why}  fix: {mend}\n"),
-                (why, None) => format!("not run  {name:wide$}  {why}\n"),
-            },
+            Done::NotHere(why) => format!("not run  {name:wide$}  {}\n", why_then_fix(why)),
             Done::Failed(why) => format!("failed   {name:wide$}  {why}\n"),
             Done::Measured(_) | Done::Smoke => continue,
         };
@@ -81,6 +79,7 @@ fn record(
         .to_owned();
     record.rows = sides.iter().map(|side| Row::of(side.contender, &side.samples)).collect();
     record.contenders = sides.iter().map(|side| info(side, entry)).collect();
+    record.interfaces = Sample::first_interfaces(sides.iter().flat_map(|side| &side.samples));
     let median = |row: &Row| row.metrics.get(metric).map_or(f64::NAN, |of| of.median);
     let unit = record.rows[0].metrics.get(metric).map(|of| of.unit.clone()).unwrap_or_default();
     record.chart = Chart {
@@ -145,7 +144,7 @@ mod tests {
     use super::*;
     use crate::compared::Better;
     use crate::contest::Rounds;
-    use crate::record::Sides;
+    use crate::record::{Interface, Sides};
 
     fn made(after_ns: f64) -> Record {
         let rounds = Rounds { ours: vec![3.0, 1.0, 2.0], peer: vec![4.0; 3] };
@@ -168,6 +167,24 @@ mod tests {
         assert_eq!(comparison.pages["scattered-pool"], "2 MiB");
         assert_eq!(comparison.sources.keys().count(), sources_of("handoff-60").len());
         assert!(again.notes.contains(&"log 1 MiB".to_owned()), "{:?}", again.notes);
+    }
+
+    #[test]
+    fn a_live_figure_has_its_interfaces() {
+        let interface = |name: &str| Interface { name: name.to_owned(), ..Interface::default() };
+        let sample = |interfaces| {
+            let mut sample = Sample { interfaces, ..Sample::default() };
+            sample.set("mpps", "Mpps", 1.0);
+            sample
+        };
+        let peer = vec![sample(vec![interface("v1")]), sample(vec![interface("v2")])];
+        let rounds = Rounds { ours: vec![sample(Vec::new()); 2], peer };
+        let compared = Compared::of_samples("mpps", Better::Higher, rounds, Vec::new());
+        let entry = crate::figures::all().iter().find(|entry| entry.name == "xdp-rx-testpmd");
+        let empty = Begun::now().record("xdp-rx-testpmd", "bench xdp-rx-testpmd");
+        let record = record(entry.unwrap(), empty, compared, None);
+        assert_eq!(record.interfaces, [interface("v1")]);
+        assert!(made(70.0).interfaces.is_empty(), "no packet went through any");
     }
 
     #[test]

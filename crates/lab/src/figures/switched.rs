@@ -29,12 +29,15 @@ mod taps;
 
 use std::cell::RefCell;
 
+use burstline_testbed::Program;
+
 use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
 use crate::contenders::Sample;
 use crate::contest::{Rounds, alternate};
-use crate::live::{Road, missing};
+use crate::live::{Road, missing, pages_of};
 use crate::programs::{Memory, RING, Testpmd};
+use crate::record::Pages;
 use crate::statistics::Quartiles;
 
 use super::Context;
@@ -70,6 +73,8 @@ struct Carried {
     taken: u64,
     passed_on: u64,
     cycles: f64,
+    /// Of its processes.
+    pages: Option<Pages>,
 }
 
 /// What a side does on a road of its own.
@@ -111,6 +116,7 @@ pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
         || side(&|road| ours::turn(context, &setting, &program, road)),
         || side(&|road| setting.rival.turn(context, &setting, road)),
     )?;
+    rounds.have_pages()?;
     if context.smoke {
         return Ok(Outcome::Smoke);
     }
@@ -152,10 +158,15 @@ fn turn(
     let road = Road::new(context.cores)?;
     let (loaded, carried) = go(&road)?;
     close(&loaded, &carried)?;
-    let mut sample = Sample::default();
+    let mut sample = Sample { pages: carried.pages, ..Sample::default() };
     sample.set("mpps", "Mpps", loaded.pps / 1e6);
     sample.set("cycles", "cycles", carried.cycles);
     Ok(sample)
+}
+
+/// Which pages these have now, with all that they have started.
+fn pages_of_all(programs: &[Program]) -> Pages {
+    pages_of(&programs.iter().map(Program::process_id).collect::<Vec<_>>())
 }
 
 /// S2: two rings are between the load and the middle in each direction.
@@ -207,7 +218,7 @@ mod tests {
     fn counts_have_to_close_but_for_what_rings_hold() {
         let loaded =
             |sent, received| Loaded { totals: Totals { received, sent, cycles: 0.0 }, pps: 1e6 };
-        let carried = Carried { taken: 10_000, passed_on: 9_000, cycles: 100.0 };
+        let carried = Carried { taken: 10_000, passed_on: 9_000, cycles: 100.0, pages: None };
         assert_eq!(close(&loaded(10_000, 9_000), &carried), Ok(()));
         assert_eq!(close(&loaded(12_048, 6_952), &carried), Ok(()));
         let error = close(&loaded(12_049, 9_000), &carried).unwrap_err();

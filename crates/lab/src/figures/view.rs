@@ -53,11 +53,11 @@ pub(super) fn measure(context: &Context, figure: &'static Entry) -> Result<Outco
         let turns = figure.turns(context, &job)?;
         more.push(format!("at {size_bytes} bytes, {case}: {}", figure.medians(&turns)));
     }
+    turns.rounds.have_pages()?;
     if context.smoke {
         return Ok(Outcome::Smoke);
     }
     let mut details = figure.about(&job);
-    let pages = [&turns.rounds.ours, &turns.rounds.peer].map(|side| page_of(side));
     let sides = [("ours", &turns.rounds.ours), ("peer", &turns.rounds.peer)];
     let used = |samples: &[Sample]| samples.iter().find_map(|sample| sample.pages);
     let used = sides.iter().filter_map(|(side, of)| Some(format!("{side}: {}", used(of)?)));
@@ -74,17 +74,10 @@ pub(super) fn measure(context: &Context, figure: &'static Entry) -> Result<Outco
     details.extend(conditions.report());
     let Shown { name, better, .. } = figure.metric.shown();
     let mut compared = Compared::of_samples(name, better, turns.rounds, details);
-    if let [Some(ours), Some(peer)] = pages {
-        compared = compared.in_pages([ours, peer]);
-    }
     let beside = figure.beside.iter().zip(turns.beside);
     let beside = beside.map(|(contender, samples)| Side { contender, samples, pages: None });
     compared.sides.extend(beside);
     Ok(Outcome::Measured(compared))
-}
-
-fn page_of(samples: &[Sample]) -> Option<String> {
-    Some(samples.last()?.page?.to_string())
 }
 
 impl Entry {

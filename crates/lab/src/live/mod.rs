@@ -107,6 +107,14 @@ pub struct Need {
     pub package: &'static str,
 }
 
+impl Need {
+    /// That it is not here, and the mend.
+    pub fn lack(&self) -> String {
+        let Self { program, package } = self;
+        format!("{program} is not installed: sudo apt-get install {package}")
+    }
+}
+
 /// What everybody needs who starts a program.
 pub(crate) const STARTER: [Need; 3] = [
     Need { program: "taskset", package: "util-linux" },
@@ -128,9 +136,7 @@ pub(crate) fn missing_of<'a>(mut needs: impl Iterator<Item = &'a Need>) -> Optio
         return no_bed.clone();
     }
     let lacking = needs.find(|need| !is_there(need.program));
-    lacking.map(|Need { program, package }| {
-        format!("{program} is not installed: sudo apt-get install {package}")
-    })
+    lacking.map(Need::lack)
 }
 
 /// Runs a script on a host, to its end.

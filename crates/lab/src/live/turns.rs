@@ -11,10 +11,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use burstline_sys::affinity;
+use burstline_sys::memory::PageKind;
 use burstline_testbed::{Amount, Target};
 
 use super::{Load, Road};
+use crate::record::Interface;
 use crate::rivals::staged::cpu_ns;
+use crate::scenario::machine::{Served, on_hosts};
 
 /// How long a side may take to begin, and for what is in its ring after the last frame.
 const SETTLE: Duration = Duration::from_millis(200);
@@ -31,7 +34,7 @@ pub(crate) struct Frames<'a> {
 }
 
 /// One side's run.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Turn {
     /// Frames injected.
     pub(crate) offered: u64,
@@ -41,6 +44,10 @@ pub(crate) struct Turn {
     pub(crate) seconds: f64,
     /// What the side had of its core, as it never sleeps: less than 1 where others had the rest.
     pub(crate) share: f64,
+    /// Pages that the packets of the side were in, which says so itself.
+    pub(crate) page: Option<PageKind>,
+    /// What frames went through.
+    pub(crate) interfaces: Vec<Interface>,
 }
 
 /// What a side took, and what it had of its core.
@@ -67,6 +74,7 @@ pub(crate) fn under_load(
     frames: Frames<'_>,
     side: impl FnOnce(&AtomicU32) -> Result<Taken, String> + Send,
 ) -> Result<Turn, String> {
+    let served = Served::now();
     let load = Load { amount: frames.amount, rate_pps: None };
     let is_over = AtomicU32::new(0);
     let core = road.cores().consumer;
@@ -88,7 +96,9 @@ pub(crate) fn under_load(
             return Err(format!("{taken} frames were taken, of {}", injected.offered));
         }
         let seconds = injected.elapsed.as_secs_f64();
-        Ok(Turn { offered: injected.offered, taken, seconds, share })
+        let interfaces = on_hosts(road.bed(), &served);
+        let offered = injected.offered;
+        Ok(Turn { offered, taken, seconds, share, page: None, interfaces })
     })
 }
 

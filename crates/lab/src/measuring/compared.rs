@@ -80,9 +80,10 @@ impl Compared {
         rounds: Rounds<Sample>,
         details: Vec<String>,
     ) -> Self {
+        let pages = rounds.pages();
         let side = |contender, samples| Side { contender, samples, pages: None };
         let sides = vec![side(OURS, rounds.ours), side("peer", rounds.peer)];
-        Self { sides, metric, better, details }
+        Self { sides, metric, better, details }.in_known_pages(pages)
     }
 
     /// The same with the names of the sides.
@@ -96,16 +97,44 @@ impl Compared {
 
     /// The same with what pages the sides' memory has: a line of it, and a doubt where they differ.
     #[must_use]
-    pub fn in_pages<P: ToString>(mut self, pages: [P; 2]) -> Self {
-        let [ours, peer] = pages.map(|pages| pages.to_string());
-        self.details.push(format!("pages: ours {ours}, peer {peer}"));
-        if ours != peer {
-            self.details.push("doubt: the sides have different pages".to_owned());
+    pub fn in_pages<P: ToString>(self, pages: [P; 2]) -> Self {
+        self.in_known_pages(pages.map(|pages| Some(pages.to_string())))
+    }
+
+    /// The same where it may not be known, or where there is no memory of this process.
+    fn in_known_pages(mut self, pages: [Option<String>; 2]) -> Self {
+        if let [Some(ours), Some(peer)] = &pages {
+            self.details.push(format!("pages: ours {ours}, peer {peer}"));
+            if ours != peer {
+                self.details.push("doubt: the sides have different pages".to_owned());
+            }
         }
-        for (side, pages) in self.sides.iter_mut().zip([ours, peer]) {
-            side.pages = Some(pages);
+        for (side, pages) in self.sides.iter_mut().zip(pages) {
+            side.pages = pages.or(side.pages.take());
         }
         self
+    }
+}
+
+impl Rounds<Sample> {
+    /// Pages of each side's memory of this process, as its last turn had them.
+    fn pages(&self) -> [Option<String>; 2] {
+        let last = |samples: &[Sample]| Some(samples.last()?.page?.to_string());
+        [last(&self.ours), last(&self.peer)]
+    }
+
+    /// That each side says which pages it had, in this process or in its own ones.
+    ///
+    /// # Errors
+    /// One does not.
+    pub(crate) fn have_pages(&self) -> Result<(), String> {
+        for (side, samples) in [(OURS, &self.ours), ("the peer", &self.peer)] {
+            let has = |sample: &Sample| sample.page.is_some() || sample.pages.is_some();
+            if !samples.iter().any(has) {
+                return Err(format!("{side} does not say which pages it had"));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -137,11 +166,34 @@ fn metric_of(unit: &str) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use burstline_sys::memory::PageKind;
+
     use super::*;
+    use crate::record::Pages;
 
     #[test]
     fn a_ratio_above_one_is_better_either_way() {
         assert_eq!((Better::Higher.ratio(20.0, 10.0), Better::Lower.ratio(20.0, 10.0)), (2.0, 0.5));
+    }
+
+    #[test]
+    fn pages_are_those_of_each_sides_samples() {
+        let here = |page| Sample { page: Some(page), ..Sample::default() };
+        let own = Sample { pages: Some(Pages::default()), ..Sample::default() };
+        let of = |ours: &Sample, peer: &Sample| Rounds {
+            ours: vec![ours.clone()],
+            peer: vec![peer.clone()],
+        };
+        let rounds = of(&here(PageKind::Size2M), &own);
+        assert_eq!(rounds.have_pages(), Ok(()));
+        let compared = Compared::of_samples("mpps", Better::Higher, rounds, Vec::new());
+        let pages: Vec<_> = compared.sides.iter().map(|side| side.pages.as_deref()).collect();
+        assert_eq!((pages, compared.details.len()), (vec![Some("2 MiB"), None], 0));
+        let rounds = of(&here(PageKind::Size2M), &here(PageKind::Size4K));
+        let compared = Compared::of_samples("mpps", Better::Higher, rounds, Vec::new());
+        assert_eq!(compared.details[1], "doubt: the sides have different pages");
+        let missing = of(&own, &Sample::default()).have_pages().unwrap_err();
+        assert_eq!(missing, "the peer does not say which pages it had");
     }
 
     #[test]

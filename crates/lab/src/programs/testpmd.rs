@@ -12,7 +12,8 @@ use burstline_sys::affinity::CoreId;
 use burstline_testbed::signal;
 
 use super::{Launch, Memory, Ready, number_after};
-use crate::live::Need;
+use crate::live::{Need, pages_of};
+use crate::record::Pages;
 
 /// What it takes.
 const NEEDS: &[Need] = &[Need { program: "dpdk-testpmd", package: "dpdk-dev" }];
@@ -38,6 +39,8 @@ pub enum Device {
     /// net_memif: rings in memory that the client owns. A client lends its buffers, too, so that it
     /// copies nothing.
     Memif(Peer),
+    /// One that DPDK calls so, arguments and all.
+    Named(String),
     /// net_null, which makes packets of this many bytes, and takes them.
     Null {
         /// Of each packet.
@@ -80,6 +83,7 @@ impl Device {
                      rsize={log2}"
                 )
             }
+            Self::Named(words) => format!("--vdev {words}"),
             Self::Null { bytes } => format!("--vdev net_null{number},size={bytes}"),
         }
     }
@@ -159,24 +163,31 @@ impl Testpmd {
     }
 
     /// Runs it on this host until it has shown its rates of this many whole seconds, however long
-    /// it takes to start, and ends it. The last of them, behind a key: `Rx-pps:` or `Tx-pps:`.
+    /// it takes to start, and ends it. The last of them, behind a key: `Rx-pps:` or `Tx-pps:`; and
+    /// the pages that it had meanwhile.
     ///
     /// # Errors
     /// It cannot be started, or ended before it had shown this many seconds: what it printed.
-    pub fn rate_after(&self, seconds: usize, memory: Memory, key: &str) -> Result<f64, String> {
+    pub fn rate_after(
+        &self,
+        seconds: usize,
+        memory: Memory,
+        key: &str,
+    ) -> Result<(f64, Pages), String> {
         let command = self.command(memory);
         let script =
             format!("exec timeout --signal=INT {RATES_WITHIN_S} stdbuf -oL {command} 2>&1");
         let started = Command::new("sh").args(["-c", &script]).stdout(Stdio::piped()).spawn();
         let mut running = started.map_err(|error| format!("{command}: {error}"))?;
         let output = BufReader::new(running.stdout.take().expect("it is piped"));
-        let (mut said, mut shown) = (String::new(), 0);
+        let (mut said, mut shown, mut pages) = (String::new(), 0, Pages::default());
         for line in output.lines() {
             let line = line.map_err(|error| format!("{command}: {error}"))?;
             shown += usize::from(line.contains(RATES));
             said = said + &line + "\n";
             // The first is of its start, and the one that begins is not whole.
             if line.contains(RATES) && shown == seconds + 2 {
+                pages = pages_of(&[running.id()]);
                 signal(running.id(), "-INT").map_err(|error| format!("interrupt it: {error}"))?;
             }
         }
@@ -185,7 +196,7 @@ impl Testpmd {
             shown if shown < seconds + 2 => {
                 Err(format!("dpdk-testpmd shows {shown} rates: {}", said.trim()))
             }
-            _ => Ok(Rates::parse(&said, key).0[seconds]),
+            _ => Ok((Rates::parse(&said, key).0[seconds], pages)),
         }
     }
 

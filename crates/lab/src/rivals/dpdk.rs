@@ -22,12 +22,13 @@ use std::sync::atomic::AtomicU32;
 
 use burstline_dpdk::{EalOptions, start_eal};
 use burstline_sys::clock;
+use burstline_sys::memory::PageKind;
 
 use super::staged::cpu_ns;
 use super::{BURST, Run};
 use crate::arena::Arena;
 use crate::lines::{self, LINES, Line};
-use crate::pages::{PAGES_OF_A_START, Reservation};
+use crate::pages::{PAGES_OF_A_START, Reservation, with_best};
 use crate::threads::{Cores, run_together};
 use crate::traffic::Traffic;
 
@@ -66,9 +67,14 @@ impl Shape {
     pub const COUNTED: Self = Self { objects: 2047, cache: 256, slots: SLOTS, is_single: 1 };
 }
 
-/// Bytes of a pool's pages, or of some of them.
-pub fn page_bytes(is_huge: bool) -> usize {
-    if is_huge { 2 << 20 } else { 4096 }
+/// The kind of a pool's pages, by whether all of them are huge. EAL runs.
+pub fn page(is_huge: bool) -> PageKind {
+    // SAFETY: it reads what EAL has found when it started.
+    match is_huge.then(|| unsafe { rte_eal_has_hugepages() }) {
+        None => PageKind::Size4K,
+        Some(0) => PageKind::Transparent,
+        Some(_) => PageKind::Size2M,
+    }
 }
 
 /// How the consumer prefetches.
@@ -116,6 +122,15 @@ struct Output {
     room: u32,
 }
 
+/// An arena for that memory and its worklist, in the best pages that there are.
+///
+/// # Errors
+/// There is no memory.
+pub fn output_arena() -> Result<Arena, String> {
+    let arena = with_best(OUTPUT_ARENA_BYTES, |pages| Arena::create(OUTPUT_ARENA_BYTES, pages));
+    arena.map_err(|error| error.to_string())
+}
+
 impl Output {
     /// In an arena of [`OUTPUT_ARENA_BYTES`].
     fn new(arena: &Arena) -> Self {
@@ -139,6 +154,7 @@ struct RawMerge {
 }
 
 unsafe extern "C" {
+    fn rte_eal_has_hugepages() -> c_int;
     fn rival_create(shape: *const Shape, is_huge: *mut bool) -> *mut Raw;
     fn rival_destroy(rival: *mut Raw) -> u32;
     fn rival_produce(rival: *mut Raw, packet: *const u8, length: u32, packets: u64, burst: u32);

@@ -128,7 +128,10 @@ struct Run<'a> {
 impl<'a> Run<'a> {
     fn new(scenario: &'a Scenario, options: &'a Options, limit: &'a Limit) -> Self {
         let points = Point::all(scenario);
-        let find = |point: &Point| point.placement.find(scenario.more_threads());
+        let find = |point: &Point| {
+            let refused = point.size_bytes.and_then(|size| scenario.work.refuses(size));
+            refused.map_or_else(|| point.placement.find(scenario.more_threads()), Err)
+        };
         let places: Vec<_> = points.iter().map(find).collect();
         let adapters = scenario.contenders.iter().filter_map(|name| contenders::named(name));
         let not_run = |adapter: &dyn Adapter| match options.remote {
@@ -299,8 +302,7 @@ impl<'a> Run<'a> {
     /// As they were in the first turn that went through some.
     fn interfaces(&self) -> Vec<Interface> {
         let samples = self.cells.iter().flatten().flat_map(|cell| &cell.samples);
-        let mut found = samples.map(|sample| &sample.interfaces).filter(|found| !found.is_empty());
-        let own = found.next().cloned().unwrap_or_default();
+        let own = Sample::first_interfaces(samples);
         let others = self.options.remote.iter().flat_map(|remote| remote.interfaces());
         own.into_iter().chain(others).collect()
     }

@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+use burstline_testbed::INJECTED_BYTES_MAX;
+use burstline_wire::ethernet::FCS_BYTES;
+
 /// A kind of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
@@ -147,6 +150,17 @@ impl Work {
     pub fn is_live(self) -> bool {
         use Work::{Copy, Dma, Keep, Match, Merge, Model, Pipeline, Spread, Touch};
         !matches!(self, Touch | Copy | Pipeline | Merge | Spread | Model | Dma | Keep | Match)
+    }
+
+    /// Why frames of a size cannot come in: what follows "because".
+    pub(crate) fn refuses(self, size_bytes: u32) -> Option<String> {
+        let most = INJECTED_BYTES_MAX as u32 + FCS_BYTES;
+        (self == Self::MergeLive && size_bytes > most).then(|| {
+            format!(
+                "the kernel has a page for each frame that is injected: {most} bytes at most, \
+                 FCS included"
+            )
+        })
     }
 
     /// Whether packets can be made to come at a rate: a contender that sends has its own, and

@@ -120,7 +120,7 @@ impl Adapter for Layout {
         let mut sample = Sample::default();
         sample.set("packets", "packets", done.pieces as f64);
         sample.set("ns", "ns per packet", done.ns_each());
-        sample.set("page_bytes", "bytes", arena.page().bytes() as f64);
+        sample.lies_in(arena.page());
         Ok(sample)
     }
 }

@@ -20,6 +20,8 @@ mod live;
 mod memory;
 mod ours;
 
+use burstline_sys::memory::PageKind;
+
 use crate::arena::Arena;
 use crate::contenders::dpdk::{is_built, version};
 use crate::contenders::shapes::{Pool, best, key};
@@ -242,7 +244,7 @@ struct Run {
     /// Packets older than one before them, where that was looked at.
     violations: u64,
     /// Of its log, or of its pool.
-    page_bytes: usize,
+    page: PageKind,
 }
 
 impl Run {
@@ -253,7 +255,7 @@ impl Run {
 
     fn sample(&self, size_bytes: u32) -> Sample {
         let mut sample = timed::rates(self.mpps(), self.cpu_s / self.elapsed_s, size_bytes);
-        sample.set("page_bytes", "bytes", self.page_bytes as f64);
+        sample.lies_in(self.page);
         sample
     }
 }
@@ -262,13 +264,13 @@ fn staged_run(traffic: &Traffic, pool: Pool, is_checking: bool) -> Result<Run, S
     let bytes = staged::arena_bytes(pool.objects as usize, traffic.shape());
     let arena = pages::with_best(bytes, |pages| Arena::create(bytes, pages));
     let arena = arena.map_err(|error| error.to_string())?;
-    let page_bytes = arena.page().bytes();
+    let page = arena.page();
     let how = staged::How { cores: traffic.cores, are_two: traffic.are_two, is_checking };
     let sizes = staged::Sizes { objects: pool.objects as usize, cache: pool.cache as usize };
     let Staged { packets, cpu_s, elapsed_s, violations } =
         staged::run(&arena, &traffic.lines, sizes, traffic.most, how);
     whole(packets, traffic)?;
-    Ok(Run { packets, cpu_s, elapsed_s, violations, page_bytes })
+    Ok(Run { packets, cpu_s, elapsed_s, violations, page })
 }
 
 /// That all packets were merged and read.

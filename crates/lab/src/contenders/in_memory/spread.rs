@@ -243,7 +243,7 @@ mod dpdk {
         pool.describe(&mut sample);
         let is_huge = rival.is_huge();
         rival.end()?;
-        sample.set("page_bytes", "bytes", dpdk::page_bytes(is_huge) as f64);
+        sample.lies_in(dpdk::page(is_huge));
         Ok(sample)
     }
 

@@ -74,5 +74,7 @@ pub(crate) fn taken(turn: &Turn, size_bytes: u32) -> Sample {
     sample.set("lost_percent", "% of frames", turn.lost_percent());
     sample.losses.insert("not taken".to_owned(), turn.offered - turn.taken);
     sample.offered_pps = Some(turn.offered as f64 / turn.seconds);
+    sample.page = turn.page;
+    sample.interfaces.clone_from(&turn.interfaces);
     sample
 }

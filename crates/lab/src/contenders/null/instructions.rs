@@ -23,7 +23,7 @@ fn of_a_packet(job: &Job<'_>) -> String {
     let ours = ours(job);
     let ours = slope([2_000_000, 10_000_000].map(|packets| {
         let said = run(&format!("{valgrind} {ours} --packets {packets}")).ok()?;
-        Some((counted(&said)? as f64, packets as f64))
+        Some((counted(&said.0)? as f64, packets as f64))
     }));
     // As it was best.
     let setting = tried("testpmd-null", job).unwrap_or_default();

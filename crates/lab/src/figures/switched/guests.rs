@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use super::rivals::{PORTS, start_open_vswitch};
 use super::taps::received_gbit;
-use super::{Context, load};
+use super::{Context, load, pages_of_all};
 use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
 use crate::contenders::Sample;
@@ -88,6 +88,7 @@ pub(in crate::figures) fn measure(context: &Context) -> Result<Outcome, String> 
         || ours(context, &program, guests),
         || open_vswitch(context, guests),
     )?;
+    rounds.have_pages()?;
     if context.smoke {
         return Ok(Outcome::Smoke);
     }
@@ -136,9 +137,10 @@ fn ours(
     let ours = Ours::new(program, &words);
     let switch = Contender::start(&road, &core.to_string(), &ours, &context.stop)?;
     let sample = iperf(context, &road, &guests, switch.process_id())?;
+    let pages = Some(switch.pages());
     let (said, _) = switch.end()?;
     Report::of_its_own(&said)?;
-    Ok(sample)
+    Ok(Sample { pages, ..sample })
 }
 
 fn open_vswitch(context: &Context, guests: impl Fn(&Road) -> Guests) -> Result<Sample, String> {
@@ -149,7 +151,8 @@ fn open_vswitch(context: &Context, guests: impl Fn(&Road) -> Guests) -> Result<S
     let bridge = Bridge { settings: Bridge::TSO, ..bridge };
     let programs = start_open_vswitch(context, &road, &bridge)?;
     let switch = programs.last().ok_or("Open vSwitch has no process")?;
-    iperf(context, &road, &guests, switch.process_id())
+    let sample = iperf(context, &road, &guests, switch.process_id())?;
+    Ok(Sample { pages: Some(pages_of_all(&programs)), ..sample })
 }
 
 /// Boots the guests at a switch's ports, and reads what one received of the other.

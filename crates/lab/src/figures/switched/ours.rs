@@ -28,8 +28,9 @@ pub(super) fn turn(
     let ours = Ours::new(program, &words);
     let switch = Contender::start(road, &core.to_string(), &ours, &context.stop)?;
     let loaded = load::send(context, setting, road, false)?;
+    let pages = Some(switch.pages());
     let (said, _) = switch.end()?;
-    Ok((loaded, carried(&said, &ports)?))
+    Ok((loaded, Carried { pages, ..carried(&said, &ports)? }))
 }
 
 /// What its rows say: one for what came in by a port, one for what should leave by it.
@@ -44,7 +45,7 @@ fn carried(said: &str, ports: &[String; 2]) -> Result<Carried, String> {
     let taken = sum("offered", &|name| ports.iter().any(|port| port == name));
     let passed_on = sum("delivered", &|name| name.starts_with("> "));
     let cycles = report.busy_seconds * cycles_per_second() / taken as f64;
-    Ok(Carried { taken, passed_on, cycles })
+    Ok(Carried { taken, passed_on, cycles, pages: None })
 }
 
 #[cfg(test)]

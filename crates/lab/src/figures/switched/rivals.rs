@@ -8,7 +8,7 @@ use burstline_testbed::Program;
 
 use super::cable::Cable;
 use super::load::{self, Loaded};
-use super::{Carried, Context, Setting};
+use super::{Carried, Context, Setting, pages_of_all};
 use crate::live::{Contender, Need, Road, shell};
 use crate::pages::{PAGES_OF_A_START, Reservation};
 use crate::programs::{Bridge, Datapath, Memory, Mode, SwitchCores, Testpmd, Totals};
@@ -63,10 +63,11 @@ fn testpmd(context: &Context, setting: &Setting, road: &Road) -> Result<(Loaded,
     };
     let running = Contender::start(road, &middle.core_list(), &middle, &context.stop)?;
     let carried = |running: Contender<'_>| -> Result<Carried, String> {
+        let pages = Some(running.pages());
         let (said, _) = running.end()?;
         let Totals { received, sent, cycles } =
             Totals::parse(&said).map_err(|why| format!("{NO_COUNTS}: {why}"))?;
-        Ok(Carried { taken: received, passed_on: sent, cycles })
+        Ok(Carried { taken: received, passed_on: sent, cycles, pages })
     };
     if setting.cable != Cable::Memif {
         let loaded = load::send(context, setting, road, false)?;
@@ -109,8 +110,9 @@ fn open_vswitch(
         ask(format!("ovs-appctl -t '{folder}'/ovs-vswitchd*.ctl dpif-netdev/pmd-stats-show"))?;
     // Its guests have left: of what they had only the drops are left to be asked for.
     let ports = ask(format!("ovs-ofctl -O OpenFlow14 dump-ports {control}"))?;
+    let pages = Some(pages_of_all(&programs));
     drop(programs);
-    Ok((loaded, carried(&threads, &ports)?))
+    Ok((loaded, Carried { pages, ..carried(&threads, &ports)? }))
 }
 
 /// Starts Open vSwitch on the measured core, all but its main thread. Its switch is the last one.
@@ -142,7 +144,7 @@ fn carried(threads: &str, ports: &str) -> Result<Carried, String> {
     };
     let drops = ports.split("_drops=").skip(1).filter_map(|rest| number(rest, ""));
     let passed_on = (taken - drops.sum::<f64>()) as u64;
-    Ok(Carried { taken: taken as u64, passed_on, cycles })
+    Ok(Carried { taken: taken as u64, passed_on, cycles, pages: None })
 }
 
 #[cfg(test)]
@@ -156,7 +158,7 @@ mod tests {
                        (740064/1056)\nmain thread:\n  packets received: 0\n";
         let ports = "port 1: rx pkts=?, drop=?\n ovs_tx_retries=7, ovs_tx_failure_drops=50,\n \
                      ovs_rx_qos_drops=0,\nport 2:\n ovs_tx_failure_drops=6,\n";
-        let expected = Carried { taken: 1056, passed_on: 1000, cycles: 158.5 };
+        let expected = Carried { taken: 1056, passed_on: 1000, cycles: 158.5, pages: None };
         assert_eq!(carried(threads, ports), Ok(expected));
         assert!(carried("main thread:\n", ports).is_err());
     }

@@ -16,8 +16,8 @@ use std::time::Duration;
 use burstline_testbed::{Host, Program};
 use serde_json::Value;
 
-use super::Context;
 use super::rivals::start_open_vswitch;
+use super::{Context, pages_of_all};
 use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
 use crate::contenders::Sample;
@@ -67,6 +67,9 @@ pub(crate) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
         || turn(context, &ours),
         || turn(context, &rival),
     )?;
+    if matches!(rival, Middle::OpenVSwitch) {
+        rounds.have_pages()?;
+    }
     if context.smoke {
         return Ok(Outcome::Smoke);
     }
@@ -107,13 +110,15 @@ fn turn(context: &Context, middle: &Middle<'_>) -> Result<Sample, String> {
             let ours = Ours::new(program, &words);
             let switch = Contender::start(&road, &core.to_string(), &ours, &context.stop)?;
             let sample = iperf(context, host, &ends)?;
+            let pages = Some(switch.pages());
             let (said, _) = switch.end()?;
             crate::programs::Report::of_its_own(&said)?;
-            Ok(sample)
+            Ok(Sample { pages, ..sample })
         }
         Middle::OpenVSwitch => {
-            let _programs = open_vswitch(context, &road)?;
-            iperf(context, host, &ends)
+            let programs = open_vswitch(context, &road)?;
+            let sample = iperf(context, host, &ends)?;
+            Ok(Sample { pages: Some(pages_of_all(&programs)), ..sample })
         }
         Middle::Bridge => {
             shell(host, &bridge_commands())?;

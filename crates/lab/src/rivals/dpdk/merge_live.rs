@@ -4,11 +4,8 @@ use std::ffi::{CString, c_char, c_int};
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU32;
 
-use burstline_sys::memory::PageChoice;
-
 use super::{
-    Lane, Manner, OUTPUT_ARENA_BYTES, Output, RawMerge, Shape, rival_merge_create,
-    rival_merge_destroy,
+    Lane, Manner, Output, RawMerge, Shape, output_arena, rival_merge_create, rival_merge_destroy,
 };
 use crate::arena::Arena;
 use crate::lines::{self, LINES};
@@ -28,6 +25,7 @@ pub struct MergeLive {
     raw: NonNull<RawMerge>,
     /// Where packets are copied to: it goes after the rival.
     _output: Arena,
+    is_huge: bool,
     opened: u32,
 }
 
@@ -40,8 +38,7 @@ impl MergeLive {
     /// # Errors
     /// There is not enough memory.
     pub fn new(shape: Shape, packets: lines::Shape) -> Result<Self, String> {
-        let arena = Arena::create(OUTPUT_ARENA_BYTES, PageChoice::Transparent);
-        let arena = arena.map_err(|error| error.to_string())?;
+        let arena = output_arena()?;
         let output = Output::new(&arena);
         let idle = [const { Lane { bytes: std::ptr::null(), times_ns: std::ptr::null() } }; LINES];
         let mut is_huge = false;
@@ -51,7 +48,12 @@ impl MergeLive {
             rival_merge_create(&shape, &packets, idle.as_ptr(), 0, &output, &mut is_huge)
         };
         let raw = NonNull::new(raw).ok_or_else(|| format!("DPDK has no memory for {shape:?}"))?;
-        Ok(Self { raw, _output: arena, opened: 0 })
+        Ok(Self { raw, _output: arena, is_huge, opened: 0 })
+    }
+
+    /// Whether its pool is in huge pages.
+    pub fn is_huge(&self) -> bool {
+        self.is_huge
     }
 
     /// Opens the next device, no more than there are lines.

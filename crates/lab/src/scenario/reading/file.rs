@@ -15,8 +15,8 @@ use crate::scenario::{Amounts, Figure, Quick, Rate, Scenario, Work};
 
 /// Frame sizes of interfaces, FCS included, and of packets in memory.
 const LIVE_SIZES: std::ops::RangeInclusive<i64> = 64..=1518;
-/// Those of a device under test: a jumbo frame has room.
-const RFC2544_SIZES: std::ops::RangeInclusive<i64> = 64..=9018;
+/// Those of a device under test, and of the document on merging: a jumbo frame has room.
+const JUMBO_SIZES: std::ops::RangeInclusive<i64> = 64..=9018;
 const MEMORY_SIZES: std::ops::RangeInclusive<i64> = 64..=65_536;
 /// Those that an mbuf has room for.
 const MERGE_SIZES: std::ops::RangeInclusive<i64> = 64..=16_384;
@@ -136,7 +136,7 @@ fn plan(fields: &mut Fields, work: Work) -> Result<Plan, ScenarioError> {
 fn axes(fields: &mut Fields, work: Work) -> Result<Quick, ScenarioError> {
     let range = match work {
         Work::Merge => MERGE_SIZES,
-        Work::Rfc2544 => RFC2544_SIZES,
+        Work::Rfc2544 | Work::MergeLive => JUMBO_SIZES,
         work if work.is_live() => LIVE_SIZES,
         _ => MEMORY_SIZES,
     };

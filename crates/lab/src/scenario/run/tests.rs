@@ -43,6 +43,20 @@ fn contenders_take_turns_and_keep_their_samples() {
 }
 
 #[test]
+fn a_size_that_cannot_come_in_has_a_row_that_says_why() {
+    let refused = [64, 1518, 9018].map(|size| Work::MergeLive.refuses(size));
+    let [None, None, Some(why)] = refused else { panic!("{refused:?}") };
+    assert!(why.ends_with("3004 bytes at most, FCS included"), "{why}");
+    assert_eq!(Work::Merge.refuses(9018), None);
+    let scenario = scenario("merge-live", "\"burstline-merge\"", "sizes = [9018]\n");
+    let record = run(&scenario, &options(), &mut |progress| panic!("a turn: {progress:?}"));
+    let ours = contenders::named("burstline-merge").unwrap();
+    // Without the right to make a network that is the reason.
+    let why = contenders::can_do(ours, Work::MergeLive).err().unwrap_or(why);
+    assert_eq!(record.rows[0].status, Status::NotRun(why));
+}
+
+#[test]
 fn an_end_that_the_user_wants_is_in_the_record() {
     let (scenario, options) =
         (scenario("copy", "\"copy-warm\"", "sizes = [64, 1518]\n"), options());

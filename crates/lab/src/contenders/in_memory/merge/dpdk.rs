@@ -47,8 +47,7 @@ pub(super) fn measure(
 }
 
 fn run(traffic: &Traffic, pool: Pool, manner: Manner) -> Result<Run, String> {
-    let arena = Arena::create(OUTPUT_ARENA_BYTES, PageChoice::Transparent);
-    let mut arena = arena.map_err(|error| error.to_string())?;
+    let mut arena = dpdk::output_arena()?;
     let (lines, shape, most) = (&traffic.lines, pool.shape(), traffic.most);
     let merged = if traffic.are_two {
         dpdk::merge(&mut arena, lines, shape, manner, most, traffic.cores)?
@@ -58,9 +57,9 @@ fn run(traffic: &Traffic, pool: Pool, manner: Manner) -> Result<Run, String> {
         dpdk::merge_in_turns(&mut arena, lines, shape, manner, most)?
     };
     let dpdk::Merged { packets, cpu_s, elapsed_s, violations, is_huge } = merged;
-    let page_bytes = dpdk::page_bytes(is_huge);
+    let page = dpdk::page(is_huge);
     whole(packets, traffic)?;
-    Ok(Run { packets, cpu_s, elapsed_s, violations, page_bytes })
+    Ok(Run { packets, cpu_s, elapsed_s, violations, page })
 }
 
 /// All packets in turns on this thread, where instructions are counted.

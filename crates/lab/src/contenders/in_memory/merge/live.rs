@@ -32,6 +32,7 @@ use super::{Job, Kind, LOG_BYTES, Merger, Sample, pipeline, timed};
 use crate::lines::LINES;
 use crate::live::{Frames, Road, Turn, under_load};
 use crate::ours::SEGMENT_BYTES;
+use crate::pages::{self, PAGES_OF_A_START, Reservation};
 use crate::threads::Cores;
 
 /// Frames of an interface's turn. Source: DEALT_FRAMES of the testbed's injector.
@@ -75,15 +76,20 @@ fn ours(
     let names = road.interfaces().to_vec();
     let ports = OpenOptions::default();
     let table = ports.table.clone();
+    // For the log, which is made when the merge begins, and for the ports' frames.
+    let _pages = Reservation::take(PAGES_OF_A_START);
     let sources = road.bed().far.run(move || open(&names, times, &ports))?;
     let violations = Arc::new(AtomicU64::new(0));
     let sink = is_checking.then(|| NumberSink::new(Arc::clone(&violations)));
+    let mut page = None;
     let turn = under_load(&road, frames, |is_over| {
         let report = merged(cores, sources, &table, sink, is_over)?;
+        page = pages::kind_of(&report.memory.page_kind);
         let stage = report.stages.first().ok_or("no stage")?;
         Ok((report.total.delivered, stage.cpu_percent / 100.0))
     })?;
-    Ok((turn, violations.load(Relaxed))) // the merging thread has ended
+    let violations = violations.load(Relaxed); // the merging thread has ended
+    Ok((Turn { page, ..turn }, violations))
 }
 
 fn open(names: &[String], times: &str, ports: &OpenOptions) -> Result<Vec<Inlet>, String> {
@@ -109,7 +115,7 @@ fn merged(
         log: LogConfig {
             bytes: LOG_BYTES,
             segment_bytes: SEGMENT_BYTES,
-            pages: PageChoice::Transparent,
+            pages: PageChoice::Auto,
             ..LogConfig::default()
         },
         policy: None,
@@ -214,7 +220,7 @@ mod peer {
             }
             Ok::<MergeLive, String>(rival)
         })?;
-        let mut violations = 0;
+        let (mut violations, page) = (0, Some(dpdk::page(rival.is_huge())));
         let turn = under_load(&road, frames, |is_over| {
             let ((copied, found), share) = with_share(|| rival.take_turns(manner, is_over));
             violations = found;
@@ -222,6 +228,6 @@ mod peer {
         })?;
         // In the network where it was opened.
         road.bed().far.run(move || drop(rival));
-        Ok((turn, violations))
+        Ok((Turn { page, ..turn }, violations))
     }
 }

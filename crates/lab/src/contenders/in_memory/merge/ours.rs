@@ -97,6 +97,6 @@ fn checked(traffic: &Traffic, report: &Report, violations: u64) -> Result<Run, S
     }
     let elapsed_s = report.elapsed_ns as f64 / 1e9;
     let cpu_s = merged.cores_used * elapsed_s;
-    let page_bytes = report.memory.page_bytes;
-    Ok(Run { packets: delivered, cpu_s, elapsed_s, violations: merged.late, page_bytes })
+    let page = pages::kind_of(&report.memory.page_kind).ok_or("no kind of page")?;
+    Ok(Run { packets: delivered, cpu_s, elapsed_s, violations: merged.late, page })
 }

@@ -62,7 +62,7 @@ pub(super) fn measure(kind: Kind, turn: &Turn<'_>, key: &str) -> Result<Sample, 
     rival.end()?;
     pool.describe(&mut sample);
     sample.set("prefetch", "hint: 0 none, 1 prefetch0, 2 prefetch1", f64::from(hint as u8));
-    sample.set("page_bytes", "bytes", dpdk::page_bytes(is_huge) as f64);
+    sample.lies_in(dpdk::page(is_huge));
     Ok(sample)
 }
 

@@ -23,6 +23,7 @@ use super::{Job, Kind, LOG_BYTES, Sample, cores, timed};
 use crate::contenders;
 use crate::live::{Frames, Road, Turn, under_load, with_share};
 use crate::ours::Ours;
+use crate::pages::{PAGES_OF_A_START, Reservation};
 use crate::rivals::BURST;
 use crate::threads::Cores;
 use crate::traffic;
@@ -45,8 +46,11 @@ pub(super) fn measure(kind: Kind, job: &Job<'_>) -> Result<Sample, String> {
 
 fn ours(cores: Cores, frames: Frames<'_>) -> Result<Turn, String> {
     let road = Road::new(cores)?;
-    let mut log = Ours::create(LOG_BYTES, PageChoice::Transparent)?;
+    // The port's frames are in such pages, too, as the rival's mbufs are.
+    let pages = Reservation::take(PAGES_OF_A_START);
+    let mut log = Ours::create(LOG_BYTES, PageChoice::Auto)?;
     let mut port = road.bed().far.run(|| contenders::open("xdp:v1?timestamps=poll"))?;
+    drop(pages);
     let turn = {
         let (writer, reader) = log.ends();
         under_load(&road, frames, |is_over| {
@@ -56,7 +60,7 @@ fn ours(cores: Cores, frames: Frames<'_>) -> Result<Turn, String> {
     };
     // In the network where it was opened.
     road.bed().far.run(move || drop(port));
-    Ok(turn)
+    Ok(Turn { page: Some(log.page()), ..turn })
 }
 
 /// Receives into the log and reads it, in turns, until `is_over` and nothing comes.
@@ -113,10 +117,11 @@ mod peer {
             rival.open("net_af_xdp7,iface=v1,start_queue=0,queue_count=1,busy_budget=0")?;
             Ok::<Pipeline, String>(rival)
         })?;
+        let page = Some(dpdk::page(rival.is_huge()));
         let turn =
             under_load(&road, frames, |is_over| Ok(with_share(|| rival.take_turns_live(is_over))))?;
         // The driver keeps mbufs of its fill ring for good: none is counted.
         road.bed().far.run(move || drop(rival));
-        Ok(turn)
+        Ok(Turn { page, ..turn })
     }
 }
