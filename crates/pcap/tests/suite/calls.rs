@@ -1,16 +1,16 @@
 //! A C program that does with a handle what programs do, and some things that they should not.
 
-use crate::common::{Folder, compiled, run};
+use crate::common::{DEVICE, Folder, compiled, run};
 use crate::traffic::mix;
 
 fn calls(case: &str, packets: usize) {
     let folder = Folder::new();
     let Some(program) = compiled(&folder, "calls") else { return };
-    // Misuse opens and closes before a publisher would see it.
-    let publishing = folder.publish(mix(packets), usize::from(case != "misuse"));
+    // These open and close before a publisher would see it.
+    let readers = usize::from(!["misuse", "list"].contains(&case));
+    let publishing = folder.publish(mix(packets), readers);
     let mut command = folder.preloaded(program.to_str().unwrap());
-    let said =
-        run(command.args([case, "burst:tap?lossless&start=oldest"]).arg(packets.to_string()), 0);
+    let said = run(command.args([case, DEVICE]).arg(packets.to_string()), 0);
     publishing.end();
     assert_eq!(said, "fine\n");
 }
@@ -63,4 +63,9 @@ fn a_child_of_a_fork_leaves_its_parent_alone() {
 #[test]
 fn misuse_is_an_error_and_no_fault() {
     calls("misuse", 100);
+}
+
+#[test]
+fn a_list_of_devices_has_published_names() {
+    calls("list", 100);
 }
