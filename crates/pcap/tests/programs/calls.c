@@ -173,6 +173,23 @@ static void by_list(void) {
     pcap_freealldevs(all);
 }
 
+/* Reads nothing more before the writer has overwritten what came, and said so by a line. */
+static void lapped(unsigned char *user, const struct pcap_pkthdr *header, const unsigned char *bytes) {
+    count(user, header, bytes);
+    if (seen > 1) return;
+    puts("reading");
+    CHECK(fflush(stdout) == 0 && getchar() == '\n');
+}
+
+static void with_losses(const char *device, long packets) {
+    struct pcap_stat stat;
+    opened(device);
+    CHECK(pcap_loop(handle, -1, lapped, NULL) == 0);
+    CHECK(pcap_stats(handle, &stat) == 0);
+    CHECK(stat.recv == packets && stat.ifdrop == 0);
+    CHECK(stat.drop > 0 && stat.drop == packets - seen);
+}
+
 static void misuse(const char *device) {
     struct pcap_stat stat;
     int *links;
@@ -219,6 +236,7 @@ int main(int words, char **word) {
     if (!strcmp(word[1], "filters")) filter_under_load(word[2], packets);
     if (!strcmp(word[1], "fork")) by_forks(word[2], packets);
     if (!strcmp(word[1], "list")) by_list();
+    if (!strcmp(word[1], "lapped")) with_losses(word[2], packets);
     if (!strcmp(word[1], "misuse")) misuse(word[2]);
     puts("fine");
     return 0;

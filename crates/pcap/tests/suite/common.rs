@@ -77,8 +77,8 @@ impl Folder {
         let config =
             PublishConfig { lossless: LosslessReaders::Forever, ..PublishConfig::new(&name) };
         let publisher = Publisher::start(&config, vec![log]).unwrap();
-        let [is_read, is_over] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
-        let theirs = [Arc::clone(&is_read), Arc::clone(&is_over)];
+        let [is_written, is_read, is_over] = [(); 3].map(|()| Arc::new(AtomicBool::new(false)));
+        let theirs = [&is_written, &is_read, &is_over].map(Arc::clone);
         let thread = thread::spawn(move || {
             let claimed = || publisher.readers().iter().filter(|reader| reader.is_claimed).count();
             until("the readers have come", || claimed() >= readers);
@@ -93,25 +93,32 @@ impl Folder {
             }
             writer.publish();
             writer.finish(ending);
-            let [is_read, is_over] = theirs;
+            let [is_written, is_read, is_over] = theirs;
+            is_written.store(true, Relaxed);
             until("the test has ended", || {
                 let has_read = || publisher.readers().iter().all(|reader| reader.lag_packets == 0);
                 is_read.store(has_read(), Relaxed);
                 is_over.load(Relaxed)
             });
         });
-        Publishing { is_read, is_over, thread }
+        Publishing { is_written, is_read, is_over, thread }
     }
 }
 
 /// A publisher at work.
 pub(crate) struct Publishing {
+    is_written: Arc<AtomicBool>,
     is_read: Arc<AtomicBool>,
     is_over: Arc<AtomicBool>,
     thread: JoinHandle<()>,
 }
 
 impl Publishing {
+    /// Waits until all packets are in the log, and its end.
+    pub(crate) fn wait_until_written(&self) {
+        until("all packets are written", || self.is_written.load(Relaxed));
+    }
+
     /// Waits until its readers have taken all packets.
     pub(crate) fn wait_for_readers(&self) {
         until("all packets are read", || self.is_read.load(Relaxed));
