@@ -161,6 +161,35 @@ static void by_forks(const char *device, long packets) {
     all_came(packets);
 }
 
+/* The list has the published name among the interfaces, and what it says can be opened. */
+static void by_list(void) {
+    struct pcap_if *all, *tap = NULL;
+    CHECK(pcap_findalldevs(&all, error) == 0);
+    for (struct pcap_if *each = all; each; each = each->next, seen++)
+        if (!strcmp(each->name, "burst:tap")) tap = each;
+    CHECK(tap && strstr(tap->description, "1 log published by process") && !tap->addresses);
+    CHECK(tap->flags == (2 | 4 | 0x30)); /* up, running, and with no link to be connected */
+    opened(tap->name);
+    pcap_freealldevs(all);
+}
+
+/* Reads nothing more before the writer has overwritten what came, and said so by a line. */
+static void lapped(unsigned char *user, const struct pcap_pkthdr *header, const unsigned char *bytes) {
+    count(user, header, bytes);
+    if (seen > 1) return;
+    puts("reading");
+    CHECK(fflush(stdout) == 0 && getchar() == '\n');
+}
+
+static void with_losses(const char *device, long packets) {
+    struct pcap_stat stat;
+    opened(device);
+    CHECK(pcap_loop(handle, -1, lapped, NULL) == 0);
+    CHECK(pcap_stats(handle, &stat) == 0);
+    CHECK(stat.recv == packets && stat.ifdrop == 0);
+    CHECK(stat.drop > 0 && stat.drop == packets - seen);
+}
+
 static void misuse(const char *device) {
     struct pcap_stat stat;
     int *links;
@@ -206,6 +235,8 @@ int main(int words, char **word) {
     if (!strcmp(word[1], "snaplen")) cut(word[2]);
     if (!strcmp(word[1], "filters")) filter_under_load(word[2], packets);
     if (!strcmp(word[1], "fork")) by_forks(word[2], packets);
+    if (!strcmp(word[1], "list")) by_list();
+    if (!strcmp(word[1], "lapped")) with_losses(word[2], packets);
     if (!strcmp(word[1], "misuse")) misuse(word[2]);
     puts("fine");
     return 0;

@@ -13,6 +13,7 @@
 typedef struct pcap pcap_t;
 struct pcap_pkthdr { struct timeval ts; uint32_t caplen, len; };
 struct pcap_stat { unsigned recv, drop, ifdrop; };
+struct pcap_if { struct pcap_if *next; char *name, *description; void *addresses; unsigned flags; };
 struct bpf_program { unsigned count; void *instructions; };
 typedef void handler(unsigned char *, const struct pcap_pkthdr *, const unsigned char *);
 pcap_t *pcap_create(const char *, char *);
@@ -25,6 +26,8 @@ int pcap_stats(pcap_t *, struct pcap_stat *), pcap_datalink(pcap_t *), pcap_snap
 int pcap_compile(pcap_t *, struct bpf_program *, const char *, int, uint32_t);
 int pcap_setfilter(pcap_t *, struct bpf_program *), pcap_get_selectable_fd(pcap_t *);
 int pcap_setnonblock(pcap_t *, int, char *), pcap_inject(pcap_t *, const void *, size_t);
+int pcap_findalldevs(struct pcap_if **, char *);
+void pcap_freealldevs(struct pcap_if *);
 int pcap_list_datalinks(pcap_t *, int **), pcap_set_datalink(pcap_t *, int);
 void pcap_breakloop(pcap_t *), pcap_close(pcap_t *), pcap_freecode(struct bpf_program *);
 void pcap_free_datalinks(int *);

@@ -1,16 +1,19 @@
 //! A C program that does with a handle what programs do, and some things that they should not.
 
-use crate::common::{Folder, compiled, run};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::Stdio;
+
+use crate::common::{DEVICE, Folder, compiled, run};
 use crate::traffic::mix;
 
 fn calls(case: &str, packets: usize) {
     let folder = Folder::new();
     let Some(program) = compiled(&folder, "calls") else { return };
-    // Misuse opens and closes before a publisher would see it.
-    let publishing = folder.publish(mix(packets), usize::from(case != "misuse"));
+    // These open and close before a publisher would see it.
+    let readers = usize::from(!["misuse", "list"].contains(&case));
+    let publishing = folder.publish(mix(packets), readers);
     let mut command = folder.preloaded(program.to_str().unwrap());
-    let said =
-        run(command.args([case, "burst:tap?lossless&start=oldest"]).arg(packets.to_string()), 0);
+    let said = run(command.args([case, DEVICE]).arg(packets.to_string()), 0);
     publishing.end();
     assert_eq!(said, "fine\n");
 }
@@ -63,4 +66,32 @@ fn a_child_of_a_fork_leaves_its_parent_alone() {
 #[test]
 fn misuse_is_an_error_and_no_fault() {
     calls("misuse", 100);
+}
+
+#[test]
+fn a_list_of_devices_has_published_names() {
+    calls("list", 100);
+}
+
+/// What the program got and what it missed is what the publisher has written.
+#[test]
+fn stats_have_what_was_overwritten() {
+    let packets = 60_000;
+    let folder = Folder::new();
+    let Some(program) = compiled(&folder, "calls") else { return };
+    let publishing = folder.publish(mix(packets), 1);
+    let mut command = folder.preloaded(program.to_str().unwrap());
+    command.args(["lapped", "burst:tap?start=oldest"]).arg(packets.to_string());
+    let mut live = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut said = BufReader::new(live.stdout.take().unwrap());
+    let mut line = String::new();
+    said.read_line(&mut line).unwrap();
+    assert_eq!(line, "reading\n");
+    publishing.wait_until_written();
+    writeln!(live.stdin.take().unwrap()).unwrap();
+    line.clear();
+    said.read_to_string(&mut line).unwrap();
+    assert_eq!(line, "fine\n");
+    assert!(live.wait().unwrap().success());
+    publishing.end();
 }

@@ -52,15 +52,21 @@ impl Folder {
     /// Publishes packets as `tap` once `readers` readers are there, and ends the log for good. It
     /// can be read until the result is ended.
     pub(crate) fn publish(&self, packets: Vec<Packet>, readers: usize) -> Publishing {
-        self.publish_until(packets, readers, Ending::Final)
+        self.publish_until(packets, readers, Ending::Final, false)
     }
 
-    /// The same with an end of another kind.
+    /// The same, a packet a millisecond at most, until the result is told to hurry.
+    pub(crate) fn publish_slowly(&self, packets: Vec<Packet>, readers: usize) -> Publishing {
+        self.publish_until(packets, readers, Ending::Final, true)
+    }
+
+    /// The same with an end of another kind, and slowly or not.
     pub(crate) fn publish_until(
         &self,
         packets: Vec<Packet>,
         readers: usize,
         ending: Ending,
+        is_slow: bool,
     ) -> Publishing {
         let name = self.at("tap").to_str().unwrap().to_owned();
         let segment_bytes = 64 << 10;
@@ -77,9 +83,11 @@ impl Folder {
         let config =
             PublishConfig { lossless: LosslessReaders::Forever, ..PublishConfig::new(&name) };
         let publisher = Publisher::start(&config, vec![log]).unwrap();
-        let [is_read, is_over] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
-        let theirs = [Arc::clone(&is_read), Arc::clone(&is_over)];
+        let [is_written, is_read, is_over, is_slow] =
+            [false, false, false, is_slow].map(|is| Arc::new(AtomicBool::new(is)));
+        let theirs = [&is_written, &is_read, &is_over, &is_slow].map(Arc::clone);
         let thread = thread::spawn(move || {
+            let [is_written, is_read, is_over, is_slow] = theirs;
             let claimed = || publisher.readers().iter().filter(|reader| reader.is_claimed).count();
             until("the readers have come", || claimed() >= readers);
             for (number, Packet { time_ns, bytes }) in packets.iter().enumerate() {
@@ -90,28 +98,47 @@ impl Folder {
                 if number % 32 == 0 {
                     writer.publish();
                 }
+                if is_slow.load(Relaxed) {
+                    thread::sleep(Duration::from_millis(1));
+                }
             }
             writer.publish();
             writer.finish(ending);
-            let [is_read, is_over] = theirs;
+            is_written.store(true, Relaxed);
             until("the test has ended", || {
                 let has_read = || publisher.readers().iter().all(|reader| reader.lag_packets == 0);
                 is_read.store(has_read(), Relaxed);
                 is_over.load(Relaxed)
             });
         });
-        Publishing { is_read, is_over, thread }
+        Publishing { is_written, is_read, is_over, is_slow, thread }
     }
 }
 
 /// A publisher at work.
 pub(crate) struct Publishing {
+    is_written: Arc<AtomicBool>,
     is_read: Arc<AtomicBool>,
     is_over: Arc<AtomicBool>,
+    is_slow: Arc<AtomicBool>,
     thread: JoinHandle<()>,
 }
 
 impl Publishing {
+    /// Waits until all packets are in the log, and its end.
+    pub(crate) fn wait_until_written(&self) {
+        until("all packets are written", || self.is_written());
+    }
+
+    pub(crate) fn is_written(&self) -> bool {
+        self.is_written.load(Relaxed)
+    }
+
+    /// Lets it write the rest as fast as its readers read.
+    pub(crate) fn hurry(&self) {
+        self.is_slow.store(false, Relaxed);
+    }
+
     /// Waits until its readers have taken all packets.
     pub(crate) fn wait_for_readers(&self) {
         until("all packets are read", || self.is_read.load(Relaxed));

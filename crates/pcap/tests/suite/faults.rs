@@ -1,13 +1,16 @@
 //! Programs and publishers that stop, die and come back while packets come.
 
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
-use std::process::Stdio;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::process::{Child, Stdio};
 
 use burstline_log::Ending;
 use burstline_skip::{skip, test_name};
 use burstline_testbed::signal;
 
-use crate::common::{DEVICE, Folder, is_there, run, until};
+use crate::common::{DEVICE, Folder, is_there, library, run, until};
 use crate::traffic::{mix, pcap_file};
 
 const PACKETS: usize = 20_000;
@@ -19,7 +22,7 @@ fn a_sensor_that_is_stopped_and_killed_takes_nothing_from_another_one() {
     }
     let folder = Folder::new();
     let packets = mix(PACKETS);
-    std::fs::write(folder.at("file.pcap"), pcap_file(&packets)).unwrap();
+    fs::write(folder.at("file.pcap"), pcap_file(&packets)).unwrap();
     let print = ["-n", "-tt", "-x", "--nano"];
     let mut victim = folder.preloaded("tcpdump");
     // Not lossless: a publisher waits for a lossless one that is stopped, as it was told to.
@@ -49,15 +52,15 @@ fn a_sensor_goes_on_with_the_next_publisher() {
     }
     let folder = Folder::new();
     let packets = mix(2000);
-    std::fs::write(folder.at("file.pcap"), pcap_file(&packets)).unwrap();
+    fs::write(folder.at("file.pcap"), pcap_file(&packets)).unwrap();
     let (first, second) = packets.split_at(1200);
     // A line for each packet, as soon as it comes. With its rights: it opens the log once more.
     let print = ["-n", "-tt", "-e", "-l", "--nano", "-Z", "root"];
-    let publishing = folder.publish_until(first.to_vec(), 1, Ending::Stopped);
-    let printed = std::fs::File::create(folder.at("printed")).unwrap();
+    let publishing = folder.publish_until(first.to_vec(), 1, Ending::Stopped, false);
+    let printed = fs::File::create(folder.at("printed")).unwrap();
     let mut live = folder.preloaded("tcpdump");
     let mut live = live.args(print).args(["-i", DEVICE]).stdout(printed).spawn().unwrap();
-    let printed = || std::fs::read_to_string(folder.at("printed")).unwrap();
+    let printed = || fs::read_to_string(folder.at("printed")).unwrap();
     until("the first publisher's packets are printed", || printed().lines().count() == 1200);
     publishing.end();
     let publishing = folder.publish(second.to_vec(), 1);
@@ -65,4 +68,65 @@ fn a_sensor_goes_on_with_the_next_publisher() {
     publishing.end();
     let theirs = run(folder.command("tcpdump").args(print).args(["-r", "file.pcap"]), 0);
     assert_eq!(printed(), theirs);
+}
+
+/// Starts tcpdump with the library at this path on what comes from now on, and returns when it has
+/// printed a packet into a file.
+fn start_with(folder: &Folder, library: &Path, printed: &str) -> Child {
+    let mut live = folder.command("tcpdump");
+    live.env("LD_PRELOAD", library).args(["-n", "-tt", "-x", "--nano", "-l", "-i"]);
+    live.arg("burst:tap?lossless").stdout(File::create(folder.at(printed)).unwrap());
+    let live = live.spawn().unwrap();
+    until("it prints packets", || fs::metadata(folder.at(printed)).unwrap().len() > 0);
+    live
+}
+
+/// Packets come slowly as long as tcpdumps come and go. The publisher waits for them all: it has to
+/// let go of the killed one by itself.
+#[test]
+fn a_sensor_is_upgraded_under_load() {
+    if !is_there("tcpdump") {
+        return skip(test_name(), "tcpdump is not installed: scripts/setup test");
+    }
+    let folder = Folder::new();
+    let packets = mix(PACKETS);
+    fs::write(folder.at("file.pcap"), pcap_file(&packets)).unwrap();
+    let installed = folder.at("libburstline-pcap.so");
+    fs::copy(library(), &installed).unwrap();
+    let publishing = folder.publish_slowly(packets, 2);
+    let print = ["-n", "-tt", "-x", "--nano"];
+    let mut watcher = folder.preloaded("tcpdump");
+    watcher.args(print).args(["-i", DEVICE]).stdout(File::create(folder.at("all")).unwrap());
+    let mut watcher = watcher.spawn().unwrap();
+    let mut old = start_with(&folder, &installed, "old");
+    let inode = |path: &Path| fs::metadata(path).unwrap().ino();
+    let before = inode(&installed);
+    // A new file takes the name while the old one is still mapped.
+    fs::copy(library(), folder.at("next")).unwrap();
+    fs::rename(folder.at("next"), &installed).unwrap();
+    assert_ne!(inode(&installed), before);
+    let so_far = |name| fs::metadata(folder.at(name)).unwrap().len();
+    let (then, is_mapped) = (so_far("old"), mapped(&old, before));
+    assert!(is_mapped, "the old one goes on with the old file");
+    until("the old one goes on", || so_far("old") > then);
+    signal(old.id(), "-KILL").unwrap();
+    old.wait().unwrap();
+    let mut new = start_with(&folder, &installed, "new");
+    assert!(mapped(&new, inode(&installed)) && !publishing.is_written());
+    publishing.hurry();
+    for program in [&mut watcher, &mut new] {
+        assert!(program.wait().unwrap().success());
+    }
+    publishing.end();
+    let theirs = run(folder.command("tcpdump").args(print).args(["-r", "file.pcap"]), 0);
+    let printed = |name| fs::read_to_string(folder.at(name)).unwrap();
+    assert_eq!(printed("all"), theirs, "the other reader has lost nothing by it");
+    let new = printed("new");
+    assert!(theirs.ends_with(&new), "from its first packet to the last, nothing is missing");
+}
+
+/// Whether a program has this file's contents in its memory.
+fn mapped(program: &Child, inode: u64) -> bool {
+    let maps = fs::read_to_string(format!("/proc/{}/maps", program.id())).unwrap();
+    maps.lines().any(|line| line.split_whitespace().nth(4) == Some(&inode.to_string()))
 }

@@ -9,3 +9,4 @@ mod programs;
 mod suricata;
 mod traffic;
 mod verdicts;
+mod watchers;

@@ -3,13 +3,12 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use burstline_skip::{skip, test_name};
 use serde_json::Value;
 
 use crate::common::{DEVICE, Folder, interrupt, repository, run, target, until};
-use crate::traffic::{Packet, mix, pcap_file};
+use crate::traffic::{Packet, mix_of_now, pcap_file};
 use crate::verdicts::{Got, decided_until};
 
 /// The last is a question, so its alert says that Suricata has looked at all.
@@ -51,17 +50,6 @@ fn as_suricata(mut command: Command, log: &str, source: &[&str]) -> Command {
     command
 }
 
-/// Packets that come now: a live Suricata forgets flows by its own clock.
-fn packets(count: usize) -> Vec<Packet> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
-    let mut packets = mix(count);
-    let first = packets[0].time_ns;
-    for packet in &mut packets {
-        packet.time_ns = packet.time_ns - first + now;
-    }
-    packets
-}
-
 /// The lines of its `fast.log`, in order: an alert each.
 fn alerts(log: &Path) -> Vec<String> {
     let said = fs::read_to_string(log.join("fast.log")).unwrap_or_default();
@@ -90,7 +78,7 @@ fn flows(log: &Path) -> Vec<String> {
 #[test]
 fn suricata_alerts_the_same() {
     let Some(starter) = starter_or_skip() else { return };
-    let (folder, packets) = (Folder::new(), packets(PACKETS));
+    let (folder, packets) = (Folder::new(), mix_of_now(PACKETS));
     fs::write(folder.at("file.pcap"), pcap_file(&packets)).unwrap();
     fs::write(folder.at("rules"), RULES).unwrap();
     let [of_file, of_log] = ["of-file", "of-log"].map(|name| folder.at(name));
@@ -121,7 +109,7 @@ fn suricata_alerts_the_same() {
 #[test]
 fn suricata_in_line_alerts_on_what_its_filter_lets_pass() {
     let Some(starter) = starter_or_skip() else { return };
-    let (folder, packets) = (Folder::new(), packets(WAITING));
+    let (folder, packets) = (Folder::new(), mix_of_now(WAITING));
     fs::write(folder.at("rules"), RULES).unwrap();
     let log = folder.at("log");
     fs::create_dir(&log).unwrap();
@@ -153,7 +141,7 @@ fn dropped_of_file(log: &Path) -> Vec<usize> {
 #[test]
 fn suricata_in_line_drops_by_its_rules() {
     let Some(starter) = starter_or_skip() else { return };
-    let (folder, packets) = (Folder::new(), packets(WAITING));
+    let (folder, packets) = (Folder::new(), mix_of_now(WAITING));
     fs::write(folder.at("rules"), DROPS).unwrap();
     fs::write(folder.at("file.pcap"), pcap_file(&packets)).unwrap();
     for log in ["of-file", "of-log"] {

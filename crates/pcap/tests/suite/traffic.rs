@@ -1,5 +1,7 @@
 //! Traffic that sensors have something to say about: DNS, HTTP with its handshake, ARP, and more.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 /// One packet and when it came.
 #[derive(Clone, Debug)]
 pub(crate) struct Packet {
@@ -24,6 +26,16 @@ pub(crate) fn mix(count: usize) -> Vec<Packet> {
         Packet { time_ns, bytes }
     });
     stamped.collect()
+}
+
+/// The same, as if it came now: what is live forgets flows by its own clock.
+pub(crate) fn mix_of_now(count: usize) -> Vec<Packet> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
+    let mut packets = mix(count);
+    for packet in &mut packets {
+        packet.time_ns = packet.time_ns - FIRST_NS + now;
+    }
+    packets
 }
 
 fn ethernet(kind: u16, rest: &[u8]) -> Vec<u8> {
