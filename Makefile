@@ -78,8 +78,9 @@ campaign: ## The reliability campaigns: make campaign [NAME=glob] [FULL=1: as ma
 	@cargo build --quiet --release --locked -p burstline $(LAB_DPDK)
 	@PROGRAM=$(TARGET_DIR)/release/burstline FULL=$(FULL) scripts/campaign $(if $(NAME),'$(NAME)')
 
-# A folder for each machine: runs/figures, runs/figures-NAME. The page that has the marks gets it.
-FIGURE_RUNS := $(sort $(wildcard runs/figures runs/figures-*))
+# A folder for each machine: runs/figures, runs/figures-NAME; and one of far cores. The page that has the
+# marks gets it.
+FIGURE_RUNS := $(sort $(wildcard runs/far runs/figures runs/figures-*))
 FIGURE_PAGE = $(shell grep -lx '<!-- figures: make figures -->' README.md docs/*.md)
 figures: ## The table of figures in its page, made of the records in runs/figures*
 	@scripts/setup rust

@@ -87,6 +87,12 @@ impl Record {
         Some(Sides { comparison, ours, rival })
     }
 
+    /// Whether its cores were far apart all the time: before the figure and after it.
+    pub fn is_far(&self) -> bool {
+        let distance = self.comparison.as_ref().and_then(|comparison| comparison.distance);
+        distance.is_some_and(|of| of.before_ns.min(of.after_ns) >= FAR_NS)
+    }
+
     /// A figure as `bench` prints it: one line, and what one has to know to doubt it below.
     pub fn figure_text(&self) -> Option<String> {
         let Sides { comparison, ours, rival: peer } = self.compared()?;

@@ -3,10 +3,12 @@
 //! ```text
 //!   runs/figures/NAME.json ------\           | figure | AMD EPYC: ours, rival, ratio | ... |
 //!   runs/figures-intel/NAME.json -+- Record --> between two marks of a Markdown file
+//!   runs/far/NAME.json ----------/
 //! ```
 //!
 //! A ratio stands beside its figures, so that a fast machine does not look like a fast program. It
-//! also stands beside the ratio on every other machine, so that the better one is never alone.
+//! also stands beside the ratio on every other machine, so that the better one is never alone; and
+//! beside that of the same machine while its cores were far apart, where that was measured, too.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -15,11 +17,14 @@ use std::{fs, io};
 
 use super::numbers;
 use crate::figures::{all, sources_of};
-use crate::record::{Metric, Record, Sides};
+use crate::record::{Distance, Metric, Record, Sides};
 use crate::sources;
 
 /// What stands before the table in a page, and behind it.
 pub const MARKS: [&str; 2] = ["<!-- figures: make figures -->\n", "<!-- end of figures -->\n"];
+
+/// The unit of rates by the clock.
+const MPPS: &str = "Mpps";
 
 /// Behind the ratio of a figure whose code has changed since it was measured.
 const OLD: &str = " †";
@@ -47,13 +52,42 @@ pub fn records(folder: &Path) -> Result<Vec<Record>, String> {
 
 /// What was measured of a figure on one machine.
 struct Measured<'a> {
+    near: One<'a>,
+    /// While its cores were far apart, where `near` is not of such a time itself.
+    far: Option<One<'a>>,
+}
+
+/// One measurement.
+struct One<'a> {
     record: &'a Record,
     is_old: bool,
 }
 
+impl<'a> Measured<'a> {
+    /// Of all records of a figure on a machine; `None` of none.
+    fn of(all: &[&'a Record], root: &Path) -> Result<Option<Self>, String> {
+        let newest = |is_far: bool| {
+            let such = all.iter().filter(|record| record.is_far() == is_far);
+            such.max_by_key(|record| &record.started)
+        };
+        let one = |record: &&'a Record| {
+            let is_old = is_old(record, root).map_err(|error| error.to_string())?;
+            Ok::<_, String>(One { record, is_old })
+        };
+        let (near, far) = (newest(false), newest(true));
+        let Some(shown) = near.or(far) else { return Ok(None) };
+        let far = far.filter(|_| near.is_some()).map(one).transpose()?;
+        Ok(Some(Self { near: one(shown)?, far }))
+    }
+
+    fn each(&self) -> impl Iterator<Item = &One<'a>> {
+        [&self.near].into_iter().chain(&self.far)
+    }
+}
+
 /// The table, in Markdown, with what was measured where below it. `root` is the repository: a
 /// ratio whose sources there are others than its record says is marked. Of two records of a figure
-/// on processors of the same name the newer one counts.
+/// on processors of the same name, whose cores were both near or both far, the newer one counts.
 ///
 /// # Errors
 /// A source cannot be read, or a record compares nothing.
@@ -69,21 +103,17 @@ pub fn table(records: &[Record], root: &Path) -> Result<String, String> {
     for name in all().iter().map(|entry| &entry.name[..]) {
         let on = |cpu: &&str| -> Result<Option<Measured<'_>>, String> {
             let is_it = |record: &&Record| record.scenario == name && record.machine.cpu == *cpu;
-            let found = records.iter().filter(is_it).max_by_key(|record| &record.started);
-            let measured = |record| {
-                let is_old = is_old(record, root).map_err(|error| error.to_string())?;
-                Ok(Measured { record, is_old })
-            };
-            found.map(measured).transpose()
+            Measured::of(&records.iter().filter(is_it).collect::<Vec<_>>(), root)
         };
         let all: Vec<Option<Measured<'_>>> = cpus.iter().map(on).collect::<Result<_, _>>()?;
         let Some(first) = all.iter().flatten().next() else { continue };
         let cells = all.iter().map(|measured| measured.as_ref().map_or(Ok(NONE.into()), cells));
         let cells = cells.collect::<Result<String, String>>()?;
-        let about = first.record.contenders.get(1).map_or("", |rival| &rival.command);
+        let about = first.near.record.contenders.get(1).map_or("", |rival| &rival.command);
         text += &format!("| `{name}` |{cells} {about} |\n");
-        is_any_old |= all.iter().flatten().any(|measured| measured.is_old);
-        origins.extend(all.iter().flatten().map(|measured| origin(measured.record)));
+        let each = || all.iter().flatten().flat_map(Measured::each);
+        is_any_old |= each().any(|one| one.is_old);
+        origins.extend(each().map(|one| origin(one.record)));
     }
     text += "\nMeasured ";
     text += &origins.into_iter().collect::<Vec<_>>().join("; ");
@@ -96,28 +126,42 @@ pub fn table(records: &[Record], root: &Path) -> Result<String, String> {
 
 /// A group of columns for each processor, under its name.
 fn head(cpus: &[&str]) -> String {
-    let group = |cpu: &&str| format!(" ours, {cpu} | the other side | ratio | cores apart |");
+    let group = |cpu: &&str| {
+        format!(" ours, {cpu} | the other side | ratio | cores apart | ratio, cores far apart |")
+    };
     let groups: String = cpus.iter().map(group).collect();
-    let rules = "---|".repeat(2 + 4 * cpus.len());
+    let rules = "---|".repeat(2 + 5 * cpus.len());
     format!("| figure |{groups} the other side is |\n|{rules}\n")
 }
 
 /// The group of a machine on which the figure was not measured.
-const NONE: &str = " | | | |";
+const NONE: &str = " | | | | |";
 
 /// A figure's group on one machine.
 fn cells(measured: &Measured<'_>) -> Result<String, String> {
-    let Measured { record, is_old } = measured;
+    let record = measured.near.record;
     let Sides { comparison, ours, rival } =
         record.compared().ok_or_else(|| format!("{} compares nothing", record.scenario))?;
+    let [near, far] = [Some(&measured.near), measured.far.as_ref()].map(|one| {
+        let (ratio, apart) = one.and_then(One::ratio)?;
+        Some((ratio, apart.map_or(String::new(), |distance| distance.to_string())))
+    });
+    let (ratio, apart) = near.unwrap_or_default();
     Ok(format!(
-        " {} | {} | {}{} | {} |",
+        " {} | {} | {ratio} | {apart} | {} |",
         value(record, &comparison.ours, ours),
         value(record, &comparison.rival, rival),
-        numbers::ratio(comparison.ratio),
-        if *is_old { OLD } else { "" },
-        comparison.distance.map_or(String::new(), |distance| distance.to_string())
+        far.map_or(String::new(), |(ratio, apart)| format!("{ratio} at {apart}"))
     ))
+}
+
+impl One<'_> {
+    /// The ratio, marked if it is old, and how far cores were apart.
+    fn ratio(&self) -> Option<(String, Option<Distance>)> {
+        let comparison = self.record.comparison.as_ref()?;
+        let mark = if self.is_old { OLD } else { "" };
+        Some((numbers::ratio(comparison.ratio) + mark, comparison.distance))
+    }
 }
 
 /// A page with another table between its marks; `None` where it has no marks.
@@ -127,7 +171,8 @@ pub fn inserted(page: &str, table: &str) -> Option<String> {
     Some(format!("{before}{}{table}{}{after}", MARKS[0], MARKS[1]))
 }
 
-/// A side's median, and where it is known on how many cores and for each second of their time.
+/// A side's median, and where it is known on how many cores and for each second of their time. A
+/// value that is not by the clock stands beside one that is.
 fn value(record: &Record, contender: &str, metric: &Metric) -> String {
     let row = record.rows.iter().find(|row| row.contender == contender);
     let other = |name: &str| row.and_then(|row| row.metrics.get(name)).map(|of| of.median);
@@ -135,6 +180,9 @@ fn value(record: &Record, contender: &str, metric: &Metric) -> String {
     if let (Some(cores), Some(per_cpu)) = (other("cores"), other("mpps_per_cpu_s")) {
         // As above.
         let _ = write!(text, " on {cores:.2} cores, {} a core", numbers::value(per_cpu));
+    }
+    if let Some(mpps) = other("mpps").filter(|_| metric.unit != MPPS) {
+        let _ = write!(text, ", {} {MPPS} by the clock", numbers::value(mpps));
     }
     text
 }
@@ -202,16 +250,45 @@ mod tests {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let table = table(&records, &root).unwrap();
         let lines: Vec<&str> = table.lines().collect();
-        assert!(lines[0].contains("| ours, A | the other side | ratio | cores apart | ours, B |"));
+        let head = "| ours, A | the other side | ratio | cores apart | ratio, cores far apart | \
+                    ours, B |";
+        assert!(lines[0].contains(head), "{}", lines[0]);
         assert_eq!(lines[1].matches("---|").count(), lines[0].matches('|').count() - 1);
-        let expected = "| `handoff-60` | 20 Mpps | 10 Mpps | 2.00 † |  | 7 Mpps | 10 Mpps | 0.70 † \
-                        |  | a pool |";
+        let expected = "| `handoff-60` | 20 Mpps | 10 Mpps | 2.00 † |  |  | 7 Mpps | 10 Mpps \
+                        | 0.70 † |  |  | a pool |";
         assert_eq!(lines[2], expected);
-        let expected = "| `handoff-1514` | 30 Mpps | 10 Mpps | 3.00 † |  | | | | | a pool |";
+        let expected = "| `handoff-1514` | 30 Mpps | 10 Mpps | 3.00 † |  |  | | | | | | a pool |";
         assert_eq!((lines[3], lines.len()), (expected, 6));
         assert!(lines[5].contains("on A") && lines[5].contains("on B"), "{}", lines[5]);
         let nothing = Record { comparison: None, ..records[0].clone() };
         assert!(super::table(&[nothing], &root).unwrap_err().contains("compares nothing"));
+    }
+
+    #[test]
+    fn a_ratio_of_far_cores_stands_beside_that_of_near_ones() {
+        let at = |mut record: Record, ns| {
+            let distance = Distance { cores: [0, 1], before_ns: ns, after_ns: ns };
+            record.comparison.as_mut().unwrap().distance = Some(distance);
+            record
+        };
+        let near = at(record("handoff-60", "A", "2026-11-02T", 20.0), 55.0);
+        let far = at(record("handoff-60", "A", "2026-11-03T", 5.0), 270.0);
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let row = |records: &[Record]| {
+            super::table(records, &root).unwrap().lines().nth(2).unwrap().to_owned()
+        };
+        let both = "| 2.00 † | 55 to 55 ns | 0.50 † at 270 to 270 ns |";
+        assert!(row(&[near, far.clone()]).contains(both));
+        assert!(row(&[far]).contains("| 0.50 † | 270 to 270 ns |  |"), "there is no other");
+    }
+
+    #[test]
+    fn what_is_not_by_the_clock_stands_beside_what_is() {
+        let mut record = record("bounce-64", "A", "2026-11-02T", 20.0);
+        record.rows[0].metrics.insert("busy".to_owned(), Metric::new("M/busy s", vec![9.0]));
+        let of = |name: &str| value(&record, "ours", &record.rows[0].metrics[name]);
+        assert_eq!(of("busy"), "9 M/busy s, 20 Mpps by the clock");
+        assert_eq!(of("mpps"), "20 Mpps");
     }
 
     #[test]
