@@ -1,6 +1,7 @@
 //! What a port takes away from somebody is said when it opens, with the mend.
 
-use crate::support::{PROGRAM, last_object, other};
+use crate::support::{PROGRAM, is_root, last_object, other};
+use burstline_skip::{skip, test_name};
 use burstline_testbed::{Bed, FAR, FAR_ADDRESS, Host, NEAR};
 
 /// A program that wants nothing, as `tcpdump -ddd` prints it.
@@ -20,7 +21,11 @@ fn report(host: &Host, job: &str) -> serde_json::Value {
 
 /// Whether tests may take packets here.
 fn bed() -> Option<Bed> {
-    Bed::or_skip().filter(|_| crate::support::is_root())
+    if !is_root() {
+        skip(test_name(), "xdp: needs root");
+        return None;
+    }
+    Bed::or_skip()
 }
 
 #[test]
