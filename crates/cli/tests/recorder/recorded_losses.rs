@@ -57,13 +57,16 @@ impl Said {
     }
 }
 
-/// Losses of the last interval that a job has printed.
-fn lost_so_far(live: &Live) -> u64 {
+/// Losses of the last interval that a job has printed, by cause.
+fn losses_so_far(live: &Live) -> Value {
     let text = live.text();
-    let Some(line) = text.rsplit('\n').find(|line| line.ends_with('}')) else { return 0 };
-    last_object(line)["lost"]
-        .as_object()
-        .map_or(0, |lost| lost.values().filter_map(Value::as_u64).sum())
+    let line = text.rsplit('\n').find(|line| line.ends_with('}'));
+    line.map_or(Value::Null, |line| last_object(line)["lost"].clone())
+}
+
+fn lost_so_far(live: &Live) -> u64 {
+    let losses = losses_so_far(live);
+    losses.as_object().map_or(0, |lost| lost.values().filter_map(Value::as_u64).sum())
 }
 
 /// What Wireshark's dissector of the file format finds: `ifdrop`, `osdrop`, and the sum of
@@ -146,4 +149,72 @@ fn an_xdp_sockets_recording_says_what_its_rings_had_no_room_for() {
     for flags in ["--format segmented", "--format pcapng", "--keep 1h --trigger drop --after 1h"] {
         record_with_a_gap(&bed, &format!("xdp:{FAR}"), flags);
     }
+}
+
+/// Records what another job publishes. One of the two is stopped while more comes than there is
+/// room for: in the publisher's ring, or in the log.
+fn record_a_log_with_a_gap(is_publishers: bool) {
+    let Some(bed) = Bed::or_skip() else { return };
+    let folder = |who| Directory::new(&format!("recorded-log-{who}-{is_publishers}"));
+    let (of_publisher, of_recorder) = (folder("publisher"), folder("recorder"));
+    let (name, file) = (of_publisher.file("tap"), of_recorder.file("a.pcapng"));
+    // A ring of 4 MiB, and a log of 1 MiB.
+    let source = format!("afpacket:{FAR}?direction=in&blocks=16");
+    let job = format!(
+        "capture '{source}' --buffer 1m --segment 64k --pages 4k --publish \
+         '{name}?lossless=forever'"
+    );
+    let publisher = Live::start(&bed, &of_publisher, &job);
+    let reads = if is_publishers { "?lossless" } else { "" };
+    let job = format!("capture 'log:{name}{reads}' --format pcapng -w {file}");
+    let recorder = Live::start(&bed, &of_recorder, &job);
+    send_frames(&bed, 10);
+    wait_until("they came", || recorder.text().contains("\"delivered\":10"));
+    let (stopped, cause) = match is_publishers {
+        // The publisher has a reader of its own, which loses, too.
+        true => (&publisher, "rx_ring_full"),
+        false => (&recorder, "reader_overrun"),
+    };
+    let process = stopped.program.process_id();
+    signal(process, "-STOP").unwrap();
+    send_frames(&bed, FRAMES);
+    signal(process, "-CONT").unwrap();
+    wait_until("packets tell of all the loss", || {
+        send_frames(&bed, 10);
+        let lost = losses_so_far(stopped)[cause].as_u64().unwrap_or(0);
+        let said = Said::so_far(&file);
+        lost > 0 && said.is_some_and(|said| said.told >= lost)
+    });
+    recorder.interrupt();
+    let (_, recorded) = recorder.end();
+    publisher.interrupt();
+    let (_, published) = publisher.end();
+    let lost = |report: &Value, cause: &str| report["total"]["lost"][cause].as_u64().unwrap_or(0);
+    let (before, overrun) = (lost(&published, "rx_ring_full"), lost(&recorded, "reader_overrun"));
+    let said = Said::by(&file);
+    let what = format!("{said:?}: {published}: {recorded}");
+    let [missed, host] = [said.counters.missed, said.counters.lost].map(Option::unwrap);
+    assert_eq!((host, said.told), (overrun, missed + host), "{what}");
+    match is_publishers {
+        true => assert!(before > 0 && (missed, host) == (before, 0), "{what}"),
+        // What the publisher lost meanwhile is told by packets that the recorder may have missed.
+        false => assert!(overrun > 0 && missed <= before, "{what}"),
+    }
+    if let Some(seen) = seen_by_tshark(&file) {
+        assert_eq!(seen, [missed, host, said.told], "{what}");
+    }
+    let note =
+        format!("{file}: {FAR} lost packets before this file: ifdrop {missed}, osdrop {host}");
+    let noted = run(&["count", &file]);
+    assert!(noted.stdout.contains(&note), "{}", noted.stdout);
+}
+
+#[test]
+fn a_recording_of_a_log_says_what_its_publisher_lost() {
+    record_a_log_with_a_gap(true);
+}
+
+#[test]
+fn a_recording_of_a_log_says_what_it_was_too_slow_for() {
+    record_a_log_with_a_gap(false);
 }
