@@ -4,7 +4,9 @@ use std::fs;
 use std::io::Write;
 use std::process::{Child, Command, Stdio};
 
+use burstline_lab::programs::{Device, Launch, Memory, Mode, Testpmd};
 use burstline_skip::{skip, test_name};
+use burstline_sys::affinity::allowed_cores;
 
 use super::Directory;
 use super::live::wait_until;
@@ -32,20 +34,22 @@ impl VirtualPort {
         is_there
     }
 
-    /// Starts one with a device and a forwarding mode, which waits for [`go`](Self::go).
-    pub(crate) fn start(directory: &Directory, name: &str, device: &str, mode: &str) -> Self {
+    /// Starts one with a device and a mode, which waits for [`go`](Self::go).
+    pub(crate) fn start(directory: &Directory, name: &str, device: &str, mode: Mode) -> Self {
         let output = directory.file(&format!("{name}.out"));
-        let eal = "--no-huge -m 128 --no-pci --no-telemetry --no-shconf --lcores 0@(0-1),1@(0-1)";
-        let rest = "-i --total-num-mbufs=4096 --no-mlockall --disable-link-check";
-        let mode = format!("--forward-mode={mode}");
+        let cores = allowed_cores().unwrap();
+        let testpmd = Testpmd {
+            main: cores[0],
+            cores: vec![cores[cores.len() - 1]],
+            ports: vec![Device::Named(device.to_owned())],
+            mode,
+            has_rates: false,
+            more: "-i --total-num-mbufs=4096 --disable-link-check".to_owned(),
+        };
+        let words = testpmd.command(Memory::Small);
         // Into a file it would say nothing before its end.
         let mut command = Command::new("stdbuf");
-        command
-            .args(["-oL", "dpdk-testpmd"])
-            .args(eal.split(' '))
-            .args(["--vdev", device, "--"])
-            .args(rest.split(' '))
-            .arg(mode);
+        command.arg("-oL").args(words.split(' '));
         let to = || Stdio::from(fs::File::options().append(true).open(&output).unwrap());
         fs::write(&output, "").unwrap();
         let child = command.stdin(Stdio::piped()).stdout(to()).stderr(to()).spawn().unwrap();

@@ -3,12 +3,12 @@
 
 use std::fs;
 use std::io::Write;
-use std::process::{Child, Command, Stdio};
 
 use crate::ours::Ours;
 use crate::support::live::wait_until;
+use crate::support::virtual_port::VirtualPort;
 use crate::support::{Directory, other, run_json};
-use burstline_skip::{skip, test_name};
+use burstline_lab::programs::Mode;
 use serde_json::Value;
 
 const PACKETS: u64 = 20_000;
@@ -21,60 +21,6 @@ const MEMORIES: [[&str; 2]; 2] = [
     ],
     ["net_vhost0,iface=SOCKET", "net_virtio_user0,path=SOCKET"],
 ];
-
-/// Commands go in by a pipe, what it says into a file.
-struct Testpmd {
-    child: Child,
-    output: String,
-}
-
-impl Testpmd {
-    /// Starts it, with its forwarding at rest.
-    fn start(device: &str, mode: &str, output: &str) -> Self {
-        let script = format!(
-            "exec stdbuf -oL dpdk-testpmd --no-huge --no-shconf --no-pci --no-telemetry -m 128 \
-             --lcores 0@0,1@0 --vdev {device} -- -i --forward-mode={mode} \
-             --total-num-mbufs=4096 --no-mlockall > {output} 2>&1"
-        );
-        let mut shell = Command::new("sh");
-        let child = shell.args(["-c", &script]).stdin(Stdio::piped()).spawn().unwrap();
-        let testpmd = Self { child, output: output.to_owned() };
-        wait_until("testpmd is up", || testpmd.text().contains("testpmd>"));
-        testpmd
-    }
-
-    fn tell(&mut self, what: &str) {
-        let stdin = self.child.stdin.as_mut().unwrap();
-        writeln!(stdin, "{what}").unwrap();
-        stdin.flush().unwrap();
-    }
-
-    fn text(&self) -> String {
-        String::from_utf8_lossy(&fs::read(&self.output).unwrap_or_default()).into_owned()
-    }
-
-    /// Stops forwarding, and returns a count of its totals.
-    fn stop(&mut self, count: &str) -> u64 {
-        self.tell("stop");
-        let marks = "+++++";
-        let totals = || {
-            let text = self.text();
-            let (_, totals) = text.split_once("Accumulated forward statistics")?;
-            totals.split_once(marks)?.1.contains(marks).then(|| totals.to_owned())
-        };
-        wait_until("testpmd has stopped", || totals().is_some());
-        let totals = totals().unwrap();
-        let (_, number) = totals.split_once(count).unwrap();
-        number.split_whitespace().next().unwrap().parse().unwrap()
-    }
-}
-
-impl Drop for Testpmd {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
 
 /// Starts a job of ours, which says what it has done every 20 ms.
 fn start(directory: &Directory, arguments: &[&str]) -> Ours {
@@ -106,24 +52,16 @@ fn ended_well(mut ours: Ours) -> Value {
     ours.report()
 }
 
-fn is_here() -> bool {
-    let version = other("dpdk-testpmd", &["--version"]);
-    if version.is_none() {
-        skip(test_name(), "dpdk-testpmd is not installed: scripts/setup dpdk");
-    }
-    version.is_some()
-}
-
 #[test]
 fn testpmd_gets_what_we_send_to_the_packet() {
-    if !is_here() {
+    if !VirtualPort::or_skip() {
         return;
     }
     for (name, ends) in ["memif", "vhost"].into_iter().zip(MEMORIES) {
         let directory = Directory::new(&format!("testpmd-gets-{name}"));
         let ends = ends.map(|end| end.replace("SOCKET", &directory.file("socket")));
-        let mut testpmd = Testpmd::start(&ends[0], "rxonly", &directory.file("testpmd"));
-        testpmd.tell("start");
+        let testpmd = VirtualPort::start(&directory, "testpmd", &ends[0], Mode::Receive);
+        testpmd.go();
         let (load, fifo) = (directory.file("load.pcap"), directory.file("fifo.pcap"));
         let packets = PACKETS.to_string();
         let sizes = ["--packets", &packets, "--size", "random:64-1518"];
@@ -137,7 +75,7 @@ fn testpmd_gets_what_we_send_to_the_packet() {
         wait_until("all is sent", || delivered(&ours) == PACKETS);
         // It polls: what was handed over it has taken soon.
         std::thread::sleep(std::time::Duration::from_millis(300));
-        assert_eq!(testpmd.stop("RX-packets:"), PACKETS, "{name}");
+        assert_eq!(testpmd.stop().received, PACKETS, "{name}");
         drop(to);
         let report = ended_well(ours);
         assert_eq!(report["total"]["delivered"], PACKETS, "{name}: {report}");
@@ -146,7 +84,7 @@ fn testpmd_gets_what_we_send_to_the_packet() {
 
 #[test]
 fn we_get_what_testpmd_sends_to_the_packet() {
-    if !is_here() {
+    if !VirtualPort::or_skip() {
         return;
     }
     for (name, ends) in ["memif", "vhost"].into_iter().zip(MEMORIES) {
@@ -155,10 +93,10 @@ fn we_get_what_testpmd_sends_to_the_packet() {
         let source = format!("dpdk:{}?huge=no&memory=128", ends[0]);
         let ours = start(&directory, &["count", &source]);
         wait_until_up(&ours);
-        let mut testpmd = Testpmd::start(&ends[1], "txonly", &directory.file("testpmd"));
-        testpmd.tell("start");
+        let testpmd = VirtualPort::start(&directory, "testpmd", &ends[1], Mode::Send(64));
+        testpmd.go();
         wait_until("packets come", || delivered(&ours) > PACKETS);
-        let sent = testpmd.stop("TX-packets:");
+        let sent = testpmd.stop().sent;
         std::thread::sleep(std::time::Duration::from_millis(300));
         ours.interrupt();
         let report = ended_well(ours);
@@ -169,7 +107,7 @@ fn we_get_what_testpmd_sends_to_the_packet() {
 
 #[test]
 fn a_peer_that_is_killed_is_told_and_the_next_one_is_counted_too() {
-    if !is_here() {
+    if !VirtualPort::or_skip() {
         return;
     }
     let directory = Directory::new("testpmd-killed");
@@ -180,8 +118,8 @@ fn a_peer_that_is_killed_is_told_and_the_next_one_is_counted_too() {
     wait_until_up(&ours);
     for _ in 0..2 {
         let before = delivered(&ours);
-        let mut testpmd = Testpmd::start(&ends[1], "txonly", &directory.file("testpmd"));
-        testpmd.tell("start");
+        let testpmd = VirtualPort::start(&directory, "testpmd", &ends[1], Mode::Send(64));
+        testpmd.go();
         wait_until("packets come", || delivered(&ours) > before + PACKETS);
         drop(testpmd);
     }
@@ -194,7 +132,7 @@ fn a_peer_that_is_killed_is_told_and_the_next_one_is_counted_too() {
 /// At a rate at which no burst is likely to be under way when the peer goes: see docs/tested.md.
 #[test]
 fn a_sink_loses_by_name_while_its_peer_is_away_and_then_goes_on() {
-    if !is_here() {
+    if !VirtualPort::or_skip() {
         return;
     }
     let directory = Directory::new("testpmd-sink");
@@ -204,8 +142,8 @@ fn a_sink_loses_by_name_while_its_peer_is_away_and_then_goes_on() {
     wait_until_up(&ours);
     for _ in 0..2 {
         let before = delivered(&ours);
-        let mut testpmd = Testpmd::start(&ends[1], "rxonly", &directory.file("testpmd"));
-        testpmd.tell("start");
+        let testpmd = VirtualPort::start(&directory, "testpmd", &ends[1], Mode::Receive);
+        testpmd.go();
         wait_until("packets go", || delivered(&ours) > before + 300);
         drop(testpmd);
         let lost = || last(&ours)["lost"]["link_down"].as_u64().unwrap_or(0);

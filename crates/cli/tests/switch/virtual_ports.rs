@@ -10,6 +10,7 @@ use crate::ours::Ours;
 use crate::support::live::wait_until;
 use crate::support::virtual_port::VirtualPort;
 use crate::support::{Directory, command};
+use burstline_lab::programs::Mode;
 use burstline_testbed::signal;
 use serde_json::Value;
 
@@ -75,7 +76,7 @@ fn memif(directory: &Directory, name: &str) -> [Ends; 2] {
 }
 
 impl Ends {
-    fn start(&self, directory: &Directory, words: &str, mode: &str) -> (Ours, VirtualPort) {
+    fn start(&self, directory: &Directory, words: &str, mode: Mode) -> (Ours, VirtualPort) {
         let ours = |wait: bool| {
             let ours = start(directory, &words.replace("OURS", &self.ours));
             if wait {
@@ -99,7 +100,7 @@ fn total(report: &Value, name: &str) -> u64 {
 }
 
 fn we_count_what_it_sends(ends: &Ends, directory: &Directory) {
-    let (ours, testpmd) = ends.start(directory, "count OURS", "txonly");
+    let (ours, testpmd) = ends.start(directory, "count OURS", Mode::Send(64));
     testpmd.go();
     wait_until("it has sent", || testpmd.counted().sent > 100_000);
     let counted = testpmd.stop();
@@ -137,7 +138,7 @@ fn it_receives_what_we_send(ends: &Ends, directory: &Directory) {
     let packets = 20_000;
     let separator = if ends.ours.contains('?') { '&' } else { '?' };
     let words = format!("switch --name two --port OURS{separator}wait_ms=60000");
-    let (ours, testpmd) = ends.start(directory, &words, "rxonly");
+    let (ours, testpmd) = ends.start(directory, &words, Mode::Receive);
     testpmd.go();
     wait_until("it forwards", || testpmd.text().contains("rxonly packet forwarding"));
     let from = format!("gen:?packets={packets}&rate=20k&size=random:64-1514");
@@ -197,13 +198,13 @@ fn vhost_outlives_guests_that_are_killed_stopped_and_end() {
     }
     let directory = Directory::new("vhost-outlives");
     let [ends, _] = vhost(&directory, "guest");
-    let (ours, first) = ends.start(&directory, "count OURS", "txonly");
+    let (ours, first) = ends.start(&directory, "count OURS", Mode::Send(64));
     first.go();
     wait_until("it has sent", || first.counted().sent > 10_000);
     let mut least = first.counted().sent;
     drop(first);
     for cycle in 0..cycles() {
-        let testpmd = VirtualPort::start(&directory, "testpmd", &ends.theirs, "txonly");
+        let testpmd = VirtualPort::start(&directory, "testpmd", &ends.theirs, Mode::Send(64));
         testpmd.go();
         let before = testpmd.counted().sent;
         wait_until("it has sent", || testpmd.counted().sent > before + 10_000);
@@ -247,9 +248,9 @@ fn a_switch_between_two_testpmds_accounts_for_every_frame() {
     let ours = start(&directory, &words);
     wait_until("both sockets are there", || [&a, &b].iter().all(|at| fs::metadata(at).is_ok()));
     let device = |path: &str| format!("net_virtio_user0,path={path},queues=1,queue_size=256");
-    let receiver = VirtualPort::start(&directory, "receiver", &device(&b), "rxonly");
+    let receiver = VirtualPort::start(&directory, "receiver", &device(&b), Mode::Receive);
     receiver.go();
-    let sender = VirtualPort::start(&directory, "sender", &device(&a), "txonly");
+    let sender = VirtualPort::start(&directory, "sender", &device(&a), Mode::Send(64));
     sender.go();
     wait_until("frames cross", || receiver.counted().received > 50_000);
     let sent = sender.stop().sent;

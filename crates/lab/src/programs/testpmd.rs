@@ -39,6 +39,8 @@ pub enum Device {
     /// net_memif: rings in memory that the client owns. A client lends its buffers, too, so that it
     /// copies nothing.
     Memif(Peer),
+    /// One that DPDK calls so, arguments and all.
+    Named(String),
     /// net_null, which makes packets of this many bytes, and takes them.
     Null {
         /// Of each packet.
@@ -81,6 +83,7 @@ impl Device {
                      rsize={log2}"
                 )
             }
+            Self::Named(words) => format!("--vdev {words}"),
             Self::Null { bytes } => format!("--vdev net_null{number},size={bytes}"),
         }
     }
