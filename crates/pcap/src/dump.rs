@@ -112,7 +112,7 @@ impl Deref for Owned {
 
 impl DerefMut for Owned {
     fn deref_mut(&mut self) -> &mut Gathered {
-        // SAFETY: as in `deref`; the borrow of this is unique.
+        // SAFETY: D4; as long as this lives no other thread owns it, and it is borrowed uniquely.
         unsafe { &mut *GATHERED.0.get() }
     }
 }
