@@ -5,7 +5,10 @@ mod calls;
 mod common;
 mod dumps;
 mod faults;
+mod mad;
 mod programs;
+#[path = "../../../share/tests/share/scribbler.rs"]
+mod scribbler;
 mod suricata;
 mod traffic;
 mod verdicts;

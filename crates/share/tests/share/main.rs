@@ -10,6 +10,7 @@ mod permissions;
 mod places;
 mod quotas;
 mod roles;
+mod scribbler;
 mod servers;
 mod verdicts;
 mod wire;

@@ -1,0 +1,96 @@
+//! A publisher that breaks its own log, and a program that has not vouched for it.
+
+use std::fs::{self, File};
+use std::os::unix::process::ExitStatusExt;
+use std::process::Child;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+use burstline_log::{Appended, Log, LogConfig, Meta, Writer};
+use burstline_share::{PublishConfig, Publisher};
+use burstline_skip::{skip, test_name};
+use burstline_sys::memory::PageChoice;
+
+use crate::common::{Folder, interrupt, is_there, until};
+use crate::scribbler::scribble;
+use crate::traffic::{Packet, mix};
+
+/// Of the log: no other one of these tests has it.
+const NAME: &str = "mad";
+/// Packets that are written before the log is scribbled over, and of these again each time after.
+const PACKETS: usize = 2000;
+const MORE: usize = 32;
+/// How often it is scribbled over while a program reads.
+const HEAPS: usize = 3000;
+
+fn append(writer: &mut Writer, packets: &[Packet]) {
+    for Packet { time_ns, bytes } in packets {
+        let meta = Meta::new(*time_ns, bytes.len() as u32, 0);
+        // Where nonsense says that a reader holds up the log, there is no room for some.
+        let _: Appended = writer.append(bytes, &meta);
+    }
+    writer.publish();
+}
+
+/// A tcpdump that prints into files of these names.
+fn start(folder: &Folder, more: &[&str], printed: &str) -> Child {
+    let mut live = folder.preloaded("tcpdump");
+    live.args(["-n", "-tt", "-e", "-x", "-l", "-i", "burst:tap?start=oldest"]).args(more);
+    live.stdout(File::create(folder.at(printed)).unwrap());
+    live.stderr(File::create(folder.at("said")).unwrap()).spawn().unwrap()
+}
+
+/// It ends when it is told to, if it has not before, and no signal kills it.
+fn assert_ends(folder: &Folder, mut live: Child) {
+    if live.try_wait().unwrap().is_none() {
+        interrupt(&live);
+    }
+    let mut status = None;
+    until("tcpdump ends", || {
+        status = live.try_wait().unwrap();
+        status.is_some()
+    });
+    let said = fs::read_to_string(folder.at("said")).unwrap();
+    assert_eq!(status.unwrap().signal(), None, "{said}");
+}
+
+/// One program reads sound packets before the nonsense begins; the other comes in the midst of it.
+fn round(more: &[&str]) {
+    let folder = Folder::new();
+    let segment_bytes = 64 << 10;
+    let (log, mut writer) = Log::create(LogConfig {
+        name: NAME.into(),
+        bytes: 16 * segment_bytes,
+        segment_bytes,
+        pages: PageChoice::Size4K,
+        ..LogConfig::default()
+    })
+    .unwrap();
+    log.name_port(0, 1, "eth0");
+    let name = folder.at("tap").to_str().unwrap().to_owned();
+    let _publisher = Publisher::start(&PublishConfig::new(&name), vec![log.clone()]).unwrap();
+    let packets = mix(PACKETS);
+    append(&mut writer, &packets);
+    let reader = start(&folder, more, "first");
+    until("it prints packets", || fs::metadata(folder.at("first")).unwrap().len() > 0);
+    let (is_over, mut heaps, mut other) = (AtomicBool::new(false), 0, None);
+    scribble(&log, NAME, &is_over, || {
+        append(&mut writer, &packets[..MORE]);
+        heaps += 1;
+        if heaps == HEAPS / 4 {
+            other = Some(start(&folder, more, "second"));
+        }
+        is_over.store(heaps == HEAPS, Relaxed);
+    });
+    assert_ends(&folder, reader);
+    assert_ends(&folder, other.expect("it was started"));
+}
+
+#[test]
+fn a_publisher_that_scribbles_over_its_log_neither_crashes_nor_stops_tcpdump() {
+    if !is_there("tcpdump") {
+        return skip(test_name(), "tcpdump is not installed: scripts/setup test");
+    }
+    for more in [&["len > 0"][..], &["-s", "40"], &["udp or arp"]] {
+        round(more);
+    }
+}
