@@ -49,8 +49,8 @@ pub use held::HeldCopy;
 use held::Pool;
 
 /// Packets that one burst copies at most: a core's second-level cache has the copy when the program
-/// reads it. It holds 60-byte packets of 1,024, not those of a segment.
-const COPIED: u64 = 1024;
+/// reads it. It holds 2,048 of 60 bytes, not those of a segment.
+const COPIED: u64 = 2048;
 
 /// Torn bursts after which one call says "nothing now".
 const TORN_TRIES: u32 = 8;
@@ -77,7 +77,7 @@ impl UntrustedReader {
     }
 
     /// Lends a private copy of the packets published since the last burst, all from one segment:
-    /// at most 1,024, or all those of its part among them. `None` when there are none now, or none
+    /// at most 2,048, or all those of its part among them. `None` when there are none now, or none
     /// that can be believed.
     ///
     /// Cost: as [`Reader::next_burst`], and a copy of the bytes and descs. On x86-64 these are some

@@ -3,21 +3,22 @@
 //! ```text
 //! pcap_loop:   burst  p p p p p p     the callback calls pcap_dump for each
 //!                     v v v v v v
-//! gathered:    [h p|h p|h p|h p|h p|h p]  --- end of the burst ---> one fwrite
+//! gathered:    [h p|h p|h p|h p|h p|h p]  --- before it waits ---> one fwrite
 //! ```
 //!
 //! To write a packet's header and bytes by a call of `fwrite` each costs more than to read the
-//! packet from the log. So what a callback dumps is gathered until its burst is over.
+//! packet from the log. So what callbacks dump is gathered while there are more packets.
 //!
-//! Who owns what when: the gathered bytes are here until the burst ends or there are [`MOST`] of
-//! them. They go to the file before that if the program flushes, closes or looks at the dumper, or
-//! exits.
+//! Who owns what when: the gathered bytes are here until the loop may wait, or there are [`MOST`]
+//! of them. They go to the file before that if the program flushes, closes or looks at the dumper,
+//! or exits.
 //!
 //! Invariants:
 //! - D1. Only one dumper is gathered for: the last one that was opened for a handle of ours. It
 //!   leaves this role when it is closed, or when the program gets its `FILE`, which it may then use
 //!   beside us. Any other goes to the real library.
-//! - D2. No bytes are gathered while no callback runs. So a loop that waits holds nothing back.
+//! - D2. Bytes are gathered only while callbacks run, and until the next burst where that is there
+//!   already. So a loop that waits holds nothing back.
 //! - D3. A signal's handler may flush: tcpdump's does at SIGUSR2. It may have interrupted its own
 //!   thread here, and never waits for that. What it asks for is done when the thread goes on.
 //! - D4. One thread at a time has what was gathered, and has it once: not in a handler, too.
@@ -27,7 +28,7 @@ use std::ffi::{c_int, c_void};
 use std::ops::{Deref, DerefMut};
 use std::sync::Once;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
-use std::sync::atomic::{AtomicBool, AtomicUsize, compiler_fence};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicUsize, compiler_fence};
 use std::time::Duration;
 use std::{ptr, thread};
 
@@ -36,7 +37,7 @@ use libc::FILE;
 use crate::abi::PacketHeader;
 
 /// Bytes that are gathered at most, unless one packet is longer.
-const MOST: usize = 64 << 10;
+const MOST: usize = 128 << 10;
 
 /// Between two tries to have what another thread has. It keeps it for a write at most.
 const RETRY: Duration = Duration::from_micros(50);
@@ -67,9 +68,21 @@ static GATHERED: Shared = Shared(UnsafeCell::new(Gathered {
 }));
 
 /// The thread that has [`GATHERED`], by its number (`me`); 0: none. This is a lock that says
-/// to a handler whether its own thread has it. To take it costs one locked instruction, to let go
-/// of it none; a mutex has one for each, which is a tenth of what a packet costs here.
+/// to a handler whether its own thread has it. It costs no locked instruction where there is but
+/// one thread, and else one; a mutex has two, which are a tenth of what a packet costs here.
 static OWNER: AtomicUsize = AtomicUsize::new(0);
+
+/// glibc's `__libc_single_threaded`: not 0 while there is one thread. Null: the C library has none.
+/// Source: glibc 2.32, sys/single_threaded.h.
+static SINGLE_THREADED: AtomicPtr<u8> = AtomicPtr::new(ptr::null_mut());
+
+/// Whether nobody but handlers can come between two instructions of this thread: it would have to
+/// start another one first.
+fn is_alone() -> bool {
+    let word = SINGLE_THREADED.load(Relaxed);
+    // SAFETY: it is null, or a byte of the C library's that only changes by whole stores.
+    !word.is_null() && unsafe { AtomicU8::from_ptr(word) }.load(Relaxed) != 0
+}
 
 /// A handler wanted a flush while its thread was here.
 static IS_FLUSH_DUE: AtomicBool = AtomicBool::new(false);
@@ -79,9 +92,20 @@ struct Owned(());
 
 impl Owned {
     fn try_take(me: usize) -> Option<Self> {
-        // Acquires what the last owner released when it let go. Only `then`: a value that is made
-        // and dropped would let go of what another has.
-        OWNER.compare_exchange(0, me, Acquire, Relaxed).is_ok().then(|| Self(()))
+        let is_taken = if is_alone() {
+            // A handler that comes between leaves it as it was.
+            let is_free = OWNER.load(Relaxed) == 0;
+            if is_free {
+                OWNER.store(me, Relaxed);
+                compiler_fence(SeqCst); // a handler from here on finds it taken
+            }
+            is_free
+        } else {
+            // Acquires what the last owner released when it let go.
+            OWNER.compare_exchange(0, me, Acquire, Relaxed).is_ok()
+        };
+        // Only `then`: a value that is made and dropped would let go of what another has.
+        is_taken.then(|| Self(()))
     }
 }
 
@@ -170,6 +194,9 @@ pub(crate) fn opened(dumper: *mut c_void) {
         // SAFETY: the function may be called at any time. Where there is no room for it, what a
         // callback dumped before it called exit(3) is not written.
         let _: c_int = unsafe { libc::atexit(at_exit) };
+        // SAFETY: the name is a C string; what is found is a variable that stays.
+        let word = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__libc_single_threaded".as_ptr()) };
+        SINGLE_THREADED.store(word.cast(), Relaxed);
     });
     let Some(mut gathered) = own() else { return };
     gathered.write_out();

@@ -32,8 +32,8 @@ const AT_END: Duration = Duration::from_millis(5);
 const GATHERED: u64 = 1024;
 
 /// One that waits looks how many there are as often as packets fill half of its log if they come
-/// at 10 Gbit/s: so a burst after a quiet time finds room. Of 64 MiB that is each 27 ms.
-const FASTEST_BYTES_PER_S: u64 = 1_250_000_000;
+/// at 8 Gbit/s: so a burst after a quiet time finds room. Of 64 MiB that is each 34 ms.
+const FASTEST_BYTES_PER_S: u64 = 1_000_000_000;
 
 /// Where the log is small, it looks as often as this. A look costs as much as a hundred packets.
 const TICK: Duration = Duration::from_millis(10);
@@ -110,6 +110,11 @@ impl Session {
     /// Whether packets of a burst are left.
     pub(crate) fn has_rest(&self) -> bool {
         self.held.as_ref().is_some_and(|held| self.index < held.burst().len())
+    }
+
+    /// Whether more packets are there than it would wait for, by the word of the publisher.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.has_rest() || self.follower.lag() >= GATHERED
     }
 
     /// Lets go of an exhausted burst, so its segment may be reused.

@@ -67,7 +67,6 @@ unsafe fn give(
     let session = reading.session();
     capture.renew_filter(session);
     let Capture { counts, verdicts, .. } = capture;
-    let _gathers = Giving::begin();
     let given = session.give(most, counts, verdicts, |header, bytes| {
         // SAFETY: the caller's promise; header and bytes live during the call.
         unsafe { handler(user, header, bytes) };
@@ -94,12 +93,16 @@ pub unsafe extern "C" fn pcap_loop(
     ours!(
         pcap, pcap_loop(count: c_int, handler: Handler, user: *mut c_uchar) -> c_int,
         ERROR, |slot, capture| read(slot, &capture, |reading| {
-            let mut left = limit(count);
+            let (mut left, mut gathers) = (limit(count), None);
             while left > 0 {
+                if !reading.session().is_behind() {
+                    gathers = None; // it may wait: what was dumped is written first
+                }
                 if let ControlFlow::Break(code) = fetch(slot, &capture, reading, true) {
                     let has_ended = code == ERROR_BREAK && reading.session().has_ended();
                     return if has_ended { 0 } else { code };
                 }
+                gathers = gathers.or_else(Giving::begin);
                 // SAFETY: what C owes us.
                 left -= unsafe { give(slot, &capture, reading, left, handler, user) };
             }
@@ -124,6 +127,7 @@ pub unsafe extern "C" fn pcap_dispatch(
                 return code;
             }
             let most = limit(count).min(c_int::MAX as usize);
+            let _gathers = Giving::begin();
             // SAFETY: what C owes us.
             (unsafe { give(slot, &capture, reading, most, handler, user) }) as c_int
         })

@@ -70,11 +70,14 @@ fn a_sensor_goes_on_with_the_next_publisher() {
     assert_eq!(printed(), theirs);
 }
 
+/// A tcpdump that comes later prints the same: numbers of TCP are not counted from its first packet.
+const UPGRADED: [&str; 5] = ["-n", "-S", "-tt", "-x", "--nano"];
+
 /// Starts tcpdump with the library at this path on what comes from now on, and returns when it has
 /// printed a packet into a file.
 fn start_with(folder: &Folder, library: &Path, printed: &str) -> Child {
     let mut live = folder.command("tcpdump");
-    live.env("LD_PRELOAD", library).args(["-n", "-tt", "-x", "--nano", "-l", "-i"]);
+    live.env("LD_PRELOAD", library).args(UPGRADED).args(["-l", "-i"]);
     live.arg("burst:tap?lossless").stdout(File::create(folder.at(printed)).unwrap());
     let live = live.spawn().unwrap();
     until("it prints packets", || fs::metadata(folder.at(printed)).unwrap().len() > 0);
@@ -94,9 +97,8 @@ fn a_sensor_is_upgraded_under_load() {
     let installed = folder.at("libburstline-pcap.so");
     fs::copy(library(), &installed).unwrap();
     let publishing = folder.publish_slowly(packets, 2);
-    let print = ["-n", "-tt", "-x", "--nano"];
     let mut watcher = folder.preloaded("tcpdump");
-    watcher.args(print).args(["-i", DEVICE]).stdout(File::create(folder.at("all")).unwrap());
+    watcher.args(UPGRADED).args(["-i", DEVICE]).stdout(File::create(folder.at("all")).unwrap());
     let mut watcher = watcher.spawn().unwrap();
     let mut old = start_with(&folder, &installed, "old");
     let inode = |path: &Path| fs::metadata(path).unwrap().ino();
@@ -118,7 +120,7 @@ fn a_sensor_is_upgraded_under_load() {
         assert!(program.wait().unwrap().success());
     }
     publishing.end();
-    let theirs = run(folder.command("tcpdump").args(print).args(["-r", "file.pcap"]), 0);
+    let theirs = run(folder.command("tcpdump").args(UPGRADED).args(["-r", "file.pcap"]), 0);
     let printed = |name| fs::read_to_string(folder.at(name)).unwrap();
     assert_eq!(printed("all"), theirs, "the other reader has lost nothing by it");
     let new = printed("new");
