@@ -70,7 +70,7 @@ fn a_sensor_goes_on_with_the_next_publisher() {
     assert_eq!(printed(), theirs);
 }
 
-/// A tcpdump that comes later prints the same: numbers of TCP are not counted from its first packet.
+/// One that comes later prints the same: TCP numbers are not counted from its first packet.
 const UPGRADED: [&str; 5] = ["-n", "-S", "-tt", "-x", "--nano"];
 
 /// Starts tcpdump with the library at this path on what comes from now on, and returns when it has
