@@ -8,7 +8,8 @@ use std::thread::{self, Scope};
 use std::time::{Duration, Instant};
 
 use burstline_engine::{
-    EngineError, Inlet, Limits, Placed, PlacementRequest, Progress, Report, Run, Threads, Workers,
+    EngineError, Inlet, Inline, InlineReport, Limits, Placed, PlacementRequest, Progress, Report,
+    Run, Threads, Workers,
 };
 use burstline_log::MAX_PACKET_BYTES;
 use burstline_port::{
@@ -384,6 +385,16 @@ impl Losing {
         let packets = count_text(packets);
         was_calm.then(|| format!("losing packets: {packets} so far ({})", causes.join(", ")))
     }
+}
+
+/// Ends what was published for verdicts, where there was anything, once the job has.
+pub(crate) fn end_inline(
+    inline: Option<Inline>,
+    stop: &AtomicBool,
+    report: &mut Report,
+) -> Option<InlineReport> {
+    let is_stopped = stop.load(Relaxed) || !report.errors.is_empty(); // a wish, carries no memory
+    inline.map(|inline| inline.end(is_stopped, report))
 }
 
 /// Prints the report, and says how the program ends.

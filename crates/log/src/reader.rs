@@ -247,8 +247,7 @@ impl Reader {
 
     /// Bytes of the log's segments: what it holds at most.
     pub fn capacity_bytes(&self) -> u64 {
-        let geometry = self.memory.control.geometry();
-        geometry.segment_bytes as u64 * u64::from(geometry.segment_count)
+        *self.memory.control.geometry().packet_bytes().start() as u64
     }
 
     /// Whether the writer lost patience with this lossless reader.

@@ -33,7 +33,7 @@ const GATHERED: u64 = 1024;
 
 /// One that waits looks how many there are as often as packets fill half of its log if they come
 /// at 8 Gbit/s: so a burst after a quiet time finds room. Of 64 MiB that is each 34 ms.
-const FASTEST_BYTES_PER_S: u64 = 1_000_000_000;
+const FASTEST_BYTES_PER_NS: u64 = 1;
 
 /// Where the log is small, it looks as often as this. A look costs as much as a hundred packets.
 const TICK: Duration = Duration::from_millis(10);
@@ -152,7 +152,7 @@ impl Session {
             }
             return Ok(Fetched::End);
         }
-        if self.is_flowing {
+        if self.is_flowing && !self.is_behind() {
             self.gather(gathering / 2_u32.saturating_pow(self.halvings.min(31)), &is_interrupted);
         }
         let timeout_ns = timeout.map_or(u64::MAX, |time| time.as_nanos().min(1 << 62) as u64);
@@ -183,20 +183,18 @@ impl Session {
     /// Sleeps for `time` at most, unless there are packets enough, or the writer has said that it
     /// writes no more.
     fn gather(&self, time: Duration, is_interrupted: impl Fn() -> bool) {
-        let (began, mut enough) = (Instant::now(), GATHERED);
+        let began = Instant::now();
         let feeds = self.follower.feeds();
         let smallest = feeds.iter().map(Feed::capacity_bytes).min().unwrap_or(0);
-        let tick = Duration::from_secs_f64(smallest as f64 / (2 * FASTEST_BYTES_PER_S) as f64);
-        let tick = tick.max(TICK);
+        let tick = Duration::from_nanos(smallest / 2 / FASTEST_BYTES_PER_NS).max(TICK);
         while let Some(left) = time.checked_sub(began.elapsed())
             && !left.is_zero()
-            && self.follower.lag() < enough
+            && self.follower.lag() < MANY
             && self.follower.filled_percent() < FILLED_PERCENT
             && !feeds.iter().all(|feed| feed.ending().is_some())
             && !is_interrupted()
         {
             thread::sleep(left.min(tick));
-            enough = MANY;
         }
     }
 

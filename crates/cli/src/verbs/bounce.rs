@@ -2,7 +2,6 @@
 
 use std::process::ExitCode;
 use std::slice;
-use std::sync::atomic::Ordering::Relaxed;
 
 use burstline_engine::{Progress, Report, Workers, open_bounce, open_inline};
 use burstline_port::{OpenOptions, Treatment};
@@ -60,8 +59,7 @@ pub(crate) fn bounce(args: &BounceArgs) -> Result<ExitCode, Failure> {
     })?;
     let Some(mut bounced) = done else { return Err(Failure::new("nothing was bounced")) };
     let mut report = std::mem::take(&mut bounced.report);
-    let is_stopped = stop.load(Relaxed) || !report.errors.is_empty(); // a wish, carries no memory
-    bounced.inline = inline.map(|inline| inline.end(is_stopped, &mut report));
+    bounced.inline = job::end_inline(inline, &stop, &mut report);
     job::conclude(&view.with_bounced(bounced), &report, &common.demands())
 }
 

@@ -6,7 +6,6 @@ mod server;
 
 use std::fs;
 use std::process::ExitCode;
-use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::SystemTime;
 
@@ -142,8 +141,7 @@ fn run(args: &SwitchArgs) -> Result<ExitCode, Failure> {
     let Some(Switched { mut report, status }) = done else {
         return Err(Failure::new("nothing was switched"));
     };
-    let is_stopped = stop.load(Relaxed) || !report.errors.is_empty(); // a wish, carries no memory
-    let inline = inline.map(|inline| inline.end(is_stopped, &mut report));
+    let inline = job::end_inline(inline, &stop, &mut report);
     let view = view.with_switched(status, inline);
     job::conclude(&view, &report, &common.demands())
 }

@@ -175,8 +175,7 @@ impl Waiter {
         now_ns: u64,
         clock: &JobClock<'_>,
     ) -> bool {
-        if self.looks_on(now_ns) {
-            std::hint::spin_loop();
+        if self.spins(now_ns) {
             return false;
         }
         if std::mem::take(&mut self.is_alarmed) {
@@ -206,11 +205,7 @@ impl Waiter {
 
     /// Another thread will have news soon: spins, or takes a nap. Returns whether it slept.
     pub(crate) fn pause_briefly(&mut self, now_ns: u64, clock: &JobClock<'_>) -> bool {
-        if self.looks_on(now_ns) {
-            std::hint::spin_loop();
-            return false;
-        }
-        self.nap(clock)
+        !self.spins(now_ns) && self.nap(clock)
     }
 
     /// What is waited for wakes nobody: spins, or sleeps for `span_ns`. Returns whether it slept.
@@ -220,8 +215,7 @@ impl Waiter {
         now_ns: u64,
         clock: &JobClock<'_>,
     ) -> bool {
-        if self.looks_on(now_ns) {
-            std::hint::spin_loop();
+        if self.spins(now_ns) {
             return false;
         }
         self.sleep_for(Duration::from_nanos(span_ns.min(clock.most_ns())));
@@ -237,6 +231,15 @@ impl Waiter {
     /// How often it slept so far.
     pub(crate) fn sleeps(&self) -> Sleeps {
         self.sleeps
+    }
+
+    /// Spins once if it still looks on. Returns whether it did.
+    fn spins(&mut self, now_ns: u64) -> bool {
+        let looks_on = self.looks_on(now_ns);
+        if looks_on {
+            std::hint::spin_loop();
+        }
+        looks_on
     }
 
     fn looks_on(&mut self, now_ns: u64) -> bool {

@@ -6,7 +6,7 @@
 //! ```
 
 use burstline_log::{Burst, Scratch};
-use burstline_port::{PortAccount, PortError, Received, Source};
+use burstline_port::{PortAccount, PortError, PortState, Received, Source};
 use burstline_switch::{EndId, Outgoing, Plan, Switch};
 
 use super::port::Outlet;
@@ -100,7 +100,7 @@ impl Entry {
         self.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.waiting() > 0)
     }
 
-    /// Takes a burst of a source and hands on what may go on. `None`: there is no such source.
+    /// Takes a burst of a source and hands on what may go on.
     #[inline]
     pub(super) fn pass(
         &mut self,
@@ -108,19 +108,21 @@ impl Entry {
         budget: u64,
         scratch: &mut Scratch,
         forward: &mut Forward<'_>,
-    ) -> Option<Result<Received, PortError>> {
-        let Inlet { source, is_over, .. } = self.inlets.get_mut(source)?;
+    ) -> Result<Received, PortError> {
+        let Some(Inlet { source, is_over, .. }) = self.inlets.get_mut(source) else {
+            // Its port has failed in this round.
+            return Ok(Received { packets: 0, state: PortState::Ended });
+        };
         if let Some(checkpoint) = &mut self.checkpoint {
             let entrance = Entrance { source: &mut **source, scratch, is_over };
-            return Some(checkpoint.pass(entrance, budget, forward));
+            return checkpoint.pass(entrance, budget, forward);
         }
-        let lent = match source.lend(scratch, budget) {
-            Ok(lent) => lent,
-            Err(error) => return Some(Err(error)),
-        };
+        let lent = source.lend(scratch, budget)?;
         let received = Received { packets: lent.burst.len() as u64, state: lent.state };
-        let passed = if received.packets > 0 { forward.pass(&lent.burst) } else { Ok(()) };
-        Some(passed.map(|()| received))
+        if received.packets > 0 {
+            forward.pass(&lent.burst)?;
+        }
+        Ok(received)
     }
 
     /// Waits until all that waits has gone on, or was lost by name.

@@ -362,10 +362,7 @@ impl Fabric {
         source: usize,
         budget: u64,
     ) -> Result<Received, PortError> {
-        let passed = self
-            .forward(end, |entry, scratch, forward| entry.pass(source, budget, scratch, forward));
-        // `None`: its port has failed in this round.
-        passed.unwrap_or(Ok(Received { packets: 0, state: PortState::Ended }))
+        self.forward(end, |entry, scratch, forward| entry.pass(source, budget, scratch, forward))
     }
 
     /// Waits for the verdicts of an end's packets that wait.
@@ -446,7 +443,7 @@ impl Fabric {
         for index in 0..self.entries.len() {
             let end = EndId(index as u16);
             if let Err(error) = self.close_entry(end) {
-                self.fail(end, error.into());
+                self.gone.errors.push(error.into());
             }
         }
         for outlet in self.outlets.iter_mut().flatten() {

@@ -99,9 +99,9 @@ fn received(mut live: Child, send: impl FnOnce()) -> Vec<String> {
     said
 }
 
-/// hping3 reads no files, so the real libpcap has the packets from an interface. It takes the end
-/// of a log for an error and forgets packets that it has, so the log is only stopped. It opens a
-/// device with a long name anew for each call.
+/// hping3 reads no files, so the real libpcap has the packets from an interface. With a log that
+/// ends and a long name of the device it was seen to give 140 of 300 packets. It is not known which
+/// of the two that was: here the log is stopped, and the name is short.
 #[test]
 fn hping3_receives_the_same() {
     if !is_there("hping3") {
