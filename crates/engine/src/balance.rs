@@ -288,7 +288,8 @@ fn run_threads<'a>(
     let receive = |(index, ((writers, hand), home))| {
         let lanes = Lanes::new(writers, ends.is_waiting, &jobs.job.clock);
         let spreader = Spreader::new(options, jobs, all, lanes, home);
-        let step = Receiver::new(jobs.job, index, hand, spreader, &options.job.table);
+        let step = Receiver::new(jobs.job, index, hand, spreader, &options.job.table)
+            .gathering(options.job.publish.is_some() && !options.has_workers);
         Post { index, name: stage_name(index, receivers), step }
     };
     let crew =

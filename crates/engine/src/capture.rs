@@ -27,7 +27,7 @@ mod merge;
 mod summary;
 
 use burstline_log::{Log, LogConfig, Policy, Reader, ReaderConfig, Start, Writer};
-use burstline_port::{PortError, PortTable, Sink};
+use burstline_port::{PortError, Sink};
 
 use crate::merge::MergeOptions;
 use crate::published::Publication;
@@ -194,7 +194,7 @@ impl Way<'_> {
             }
             Self::Logs(_) => {
                 let recorder = recorder(readers, sink, origins);
-                let crew = receive_into(job, &options.table, sources, writers, recorder)?;
+                let crew = receive_into(job, options, sources, writers, recorder)?;
                 let Crew { places, front: took, readers } = crew;
                 Ok(Captured { places, took, recorded: only(readers), merged: None })
             }
@@ -237,7 +237,7 @@ fn recorder_core(threads: &Threads, receivers: usize) -> usize {
 /// Runs a receive thread for each log, and the one that reads all of these.
 fn receive_into<R: Step>(
     job: &Job<'_>,
-    table: &PortTable,
+    options: &CaptureOptions,
     sources: &mut [Inlet],
     writers: Vec<Writer>,
     reader: Post<R>,
@@ -247,7 +247,8 @@ fn receive_into<R: Step>(
     runtime::run(job, vec![reader], |readers| {
         let bells = if receivers > 1 { readers } else { &[] };
         let post = |(number, (hand, writer))| {
-            let receiver = Receiver::new(job, number, hand, writer, table);
+            let receiver = Receiver::new(job, number, hand, writer, &options.table)
+                .gathering(options.publish.is_some());
             let name = stage_name(number, receivers);
             Post { index: number, name, step: receiver.ringing(bells.to_vec()) }
         };

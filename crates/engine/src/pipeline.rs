@@ -194,7 +194,8 @@ impl<'w> Pipeline<'w> {
         for (index, receive) in receivers.iter().enumerate() {
             let hand = sources.by_ref().take(receive.sources.len()).collect();
             let log = writer(receive.lane);
-            let step = Receiver::new(job, index, hand, log, &options.table);
+            let step = Receiver::new(job, index, hand, log, &options.table)
+                .gathering(options.publish.is_some());
             front.push(Post { index, name: receive.name.clone(), step });
         }
         runtime::run(job, readers, |_| front)

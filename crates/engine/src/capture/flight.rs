@@ -90,7 +90,7 @@ pub fn capture_flight(
     let step = FlightRecorder::new(&job, flight, policy, &logs, &mut files, origins);
     let index = recorder_core(&options.threads, receivers);
     let recorder = Post { index, name: "record".to_owned(), step };
-    let crew = receive_into(&job, &options.table, &mut sources, writers, recorder)?;
+    let crew = receive_into(&job, options, &mut sources, writers, recorder)?;
     let Crew { places, front: took, readers } = crew;
     let is_stopped = is_stopped(&job, &took);
     let (Home { mut recorded, files: written, next }, done) = only(readers).split();

@@ -116,7 +116,7 @@ impl Step for InPlace<'_> {
     }
 
     fn wait(&mut self, pause: Pause<'_>) -> bool {
-        pause.on_deep(&*self.source.port, self.nap_ns)
+        pause.on_deep(std::iter::once(self.source.port()), self.nap_ns)
     }
 
     fn show(&mut self) {

@@ -117,9 +117,14 @@ impl Pause<'_> {
         self.waiter.pause(ports, self.now_ns, self.clock)
     }
 
-    /// Waits for a port that has room for what comes within `nap_ns`: lets news gather first.
-    pub(crate) fn on_deep(self, port: &dyn Port, nap_ns: u64) -> bool {
-        self.waiter.gather(nap_ns, self.clock) || self.on(std::iter::once(port))
+    /// Waits for ports that have room for what comes within `nap_ns`: lets news gather first, if
+    /// that is not 0.
+    pub(crate) fn on_deep<'p>(
+        self,
+        ports: impl Iterator<Item = &'p dyn Port>,
+        nap_ns: u64,
+    ) -> bool {
+        (nap_ns > 0 && self.waiter.gather(nap_ns, self.clock)) || self.on(ports)
     }
 
     /// Waits for news of logs that have room for what comes within `nap`. Lets packets gather for

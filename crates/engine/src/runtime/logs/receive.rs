@@ -4,7 +4,7 @@ use std::mem;
 use std::thread::Thread;
 
 use burstline_log::{Ending, Writer};
-use burstline_port::{PortError, PortTable, Received, Source};
+use burstline_port::{PortAccount, PortError, PortTable, Received, RingKind, Source};
 
 use super::LogCounts;
 use crate::EngineError;
@@ -13,6 +13,21 @@ use crate::runtime::{Done, Inlet, Job, Next, Owners, Pause, Polled, Round, Step,
 /// Packets taken from one source before the next has its turn: at 60 bytes a quarter of the
 /// default segment.
 const RECEIVE_BUDGET: u64 = 1024;
+
+/// What may come while nobody looks, in ns a packet: 10 Mpps. A quarter of a queue may fill.
+const PACKET_NS: u64 = 100;
+
+/// How long packets gather, in ns. A shorter nap is over later than a spin would be, and readers
+/// of a log wait longer than the longest.
+const NAP_LEAST_NS: u64 = 50_000;
+const NAP_MOST_NS: u64 = 1_000_000;
+
+/// How long a source can be left alone, in ns; 0: not at all, or that is not known.
+fn nap_ns(account: &PortAccount) -> u64 {
+    let queues = account.rings.iter().filter(|ring| ring.ring == RingKind::Rx);
+    let least = queues.map(|ring| ring.size / 4 * PACKET_NS).min().unwrap_or(0);
+    if least < NAP_LEAST_NS { 0 } else { least.min(NAP_MOST_NS) }
+}
 
 /// What a receive thread fills: its log, or several.
 pub(crate) trait Intake: Send {
@@ -116,6 +131,10 @@ pub(crate) struct Receiver<'a, I = Writer> {
     log: LogCounts,
     /// What the sources lost, as of the last look.
     lost: u64,
+    /// Whether packets may gather before they are taken.
+    gathers: bool,
+    /// How long the sources can be left alone, as of the last look.
+    nap_ns: u64,
 }
 
 impl<'a, I: Intake> Receiver<'a, I> {
@@ -138,7 +157,16 @@ impl<'a, I: Intake> Receiver<'a, I> {
             errors: Vec::new(),
             log: LogCounts::default(),
             lost: 0,
+            gathers: false,
+            nap_ns: 0,
         }
+    }
+
+    /// As one whose packets go to readers of a published log only, if they do. Each of those looks
+    /// at the log every few milliseconds. So this thread need not take each packet at once, which
+    /// would cost it a core (decision 0059).
+    pub(crate) fn gathering(self, is_for_readers: bool) -> Self {
+        Self { gathers: is_for_readers, ..self }
     }
 
     /// As one that wakes these threads after each publish.
@@ -177,7 +205,7 @@ impl<I: Intake> Step for Receiver<'_, I> {
 
     fn wait(&mut self, pause: Pause<'_>) -> bool {
         let open = self.hands.iter().filter(|hand| !hand.is_ended);
-        pause.on(open.map(|hand| hand.source.port()))
+        pause.on_deep(open.map(|hand| hand.source.port()), self.nap_ns)
     }
 
     fn show(&mut self) {
@@ -190,10 +218,14 @@ impl<I: Intake> Step for Receiver<'_, I> {
     }
 
     fn show_losses(&mut self) -> u64 {
+        let mut nap = if self.gathers { NAP_MOST_NS } else { 0 };
         let show = |hand: &Hand<'_>| {
-            self.job.show_account(hand.index, hand.source.port.account(), hand.received)
+            let account = hand.source.port.account();
+            nap = if hand.is_ended { nap } else { nap.min(nap_ns(&account)) };
+            self.job.show_account(hand.index, account, hand.received)
         };
         self.lost = self.hands.iter().map(show).sum();
+        self.nap_ns = nap;
         self.lost
     }
 
@@ -229,4 +261,32 @@ impl<I: Intake> Step for Receiver<'_, I> {
 /// and a system call for those that sleep.
 fn ring(bells: &[Thread]) {
     bells.iter().for_each(Thread::unpark);
+}
+
+#[cfg(test)]
+mod tests {
+    use burstline_port::RingFill;
+
+    use super::*;
+
+    fn rings(sizes: &[(RingKind, u64)]) -> PortAccount {
+        let fill = |&(ring, size)| RingFill { ring, unit: "frames", filled: 0, size };
+        let mut account = PortAccount::default();
+        account.rings = sizes.iter().map(fill).collect();
+        account
+    }
+
+    #[test]
+    fn a_nap_ends_before_the_smallest_queue_is_full() {
+        let nap = |sizes: &[(RingKind, u64)]| nap_ns(&rings(sizes));
+        assert_eq!(nap(&[(RingKind::Rx, 16_384), (RingKind::Fill, 64)]), 409_600);
+        assert_eq!(nap(&[(RingKind::Rx, 1 << 20), (RingKind::Rx, 4_096)]), 102_400);
+        assert_eq!(nap(&[(RingKind::Rx, 1 << 20)]), NAP_MOST_NS);
+    }
+
+    #[test]
+    fn what_has_a_short_queue_or_none_is_looked_at_all_the_time() {
+        assert_eq!(nap_ns(&rings(&[(RingKind::Rx, 256)])), 0);
+        assert_eq!(nap_ns(&rings(&[(RingKind::Fill, 16_384)])), 0);
+    }
 }
