@@ -14,6 +14,8 @@ use crate::figures::Context;
 use crate::figures::count_file::our_program;
 use crate::live::{Contender, Load, Road, missing};
 use crate::programs::{Capture, Launch, Memory, Ours, Ready, Report, TCPDUMP};
+use crate::record::Interface;
+use crate::scenario::machine::{Served, on_hosts};
 
 /// How long frames come.
 const TIME: Duration = Duration::from_secs(3);
@@ -76,6 +78,7 @@ struct Turn {
     programs_ns: u64,
     /// Of the publisher; 0 where there is none.
     publisher_ns: u64,
+    interfaces: Vec<Interface>,
 }
 
 impl Turn {
@@ -84,7 +87,8 @@ impl Turn {
     }
 
     fn sample(&self, programs: usize) -> Sample {
-        let mut sample = Sample::default();
+        let mut sample =
+            Sample { interfaces: self.interfaces.clone(), ..Sample::default() };
         let each = |ns: u64, packets: u64| ns as f64 / packets.max(1) as f64;
         sample.set("ns", "ns", each(self.programs_ns, self.captured));
         sample.set("publisher_ns", "ns", each(self.publisher_ns, self.offered));
@@ -136,8 +140,10 @@ impl Programs<'_> {
         let load = Load { amount, rate_pps: Some(self.rate_pps) };
         // An XDP program takes what the publisher gets, the stack's sockets the others.
         let target = if self.has_log { Target::Program } else { Target::Stack };
+        let served = Served::now();
         let offered = road.inject(target, load, stop)?.offered;
         std::thread::sleep(launch.settles_in());
+        let interfaces = on_hosts(road.bed(), &served);
         let after = (spent(&programs)?, of_publisher()?);
         let said = programs.into_iter().map(Contender::end).collect::<Result<Vec<_>, _>>()?;
         let captured = said.iter().map(|(said, _)| Capture::captured(&TCPDUMP, said));
@@ -151,7 +157,7 @@ impl Programs<'_> {
             Amount::Frames(frames) => frames,
             Amount::Time(time) => self.rate_pps * time.as_secs(),
         };
-        Ok(Turn { due, offered, lost_before, captured, programs_ns, publisher_ns })
+        Ok(Turn { due, offered, lost_before, captured, programs_ns, publisher_ns, interfaces })
     }
 
     fn sample(&self) -> Result<Sample, String> {
@@ -236,6 +242,7 @@ mod tests {
             captured: 300,
             programs_ns: 6000,
             publisher_ns: 400,
+            interfaces: Vec::new(),
         };
         let sample = turn.sample(4);
         let value = |name: &str| sample.figures[name].value;

@@ -90,7 +90,7 @@ fn turn(context: &Context, work: &Work, is_ours: bool) -> Result<Turn<Found>, St
     let suricata = Contender::start(&road, &core, &launch, stop)?;
     let received = || road.bed().near.counts("w0").received;
     let (before, received_before) = (Spent::so_far(&suricata, bounce.as_ref())?, received());
-    files.replay(&road, context.cores, RATE_PPS)?;
+    let interfaces = files.replay(&road, context.cores, RATE_PPS)?;
     let spent = Spent::so_far(&suricata, bounce.as_ref())?.since(before);
     let came_out = received() - received_before;
     // Before its worker: what is still on its way would be lost.
@@ -103,7 +103,7 @@ fn turn(context: &Context, work: &Work, is_ours: bool) -> Result<Turn<Found>, St
     if came_out as usize + dropped != whole {
         return Err(format!("of {whole} packets {came_out} came out, {dropped} were dropped"));
     }
-    let mut sample = Sample::default();
+    let mut sample = Sample { interfaces, ..Sample::default() };
     let each = |ns: u64| ns as f64 / whole.max(1) as f64;
     sample.set("ns", "ns", each(spent.suricata_ns + spent.beside_ns));
     sample.set("bounce_ns", "ns", each(spent.beside_ns));

@@ -181,7 +181,7 @@ fn turn(
     let launch = Suricata::new(&files.log, &files.rules, &words, has_log)?;
     let suricata = Contender::start(&road, &core, &launch, stop)?;
     let before = Spent::so_far(&suricata, publisher.as_ref())?;
-    files.replay(&road, context.cores, RATE_PPS)?;
+    let interfaces = files.replay(&road, context.cores, RATE_PPS)?;
     let spent = Spent::so_far(&suricata, publisher.as_ref())?.since(before);
     let (said, _) = suricata.end()?;
     if let Some(publisher) = publisher {
@@ -198,7 +198,7 @@ fn turn(
     if alerted != workers.0 && !context.smoke {
         return Err(format!("{alerted} of {} workers alerted", workers.0));
     }
-    let mut sample = Sample::default();
+    let mut sample = Sample { interfaces, ..Sample::default() };
     let gbps = |ns: u64| (bytes * 8) as f64 / ns.max(1) as f64;
     let all_ns = spent.suricata_ns + spent.beside_ns;
     sample.set_on("gbps", "Gbit/s", "without FCS", gbps(all_ns));

@@ -10,7 +10,9 @@ use crate::contest::{Rounds, alternate};
 use crate::figures::Context;
 use crate::live::{Contender, Road};
 use crate::programs::pcap;
+use crate::record::Interface;
 use crate::rivals::contents;
+use crate::scenario::machine::{Served, on_hosts};
 use crate::threads::Cores;
 
 const SMOKE_PACKETS: usize = 2000;
@@ -55,14 +57,21 @@ impl Work {
 }
 
 impl Files {
-    /// Sends the packets on the producer's core, and waits until they are looked at.
-    pub(super) fn replay(&self, road: &Road, cores: Cores, rate_pps: u64) -> Result<(), String> {
+    /// Sends the packets on the producer's core, and waits until they are looked at. Returns the
+    /// interfaces that they went through.
+    pub(super) fn replay(
+        &self,
+        road: &Road,
+        cores: Cores,
+        rate_pps: u64,
+    ) -> Result<Vec<Interface>, String> {
+        let served = Served::now();
         let (core, rate) = (cores.producer.0.to_string(), format!("--pps={rate_pps}"));
         let words = ["-c", &core, "tcpreplay", "-q", "-K", &rate, "-i", "v0", &self.packets];
         let sent = road.bed().near.command("taskset", &words);
         sent.map_err(|error| error.to_string())?;
         std::thread::sleep(SETTLE);
-        Ok(())
+        Ok(on_hosts(road.bed(), &served))
     }
 }
 

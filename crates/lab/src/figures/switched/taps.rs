@@ -25,6 +25,7 @@ use crate::contest::alternate;
 use crate::figures::count_file::our_program;
 use crate::live::{Contender, CoreTime, Need, Road, missing, shell};
 use crate::programs::{Bridge, Datapath, Ours, bridge};
+use crate::scenario::machine::of_host;
 
 const NEEDS: [Need; 2] =
     [Need { program: "iperf3", package: "iperf3" }, Need { program: "ip", package: "iproute2" }];
@@ -172,7 +173,10 @@ fn iperf(context: &Context, host: &Host, ends: &[Host; 2]) -> Result<Sample, Str
     let said = client.command("sh", &["-c", &words]).map_err(|error| error.to_string())?;
     let spent = time()?.since(&before).busy();
     let gbit = received_gbit(&said)?;
-    let mut sample = Sample::default();
+    let look = |end: &Host, whose, name: &str| of_host(end, whose, &[name.to_owned()]);
+    let [from, to] = ENDS;
+    let interfaces = [look(client, "sender", from), look(server, "receiver", to)].concat();
+    let mut sample = Sample { interfaces, ..Sample::default() };
     sample.set_on("gbps", "Gbit/s", "payload", gbit / seconds as f64);
     sample.set_on("gbit_per_busy_s", "Gbit/busy s", "payload", gbit / spent);
     Ok(sample)
