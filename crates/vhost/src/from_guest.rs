@@ -2,11 +2,10 @@
 
 use burstline_peer::{FromPeer, LONGEST, OFFLOAD_BYTES, Taken};
 
+use crate::memory::Header;
 use crate::split::{ChainFault, INDIRECT, NEXT, WRITE};
 use crate::vring::Vring;
 
-/// Bytes of the longest header.
-const HEADER_MAX: usize = 12;
 /// Source: `VIRTIO_NET_HDR_F_NEEDS_CSUM` and `VIRTIO_NET_HDR_GSO_NONE`, section 5.1.6.
 const NEEDS_CHECKSUM: u8 = 1;
 
@@ -33,7 +32,7 @@ impl FromPeer for FromGuest {
                 return Taken::Nothing;
             }
         };
-        let mut header = [0; HEADER_MAX];
+        let mut header = Header::default();
         let taken = gather(ring, head, &mut header, room);
         ring.split.note_used(0, head, 0);
         ring.split.advance(1);
@@ -86,7 +85,7 @@ impl FromGuest {
     }
 }
 
-const _: () = assert!(HEADER_MAX >= OFFLOAD_BYTES);
+const _: () = assert!(size_of::<Header>() >= OFFLOAD_BYTES);
 
 /// Copies a chain: the header, and the packet behind it. Returns the packet's length.
 /// What is read of a descriptor to see whether it is the whole chain is not used if it is not (V1).
@@ -94,7 +93,7 @@ const _: () = assert!(HEADER_MAX >= OFFLOAD_BYTES);
 fn gather(
     ring: &mut Vring,
     head: u16,
-    header: &mut [u8; HEADER_MAX],
+    header: &mut Header,
     room: &mut [u8],
 ) -> Result<usize, ChainFault> {
     let header_bytes = ring.header_bytes;

@@ -13,6 +13,9 @@ use crate::message::{Fault, u64_at};
 pub(crate) const TABLE_MAX: usize = 8;
 /// Regions that come one by one.
 pub(crate) const SLOTS_MAX: usize = 32;
+/// What precedes a packet: 10 bytes, or with their number of buffers 12. Source: struct
+/// virtio_net_hdr, section 5.1.6.
+pub(crate) type Header = [u8; 12];
 /// Bytes of a region in a message.
 pub(crate) const REGION_BYTES: usize = 32;
 
@@ -162,5 +165,20 @@ impl GuestMemory {
             from = later;
             guest += part as u64;
         }
+    }
+
+    /// Writes a header of `bytes` bytes, the rest of it zeros, unless it is there already. Then its
+    /// line is only read, and stays in the caches of both cores.
+    #[inline]
+    pub(crate) fn write_header(
+        &self,
+        guest: u64,
+        header: &Header,
+        bytes: usize,
+        near: &mut usize,
+    ) -> bool {
+        let mut there = Header::default();
+        self.read(guest, &mut there[..bytes], near)
+            && (there == *header || self.write(guest, &header[..bytes], near))
     }
 }

@@ -216,13 +216,19 @@ impl Split {
         // Chains went by without a request.
         let chain = if asked > known { self.next } else { self.asked };
         self.asked = chain.wrapping_add(1);
-        let heads = self.slot(chain.wrapping_add(HEADS_AHEAD));
-        self.tables.available.prefetch::<false>(ENTRIES_AT + 2 * heads);
+        // Behind what is available the guest writes now: to read there would take its lines away.
+        let behind = self.seen.wrapping_sub(chain);
+        if behind > HEADS_AHEAD {
+            let heads = self.slot(chain.wrapping_add(HEADS_AHEAD));
+            self.tables.available.prefetch::<false>(ENTRIES_AT + 2 * heads);
+        }
         let used = self.slot(chain.wrapping_add(USED_AHEAD));
         self.tables.used.prefetch::<true>(ENTRIES_AT + 8 * used);
-        let later = self.slot(chain.wrapping_add(DESCS_AHEAD));
-        let later = self.tables.available.load_u16(ENTRIES_AT + 2 * later);
-        self.tables.descs.prefetch::<false>(DESC_BYTES * usize::from(later));
+        if behind > DESCS_AHEAD {
+            let later = self.slot(chain.wrapping_add(DESCS_AHEAD));
+            let later = self.tables.available.load_u16(ENTRIES_AT + 2 * later);
+            self.tables.descs.prefetch::<false>(DESC_BYTES * usize::from(later));
+        }
         let head = self.tables.available.load_u16(ENTRIES_AT + 2 * self.slot(chain));
         (head < self.size).then(|| self.desc(head))
     }

@@ -2,21 +2,19 @@
 
 use burstline_peer::{OFFLOAD_BYTES, Put, ToPeer};
 
+use crate::memory::Header;
 use crate::split::{ChainFault, INDIRECT, NEXT, WRITE};
 use crate::vring::Vring;
 
 /// Where a header has the number of buffers.
 const BUFFERS_AT: usize = 10;
-/// Bytes of the longest header.
-const HEADER_MAX: usize = 12;
-
 /// The device's side of a receive ring.
 #[derive(Debug)]
 pub struct ToGuest(pub(crate) Vring);
 
 /// What is known of a packet that is being written.
 struct Writing<'p> {
-    header: [u8; HEADER_MAX],
+    header: Header,
     header_bytes: usize,
     packet: &'p [u8],
     /// Bytes written, the header's included.
@@ -38,10 +36,10 @@ impl ToPeer for ToGuest {
         if is_unfinished && !ring.takes_offloads {
             return if ring.is_live() { Put::Unfit } else { Put::NoRoom };
         }
-        let mut header = [0; HEADER_MAX];
-        header[..OFFLOAD_BYTES].copy_from_slice(offload);
-        header[BUFFERS_AT] = 1;
         let header_bytes = ring.header_bytes;
+        let mut header = Header::default();
+        header[..OFFLOAD_BYTES].copy_from_slice(offload);
+        header[BUFFERS_AT] = u8::from(header_bytes > BUFFERS_AT);
         let mut writing = Writing { header, header_bytes, packet, at: 0, header_at: 0 };
         let total = header_bytes + packet.len();
         let (mut buffers, mut refused) = (0, 0);
@@ -117,11 +115,11 @@ fn scatter(ring: &mut Vring, head: u16, writing: &mut Writing<'_>) -> Result<(),
     let is_whole = whole.flags & (WRITE | NEXT | INDIRECT) == WRITE;
     if writing.at == 0 && is_whole && whole.bytes as usize >= total {
         // The usual: one buffer for all.
-        let header = &writing.header[..writing.header_bytes];
         let behind = whole.address.wrapping_add(writing.header_bytes as u64);
         let (memory, near) = (&ring.memory, &mut ring.near);
-        let is_written =
-            memory.write(whole.address, header, near) && memory.write(behind, writing.packet, near);
+        let Writing { header, header_bytes, .. } = writing;
+        let is_written = memory.write_header(whole.address, header, *header_bytes, near)
+            && memory.write(behind, writing.packet, near);
         (writing.header_at, writing.at) = (whole.address, total);
         return if is_written { Ok(()) } else { Err(ChainFault::Address) };
     }

@@ -8,9 +8,9 @@ use crate::features;
 use crate::memory::GuestMemory;
 use crate::split::{ChainFault, DESC_BYTES, Desc, INDIRECT, NEXT, RingFault, Split};
 
-/// Bytes of a buffer that are fetched ahead: a short packet and its header. Longer ones are found
-/// by the core itself once they are read in a row.
-const FETCHED: usize = 76;
+/// Bytes behind a buffer's header that are fetched ahead: a short packet. Longer ones are found by
+/// the core itself once they are read in a row.
+const FETCHED: usize = 64;
 
 /// What both directions have.
 #[derive(Debug)]
@@ -75,14 +75,19 @@ impl Vring {
         }
     }
 
-    /// Has the core fetch buffers of the next chains, to be read, or with `WRITE` written.
+    /// Has the core fetch buffers of the next chains, to be read, or with `WRITE` written. A header
+    /// is only read, if it is looked at.
     #[inline]
     pub(crate) fn fetch_ahead<const WRITE: bool>(&mut self) {
-        let before = if WRITE || self.heeds_headers { 0 } else { self.header_bytes };
+        let header_bytes = self.header_bytes;
         while let Some(desc) = self.split.next_ahead() {
-            let (address, bytes) = (desc.address.wrapping_add(before as u64), desc.bytes as usize);
-            let bytes = bytes.saturating_sub(before).min(FETCHED);
-            self.memory.prefetch::<WRITE>(address, bytes, self.near);
+            let (address, near) = (desc.address, self.near);
+            if WRITE || self.heeds_headers {
+                self.memory.prefetch::<false>(address, header_bytes, near);
+            }
+            let behind = address.wrapping_add(header_bytes as u64);
+            let bytes = (desc.bytes as usize).saturating_sub(header_bytes).min(FETCHED);
+            self.memory.prefetch::<WRITE>(behind, bytes, near);
         }
     }
 

@@ -50,7 +50,8 @@ impl<D: Device> FromPeers<D> {
     /// Puts the ring back, and goes on with the next one.
     fn next_queue(&mut self) {
         self.leave();
-        self.current = (self.current + 1) % self.lanes().queues();
+        let next = self.current + 1;
+        self.current = if next < self.lanes().queues() { next } else { 0 };
     }
 
     fn leave(&mut self) {
