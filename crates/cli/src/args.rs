@@ -34,7 +34,7 @@ use crate::failure::Failure;
 pub(crate) use archive::{CheckArgs, ExtractArgs, FilesArgs, IndexArgs, InfoArgs, RecoverArgs};
 pub(crate) use balance::{BalanceArgs, ModeArg};
 pub(crate) use bounce::BounceArgs;
-pub(crate) use capture::{CaptureArgs, NOTHING, Trigger};
+pub(crate) use capture::{CaptureArgs, NOTHING, Trigger, UNTIL_READER};
 pub(crate) use common::{CommonArgs, JobArgs, LIST, SUPERVISED, SourceArgs};
 pub(crate) use count::{CountArgs, Verify};
 pub(crate) use demo::DemoArgs;

@@ -28,7 +28,7 @@ mod verbs;
 mod view;
 mod words;
 
-use process::{confinement, signals, supervised, wall_clock};
+use process::{confinement, reader, signals, supervised, wall_clock};
 
 use std::process::ExitCode;
 

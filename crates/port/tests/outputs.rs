@@ -6,6 +6,8 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
 use std::process::Command;
+use std::sync::mpsc;
+use std::time::Duration;
 
 use burstline_log::{Burst, Meta, Scratch};
 use burstline_port::{
@@ -245,6 +247,34 @@ fn a_pipe_whose_reader_goes_is_named() {
     let (start, mut position) = (reader.join().unwrap(), 0);
     let step = Decoder::new().next(&start, &mut position, false);
     assert!(matches!(step, Step::Packet(_)), "{step:?}");
+}
+
+/// Who reads it may wait for that, and packets may be long in coming.
+#[test]
+fn a_pipe_begins_before_the_first_packet() {
+    let folder = Folder::new();
+    let path = folder.path("fifo");
+    assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+    let (tell, begun) = mpsc::channel();
+    let reader_path = path.clone();
+    let reader = std::thread::spawn(move || {
+        let (mut pipe, mut bytes) = (File::open(reader_path).unwrap(), vec![0; 12]);
+        pipe.read_exact(&mut bytes).unwrap();
+        tell.send(()).unwrap();
+        pipe.read_to_end(&mut bytes).unwrap();
+        bytes
+    });
+    let job = OpenOptions::default();
+    let mut to = sink(&format!("file:{}", path.display()), &job).unwrap();
+    begun.recv_timeout(Duration::from_secs(60)).expect("it has begun");
+    assert_eq!(pump(&mut *source("gen:?packets=3&start=1", &job).unwrap(), &mut *to).unwrap(), 3);
+    to.finish().unwrap();
+    drop(to);
+    let bytes = reader.join().unwrap();
+    // The type of a section's header block. Source: draft-ietf-opsawg-pcapng, 4.1.
+    let sections = bytes.windows(4).filter(|word| *word == [0x0a, 0x0d, 0x0d, 0x0a]).count();
+    assert_eq!(sections, 1);
+    assert_eq!(drain_by_lending(&mut *open_file(&folder.file("copy", &bytes)), 7).len(), 3);
 }
 
 #[test]

@@ -101,7 +101,14 @@ pub(crate) struct CaptureArgs {
     #[arg(long, value_name = "TIME", requires = "keep", default_value = "10s")]
     #[arg(value_parser = values::span_ns)]
     pub(crate) after: u64,
+
+    /// The reader of standard output ends the job: its own end is no error.
+    #[arg(id = UNTIL_READER, long, hide = true)]
+    pub(crate) until_reader: bool,
 }
+
+/// The flag of a capture that Wireshark reads.
+pub(crate) const UNTIL_READER: &str = "until-reader";
 
 impl CaptureArgs {
     /// What to write.

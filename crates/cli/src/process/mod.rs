@@ -1,6 +1,7 @@
-//! The process: its signals, its rights, and the service that started it.
+//! The process: its signals, its rights, its reader, and the service that started it.
 
 pub(crate) mod confinement;
+pub(crate) mod reader;
 pub(crate) mod signals;
 pub(crate) mod supervised;
 pub(crate) mod wall_clock;

@@ -13,12 +13,15 @@ use super::{flight, resume};
 use crate::args::CaptureArgs;
 use crate::failure::Failure;
 use crate::view::{Stream, View};
-use crate::{job, signals};
+use crate::{job, reader, signals};
 
 /// Records the packets of all sources.
 pub(crate) fn capture(args: &CaptureArgs) -> Result<ExitCode, Failure> {
     let common = &args.common;
     let stop = signals::stop_flag(common.quiet)?;
+    if args.until_reader {
+        reader::begin()?;
+    }
     let resumed = if args.resume { resume::plan(args)? } else { None };
     let path = resumed.as_ref().map_or(args.write(), |plan| &plan.path);
     let sink = match &args.output {
@@ -55,11 +58,15 @@ pub(crate) fn capture(args: &CaptureArgs) -> Result<ExitCode, Failure> {
     }
     let demands = common.demands_with(args.lossless);
     let run = common.run(&stop, &progress);
-    job::run(&mut view, &run, &demands, common.keep_privileges, || match flight {
+    let report = job::watch(&mut view, &run, common.keep_privileges, || match flight {
         Some(flight) => flight.run(sources, &options, &ports, &run),
         None => {
             let open = || common.open_sink(&sink, &ports);
             burstline_engine::capture(sources, open, &options, &run)
         }
-    })
+    })?;
+    if args.until_reader && reader::is_gone(0) {
+        return Ok(ExitCode::SUCCESS);
+    }
+    job::conclude(&view, &report, &demands)
 }

@@ -4,6 +4,7 @@
 mod support;
 
 mod extcap;
+mod extcap_live;
 mod recorded_losses;
 mod recorder;
 mod recorder_disk;

@@ -30,11 +30,11 @@ const PORTS: u64 = 6;
 const OF_A_PORT: u64 = PACKETS / PORTS;
 
 /// `make install-c` and `make -C daq`, once.
-struct Built(PathBuf);
+pub(crate) struct Built(PathBuf);
 
 impl Built {
     /// `None`: what builds it is missing, and the test is counted as skipped.
-    fn or_skip() -> Option<&'static Self> {
+    pub(crate) fn or_skip() -> Option<&'static Self> {
         static BUILT: OnceLock<Built> = OnceLock::new();
         let is_there = |tool: &str| Command::new(tool).arg("--version").output().is_ok();
         let missing = ["make", "cc", "pkg-config"].into_iter().find(|tool| !is_there(tool));
@@ -63,7 +63,7 @@ impl Built {
     }
 
     /// The versions of LibDAQ that a host can be run for; a missing one is counted.
-    fn versions(&self) -> Vec<u32> {
+    pub(crate) fn versions(&self) -> Vec<u32> {
         let has_two = self.0.join("host2").is_file();
         if !has_two {
             without(test_name(), "libdaq-dev is not installed: scripts/setup sensors");
@@ -72,13 +72,13 @@ impl Built {
     }
 
     /// Starts a host that reads the log `tap` of `names`, and waits until it does.
-    fn host(&self, version: u32, names: &Names, words: &str) -> Host {
+    pub(crate) fn host(&self, version: u32, names: &Names, words: &str) -> Host {
         let mut host = self.start(version, names, words);
         host.hear("reading");
         host
     }
 
-    fn start(&self, version: u32, names: &Names, words: &str) -> Host {
+    pub(crate) fn start(&self, version: u32, names: &Names, words: &str) -> Host {
         let mut child = Command::new(self.0.join(format!("host{version}")))
             .arg(self.0.join(format!("daq{version}")))
             .args(words.split(' '))
@@ -92,7 +92,7 @@ impl Built {
 }
 
 /// A running host.
-struct Host {
+pub(crate) struct Host {
     child: Child,
     output: BufReader<ChildStdout>,
     said: String,
@@ -100,17 +100,33 @@ struct Host {
 
 impl Host {
     fn hear(&mut self, word: &str) {
+        assert!(self.hears(word), "it ended before {word}: {}", self.said);
+    }
+
+    /// Whether it says so before it ends.
+    pub(crate) fn hears(&mut self, word: &str) -> bool {
         let mut line = String::new();
         while line.trim() != word {
             line.clear();
             let bytes = self.output.read_line(&mut line).unwrap();
             self.said += &line;
-            assert!(bytes > 0, "it ended before {word}: {}", self.said);
+            if bytes == 0 {
+                return false;
+            }
         }
+        true
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
     }
 
     /// Waits for its end, which is not a crash. Returns its exit code and what it printed.
-    fn end(mut self) -> (i32, Said) {
+    pub(crate) fn end(mut self) -> (i32, Said) {
         self.output.read_to_string(&mut self.said).unwrap();
         let status = self.child.wait().unwrap();
         let code = status.code().unwrap_or_else(|| panic!("{status}: {}", self.said));
@@ -134,15 +150,15 @@ impl Drop for Host {
 }
 
 /// Lines `NAME NUMBER`, and `end HOW`.
-struct Said(String);
+pub(crate) struct Said(String);
 
 impl Said {
-    fn end(&self) -> &str {
+    pub(crate) fn end(&self) -> &str {
         let end = self.0.lines().find_map(|line| line.strip_prefix("end "));
         end.unwrap_or_else(|| panic!("it says no end: {}", self.0))
     }
 
-    fn number(&self, name: &str) -> u64 {
+    pub(crate) fn number(&self, name: &str) -> u64 {
         let pairs = self.0.lines().filter_map(|line| line.split_once(' '));
         let numbers: BTreeMap<_, _> = pairs.collect();
         numbers[name].parse().unwrap()
@@ -163,7 +179,7 @@ impl Said {
 }
 
 /// A frame of IPv4 and UDP, without a checksum of UDP's.
-fn frame(number: u64) -> Vec<u8> {
+pub(crate) fn frame(number: u64) -> Vec<u8> {
     let mut bytes = vec![0; 60 + (number % 400) as usize];
     let length = bytes.len() as u16;
     bytes[..14].copy_from_slice(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0]);

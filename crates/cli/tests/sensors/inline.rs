@@ -237,6 +237,24 @@ fn verdicts_that_come_late_count_for_no_other_packet() {
     worker.kill();
 }
 
+/// The first or the second of two counts, and one for a packet that has gone counts for no other.
+#[test]
+fn a_packet_that_is_decided_twice_is_decided_once() {
+    let mut bounce = Bounce::start("inline-twice", "workers=2&deadline=1s");
+    let (twice, other) = (bounce.worker(0, "twice"), bounce.worker(1, "pass"));
+    bounce.feed(0, 10);
+    let (code, report) = bounce.end();
+    let workers = &report["bounce"]["inline"]["workers"];
+    let number = |key: &str| workers[0][key].as_u64().unwrap();
+    assert!(number("offered") > 0, "{report}");
+    assert_eq!(number("passed") + number("dropped"), number("offered"), "{report}");
+    assert_eq!(workers[1]["passed"], workers[1]["offered"], "{report}");
+    let lost = report["total"]["lost_total"].as_u64().unwrap();
+    assert_eq!((code, lost), (Some(0), number("dropped")), "{report}");
+    assert_eq!(twice.end() + other.end(), PACKETS);
+    verified(&bounce.out, PACKETS - lost);
+}
+
 #[test]
 fn a_worker_gone_mad_spoils_its_own_packets_only() {
     let mut bounce = Bounce::start("inline-mad", "workers=2&deadline=300ms");

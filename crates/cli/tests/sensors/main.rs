@@ -4,9 +4,12 @@
 mod support;
 
 mod daq;
+mod daq_mad;
 mod inline;
 mod inline_live;
 mod inline_pcap;
+#[path = "../../../share/tests/share/scribbler.rs"]
+mod scribbler;
 
 /// The role of [`support::verdicts::Worker`]s.
 #[test]

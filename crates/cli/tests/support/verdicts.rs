@@ -13,6 +13,9 @@ use burstline_log::{Verdict, VerdictError, VerdictGiver};
 use burstline_share::{AttachConfig, Follower, Next, Offer};
 use serde_json::Value;
 
+/// How many packets before the present one a worker decides `twice` once more.
+const BEFORE: u64 = 1000;
+
 const WORKER: &str = "BURSTLINE_TEST_WORKER";
 
 /// A reader that runs until its log ends, or it is dropped.
@@ -88,6 +91,7 @@ pub(crate) fn sum(report: &Value, key: &str) -> u64 {
 /// - `flow`
 /// - `reject` (IPv4 packets)
 /// - `late`
+/// - `twice` (pass, and then drop; and drop for an old one)
 /// - `mad`
 /// - `drop:K` (each packet whose number is a multiple of K)
 /// - `replace:SUFFIX`
@@ -131,6 +135,13 @@ fn decide(verdicts: &VerdictGiver, number: u64, packet: &[u8], what: &str, given
         "drop" => Verdict::Pass,
         "late" => {
             std::thread::sleep(Duration::from_millis(3));
+            Verdict::Drop
+        }
+        "twice" => {
+            verdicts.give(number, Verdict::Pass).unwrap();
+            if number >= BEFORE {
+                verdicts.give(number - BEFORE, Verdict::Drop).unwrap();
+            }
             Verdict::Drop
         }
         "stall" if given < count() => Verdict::Pass,

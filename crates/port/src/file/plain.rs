@@ -51,7 +51,8 @@ impl Plain {
             None => {
                 let mut encoder = PcapngEncoder::new(link, snapshot_bytes);
                 let filled = encoder.section(&mut buffer, section)?;
-                (Encoder::Pcapng(encoder), filled)
+                // That of a pipe may be there already.
+                (Encoder::Pcapng(encoder), if output.bytes > 0 { 0 } else { filled })
             }
         };
         Ok(Self { output, encoder, buffer, filled, buffered: 0, kept: 0 })

@@ -11,7 +11,7 @@ use burstline_log::{Burst, Flags, Packet, PlainPacket};
 use burstline_sys::direct::WriteQueue;
 use burstline_wire::files::{
     Counters, Direction, EncodeError, InterfaceDescription, LossCause, MAX_CAPTURED, PacketToWrite,
-    PlainItem, SectionDescription,
+    PcapngEncoder, PlainItem, SectionDescription,
 };
 use burstline_wire::hash::FlowHasher;
 use burstline_wire::headers::LinkType;
@@ -32,6 +32,19 @@ use hashed::Hashed;
 
 /// The longest interface name that is written, in bytes.
 const MAX_NAME_BYTES: usize = 256;
+
+/// Room for a section's block without a comment.
+const SECTION_BYTES_MAX: usize = 512;
+
+/// What a file says of itself.
+fn section(comment: &str) -> SectionDescription<'_> {
+    SectionDescription {
+        comment,
+        os: std::env::consts::OS,
+        application: concat!("burstline ", env!("CARGO_PKG_VERSION")),
+        ..SectionDescription::default()
+    }
+}
 
 /// What a port of the job is in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,7 +140,7 @@ impl FileSink {
         };
         let capabilities = Capabilities::default();
         let (name, timestamps) = (address.to_string(), TimestampSource::File);
-        Ok(Self {
+        let mut sink = Self {
             info: PortInfo { name, capabilities, timestamps },
             layout,
             files,
@@ -151,7 +164,24 @@ impl FileSink {
             under_way: VecDeque::new(),
             lost: LostPackets::default(),
             account: PortAccount::default(),
-        })
+        };
+        sink.begin_pipe();
+        Ok(sink)
+    }
+
+    /// Writes into a pipe what stands before the first interface. Its reader may wait for that, as
+    /// dumpcap does, and the first packet may be long in coming. Where it fails, the packets will.
+    fn begin_pipe(&mut self) {
+        let Body::Opened(Target::Stream(output)) = &mut self.body else { return };
+        let is_pipe = matches!(output.share(), Ok(None)) && !output.is_compressed();
+        if self.layout.format != Format::Pcapng || !is_pipe {
+            return;
+        }
+        let mut room = [0; SECTION_BYTES_MAX];
+        let mut encoder = PcapngEncoder::new(self.link, self.snapshot_bytes);
+        if let Ok(filled) = encoder.section(&mut room, &section("")) {
+            let _ = output.write(&room[..filled]);
+        }
     }
 
     /// Bytes of a segment, if the file has any.
@@ -291,12 +321,7 @@ impl FileSink {
     /// Begins the file with its first interface.
     fn start(&mut self, interface: &InterfaceDescription<'_>) -> io::Result<()> {
         let resumed = self.resumed.take();
-        let section = SectionDescription {
-            comment: resumed.as_ref().map_or("", |old| &old.comment),
-            os: std::env::consts::OS,
-            application: concat!("burstline ", env!("CARGO_PKG_VERSION")),
-            ..SectionDescription::default()
-        };
+        let section = section(resumed.as_ref().map_or("", |old| &old.comment));
         let (link, snapshot_bytes) = (interface.link, self.snapshot_bytes);
         // What stays there if anything fails below.
         let bytes = self.layout.segment_bytes;

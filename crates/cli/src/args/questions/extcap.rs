@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-/// Bring published logs into Wireshark as interfaces
+/// Bring published logs and ports into Wireshark as interfaces
 ///
 /// Wireshark, tshark and dumpcap call this for each file in their folder for extcap; the file is
 /// two lines: #!/bin/sh and exec burstline extcap "$@". make install-pcap installs it.
@@ -14,7 +14,7 @@ use clap::Args;
 /// Example: tshark -i burst-tap
 #[derive(Debug, Args)]
 pub(crate) struct ExtcapArgs {
-    /// List the published logs
+    /// List the published logs, and the ports that can be captured from
     #[arg(long)]
     pub(crate) extcap_interfaces: bool,
 
@@ -22,7 +22,7 @@ pub(crate) struct ExtcapArgs {
     #[arg(long, value_name = "VERSION", num_args = 0..=1)]
     pub(crate) extcap_version: Option<Option<String>>,
 
-    /// The log that is meant
+    /// The log that is meant, burst-NAME, or the port: burstport-INTERFACE
     #[arg(long, value_name = "burst-NAME")]
     pub(crate) extcap_interface: Option<String>,
 
@@ -46,7 +46,7 @@ pub(crate) struct ExtcapArgs {
     #[arg(long, value_name = "EXPRESSION")]
     pub(crate) extcap_capture_filter: Option<String>,
 
-    /// Only this worker's share
+    /// Only this worker's share of a log
     #[arg(long, value_name = "K")]
     pub(crate) worker: Option<u32>,
 

@@ -1,12 +1,15 @@
-//! `burstline extcap`: Wireshark asks which logs there are, and has one written into a pipe.
+//! `burstline extcap`: Wireshark asks which logs and ports there are, and has one written into a
+//! pipe.
 //!
 //! ```text
 //! wireshark --extcap-interfaces -------------------> interface {value=burst-tap}{display=...}
+//!                                                    interface {value=burstport-eth0}{...}
 //!           --extcap-interface burst-tap --capture -> burstline capture log:tap -w -  > fifo
 //!              --fifo PATH
 //! ```
 //!
-//! The capture is the verb `capture` itself: this process becomes it.
+//! The capture is the verb `capture` itself: this process becomes it. It ends when Wireshark closes
+//! the pipe, which is no error: Wireshark shows a window for whatever is said on standard error.
 //!
 //! Source: extcap(4), doc/extcap.4 of Wireshark.
 
@@ -16,27 +19,69 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
+use burstline_port::interfaces_up;
 use burstline_share::{Published, published};
 use burstline_sys::pcap;
 use burstline_wire::files::MAX_CAPTURED;
 use burstline_wire::headers::LinkType;
 
-use crate::args::ExtcapArgs;
+use crate::args::{ExtcapArgs, UNTIL_READER};
 use crate::failure::Failure;
 use crate::view;
 
-/// What a name of an interface begins with. Wireshark takes a name with a colon for another kind.
-const PREFIX: &str = "burst-";
+/// What the name of a log begins with. Wireshark takes a name with a colon for another kind.
+const LOG: &str = "burst-";
 
-/// What can be chosen in Wireshark's dialogue.
+/// What that of a port begins with. No log's name can make the two one.
+const PORT: &str = "burstport-";
+
+/// What can be chosen in Wireshark's dialogue; of a port only the first.
 const CHOICES: &str = "\
-arg {number=0}{call=--worker}{display=Worker}{type=unsigned}\
-{tooltip=Only this worker's share of burstline balance --publish}{required=false}
-arg {number=1}{call=--snaplen}{display=Snapshot length}{type=unsigned}{default=262144}\
+arg {number=0}{call=--snaplen}{display=Snapshot length}{type=unsigned}{default=262144}\
 {tooltip=The most bytes of each packet}{required=false}
+arg {number=1}{call=--worker}{display=Worker}{type=unsigned}\
+{tooltip=Only this worker's share of burstline balance --publish}{required=false}
 arg {number=2}{call=--oldest}{display=Begin with the oldest packet}{type=boolflag}\
 {tooltip=Not with the next one that is published}{required=false}
 ";
+
+/// What Wireshark calls an interface.
+#[derive(Clone, Copy)]
+enum Tap<'a> {
+    Log(&'a str),
+    Port(&'a str),
+}
+
+impl<'a> Tap<'a> {
+    fn of(interface: &'a str) -> Option<Self> {
+        let log = interface.strip_prefix(LOG).map(Self::Log);
+        let found = log.or_else(|| interface.strip_prefix(PORT).map(Self::Port))?;
+        let (Self::Log(name) | Self::Port(name)) = found;
+        (!name.is_empty()).then_some(found)
+    }
+
+    fn choices(self) -> &'static str {
+        match self {
+            Self::Log(_) => CHOICES,
+            Self::Port(_) => CHOICES.split_inclusive('\n').next().unwrap_or_default(),
+        }
+    }
+
+    /// The source of a capture.
+    fn source(self, args: &ExtcapArgs) -> Result<String, Failure> {
+        match (self, args.worker, args.oldest) {
+            (Self::Log(name), worker, oldest) => {
+                let worker = worker.map(|worker| format!("@{worker}")).unwrap_or_default();
+                Ok(format!("log:{name}{worker}{}", if oldest { "?from=oldest" } else { "" }))
+            }
+            (Self::Port(name), None, false) => Ok(format!("afpacket:{name}")),
+            (Self::Port(name), ..) => Err(Failure::usage(format!(
+                "extcap: {PORT}{name}: a port has no workers, and no packets from before; they \
+                 are for logs"
+            ))),
+        }
+    }
+}
 
 /// Answers what Wireshark asks.
 pub(crate) fn extcap(args: &ExtcapArgs) -> Result<ExitCode, Failure> {
@@ -50,13 +95,15 @@ pub(crate) fn extcap(args: &ExtcapArgs) -> Result<ExitCode, Failure> {
              gives them",
         ));
     };
-    let name = interface.strip_prefix(PREFIX).filter(|name| !name.is_empty()).ok_or_else(|| {
-        Failure::usage(format!("extcap: {interface}: expected burst-NAME, e.g. burst-tap"))
+    let tap = Tap::of(interface).ok_or_else(|| {
+        Failure::usage(format!(
+            "extcap: {interface}: expected {LOG}NAME or {PORT}INTERFACE, e.g. {LOG}tap"
+        ))
     })?;
     match &args.fifo {
-        Some(fifo) if args.capture => Err(capture(args, name, fifo)),
+        Some(fifo) if args.capture => Err(capture(args, &tap.source(args)?, fifo)),
         _ if args.extcap_dlts => say("dlt {number=1}{name=EN10MB}{display=Ethernet}\n"),
-        _ if args.extcap_config => say(CHOICES),
+        _ if args.extcap_config => say(tap.choices()),
         _ => match &args.extcap_capture_filter {
             // What it prints is what is wrong with the filter.
             Some(filter) => {
@@ -75,24 +122,27 @@ fn say(text: &str) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// One line for the program, and one for each name that is published now.
+/// One line for the program, one for each name that is published now, and one for each port. A
+/// capture from such a port takes no packets away from the host.
 fn interfaces() -> String {
     let version = env!("CARGO_PKG_VERSION");
     let mut text = format!("extcap {{version={version}}}{{display=Burstline}}\n");
     for Published { name, status } in published() {
         let pid = status.pid;
+        text +=
+            &format!("interface {{value={LOG}{name}}}{{display=Burstline log of process {pid}}}\n");
+    }
+    for name in interfaces_up() {
         text += &format!(
-            "interface {{value={PREFIX}{name}}}{{display=Burstline log of process {pid}}}\n"
+            "interface {{value={PORT}{name}}}{{display=Burstline port afpacket:{name}}}\n"
         );
     }
     text
 }
 
 /// Becomes the verb `capture`, with the pipe as its standard output. Returns why it did not.
-fn capture(args: &ExtcapArgs, name: &str, fifo: &Path) -> Failure {
+fn capture(args: &ExtcapArgs, source: &str, fifo: &Path) -> Failure {
     let failed = |what: &str, error: &io::Error| Failure::new(format!("extcap: {what}: {error}"));
-    let worker = args.worker.map(|worker| format!("@{worker}")).unwrap_or_default();
-    let from = if args.oldest { "?from=oldest" } else { "" };
     let program = match std::env::current_exe() {
         Ok(program) => program,
         Err(error) => return failed("its own program's path", &error),
@@ -102,7 +152,7 @@ fn capture(args: &ExtcapArgs, name: &str, fifo: &Path) -> Failure {
         Err(error) => return failed(&fifo.display().to_string(), &error),
     };
     let mut command = Command::new(program);
-    command.args(["capture", &format!("log:{name}{worker}{from}"), "-w", "-", "--quiet"]);
+    command.args(["capture", source, "-w", "-", "--quiet", &format!("--{UNTIL_READER}")]);
     if let Some(bytes) = args.snaplen {
         command.args(["--snaplen", &bytes.to_string()]);
     }

@@ -1,0 +1,283 @@
+//! tshark and its dumpcap on logs and ports that `burstline extcap` brings.
+//!
+//! ```text
+//!   publisher --> log --> burstline capture ===fifo===> dumpcap --> FILE
+//!                               ^                          ^
+//!                               +-------- tshark ----------+     it starts both, and ends ours
+//! ```
+//!
+//! Needs root to mount a folder where tshark looks; without, each test says that it was skipped.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::net::UdpSocket;
+use std::os::unix::fs::PermissionsExt;
+
+use crate::support::live::wait_until;
+use crate::support::sensors::line_of_page;
+use crate::support::sharing::{Job, Names, pcap_header, pcap_packets};
+use crate::support::{PROGRAM, is_root, judged_packets, other};
+use burstline_skip::{skip, test_name};
+use burstline_testbed::{Bed, FAR_ADDRESS, Host, Program, signal};
+
+const GENERATED: &str = "gen:?rate=2000&flows=16&seed=3&size=100";
+
+/// Of 100 bytes on the wire; 4 are the frame check sequence, which no program has.
+const FRAME_BYTES: u32 = 96;
+
+/// Where names are published, and a folder that tshark finds ours in.
+struct Place {
+    names: Names,
+    folder: String,
+}
+
+impl Place {
+    fn or_skip() -> Option<Self> {
+        if other("tshark", &["--version"]).is_none() || !is_root() {
+            skip(test_name(), "needs root and tshark: scripts/setup test");
+            return None;
+        }
+        let names = Names::new("extcap");
+        let folder = names.0.file("extcap");
+        fs::create_dir(&folder).unwrap();
+        let script = format!("{folder}/burstline");
+        fs::write(&script, format!("#!/bin/sh\nexec '{PROGRAM}' extcap \"$@\"\n")).unwrap();
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+        Some(Self { names, folder })
+    }
+
+    /// Publishes generated packets as `tap`, until it is dropped.
+    fn publish(&self, words: &[&str]) -> Job {
+        let job = self.names.start(&[words, &["--publish", "tap"]].concat());
+        self.names.wait_for_readers("tap", 0);
+        job
+    }
+
+    /// Starts a command of tshark's. What it says is in the files `said` and `complaint`.
+    ///
+    /// In a mount namespace: the folder is tshark's own, and nobody else sees ours in its place.
+    fn start(&self, host: &Host, command: &str) -> Program {
+        let run = "mount --bind \"$0\" \"$(tshark -G folders 2>/dev/null | \
+                   sed -n 's/^Extcap path:[[:space:]]*//p')\"; cd \"$BURSTLINE_RUN\"; exec ";
+        let script = format!("{run} {command} > said 2> complaint");
+        let names = self.names.0.file("");
+        let arguments = ["-m", "sh", "-c", &script, &self.folder];
+        host.start("unshare", &arguments, &[("BURSTLINE_RUN", &names)]).unwrap()
+    }
+
+    fn said(&self, name: &str) -> String {
+        fs::read_to_string(self.names.0.file(name)).unwrap_or_default()
+    }
+
+    /// Runs a command of tshark's to its good end, and returns what it says.
+    fn run(&self, host: &Host, command: &str) -> String {
+        let (is_success, _) = self.start(host, command).finish().unwrap();
+        assert!(is_success, "{command}: {}", self.said("complaint"));
+        self.said("said")
+    }
+
+    /// The process that writes into tshark's pipe.
+    fn writer(&self) -> u32 {
+        let found = self.names.wait_for_readers("tap", 1);
+        found["readers"][0]["pid"].as_u64().unwrap() as u32
+    }
+}
+
+/// Whether a process runs, and is not only waited for. Source: proc(5), `/proc/PID/stat`.
+fn is_there(process: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+}
+
+/// The child of a process that has this name. Source: proc(5), `/proc/PID/task/TID/children`.
+fn child(process: u32, name: &str) -> Option<u32> {
+    let list = fs::read_to_string(format!("/proc/{process}/task/{process}/children")).ok()?;
+    let is_named = |child: &&str| {
+        fs::read_to_string(format!("/proc/{child}/comm")).is_ok_and(|comm| comm.trim() == name)
+    };
+    list.split_whitespace().find(is_named)?.parse().ok()
+}
+
+/// The page's command, which runs until it is interrupted.
+#[test]
+fn the_command_of_the_page_shows_what_its_filter_selects() {
+    let Some(place) = Place::or_skip() else { return };
+    let _publisher = place.publish(&["capture", "gen:?rate=2000&flows=5&dport=53", "-o", "null:"]);
+    let host = Host::here().unwrap();
+    let page = &line_of_page("$ tshark -i burst-tap")[2..];
+    let shows = |command: &str, text: &str| {
+        let tshark = place.start(&host, command);
+        wait_until(command, || place.said("said").contains(text));
+        signal(tshark.process_id(), "-INT").unwrap();
+        let (is_success, _) = tshark.finish().unwrap();
+        assert!(is_success, "{}", place.said("complaint"));
+    };
+    shows(page, "DNS");
+    // Of no other port there is anything to show.
+    let other = page.replace("udp port 53", "udp port 5353");
+    assert_ne!(other, page);
+    let none = format!("{other} -a duration:2");
+    assert_eq!(place.run(&host, &none), "");
+}
+
+#[test]
+fn tshark_cuts_packets_and_keeps_their_length() {
+    let Some(place) = Place::or_skip() else { return };
+    let _publisher = place.publish(&["capture", GENERATED, "-o", "null:"]);
+    let host = Host::here().unwrap();
+    let fields = "-T fields -e frame.len -e frame.cap_len";
+    for (option, captured) in [("", FRAME_BYTES), ("-o extcap.burst_tap.snaplen:40", 40)] {
+        let command = format!("tshark -n -i burst-tap {option} -c 200 {fields}");
+        let said = place.run(&host, &command);
+        assert_eq!(said, format!("{FRAME_BYTES}\t{captured}\n").repeat(200), "{option}");
+    }
+}
+
+#[test]
+fn tshark_has_one_workers_flows() {
+    let Some(place) = Place::or_skip() else { return };
+    let _publisher = place.publish(&["balance", GENERATED, "--workers", "2"]);
+    let host = Host::here().unwrap();
+    let fields = "-T fields -e ip.src -e ip.dst -e udp.srcport -e udp.dstport";
+    let flows = |option: &str| -> BTreeSet<String> {
+        let command = format!("tshark -n -i burst-tap {option} -c 500 {fields}");
+        place.run(&host, &command).lines().map(ToOwned::to_owned).collect()
+    };
+    let all = flows("");
+    let [first, second] = [0, 1].map(|k| flows(&format!("-o extcap.burst_tap.worker:{k}")));
+    assert_eq!(all.len(), 16, "{all:?}");
+    assert!(!first.is_empty() && !second.is_empty() && first.is_disjoint(&second), "{first:?}");
+    assert_eq!(first.union(&second).cloned().collect::<BTreeSet<_>>(), all);
+}
+
+#[test]
+fn tshark_captures_from_a_port() {
+    let Some(place) = Place::or_skip() else { return };
+    let Some(bed) = Bed::or_skip() else { return };
+    let listed = place.run(&bed.far, "tshark -D");
+    assert!(listed.contains(" burstport-v1 (Burstline port afpacket:v1)"), "{listed}");
+    let options = "-o extcap.burstport_v1.snaplen:50 -c 40";
+    let fields = "-T fields -e udp.dstport -e frame.len -e frame.cap_len";
+    let command = format!("tshark -n -i burstport-v1 -f 'udp port 53' {options} {fields}");
+    let mut tshark = place.start(&bed.far, &command);
+    // It has begun when packets come through.
+    let hello = [0x61; 30];
+    wait_until("it has its packets", || {
+        bed.near.run(move || {
+            let client = UdpSocket::bind("0.0.0.0:0").unwrap();
+            for port in [53, 5353] {
+                client.send_to(&hello, (FAR_ADDRESS, port)).unwrap();
+            }
+        });
+        tshark.ends_within(std::time::Duration::ZERO).unwrap()
+    });
+    let (is_success, _) = tshark.finish().unwrap();
+    assert!(is_success, "{}", place.said("complaint"));
+    assert_eq!(place.said("said"), "53\t72\t50\n".repeat(40));
+}
+
+/// Who ends, and how.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum End {
+    TsharkInterrupted,
+    TsharkTerminated,
+    DumpcapInterrupted,
+    DumpcapKilled,
+    /// First tshark, which would end ours; then dumpcap: only the pipe's end is left.
+    BothKilled,
+}
+
+/// Ends tshark and dumpcap in a way, and waits until both are gone, and our process.
+fn end(place: &Place, how: End, is_quiet: bool) {
+    let _ = fs::remove_file(place.names.0.file("file.pcapng"));
+    let host = Host::here().unwrap();
+    let mut tshark = place.start(&host, "tshark -n -i burst-tap -w file.pcapng");
+    let (writer, process) = (place.writer(), tshark.process_id());
+    wait_until("dumpcap is there", || child(process, "dumpcap").is_some());
+    let dumpcap = child(process, "dumpcap").unwrap();
+    // It has begun when its file has what the pipe begins with.
+    let bytes = || fs::metadata(place.names.0.file("file.pcapng")).map_or(0, |found| found.len());
+    wait_until("it writes its file", || bytes() > if is_quiet { 0 } else { 4096 });
+    assert!(is_there(writer));
+    match how {
+        End::TsharkInterrupted => signal(process, "-INT").unwrap(),
+        End::TsharkTerminated => signal(process, "-TERM").unwrap(),
+        End::DumpcapInterrupted => signal(dumpcap, "-INT").unwrap(),
+        End::DumpcapKilled => signal(dumpcap, "-KILL").unwrap(),
+        End::BothKilled => {
+            tshark.kill();
+            assert!(is_there(writer) && is_there(dumpcap), "they outlive it");
+            signal(dumpcap, "-KILL").unwrap();
+        }
+    }
+    wait_until("ours is gone", || !is_there(writer));
+    wait_until("dumpcap is gone", || !is_there(dumpcap));
+    let (is_success, _) = tshark.finish().unwrap();
+    place.names.wait_for_readers("tap", 0);
+    let complaint = place.said("complaint");
+    assert!(!complaint.contains("extcap") && !complaint.contains("burstline:"), "{complaint}");
+    let is_orderly = !matches!(how, End::DumpcapKilled | End::BothKilled);
+    assert_eq!(is_success, is_orderly, "{how:?}: {complaint}");
+    let file = place.names.0.file("file.pcapng");
+    if is_orderly && is_quiet {
+        // An interface is described with its first packet; tcpdump wants one.
+        let capinfos = other("capinfos", &["-c", "-M", "-T", "-r", &file]).unwrap();
+        assert!(capinfos.stdout.ends_with("\t0\n") && capinfos.code == Some(0), "{how:?}");
+    } else if is_orderly {
+        // Each of them complains of a file that is cut.
+        for (judge, packets) in judged_packets(&file) {
+            assert!(packets > 0, "{how:?}: {judge}");
+        }
+    }
+}
+
+#[test]
+fn ours_ends_with_its_dumpcap() {
+    let Some(place) = Place::or_skip() else { return };
+    for is_quiet in [false, true] {
+        let source = if is_quiet { "-" } else { GENERATED };
+        let _publisher = place.publish(&["capture", source, "-o", "null:"]);
+        for how in [
+            End::TsharkInterrupted,
+            End::TsharkTerminated,
+            End::DumpcapInterrupted,
+            End::DumpcapKilled,
+            End::BothKilled,
+        ] {
+            end(&place, how, is_quiet);
+        }
+    }
+}
+
+#[test]
+fn a_file_is_whole_when_its_publisher_has_ended() {
+    let Some(place) = Place::or_skip() else { return };
+    let host = Host::here().unwrap();
+    for is_killed in [false, true] {
+        let file = place.names.0.file("file.pcapng");
+        let _ = fs::remove_file(&file);
+        let mut publisher = place.publish(&["capture", "-", "-o", "null:"]);
+        let tshark = place.start(&host, "tshark -n -i burst-tap -w file.pcapng");
+        let writer = place.writer();
+        publisher.feed(&pcap_header());
+        publisher.feed(&pcap_packets(0, 1000));
+        place.names.wait_until_read("tap", 1000);
+        if is_killed {
+            publisher.kill();
+            // Ours waits for the next publisher of the name, as with an interface that came back.
+            let bytes = || fs::metadata(&file).map_or(0, |found| found.len());
+            wait_until("all is in the file", || bytes() > 1000 * 100);
+            assert!(is_there(writer));
+            signal(tshark.process_id(), "-INT").unwrap();
+        } else {
+            publisher.close_input();
+            publisher.end();
+        }
+        let (is_success, _) = tshark.finish().unwrap();
+        assert!(is_success, "{}", place.said("complaint"));
+        wait_until("ours is gone", || !is_there(writer));
+        for (judge, packets) in judged_packets(&file) {
+            assert_eq!(packets, 1000, "{judge}");
+        }
+    }
+}
