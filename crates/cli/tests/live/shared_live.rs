@@ -4,14 +4,15 @@
 //! Needs root, or `unshare -Urn`; without, each test says that it was skipped.
 
 use std::fs;
-use std::net::UdpSocket;
 
 use crate::support::live::{send_frames, wait_until};
-use crate::support::sensors::{Installed, interrupt, is_suricata_there, line_of_page};
+use crate::support::sensors::{
+    Installed, QUESTIONS, ask_for_names, interrupt, is_suricata_there, line_of_page, rename_far,
+};
 use crate::support::sharing::{Names, reader_of, start};
 use crate::support::{other, selected};
 use burstline_skip::{skip, test_name, without};
-use burstline_testbed::{Bed, FAR, FAR_ADDRESS};
+use burstline_testbed::{Bed, FAR};
 
 const FRAMES: u64 = 20_000;
 
@@ -79,25 +80,6 @@ fn a_stopped_reader_and_a_killed_one_cost_the_others_nothing() {
     assert!((FRAMES..=2 * FRAMES).contains(&read), "{told}");
 }
 
-/// Conversations, and packets of each.
-const QUESTIONS: [u64; 2] = [64, 10];
-
-/// Sends questions for a name from the near host to the far one, which takes and does not answer
-/// them.
-fn ask_for_names(bed: &Bed) -> UdpSocket {
-    let server = bed.far.run(|| UdpSocket::bind((FAR_ADDRESS, 53)).unwrap());
-    bed.near.run(|| {
-        let question = b"\x12\x34\x01\0\0\x01\0\0\0\0\0\0\x07example\x03com\0\0\x01\0\x01";
-        for _ in 0..QUESTIONS[0] {
-            let client = UdpSocket::bind("0.0.0.0:0").unwrap();
-            for _ in 0..QUESTIONS[1] {
-                client.send_to(question, (FAR_ADDRESS, 53)).unwrap();
-            }
-        }
-    });
-    server
-}
-
 /// Programs that capture by libpcap read what a balancer publishes, by the page's commands.
 #[test]
 fn the_programs_of_the_page_read_what_a_balancer_publishes() {
@@ -107,8 +89,7 @@ fn the_programs_of_the_page_read_what_a_balancer_publishes() {
         }
     }
     let Some(bed) = Bed::or_skip() else { return };
-    let rename = format!("ip link set {FAR} down; ip link set {FAR} name eth0 up");
-    bed.far.command("sh", &["-c", &rename]).unwrap();
+    rename_far(&bed);
     let names = Names::new("shared-page");
     let installed = Installed::new(&names.0);
     let start = |name: &str, command: &str, ready: &str| {

@@ -12,8 +12,10 @@
 use std::fs;
 use std::net::UdpSocket;
 
+use crate::daq::Built;
 use crate::support::live::{Live, wait_until};
 use crate::support::sensors::{Installed, interrupt, is_suricata_there, line_of_page, repository};
+use crate::support::sharing::Names;
 use crate::support::verdicts::{Worker, sum};
 use crate::support::{Directory, is_root, other};
 use burstline_skip::{skip, test_name};
@@ -221,6 +223,34 @@ fn workers_go_on_with_the_next_bounce() {
     let report = end(live);
     assert!(sum(&report, "passed") > 0, "{report}");
     drop(workers);
+}
+
+/// The bounce that the page has for Snort, with a host in the place of each of its two instances.
+#[test]
+fn two_instances_of_a_daq_host_are_in_line_both_ways() {
+    let Some(built) = Built::or_skip() else { return };
+    let Some(line) = Line::or_skip() else { return };
+    line.rename();
+    let command = line_of_page("$ burstline bounce eth1 eth2 --both --inline 'ips?workers=2&dead");
+    let command = command[2..].trim_end_matches(" &").to_owned();
+    let names = Names(Directory::new("inline-daq"));
+    let installed = Installed::new(&names.0);
+    let bounce = installed.start(&line.bed.far, "bounce", &command, "");
+    names.wait_for_readers("ips", 0);
+    let ping = || line.client(&format!("ping -c 3 -i 0.1 -W 5 {FAR_ADDRESS}"));
+    assert!(ping().contains("0 received"), "nobody gives verdicts");
+    let hosts = ["1of2", "2of2"].map(|instance| {
+        built.host(3, &names, &format!("ips inline block:53 host:{instance} both"))
+    });
+    let passed = ping();
+    assert!(passed.contains("3 received"), "{passed}");
+    assert_eq!(line.datagrams([53, 5353], 20), 0, "DNS ends here");
+    interrupt(bounce);
+    let blocked = hosts.map(|host| {
+        burstline_testbed::signal(host.pid(), "-TERM").unwrap();
+        host.end().1.number("verdict_1")
+    });
+    assert_eq!(blocked.iter().sum::<u64>(), 20, "{blocked:?}");
 }
 
 /// tcpdump in line, by both commands of the page.

@@ -8,6 +8,7 @@ mod daq_mad;
 mod inline;
 mod inline_live;
 mod inline_pcap;
+mod page;
 #[path = "../../../share/tests/share/scribbler.rs"]
 mod scribbler;
 

@@ -1,11 +1,12 @@
 //! Programs that capture by our libpcap, as the page on sensors starts them.
 #![allow(dead_code)] // each test file uses a part
 
+use std::net::UdpSocket;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use burstline_testbed::{Host, Program};
+use burstline_testbed::{Bed, FAR, FAR_ADDRESS, Host, Program};
 
 use super::live::wait_until;
 use super::{Directory, PROGRAM};
@@ -15,9 +16,28 @@ pub(crate) fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("this is crates/cli")
 }
 
+fn page() -> String {
+    fs::read_to_string(repository().join("docs/sensors.md")).unwrap()
+}
+
+/// The one piece of code within the sentences of that page that begins so.
+pub(crate) fn code_of_page(start: &str) -> String {
+    let page = page();
+    let mut found = page.split('`').skip(1).step_by(2).filter(|code| code.starts_with(start));
+    let code = found.next().unwrap_or_else(|| panic!("the page has no code: {start}"));
+    assert_eq!(found.next(), None, "the page has other code: {start}");
+    code.replace('\n', " ")
+}
+
+/// The first block of commands of that page.
+pub(crate) fn first_block_of_page() -> String {
+    let page = page();
+    page.split("```sh\n").nth(1).unwrap().split("```").next().unwrap().to_owned()
+}
+
 /// The one line of the page on sensors that begins so.
 pub(crate) fn line_of_page(start: &str) -> String {
-    let page = fs::read_to_string(repository().join("docs/sensors.md")).unwrap();
+    let page = page();
     let mut lines = page.lines().filter(|line| line.starts_with(start));
     let line = lines.next().unwrap_or_else(|| panic!("the page has no line: {start}"));
     assert_eq!(lines.next(), None, "the page has another line: {start}");
@@ -28,6 +48,11 @@ pub(crate) fn line_of_page(start: &str) -> String {
 pub(crate) fn is_suricata_there() -> bool {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
     target.join("suricata/usr/bin/suricata").exists()
+}
+
+/// Our libpcap, as cargo has built it for the tests.
+pub(crate) fn library() -> PathBuf {
+    env::current_exe().unwrap().with_file_name("libburstline_pcap.so")
 }
 
 /// What `make install-pcap` installs, and `burstline` and `suricata`, in a directory.
@@ -43,8 +68,7 @@ impl Installed {
         for folder in [&bin, &libraries] {
             fs::create_dir(folder).unwrap();
         }
-        let library = env::current_exe().unwrap().with_file_name("libburstline_pcap.so");
-        symlink(library, libraries.join("libpcap.so.0.8")).unwrap();
+        symlink(library(), libraries.join("libpcap.so.0.8")).unwrap();
         let starter = fs::read_to_string(repository().join("crates/pcap/burstline-run.in"));
         let starter = starter.unwrap().replace("@LIBDIR@", directory.0.to_str().unwrap());
         let suricata = repository().join("scripts/suricata");
@@ -86,6 +110,31 @@ impl Installed {
     pub(crate) fn printed(&self, name: &str) -> String {
         fs::read_to_string(self.names.join(format!("{name}.out"))).unwrap()
     }
+}
+
+/// Gives the far host's interface the name that the page has.
+pub(crate) fn rename_far(bed: &Bed) {
+    let rename = format!("ip link set {FAR} down; ip link set {FAR} name eth0 up");
+    bed.far.command("sh", &["-c", &rename]).unwrap();
+}
+
+/// Conversations, and packets of each.
+pub(crate) const QUESTIONS: [u64; 2] = [64, 10];
+
+/// Sends questions for a name from the near host to the far one. That takes them as long as the
+/// result lives, and does not answer.
+pub(crate) fn ask_for_names(bed: &Bed) -> UdpSocket {
+    let server = bed.far.run(|| UdpSocket::bind((FAR_ADDRESS, 53)).unwrap());
+    bed.near.run(|| {
+        let question = b"\x12\x34\x01\0\0\x01\0\0\0\0\0\0\x07example\x03com\0\0\x01\0\x01";
+        for _ in 0..QUESTIONS[0] {
+            let client = UdpSocket::bind("0.0.0.0:0").unwrap();
+            for _ in 0..QUESTIONS[1] {
+                client.send_to(question, (FAR_ADDRESS, 53)).unwrap();
+            }
+        }
+    });
+    server
 }
 
 /// Ends a program as Ctrl-C does, and waits until it is gone.
