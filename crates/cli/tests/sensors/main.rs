@@ -7,6 +7,7 @@ mod daq;
 mod inline;
 mod inline_live;
 mod inline_pcap;
+mod transcript;
 
 /// The role of [`support::verdicts::Worker`]s.
 #[test]
