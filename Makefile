@@ -21,7 +21,7 @@ LAB_DPDK := $(if $(HAS_DPDK),--features dpdk)
 .DEFAULT_GOAL := help
 .PHONY: help fresh run billion dpdk dpdk-newer test bench bench-smoke lint loom miri tsan fuzz-smoke guest \
   ten guest-cards guest-lab guest-service guest-switch install install-c install-pcap header documents report-check runs setup \
-  figures book campaign dist sbom wheel python abi publishable semver fleet buses daq
+  figures book campaign dist sbom wheel python abi publishable semver fleet buses daq programs suricata-alerts
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 22
@@ -209,6 +209,18 @@ daq: ## Snort's DAQ modules with the library that they load, in target/daq; inst
 	@scripts/setup rust daq
 	@$(MAKE) --no-print-directory install-c PREFIX='$(DAQ_OUT)/usr'
 	@PKG_CONFIG_PATH='$(DAQ_OUT)/usr/lib/pkgconfig' $(MAKE) --no-print-directory -C daq OUT='$(DAQ_OUT)'
+
+# What reads packets by the real libpcap and by ours, program by program.
+programs: ## The table of docs/sensors.md, program by program, and its record, runs/programs.json: as root, a quarter of an hour
+	@scripts/setup rust test sensors
+	@cargo test --quiet --release --locked -p burstline-pcap --test suite -- --ignored --nocapture measure_programs
+
+SENSORS := $(abspath $(TARGET_DIR))/sensors
+suricata-alerts: ## Suricata's alerts on a published log, as a transcript: what is in runs/suricata.txt. As root
+	@scripts/setup rust rivals sensors
+	@cargo build --quiet --release --locked -p burstline
+	@$(MAKE) --no-print-directory install-pcap PREFIX='$(SENSORS)'
+	@PATH="$(abspath $(TARGET_DIR))/release:$(SENSORS)/bin:$$PATH" scripts/suricata-alerts
 
 wheel: ## The Python package as a wheel in target/wheels, by maturin in a virtual environment
 	@scripts/setup rust python

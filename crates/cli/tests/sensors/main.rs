@@ -11,6 +11,7 @@ mod inline_pcap;
 mod page;
 #[path = "../../../share/tests/share/scribbler.rs"]
 mod scribbler;
+mod transcript;
 
 /// The role of [`support::verdicts::Worker`]s.
 #[test]

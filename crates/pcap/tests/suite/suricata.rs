@@ -17,7 +17,7 @@ const PACKETS: usize = 2992;
 const WAITING: usize = 600;
 
 /// Alerts by the words of an application, by a stream's, and by a pattern.
-const RULES: &str = r#"
+pub(crate) const RULES: &str = r#"
 alert http any any -> any any (msg:"a request"; http.method; content:"GET"; sid:1; rev:1;)
 alert dns any any -> any any (msg:"a question"; dns.query; content:"example"; sid:2; rev:1;)
 alert tcp any any -> any any (msg:"a server"; flow:to_client; content:"nginx"; sid:3; rev:1;)
@@ -51,7 +51,7 @@ fn as_suricata(mut command: Command, log: &str, source: &[&str]) -> Command {
 }
 
 /// The lines of its `fast.log`, in order: an alert each.
-fn alerts(log: &Path) -> Vec<String> {
+pub(crate) fn alerts(log: &Path) -> Vec<String> {
     let said = fs::read_to_string(log.join("fast.log")).unwrap_or_default();
     let mut alerts: Vec<_> = said.lines().map(str::to_owned).collect();
     alerts.sort();
@@ -59,7 +59,7 @@ fn alerts(log: &Path) -> Vec<String> {
 }
 
 /// Its flows, in order: both ends, protocols, and the packets and bytes of both directions.
-fn flows(log: &Path) -> Vec<String> {
+pub(crate) fn flows(log: &Path) -> Vec<String> {
     let events = fs::read_to_string(log.join("eve.json")).unwrap();
     let events = events.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let said = events.filter(|event| event["event_type"] == "flow").map(|event| {

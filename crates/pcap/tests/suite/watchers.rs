@@ -18,7 +18,7 @@ use crate::traffic::{mix, mix_of_now, pcap_file};
 const FEW: usize = 300;
 
 /// What softflowd says of each flow, in order, but for its number and where it lies in memory.
-fn flows(said: &str) -> Vec<&str> {
+pub(crate) fn flows(said: &str) -> Vec<&str> {
     let said = said.lines().filter_map(|line| line.strip_prefix("EXPIRED: seq:"));
     let said = said.filter_map(|line| line.split_once(' ')?.1.rsplit_once(" (0x"));
     let mut flows: Vec<_> = said.map(|(flow, _)| flow).collect();
