@@ -88,18 +88,23 @@ impl Signal {
         self.phase.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn enter(&self, next: Phase) {
+    /// Returns whether that is another phase.
+    fn enter(&self, next: Phase) -> bool {
         let mut phase = self.lock();
-        if *phase != Phase::Closed {
+        let is_other = *phase != next && *phase != Phase::Closed;
+        if is_other {
             *phase = next;
             self.changed.notify_one();
         }
+        is_other
     }
 
-    /// Makes the descriptor readable. It is full only if it is readable anyway.
+    /// Makes the descriptor readable, which it stays until [`arm`](Self::arm). So a program that
+    /// takes one packet a call costs two system calls for each time it has read all.
     fn tell(&self) {
-        self.enter(Phase::Told);
-        let _ = io::write(&self.event, &1u64.to_ne_bytes());
+        if self.enter(Phase::Told) {
+            let _ = io::write(&self.event, &1u64.to_ne_bytes());
+        }
     }
 
     /// Makes it unreadable, and has the thread look.
