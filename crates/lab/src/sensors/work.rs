@@ -1,0 +1,108 @@
+//! Packets and rules for Suricata, and what it and the program beside it take of processors.
+
+use std::fs;
+use std::thread;
+use std::time::Duration;
+
+use super::processor_ns;
+use crate::live::{Contender, Road};
+use crate::programs::pcap;
+use crate::rivals::contents;
+use crate::threads::Cores;
+
+/// How long it may take for what is in its ring, and for its own clock's work.
+const SETTLE: Duration = Duration::from_millis(1500);
+
+/// Packets, and rules for some of them.
+pub(crate) struct Work {
+    rules: String,
+    pub(crate) packets: Vec<Vec<u8>>,
+}
+
+/// Where a turn has its work, and where Suricata writes.
+pub(crate) struct Files {
+    pub(crate) log: String,
+    pub(crate) rules: String,
+    packets: String,
+}
+
+impl Work {
+    /// This many packets, of which one in `match_every` has a content that one of so many rules
+    /// looks for. `action` is what a rule does with a packet.
+    pub(crate) fn new(
+        packets: usize,
+        rules: usize,
+        match_every: Option<u64>,
+        action: &str,
+    ) -> Self {
+        let rules = contents::rules(rules);
+        let packets = contents::packets(packets, &rules, match_every);
+        Self { rules: rules_file(action, &rules), packets }
+    }
+
+    pub(crate) fn write(&self, road: &Road) -> Result<Files, String> {
+        let [log, rules, packets] = ["log", "rules", "packets.pcap"].map(|name| road.file(name));
+        let write = |path: &str, bytes: &[u8]| {
+            fs::write(path, bytes).map_err(|error| format!("{path}: {error}"))
+        };
+        fs::create_dir(&log).map_err(|error| format!("{log}: {error}"))?;
+        write(&rules, self.rules.as_bytes())?;
+        write(&packets, &pcap(self.packets.iter().map(Vec::as_slice)))?;
+        Ok(Files { log, rules, packets })
+    }
+}
+
+impl Files {
+    /// Sends the packets on the producer's core, and waits until they are looked at.
+    pub(crate) fn replay(&self, road: &Road, cores: Cores, rate_pps: u64) -> Result<(), String> {
+        self.send(road, cores, &[&format!("--pps={rate_pps}")])?;
+        thread::sleep(SETTLE);
+        Ok(())
+    }
+
+    /// Sends the packets on the producer's core, as these words of tcpreplay have it; returns how
+    /// many.
+    pub(crate) fn send(&self, road: &Road, cores: Cores, how: &[&str]) -> Result<u64, String> {
+        let core = cores.producer.0.to_string();
+        let words = ["-c", &core, "tcpreplay", "-q", "-K", "-i", "v0"];
+        let words = [&words, how, &[&self.packets]].concat();
+        let said = road.bed().near.command("taskset", &words).map_err(|error| error.to_string())?;
+        let sent = said.split_once("Actual: ").and_then(|(_, rest)| rest.split_once(' '));
+        sent.and_then(|(sent, _)| sent.parse().ok()).ok_or_else(|| format!("tcpreplay: {said}"))
+    }
+}
+
+/// What the programs of a turn have had of processors, in ns.
+#[derive(Clone, Copy)]
+pub(crate) struct Spent {
+    pub(crate) suricata_ns: u64,
+    /// Our program beside it; 0: there is none.
+    pub(crate) beside_ns: u64,
+}
+
+impl Spent {
+    pub(crate) fn so_far(
+        suricata: &Contender<'_>,
+        beside: Option<&Contender<'_>>,
+    ) -> Result<Self, String> {
+        let of = |program: &Contender<'_>| processor_ns(program.process_id());
+        Ok(Self { suricata_ns: of(suricata)?, beside_ns: beside.map_or(Ok(0), of)? })
+    }
+
+    pub(crate) fn since(self, before: Self) -> Self {
+        Self {
+            suricata_ns: self.suricata_ns - before.suricata_ns,
+            beside_ns: self.beside_ns - before.beside_ns,
+        }
+    }
+}
+
+/// What Suricata does with a packet that has one of these contents.
+fn rules_file(action: &str, rules: &[Vec<u8>]) -> String {
+    let rule = |(number, content): (usize, &Vec<u8>)| {
+        let (content, sid) = (String::from_utf8_lossy(content), number + 1);
+        let what = format!("msg:\"{sid}\"; content:\"{content}\"; sid:{sid};");
+        format!("{action} udp any any -> any any ({what})\n")
+    };
+    rules.iter().enumerate().map(rule).collect()
+}
