@@ -37,6 +37,7 @@ pub mod reports;
 pub mod rfc2544;
 pub mod rivals;
 pub mod scenario;
+mod sensors;
 pub mod sharing;
 pub mod sources;
 pub mod symbols;

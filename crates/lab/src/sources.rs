@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// Folders of the repository that figures depend on.
-pub const FOLDERS: [&str; 23] = [
+pub const FOLDERS: [&str; 24] = [
     "crates/afpacket/src",
     "crates/cli/src",
     "crates/dpdk/src",
@@ -19,6 +19,7 @@ pub const FOLDERS: [&str; 23] = [
     "crates/lab/src/contenders",
     "crates/lab/src/figures",
     "crates/lab/src/rivals",
+    "crates/lab/src/sensors",
     "crates/log/src",
     "crates/memif/src",
     "crates/nicsim/src",

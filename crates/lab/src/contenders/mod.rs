@@ -29,7 +29,7 @@ mod seconds;
 mod shapes;
 
 use in_memory::{behind, dpdk_balance, layouts, memory, merge, pages, pipeline, spread, timed};
-use on_the_wire::{duplex, latency, live, socket, switches, testpmd};
+use on_the_wire::{duplex, latency, live, sensors, socket, switches, testpmd};
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -86,6 +86,11 @@ pub trait Adapter: Sync {
     /// Why not, and the mend: what follows "because".
     fn can_run(&self) -> Result<(), String> {
         Ok(())
+    }
+
+    /// Why it has no turns in a case, if it has none: what follows "because".
+    fn refuses(&self, _case: Option<&str>) -> Option<String> {
+        None
     }
 
     /// What runs for a job: a command line, or the function.
@@ -262,7 +267,7 @@ fn own_version() -> String {
 }
 
 /// All of them.
-static ALL: [&dyn Adapter; 62] = [
+static ALL: [&dyn Adapter; 66] = [
     &OnRoad(ours::Ours::XDP),
     &OnRoad(ours::Ours::XDP_BY_POLL),
     &OnRoad(ours::Ours::AFPACKET),
@@ -325,6 +330,10 @@ static ALL: [&dyn Adapter; 62] = [
     &cards::Keeper::COPIES,
     &behind::Behind::CONTIGUOUS,
     &behind::Behind::SCATTERED,
+    &sensors::Sensor::AFPACKET,
+    &sensors::Sensor::BURST,
+    &sensors::Sensor::INLINE_AFPACKET,
+    &sensors::Sensor::INLINE_BURST,
 ];
 
 /// Packets of a round of a piece whose instructions are counted.

@@ -117,7 +117,7 @@ pub(super) fn version_of(rival: &str) -> String {
         None if rival == "scattered-matcher" => {
             hyperscan::version().map_or_else(|why| why, |version| format!("Hyperscan {version}"))
         }
-        None if rival == "suricata" => super::sensors::suricata_version(),
+        None if rival == "suricata" => crate::sensors::version(),
         None if ["scapy", "dpkt"].contains(&rival) => super::python::version(rival),
         None if ["capinfos", "dd", "softflowd", "tshark"].contains(&rival) => {
             programs::first_line(rival, &["--version"])
@@ -145,7 +145,7 @@ const ENGINE: [&str; 5] = [
 /// What those do besides that start the program.
 const PROGRAM: [&str; 1] = ["crates/cli/src"];
 /// What those do besides that have our libpcap.
-const PCAP: [&str; 2] = ["crates/pcap/src", "crates/share/src"];
+const PCAP: [&str; 3] = ["crates/lab/src/sensors", "crates/pcap/src", "crates/share/src"];
 /// What those do besides that run in Python.
 const PYTHON: [&str; 3] = ["crates/lab/rivals-python", "crates/python/src", "crates/share/src"];
 /// What those do besides that are of the switch and its ports.

@@ -29,6 +29,7 @@ pub use generators::{Generator, TCPREPLAY, TRAFGEN};
 pub use memory::Memory;
 pub use open_vswitch::{Bridge, Datapath, SwitchCommands, SwitchCores};
 pub use ours::{Ours, Report};
+pub(crate) use ours::{our_program, target};
 pub use ready::{READY_WITHIN, Ready};
 pub use testpmd::{Device, Mode, Peer, RING, Rates, Testpmd, Totals};
 

@@ -1,10 +1,27 @@
 //! This program as a process, and what it says at its end.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
 use super::{Launch, Memory, Ready};
+
+/// The program `burstline` of the same build: it stands beside `bench`.
+pub(crate) fn our_program() -> Result<PathBuf, String> {
+    let bench = std::env::current_exe().map_err(|error| error.to_string())?;
+    let program = bench.parent().unwrap_or(Path::new(".")).join("burstline");
+    match program.is_file() {
+        true => Ok(program),
+        false => Err(format!("{} is missing: cargo build --release", program.display())),
+    }
+}
+
+/// Cargo's target folder: this program is in `release` there.
+pub(crate) fn target() -> Result<PathBuf, String> {
+    let program = our_program()?;
+    let folder = program.ancestors().nth(2);
+    folder.map(Path::to_owned).ok_or_else(|| format!("{} is in no folder", program.display()))
+}
 
 /// This program. It is ready with its first interval: its ports are open by then.
 #[derive(Clone, Debug)]

@@ -54,6 +54,8 @@ pub fn estimate(scenario: &Scenario) -> Duration {
         Work::Merge => times(MERGE_RUN, points * (MERGE_BEFORE + takers * amounts.repeats)),
         Work::Spread => times(SPREAD_RUN, points * (MERGE_BEFORE + takers * amounts.repeats)),
         Work::Rfc2544 => times((time + SETTLE).mul_f64(TRIALS) + LIVE_EXTRA, turns),
+        // Some of them start programs.
+        Work::Match => times(time + LIVE_EXTRA, turns),
         work if work.is_live() => times(time + LIVE_EXTRA, turns),
         _ => times(time + MEMORY_EXTRA, turns),
     };

@@ -231,6 +231,10 @@ impl<'a> Run<'a> {
     fn turn(&mut self, at: usize, number: usize, places: &Places) -> bool {
         let job = self.job(at, places);
         let adapter = self.entrants[number].adapter;
+        if let Some(why) = adapter.refuses(job.case) {
+            self.cells[at][number].failed = Some(why);
+            return true;
+        }
         let measured = contenders::measure(adapter, &job);
         if self.entrants[number].command.is_empty() {
             self.entrants[number].command = adapter.command(&job);

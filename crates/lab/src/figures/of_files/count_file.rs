@@ -1,7 +1,6 @@
 //! Counting the packets of a file: our program against programs for the same job, as processes,
 //! from start to exit, the file in memory.
 
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use burstline_sys::clock;
@@ -11,6 +10,7 @@ use crate::conditions::Conditions;
 use crate::contest::alternate;
 use crate::figures::Context;
 use crate::figures::capture_file::CaptureFile;
+pub(crate) use crate::programs::{our_program, target};
 
 /// About 1 GB at 350 bytes each.
 const PACKETS: u64 = 2_670_000;
@@ -71,23 +71,6 @@ fn measure(context: &Context, flags: &[&str], peer: &Peer) -> Result<Outcome, St
     details.extend(conditions.report());
     let (better, unit) = (Better::Lower, "s");
     Ok(Outcome::Measured(Compared::of(unit, better, rounds, details)))
-}
-
-/// The program `burstline` of the same build: it stands beside `bench`.
-pub(crate) fn our_program() -> Result<PathBuf, String> {
-    let bench = std::env::current_exe().map_err(|error| error.to_string())?;
-    let program = bench.parent().unwrap_or(Path::new(".")).join("burstline");
-    match program.is_file() {
-        true => Ok(program),
-        false => Err(format!("{} is missing: cargo build --release", program.display())),
-    }
-}
-
-/// Cargo's target folder: this program is in `release` there.
-pub(crate) fn target() -> Result<PathBuf, String> {
-    let program = our_program()?;
-    let folder = program.ancestors().nth(2);
-    folder.map(Path::to_owned).ok_or_else(|| format!("{} is in no folder", program.display()))
 }
 
 /// Runs it to its end and returns what it wrote.

@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use burstline_testbed::{Amount, Target};
 
-use super::{our_library, processor_ns};
 use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
 use crate::contenders::Sample;
@@ -13,15 +12,14 @@ use crate::contest::alternate;
 use crate::figures::Context;
 use crate::figures::count_file::our_program;
 use crate::live::{Contender, Load, Road, missing};
-use crate::programs::{Capture, Launch, Memory, Ours, Ready, Report, TCPDUMP};
+use crate::programs::{Capture, Launch, Memory, Ready, Report, TCPDUMP};
 use crate::record::Interface;
 use crate::scenario::machine::{Served, on_hosts};
+use crate::sensors::{our_library, processor_ns, publish};
 
 /// How long frames come.
 const TIME: Duration = Duration::from_secs(3);
 const SMOKE_FRAMES: u64 = 500;
-/// Frames of the publisher's ring: some tens of ms, for a core that others have at times.
-const FRAMES: u32 = 65_536;
 /// A rate at which one tcpdump on a packet socket loses nothing.
 const ONE_PPS: u64 = 300_000;
 /// A rate at which four of them lose much, on one core.
@@ -167,12 +165,6 @@ impl Programs<'_> {
             _ => Ok(turn.sample(self.number)),
         }
     }
-}
-
-/// A publisher of what comes in by the interface, by these words. It is ready with its first
-/// interval.
-pub(super) fn publish(program: &Path, words: &str, name: &str) -> Ours {
-    Ours::new(program, &format!("{words} 'xdp:v1?frames={FRAMES}' --publish {name}"))
 }
 
 /// `pcap-tcpdump`: ns of processor time for each packet of `tcpdump -w /dev/null`.

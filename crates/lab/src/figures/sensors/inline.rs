@@ -12,18 +12,19 @@
 //! compared is all that either side takes of a processor: ours has a second program. A turn in
 //! which another number of packets comes out is an error.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use super::suricata::{Suricata, lacks};
-use super::work::{RULES, Spent, Turn, Work, turns};
-use super::written::alerts;
+use super::turns::{RULES, Turn, turns, work};
 use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
 use crate::contenders::Sample;
 use crate::figures::Context;
 use crate::figures::count_file::our_program;
 use crate::live::{Contender, OUT, Road};
-use crate::programs::{Ours, Report};
+use crate::programs::Report;
+use crate::sensors::{
+    Spent, Suricata, Work, alerts, behind_bounce, between_interfaces, bounce, lacks,
+};
 
 const PACKETS: usize = 60_000;
 /// What either side passes on without a loss, with all of it on one core.
@@ -35,7 +36,7 @@ pub(crate) fn measure(context: &Context) -> Result<Outcome, String> {
     if let Some(why) = lacks()? {
         return Ok(Outcome::NotHere(why));
     }
-    let work = Work::new(context, PACKETS, "drop");
+    let work = work(context, PACKETS, "drop");
     let conditions = Conditions::watch(context.cores);
     let (rounds, found) = turns(
         context,
@@ -108,43 +109,4 @@ fn turn(context: &Context, work: &Work, is_ours: bool) -> Result<Turn<Found>, St
     sample.set("ns", "ns", each(spent.suricata_ns + spent.beside_ns));
     sample.set("bounce_ns", "ns", each(spent.beside_ns));
     Ok(Turn { sample, found: Found { came_out, alerts } })
-}
-
-/// Verdicts may take as long as a core that both share may.
-fn bounce(program: &Path, name: &str) -> Ours {
-    Ours::new(program, &format!("bounce v1 {OUT} --both --inline '{name}?deadline=1s'"))
-}
-
-fn behind_bounce(name: &str, log: &str) -> String {
-    let outputs = outputs();
-    let outputs = outputs.display();
-    format!(
-        "--simulate-ips --include {outputs} --runmode=single \
-         '--pcap=burst:{name}?verdict=pass&drops={log}/drops.json'"
-    )
-}
-
-/// Its outputs in line, as `make install-pcap` installs them.
-fn outputs() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../pcap/suricata-in-line.yaml")
-}
-
-/// A thread on each interface, which sends by the other.
-fn between_interfaces() -> String {
-    let ways = [("v1", OUT, 99), (OUT, "v1", 98)];
-    let settings = ways.iter().enumerate().map(|(at, (from, to, cluster))| {
-        let settings = [
-            format!("interface={from}"),
-            format!("copy-iface={to}"),
-            format!("cluster-id={cluster}"),
-            "threads=1".to_owned(),
-            "copy-mode=ips".to_owned(),
-            "ring-size=65536".to_owned(),
-            "defrag=no".to_owned(),
-        ];
-        settings.map(|setting| format!(" --set af-packet.{at}.{setting}")).concat()
-    });
-    let outputs = outputs();
-    let outputs = outputs.display();
-    format!("--af-packet --include {outputs} --runmode=workers{}", settings.collect::<String>())
 }

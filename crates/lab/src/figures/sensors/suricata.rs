@@ -15,43 +15,30 @@
 //! configuration that Suricata comes with. A turn in which one lost packets is an error: what is
 //! not looked at would look cheap. So is one in which a flow was at two workers.
 
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::Path;
 
-use super::captures::publish;
-use super::our_library;
-use super::work::{RULES, Spent, Turn, Work, turns};
-use super::workers::Workers;
-use super::written::{Flows, alerts, counter, flows};
+use super::turns::{RULES, Turn, turns, work};
 use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
 use crate::contenders::Sample;
 use crate::figures::Context;
-use crate::figures::count_file::{our_program, target};
-use crate::live::{Contender, Need, Road, missing};
-use crate::programs::{self, Launch, Memory, Ready, Report};
+use crate::figures::count_file::our_program;
+use crate::live::{Contender, Road};
+use crate::programs::Report;
+use crate::sensors::{
+    Flows, Spent, Suricata, Work, Workers, alerts, counter, flows, lacks, publish,
+};
 
-pub(super) const NEEDS: [Need; 1] = [Need { program: "tcpreplay", package: "tcpreplay" }];
-/// What fetches it.
-const MEND: &str = "Suricata is not installed: sudo scripts/setup sensors";
 const PACKETS: usize = 300_000;
 /// What either side takes without a loss on one core.
 const RATE_PPS: u64 = 100_000;
-
-/// Why there is no Suricata to measure; `None`: there is one.
-pub(super) fn lacks() -> Result<Option<String>, String> {
-    match target()?.join("suricata/usr/bin/suricata").is_file() {
-        true => Ok(missing(&NEEDS)),
-        false => Ok(Some(MEND.to_owned())),
-    }
-}
 
 /// Gbit/s for each core that Suricata keeps busy, with this many workers.
 pub(crate) fn measure(context: &Context, workers: usize) -> Result<Outcome, String> {
     if let Some(why) = lacks()? {
         return Ok(Outcome::NotHere(why));
     }
-    let work = Work::new(context, PACKETS, "alert");
+    let work = work(context, PACKETS, "alert");
     let conditions = Conditions::watch(context.cores);
     let workers = Workers(workers);
     let (rounds, found) = turns(
@@ -96,67 +83,6 @@ struct Found {
     flows: usize,
     /// Flows that alerted more than once.
     several_alerts: usize,
-}
-
-/// As it says itself; empty where it is not there.
-pub(crate) fn version() -> String {
-    // Where there is no target folder, there is no Suricata either.
-    let target = target().unwrap_or_default().display().to_string();
-    let target = format!("CARGO_TARGET_DIR={target}");
-    let script = script().display().to_string();
-    programs::first_line("env", &[&target, &script, "-V"])
-}
-
-fn script() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/suricata")
-}
-
-/// A Suricata.
-pub(super) struct Suricata {
-    target: PathBuf,
-    /// Where it writes, and where its rules are.
-    log: String,
-    rules: String,
-    /// Where its packets come from, and who looks at them.
-    words: String,
-    library: Option<PathBuf>,
-    ready: Ready,
-}
-
-impl Suricata {
-    pub(super) fn new(log: &str, rules: &str, words: &str, has_log: bool) -> Result<Self, String> {
-        Ok(Self {
-            target: target()?,
-            log: log.to_owned(),
-            rules: rules.to_owned(),
-            words: words.to_owned(),
-            library: has_log.then(our_library).transpose()?,
-            ready: Ready::line("Engine started"),
-        })
-    }
-}
-
-impl Launch for Suricata {
-    fn command(&self, _: Memory) -> String {
-        let Self { log, rules, words, .. } = self;
-        let (script, target) = (script(), self.target.display());
-        let script = script.display();
-        // Nothing else is preloaded there: it has its own C library.
-        let library = self.library.as_ref().map(|path| path.display().to_string());
-        let library = library.unwrap_or_default();
-        format!(
-            "env CARGO_TARGET_DIR={target} LD_PRELOAD={library} {script} -S {rules} -l {log} \
-             {words}"
-        )
-    }
-
-    fn ready(&self) -> Ready {
-        self.ready.clone()
-    }
-
-    fn settles_in(&self) -> Duration {
-        Duration::ZERO
-    }
 }
 
 /// One side's turn.

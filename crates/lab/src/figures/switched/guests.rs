@@ -22,9 +22,9 @@ use crate::conditions::Conditions;
 use crate::contenders::Sample;
 use crate::contest::{Rounds, alternate, go_on};
 use crate::figures::count_file::{our_program, run, target};
-use crate::figures::sensors::processor_ns;
 use crate::live::{Contender, Need, Road, missing, with_all};
 use crate::programs::{Bridge, Datapath, Launch, Memory, Ours, Ready, Report};
+use crate::sensors::processor_ns;
 use crate::statistics::Quartiles;
 
 const NEEDS: [Need; 4] = [

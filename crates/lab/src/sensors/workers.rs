@@ -9,11 +9,11 @@ const EVENTS: &str = "--set outputs.1.eve-log.threaded=yes";
 
 /// How many there are, at least one.
 #[derive(Clone, Copy)]
-pub(super) struct Workers(pub(super) usize);
+pub(crate) struct Workers(pub(crate) usize);
 
 impl Workers {
     /// The words of burstline that publish what they read: a log for each of several.
-    pub(super) fn publisher(self) -> String {
+    pub(crate) fn publisher(self) -> String {
         match self.0 {
             1 => "count".to_owned(),
             workers => format!("balance --workers {workers}"),
@@ -21,7 +21,7 @@ impl Workers {
     }
 
     /// Suricata's words for packets of the published name.
-    pub(super) fn on_log(self, name: &str) -> String {
+    pub(crate) fn on_log(self, name: &str) -> String {
         match self.0 {
             1 => format!("--pcap=burst:{name} {}", self.mode()),
             workers => {
@@ -32,7 +32,7 @@ impl Workers {
     }
 
     /// Suricata's words for packets of the interface.
-    pub(super) fn on_interface(self) -> String {
+    pub(crate) fn on_interface(self) -> String {
         let threads = format!("threads={}", self.0);
         let shares = if self.0 == 1 { &[][..] } else { &FANOUT };
         let settings = [&["interface=v1", &*threads, RING], shares].concat();
@@ -48,7 +48,7 @@ impl Workers {
     }
 
     /// Both sides, in words.
-    pub(super) fn about(self) -> String {
+    pub(crate) fn about(self) -> String {
         let (ours, peer) = (self.on_log("tap"), self.on_interface());
         let publisher = self.publisher();
         format!(

@@ -1,13 +1,10 @@
-//! What the figures of Suricata have in common: the work of both sides, and their turns.
+//! Packets and rules for Suricata, and what it and the program beside it take of processors.
 
-use std::cell::RefCell;
 use std::fs;
+use std::thread;
 use std::time::Duration;
 
 use super::processor_ns;
-use crate::contenders::Sample;
-use crate::contest::{Rounds, alternate};
-use crate::figures::Context;
 use crate::live::{Contender, Road};
 use crate::programs::pcap;
 use crate::record::Interface;
@@ -15,36 +12,37 @@ use crate::rivals::contents;
 use crate::scenario::machine::{Served, on_hosts};
 use crate::threads::Cores;
 
-const SMOKE_PACKETS: usize = 2000;
-pub(super) const RULES: usize = 500;
-/// One packet in this many has a content that a rule looks for.
-const MATCH_EVERY: u64 = 1000;
 /// How long it may take for what is in its ring, and for its own clock's work.
 const SETTLE: Duration = Duration::from_millis(1500);
 
 /// Packets, and rules for some of them.
-pub(super) struct Work {
+pub(crate) struct Work {
     rules: String,
-    pub(super) packets: Vec<Vec<u8>>,
+    pub(crate) packets: Vec<Vec<u8>>,
 }
 
 /// Where a turn has its work, and where Suricata writes.
-pub(super) struct Files {
-    pub(super) log: String,
-    pub(super) rules: String,
+pub(crate) struct Files {
+    pub(crate) log: String,
+    pub(crate) rules: String,
     packets: String,
 }
 
 impl Work {
-    /// This many packets, but few in a smoke run. `action` is what a rule does with a packet.
-    pub(super) fn new(context: &Context, packets: usize, action: &str) -> Self {
-        let rules = contents::rules(RULES);
-        let packets = if context.smoke { SMOKE_PACKETS } else { packets };
-        let packets = contents::packets(packets, &rules, Some(MATCH_EVERY));
+    /// This many packets, of which one in `match_every` has a content that one of so many rules
+    /// looks for. `action` is what a rule does with a packet.
+    pub(crate) fn new(
+        packets: usize,
+        rules: usize,
+        match_every: Option<u64>,
+        action: &str,
+    ) -> Self {
+        let rules = contents::rules(rules);
+        let packets = contents::packets(packets, &rules, match_every);
         Self { rules: rules_file(action, &rules), packets }
     }
 
-    pub(super) fn write(&self, road: &Road) -> Result<Files, String> {
+    pub(crate) fn write(&self, road: &Road) -> Result<Files, String> {
         let [log, rules, packets] = ["log", "rules", "packets.pcap"].map(|name| road.file(name));
         let write = |path: &str, bytes: &[u8]| {
             fs::write(path, bytes).map_err(|error| format!("{path}: {error}"))
@@ -59,32 +57,40 @@ impl Work {
 impl Files {
     /// Sends the packets on the producer's core, and waits until they are looked at. Returns the
     /// interfaces that they went through.
-    pub(super) fn replay(
+    pub(crate) fn replay(
         &self,
         road: &Road,
         cores: Cores,
         rate_pps: u64,
     ) -> Result<Vec<Interface>, String> {
         let served = Served::now();
-        let (core, rate) = (cores.producer.0.to_string(), format!("--pps={rate_pps}"));
-        let words = ["-c", &core, "tcpreplay", "-q", "-K", &rate, "-i", "v0", &self.packets];
-        let sent = road.bed().near.command("taskset", &words);
-        sent.map_err(|error| error.to_string())?;
-        std::thread::sleep(SETTLE);
+        self.send(road, cores, &[&format!("--pps={rate_pps}")])?;
+        thread::sleep(SETTLE);
         Ok(on_hosts(road.bed(), &served))
+    }
+
+    /// Sends the packets on the producer's core, as these words of tcpreplay have it; returns how
+    /// many.
+    pub(crate) fn send(&self, road: &Road, cores: Cores, how: &[&str]) -> Result<u64, String> {
+        let core = cores.producer.0.to_string();
+        let words = ["-c", &core, "tcpreplay", "-q", "-K", "-i", "v0"];
+        let words = [&words, how, &[&self.packets]].concat();
+        let said = road.bed().near.command("taskset", &words).map_err(|error| error.to_string())?;
+        let sent = said.split_once("Actual: ").and_then(|(_, rest)| rest.split_once(' '));
+        sent.and_then(|(sent, _)| sent.parse().ok()).ok_or_else(|| format!("tcpreplay: {said}"))
     }
 }
 
 /// What the programs of a turn have had of processors, in ns.
 #[derive(Clone, Copy)]
-pub(super) struct Spent {
-    pub(super) suricata_ns: u64,
+pub(crate) struct Spent {
+    pub(crate) suricata_ns: u64,
     /// Our program beside it; 0: there is none.
-    pub(super) beside_ns: u64,
+    pub(crate) beside_ns: u64,
 }
 
 impl Spent {
-    pub(super) fn so_far(
+    pub(crate) fn so_far(
         suricata: &Contender<'_>,
         beside: Option<&Contender<'_>>,
     ) -> Result<Self, String> {
@@ -92,40 +98,12 @@ impl Spent {
         Ok(Self { suricata_ns: of(suricata)?, beside_ns: beside.map_or(Ok(0), of)? })
     }
 
-    pub(super) fn since(self, before: Self) -> Self {
+    pub(crate) fn since(self, before: Self) -> Self {
         Self {
             suricata_ns: self.suricata_ns - before.suricata_ns,
             beside_ns: self.beside_ns - before.beside_ns,
         }
     }
-}
-
-/// What a turn measured, and what Suricata found in it.
-pub(super) struct Turn<F> {
-    pub(super) sample: Sample,
-    pub(super) found: F,
-}
-
-/// Runs both sides in turns; ours if the flag is set. All of them have to find the same, which is
-/// returned, too.
-pub(super) fn turns<F: Clone + Default + PartialEq>(
-    context: &Context,
-    run: impl Fn(bool) -> Result<Turn<F>, String>,
-    say: impl Fn(&F) -> String,
-) -> Result<(Rounds<Sample>, F), String> {
-    let before = RefCell::new(None);
-    let side = |is_ours| {
-        let Turn { sample, found } = run(is_ours)?;
-        match before.replace(Some(found.clone())) {
-            Some(other) if other != found => {
-                Err(format!("{}; in the turn before: {}", say(&found), say(&other)))
-            }
-            _ => Ok(sample),
-        }
-    };
-    let runs = context.process_runs();
-    let rounds = alternate(runs, &context.stop, || side(true), || side(false))?;
-    Ok((rounds, before.into_inner().unwrap_or_default()))
 }
 
 /// What Suricata does with a packet that has one of these contents.

@@ -11,16 +11,16 @@ const ENDS: [&str; 5] = ["proto", "src_ip", "src_port", "dest_ip", "dest_port"];
 
 /// Flows that it saw, each of them whole: with one record, and at one worker.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Flows {
-    pub(super) all: usize,
+pub(crate) struct Flows {
+    pub(crate) all: usize,
     /// Those that alerted more than once: by these it is known that a flow was at one worker.
-    pub(super) several_alerts: usize,
+    pub(crate) several_alerts: usize,
     /// Workers that alerted.
-    pub(super) workers: usize,
+    pub(crate) workers: usize,
 }
 
 /// A counter of Suricata's, as it stands last in its statistics.
-pub(super) fn counter(log: &Path, key: &str) -> Result<u64, String> {
+pub(crate) fn counter(log: &Path, key: &str) -> Result<u64, String> {
     let said = fs::read_to_string(log.join("stats.log")).unwrap_or_default();
     let line = said.lines().rev().find(|line| line.split_whitespace().next() == Some(key));
     let value = line.and_then(|line| line.split_whitespace().next_back()?.parse().ok());
@@ -28,7 +28,7 @@ pub(super) fn counter(log: &Path, key: &str) -> Result<u64, String> {
 }
 
 /// The lines of `fast.log` behind their times, sorted.
-pub(super) fn alerts(log: &Path) -> Result<Vec<String>, String> {
+pub(crate) fn alerts(log: &Path) -> Result<Vec<String>, String> {
     let path = log.join("fast.log");
     let said = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
     let behind_time = |line: &str| line.split_once("[**]").map(|(_, rest)| rest.to_owned());
@@ -41,7 +41,7 @@ pub(super) fn alerts(log: &Path) -> Result<Vec<String>, String> {
 }
 
 /// Its flows, by its events: in one file, or in one for each thread.
-pub(super) fn flows(log: &Path) -> Result<Flows, String> {
+pub(crate) fn flows(log: &Path) -> Result<Flows, String> {
     let failed = |error| format!("{}: {error}", log.display());
     let mut files = Vec::new();
     for entry in fs::read_dir(log).map_err(failed)? {

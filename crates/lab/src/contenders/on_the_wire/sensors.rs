@@ -1,0 +1,247 @@
+//! Suricata behind a switch: what it has looked through, or in line what came back.
+//!
+//! ```text
+//!   -afpacket          tcpreplay --> v0 ==== v1 --> Suricata: AF_PACKET
+//!   -burst             tcpreplay --> v0 ==== v1 --> burstline count --publish --> Suricata: ours
+//!   -inline-afpacket   tcpreplay --> v0 ==== v1 --> Suricata, copy-mode ips --> w1 ==== w0
+//!   -inline-burst      tcpreplay --> v0 ==== v1 --> burstline bounce --inline --> w1 ==== w0
+//!                                                     log |  ^ verdicts: Suricata: ours
+//! ```
+//!
+//! Packets come as fast as tcpreplay sends them, so each is full: what did not fit is lost. The
+//! switch is burstline, or the kernel.
+//!
+//! Invariants:
+//! - W1: time is from the first packet until Suricata has nothing to do, and all of it counts. Of
+//!   what was lost before Suricata nothing is in its figures but the time that it took.
+//! - W2: rules only alert, so all that Suricata has looked at goes on.
+
+use std::path::Path;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use burstline_testbed::Host;
+
+use crate::contenders::live::cores;
+use crate::contenders::{Adapter, Job, Sample};
+use crate::contest::go_on;
+use crate::live::{Contender, OUT, Road};
+use crate::programs::{Launch, Memory, Ours, Report, our_program};
+use crate::rivals::contents::RULES;
+use crate::scenario::Work;
+use crate::scenario::machine::{Served, on_hosts};
+use crate::sensors::{
+    Files, Spent, Suricata, Workers, alerts, behind_bounce, between_interfaces, bounce, counter,
+    lacks, publish, version,
+};
+use crate::threads::Cores;
+
+/// Packets of a round of tcpreplay's.
+const PACKETS: usize = 16_384;
+/// In traffic with matches, one packet in this many matches.
+const MATCH_EVERY: u64 = 4;
+const MTU: u32 = 1500;
+/// How often it is looked whether it has something to do, and how much time of a core that takes.
+/// After this many looks it has nothing.
+const LOOK: Duration = Duration::from_millis(50);
+const IDLE_NS: u64 = 5_000_000;
+const IDLE_LOOKS: u32 = 4;
+/// Within this time it has looked through what its ring or its log had.
+const DRAINED_WITHIN: Duration = Duration::from_secs(20);
+
+/// A Suricata.
+pub(crate) struct Sensor {
+    name: &'static str,
+    is_in_line: bool,
+    /// By our libpcap; otherwise by its own AF_PACKET.
+    has_log: bool,
+}
+
+impl Sensor {
+    pub(crate) const AFPACKET: Self =
+        Self { name: "suricata-afpacket", is_in_line: false, has_log: false };
+    pub(crate) const BURST: Self =
+        Self { name: "suricata-burst", is_in_line: false, has_log: true };
+    pub(crate) const INLINE_AFPACKET: Self =
+        Self { name: "suricata-inline-afpacket", is_in_line: true, has_log: false };
+    pub(crate) const INLINE_BURST: Self =
+        Self { name: "suricata-inline-burst", is_in_line: true, has_log: true };
+
+    /// Suricata's words, where a log of that name is what it reads, and `log` its folder.
+    fn words(&self, name: &str, log: &str) -> String {
+        match (self.has_log, self.is_in_line) {
+            (true, false) => Workers(1).on_log(&format!("{name}?lossless")),
+            (true, true) => behind_bounce(name, log),
+            (false, false) => Workers(1).on_interface(),
+            (false, true) => between_interfaces(),
+        }
+    }
+
+    /// What publishes for it, where something does: it waits for its reader, so that what does
+    /// not fit is lost before it was copied.
+    fn switch(&self, program: &Path, name: &str) -> Option<Ours> {
+        self.has_log.then(|| match self.is_in_line {
+            true => bounce(program, name),
+            false => publish(program, "count", &format!("'{name}?lossless=5s'")),
+        })
+    }
+}
+
+impl Adapter for Sensor {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn works(&self) -> &'static [Work] {
+        &[Work::Match]
+    }
+
+    fn version(&self) -> String {
+        version()
+    }
+
+    fn can_run(&self) -> Result<(), String> {
+        lacks()?.map_or(Ok(()), Err)
+    }
+
+    fn refuses(&self, case: Option<&str>) -> Option<String> {
+        let is_alone = case.is_some_and(|case| case.starts_with("0+1"));
+        let why = "its switch is the kernel, which brings packets on the sender's core";
+        (is_alone && !self.has_log).then(|| why.to_owned())
+    }
+
+    fn command(&self, job: &Job<'_>) -> String {
+        let suricata = format!("suricata {}", self.words("tap", "log"));
+        let switch = self.switch(job.program, "tap");
+        let switch = switch.map(|switch| switch.command(Memory::of_a_start()) + "; ");
+        switch.unwrap_or_default() + &suricata
+    }
+
+    fn measure(&self, job: &Job<'_>) -> Result<Sample, String> {
+        let case = job.case.unwrap_or("1+1");
+        let every = case.ends_with("matches").then_some(MATCH_EVERY);
+        let work = crate::sensors::Work::new(PACKETS, RULES, every, "alert");
+        let cores = cores(job)?;
+        let (road, served) = (Road::new(cores)?, Served::now());
+        if self.is_in_line {
+            road.bed().connect("w0", OUT, MTU).map_err(|error| error.to_string())?;
+        }
+        let (files, name) = (work.write(&road)?, road.file("tap"));
+        let sensor_core = cores.consumer.0.to_string();
+        let switch_core = match case.starts_with("0+1") {
+            true => sensor_core.clone(),
+            false => cores.producer.0.to_string(),
+        };
+        let switch = self.switch(&our_program()?, &name);
+        let switch = switch.map(|switch| Contender::start(&road, &switch_core, &switch, job.stop));
+        let switch = switch.transpose()?;
+        let words = self.words(&name, &files.log);
+        let launch = Suricata::new(&files.log, &files.rules, &words, self.has_log)?;
+        let suricata = Contender::start(&road, &sensor_core, &launch, job.stop)?;
+        let full = Full::of(job, &road, cores, &files, &suricata, switch.as_ref())?;
+        // Before its worker: what is still on its way would be lost.
+        if let Some(switch) = switch {
+            Report::of_its_own(&switch.end()?.0)?;
+        }
+        let (said, _) = suricata.end()?;
+        let log = Path::new(&files.log);
+        let count = |key| counter(log, key).map_err(|why| format!("{why}: {said}"));
+        let (packets, bytes) = match self.is_in_line {
+            true => full.came_back,
+            false => (count("decoder.pkts")?, count("decoder.bytes")?),
+        };
+        // In line it has no counters.
+        let alerts = alerts(log).map_or(0, |alerts| alerts.len());
+        if packets == 0 || (alerts > 0) != every.is_some() {
+            return Err(format!("{packets} packets, {alerts} alerts: {said}"));
+        }
+        let mut sample = full.sample(packets, bytes);
+        sample.set("matches", "matches", alerts as f64);
+        let has_both = cores.are_two() && !case.starts_with("0+1");
+        sample.set("cores", "cores", if has_both { 2.0 } else { 1.0 });
+        sample.interfaces = on_hosts(road.bed(), &served);
+        Ok(sample)
+    }
+}
+
+/// What a Suricata took that always had something to do.
+struct Full {
+    sent: u64,
+    /// Packets and bytes that came out by the far interface.
+    came_back: (u64, u64),
+    spent: Spent,
+    seconds: f64,
+}
+
+impl Full {
+    fn of(
+        job: &Job<'_>,
+        road: &Road,
+        cores: Cores,
+        files: &Files,
+        suricata: &Contender<'_>,
+        switch: Option<&Contender<'_>>,
+    ) -> Result<Self, String> {
+        let how = match job.packets {
+            Some(packets) => format!("--limit={packets}"),
+            // It counts in whole seconds.
+            None => format!("--duration={}", job.time.as_secs_f64().ceil().max(1.0)),
+        };
+        let look = || {
+            let spent = Spent::so_far(suricata, switch)?;
+            Ok::<_, String>((spent, received(&road.bed().near)?))
+        };
+        let (before, began) = (look()?, Instant::now());
+        let sent = files.send(road, cores, &["--topspeed", "--loop=0", &how])?;
+        let (mut end, mut seconds, mut idle) = (look()?, began.elapsed().as_secs_f64(), 0);
+        let (mut last, drains) = (end, Instant::now());
+        while idle < IDLE_LOOKS {
+            go_on(job.stop)?;
+            thread::sleep(LOOK);
+            let now = look()?;
+            // In line it looks for packets all the time, and those that wait come out.
+            let is_busy = match now.1 == before.1 {
+                true => now.0.since(last.0).suricata_ns > IDLE_NS,
+                false => now.1 != last.1,
+            };
+            (last, idle) = (now, idle + 1);
+            if is_busy {
+                (end, seconds, idle) = (now, began.elapsed().as_secs_f64(), 0);
+            }
+            if drains.elapsed() > DRAINED_WITHIN {
+                return Err("Suricata has still something to do".to_owned());
+            }
+        }
+        let ((spent, (packets, bytes)), (spent_before, received_before)) = (end, before);
+        let came_back = (packets - received_before.0, bytes - received_before.1);
+        Ok(Self { sent, came_back, spent: spent.since(spent_before), seconds })
+    }
+
+    fn sample(&self, packets: u64, bytes: u64) -> Sample {
+        let Self { sent, spent, seconds, .. } = *self;
+        let mut sample = Sample::default();
+        let (bits, basis) = ((bytes * 8) as f64, "without FCS");
+        let all_ns = spent.suricata_ns + spent.beside_ns;
+        let each = |ns: u64| ns as f64 / packets as f64;
+        sample.set("packets", "packets", packets as f64);
+        sample.set_on("gbps", "Gbit/s", basis, bits / seconds.max(1e-9) / 1e9);
+        sample.set_on("gbps_per_core", "Gbit/s a core", basis, bits / all_ns.max(1) as f64);
+        sample.set("sensor_ns", "ns per packet", each(spent.suricata_ns));
+        sample.set("switch_ns", "ns per packet", each(spent.beside_ns));
+        sample.set("offered_mpps", "Mpps", sent as f64 / seconds.max(1e-9) / 1e6);
+        let lost = sent.saturating_sub(packets);
+        sample.set("lost_percent", "%", 100.0 * lost as f64 / sent.max(1) as f64);
+        sample
+    }
+}
+
+/// Packets and bytes that the far interface has received so far; zeros where there is none.
+fn received(near: &Host) -> Result<(u64, u64), String> {
+    let list = near.run(|| std::fs::read_to_string("/proc/thread-self/net/dev"));
+    let list = list.map_err(|error| format!("/proc/thread-self/net/dev: {error}"))?;
+    let line = list.lines().find_map(|line| line.trim_start().strip_prefix("w0:"));
+    let mut numbers = line.unwrap_or("0 0").split_whitespace().map(|word| word.parse().ok());
+    // Source: net/core/net-procfs.c: bytes, then packets.
+    let (bytes, packets) = (numbers.next().flatten(), numbers.next().flatten());
+    packets.zip(bytes).ok_or_else(|| format!("no counts of w0: {list}"))
+}
