@@ -388,13 +388,23 @@ impl<'a> Packet<'a> {
     /// was cut short.
     #[inline]
     pub fn original_length(&self) -> usize {
-        self.facts().map_or(self.length(), |facts| facts.original_length as usize)
+        if self.has_facts()
+            && let Some(facts) = self.find_facts()
+        {
+            return facts.original_length as usize;
+        }
+        self.length()
     }
 
     /// Packets that its port lost just before it.
     #[inline]
     pub fn drops_before(&self) -> u64 {
-        self.facts().map_or(0, |facts| facts.drops_before)
+        if self.has_facts()
+            && let Some(facts) = self.find_facts()
+        {
+            return facts.drops_before;
+        }
+        0
     }
 
     /// What is known of it besides its bytes, for another log or scratch.

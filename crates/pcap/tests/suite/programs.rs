@@ -173,13 +173,16 @@ fn it_is_installed_in_place_of_libpcap() {
     let folder = Folder::new();
     let mut install = folder.command("make");
     let prefix = format!("PREFIX={}", folder.at("usr").display());
-    install.current_dir(repository()).args(["install-pcap", &prefix]);
+    let extcap = format!("EXTCAP={}", folder.at("extcap").display());
+    install.current_dir(repository()).args(["install-pcap", &prefix, &extcap]);
     run(install.env("CARGO_TARGET_DIR", target()).env_remove("MAKEFLAGS"), 0);
     let starter = folder.at("usr/bin/burstline-run");
     let starter = starter.to_str().unwrap();
     assert!(run(folder.command(starter).arg("--help"), 0).contains("burst:tap@2"));
     assert!(folder.at("usr/include/burstline-pcap.h").exists());
     assert!(folder.at("usr/share/burstline/suricata-in-line.yaml").exists());
+    let extcap = fs::read_to_string(folder.at("extcap/burstline")).unwrap();
+    assert_eq!(extcap, "#!/bin/sh\nexec burstline extcap \"$@\"\n");
 
     let packets = mix(100);
     fs::write(folder.at("file.pcap"), pcap_file(&packets)).unwrap();
