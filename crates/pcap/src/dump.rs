@@ -67,10 +67,13 @@ static GATHERED: Shared = Shared(UnsafeCell::new(Gathered {
     giving: 0,
 }));
 
-/// The thread that has [`GATHERED`], by its number (`me`); 0: none. This is a lock that says
+/// The thread that has [`GATHERED`], by its number (`me`) or as [`ALONE`]; 0: none. This is a lock that says
 /// to a handler whether its own thread has it. It costs no locked instruction where there is but
 /// one thread, and else one; a mutex has two, which are a tenth of what a packet costs here.
 static OWNER: AtomicUsize = AtomicUsize::new(0);
+
+/// What an only thread calls itself: to ask for its number is a call for each packet.
+const ALONE: usize = 1;
 
 /// glibc's `__libc_single_threaded`: not 0 while there is one thread. Null: the C library has none.
 /// Source: glibc 2.32, sys/single_threaded.h.
@@ -91,18 +94,18 @@ static IS_FLUSH_DUE: AtomicBool = AtomicBool::new(false);
 struct Owned(());
 
 impl Owned {
-    fn try_take(me: usize) -> Option<Self> {
+    fn try_take() -> Option<Self> {
         let is_taken = if is_alone() {
             // A handler that comes between leaves it as it was.
             let is_free = OWNER.load(Relaxed) == 0;
             if is_free {
-                OWNER.store(me, Relaxed);
+                OWNER.store(ALONE, Relaxed);
                 compiler_fence(SeqCst); // a handler from here on finds it taken
             }
             is_free
         } else {
             // Acquires what the last owner released when it let go.
-            OWNER.compare_exchange(0, me, Acquire, Relaxed).is_ok()
+            OWNER.compare_exchange(0, me(), Acquire, Relaxed).is_ok()
         };
         // Only `then`: a value that is made and dropped would let go of what another has.
         is_taken.then(|| Self(()))
@@ -136,7 +139,8 @@ impl DerefMut for Owned {
     }
 }
 
-/// No other thread that lives has this number, and it is not 0: the address of the thread's block.
+/// No other thread that lives has this number: the address of the thread's block, so it is neither
+/// 0 nor [`ALONE`].
 fn me() -> usize {
     // SAFETY: any thread, and any handler, may ask who it is.
     let thread = unsafe { libc::pthread_self() };
@@ -146,12 +150,12 @@ fn me() -> usize {
 /// Takes it, waiting for another thread's end of it. `None`: this is a handler whose thread has it.
 #[inline]
 fn own() -> Option<Owned> {
-    let me = me();
     loop {
-        if let Some(owned) = Owned::try_take(me) {
+        if let Some(owned) = Owned::try_take() {
             return Some(owned);
         }
-        if OWNER.load(Relaxed) == me {
+        let owner = OWNER.load(Relaxed);
+        if owner == me() || (owner == ALONE && is_alone()) {
             return None; // nobody but this thread writes its name
         }
         thread::sleep(RETRY);
@@ -205,7 +209,7 @@ pub(crate) fn opened(dumper: *mut c_void) {
 
 /// exit(3) flushes files after it has called this. It may have interrupted one who has it.
 extern "C" fn at_exit() {
-    if let Some(mut gathered) = Owned::try_take(me()) {
+    if let Some(mut gathered) = Owned::try_take() {
         gathered.write_out();
     }
 }
