@@ -67,9 +67,9 @@ static GATHERED: Shared = Shared(UnsafeCell::new(Gathered {
     giving: 0,
 }));
 
-/// The thread that has [`GATHERED`], by its number (`me`) or as [`ALONE`]; 0: none. This is a lock that says
-/// to a handler whether its own thread has it. It costs no locked instruction where there is but
-/// one thread, and else one; a mutex has two, which are a tenth of what a packet costs here.
+/// The thread that has [`GATHERED`], by its number (`me`) or as [`ALONE`]; 0: none. This is a lock
+/// that says to a handler whether its own thread has it. It costs no locked instruction where there
+/// is but one thread, and else one; a mutex has two, a tenth of what a packet costs here.
 static OWNER: AtomicUsize = AtomicUsize::new(0);
 
 /// What an only thread calls itself: to ask for its number is a call for each packet.
@@ -207,9 +207,10 @@ pub(crate) fn opened(dumper: *mut c_void) {
     gathered.dumper = Dumper(dumper.cast());
 }
 
-/// exit(3) flushes files after it has called this. It may have interrupted one who has it.
+/// exit(3) flushes files after it has called this. It may have interrupted this thread, which has
+/// it; another thread that has it is waited for.
 extern "C" fn at_exit() {
-    if let Some(mut gathered) = Owned::try_take() {
+    if let Some(mut gathered) = own() {
         gathered.write_out();
     }
 }

@@ -58,7 +58,7 @@ impl Loss {
             Self::NoVerdict => {
                 "start a reader for each worker of --inline; with open their packets pass meanwhile"
             }
-            Self::VerdictNoRoom => "give the log more memory (--buffer), or the readers cores",
+            Self::VerdictNoRoom => "give the readers of --inline cores, or a shorter deadline=",
             Self::VerdictInvalid => "look at the reader: it wrote an invalid verdict",
             Self::DroppedByVerdict | Self::RejectedByVerdict => "nothing: a reader decided so",
             Self::Filtered => "nothing, unless --filter is not what you meant",

@@ -110,9 +110,12 @@ impl Adapter for Sensor {
         (is_alone && !self.has_log).then(|| why.to_owned())
     }
 
-    fn command(&self, job: &Job<'_>) -> String {
-        let suricata = format!("suricata {}", self.words("tap", "log"));
-        let switch = self.switch(job.program, "tap");
+    /// As it is typed in a clone of the repository.
+    fn command(&self, _: &Job<'_>) -> String {
+        const PCAP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../pcap");
+        let words = self.words("tap", "log").replace(PCAP, "crates/pcap");
+        let suricata = format!("suricata {words}");
+        let switch = self.switch(Path::new("burstline"), "tap");
         let switch = switch.map(|switch| switch.command(Memory::of_a_start()) + "; ");
         switch.unwrap_or_default() + &suricata
     }
