@@ -4,7 +4,7 @@ use std::mem;
 use std::thread::Thread;
 
 use burstline_log::{Ending, Writer};
-use burstline_port::{PortAccount, PortError, PortTable, Received, RingKind, Source};
+use burstline_port::{PortError, PortTable, Received, RingFill, RingKind, Source};
 
 use super::LogCounts;
 use crate::EngineError;
@@ -22,9 +22,9 @@ const PACKET_NS: u64 = 100;
 const NAP_LEAST_NS: u64 = 50_000;
 const NAP_MOST_NS: u64 = 1_000_000;
 
-/// How long a source can be left alone, in ns; 0: not at all, or that is not known.
-fn nap_ns(account: &PortAccount) -> u64 {
-    let queues = account.rings.iter().filter(|ring| ring.ring == RingKind::Rx);
+/// How long a source with these queues can be left alone, in ns; 0: not at all, or not known.
+fn nap_ns(rings: &[RingFill]) -> u64 {
+    let queues = rings.iter().filter(|ring| ring.ring == RingKind::Rx);
     let least = queues.map(|ring| ring.size / 4 * PACKET_NS).min().unwrap_or(0);
     if least < NAP_LEAST_NS { 0 } else { least.min(NAP_MOST_NS) }
 }
@@ -221,7 +221,7 @@ impl<I: Intake> Step for Receiver<'_, I> {
         let mut nap = if self.gathers { NAP_MOST_NS } else { 0 };
         let show = |hand: &Hand<'_>| {
             let account = hand.source.port.account();
-            nap = if hand.is_ended { nap } else { nap.min(nap_ns(&account)) };
+            nap = if hand.is_ended { nap } else { nap.min(nap_ns(&account.rings)) };
             self.job.show_account(hand.index, account, hand.received)
         };
         self.lost = self.hands.iter().map(show).sum();
@@ -265,20 +265,15 @@ fn ring(bells: &[Thread]) {
 
 #[cfg(test)]
 mod tests {
-    use burstline_port::RingFill;
-
     use super::*;
 
-    fn rings(sizes: &[(RingKind, u64)]) -> PortAccount {
+    fn nap(sizes: &[(RingKind, u64)]) -> u64 {
         let fill = |&(ring, size)| RingFill { ring, unit: "frames", filled: 0, size };
-        let mut account = PortAccount::default();
-        account.rings = sizes.iter().map(fill).collect();
-        account
+        nap_ns(&sizes.iter().map(fill).collect::<Vec<_>>())
     }
 
     #[test]
     fn a_nap_ends_before_the_smallest_queue_is_full() {
-        let nap = |sizes: &[(RingKind, u64)]| nap_ns(&rings(sizes));
         assert_eq!(nap(&[(RingKind::Rx, 16_384), (RingKind::Fill, 64)]), 409_600);
         assert_eq!(nap(&[(RingKind::Rx, 1 << 20), (RingKind::Rx, 4_096)]), 102_400);
         assert_eq!(nap(&[(RingKind::Rx, 1 << 20)]), NAP_MOST_NS);
@@ -286,7 +281,7 @@ mod tests {
 
     #[test]
     fn what_has_a_short_queue_or_none_is_looked_at_all_the_time() {
-        assert_eq!(nap_ns(&rings(&[(RingKind::Rx, 256)])), 0);
-        assert_eq!(nap_ns(&rings(&[(RingKind::Fill, 16_384)])), 0);
+        assert_eq!(nap(&[(RingKind::Rx, 256)]), 0);
+        assert_eq!(nap(&[(RingKind::Fill, 16_384)]), 0);
     }
 }
