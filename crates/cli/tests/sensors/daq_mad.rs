@@ -44,7 +44,7 @@ fn round(built: &Built, version: u32, words: &str) -> [String; 2] {
     })
     .unwrap();
     log.name_port(0, 1, "eth0");
-    let config = PublishConfig::new(&names.0.file("tap"));
+    let config = PublishConfig::new(names.0.file("tap"));
     let publisher = Publisher::start(&config, vec![log.clone()]).unwrap();
     append(&mut writer, PACKETS);
     let first = built.host(version, &names, words);
