@@ -8,6 +8,7 @@ use crate::vring::Vring;
 
 /// Where a header has the number of buffers.
 const BUFFERS_AT: usize = 10;
+
 /// The device's side of a receive ring.
 #[derive(Debug)]
 pub struct ToGuest(pub(crate) Vring);

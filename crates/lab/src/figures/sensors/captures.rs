@@ -85,8 +85,7 @@ impl Turn {
     }
 
     fn sample(&self, programs: usize) -> Sample {
-        let mut sample =
-            Sample { interfaces: self.interfaces.clone(), ..Sample::default() };
+        let mut sample = Sample { interfaces: self.interfaces.clone(), ..Sample::default() };
         let each = |ns: u64, packets: u64| ns as f64 / packets.max(1) as f64;
         sample.set("ns", "ns", each(self.programs_ns, self.captured));
         sample.set("publisher_ns", "ns", each(self.publisher_ns, self.offered));
