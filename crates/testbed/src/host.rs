@@ -20,11 +20,13 @@ pub struct Host {
     thread_id: u32,
 }
 
-/// What the kernel has counted on an interface, packets each.
+/// What the kernel has counted on an interface: packets, where it does not say bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InterfaceCounts {
     /// Received.
     pub received: u64,
+    /// Received, in bytes without FCS.
+    pub received_bytes: u64,
     /// Received, and handed to no program.
     pub received_dropped: u64,
     /// Sent.
@@ -137,6 +139,7 @@ impl Host {
         let at = |index: usize| numbers.get(index).copied().unwrap_or(0);
         InterfaceCounts {
             received: at(1),
+            received_bytes: at(0),
             received_dropped: at(3),
             sent: at(9),
             sent_dropped: at(11),

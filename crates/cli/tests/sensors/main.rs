@@ -11,6 +11,8 @@ mod inline_pcap;
 mod page;
 #[path = "../../../share/tests/share/scribbler.rs"]
 mod scribbler;
+#[path = "../../../pcap/tests/suite/suricata_said.rs"]
+mod suricata_said;
 mod transcript;
 
 /// The role of [`support::verdicts::Worker`]s.

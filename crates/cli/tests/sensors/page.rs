@@ -15,9 +15,9 @@ use crate::support::sensors::{
 };
 use crate::support::sharing::Names;
 use crate::support::{other, selected};
+use crate::suricata_said::{self, flows};
 use burstline_skip::{skip, test_name};
 use burstline_testbed::{Bed, FAR_ADDRESS, Host, NEAR, serve_bytes, signal};
-use serde_json::Value;
 
 /// Whether these programs are there; if not, the test is counted as skipped.
 fn are_there(programs: &[&str]) -> bool {
@@ -162,28 +162,13 @@ fn daq_hosts_read_what_a_capture_publishes() {
     }
 }
 
-/// The lines of `fast.log`, in order and without their times.
+/// The lines of `fast.log` without their times, in order.
 fn alerts(log: &Path) -> Vec<String> {
-    let said = fs::read_to_string(log.join("fast.log")).unwrap_or_default();
-    let alerts = said.lines().filter_map(|line| line.split_once("  "));
-    let mut alerts: Vec<_> = alerts.map(|(_, alert)| alert.to_owned()).collect();
+    let alerts = suricata_said::alerts(log);
+    let behind_time = |line: &String| Some(line.split_once("  ")?.1.to_owned());
+    let mut alerts: Vec<_> = alerts.iter().filter_map(behind_time).collect();
     alerts.sort();
     alerts
-}
-
-/// Flows, in order: both ends, protocols, and the packets and bytes of both directions.
-fn flows(log: &Path) -> Vec<String> {
-    let events = fs::read_to_string(log.join("eve.json")).unwrap();
-    let events = events.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    let said = events.filter(|event| event["event_type"] == "flow").map(|event| {
-        let ends = ["src_ip", "src_port", "dest_ip", "dest_port", "proto", "app_proto"];
-        let counts = ["pkts_toserver", "pkts_toclient", "bytes_toserver", "bytes_toclient"];
-        let counts = counts.iter().map(|key| &event["flow"][key]);
-        ends.iter().map(|key| &event[key]).chain(counts).map(|value| format!("{value} ")).collect()
-    });
-    let mut flows: Vec<String> = said.collect();
-    flows.sort();
-    flows
 }
 
 /// Requests to a web server of the far host.

@@ -25,7 +25,7 @@ fn lasting(transcript: &str) -> Vec<String> {
 #[test]
 fn suricata_alerts_on_a_published_log_as_the_transcript_shows() {
     if !is_suricata_there() || other("tcpreplay", &["--version"]).is_none() {
-        let lacks = "Suricata or tcpreplay is not installed: scripts/setup rivals sensors";
+        let lacks = "Suricata or tcpreplay is not installed: scripts/setup sensors rivals";
         return skip(test_name(), lacks);
     }
     let Some(bed) = Bed::or_skip() else { return };

@@ -16,11 +16,11 @@ use burstline_sys::clock;
 use burstline_testbed::{Bed, FAR, Frames, NEAR};
 
 use super::Context;
-use super::count_file::our_program;
 use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
 use crate::contest::alternate;
 use crate::live::missing;
+use crate::programs::our_program;
 
 /// Frames of one call, and the pause after it: a frame is never farther away.
 const BATCH: u64 = 4;

@@ -13,11 +13,11 @@ use std::time::Duration;
 use burstline_testbed::{Amount, Target};
 
 use super::Context;
-use super::count_file::our_program;
 use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
 use crate::contest::{Rounds, alternate};
 use crate::live::{Contender, Load, Road, missing};
+use crate::programs::our_program;
 use crate::programs::{Ours, Ready, Report, Words};
 use crate::statistics::Quartiles;
 

@@ -14,12 +14,12 @@ use burstline_xdp::bpf::{
 };
 
 use super::Context;
-use super::count_file::our_program;
 use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
 use crate::contest::alternate;
 use crate::live::{Contender, Road, missing};
 use crate::programs::Ours;
+use crate::programs::our_program;
 
 /// How long is counted.
 const TIME: Duration = Duration::from_secs(2);

@@ -24,11 +24,12 @@ use burstline_sys::clock;
 use serde_json::Value;
 
 use super::Context;
-use super::count_file::{our_program, run};
+use super::count_file::run;
 use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
 use crate::contest::alternate;
 use crate::programs::Report;
+use crate::programs::our_program;
 use crate::sharing::giver::{BUSY, GIVER_OPTION, GIVING, Given};
 
 const PACKETS: u64 = 3_000_000;

@@ -15,12 +15,12 @@ use burstline_sys::clock;
 use burstline_testbed::{Amount, Target};
 
 use super::Context;
-use super::count_file::our_program;
 use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
 use crate::contenders::Watch;
 use crate::contest::{Rounds, alternate};
 use crate::live::{Contender, Load, Road};
+use crate::programs::our_program;
 use crate::programs::{Ours, Report};
 use crate::statistics::Quartiles;
 

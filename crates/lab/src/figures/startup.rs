@@ -17,11 +17,11 @@ use std::time::Duration;
 use burstline_testbed::{Amount, Target};
 
 use super::Context;
-use super::count_file::our_program;
 use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
 use crate::contest::Rounds;
 use crate::live::{Contender, Load, Road, missing};
+use crate::programs::our_program;
 use crate::programs::{Ours, Report};
 
 /// Between these rates the limit is looked for, in frames a second.

@@ -41,7 +41,7 @@ use crate::record::Pages;
 use crate::statistics::Quartiles;
 
 use super::Context;
-use super::count_file::our_program;
+use crate::programs::our_program;
 use cable::Cable;
 pub(super) use guests::measure as measure_guests;
 pub(super) use idle::measure as measure_idle;

@@ -10,7 +10,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::Context;
-use super::count_file::our_program;
 use super::entry::{Entry, Shown};
 use crate::compared::{Compared, Outcome, Side};
 use crate::conditions::Conditions;
@@ -18,6 +17,7 @@ use crate::contenders::{self, Adapter, Job, ROUND_PACKETS, Sample};
 use crate::contest::{Rounds, alternate};
 use crate::instructions;
 use crate::live::{OUT, interfaces};
+use crate::programs::our_program;
 use crate::scenario::{Places, Rate, Scenario, Work, built_in};
 use crate::statistics::Quartiles;
 

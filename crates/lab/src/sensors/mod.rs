@@ -10,9 +10,10 @@ mod work;
 mod workers;
 mod written;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use burstline_sys::usage;
 
 use crate::live::{Need, missing};
 use crate::programs::{self, Launch, Memory, Ours, Ready, our_program, target};
@@ -117,40 +118,5 @@ pub(crate) fn publish(program: &Path, words: &str, name: &str) -> Ours {
 
 /// What all threads of a process have had of processors so far, in ns.
 pub(crate) fn processor_ns(process: u32) -> Result<u64, String> {
-    let folder = format!("/proc/{process}/task");
-    let threads = fs::read_dir(&folder).map_err(|error| format!("{folder}: {error}"))?;
-    // Source: Documentation/scheduler/sched-stats.rst: time on a processor, in ns, comes first.
-    let of_thread = |thread: fs::DirEntry| {
-        let said = fs::read_to_string(thread.path().join("schedstat")).ok()?;
-        said.split_whitespace().next()?.parse::<u64>().ok()
-    };
-    let spent: Vec<u64> = threads.flatten().filter_map(of_thread).collect();
-    match spent.is_empty() {
-        true => Err(format!("{folder} has no schedstat: a kernel without CONFIG_SCHED_INFO")),
-        false => Ok(spent.iter().sum()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::io::{Read as _, Write as _};
-    use std::process::{Command, Stdio};
-
-    use super::*;
-
-    #[test]
-    fn processor_time_grows_with_work() {
-        let work = "read go; i=0; while [ $i -lt 100000 ]; do i=$((i + 1)); done; echo; read end";
-        let (input, output) = (Stdio::piped(), Stdio::piped());
-        let child = Command::new("sh").args(["-c", work]).stdin(input).stdout(output).spawn();
-        let mut child = child.unwrap();
-        let (mut input, mut output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-        let before = processor_ns(child.id()).unwrap();
-        input.write_all(b"\n").unwrap();
-        output.read_exact(&mut [0]).unwrap();
-        assert!(processor_ns(child.id()).unwrap() > before);
-        drop(input);
-        child.wait().unwrap();
-        assert!(processor_ns(u32::MAX).is_err());
-    }
+    usage::processor_ns(process).map_err(|error| format!("process {process}: {error}"))
 }

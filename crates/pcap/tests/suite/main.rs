@@ -10,6 +10,7 @@ mod programs;
 #[path = "../../../share/tests/share/scribbler.rs"]
 mod scribbler;
 mod suricata;
+mod suricata_said;
 mod table;
 mod traffic;
 mod verdicts;

@@ -8,6 +8,7 @@ use burstline_skip::{skip, test_name};
 use serde_json::Value;
 
 use crate::common::{DEVICE, Folder, interrupt, repository, run, target, until};
+use crate::suricata_said::{alerts, flows};
 use crate::traffic::{Packet, mix_of_now, pcap_file};
 use crate::verdicts::{Got, decided_until};
 
@@ -48,31 +49,6 @@ fn as_suricata(mut command: Command, log: &str, source: &[&str]) -> Command {
     command.env("CARGO_TARGET_DIR", target());
     command.args(["-S", "rules", "-l", log, "--runmode=single"]).args(source);
     command
-}
-
-/// The lines of its `fast.log`, in order: an alert each.
-pub(crate) fn alerts(log: &Path) -> Vec<String> {
-    let said = fs::read_to_string(log.join("fast.log")).unwrap_or_default();
-    let mut alerts: Vec<_> = said.lines().map(str::to_owned).collect();
-    alerts.sort();
-    alerts
-}
-
-/// Its flows, in order: both ends, protocols, and the packets and bytes of both directions.
-pub(crate) fn flows(log: &Path) -> Vec<String> {
-    let events = fs::read_to_string(log.join("eve.json")).unwrap();
-    let events = events.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    let said = events.filter(|event| event["event_type"] == "flow").map(|event| {
-        let of_event = ["src_ip", "src_port", "dest_ip", "dest_port", "proto", "app_proto"];
-        let of_flow = ["pkts_toserver", "pkts_toclient", "bytes_toserver", "bytes_toclient"];
-        let ends = of_event.iter().map(|key| &event[key]);
-        ends.chain(of_flow.iter().map(|key| &event["flow"][key]))
-            .map(|value| format!("{value} "))
-            .collect()
-    });
-    let mut flows: Vec<String> = said.collect();
-    flows.sort();
-    flows
 }
 
 #[test]

@@ -10,7 +10,7 @@
 //!
 //! Source: getrusage(2), proc_pid_status(5), proc_stat(5).
 
-use std::io;
+use std::{fs, io};
 
 /// Processor time and context switches, since the start of the process or thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -83,6 +83,26 @@ pub fn thread() -> CpuUsage {
 /// What the programs that this process started and waited for have used, and theirs.
 pub fn children() -> CpuUsage {
     read(libc::RUSAGE_CHILDREN)
+}
+
+/// What all threads of a process have had of processors so far, in ns, by the scheduler's account.
+/// Cost: it reads a file for each thread.
+///
+/// # Errors
+/// What `/proc` says where there is no such process; `Unsupported`: the kernel keeps no such
+/// account (`CONFIG_SCHED_INFO`).
+pub fn processor_ns(process: u32) -> io::Result<u64> {
+    let threads = fs::read_dir(format!("/proc/{process}/task"))?;
+    // Source: Documentation/scheduler/sched-stats.rst: time on a processor, in ns, comes first.
+    let of_thread = |thread: fs::DirEntry| {
+        let said = fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        said.split_whitespace().next()?.parse::<u64>().ok()
+    };
+    let spent: Vec<u64> = threads.flatten().filter_map(of_thread).collect();
+    match spent.is_empty() {
+        true => Err(io::Error::new(io::ErrorKind::Unsupported, "no thread has a schedstat")),
+        false => Ok(spent.iter().sum()),
+    }
 }
 
 /// The memory that this process has in RAM. Cost: tens of microseconds; it reads a file.
@@ -164,6 +184,25 @@ mod tests {
         assert!(all.user_ns + all.system_ns > 0);
     }
 
+    #[cfg(not(miri))]
+    #[test]
+    fn processor_time_grows_with_work() {
+        use std::io::{Read as _, Write as _};
+        use std::process::{Command, Stdio};
+
+        let work = "read go; i=0; while [ $i -lt 100000 ]; do i=$((i + 1)); done; echo; read end";
+        let (input, output) = (Stdio::piped(), Stdio::piped());
+        let child = Command::new("sh").args(["-c", work]).stdin(input).stdout(output).spawn();
+        let mut child = child.unwrap();
+        let (mut input, mut output) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+        let before = processor_ns(child.id()).unwrap();
+        input.write_all(b"\n").unwrap();
+        output.read_exact(&mut [0]).unwrap();
+        assert!(processor_ns(child.id()).unwrap() > before);
+        drop(input);
+        child.wait().unwrap();
+        assert!(processor_ns(u32::MAX).is_err());
+    }
     #[cfg(not(miri))]
     #[test]
     fn a_region_shows_in_resident_memory() {

@@ -7,6 +7,7 @@ use burstline_log::{Ending, Writer};
 use burstline_port::{PortError, PortTable, Received, RingFill, RingKind, Source};
 
 use super::LogCounts;
+use super::record::NAP_LEAST_NS;
 use crate::EngineError;
 use crate::runtime::{Done, Inlet, Job, Next, Owners, Pause, Polled, Round, Step, Tally};
 
@@ -17,9 +18,7 @@ const RECEIVE_BUDGET: u64 = 1024;
 /// What may come while nobody looks, in ns a packet: 10 Mpps. A quarter of a queue may fill.
 const PACKET_NS: u64 = 100;
 
-/// How long packets gather, in ns. A shorter nap is over later than a spin would be, and readers
-/// of a log wait longer than the longest.
-const NAP_LEAST_NS: u64 = 50_000;
+/// How long packets gather at most, in ns: readers of a log wait longer than that.
 const NAP_MOST_NS: u64 = 1_000_000;
 
 /// How long a source with these queues can be left alone, in ns; 0: not at all, or not known.

@@ -30,7 +30,7 @@ const SLEEP_MOST_NS: u64 = 100_000_000;
 
 /// How long a recorder lets packets gather before they wake it, at least and at most. A wake costs
 /// both sides some 20 us, as much as hundreds of packets.
-const NAP_LEAST_NS: u64 = 50_000;
+pub(crate) const NAP_LEAST_NS: u64 = 50_000;
 const NAP_MOST_NS: u64 = 4_000_000;
 
 /// How long a recorder of several logs waits for one of them where nobody unparks it, in ns.

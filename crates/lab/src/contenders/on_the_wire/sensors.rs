@@ -20,8 +20,6 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use burstline_testbed::Host;
-
 use crate::contenders::live::cores;
 use crate::contenders::{Adapter, Job, Sample};
 use crate::contest::go_on;
@@ -192,7 +190,9 @@ impl Full {
         };
         let look = || {
             let spent = Spent::so_far(suricata, switch)?;
-            Ok::<_, String>((spent, received(&road.bed().near)?))
+            // Zeros where there is no such interface.
+            let counts = road.bed().near.counts("w0");
+            Ok::<_, String>((spent, (counts.received, counts.received_bytes)))
         };
         let (before, began) = (look()?, Instant::now());
         let sent = files.send(road, cores, &["--topspeed", "--loop=0", &how])?;
@@ -236,15 +236,4 @@ impl Full {
         sample.set("lost_percent", "%", 100.0 * lost as f64 / sent.max(1) as f64);
         sample
     }
-}
-
-/// Packets and bytes that the far interface has received so far; zeros where there is none.
-fn received(near: &Host) -> Result<(u64, u64), String> {
-    let list = near.run(|| std::fs::read_to_string("/proc/thread-self/net/dev"));
-    let list = list.map_err(|error| format!("/proc/thread-self/net/dev: {error}"))?;
-    let line = list.lines().find_map(|line| line.trim_start().strip_prefix("w0:"));
-    let mut numbers = line.unwrap_or("0 0").split_whitespace().map(|word| word.parse().ok());
-    // Source: net/core/net-procfs.c: bytes, then packets.
-    let (bytes, packets) = (numbers.next().flatten(), numbers.next().flatten());
-    packets.zip(bytes).ok_or_else(|| format!("no counts of w0: {list}"))
 }

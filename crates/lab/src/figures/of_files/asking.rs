@@ -15,7 +15,8 @@ use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
 use crate::contest::alternate;
 use crate::figures::Context;
-use crate::figures::count_file::{our_program, run};
+use crate::figures::count_file::run;
+use crate::programs::our_program;
 
 /// Conversations of the capture.
 const CONVERSATIONS: u64 = 500_000;

@@ -10,7 +10,7 @@ use crate::conditions::Conditions;
 use crate::contest::alternate;
 use crate::figures::Context;
 use crate::figures::capture_file::CaptureFile;
-pub(crate) use crate::programs::{our_program, target};
+use crate::programs::our_program;
 
 /// About 1 GB at 350 bytes each.
 const PACKETS: u64 = 2_670_000;

@@ -20,7 +20,8 @@ use crate::conditions::Conditions;
 use crate::contest::alternate;
 use crate::figures::Context;
 use crate::figures::capture_file::{CaptureFile, FLOWS};
-use crate::figures::count_file::{our_program, run};
+use crate::figures::count_file::run;
+use crate::programs::our_program;
 
 /// Bytes from one packet to the next: 64-byte frames without their checksum, as a log has them.
 const STRIDE: usize = 64;

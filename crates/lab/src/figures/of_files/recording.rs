@@ -13,7 +13,8 @@ use crate::conditions::Conditions;
 use crate::contest::alternate;
 use crate::figures::Context;
 use crate::figures::capture_file::{self, FLOWS, FlowEnds, Flows, flow_ends};
-use crate::figures::count_file::{our_program, run};
+use crate::figures::count_file::run;
+use crate::programs::our_program;
 
 const SEED: u64 = 20_251_125;
 

@@ -19,9 +19,9 @@ use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
 use crate::contenders::Sample;
 use crate::figures::Context;
-use crate::figures::count_file::our_program;
 use crate::live::{Contender, OUT, Road};
 use crate::programs::Report;
+use crate::programs::our_program;
 use crate::sensors::{
     Spent, Suricata, Work, alerts, behind_bounce, between_interfaces, bounce, lacks,
 };

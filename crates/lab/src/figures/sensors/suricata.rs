@@ -22,9 +22,9 @@ use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
 use crate::contenders::Sample;
 use crate::figures::Context;
-use crate::figures::count_file::our_program;
 use crate::live::{Contender, Road};
 use crate::programs::Report;
+use crate::programs::our_program;
 use crate::sensors::{
     Flows, Spent, Suricata, Work, Workers, alerts, counter, flows, lacks, publish,
 };

@@ -21,9 +21,10 @@ use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
 use crate::contenders::Sample;
 use crate::contest::{Rounds, alternate, go_on};
-use crate::figures::count_file::{our_program, run, target};
+use crate::figures::count_file::run;
 use crate::live::{Contender, Need, Road, missing, with_all};
 use crate::programs::{Bridge, Datapath, Launch, Memory, Ours, Ready, Report};
+use crate::programs::{our_program, target};
 use crate::sensors::processor_ns;
 use crate::statistics::Quartiles;
 

@@ -6,9 +6,9 @@ use std::time::Duration;
 use super::Context;
 use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
-use crate::figures::count_file::our_program;
 use crate::figures::idle::{by_poll, cpu_percent};
 use crate::live::{Road, missing};
+use crate::programs::our_program;
 
 const TURN: Duration = Duration::from_secs(3);
 /// Ports of guests that are not there.

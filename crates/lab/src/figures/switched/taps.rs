@@ -22,8 +22,8 @@ use crate::compared::{Better, Compared, Outcome};
 use crate::conditions::Conditions;
 use crate::contenders::Sample;
 use crate::contest::alternate;
-use crate::figures::count_file::our_program;
 use crate::live::{Contender, CoreTime, Need, Road, missing, shell};
+use crate::programs::our_program;
 use crate::programs::{Bridge, Datapath, Ours, bridge};
 use crate::scenario::machine::of_host;
 

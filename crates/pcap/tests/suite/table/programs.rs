@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::common::{Folder, repository, run, target};
-use crate::suricata::{alerts, flows};
+use crate::suricata_said::{alerts, flows};
 
 /// One program.
 pub(super) struct Program {

@@ -225,13 +225,7 @@ fn family(process: u32) -> Vec<u32> {
 }
 
 /// What their threads have had of processors so far.
-/// Source: Documentation/scheduler/sched-stats.rst: time on a processor, in ns, comes first.
 fn spent_ns(process: u32) -> u64 {
-    let threads = |process| fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten();
-    let of_thread = |thread: fs::DirEntry| {
-        let said = fs::read_to_string(thread.path().join("schedstat")).ok()?;
-        said.split_whitespace().next()?.parse::<u64>().ok()
-    };
-    let all = family(process).into_iter().flat_map(threads).flatten();
-    all.filter_map(of_thread).sum()
+    let of = |process| usage::processor_ns(process).unwrap_or(0); // 0: it has ended
+    family(process).into_iter().map(of).sum()
 }
