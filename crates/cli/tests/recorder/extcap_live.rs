@@ -12,6 +12,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::net::UdpSocket;
 use std::os::unix::fs::PermissionsExt;
+use std::sync::LazyLock;
 
 use crate::support::live::wait_until;
 use crate::support::sensors::line_of_page;
@@ -59,8 +60,12 @@ impl Place {
     ///
     /// In a mount namespace: the folder is tshark's own, and nobody else sees ours in its place.
     fn start(&self, host: &Host, command: &str) -> Program {
-        let run = "mount --bind \"$0\" \"$(tshark -G folders 2>/dev/null | \
-                   sed -n 's/^Extcap path:[[:space:]]*//p')\"; cd \"$BURSTLINE_RUN\"; exec ";
+        static ITS_FOLDER: LazyLock<String> = LazyLock::new(|| {
+            let folders = other("tshark", &["-G", "folders"]).unwrap().stdout;
+            let extcap = folders.lines().find_map(|line| line.strip_prefix("Extcap path:"));
+            extcap.unwrap().trim().to_owned()
+        });
+        let run = format!("mount --bind \"$0\" '{}'; cd \"$BURSTLINE_RUN\"; exec", *ITS_FOLDER);
         let script = format!("{run} {command} > said 2> complaint");
         let names = self.names.0.file("");
         let arguments = ["-m", "sh", "-c", &script, &self.folder];

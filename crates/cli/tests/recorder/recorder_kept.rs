@@ -54,11 +54,12 @@ fn kill_one(file: &str, format: &str, random: &mut u64) -> u64 {
     let report = last_object(&run.stdout);
     assert_closed(&report);
     let packets = delivered(&report);
-    let tshark = listed("tshark", &["-r", file, "-T", "fields", "-e", "frame.len"]);
+    let wireshark = other("capinfos", &["-c", "-M", "-T", "-r", file])
+        .map(|run| run.stdout.split_whitespace().last().unwrap().parse().unwrap());
     // It reads nothing compressed.
     let is_packed = file.ends_with(".zst");
     let tcpdump = listed("tcpdump", &["-nn", "-t", "-r", file]).filter(|_| !is_packed);
-    for (who, count) in [("tshark", tshark), ("tcpdump", tcpdump)] {
+    for (who, count) in [("Wireshark", wireshark), ("tcpdump", tcpdump)] {
         assert!(count.is_none_or(|count| count == packets), "{who} {count:?}, {packets}: {file}");
     }
     packets
