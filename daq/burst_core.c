@@ -215,15 +215,17 @@ static enum burst_taken next_burst(struct burst_core *core, unsigned index, uint
 
 /* Looks at each reader once; at one it waits. */
 static enum burst_taken look(struct burst_core *core, uint64_t timeout_ns) {
-    unsigned ended = 0;
+    unsigned ended = 0, left = 0;
     bool has_no_room = false;
+    for (unsigned i = 0; i < core->readers_count; i++)
+        left += !core->has_ended[i];
     for (unsigned i = 0; i < core->readers_count; i++) {
         const unsigned index = core->turn++ % core->readers_count;
         if (core->has_ended[index]) {
             ended++;
             continue;
         }
-        const bool is_last = i + 1 == core->readers_count;
+        const bool is_last = --left == 0;
         const uint64_t wait_ns = is_last && !has_no_room ? timeout_ns : 0;
         const enum burst_taken taken = next_burst(core, index, wait_ns);
         if (taken == BURST_TAKEN || taken == BURST_FAILED)

@@ -229,6 +229,7 @@ unsafe fn write_each(
     done: &mut u64,
 ) -> Result<Status, Fault> {
     let now_ns = burstline_sys::clock::realtime_ns();
+    let mut until = None;
     for index in 0..count {
         // SAFETY: `index` is below `count`, and each of those may be read.
         let packet = unsafe { packets.add(index as usize).read() };
@@ -252,7 +253,7 @@ unsafe fn write_each(
             flags,
             ..Meta::new(time_ns, length, port)
         };
-        if !writing.append(bytes, meta) {
+        if !writing.append(bytes, meta, &mut until) {
             // In order: what follows would be taken for the packet after the one before this.
             writing.give_up(count - index - 1);
             return Ok(Status::None);

@@ -46,6 +46,10 @@ pub(crate) struct Writing {
     hasher: FlowHasher,
     /// What packets of each port start with.
     links: Vec<LinkType>,
+    /// By port: whether readers know what it stands for. One that was not named has the log's name
+    /// from its first packet on.
+    is_named: [bool; 256],
+    name: String,
     wait: Duration,
     /// Whether the last wait was for nothing (W2).
     has_given_up: bool,
@@ -78,6 +82,8 @@ impl Writing {
             publisher,
             hasher: FlowHasher::new(hash),
             links: vec![LinkType(options.link_type as u16); 256],
+            is_named: [false; 256],
+            name: name.rsplit('/').next().unwrap_or(name).to_owned(),
             wait: Duration::from_millis(options.wait_ms.into()),
             has_given_up: false,
             offered: 0,
@@ -88,15 +94,25 @@ impl Writing {
     /// Says what a port stands for: before its first packet.
     pub(crate) fn name_port(&mut self, port: u8, link: u16, name: &str) {
         self.links[usize::from(port)] = LinkType(link);
+        self.is_named[usize::from(port)] = true;
         self.log.name_port(port, link.into(), name);
     }
 
-    /// Appends a packet, and publishes what is there where it has to wait. False: there was no
-    /// room; the packet is counted as full.
-    pub(crate) fn append(&mut self, bytes: &[u8], mut meta: Meta) -> bool {
+    /// Appends a packet, and publishes what is there where it has to wait. `until` is when the
+    /// caller's call gives up: it is set when that first has to wait. False: there was no room; the
+    /// packet is counted as full.
+    pub(crate) fn append(
+        &mut self,
+        bytes: &[u8],
+        mut meta: Meta,
+        until: &mut Option<Instant>,
+    ) -> bool {
         self.offered += 1;
+        if !self.is_named[usize::from(meta.port)] {
+            let name = self.name.clone();
+            self.name_port(meta.port, self.links[usize::from(meta.port)].0, &name);
+        }
         meta.hash = self.hasher.hash(self.links[usize::from(meta.port)], bytes);
-        let mut until = None;
         while self.writer.append(bytes, &meta) == Appended::Full {
             self.writer.publish();
             let until = *until.get_or_insert_with(|| Instant::now() + self.wait);

@@ -107,11 +107,12 @@ impl Publication {
         logs: &[Log],
         table: &PortTable,
     ) -> Result<Self, ShareError> {
-        let publisher = Publisher::start(config, logs.to_vec())?;
+        // Before a reader can come: it may decide by the first link type that it finds.
         let told = logs.to_vec();
         table.watch(move |number, entry| {
             told.iter().for_each(|log| log.name_port(number, entry.link.0.into(), &entry.name));
         });
+        let publisher = Publisher::start(config, logs.to_vec())?;
         let publisher = Arc::new(Mutex::new(Some(publisher)));
         Ok(Self { name: config.name.clone(), logs: logs.to_vec(), publisher })
     }

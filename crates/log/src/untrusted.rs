@@ -108,6 +108,11 @@ impl UntrustedReader {
         self.reader.lag()
     }
 
+    /// As [`Reader::has_more`]: by the word of the writer.
+    pub fn has_more(&self) -> bool {
+        self.reader.has_more()
+    }
+
     /// As [`Reader::filled_percent`]; a writer that lies has it wrong.
     pub fn filled_percent(&self) -> u64 {
         self.reader.filled_percent()

@@ -15,7 +15,7 @@
 
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::Duration;
 
 use burstline_share::{Follower, ShareError};
@@ -47,7 +47,7 @@ pub(crate) struct Settings {
 }
 
 enum State {
-    Created(Device),
+    Created,
     Ready(Box<Session>),
     /// With the call that reads.
     Lent,
@@ -65,10 +65,15 @@ pub(crate) enum Busy {
     NotActivated,
     Reading,
     Closed,
+    /// A call that must not wait would have to, for less than a look.
+    Watched,
+    /// This process is a child, and cannot attach to the log.
+    Refused(Refused),
 }
 
 /// One handle.
 pub(crate) struct Capture {
+    device: Device,
     settings: Mutex<Settings>,
     state: Mutex<State>,
     filter: Mutex<Option<Arc<Program>>>,
@@ -109,7 +114,8 @@ impl Capture {
         Self {
             settings: Mutex::new(settings),
             verdicts: Verdicts::new(device.rule),
-            state: Mutex::new(State::Created(device)),
+            device,
+            state: Mutex::new(State::Created),
             filter: Mutex::default(),
             is_filter_new: AtomicBool::new(false),
             is_closed: AtomicBool::new(false),
@@ -120,13 +126,27 @@ impl Capture {
         }
     }
 
+    /// A child's handle in place of its parent's, of which nothing is used but what was asked for.
+    pub(crate) fn in_child(parents: &Self) -> Arc<Self> {
+        let capture = Arc::new(Self::new(parents.device.clone()));
+        *lock(&capture.settings) = parents.settings();
+        capture.filter_by(lock(&parents.filter).clone());
+        if let Some(shape) = parents.shape() {
+            capture.shape.get_or_init(|| shape);
+            // Where that fails, a call that reads says why.
+            let _ = capture.activate();
+            capture.ready.go_on(&parents.ready, &capture);
+        }
+        capture
+    }
+
     pub(crate) fn settings(&self) -> Settings {
         *lock(&self.settings)
     }
 
     /// Changes a setting that must stand before the handle is activated; false if it is too late.
     pub(crate) fn set(&self, change: impl FnOnce(&mut Settings)) -> bool {
-        let is_early = matches!(*lock(&self.state), State::Created(_));
+        let is_early = matches!(*lock(&self.state), State::Created);
         if is_early {
             change(&mut lock(&self.settings));
         }
@@ -161,7 +181,8 @@ impl Capture {
     /// Attaches to the log; `None` if that was done before.
     pub(crate) fn activate(&self) -> Option<Result<(), Refused>> {
         let mut state = lock(&self.state);
-        let State::Created(device) = &*state else { return None };
+        let State::Created = &*state else { return None };
+        let device = &self.device;
         // Before it has a packet.
         let drops = match device.drops.as_deref().map(Drops::open).transpose() {
             Ok(drops) => drops,
@@ -186,7 +207,7 @@ impl Capture {
             snaplen,
             is_nano: settings.precision == PRECISION_NANO,
         };
-        self.shape.get_or_init(|| shape);
+        let shape = *self.shape.get_or_init(|| shape);
         *state = State::Ready(Box::new(Session::new(follower, shape)));
         Some(Ok(()))
     }
@@ -204,7 +225,11 @@ impl Capture {
     }
 
     pub(crate) fn set_filter(&self, program: Program) {
-        *lock(&self.filter) = Some(program).filter(|program| !takes_all(program)).map(Arc::new);
+        self.filter_by(Some(program).filter(|program| !takes_all(program)).map(Arc::new));
+    }
+
+    fn filter_by(&self, filter: Option<Arc<Program>>) {
+        *lock(&self.filter) = filter;
         self.is_filter_new.store(true, Relaxed);
     }
 
@@ -221,9 +246,17 @@ impl Capture {
         }
     }
 
-    /// Takes the session, until the result goes.
+    /// Takes the session, until the result goes. In a child of the process that has opened it, it
+    /// attaches first, if that was not possible yet.
     pub(crate) fn read(&self) -> Result<Reading<'_>, Busy> {
-        let mut state = lock(&self.state);
+        let mut state = match self.state.try_lock() {
+            Ok(state) => state,
+            // The thread that looks for the program has it: so there was nothing a moment ago.
+            Err(TryLockError::WouldBlock) if self.settings().is_nonblocking => {
+                return Err(Busy::Watched);
+            }
+            Err(_) => lock(&self.state),
+        };
         match std::mem::replace(&mut *state, State::Lent) {
             State::Ready(mut session) => {
                 drop(state);
@@ -232,13 +265,26 @@ impl Capture {
             }
             other => {
                 let busy = match other {
-                    State::Created(_) => Busy::NotActivated,
+                    State::Created => Busy::NotActivated,
                     State::Closed => Busy::Closed,
                     State::Lent | State::Ready(_) => Busy::Reading,
                 };
                 *state = other;
-                Err(busy)
+                drop(state);
+                match busy {
+                    Busy::NotActivated if self.shape().is_some() => self.attach_and_read(),
+                    busy => Err(busy),
+                }
             }
+        }
+    }
+
+    /// It is a child's, whose parent had activated it: see [`in_child`](Self::in_child).
+    #[cold]
+    fn attach_and_read(&self) -> Result<Reading<'_>, Busy> {
+        match self.activate() {
+            Some(Err(refused)) => Err(Busy::Refused(refused)),
+            _ => self.read(),
         }
     }
 
@@ -246,7 +292,7 @@ impl Capture {
     pub(crate) fn watch<T>(&self, look: impl FnOnce(&Session) -> T) -> Result<T, Busy> {
         match &*lock(&self.state) {
             State::Ready(session) => Ok(look(session)),
-            State::Created(_) => Err(Busy::NotActivated),
+            State::Created => Err(Busy::NotActivated),
             State::Lent => Err(Busy::Reading),
             State::Closed => Err(Busy::Closed),
         }

@@ -215,6 +215,21 @@ extern "C" fn at_exit() {
     }
 }
 
+/// A child by fork(2): threads of the parent are not there, and what one of them had is not whole.
+/// Else the bytes are the child's too, as are those of every `FILE`.
+pub(crate) fn in_child() {
+    let owner = OWNER.load(Relaxed);
+    if owner != 0 && owner != me() && owner != ALONE {
+        // SAFETY: nobody has it but a thread that does not exist, so this write is the only access.
+        // The bytes that were there are leaked: that thread may have been about to free them.
+        unsafe {
+            let none = Gathered { dumper: Dumper(ptr::null_mut()), bytes: Vec::new(), giving: 0 };
+            GATHERED.0.get().write(none);
+        }
+        OWNER.store(0, Release); // as when its owner lets go
+    }
+}
+
 /// Gathers a packet; false: the real library is to write it.
 pub(crate) fn gather(dumper: *mut c_void, header: &PacketHeader, packet: &[u8]) -> bool {
     let Some(mut gathered) = own() else { return false };
@@ -275,7 +290,7 @@ impl Giving {
 impl Drop for Giving {
     fn drop(&mut self) {
         let mut gathered = own().expect("who counted it was not inside");
-        gathered.giving -= 1;
+        gathered.giving = gathered.giving.saturating_sub(1); // 0 in a child: see `in_child`
         gathered.write_out();
     }
 }

@@ -29,6 +29,7 @@ mod device;
 mod drops;
 mod dump;
 mod exports;
+mod fork;
 mod ready;
 mod real;
 mod session;

@@ -11,13 +11,15 @@
 //! Invariant: the descriptor is readable whenever packets are there that the program has not been
 //! offered since it was readable last.
 
-use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
+use std::mem::ManuallyDrop;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
 
+use burstline_sys::signals::without_signals;
 use rustix::event::{EventfdFlags, eventfd};
-use rustix::io;
+use rustix::io::{self, DupFlags};
 
 use crate::capture::{Busy, Capture};
 
@@ -57,13 +59,40 @@ impl Ready {
                 phase: Mutex::new(Phase::Armed),
                 changed: Condvar::new(),
             });
-            let (theirs, weak) = (Arc::clone(&signal), Arc::downgrade(capture));
-            if self.0.set(signal).is_ok() {
-                let name = "burstline-pcap".to_owned();
-                thread::Builder::new().name(name).spawn(move || watch(&theirs, &weak)).ok()?;
-            }
+            self.start(signal, capture)?;
         }
-        self.0.get().map(|signal| signal.event.as_fd().as_raw_fd())
+        self.0.get().map(|signal| signal.descriptor())
+    }
+
+    /// Starts the thread. `None` where the system has none left.
+    fn start(&self, signal: Arc<Signal>, capture: &Arc<Capture>) -> Option<()> {
+        let (theirs, weak) = (Arc::clone(&signal), Arc::downgrade(capture));
+        if self.0.set(signal).is_ok() {
+            let builder = thread::Builder::new().name("burstline-pcap".to_owned());
+            without_signals(|| builder.spawn(move || watch(&theirs, &weak))).ok()?;
+        }
+        Some(())
+    }
+
+    /// In a child by fork(2), before anything else: the number of the parent's descriptor means one
+    /// of the child's, which is readable. So a program that sleeps on it makes a call, and that
+    /// finds [`go_on`](Self::go_on). Only system calls: other threads' locks may be held.
+    pub(crate) fn in_child(&self) {
+        let Some(signal) = self.0.get() else { return };
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        let Ok(event) = eventfd(1, flags) else { return };
+        // SAFETY: the number is open, as `signal` owns it; it is not closed here.
+        let mut place = ManuallyDrop::new(unsafe { OwnedFd::from_raw_fd(signal.descriptor()) });
+        let _ = io::dup3(&event, &mut place, DupFlags::CLOEXEC);
+    }
+
+    /// Takes the descriptor of the parent's over, in a child whose handle `capture` is.
+    pub(crate) fn go_on(&self, parents: &Self, capture: &Arc<Capture>) {
+        let Some(signal) = parents.0.get() else { return };
+        // SAFETY: the number is open, and its owner is never used or dropped in this process (F1).
+        let event = unsafe { OwnedFd::from_raw_fd(signal.descriptor()) };
+        let phase = Mutex::new(Phase::Told);
+        self.start(Arc::new(Signal { event, phase, changed: Condvar::new() }), capture);
     }
 
     /// A call has read; `has_rest`: packets are left.
@@ -84,6 +113,10 @@ impl Ready {
 }
 
 impl Signal {
+    fn descriptor(&self) -> RawFd {
+        self.event.as_fd().as_raw_fd()
+    }
+
     fn lock(&self) -> MutexGuard<'_, Phase> {
         self.phase.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -124,38 +157,48 @@ impl Signal {
     }
 }
 
+/// What a look found.
+struct Look {
+    /// Whether the program should call.
+    has_news: bool,
+    /// For how long to let the program's calls in.
+    pause: Duration,
+}
+
 /// The thread: looks at the log while the program does not.
 fn watch(signal: &Signal, capture: &Weak<Capture>) {
     while signal.wait_until_armed() {
         let Some(capture) = capture.upgrade() else { return };
-        match capture.look(LOOK_NS) {
-            Ok(true) => signal.tell(),
-            // The lock is not fair: a call that waits for it gets it now.
-            Ok(false) => thread::sleep(PAUSE),
+        // The lock is not fair: a call that waits for it gets it in the pause.
+        let Look { has_news, pause } = match capture.look(LOOK_NS) {
+            Ok(look) => look,
             Err(Busy::Closed) => return,
             // The program is in a call, which arms again when it ends.
-            Err(Busy::Reading | Busy::NotActivated) => thread::sleep(PAUSE),
+            Err(_) => Look { has_news: false, pause: PAUSE },
+        };
+        thread::sleep(pause);
+        if has_news {
+            signal.tell();
         }
     }
 }
 
 impl Capture {
-    /// Waits for news at most `timeout_ns`, and says whether the program should call.
-    fn look(&self, timeout_ns: u64) -> Result<bool, Busy> {
+    /// Waits for news at most `timeout_ns`.
+    fn look(&self, timeout_ns: u64) -> Result<Look, Busy> {
         self.watch(|session| {
             let follower = &session.follower;
             if session.has_ended() {
-                thread::sleep(WAIT);
-                return false; // the program knows
+                return Look { has_news: false, pause: WAIT }; // the program knows
             }
             if follower.is_waiting() {
-                thread::sleep(WAIT);
-                return true;
+                return Look { has_news: true, pause: WAIT };
             }
             if !session.has_rest() && follower.lag() == 0 {
                 follower.wait(timeout_ns);
             }
-            session.has_rest() || follower.lag() > 0 || follower.is_over()
+            let has_news = session.has_rest() || follower.lag() > 0 || follower.is_over();
+            Look { has_news, pause: if has_news { Duration::ZERO } else { PAUSE } }
         })
     }
 }

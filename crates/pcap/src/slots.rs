@@ -15,11 +15,12 @@
 
 use std::ffi::{c_char, c_int};
 use std::mem::size_of;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::abi::{ERRBUF_BYTES, Pcap, errbuf_bytes};
 use crate::capture::Capture;
+use crate::fork;
 
 /// How many handles there can be at once: a program opens a handful.
 const PLACES: usize = 256;
@@ -27,6 +28,8 @@ const PLACES: usize = 256;
 /// One place.
 pub(crate) struct Slot {
     capture: RwLock<Option<Arc<Capture>>>,
+    /// Which process has opened it: see [`fork`].
+    generation: AtomicU32,
     /// Set by `pcap_breakloop`, cleared by the call that it ends.
     is_breaking: AtomicBool,
     /// What went wrong last, ended by a 0: `pcap_geterr` lends it. A reader may see two texts
@@ -37,6 +40,7 @@ pub(crate) struct Slot {
 static SLOTS: [Slot; PLACES] = [const {
     Slot {
         capture: RwLock::new(None),
+        generation: AtomicU32::new(0),
         is_breaking: AtomicBool::new(false),
         text: [const { AtomicU8::new(0) }; ERRBUF_BYTES],
     }
@@ -50,10 +54,12 @@ pub(crate) fn slot(pcap: *const Pcap) -> Option<&'static Slot> {
 
 /// Puts a capture into a free place; `None` where there is none.
 pub(crate) fn add(capture: Capture) -> Option<*mut Pcap> {
+    fork::watch();
     let capture = Arc::new(capture);
     for slot in &SLOTS {
         let mut place = slot.capture.write().unwrap_or_else(PoisonError::into_inner);
         if place.is_none() {
+            slot.generation.store(fork::generation(), Relaxed);
             slot.is_breaking.store(false, Relaxed);
             slot.tell("");
             *place = Some(capture);
@@ -63,17 +69,52 @@ pub(crate) fn add(capture: Capture) -> Option<*mut Pcap> {
     None
 }
 
+/// A child by fork(2): descriptors that the program selects by are its own from here on.
+pub(crate) fn in_child() {
+    for slot in &SLOTS {
+        // Taken: another thread of the parent was about to open or close it.
+        if let Ok(capture) = slot.capture.try_read()
+            && let Some(capture) = &*capture
+        {
+            capture.ready.in_child();
+        }
+    }
+}
+
 impl Slot {
+    /// In a child by fork(2), puts a handle of its own in the place of its parent's.
+    fn renew(&self) {
+        let generation = fork::generation();
+        if self.generation.load(Relaxed) == generation {
+            return;
+        }
+        let mut place = self.capture.write().unwrap_or_else(PoisonError::into_inner);
+        if self.generation.swap(generation, Relaxed) != generation
+            && let Some(parents) = place.take()
+        {
+            *place = Some(Capture::in_child(&parents));
+            std::mem::forget(parents); // F1
+        }
+    }
+
+    /// Whether this process is a child of the one that has opened the handle, and has not used it.
+    pub(crate) fn is_parents(&self) -> bool {
+        self.generation.load(Relaxed) != fork::generation()
+    }
+
     /// The capture that is open here.
     pub(crate) fn capture(&self) -> Option<Arc<Capture>> {
+        self.renew();
         self.capture.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Takes the capture out.
     pub(crate) fn close(&self) {
         let capture = self.capture.write().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(capture) = capture {
-            capture.close();
+        match capture {
+            Some(parents) if self.is_parents() => std::mem::forget(parents), // F1
+            Some(capture) => capture.close(),
+            None => {}
         }
     }
 

@@ -7,6 +7,7 @@ use std::thread::{self, JoinHandle};
 
 use burstline_log::Log;
 use burstline_sys::event::Event;
+use burstline_sys::signals::without_signals;
 
 use crate::error::ShareError;
 use crate::places;
@@ -68,7 +69,8 @@ impl Publisher {
         let server = Server::new(socket, access, Arc::clone(&roster), Arc::clone(&stop));
         let server = server.map_err(failed("eventfd for"))?;
         let builder = thread::Builder::new().name("publisher".into());
-        let thread = builder.spawn(move || server.run()).map_err(failed("a thread for"))?;
+        let thread = without_signals(|| builder.spawn(move || server.run()));
+        let thread = thread.map_err(failed("a thread for"))?;
         Ok(Self { file, roster, stop, thread: Some(thread) })
     }
 

@@ -24,6 +24,7 @@
 //!   temporary  folders for temporary files that nobody else has a hand in
 //!   foreign    what the kernel lost at sockets that a library has opened
 //!   tap        interfaces whose other end is this process
+//!   signals    threads that get none
 //!   users      who we are, and what others are called    calendar   local time for names
 //!   distance   how long a cache line takes from one core to another
 //!   barrier    a full fence in all threads, paid for by one
@@ -63,6 +64,6 @@ pub use files::{claim, direct, inode, mounts, temporary};
 pub use network::{device, filter, interface, links, namespace, netlink, pcap, rising, tap};
 #[cfg(not(miri))]
 pub use program::stack;
-pub use program::{limits, machine, privileges, process, usage, users};
+pub use program::{limits, machine, privileges, process, signals, usage, users};
 pub use sockets::{foreign, option, raw_socket, rights, seqpacket};
 pub use waiting::{calendar, clock, event, futex, readiness};

@@ -107,6 +107,19 @@ fn readers_get_what_c_publishes() {
     assert_eq!((&seen[1].0[..], seen[1].1), (&two[..], (9000, 4, 3)));
     assert_eq!((seen[2].2, seen[2].3), (24, 123_456_789));
     assert_eq!(reader.port_name(0, 3), Some((101, "tun0".to_owned())));
+    assert_eq!(reader.port_name(0, 0), Some((1, "tap".to_owned())), "nothing was said of it");
+}
+
+#[test]
+fn a_port_that_was_not_named_has_the_link_type_of_the_options() {
+    let directory = Directory::new();
+    let name = directory.name("raw");
+    let options = PublishOptions { link_type: 101, ..PublishOptions::default() };
+    let writer = publish(&name, &options).unwrap();
+    let reader = follow(&name, Policy::Lossy);
+    assert_eq!(writer.write(&[plain(&[0x45; 60])]), (Status::Ok, 1));
+    assert_eq!(reader.port_name(0, 0), Some((101, "raw".to_owned())));
+    assert_eq!(burstline_finish(writer.0), Status::Ok);
 }
 
 #[test]

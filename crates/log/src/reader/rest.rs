@@ -76,10 +76,14 @@ impl Reader {
     }
 
     fn has_news(&self) -> bool {
+        self.memory.control.is_closed() || self.has_more()
+    }
+
+    /// Whether something was published that it has not looked at. A look at a part of a log ends
+    /// after some bursts without a packet of the part: so it may find none, and there are more.
+    /// Cost: a load or two.
+    pub fn has_more(&self) -> bool {
         let control = &self.memory.control;
-        if control.is_closed() {
-            return true;
-        }
         match &self.current {
             Some(current) => {
                 let mark = protocol::watch(control, current.segment);

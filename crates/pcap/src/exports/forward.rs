@@ -75,4 +75,4 @@ forward! {
 
 /// The version as programs of long ago read it: a variable.
 #[unsafe(no_mangle)]
-pub static pcap_version: [u8; 32] = *b"libpcap version 1.10 (burstline)";
+pub static pcap_version: [u8; 33] = *b"libpcap version 1.10 (burstline)\0";

@@ -23,6 +23,11 @@ fn read(slot: &Slot, capture: &Capture, body: impl FnOnce(&mut Reading<'_>) -> c
         Err(Busy::NotActivated) => not_activated(slot),
         Err(Busy::Closed) => slot.fail("this handle is closed"),
         Err(Busy::Reading) => slot.fail("another call is reading from this handle"),
+        Err(Busy::Watched) => 0,
+        Err(Busy::Refused(refused)) => {
+            slot.tell(&refused.text);
+            refused.code
+        }
     }
 }
 
@@ -36,6 +41,10 @@ fn fetch(
     loop {
         if slot.take_break() || capture.is_closed() {
             return ControlFlow::Break(ERROR_BREAK);
+        }
+        if slot.is_parents() {
+            let text = "a child by fork(2) cannot go on in its parent's call: call again";
+            return ControlFlow::Break(slot.fail(text));
         }
         let is_interrupted = || slot.is_breaking() || capture.is_closed();
         let (timeout, gathering) = (capture.timeout(), capture.gathering());
@@ -70,10 +79,15 @@ unsafe fn give(
     let given = session.give(most, counts, verdicts, |header, bytes| {
         // SAFETY: the caller's promise; header and bytes live during the call.
         unsafe { handler(user, header, bytes) };
+        if slot.is_parents() {
+            return false; // the packets, and their verdicts, are the parent's
+        }
         verdicts.go_on();
         !slot.is_breaking() && !capture.is_closed() && !capture.has_new_filter()
     });
-    session.let_go();
+    if !slot.is_parents() {
+        session.let_go();
+    }
     given
 }
 

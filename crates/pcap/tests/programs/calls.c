@@ -161,6 +161,56 @@ static void by_forks(const char *device, long packets) {
     all_came(packets);
 }
 
+/* A child reads by the handle that its parent has opened, and selects by its descriptor, as after
+ * daemon(3). The parent's is as it was. */
+static void by_child(const char *device, long packets, int is_selected) {
+    int code = 1;
+    opened(device);
+    const int descriptor = is_selected ? pcap_get_selectable_fd(handle) : -1;
+    CHECK(!is_selected || descriptor >= 0);
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        struct pcap_pkthdr *header;
+        const unsigned char *bytes;
+        struct pollfd ready = { descriptor, POLLIN, 0 };
+        alarm(60);
+        while (seen < packets) {
+            if (is_selected) CHECK(poll(&ready, 1, -1) == 1);
+            const int got = pcap_next_ex(handle, &header, &bytes);
+            CHECK(got == 0 || got == 1);
+            if (got) count(NULL, header, bytes);
+        }
+        CHECK(!is_selected || pcap_get_selectable_fd(handle) == descriptor);
+        pcap_close(handle);
+        _exit(0);
+    }
+    CHECK(waitpid(child, &code, 0) == child && code == 0);
+    CHECK(pcap_loop(handle, -1, count, NULL) == 0);
+    all_came(packets);
+}
+
+/* One that goes on in its parent's loop gets an error, and can read after that. */
+static void descending(unsigned char *user, const struct pcap_pkthdr *header, const unsigned char *bytes) {
+    count(user, header, bytes);
+    if (seen == 10) *(pid_t *)user = fork();
+}
+
+static void by_descent(const char *device, long packets) {
+    int code = 1;
+    pid_t child = -1;
+    opened(device);
+    const int ended = pcap_loop(handle, -1, descending, (unsigned char *)&child);
+    if (child == 0) {
+        CHECK(ended == -1 && strstr(pcap_geterr(handle), "child by fork(2)"));
+        seen = 0;
+        CHECK(pcap_loop(handle, 100, count, NULL) == 0 && seen == 100);
+        _exit(0);
+    }
+    CHECK(ended == 0 && waitpid(child, &code, 0) == child && code == 0);
+    all_came(packets);
+}
+
 /* The list has the published name among the interfaces, and what it says can be opened. */
 static void by_list(void) {
     struct pcap_if *all, *tap = NULL;
@@ -234,6 +284,9 @@ int main(int words, char **word) {
     if (!strcmp(word[1], "threads")) by_threads(word[2], packets);
     if (!strcmp(word[1], "snaplen")) cut(word[2]);
     if (!strcmp(word[1], "filters")) filter_under_load(word[2], packets);
+    if (!strcmp(word[1], "child")) by_child(word[2], packets, 0);
+    if (!strcmp(word[1], "select-child")) by_child(word[2], packets, 1);
+    if (!strcmp(word[1], "descent")) by_descent(word[2], packets);
     if (!strcmp(word[1], "fork")) by_forks(word[2], packets);
     if (!strcmp(word[1], "list")) by_list();
     if (!strcmp(word[1], "lapped")) with_losses(word[2], packets);

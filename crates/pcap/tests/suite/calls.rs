@@ -64,6 +64,13 @@ fn a_child_of_a_fork_leaves_its_parent_alone() {
 }
 
 #[test]
+fn a_child_of_a_fork_reads_by_a_handle_of_its_own() {
+    calls("child", 2_000);
+    calls("select-child", 2_000);
+    calls("descent", 2_000);
+}
+
+#[test]
 fn misuse_is_an_error_and_no_fault() {
     calls("misuse", 100);
 }

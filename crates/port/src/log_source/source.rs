@@ -180,6 +180,9 @@ impl LogSource {
         if self.feed.is_finished() {
             return self.writer_ended(self.feed.ending());
         }
+        if self.is_gone && self.feed.has_more() {
+            return PortState::Busy; // a look at a part ends early where there are only others'
+        }
         if self.is_gone {
             // It was gone before the last look, so that was the last packet.
             return self.writer_ended(self.feed.ending());

@@ -107,6 +107,11 @@ impl Feed {
         each!(self, reader => reader.lag())
     }
 
+    /// Whether something was published that it has not looked at, whether its own or not.
+    pub fn has_more(&self) -> bool {
+        each!(self, reader => reader.has_more())
+    }
+
     /// The part of the log that was begun since the segment that is read, in percent.
     pub fn filled_percent(&self) -> u64 {
         each!(self, reader => reader.filled_percent())

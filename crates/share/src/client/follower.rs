@@ -233,9 +233,13 @@ impl Follower {
             return false;
         }
         if self.is_gone {
-            // It was gone before the last look, so that was the last packet.
-            self.writer_ended();
-            return true;
+            // It was gone before the last look. That has seen the last packet unless it was one at
+            // a part, which ends early where there are only others' packets.
+            let is_drained = !self.feeds.iter().any(Feed::has_more);
+            if is_drained {
+                self.writer_ended();
+            }
+            return is_drained;
         }
         if self.looked.elapsed() >= LOOK_EVERY {
             self.looked = Instant::now();

@@ -1,11 +1,14 @@
 //! Readers and writers that come, go, stop and die.
 
-use burstline_log::{Ending, Policy, Start};
+use burstline_log::{
+    Appended, Buckets, Ending, Log, LogConfig, Meta, Policy, Start, Writer, bucket_of,
+};
 use burstline_share::{
-    AttachConfig, Attachment, PublishConfig, Publisher, ShareError, WriterLink, query,
+    AttachConfig, Attachment, Follower, Next, PublishConfig, Publisher, ShareError, WriterLink,
+    query,
 };
 
-use crate::common::{Directory, Role, append, log, publish, read, until};
+use crate::common::{Directory, Role, SEGMENT_BYTES, append, in_place, log, publish, read, until};
 
 #[test]
 fn a_reader_in_another_process_reads_to_the_end() {
@@ -200,4 +203,49 @@ fn without_its_lock_a_publisher_keeps_its_name_and_the_next_one_has_another_numb
     let (third, ..) = publish(&PublishConfig::new(&name));
     let new = reopen(&old.link).unwrap();
     assert!(third.epoch() > number && new.link.epoch() == third.epoch());
+}
+
+/// A packet of a worker of two.
+fn append_of(writer: &mut Writer, worker: usize) {
+    let buckets = Buckets::of_worker(worker, 2);
+    let hash = (0..).find(|&hash| buckets.holds(bucket_of(hash))).unwrap();
+    let meta = Meta { hash, ..Meta::new(1, 1000, 0) };
+    assert_eq!(writer.append(&[7; 1000], &meta), Appended::Whole);
+    writer.publish();
+}
+
+/// One look at a part passes over some bursts of others only.
+#[test]
+fn a_part_is_read_to_its_end_though_its_next_packet_lies_far_behind_those_of_others() {
+    for attach in [AttachConfig::default(), in_place()] {
+        let directory = Directory::new();
+        let name = directory.name("tap");
+        let config = LogConfig {
+            bytes: 64 * SEGMENT_BYTES,
+            segment_bytes: SEGMENT_BYTES,
+            has_buckets: true,
+            ..LogConfig::default()
+        };
+        let (log, mut writer) = Log::create(config).unwrap();
+        let part = log.part(Buckets::of_worker(1, 2));
+        let publisher = Publisher::start(&PublishConfig::new(&name), vec![part]).unwrap();
+        let mut follower = Follower::open(&name, &attach, false).unwrap();
+        // The others' fill more than half of the log.
+        (0..40 * SEGMENT_BYTES / 1000).for_each(|_| append_of(&mut writer, 0));
+        append_of(&mut writer, 1);
+        // Its log was not ended: as if it had been killed.
+        drop(publisher);
+        until("the reader knows", || follower.link().is_gone());
+        std::thread::sleep(std::time::Duration::from_millis(20)); // it looks every 10 ms
+        let (mut packets, mut looks) = (0, 0);
+        loop {
+            match follower.next(1_000_000_000, || false).unwrap() {
+                Next::Burst { held, .. } => packets += held.burst().len(),
+                Next::End => break,
+                _ => looks += 1,
+            }
+            assert!(looks < 1000, "it goes on");
+        }
+        assert_eq!((packets, follower.sums().missed), (1, 0), "{attach:?}");
+    }
 }

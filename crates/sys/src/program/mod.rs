@@ -4,6 +4,7 @@ pub mod limits;
 pub mod machine;
 pub mod privileges;
 pub mod process;
+pub mod signals;
 #[cfg(not(miri))]
 pub mod stack;
 pub mod usage;
