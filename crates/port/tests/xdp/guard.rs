@@ -33,6 +33,24 @@ fn the_default_routes_interface_is_refused() {
     drop(try_open(&bed.far, "xdp:w1", OpenOptions::default()).unwrap());
 }
 
+/// The kernel knows it by an alternative name as well, and by the label of an address.
+#[test]
+fn it_is_refused_by_its_other_names() {
+    let Some(bed) = bed_or_skip() else { return };
+    let ip = |line: &str| {
+        let words: Vec<&str> = line.split(' ').collect();
+        bed.far.command("ip", &words).unwrap();
+    };
+    ip(&format!("route add default via {NEAR_ADDRESS}"));
+    ip(&format!("link property add dev {FAR} altname another"));
+    for name in ["another", "v1:1"] {
+        let options = OpenOptions::default();
+        let error = try_open(&bed.far, &format!("xdp:{name}"), options).err().unwrap();
+        let PortError::WouldSteal { interface, .. } = &error else { panic!("{error}") };
+        assert_eq!(interface, FAR);
+    }
+}
+
 #[test]
 fn an_interface_with_a_login_is_refused() {
     let Some(bed) = bed_or_skip() else { return };

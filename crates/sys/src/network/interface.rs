@@ -97,7 +97,9 @@ impl Interface {
             || (frame.len() <= most + 4 && matches!(frame[12..14], [0x81, 0] | [0x88, 0xa8]))
     }
 
-    /// Looks an interface up by its name, in the namespace of `socket`, of any kind but XDP.
+    /// Looks an interface up by a name of it, in the namespace of `socket`, of any kind but XDP. The
+    /// kernel finds it by an alternative name, too, and by one with an address's label (`eth0:1`);
+    /// [`name`](Self::name) is its own name.
     ///
     /// # Errors
     /// What the kernel says. An error without a number: no interface has this name.
@@ -106,6 +108,8 @@ impl Interface {
         ask(&socket, libc::SIOCGIFINDEX, &mut request)?;
         // SAFETY: the call above succeeded, so the kernel filled in this member.
         let index = unsafe { request.ifr_ifru.ifru_ifindex };
+        ask(&socket, libc::SIOCGIFNAME, &mut request)?;
+        let name = name_in(&request);
         ask(&socket, libc::SIOCGIFMTU, &mut request)?;
         // SAFETY: the call succeeded, so the kernel filled in this member.
         let mtu = unsafe { request.ifr_ifru.ifru_mtu };
@@ -116,7 +120,7 @@ impl Interface {
         // SAFETY: the call succeeded, so the kernel filled in this member.
         let flags = i32::from(unsafe { request.ifr_ifru.ifru_flags });
         Ok(Self {
-            name: name.to_owned(),
+            name,
             index: u32::try_from(index).unwrap_or(0),
             mtu: u32::try_from(mtu).unwrap_or(0),
             hardware_type,
@@ -130,12 +134,17 @@ impl Interface {
     /// # Errors
     /// What the kernel says; `ENODEV` if there is none.
     pub fn by_index(socket: impl AsFd, index: u32) -> io::Result<Self> {
-        let mut request = request("")?;
-        request.ifr_ifru.ifru_ifindex = index as i32;
-        ask(&socket, libc::SIOCGIFNAME, &mut request)?;
-        let name = request.ifr_name.iter().take_while(|&&byte| byte != 0);
-        let name: Vec<u8> = name.map(|&byte| byte as u8).collect();
-        Self::by_name(socket, &String::from_utf8_lossy(&name))
+        loop {
+            let mut request = request("")?;
+            request.ifr_ifru.ifru_ifindex = index as i32;
+            ask(&socket, libc::SIOCGIFNAME, &mut request)?;
+            match Self::by_name(&socket, &name_in(&request)) {
+                Ok(interface) if interface.index == index => return Ok(interface),
+                Err(error) if error.raw_os_error() != Some(libc::ENODEV) => return Err(error),
+                // It was renamed between the two calls: the next look finds its new name.
+                _ => {}
+            }
+        }
     }
 
     /// As [`by_name`](Self::by_name), with the names there are if there is none of this one.
@@ -174,6 +183,13 @@ pub fn present_interfaces() -> Vec<String> {
     let list = fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default();
     let names = list.lines().skip(2).filter_map(|line| line.split_once(':'));
     names.map(|(name, _)| name.trim().to_owned()).collect()
+}
+
+/// The name in an answer of the kernel's.
+fn name_in(request: &ifreq) -> String {
+    let name = request.ifr_name.iter().take_while(|&&byte| byte != 0);
+    let name: Vec<u8> = name.map(|&byte| byte as u8).collect();
+    String::from_utf8_lossy(&name).into_owned()
 }
 
 /// A request about the interface `name`. An error without a number: no interface has this name.

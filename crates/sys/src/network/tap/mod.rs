@@ -9,7 +9,8 @@
 //! the packet into segments ([`Offload`]). Only a device that was opened with
 //! [`TapOptions::passes_offloads`] has such packets; else the kernel does the work before.
 //!
-//! The device ends with the last descriptor, however the process ends, unless it is persistent.
+//! The device ends with the last descriptor, however the process ends, unless it is persistent. One
+//! that was there before is somebody's, and stays.
 //!
 //! # Invariants
 //! - T1. Questions about the device go to sockets and descriptors that were opened with it. So they
@@ -55,7 +56,7 @@ pub struct TapOptions {
     pub queues: u32,
     /// Whether packets are left unfinished: merged, and without checksums.
     pub passes_offloads: bool,
-    /// Whether the device stays when the process has ended.
+    /// Whether the device stays when the process has ended. One that was there before stays anyway.
     pub is_persistent: bool,
     /// The interface's MTU, in `[68, 65521]`; `None` leaves it.
     pub mtu: Option<u32>,
@@ -99,15 +100,18 @@ impl Tap {
     /// [`TapError`], each variant as it says.
     pub fn open(name: &str, options: &TapOptions) -> Result<Self, TapError> {
         assert!((1..=QUEUES_MAX).contains(&options.queues), "{} queues", options.queues);
+        let fail = |call| TapError::system(name, call);
+        let questions = UnixDatagram::unbound().map_err(fail("socket(AF_UNIX)"))?;
+        let was_there = Interface::by_name(&questions, name).is_ok();
         let queues = (0..options.queues).map(|_| requests::open_queue(name, options));
         let queues = queues.collect::<Result<Vec<_>, _>>()?;
-        let fail = |call| TapError::system(name, call);
-        if options.passes_offloads {
-            requests::pass_offloads(&queues).map_err(fail("asking for offloads"))?;
+        // Somebody had a device that was there already, and left it in some state.
+        requests::pass_offloads(&queues[0], options.passes_offloads)
+            .map_err(fail("setting its offloads"))?;
+        if options.is_persistent || !was_there {
+            requests::set_persistent(&queues[0], options.is_persistent)
+                .map_err(fail("making it persistent, or not"))?;
         }
-        requests::set_persistent(&queues[0], options.is_persistent)
-            .map_err(fail("making it persistent, or not"))?;
-        let questions = UnixDatagram::unbound().map_err(fail("socket(AF_UNIX)"))?;
         let depth = requests::set_depth(&questions, name, options.depth);
         let depth = depth.map_err(fail("setting its queue"))?;
         if let Some(mtu) = options.mtu {

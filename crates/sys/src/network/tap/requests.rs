@@ -9,6 +9,7 @@ use std::os::unix::fs::OpenOptionsExt;
 
 use libc::{c_int, c_ulong};
 
+use super::header::HEADER_BYTES;
 use super::{TapError, TapOptions};
 use crate::interface::{ask, request};
 use crate::machine::program;
@@ -17,6 +18,7 @@ use crate::option::check;
 const TUNSETIFF: c_ulong = 0x4004_54ca;
 const TUNSETPERSIST: c_ulong = 0x4004_54cb;
 const TUNSETOFFLOAD: c_ulong = 0x4004_54d0;
+const TUNSETVNETHDRSZ: c_ulong = 0x4004_54d8;
 const TUNGETIFF: c_ulong = 0x8004_54d2;
 
 /// Checksums, TCP segments of both versions with congestion marks.
@@ -52,11 +54,17 @@ pub(super) fn open_queue(name: &str, options: &TapOptions) -> Result<OwnedFd, Ta
     }
 }
 
-/// Lets packets come and go unfinished. A kernel that does not know UDP segments passes the others.
-pub(super) fn pass_offloads(queues: &[OwnedFd]) -> io::Result<()> {
-    // The device's own, so once is enough.
-    set(&queues[0], TUNSETOFFLOAD, OFFLOADS | UDP_OFFLOADS)
-        .or_else(|_| set(&queues[0], TUNSETOFFLOAD, OFFLOADS))
+/// Lets packets come and go unfinished, or not. A kernel that does not know UDP segments passes the
+/// others. Both are the device's, so one queue is enough.
+pub(super) fn pass_offloads(queue: &OwnedFd, is_passing: bool) -> io::Result<()> {
+    if !is_passing {
+        return set(queue, TUNSETOFFLOAD, 0);
+    }
+    let header_bytes = HEADER_BYTES as c_int;
+    // SAFETY: the call reads an integer, which lives longer than it.
+    check(unsafe { libc::ioctl(queue.as_raw_fd(), TUNSETVNETHDRSZ as _, &raw const header_bytes) })?;
+    set(queue, TUNSETOFFLOAD, OFFLOADS | UDP_OFFLOADS)
+        .or_else(|_| set(queue, TUNSETOFFLOAD, OFFLOADS))
 }
 
 pub(super) fn set_persistent(queue: &OwnedFd, is_persistent: bool) -> io::Result<()> {

@@ -1,4 +1,5 @@
 use std::net::UdpSocket;
+use std::os::fd::AsRawFd;
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -56,7 +57,51 @@ fn a_device_lives_as_long_as_its_descriptors_unless_it_is_persistent() {
         assert!(namespace::interface_index("t0").unwrap().is_some());
         let again = soon(|| Tap::open("t0", &options).ok());
         drop(again.expect("nobody has it any more"));
-        assert!(is_gone_soon("t0"), "no longer");
+        let index = namespace::interface_index("t0").unwrap();
+        assert!(index.is_some(), "it was there before, so it is not ours to end");
+    });
+}
+
+/// Another program, or this one with other options, had the device before.
+#[test]
+fn what_a_device_was_left_with_is_of_no_account() {
+    in_namespace(|| {
+        let passing = TapOptions {
+            passes_offloads: true,
+            is_persistent: true,
+            ..TapOptions::default()
+        };
+        drop(Tap::open("t3", &passing).unwrap());
+        let again = || soon(|| Tap::open("t3", &TapOptions::default()).ok()).unwrap();
+        let segments = || {
+            let said = Command::new("ethtool").args(["-k", "t3"]).output().ok()?;
+            let said = String::from_utf8_lossy(&said.stdout).into_owned();
+            let line = said.lines().find(|line| line.starts_with("tcp-segmentation-offload:"))?;
+            Some(line.ends_with(" on"))
+        };
+        let tap = again();
+        assert!(segments().is_none_or(|are_on| !are_on), "packets would come merged and unmarked");
+        drop(tap);
+        // QEMU's devices have headers of 12 bytes.
+        let tap = soon(|| Tap::open("t3", &passing).ok()).unwrap();
+        let header_bytes = 12;
+        let device = tap.queues[0].as_raw_fd();
+        // SAFETY: the call reads an integer, which lives longer than it.
+        let set = unsafe { libc::ioctl(device, 0x4004_54d8, &raw const header_bytes) };
+        assert_eq!(set, 0);
+        drop(tap);
+        let tap = soon(|| Tap::open("t3", &passing).ok()).unwrap();
+        ip("address add 10.9.8.1/24 dev t3");
+        ip("neighbour add 10.9.8.2 lladdr 02:00:00:00:00:02 dev t3");
+        let sender = UdpSocket::bind("10.9.8.1:0").unwrap();
+        sender.send_to(b"whole", "10.9.8.2:9").unwrap();
+        let mut room = [0; 2000];
+        let found = soon(|| match tap.receive(0, &mut room).unwrap() {
+            Some((bytes, _)) if room[..bytes].ends_with(b"whole") => Some(bytes),
+            _ => None,
+        });
+        assert_eq!(found, Some(14 + 20 + 8 + 5));
+        assert_eq!(room[..6], [2, 0, 0, 0, 0, 2], "the frame begins where it begins");
     });
 }
 
