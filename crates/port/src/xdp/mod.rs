@@ -44,9 +44,9 @@ mod warnings;
 
 use std::sync::Arc;
 
-use burstline_wire::headers::LinkType;
 use burstline_xdp::{QueueSlot, Redirect, Socket, XdpError, XdpInterface};
 
+use crate::afpacket::link_type;
 use crate::filter::{self, FilterByLink};
 use crate::judge::Judge;
 use crate::{Address, OpenOptions, PortError, Source, TimestampSource};
@@ -86,9 +86,10 @@ fn open_with(
     };
     // What is wrong with them is known before a queue is taken.
     let name = address.to_string();
-    let only = options.only.compile(&name, LinkType::ETHERNET)?;
+    let link = link_type(&interface.link)?;
+    let only = options.only.compile(&name, link)?;
     let mut wanted = FilterByLink::new(&options.filter);
-    wanted.add(&name, LinkType::ETHERNET)?;
+    wanted.add(&name, link)?;
     let open = |queue| Socket::open(&interface.link.name, queue, &settings.socket);
     let sockets = queues.map(open).collect::<Result<Vec<_>, _>>();
     if let Err(XdpError::NoMemory { .. }) = sockets {

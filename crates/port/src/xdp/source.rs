@@ -10,6 +10,7 @@ use burstline_xdp::{Received as Frame, Socket, SocketStatistics, XdpError};
 
 use super::intake::{KernelWord, QueueLedger};
 use super::settings::Settings;
+use crate::afpacket::link_type;
 use crate::judge::Judge;
 use crate::watch::{LINK_HEADER_MAX, Watch};
 use crate::{
@@ -39,6 +40,8 @@ pub(super) struct XdpSource {
     watch: Watch,
     judge: Judge,
     port: u8,
+    /// What its frames begin with.
+    link_type: LinkType,
     /// When this poll began, in ns since 1970.
     poll_time_ns: u64,
     /// What the monotonic clock lacks to be the time of day, at the last look: one reading of a
@@ -76,7 +79,8 @@ impl XdpSource {
         let link = &socket.interface().link;
         let place = format!("{}@{}", link.name, socket.queue());
         let name = if is_alone { &link.name } else { &place };
-        let port = options.table.add_for(&place, name, LinkType::ETHERNET)?;
+        let link_type = link_type(link)?;
+        let port = options.table.add_for(&place, name, link_type)?;
         let capabilities = Capabilities { can_drain: true, ..Capabilities::default() };
         let ring_bytes = settings.socket.frames as u64 * settings.socket.frame_bytes as u64;
         let mut account = PortAccount { ring_bytes, ..PortAccount::default() };
@@ -94,6 +98,7 @@ impl XdpSource {
             kernel: KernelWord::default(),
             judge,
             port,
+            link_type,
             poll_time_ns: 0,
             since_1970_ns: since_1970_ns(),
             tai_offset_ns: clock::tai_offset_ns(),
@@ -181,7 +186,7 @@ impl XdpSource {
             return true;
         }
         let bytes = self.socket.umem().bytes(frame.offset, frame.length).unwrap_or(&[]);
-        self.judge.wants(LinkType::ETHERNET, bytes, frame.original_length, 0)
+        self.judge.wants(self.link_type, bytes, frame.original_length, 0)
     }
 
     #[inline(always)]
@@ -198,7 +203,7 @@ impl XdpSource {
         }
         let frames = self.socket.umem();
         let bytes = || frames.bytes(frame.offset, length).unwrap_or(&[]);
-        self.judge.describe(LinkType::ETHERNET, &mut meta, bytes);
+        self.judge.describe(self.link_type, &mut meta, bytes);
         Taken { offset: frame.offset, length, meta }
     }
 

@@ -5,6 +5,7 @@ use std::time::Instant;
 use burstline_log::Scratch;
 use burstline_port::{OpenOptions, Port, PortError, PortState, Source};
 use burstline_testbed::{Bed, FAR, Frames};
+use burstline_wire::headers::LinkType;
 use burstline_xdp::XdpInterface;
 use burstline_xdp::bpf::{
     Assembler, Link, Program, ProgramOptions, Register, XdpMode, attached_program, xdp_action,
@@ -180,4 +181,20 @@ fn nothing_is_left_after_the_end() {
         drop(open_far(&bed, mode, ""));
         wait_for_no_program(&bed);
     }
+}
+
+/// A tunnel's frames begin with IP.
+#[test]
+fn what_frames_begin_with_is_the_interfaces() {
+    let Some(bed) = bed_or_skip() else { return };
+    let ip = |line: &str| {
+        let words: Vec<&str> = line.split(' ').collect();
+        bed.far.command("ip", &words).unwrap();
+    };
+    ip("tuntap add tun0 mode tun");
+    ip("link set tun0 up");
+    let options = OpenOptions::default();
+    drop(try_open(&bed.far, "xdp:tun0", options.clone()).unwrap());
+    let entries = options.table.entries_from(0);
+    assert_eq!(entries.iter().map(|entry| entry.link).collect::<Vec<_>>(), [LinkType::RAW]);
 }
