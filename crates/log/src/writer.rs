@@ -476,8 +476,6 @@ impl std::fmt::Debug for Writer {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::Ordering::Relaxed;
-
     use burstline_sys::memory::PageChoice;
 
     use super::*;
@@ -497,7 +495,6 @@ mod tests {
         .unwrap();
         writer.reuse = Reuse::starting_at(5, MAX_SEQUENCE - 20);
         writer.first_packet = u64::MAX - 2_000;
-        writer.shared.memory.control.wake_word().store(u32::MAX - 3, Relaxed);
         let meta = Meta::new(u64::MAX, 100, 255);
         assert_eq!(writer.append(&[1; 100], &meta), Appended::Whole);
         writer.publish();

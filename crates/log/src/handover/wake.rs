@@ -2,7 +2,8 @@
 //!
 //! A reader's `waiting` word is hostile input: a reader that always says it sleeps would cost a
 //! system call for every publish. So each reader has an allowance of wakes per millisecond. Beyond
-//! it, the reader looks by itself after one window (see `Reader::wait`), and nobody else pays.
+//! it, the reader looks by itself after one window (see `Reader::wait`), and nobody else pays. Each
+//! sleeps on a word of its own page, which no other reader has (decision 0060).
 //!
 //! Invariant W1: who comes and goes does not hold a publish up. The writer updates its list only
 //! when the seats' lock is free, and without calling the allocator. Entries of readers that have
@@ -24,6 +25,11 @@ pub(crate) const WAKE_WINDOW_NS: u64 = 1_000_000;
 
 struct Sleeper {
     seat: Arc<SeatEntry>,
+    allowance: Allowance,
+}
+
+#[derive(Default)]
+struct Allowance {
     window_start_ns: u64,
     wakes: u32,
 }
@@ -85,7 +91,7 @@ impl Waker {
         }
         let pages = self.sleepers.iter().map(|sleeper| &sleeper.seat.page);
         if protocol::has_sleeper(&shared.memory.control, pages) {
-            self.wake_sleepers(shared);
+            self.wake_sleepers();
         }
     }
 
@@ -102,24 +108,23 @@ impl Waker {
             // Wakes that a reader has used stay used when other readers come.
             if !self.sleepers.iter().any(|sleeper| sleeper.is_of(seat)) {
                 let seat = Arc::clone(seat);
-                self.sleepers.push(Sleeper { seat, window_start_ns: 0, wakes: 0 });
+                self.sleepers.push(Sleeper { seat, allowance: Allowance::default() });
             }
         }
     }
 
     #[cold]
-    fn wake_sleepers(&mut self, shared: &Shared) {
+    fn wake_sleepers(&mut self) {
         let now_ns = clock::monotonic_ns();
-        let mut is_due = false;
         for sleeper in &mut self.sleepers {
-            if sleeper.seat.page.waiting().load(Relaxed) != 0 {
-                is_due |= sleeper.spend(now_ns);
+            let page = &sleeper.seat.page;
+            if page.waiting().load(Relaxed) == 0 || !sleeper.allowance.spend(now_ns) {
+                continue;
             }
-        }
-        if is_due {
-            let word = shared.memory.control.wake_word();
+            let word = page.wake_word();
             word.fetch_add(1, Release); // a reader about to sleep on the old value does not
-            futex::wake(word, i32::MAX as u32);
+            // One thread: a hostile reader may have parked thousands, and to wake them takes long.
+            futex::wake(word, 1);
         }
     }
 }
@@ -128,7 +133,9 @@ impl Sleeper {
     fn is_of(&self, seat: &Arc<SeatEntry>) -> bool {
         Arc::ptr_eq(&self.seat, seat)
     }
+}
 
+impl Allowance {
     fn spend(&mut self, now_ns: u64) -> bool {
         if now_ns.saturating_sub(self.window_start_ns) >= WAKE_WINDOW_NS {
             (self.window_start_ns, self.wakes) = (now_ns, 0);
@@ -167,12 +174,15 @@ mod tests {
         waker.wake(&log.shared);
         assert_eq!(waker.sleepers.len(), 2);
         // Wakes that are spent stay spent when others come and go.
-        waker.sleepers[0].wakes = 9;
+        waker.sleepers[0].allowance.wakes = 9;
         drop(second);
         let _third = attach(&log);
         let pages = waker.sleepers.as_ptr();
         waker.wake(&log.shared);
-        assert_eq!(waker.sleepers.iter().map(|sleeper| sleeper.wakes).collect::<Vec<_>>(), [9, 0]);
+        assert_eq!(
+            waker.sleepers.iter().map(|sleeper| sleeper.allowance.wakes).collect::<Vec<_>>(),
+            [9, 0]
+        );
         assert_eq!(waker.sleepers.as_ptr(), pages, "nothing is allocated");
         // Entries of readers that have gone stay until another reader comes.
         drop(first);
@@ -180,5 +190,31 @@ mod tests {
         assert_eq!((waker.sleepers.len(), log.shared.gone.0.lock().unwrap().len()), (1, 2));
         let _fourth = attach(&log);
         assert!(log.shared.gone.0.lock().unwrap().is_empty());
+    }
+
+    /// Another reader, or all threads that it has, sleep on other words.
+    #[test]
+    fn a_wake_reaches_one_reader_and_no_other_process_can_make_one() {
+        let (log, mut writer) = Log::create(LogConfig::default()).unwrap();
+        let (reader, _other) = (attach(&log), attach(&log));
+        let [page, others] = [0, 1].map(|seat: usize| log.shared.lock()[seat].page);
+        assert_ne!(page.wake_word().as_ptr(), others.wake_word().as_ptr());
+        let sleeping = std::thread::spawn(move || {
+            let began = std::time::Instant::now();
+            // Twice: the first ends early where something was read before.
+            (0..2).for_each(|_| reader.wait(60_000_000_000));
+            began.elapsed()
+        });
+        while page.waiting().load(Relaxed) == 0 {
+            std::thread::yield_now();
+        }
+        for _ in 0..1000 {
+            others.wake_word().fetch_add(1, Release);
+            futex::wake(others.wake_word(), i32::MAX as u32);
+        }
+        assert!(!sleeping.is_finished() && page.waiting().load(Relaxed) != 0);
+        let _ = writer.append(&[7; 60], &Meta::new(1, 60, 0));
+        writer.publish();
+        assert!(sleeping.join().unwrap() < std::time::Duration::from_secs(50));
     }
 }

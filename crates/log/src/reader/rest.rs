@@ -47,7 +47,7 @@ impl Reader {
             }
             return;
         }
-        let word = self.memory.control.wake_word();
+        let word = self.seat.page.wake_word();
         let (control, page) = (&self.memory.control, &self.seat.page);
         if !protocol::announce_sleep(control, page, self.memory.payer) {
             // A system call filter that came later may stop wakes, so this reader cannot count on

@@ -1,7 +1,7 @@
 //! The control memory: what the writer tells its readers, in a separate sealed region.
 //!
 //! ```text
-//! 0        header: magic, geometry | head | state | wake word | oldest | settled | seat states
+//! 0        header: magic, geometry | head | state | oldest | settled | seat states
 //! 4096     names: a cache line for each of 256 ports
 //! 20480    directory: one word per sequence number modulo the directory's length
 //! ...      two cache lines per segment: watermark | base time, first packet number
@@ -37,7 +37,7 @@ pub const MAX_WINDOW: usize = 8;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"brstline");
 /// Raised whenever the layout of shared memory changes.
-const VERSION: u32 = 6;
+const VERSION: u32 = 7;
 const NAMES_AT: usize = 4096;
 const DIRECTORY_AT: usize = NAMES_AT + NAMES * size_of::<PortName>();
 const LINE_BYTES: usize = 64;
@@ -79,7 +79,6 @@ struct Header {
     buckets: AtomicU32,
     head: Line<AtomicU64>,
     state: Line<AtomicU32>,
-    wake: Line<AtomicU32>,
     oldest: Line<AtomicU64>,
     /// Packets whose verdicts are of no more use: see `verdict`.
     settled: Line<AtomicU64>,
@@ -288,11 +287,6 @@ impl ControlView {
         // SAFETY: V1, the geometry has one for each segment, and one more, behind the segments'
         // lines, which are aligned, so this one is inside; V2.
         self.geometry.has_buckets.then(|| unsafe { self.base.add(at).cast().as_ref() })
-    }
-
-    /// The word that sleepers wait on; it changes with every wake.
-    pub(crate) fn wake_word(&self) -> &AtomicU32 {
-        &self.header().wake.0
     }
 
     /// Whether the writer has ended the log. What it published before is then visible.

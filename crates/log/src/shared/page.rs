@@ -1,7 +1,7 @@
 //! A reader's page: the memory that one reader writes, seen from either side.
 //!
 //! ```text
-//! pins | cursor | waiting | attached | account        a cache line each
+//! pins | cursor | waiting, wake word | attached | account        a cache line each
 //! ```
 //!
 //! To the writer all of it is hostile input. Each has its own line, so that a reader's account,
@@ -25,7 +25,7 @@ const REVOKED: u32 = 2;
 struct PageLayout {
     pins: Line<[AtomicU32; MAX_WINDOW]>,
     cursor: Line<AtomicU64>,
-    waiting: Line<AtomicU32>,
+    waiting: Line<[AtomicU32; 2]>,
     attached: Line<AtomicU32>,
     account: Line<[AtomicU64; 3]>,
 }
@@ -87,6 +87,12 @@ impl PageView {
         self.layout().attached.0.load(Relaxed) == CLAIMED
     }
 
+    /// The word that its reader sleeps on; the writer changes it with every wake. Nobody else has
+    /// the page, so nobody else can wake this reader, or be woken with it (decision 0060).
+    pub(crate) fn wake_word(&self) -> &AtomicU32 {
+        &self.layout().waiting.0[1]
+    }
+
     #[inline]
     fn layout(&self) -> &PageLayout {
         // SAFETY: the type's invariants; every bit pattern of an atomic is valid.
@@ -108,7 +114,7 @@ impl ReaderPage for PageView {
 
     #[inline]
     fn waiting(&self) -> &AtomicU32 {
-        &self.layout().waiting.0
+        &self.layout().waiting.0[0]
     }
 }
 
