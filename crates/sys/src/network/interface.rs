@@ -97,9 +97,9 @@ impl Interface {
             || (frame.len() <= most + 4 && matches!(frame[12..14], [0x81, 0] | [0x88, 0xa8]))
     }
 
-    /// Looks an interface up by a name of it, in the namespace of `socket`, of any kind but XDP. The
-    /// kernel finds it by an alternative name, too, and by one with an address's label (`eth0:1`);
-    /// [`name`](Self::name) is its own name.
+    /// Looks an interface up by a name of it, in the namespace of `socket`, of any kind but XDP.
+    /// The kernel finds it by an alternative name, too, and by one with an address's label
+    /// (`eth0:1`); [`name`](Self::name) is its own name.
     ///
     /// # Errors
     /// What the kernel says. An error without a number: no interface has this name.

@@ -54,8 +54,8 @@ pub(super) fn open_queue(name: &str, options: &TapOptions) -> Result<OwnedFd, Ta
     }
 }
 
-/// Lets packets come and go unfinished, or not. A kernel that does not know UDP segments passes the
-/// others. Both are the device's, so one queue is enough.
+/// Lets packets come and go unfinished, or not. A kernel that does not know UDP segments passes
+/// the others. Both are the device's, so one queue is enough.
 pub(super) fn pass_offloads(queue: &OwnedFd, is_passing: bool) -> io::Result<()> {
     if !is_passing {
         return set(queue, TUNSETOFFLOAD, 0);
