@@ -60,9 +60,9 @@ pub(super) fn pass_offloads(queue: &OwnedFd, is_passing: bool) -> io::Result<()>
     if !is_passing {
         return set(queue, TUNSETOFFLOAD, 0);
     }
-    let header_bytes = HEADER_BYTES as c_int;
+    let (device, header_bytes) = (queue.as_raw_fd(), HEADER_BYTES as c_int);
     // SAFETY: the call reads an integer, which lives longer than it.
-    check(unsafe { libc::ioctl(queue.as_raw_fd(), TUNSETVNETHDRSZ as _, &raw const header_bytes) })?;
+    check(unsafe { libc::ioctl(device, TUNSETVNETHDRSZ as _, &raw const header_bytes) })?;
     set(queue, TUNSETOFFLOAD, OFFLOADS | UDP_OFFLOADS)
         .or_else(|_| set(queue, TUNSETOFFLOAD, OFFLOADS))
 }
