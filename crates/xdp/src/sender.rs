@@ -57,7 +57,7 @@ impl Sender {
         let (pages, node) = (options.pages, options.node);
         let shape = FrameShape { frames, frame_bytes, tail_bytes: 0, pages, node };
         let memory = Arc::new(FrameMemory::create(interface, &shape)?);
-        // Kernels before 5.11 count this way. If the limit is too low, registering the frames
+        // The kernel counts the frames of all sockets. If the limit is too low, registering the frames
         // fails.
         let _ = limits::allow_locked_memory(memory.frame_area() as u64);
         // SAFETY: the fields of `Sender` are dropped in such an order that the memory goes last. On

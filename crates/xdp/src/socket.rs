@@ -135,7 +135,7 @@ impl Socket {
         check_shape(options)?;
         let end = QueueEnd::new(interface, queue)?;
         let umem = Umem::create(interface, options)?;
-        // Kernels before 5.11 count this way. If the limit is too low, registering the frames
+        // The kernel counts the frames of all sockets. If the limit is too low, registering the frames
         // fails.
         let _ = limits::allow_locked_memory(umem.extent() as u64);
         // SAFETY: the fields of `Socket` are dropped in such an order that the memory goes last. On

@@ -1,6 +1,6 @@
 //! How much memory may be locked, and how many descriptors there may be.
 //!
-//! AF_XDP on old kernels, BPF maps, registered io_uring buffers and `mlock` all count against
+//! AF_XDP, on old kernels BPF maps, registered io_uring buffers and `mlock` all count against
 //! `RLIMIT_MEMLOCK`. The limit has two parts. The soft one counts; a process may raise it by itself
 //! up to the hard one. Root (`CAP_SYS_RESOURCE`) may raise both.
 //!
@@ -67,22 +67,24 @@ pub fn raise_open_files() -> Option<u64> {
     open_files()
 }
 
-/// Sees to it that this process may lock at least `needed_bytes` in all, raising the limit only
-/// if it is lower.
+/// Lets this process lock as much memory as it may grant itself, and at least `needed_bytes`. The
+/// kernel adds up what all sockets and maps of a user lock: a limit that is enough for one of them
+/// is not enough for the next.
 ///
 /// # Errors
 /// [`LimitError::LockedMemory`] if it is not allowed to raise the limit so far.
 pub fn allow_locked_memory(needed_bytes: u64) -> Result<(), LimitError> {
     let limit = getrlimit(Resource::Memlock);
-    if limit.current.is_none_or(|bytes| bytes >= needed_bytes) {
-        return Ok(());
+    if limit.current != limit.maximum {
+        let raised = Rlimit { current: limit.maximum, ..limit };
+        setrlimit(Resource::Memlock, raised).map_err(|error| LimitError::System(error.into()))?;
     }
-    let maximum = limit.maximum.map(|bytes| bytes.max(needed_bytes));
-    let raised = Rlimit { current: Some(needed_bytes), maximum };
-    setrlimit(Resource::Memlock, raised).map_err(|error| match (error, limit.maximum) {
-        (rustix::io::Errno::PERM, Some(limit_bytes)) => {
-            LimitError::LockedMemory { needed_bytes, limit_bytes }
-        }
+    let Some(limit_bytes) = limit.maximum.filter(|&bytes| bytes < needed_bytes) else {
+        return Ok(());
+    };
+    let raised = Rlimit { current: Some(needed_bytes), maximum: Some(needed_bytes) };
+    setrlimit(Resource::Memlock, raised).map_err(|error| match error {
+        rustix::io::Errno::PERM => LimitError::LockedMemory { needed_bytes, limit_bytes },
         _ => LimitError::System(error.into()),
     })
 }
@@ -92,18 +94,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_limit_is_raised_only_if_too_low() {
-        let Some(before) = locked_memory_bytes() else {
-            assert!(allow_locked_memory(u64::MAX - 1).is_ok(), "there is no limit");
-            return;
-        };
-        allow_locked_memory(before / 2).unwrap();
-        assert_eq!(locked_memory_bytes(), Some(before));
+    fn the_limit_is_as_high_as_it_may_be_and_higher_if_root_needs_it() {
+        let limit = getrlimit(Resource::Memlock);
+        allow_locked_memory(1).unwrap();
+        assert_eq!(locked_memory_bytes(), limit.maximum, "the next one needs some, too");
+        let Some(before) = limit.maximum else { return };
         match allow_locked_memory(before + 4096) {
             Ok(()) => assert_eq!(locked_memory_bytes(), Some(before + 4096)),
             Err(LimitError::LockedMemory { needed_bytes, limit_bytes }) => {
-                assert_eq!(needed_bytes, before + 4096);
-                assert!(limit_bytes >= before);
+                assert_eq!((needed_bytes, limit_bytes), (before + 4096, before));
                 assert_eq!(locked_memory_bytes(), Some(before), "nothing changed");
             }
             Err(error) => panic!("{error}"),

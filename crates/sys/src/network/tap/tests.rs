@@ -66,11 +66,8 @@ fn a_device_lives_as_long_as_its_descriptors_unless_it_is_persistent() {
 #[test]
 fn what_a_device_was_left_with_is_of_no_account() {
     in_namespace(|| {
-        let passing = TapOptions {
-            passes_offloads: true,
-            is_persistent: true,
-            ..TapOptions::default()
-        };
+        let passing =
+            TapOptions { passes_offloads: true, is_persistent: true, ..TapOptions::default() };
         drop(Tap::open("t3", &passing).unwrap());
         let again = || soon(|| Tap::open("t3", &TapOptions::default()).ok()).unwrap();
         let segments = || {
