@@ -57,8 +57,8 @@ impl Sender {
         let (pages, node) = (options.pages, options.node);
         let shape = FrameShape { frames, frame_bytes, tail_bytes: 0, pages, node };
         let memory = Arc::new(FrameMemory::create(interface, &shape)?);
-        // The kernel counts the frames of all sockets. If the limit is too low, registering the frames
-        // fails.
+        // The kernel counts the frames of all sockets. If the limit is too low, registering
+        // these fails.
         let _ = limits::allow_locked_memory(memory.frame_area() as u64);
         // SAFETY: the fields of `Sender` are dropped in such an order that the memory goes last. On
         // errors before there is one the kernel has no frame. Frames are touched only while they

@@ -135,8 +135,8 @@ impl Socket {
         check_shape(options)?;
         let end = QueueEnd::new(interface, queue)?;
         let umem = Umem::create(interface, options)?;
-        // The kernel counts the frames of all sockets. If the limit is too low, registering the frames
-        // fails.
+        // The kernel counts the frames of all sockets. If the limit is too low, registering
+        // these fails.
         let _ = limits::allow_locked_memory(umem.extent() as u64);
         // SAFETY: the fields of `Socket` are dropped in such an order that the memory goes last. On
         // errors before there is one the kernel has no frame. Frames are touched only while held

@@ -100,8 +100,8 @@ impl Passage {
         let (pages, node) = (options.pages, options.node);
         let shape = FrameShape { frames, frame_bytes, tail_bytes: 0, pages, node };
         let memory = Arc::new(FrameMemory::create(ends[0].0, &shape)?);
-        // The kernel counts the frames of all sockets. If the limit is too low, registering the frames
-        // fails.
+        // The kernel counts the frames of all sockets. If the limit is too low, registering
+        // these fails.
         let _ = limits::allow_locked_memory(memory.frame_area() as u64);
         let count = if is_one { 1 } else { 2 };
         let open = |&(interface, queue): &(&str, u32)| QueueEnd::new(interface, queue);
