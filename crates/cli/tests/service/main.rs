@@ -9,6 +9,7 @@ mod emulator;
 mod metrics;
 mod run;
 mod run_metrics;
+mod run_recorders;
 mod run_reloads;
 mod top;
 mod watched;

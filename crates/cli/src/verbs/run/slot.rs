@@ -72,6 +72,13 @@ impl Slot {
         Self { job, state, failures, starts: 0, successor }
     }
 
+    /// The same job with what the file says now. Where that is the same process, its starts count
+    /// on: a recorder then leaves what it has recorded.
+    pub(super) fn followed_by(&self, job: Job) -> Self {
+        let starts = if self.job.runs_as(&job) { self.starts } else { 0 };
+        Self { starts, ..Self::new(job) }
+    }
+
     /// The process, if there is one.
     pub(super) fn child(&mut self) -> Option<&mut Child> {
         match &mut self.state {

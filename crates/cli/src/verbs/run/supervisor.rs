@@ -274,7 +274,7 @@ impl Supervisor {
         }
         match std::mem::replace(&mut slot.successor, Successor::Nobody) {
             Successor::Nobody => slot.state = State::Over { has_failed: !is_success },
-            Successor::Job(job) => *slot = Slot::new(*job),
+            Successor::Job(job) => *slot = slot.followed_by(*job),
             Successor::Removed => drop(self.slots.remove(index)),
         }
     }
@@ -341,7 +341,7 @@ impl Supervisor {
         match (&slot.state, is_same) {
             (State::Ending { .. }, _) => slot.successor = Successor::Job(Box::new(job)),
             // One that had failed gets another chance.
-            (State::Over { has_failed: true }, _) => *slot = Slot::new(job),
+            (State::Over { has_failed: true }, _) => *slot = slot.followed_by(job),
             // A policy is the service's: the process goes on, and a delay is waited for.
             (_, true) => slot.job = job,
             (State::Running(_), false) => self.replace(index, Successor::Job(Box::new(job))),
