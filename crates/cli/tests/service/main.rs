@@ -11,6 +11,7 @@ mod run;
 mod run_metrics;
 mod run_recorders;
 mod run_reloads;
+mod run_short;
 mod top;
 mod watched;
 mod web;

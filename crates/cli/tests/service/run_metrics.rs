@@ -15,7 +15,7 @@ use serde_json::Value;
 
 const SOURCE: &str = "gen:?rate=2k&pace=yes&flows=4";
 
-fn start(directory: &Directory, site: &str) -> (Service, String) {
+pub(crate) fn start(directory: &Directory, site: &str) -> (Service, String) {
     let service = Service::start_with(directory, site, &["--metrics", "127.0.0.1:0"], &[]);
     let said = service.wait_for("where it answers", |event| event["event"] == "metrics");
     let text = said["text"].as_str().unwrap();
@@ -33,7 +33,7 @@ fn received(text: &str, job: &str) -> Option<f64> {
     value(text, &format!("burstline_received_packets_total{{{labels}}}"))
 }
 
-fn answered(text: &str, job: &str) -> Option<f64> {
+pub(crate) fn answered(text: &str, job: &str) -> Option<f64> {
     value(text, &format!("burstline_site_job_answered{{site_job=\"{job}\"}}"))
 }
 

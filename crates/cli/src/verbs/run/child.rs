@@ -117,20 +117,21 @@ impl Child {
         // The command holds the other end of the line.
         drop(command);
         let pid = child.id();
-        let process = match Process::of(&child) {
-            Ok(process) => process,
-            // Nobody could end it later.
+        let watched = Process::of(&child).and_then(|process| {
+            let waiter = hear(&mut child, line, &job.name, number, events, tell)?;
+            Ok((process, waiter))
+        });
+        let (process, waiter) = match watched {
+            Ok(watched) => watched,
+            // Nobody could end it later, or would hear of its end.
             Err(error) => {
                 let _ = child.kill();
                 let _ = child.wait();
                 return Err(error);
             }
         };
-        let heard = hear(child, line, &job.name, number, events, tell);
-        if let Err(error) = heard {
-            let _ = process.ask(Request::Kill);
-            return Err(error);
-        }
+        // It is there, and takes it.
+        let _ = waiter.send(child);
         let (begun, is_started, is_serving) = (Instant::now(), false, false);
         Ok(Self { process, pid, begun, is_started, is_serving, given, number })
     }
@@ -153,15 +154,16 @@ impl Child {
     }
 }
 
-/// Starts the threads that hear of a process: its output, its errors, its line, its end.
+/// Starts the threads that hear of a process: its output, its errors, its line, its end. The last
+/// one waits for the process once it is handed over.
 fn hear<T: Send + 'static>(
-    mut child: ChildProcess,
+    child: &mut ChildProcess,
     line: UnixStream,
     job: &str,
     number: u64,
     events: &Sender<T>,
     tell: fn(u64, Told) -> T,
-) -> io::Result<()> {
+) -> io::Result<Sender<ChildProcess>> {
     let (is_read, all_read) = mpsc::channel::<()>();
     let send = move |events: &Sender<T>, told| drop(events.send(tell(number, told)));
     let streams: [Stream; 2] = [
@@ -179,6 +181,7 @@ fn hear<T: Send + 'static>(
     }
     drop(is_read);
     let events = events.clone();
+    let (hand_over, handed) = mpsc::channel();
     thread::Builder::new().name(format!("wait {}", job)).spawn(move || {
         for_each_line(line, |line| {
             match line.as_str() {
@@ -188,10 +191,12 @@ fn hear<T: Send + 'static>(
                 _ => {}
             }
         });
-        let ended = wait(child, &all_read);
-        send(&events, Told::Ended(ended));
+        if let Ok(child) = handed.recv() {
+            let ended = wait(child, &all_read);
+            send(&events, Told::Ended(ended));
+        }
     })?;
-    Ok(())
+    Ok(hand_over)
 }
 
 /// Waits for a process, and then until both readers have ended.

@@ -116,7 +116,11 @@ impl Figures for SiteNow {
 /// The text of the service and of all jobs that answer.
 fn gathered(jobs: &[JobNow]) -> String {
     let answers: Vec<Option<String>> = thread::scope(|scope| {
-        let asked = jobs.iter().map(|job| job.metrics.map(|at| scope.spawn(move || ask(at))));
+        let asked = jobs.iter().map(|job| {
+            let (at, asking) = (job.metrics?, thread::Builder::new().name("ask".to_owned()));
+            // Where the system gives no more threads, the job has no lines this time.
+            asking.spawn_scoped(scope, move || ask(at)).ok()
+        });
         let asked: Vec<_> = asked.collect();
         asked.into_iter().map(|asked| asked?.join().ok()?).collect()
     });
