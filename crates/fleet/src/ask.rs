@@ -123,7 +123,13 @@ pub fn ask(
         }
     };
     let shared = Arc::new(Shared::default());
-    listen(&mut child, spool, patience.bytes_most, &shared);
+    if let Err(error) = listen(&mut child, spool, patience.bytes_most, &shared) {
+        // Nobody would take what it sends.
+        let _ = child.kill();
+        let _ = child.wait();
+        let why = format!("start a thread for ssh: {error}");
+        return Answer { outcome: Outcome::Failed(why), report: None, bytes: 0 };
+    }
     let ended = wait(&mut child, &shared, patience, is_stopped);
     judge(sensor, &shared, &ended)
 }
@@ -145,10 +151,15 @@ fn command(
 }
 
 /// Starts the threads that take what ssh prints. They end with its output.
-fn listen(child: &mut Child, mut spool: File, bytes_most: u64, shared: &Arc<Shared>) {
+fn listen(
+    child: &mut Child,
+    mut spool: File,
+    bytes_most: u64,
+    shared: &Arc<Shared>,
+) -> io::Result<()> {
     let (mut packets, mut text) = (child.stdout.take(), child.stderr.take());
     let copying = Arc::clone(shared);
-    thread::spawn(move || {
+    thread::Builder::new().name("copy".to_owned()).spawn(move || {
         let copied = match &mut packets {
             Some(packets) => copy(packets, &mut spool, bytes_most, &copying),
             None => Ok(()),
@@ -156,12 +167,13 @@ fn listen(child: &mut Child, mut spool: File, bytes_most: u64, shared: &Arc<Shar
         let mut progress = copying.lock();
         progress.error = copied.err();
         progress.is_copied = true;
-    });
+    })?;
     let hearing = Arc::clone(shared);
-    thread::spawn(move || {
+    thread::Builder::new().name("hear".to_owned()).spawn(move || {
         text.iter_mut().for_each(|text| hear(text, &hearing));
         hearing.lock().is_heard = true;
-    });
+    })?;
+    Ok(())
 }
 
 fn copy(from: &mut impl Read, to: &mut File, most: u64, shared: &Shared) -> io::Result<()> {
