@@ -23,6 +23,7 @@ mod journal;
 mod keys;
 mod notify;
 mod policy;
+mod room;
 mod site;
 mod slot;
 mod supervisor;

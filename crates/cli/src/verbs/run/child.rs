@@ -3,6 +3,9 @@
 //! Three threads per job read its output, its errors and its line; each sends events to the
 //! supervisor. The thread that reads the line also waits for the process. So the process is reaped
 //! once, after its last line or a second later.
+//!
+//! The supervisor never waits for these threads. They wait for it: a reader goes on once there is
+//! [`Room`] for its next line, so a job that prints without end waits at its own pipe.
 
 use std::env;
 use std::io::{self, BufRead, BufReader, Read};
@@ -20,6 +23,7 @@ use burstline_sys::process::{Process, Request};
 use burstline_sys::rights;
 
 use super::notify;
+use super::room::{Line, Room};
 use super::site::Job;
 use crate::args::{LogFormat, SUPERVISED};
 use crate::supervised::{SERVING, STARTED};
@@ -35,6 +39,8 @@ fn program() -> PathBuf {
 
 /// A longer line is several.
 const LINE_BYTES_MAX: u64 = 4 << 20;
+/// Bytes of one pipe's lines that may wait for the supervisor; more than the pipe itself holds.
+const WAITING_BYTES: usize = 1 << 20;
 /// How long the last lines of a process are waited for that has left its output to others.
 const LAST_LINES: Duration = Duration::from_secs(1);
 
@@ -55,15 +61,15 @@ pub(super) struct Start {
 }
 
 /// A pipe of a process, and what its lines are.
-type Stream = (Option<Box<dyn Read + Send>>, fn(String) -> Told);
+type Stream = (Option<Box<dyn Read + Send>>, fn(Line) -> Told);
 
 /// What the supervisor learns about a process.
 #[derive(Debug)]
 pub(super) enum Told {
     /// A line of its output: statistics, or its report.
-    Output(String),
+    Output(Line),
     /// A line of its errors.
-    Message(String),
+    Message(Line),
     /// It answers at the socket that it was given.
     Serving,
     /// Its threads run.
@@ -175,7 +181,7 @@ fn hear<T: Send + 'static>(
             continue;
         };
         thread::Builder::new().name(format!("read {}", job)).spawn(move || {
-            for_each_line(pipe, |line| send(&events, told(line)));
+            read_lines(pipe, |line| send(&events, told(line)));
             drop(is_read);
         })?;
     }
@@ -207,6 +213,12 @@ fn wait(mut child: ChildProcess, all_read: &mpsc::Receiver<()>) -> io::Result<Ex
     status
 }
 
+/// Reads lines, each as soon as there is room for it.
+fn read_lines(pipe: impl Read, mut tell: impl FnMut(Line)) {
+    let room = Room::new(WAITING_BYTES);
+    for_each_line(pipe, |text| tell(room.wait_for(text)));
+}
+
 fn for_each_line(pipe: impl Read, mut tell: impl FnMut(String)) {
     let mut lines = BufReader::new(pipe);
     let mut line = Vec::new();
@@ -218,5 +230,44 @@ fn for_each_line(pipe: impl Read, mut tell: impl FnMut(String)) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(_) => return,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::Ordering::Relaxed;
+
+    use super::*;
+
+    #[test]
+    fn a_job_that_prints_without_end_waits_for_the_supervisor() {
+        // Empty lines take room, too: less than 10,000 have it.
+        let (lines, most) = (100_000, 10_000);
+        let told = Arc::new(AtomicUsize::new(0));
+        let (events, heard) = mpsc::channel();
+        let reader = thread::spawn({
+            let told = Arc::clone(&told);
+            move || {
+                read_lines(io::repeat(b'\n').take(lines as u64), |line| {
+                    told.fetch_add(1, Relaxed); // only a count, here and below
+                    events.send(line).unwrap();
+                });
+            }
+        });
+        while told.load(Relaxed) == 0 {
+            thread::yield_now();
+        }
+        thread::sleep(Duration::from_millis(100));
+        let mut taken = 0;
+        for line in heard {
+            let waiting = told.load(Relaxed) - taken;
+            assert!(waiting <= most, "{waiting} lines wait");
+            assert_eq!(line.text(), "");
+            taken += 1;
+        }
+        reader.join().unwrap();
+        assert_eq!(taken, lines);
     }
 }

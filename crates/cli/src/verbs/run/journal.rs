@@ -4,20 +4,23 @@
 //! job. Lines that find no room are dropped and counted.
 
 use std::io::{self, Write};
-use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::thread;
 use std::time::Duration;
 
 use burstline_sys::clock;
 use serde_json::{Map, Value};
 
+use super::room::{Line, Room};
 use crate::args::LogFormat;
 use crate::failure::{Failure, complain};
 use crate::foreign::one_line;
 use crate::words::time_text;
 
-/// Lines that may wait for the reader.
-const ROOM: usize = 4096;
+/// Lines that may wait for the reader, and bytes.
+const LINES: usize = 4096;
+const BYTES: usize = 16 << 20;
 /// How long a reader is waited for at the end.
 const PATIENCE: Duration = Duration::from_secs(2);
 
@@ -35,7 +38,8 @@ pub(super) struct Event<'a> {
 /// The log.
 pub(super) struct Journal {
     format: LogFormat,
-    lines: SyncSender<String>,
+    lines: SyncSender<Line>,
+    room: Arc<Room>,
     done: Receiver<()>,
     dropped: u64,
 }
@@ -43,14 +47,20 @@ pub(super) struct Journal {
 impl Journal {
     /// Begins it.
     pub(super) fn start(format: LogFormat) -> Result<Self, Failure> {
-        let (lines, receive) = mpsc::sync_channel(ROOM);
         let (is_done, done) = mpsc::channel();
+        let (journal, receive) = Self::new(format, done);
         let writer = thread::Builder::new().name("journal".to_owned()).spawn(move || {
             write_all(&receive);
             let _ = is_done.send(()); // it fails where nobody waits any more
         });
         writer.map_err(|error| Failure::new(format!("start the thread `journal`: {error}")))?;
-        Ok(Self { format, lines, done, dropped: 0 })
+        Ok(journal)
+    }
+
+    /// A log, and what is to be written of it.
+    fn new(format: LogFormat, done: Receiver<()>) -> (Self, Receiver<Line>) {
+        let (lines, receive) = mpsc::sync_channel(LINES);
+        (Self { format, lines, room: Room::new(BYTES), done, dropped: 0 }, receive)
     }
 
     /// Writes an event down.
@@ -59,13 +69,19 @@ impl Journal {
             let text = format!("{} lines of this log were dropped: no room", self.dropped);
             let fields = vec![("lines", self.dropped.into())];
             let line = self.line(&Event { job: None, name: "dropped", text: &text, fields });
-            if self.lines.try_send(line).is_ok() {
+            if self.put(line) {
                 self.dropped = 0;
             }
         }
-        if let Err(TrySendError::Full(_)) = self.lines.try_send(self.line(event)) {
+        if !self.put(self.line(event)) {
             self.dropped += 1;
         }
+    }
+
+    /// Hands a line over, if there is room for it.
+    fn put(&self, line: String) -> bool {
+        let line = self.room.try_for(line);
+        line.is_some_and(|line| self.lines.try_send(line).is_ok())
     }
 
     fn line(&self, event: &Event<'_>) -> String {
@@ -100,12 +116,12 @@ impl Journal {
     }
 }
 
-fn write_all(lines: &Receiver<String>) {
+fn write_all(lines: &Receiver<Line>) {
     let mut failed = 0_u64;
     for line in lines {
         let mut out = io::stdout().lock();
         // A log that nobody reads is no reason to end: the jobs go on.
-        match out.write_all(line.as_bytes()).and_then(|()| out.flush()) {
+        match out.write_all(line.text().as_bytes()).and_then(|()| out.flush()) {
             Ok(()) if failed > 0 => {
                 complain(&format!("the log can be written again; {failed} lines were lost"));
                 failed = 0;
@@ -121,5 +137,33 @@ fn write_all(lines: &Receiver<String>) {
     }
     if failed > 0 {
         complain(&format!("{failed} lines of the log were lost"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn journal(format: LogFormat) -> (Journal, Receiver<Line>) {
+        Journal::new(format, mpsc::channel().1)
+    }
+
+    fn message(text: &str) -> Event<'_> {
+        Event { job: Some("a"), name: "message", text, fields: vec![] }
+    }
+
+    #[test]
+    fn long_lines_that_nobody_reads_are_dropped_and_counted() {
+        let (mut journal, lines) = journal(LogFormat::Text);
+        let long = "x".repeat(1 << 20);
+        for _ in 0..64 {
+            journal.tell(&message(&long));
+        }
+        let waiting: usize = lines.try_iter().map(|line| line.text().len()).sum();
+        assert!(waiting <= 17 << 20, "{waiting} bytes");
+        journal.tell(&message("after"));
+        let told: Vec<_> = lines.try_iter().map(|line| line.text().to_owned()).collect();
+        assert!(told[0].contains("lines of this log were dropped: no room"), "{told:?}");
+        assert!(told[1].ends_with(" UTC a: after\n"), "{told:?}");
     }
 }

@@ -163,24 +163,26 @@ impl Supervisor {
                     child.is_serving = true;
                 }
             }
-            Told::Output(line) => self.tell_output(&name, line),
-            Told::Message(line) => self.tell(Some(&name), "message", without_stamp(&line), vec![]),
+            Told::Output(line) => self.tell_output(&name, line.text()),
+            Told::Message(line) => {
+                self.tell(Some(&name), "message", without_stamp(line.text()), vec![]);
+            }
             Told::Ended(status) => self.ended(index, &status),
         }
     }
 
     /// A line of a job's report, or of its statistics.
-    fn tell_output(&mut self, name: &str, line: String) {
+    fn tell_output(&mut self, name: &str, line: &str) {
         if self.style.format == LogFormat::Text {
-            self.tell(Some(name), "output", &line, vec![]);
+            self.tell(Some(name), "output", line, vec![]);
             return;
         }
-        match serde_json::from_str::<Value>(&line) {
+        match serde_json::from_str::<Value>(line) {
             Ok(object) if object.get("interval").is_some() => {
                 self.tell(Some(name), "stats", "", vec![("stats", object)]);
             }
             Ok(object) => self.tell(Some(name), "ledger", "", vec![("report", object)]),
-            Err(_) => self.tell(Some(name), "output", &line, vec![]),
+            Err(_) => self.tell(Some(name), "output", line, vec![]),
         }
     }
 

@@ -1,0 +1,78 @@
+//! How much may wait between two threads, in bytes.
+//!
+//! ```text
+//!   who hands over ──takes──► Room ◄──gives back, by dropping what it got── who takes
+//! ```
+//!
+//! A queue that counts only lines is no bound: a line may have megabytes.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// What a line takes beside its text: its place in a queue, at least.
+const LINE_BYTES: usize = 128;
+
+/// A bound, in bytes.
+#[derive(Debug)]
+pub(super) struct Room {
+    most: usize,
+    taken: Mutex<usize>,
+    freed: Condvar,
+}
+
+/// A line, and its part of a room until it is dropped.
+#[derive(Debug)]
+pub(super) struct Line {
+    text: String,
+    room: Arc<Room>,
+}
+
+impl Room {
+    pub(super) fn new(most: usize) -> Arc<Self> {
+        Arc::new(Self { most, taken: Mutex::new(0), freed: Condvar::new() })
+    }
+
+    /// Waits until there is room for a line. One that is larger than the room has it alone.
+    pub(super) fn wait_for(self: &Arc<Self>, text: String) -> Line {
+        let mut taken = self.lock();
+        while !self.has(*taken, &text) {
+            taken = self.freed.wait(taken).unwrap_or_else(PoisonError::into_inner);
+        }
+        self.take(taken, text)
+    }
+
+    /// The line, if there is room for it now.
+    pub(super) fn try_for(self: &Arc<Self>, text: String) -> Option<Line> {
+        let taken = self.lock();
+        self.has(*taken, &text).then(|| self.take(taken, text))
+    }
+
+    fn has(&self, taken: usize, text: &str) -> bool {
+        taken == 0 || taken + bytes(text) <= self.most
+    }
+
+    fn take(self: &Arc<Self>, mut taken: MutexGuard<'_, usize>, text: String) -> Line {
+        *taken += bytes(&text);
+        Line { text, room: Arc::clone(self) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, usize> {
+        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Line {
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        *self.room.lock() -= bytes(&self.text);
+        self.room.freed.notify_one();
+    }
+}
+
+fn bytes(text: &str) -> usize {
+    text.len() + LINE_BYTES
+}
