@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use super::room::{Line, Room};
 use crate::args::LogFormat;
 use crate::failure::{Failure, complain};
-use crate::foreign::one_line;
+use crate::foreign::{harmless, one_line};
 use crate::words::time_text;
 
 /// Lines that may wait for the reader, and bytes.
@@ -104,7 +104,8 @@ impl Journal {
                 }
                 let fields = event.fields.iter().map(|(key, value)| (*key, value.clone()));
                 object.extend(fields.map(|(key, value)| (key.to_owned(), value)));
-                format!("{}\n", Value::Object(object))
+                // JSON writes out the controls of ASCII alone.
+                format!("{}\n", harmless(&Value::Object(object).to_string()))
             }
         }
     }
@@ -150,6 +151,22 @@ mod tests {
 
     fn message(text: &str) -> Event<'_> {
         Event { job: Some("a"), name: "message", text, fields: vec![] }
+    }
+
+    #[test]
+    fn no_line_has_what_a_terminal_obeys() {
+        let text = "a\x1b[2J\u{9b}31m\u{202e}b";
+        for format in [LogFormat::Text, LogFormat::Json] {
+            let (mut journal, lines) = journal(format);
+            journal.tell(&message(text));
+            let line = lines.recv().unwrap().text().to_owned();
+            let is_order = |letter: char| letter.is_control() || letter == '\u{202e}';
+            assert!(!line.trim_end_matches('\n').contains(is_order), "{line:?}");
+            if format == LogFormat::Json {
+                let event: Value = serde_json::from_str(&line).unwrap();
+                assert_eq!(event["text"], text);
+            }
+        }
     }
 
     #[test]
