@@ -247,6 +247,19 @@ fn no_job_outlives_a_service_that_is_killed() {
     assert!(!fs::exists(directory.file("left-behind")).unwrap());
 }
 
+/// A process that has not begun yet ends by the signal itself, and not by its own end.
+#[test]
+fn a_service_that_is_ended_at_once_ends_well() {
+    let directory = Directory::new("run-ended-at-once");
+    let site: String = (0..24).map(|number| endless(&format!("j{number}"), "")).collect();
+    let service = Service::start(&directory, &site);
+    service.wait_for("it starts", |event| event["event"] == "starting");
+    let (status, events) = service.stop();
+    let signalled = |event: &&Value| event["event"] == "ended" && event["code"].is_null();
+    let signalled = events.iter().filter(signalled).count();
+    assert!(status.success(), "{signalled} ended by the signal: {events:#?}");
+}
+
 #[test]
 fn a_service_manager_hears_what_it_waits_for() {
     let directory = Directory::new("run-notify");

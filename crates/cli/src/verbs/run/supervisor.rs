@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::io;
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{ExitCode, ExitStatus};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -259,13 +260,15 @@ impl Supervisor {
     fn ended(&mut self, index: usize, status: &io::Result<ExitStatus>) {
         let slot = &mut self.slots[index];
         let name = slot.job.name.clone();
-        let ran = slot.child().map_or(Duration::ZERO, |child| child.begun.elapsed());
+        let child = slot.child().map(|child| (child.begun.elapsed(), child.is_started));
+        let (ran, was_started) = child.unwrap_or_default();
         let is_success = status.as_ref().is_ok_and(ExitStatus::success);
         let how = match status {
             Ok(status) => status.to_string(),
             Err(error) => error.to_string(),
         };
         let code = status.as_ref().ok().and_then(ExitStatus::code);
+        let signal = status.as_ref().ok().and_then(ExitStatus::signal);
         let seconds = ran.as_secs_f64();
         let fields = vec![("code", code.into()), ("ran_s", seconds.into())];
         self.tell(Some(&name), "ended", &format!("ended after {seconds:.1} s: {how}"), fields);
@@ -275,6 +278,10 @@ impl Supervisor {
             return;
         }
         match std::mem::replace(&mut slot.successor, Successor::Nobody) {
+            // It was asked to end before it heard signals, and so before it had done anything.
+            Successor::Nobody if !was_started && signal == Some(SIGTERM) => {
+                slot.state = State::Over { has_failed: false };
+            }
             Successor::Nobody => slot.state = State::Over { has_failed: !is_success },
             Successor::Job(job) => *slot = slot.followed_by(*job),
             Successor::Removed => drop(self.slots.remove(index)),
