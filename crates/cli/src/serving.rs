@@ -173,6 +173,7 @@ impl Door {
     /// What there is here, for who asks for something else.
     fn paths(&self) -> &'static str {
         match (self.has_metrics, self.has_page) {
+            _ if self.is_given => "only /metrics is here\n",
             (true, true) => "only /, /metrics, /events and /status are here\n",
             (false, true) => "only /, /events and /status are here\n",
             _ => "only /metrics, /events and /status are here\n",

@@ -118,6 +118,24 @@ fn a_token_is_taken_whole_and_only_there() {
 }
 
 #[test]
+fn the_service_gets_metrics_at_its_door_and_nobody_anything_else() {
+    let given = Door { is_given: true, ..door(true, false, None) };
+    for (path, status) in [
+        ("/metrics", "200"),
+        ("/status", "404"),
+        ("/events", "404"),
+        ("/?token=0123456789abcdef", "404"),
+    ] {
+        for method in ["GET", "HEAD"] {
+            let request = format!("{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n");
+            assert_eq!(ask(&given, &request).0, status, "{method} {path}");
+        }
+    }
+    let other = ask(&given, "GET /status HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n").1;
+    assert_eq!(other, "only /metrics is here\n");
+}
+
+#[test]
 fn the_page_runs_its_own_script_and_asks_nobody_else() {
     let page = door(false, true, None);
     let request = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
