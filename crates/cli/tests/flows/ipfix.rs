@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read;
-use std::net::TcpListener;
+use std::net::{TcpListener, UdpSocket};
 use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::collectors::{await_listener, free_port, nfdump, start};
 use crate::support::buses::enter;
 use crate::support::live::wait_until;
 use crate::support::{Directory, PROGRAM, REAL, Run, last_object, other, run_json};
-use burstline_testbed::{Bed, FAR_ADDRESS, NEAR};
+use burstline_testbed::{Bed, FAR_ADDRESS, NEAR, NEAR_ADDRESS};
 use serde_json::Value;
 
 fn number(value: &Value, key: &str) -> u64 {
@@ -184,6 +184,40 @@ fn a_collector_without_a_route_is_asked_again_and_the_tree_is_written() {
     assert!(number(lost, "collector_unreachable") > 0, "{report}");
     // Nobody listens there, which is known only of a message that came.
     assert!(number(lost, "collector_refused") > 0, "{report}");
+}
+
+#[test]
+fn a_sensor_whose_address_changes_goes_on_from_the_new_one() {
+    let Some(bed) = Bed::or_skip() else { return };
+    let collector = bed.far.run(|| UdpSocket::bind((FAR_ADDRESS, 4739)).unwrap());
+    collector.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let mut words = enter(&bed.near);
+    let to = format!("udp:{FAR_ADDRESS}:4739");
+    let rest = ["flows", "gen:?rate=2000&flows=100", "--idle", "5ms", "--ipfix", &to, "--json"];
+    words.extend([&[PROGRAM][..], &rest].concat().into_iter().map(str::to_owned));
+    let mut job = Command::new(&words[0]);
+    let job = job.args(&words[1..]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // The next message from an address: the number of its first set.
+    let hear = |address: &str| {
+        let mut room = [0; 2048];
+        loop {
+            let Ok((_, from)) = collector.recv_from(&mut room) else { return None };
+            if from.ip().to_string() == address {
+                return Some(u16::from_be_bytes([room[16], room[17]]));
+            }
+        }
+    };
+    let (templates, new) = (2, "10.77.0.9");
+    let first = hear(NEAR_ADDRESS);
+    bed.near.command("ip", &["addr", "del", &format!("{NEAR_ADDRESS}/24"), "dev", NEAR]).unwrap();
+    bed.near.command("ip", &["addr", "add", &format!("{new}/24"), "dev", NEAR]).unwrap();
+    let second = hear(new);
+    burstline_testbed::signal(job.id(), "-INT").unwrap();
+    let done: Run = job.wait_with_output().unwrap().into();
+    assert_eq!((first, second), (Some(templates), Some(templates)), "{}", done.stderr);
+    assert_eq!(done.code, Some(0), "{}", done.stderr);
+    let flows = &last_object(&done.stdout)["flows"];
+    assert_eq!(number(flows, "unaccounted"), 0, "{flows}");
 }
 
 #[test]

@@ -3,7 +3,8 @@
 //! UDP: what a collector that is not there answers (ICMP) arrives with the next message, and is
 //! about one before: the last message then counts as lost. Nobody else tells what was lost on the
 //! way; the collector sees a gap in the sequence numbers. Where the kernel knows no way there, each
-//! message is lost by name, and the next one asks again.
+//! message is lost by name, and the next one asks again. It does so by a new socket: the old one
+//! keeps an address of this machine that may be another one by then.
 //!
 //! TCP: without a connection the courier keeps one message and tries again each second; the queue
 //! behind it fills meanwhile. What was written into a connection that then breaks may be lost in
@@ -83,12 +84,7 @@ impl Courier {
         let (way, bytes) = match collector.is_tcp {
             true => (Way::Tcp(None), TCP_BYTES),
             false => {
-                let any = match collector.address {
-                    SocketAddr::V4(_) => "0.0.0.0:0",
-                    SocketAddr::V6(_) => "[::]:0",
-                };
-                let socket = UdpSocket::bind(any)?;
-                socket.set_write_timeout(Some(WRITE))?;
+                let socket = udp_socket(collector.address)?;
                 let has_way = match socket.connect(collector.address) {
                     Err(error) if !is_outage(&error) => return Err(error),
                     connected => connected.inspect_err(|error| shared.note(error)).is_ok(),
@@ -244,6 +240,8 @@ impl Courier {
         }
         let message = self.messages.templates(now_s());
         self.put(&message)?;
+        // What is refused from now on is the templates, which hold no record.
+        self.last = Load::default();
         self.shared.sent(0, 0, message.len());
         self.told = Some(Instant::now());
         Ok(())
@@ -290,12 +288,29 @@ impl Courier {
             Way::Tcp(None) => return Err(ErrorKind::NotConnected.into()),
             Way::Udp { socket, .. } => match socket.send(message) {
                 Err(error) if error.kind() == ErrorKind::ConnectionRefused => error,
-                sent => return sent.map(drop),
+                sent => return self.judge(sent),
             },
         };
         self.lost_before(&refused);
         let Way::Udp { socket, .. } = &self.way else { return Ok(()) };
-        socket.send(message).map(drop)
+        let sent = socket.send(message);
+        self.judge(sent)
+    }
+
+    /// What UDP could not send says whether the socket is of any use.
+    fn judge(&mut self, sent: io::Result<usize>) -> io::Result<()> {
+        use ErrorKind::{ConnectionRefused, TimedOut, WouldBlock};
+        let error = match sent {
+            Ok(_) => return Ok(()),
+            Err(error) => error,
+        };
+        let is_of_use = matches!(error.kind(), ConnectionRefused | TimedOut | WouldBlock);
+        if !is_of_use && let Ok(fresh) = udp_socket(self.collector.address) {
+            self.way = Way::Udp { socket: fresh, has_way: false };
+            // Its port, and perhaps its address, is new to the collector.
+            (self.told, self.last) = (None, Load::default());
+        }
+        Err(error)
     }
 
     /// The message before has come to nobody.
@@ -304,6 +319,17 @@ impl Courier {
         self.shared.unsend(records, packets);
         self.shared.lose("collector_refused", records, packets, error);
     }
+}
+
+/// A socket to a collector, not connected yet.
+fn udp_socket(collector: SocketAddr) -> io::Result<UdpSocket> {
+    let any = match collector {
+        SocketAddr::V4(_) => "0.0.0.0:0",
+        SocketAddr::V6(_) => "[::]:0",
+    };
+    let socket = UdpSocket::bind(any)?;
+    socket.set_write_timeout(Some(WRITE))?;
+    Ok(socket)
 }
 
 /// Whether what the kernel says may be otherwise in a moment: no route, no address of one's own.
@@ -327,4 +353,44 @@ fn is_closed(stream: &mut TcpStream) -> bool {
 fn now_s() -> u32 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     since.as_secs() as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A courier to a socket that has its port.
+    fn courier() -> (Courier, Arc<Shared>, UdpSocket) {
+        let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
+        receiver.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        let address = receiver.local_addr().unwrap();
+        let name = format!("udp:{address}");
+        let collector = Collector { address, ..name.parse().unwrap() };
+        let shared = Arc::new(Shared::default());
+        (Courier::new(collector, Arc::clone(&shared)).unwrap(), shared, receiver)
+    }
+
+    fn send(courier: &mut Courier) {
+        courier.add(&Record { packets: 3, ..Record::default() });
+        courier.flush();
+    }
+
+    #[test]
+    fn templates_that_come_to_nobody_cost_no_message_before_them() {
+        let (mut courier, shared, receiver) = courier();
+        send(&mut courier);
+        for what in ["templates", "records"] {
+            assert!(receiver.recv(&mut [0; UDP_BYTES]).unwrap() > 0, "{what}");
+        }
+        drop(receiver);
+        courier.told = None;
+        // The templates are refused, which the records behind them hear.
+        send(&mut courier);
+        let totals = shared.totals();
+        assert_eq!((totals.records, totals.records_lost), (2, 0));
+        // Those were refused, too.
+        send(&mut courier);
+        let totals = shared.totals();
+        assert_eq!((totals.records, totals.records_lost, totals.packets_lost), (2, 1, 3));
+    }
 }
