@@ -63,10 +63,10 @@ impl Counts {
         }
     }
 
-    /// The counts of the next record in the same slot: the connection goes on, unless it had
-    /// closed.
+    /// The counts of the next record in the same slot. The connection goes on after the active
+    /// time-out only: after any other end the sweep, if it comes first, frees the slot.
     pub(super) fn continued(&self, reason: EndReason) -> Self {
-        if matches!(reason, EndReason::Fin | EndReason::Rst) {
+        if reason != EndReason::Active {
             return Self::default();
         }
         // A handshake that is not over is of two records: of neither.

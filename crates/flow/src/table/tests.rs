@@ -270,6 +270,41 @@ fn time_outs_split_records() {
     assert_eq!(ends(&[0, 10, 20, 30, 40, 50, 59, 60, 61]), [(Active, 7), (End, 2)]);
 }
 
+/// A connection that never closed, and after more than the idle time-out another one of the same
+/// ends.
+#[test]
+fn a_connection_after_the_idle_time_out_is_new_with_and_without_the_sweep() {
+    let ms = |ms: u64| 1000 * SECOND + ms * 1_000_000;
+    let connection = |start: u64, [ours, theirs]: [u32; 2]| {
+        [
+            Made::tcp(false, SYN, ours, 0, ms(start)),
+            Made::tcp(true, SYN | ACK, theirs, 0, ms(start + 20)),
+            Made::tcp(false, ACK, ours + 1, 0, ms(start + 30)),
+            Made::tcp(false, FIN | ACK, ours + 1, 0, ms(start + 40)),
+        ]
+    };
+    let (first, second) = (connection(0, [9000, 9500]), connection(60_000, [100, 500]));
+    // Of the second, the other end closes.
+    let last = Made::tcp(true, FIN | ACK, 501, 0, ms(60_050));
+    let second = [second[0], second[1], second[2], last];
+    let two = |sweeps: bool| {
+        let mut table = FlowTable::new(config(100));
+        let mut records = see(&mut table, &frames(&first), 7);
+        if sweeps {
+            table.rest(ms(40), 30 * SECOND, &mut |record| records.push(*record));
+        }
+        records.extend(see(&mut table, &frames(&second), 7));
+        table.end(&mut |record| records.push(*record));
+        records.iter().map(|record| Record { place: place_of(1), ..*record }).collect::<Vec<_>>()
+    };
+    let records = two(false);
+    assert_eq!(records, two(true));
+    let said: Vec<_> = records.iter().map(|record| (record.end, record.rtt_ns)).collect();
+    let rtt_ns = Some(30_000_000);
+    assert_eq!(said, [(EndReason::Idle, rtt_ns), (EndReason::End, rtt_ns)]);
+    assert_eq!(records[1].retransmissions, 0);
+}
+
 #[test]
 fn the_sweep_finds_what_is_over() {
     let mut table = FlowTable::new(config(100));
