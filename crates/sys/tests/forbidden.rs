@@ -123,6 +123,31 @@ fn thirty_calls_end_the_process() {
     fs::remove_dir_all(folder).unwrap();
 }
 
+/// What a thread does that cannot go on. musl's `abort` makes the call `tkill`, glibc's `tgkill`.
+#[test]
+fn a_thread_may_abort_the_process_and_kill_nobody_by_number() {
+    const SIGNAL: &str = "BURSTLINE_TEST_SIGNAL";
+    let test = "a_thread_may_abort_the_process_and_kill_nobody_by_number";
+    if let Some(number) = std::env::var(SIGNAL).ok().and_then(|text| text.parse().ok()) {
+        give_up(&PathBuf::from(std::env::var_os(FOLDER).unwrap()));
+        let tried = std::thread::spawn(move || {
+            // SAFETY: it has no argument and reads no memory.
+            let thread = unsafe { libc::syscall(libc::SYS_gettid) };
+            call(libc::SYS_tkill, [thread, number, 0]).map(drop)
+        });
+        return drop(tried.join());
+    }
+    let folder = folder().join("of-signals");
+    fs::create_dir_all(&folder).unwrap();
+    for (number, death) in [(libc::SIGABRT, libc::SIGABRT), (libc::SIGKILL, libc::SIGSYS)] {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--exact", test, "--nocapture"]);
+        command.env(SIGNAL, number.to_string()).env(FOLDER, &folder);
+        let status = command.output().unwrap().status;
+        assert_eq!(status.signal(), Some(death), "tkill with signal {number}: {status}");
+    }
+}
+
 #[test]
 fn files_of_others_stay_closed_and_some_calls_fail() {
     let test = "files_of_others_stay_closed_and_some_calls_fail";

@@ -63,6 +63,8 @@ pub(super) enum Rule {
     OwnLimits,
 }
 
+/// `SIGABRT`.
+const ABORT: &[u32] = &[libc::SIGABRT as u32];
 /// `CLONE_NEWNS`, `CGROUP`, `UTS`, `IPC`, `USER`, `PID` and `NET`.
 const NAMESPACES: u32 = 0x7e02_0000;
 /// `TIOCSTI` and `TIOCLINUX`: what is typed, and pasted, for the terminal's next reader.
@@ -107,6 +109,8 @@ pub(super) const LIST: &[Row] = &[
     },
     with(libc::SYS_kill, Rule::Own),
     with(libc::SYS_tgkill, Rule::Own),
+    // By this one musl's abort ends the process. It names no process, so only that signal.
+    with(libc::SYS_tkill, Rule::OneOf { argument: 1, values: ABORT }),
     with(libc::SYS_prlimit64, Rule::OwnLimits),
     // Before the narrower row: of two that a job needs, the first counts.
     Row {
