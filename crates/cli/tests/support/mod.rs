@@ -129,8 +129,8 @@ pub(crate) fn other(program: &str, arguments: &[&str]) -> Option<Run> {
 /// How many packets tcpdump and capinfos find in a file, as far as they are installed; neither may
 /// have anything to complain about.
 ///
-/// tshark would find what capinfos finds, as both read files by Wireshark's wiretap. It takes half a
-/// second of a processor to start, so only what it dissects is asked of it.
+/// tshark would find what capinfos finds, as both read files by Wireshark's wiretap. It takes half
+/// a second of a processor to start, so only what it dissects is asked of it.
 pub(crate) fn judged_packets(path: &str) -> Vec<(&'static str, u64)> {
     let mut verdicts = Vec::new();
     if let Some(run) = other("tcpdump", &["--count", "-r", path]) {
