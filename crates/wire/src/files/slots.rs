@@ -17,8 +17,9 @@
 
 use std::ops::Range;
 
-use super::block_type::{ENHANCED_PACKET, INTERFACE, SECTION};
-use super::blocks::{MIN_BLOCK, is_known};
+use super::block_type::{INTERFACE, SECTION};
+use super::blocks::MIN_BLOCK;
+use super::chains::Chains;
 use super::decoder::{Mode, Turn};
 use super::layout::Layout;
 use super::record::{Damage, DamageKind, Step, Trust};
@@ -44,7 +45,9 @@ pub(super) struct Slots {
     gaps: Vec<(Range<u64>, bool)>,
     broken: Option<Broken>,
     /// Where the worklist of a broken slot says that packets' blocks start in it, ascending.
-    listed: Vec<usize>,
+    pub(super) listed: Vec<usize>,
+    /// Where blocks of a broken slot lead.
+    pub(super) chains: Chains,
     /// Whether blocks since the last sound slot may have described interfaces, or hidden some.
     is_unsettled: bool,
     /// Whether closing counts were seen, or their lack has been told.
@@ -85,6 +88,7 @@ impl Slots {
             gaps: Vec::new(),
             broken: None,
             listed: Vec::new(),
+            chains: Chains::default(),
             is_unsettled: false,
             is_closed: false,
             unchecked: 0,
@@ -457,31 +461,5 @@ impl Decoder {
         if self.slots.is_some() {
             interface.resolution = Resolution::decimal(9);
         }
-    }
-
-    /// Whether a block behind damage in a slot may be real: the worklist names it, or blocks lead
-    /// from it to the end of the slot, or of a file that ends inside it. `here` ends there.
-    pub(super) fn leads_on(&self, here: &[u8]) -> bool {
-        let Some(slots) = &self.slots else { return false };
-        let block = slots.segment_bytes - here.len().min(slots.segment_bytes);
-        let is_packet = word(here, 0, false) == ENHANCED_PACKET;
-        let is_listed = || slots.listed.binary_search(&block).is_ok();
-        if slots.state == State::Broken && is_packet && is_listed() {
-            return true;
-        }
-        let mut at = 0;
-        while let Some(head) = here.get(at..at + 8) {
-            let (block_type, length) = (word(head, 0, false), word(head, 4, false));
-            let is_length = length >= MIN_BLOCK && length.is_multiple_of(4);
-            if !is_length || block_type == SECTION || !is_known(block_type) {
-                return false;
-            }
-            let behind = at + length as usize;
-            match here.get(behind - 4..behind) {
-                Some(trailing) if word(trailing, 0, false) == length => at = behind,
-                _ => return false,
-            }
-        }
-        at == here.len()
     }
 }

@@ -285,6 +285,24 @@ fn damage_is_said_once_with_its_cause() {
     assert_eq!(decoded.packets.len(), 2);
 }
 
+/// A slot of half a mebibyte of blocks of 12 bytes, of which the first and the last are damaged:
+/// each place of it leads to the last. Followed from each of them, that were 10^9 steps.
+#[test]
+fn a_slot_whose_blocks_lead_to_a_bad_one_is_passed() {
+    let size = 1 << 19;
+    let mut encoder = SegmentEncoder::new(size, LinkType::ETHERNET, 0, HashKind::None, 0);
+    let mut file = vec![0; size];
+    let interface = InterfaceDescription::new(LinkType::ETHERNET, "eth0");
+    encoder.header(&mut file, &SectionDescription::default(), &[interface]).unwrap();
+    let mut slot = block(Order::Little, 4, &[]).repeat(size / 12);
+    slot.resize(size, 0);
+    slot[4] = 16;
+    file.extend(slot);
+    let decoded = decode(&file);
+    let skipped: u64 = decoded.damage.iter().map(|damage| damage.skipped).sum();
+    assert_eq!(skipped, size as u64, "{:?}", decoded.damage);
+}
+
 #[test]
 fn a_block_does_not_cross_a_segment_boundary() {
     // A damaged length that happens to agree with what lies behind the boundary.
