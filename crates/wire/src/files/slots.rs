@@ -30,6 +30,9 @@ use crate::headers::LinkType;
 /// Gaps that are remembered, to know a segment that comes late from one that comes twice.
 const MAX_GAPS: usize = 1024;
 
+/// Bytes of the block of a packet without bytes.
+const EMPTY_PACKET: usize = 32;
+
 /// What is known of the segmented section in hand.
 #[derive(Debug)]
 pub(super) struct Slots {
@@ -155,9 +158,7 @@ impl Slots {
     /// What the numbers of a sound slot say of those before it; at most one thing at a time.
     fn discrepancy(&mut self, trailer: &Trailer) -> Option<DamageKind> {
         let first = trailer.first_packet;
-        // Where the header is broken: it had no packet.
-        let start = if trailer.sequence == 1 { first } else { 0 };
-        let next = self.next_packet.unwrap_or(start);
+        let next = self.next_packet.unwrap_or_else(|| self.start_before(trailer));
         let absent = trailer.sequence.saturating_sub(self.next_sequence);
         if first < next {
             return None;
@@ -176,6 +177,17 @@ impl Slots {
         (self.next_packet, self.next_sequence) = (Some(first), trailer.sequence);
         self.is_unsettled = true;
         Some(DamageKind::MissingSegments { segments: absent.max(1), packets: lost })
+    }
+
+    /// Number of the file's first packet, where nothing in front of a sound slot says it. It is 0
+    /// in the first file of a recording, and anything in those that follow.
+    fn start_before(&self, trailer: &Trailer) -> u64 {
+        let first = trailer.first_packet;
+        // Segment 0 has no packet.
+        let slots = trailer.sequence.saturating_sub(1);
+        let most = slots.saturating_mul((self.segment_bytes / EMPTY_PACKET) as u64);
+        let found = self.broken.map_or(0, |broken| broken.packets);
+        if first <= most { 0 } else { first.saturating_sub(found) }
     }
 
     fn add_gap(&mut self, packets: Range<u64>, is_broken: bool) {
@@ -225,14 +237,28 @@ impl Slots {
         broken.says = says.is_some();
         self.listed = doubtful.iter().flat_map(SegmentIndex::starts).collect();
         self.listed.sort_unstable();
+        self.set_start(doubtful);
         self.next_sequence += 1;
         (self.state, self.is_unsettled) = (State::Broken, true);
     }
 
-    /// Segment 0 is broken, which has no packet.
-    fn break_header(&mut self, at: u64) {
+    /// Segment 0 is broken, which has no packet. `doubtful`: what can be read of it.
+    fn break_header(&mut self, at: u64, doubtful: Option<SegmentIndex<'_>>) {
+        self.set_start(doubtful);
         self.break_slot(at, None);
         self.broken.iter_mut().for_each(|broken| broken.says = true);
+    }
+}
+
+impl Slots {
+    /// Takes the number of the file's first packet from a broken segment 0, or else 1: a trailer's
+    /// own checksum may hold where that of its segment does not.
+    fn set_start(&mut self, doubtful: Option<SegmentIndex<'_>>) {
+        let says = doubtful.map(|index| *index.trailer());
+        let is_its = |says: &Trailer| says.version > 1 && says.sequence == self.next_sequence;
+        if let Some(says) = says.filter(is_its).filter(|says| says.sequence <= 1) {
+            self.next_packet = self.next_packet.or(Some(says.first_packet));
+        }
     }
 }
 
@@ -296,7 +322,7 @@ impl Decoder {
                     self.recorded.add(index.trailer());
                     self.mode = Mode::Blocks;
                 }
-                _ => slots.break_header(self.offset),
+                _ => slots.break_header(self.offset, SegmentIndex::doubtful(slot)),
             }
         }
         self.slots = Some(slots);

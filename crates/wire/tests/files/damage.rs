@@ -61,8 +61,13 @@ fn pcapng(order: Order, packets: u32) -> Sample {
 }
 
 fn segmented(packets: u32) -> Sample {
+    segmented_from(packets, 0)
+}
+
+/// A file of a recording whose files before it have the `first` packets.
+fn segmented_from(packets: u32, first: u64) -> Sample {
     let size = 4096;
-    let mut encoder = SegmentEncoder::new(size, LinkType::ETHERNET, 0, HashKind::None, 0);
+    let mut encoder = SegmentEncoder::new(size, LinkType::ETHERNET, 0, HashKind::None, first);
     let mut segment = vec![0xEE; size];
     let interface = InterfaceDescription::new(LinkType::ETHERNET, "eth0");
     encoder.header(&mut segment, &SectionDescription::default(), &[interface]).unwrap();
@@ -301,6 +306,34 @@ fn a_slot_whose_blocks_lead_to_a_bad_one_is_passed() {
     let decoded = decode(&file);
     let skipped: u64 = decoded.damage.iter().map(|damage| damage.skipped).sum();
     assert_eq!(skipped, size as u64, "{:?}", decoded.damage);
+}
+
+#[test]
+fn a_file_that_does_not_begin_with_packet_0_has_not_lost_those_before_it() {
+    let first = 5_000_000;
+    let sample = segmented_from(60, first);
+    let within = |segment| sample.records.iter().filter(|r| r.start / 4096 == segment).count();
+    let lost = |damaged: &[u8]| {
+        let told = decode(damaged).damage.into_iter().map(|damage| match damage.kind {
+            DamageKind::Corrupt { packets, .. } => packets,
+            DamageKind::MissingSegments { .. } => panic!("none is missing"),
+            _ => 0,
+        });
+        told.sum::<u64>()
+    };
+    // By the trailer of segment 0, and by that of segment 1.
+    let mut damaged = sample.file.clone();
+    (damaged[100], damaged[4096 + 100]) = (!damaged[100], !damaged[4096 + 100]);
+    assert_eq!(lost(&damaged), within(1) as u64);
+    damaged[..4096].fill(0);
+    assert_eq!(lost(&damaged), within(1) as u64);
+    // Without both, those that were found.
+    damaged[4096 + 4000..8192].fill(0);
+    assert!(lost(&damaged) <= within(1) as u64, "{}", lost(&damaged));
+    // A recording's first file begins with packet 0.
+    let mut damaged = segmented(60).file;
+    damaged[..8192].fill(0);
+    assert_eq!(lost(&damaged), within(1) as u64);
 }
 
 #[test]
