@@ -49,6 +49,8 @@ pub struct Decoder {
     /// File offset of the section header that was looked at last.
     pub(super) begun: Option<u64>,
     pub(super) has_plain: bool,
+    /// How many sections were searched for segments in all the bytes that this takes.
+    pub(super) probes: u64,
 }
 
 /// What the decoder is doing.
@@ -131,6 +133,7 @@ impl Decoder {
             slots: None,
             begun: None,
             has_plain: false,
+            probes: 0,
         }
     }
 

@@ -280,7 +280,8 @@ impl Decoder {
 
     /// Looks at a section header, before it is taken: begins a segmented section, or a plain one.
     pub(super) fn begin_section(&mut self, here: &[u8], at_end: bool) -> Option<Turn> {
-        let turn = self.begin_as(self.layout(here, at_end), here, at_end);
+        let layout = self.layout(here, at_end);
+        let turn = self.begin_as(layout, here, at_end);
         if turn.is_none() {
             (self.slots, self.begun) = (None, Some(self.offset));
             self.has_plain = true;
@@ -291,7 +292,8 @@ impl Decoder {
     /// Looks at the start of a file that is none of a capture: a recording whose first bytes are
     /// damaged still has its segments. `None`: it is not a recording.
     pub(super) fn begin_headless(&mut self, here: &[u8], at_end: bool) -> Option<Turn> {
-        self.begin_as(self.probe(here, at_end), here, at_end)
+        let layout = self.probe(here, at_end);
+        self.begin_as(layout, here, at_end)
     }
 
     /// Begins a segmented section, or asks for the bytes that it takes. `None`: it is plain.

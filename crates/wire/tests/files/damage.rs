@@ -2,8 +2,8 @@
 
 use crate::build::*;
 use burstline_wire::files::{
-    Counters, Damage, DamageKind, Decoder, InterfaceDescription, PacketToWrite, SectionDescription,
-    SegmentEncoder, Step,
+    Counters, Damage, DamageKind, Decoder, InterfaceDescription, MAX_NEED, PacketToWrite,
+    SectionDescription, SegmentEncoder, Step,
 };
 use burstline_wire::hash::HashKind;
 use burstline_wire::headers::LinkType;
@@ -334,6 +334,27 @@ fn a_file_that_does_not_begin_with_packet_0_has_not_lost_those_before_it() {
     let mut damaged = segmented(60).file;
     damaged[..8192].fill(0);
     assert_eq!(lost(&damaged), within(1) as u64);
+}
+
+/// A look for segments takes 16 MiB at once: one for each of many small sections were a million
+/// times what the file has.
+#[test]
+fn few_sections_are_searched_for_segments() {
+    let section = [section(Order::Little), block(Order::Little, 0x8888, &[])].concat();
+    let file = section.repeat((MAX_NEED + (8 << 10)) / section.len());
+    let (mut decoder, mut position, mut start, mut end) = (Decoder::new(), 0, 0, 0);
+    let mut searched = 0;
+    while decoder.file_offset() < 4 << 10 {
+        match decoder.next(&file[start..end], &mut position, false) {
+            Step::NeedMore { bytes } => {
+                searched += usize::from(bytes == MAX_NEED);
+                (start, position) = (start + position, 0);
+                end = start + bytes;
+            }
+            step => panic!("{step:?}"),
+        }
+    }
+    assert!((1..20).contains(&searched), "{searched} times {MAX_NEED} bytes");
 }
 
 #[test]
