@@ -88,6 +88,17 @@ pub(super) struct SectionInterface {
     pub(super) snapshot_length: u32,
 }
 
+impl SectionInterface {
+    /// Stands for one whose description makes no sense: its packets are of no known interface.
+    pub(super) const UNKNOWN: Self = Self {
+        index: u32::MAX,
+        link: LinkType(0),
+        multiplier: 0,
+        resolution: Resolution::decimal(6),
+        snapshot_length: 0,
+    };
+}
+
 /// One turn of the slow path: bytes to pass, and what to say, if anything.
 pub(super) struct Turn {
     pub(super) pass: usize,
