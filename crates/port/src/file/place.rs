@@ -1,9 +1,12 @@
 //! Where a file lies, and how one gets there as a whole.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+
+use burstline_sys::temporary::open_whole;
+use burstline_sys::users::effective_user;
 
 /// The folder of a file.
 pub(super) fn folder_of(file: &Path) -> &Path {
@@ -28,4 +31,51 @@ pub(super) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
         // Half a file is of no use.
         let _ = fs::remove_file(&beside);
     })
+}
+
+/// Reads a file beside captures, of at most `most` bytes, that says what they have. It could hide
+/// packets: so its owner has to be the user, root or the folder's owner, and nobody else may write
+/// it. No link is followed, and no pipe is waited for.
+pub(super) fn read_hint(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let file = open_whole(path)?;
+    let (metadata, of_folder) = (file.metadata()?, fs::metadata(folder_of(path))?);
+    let trusted = [effective_user(), 0, of_folder.uid()];
+    let is_trusted = trusted.contains(&metadata.uid()) && metadata.mode() & 0o022 == 0;
+    if !metadata.is_file() || !is_trusted || metadata.len() > most {
+        return Err(io::Error::other("it is not believed"));
+    }
+    let mut bytes = Vec::new();
+    file.take(most).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::{PermissionsExt, chown, symlink};
+    use std::process::Command;
+
+    use burstline_sys::temporary::TemporaryFolder;
+
+    use super::*;
+
+    #[test]
+    fn what_others_may_write_or_is_no_file_is_not_read() {
+        let folder = TemporaryFolder::create("burstline-place-").unwrap();
+        let path = folder.path().join("x");
+        fs::write(&path, "hint").unwrap();
+        assert_eq!(read_hint(&path, 4).unwrap(), b"hint");
+        assert!(read_hint(&path, 3).is_err(), "too long");
+        let (link, pipe) = (folder.path().join("link"), folder.path().join("pipe"));
+        symlink("/dev/zero", &link).unwrap();
+        assert!(read_hint(&link, 4).is_err());
+        assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        assert!(read_hint(&pipe, 4).is_err());
+        fs::set_permissions(&path, Permissions::from_mode(0o620)).unwrap();
+        assert!(read_hint(&path, 4).is_err(), "its group may write it");
+        fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+        if chown(&path, Some(65534), None).is_ok() {
+            assert!(read_hint(&path, 4).is_err(), "it is another user's");
+        }
+    }
 }
