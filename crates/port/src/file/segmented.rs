@@ -127,8 +127,11 @@ impl Segmented {
         &mut self,
         packet: &PacketToWrite<'_>,
     ) -> io::Result<Result<(), EncodeError>> {
-        self.losses[LossCause::Miss as usize] += packet.drops_before;
-        self.put(|encoder, segment| encoder.push(segment, packet))
+        let put = self.put(|encoder, segment| encoder.push(segment, packet))?;
+        if put.is_ok() {
+            self.losses[LossCause::Miss as usize] += packet.drops_before;
+        }
+        Ok(put)
     }
 
     /// Packets of one interface that have nothing special about them, until one does not fit.
