@@ -24,9 +24,9 @@ pub(super) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(format!(".{}", std::process::id()));
     let beside = PathBuf::from(beside);
-    let created = File::options().write(true).create_new(true).mode(0o600).open(&beside);
-    let written = created.and_then(|mut file| file.write_all(bytes));
-    let moved = written.and_then(|()| fs::rename(&beside, path));
+    // What is there already is somebody's, and stays.
+    let mut file = File::options().write(true).create_new(true).mode(0o600).open(&beside)?;
+    let moved = file.write_all(bytes).and_then(|()| fs::rename(&beside, path));
     moved.inspect_err(|_| {
         // Half a file is of no use.
         let _ = fs::remove_file(&beside);
@@ -58,6 +58,20 @@ mod tests {
     use burstline_sys::temporary::TemporaryFolder;
 
     use super::*;
+
+    #[test]
+    fn a_file_in_the_way_of_a_new_one_stays() {
+        let folder = TemporaryFolder::create("burstline-place-").unwrap();
+        let path = folder.path().join("x");
+        let theirs = folder.path().join(format!("x.{}", std::process::id()));
+        fs::write(&theirs, "precious").unwrap();
+        assert_eq!(replace(&path, b"new").unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(fs::read_to_string(&theirs).unwrap(), "precious");
+        fs::remove_file(&theirs).unwrap();
+        replace(&path, b"new").unwrap();
+        assert_eq!(read_hint(&path, 3).unwrap(), b"new");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
 
     #[test]
     fn what_others_may_write_or_is_no_file_is_not_read() {
