@@ -20,7 +20,7 @@ use burstline_sys::{privileges, readiness};
 
 use crate::{Diary, Kind, ListenError, Listener, Socket};
 
-/// Between two tries to connect, in ns.
+/// Between two tries to connect, or to accept what the kernel refused, in ns.
 const RETRY_NS: u64 = 100_000_000;
 /// As long as it takes: 584 years.
 const FOREVER_NS: u64 = u64::MAX;
@@ -201,7 +201,11 @@ impl<D: Dialogue, N: FnMut() -> D> Server<N> {
         match &self.listener {
             Some(listener) => {
                 self.wait(&[listener.as_fd()], FOREVER_NS);
-                listener.accept().ok()
+                let accepted = listener.accept();
+                if is_refused(&accepted) {
+                    self.wait(&[], RETRY_NS);
+                }
+                accepted.ok()
             }
             None => match Socket::connect(&self.place.path, self.place.kind) {
                 Ok(socket) => Some(socket),
@@ -215,15 +219,18 @@ impl<D: Dialogue, N: FnMut() -> D> Server<N> {
 
     fn talk(&self, socket: &Socket, mut dialogue: D) -> Result<(), D::Fault> {
         dialogue.begin(socket)?;
-        let mut has_told = false;
+        let (mut has_told, mut pauses) = (false, false);
         loop {
-            let listener = self.listener.iter().map(AsFd::as_fd);
+            let listener = self.listener.iter().filter(|_| !pauses).map(AsFd::as_fd);
             let others: Vec<_> = listener.chain([socket.as_fd()]).collect();
-            if self.wait(&others, FOREVER_NS) {
+            if self.wait(&others, if pauses { RETRY_NS } else { FOREVER_NS }) {
                 return Ok(());
             }
-            if let Some(Ok(_)) = self.listener.as_ref().map(Listener::accept) {
-                self.tell("another one was turned away: a socket serves one peer");
+            if let Some(accepted) = self.listener.as_ref().map(Listener::accept) {
+                pauses = is_refused(&accepted);
+                if accepted.is_ok() {
+                    self.tell("another one was turned away: a socket serves one peer");
+                }
             }
             dialogue.hear(socket)?;
             if !has_told && let Some(agreed) = dialogue.agreed() {
@@ -232,4 +239,10 @@ impl<D: Dialogue, N: FnMut() -> D> Server<N> {
             }
         }
     }
+}
+
+/// Whether somebody waits whom the kernel does not let in, such as where no descriptor is free.
+/// The listener stays ready then.
+fn is_refused(accepted: &io::Result<Socket>) -> bool {
+    accepted.as_ref().is_err_and(|error| error.kind() != io::ErrorKind::WouldBlock)
 }

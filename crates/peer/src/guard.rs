@@ -6,6 +6,9 @@
 //!                                                                no: the earlier handler
 //! ```
 //!
+//! The peer chooses how long a mapping is, a sparse file costs it nothing. So no memory is reserved
+//! for the zeros. Where a limit forbids that many, the page of the address alone gets them.
+//!
 //! The table has a fixed size and only atomics, because a handler may take no lock.
 //!
 //! # Invariants
@@ -29,6 +32,8 @@ struct Range {
     /// 0: free.
     start: AtomicUsize,
     end: AtomicUsize,
+    /// Bytes of a page of the file: a part of the mapping is replaced in whole ones.
+    page: AtomicUsize,
     has_fired: AtomicBool,
 }
 
@@ -36,6 +41,7 @@ static TABLE: [Range; RANGES] = [const {
     Range {
         start: AtomicUsize::new(0),
         end: AtomicUsize::new(0),
+        page: AtomicUsize::new(0),
         has_fired: AtomicBool::new(false),
     }
 }; RANGES];
@@ -49,15 +55,17 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    /// Enters a mapping. The error is how many there can be.
-    pub(crate) fn watch(start: usize, bytes: usize) -> Result<Self, usize> {
+    /// Enters a mapping of whole pages. The error is how many there can be.
+    pub(crate) fn watch(start: usize, bytes: usize, page: usize) -> Result<Self, usize> {
         BEFORE.get_or_init(install);
         for (row, range) in TABLE.iter().enumerate() {
             // A row is taken once: the exchange decides, it carries no memory.
             if range.start.compare_exchange(0, RESERVED, Relaxed, Relaxed).is_ok() {
                 range.has_fired.store(false, Relaxed);
-                range.end.store(start + bytes, Relaxed);
-                // Pairs with the Acquire in `handle`: end is there before start.
+                range.page.store(page, Relaxed);
+                // Pairs with the Acquire in `Range::place`: who sees this end sees RESERVED, too.
+                range.end.store(start + bytes, Release);
+                // Pairs with the Acquire in `Range::place`: the rest is there before start.
                 range.start.store(start, Release);
                 return Ok(Self { row });
             }
@@ -90,24 +98,56 @@ fn install() -> sigaction {
     }
 }
 
+impl Range {
+    /// The mapping, if an address is in it.
+    fn place(&self, address: usize) -> Option<Place> {
+        // Pairs with the Release in `watch`.
+        let start = self.start.load(Acquire);
+        // Pairs with the Release in `watch`.
+        let end = self.end.load(Acquire);
+        let page = self.page.load(Relaxed);
+        // Another thread may use the row anew: then the end is not that of this start.
+        let is_one = self.start.load(Relaxed) == start;
+        let is_inside = start > RESERVED && (start..end).contains(&address);
+        (is_one && is_inside).then(|| Place { start, bytes: end - start, page })
+    }
+}
+
+/// Addresses that get zeros.
+struct Place {
+    start: usize,
+    bytes: usize,
+    page: usize,
+}
+
+impl Place {
+    /// The page of an address in it.
+    fn page_of(&self, address: usize) -> Self {
+        let start = address - (address - self.start) % self.page;
+        Self { start, bytes: self.page, page: self.page }
+    }
+
+    /// Whether they are zeros of ours now.
+    fn is_replaced(&self) -> bool {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
+        // SAFETY: by G1 the place is in a mapping of a `PeerMemory` that is alive, which only
+        // copies and atomics look into; zeros are as good as what a peer may write.
+        let place =
+            unsafe { libc::mmap(self.start as *mut c_void, self.bytes, protection, flags, -1, 0) };
+        place != libc::MAP_FAILED
+    }
+}
+
 extern "C" fn handle(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
     // SAFETY: the kernel passes a valid structure to a handler with SA_SIGINFO.
     let address = unsafe { (*info).si_addr() } as usize;
     for range in &TABLE {
-        // Pairs with the Release in `watch`.
-        let start = range.start.load(Acquire);
-        let end = range.end.load(Relaxed);
-        if start > RESERVED && (start..end).contains(&address) {
-            let protection = libc::PROT_READ | libc::PROT_WRITE;
-            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
-            // SAFETY: by G1 the range is a mapping of a `PeerMemory` that is alive, which only
-            // copies and atomics look into; zeros are as good as what a peer may write.
-            let place =
-                unsafe { libc::mmap(start as *mut c_void, end - start, protection, flags, -1, 0) };
-            if place != libc::MAP_FAILED {
-                range.has_fired.store(true, Relaxed);
-                return;
-            }
+        if let Some(place) = range.place(address)
+            && (place.is_replaced() || place.page_of(address).is_replaced())
+        {
+            range.has_fired.store(true, Relaxed);
+            return;
         }
     }
     pass_on(signal, info, context);

@@ -76,8 +76,9 @@ impl PeerMemory {
             return Err(PeerMemoryError::NotAFile { mode: stat.st_mode });
         }
         let there = u64::try_from(stat.st_size).unwrap_or(0);
-        let page = u64::try_from(stat.st_blksize).unwrap_or(0).clamp(4096, 1 << 30);
-        let mapped = bytes.checked_next_multiple_of(page.next_power_of_two());
+        let page =
+            u64::try_from(stat.st_blksize).unwrap_or(0).clamp(4096, 1 << 30).next_power_of_two();
+        let mapped = bytes.checked_next_multiple_of(page);
         let mapped = mapped.and_then(|mapped| usize::try_from(mapped).ok());
         let (Some(mapped), true) = (mapped, bytes > 0 && bytes <= there) else {
             return Err(PeerMemoryError::TooShort { wanted: bytes, there });
@@ -88,7 +89,7 @@ impl PeerMemory {
         let start = start.map_err(io::Error::from)?.cast::<u8>();
         let start =
             NonNull::new(start).ok_or(io::ErrorKind::OutOfMemory).map_err(io::Error::from)?;
-        match Guard::watch(start.as_ptr() as usize, mapped) {
+        match Guard::watch(start.as_ptr() as usize, mapped, page as usize) {
             Ok(guard) => Ok(Self { start, bytes: bytes as usize, mapped, guard }),
             Err(most) => {
                 // SAFETY: mapped a few lines above, and nobody has been told of it.
@@ -345,6 +346,20 @@ mod tests {
         let mut into = [0; 1];
         assert!(other.read(0, &mut into));
         assert_eq!(into, [0], "what is written later does not reach the peer");
+    }
+
+    /// More than memory and swap: the zeros in its place may reserve nothing.
+    #[test]
+    fn a_sparse_file_of_a_terabyte_that_is_cut_reads_as_zeros() {
+        let file = file(1 << 40);
+        let memory = PeerMemory::map(file.as_fd(), 1 << 40).unwrap();
+        assert!(memory.write(1 << 39, &[7; 8]) && !memory.is_lost());
+        ftruncate(&file, 0).unwrap();
+        let mut into = [7; 8];
+        for at in [1 << 39, 0, (1 << 40) - 8] {
+            assert!(memory.read(at, &mut into) && into == [0; 8] && memory.is_lost(), "{at}");
+            into = [7; 8];
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@
 //! the others of a switch.
 
 use crate::live::WAIT;
-use crate::{Address, AddressError, OpenOptions, PortError, Role, Sink, Source};
+use crate::{Address, AddressError, Key, OpenOptions, PortError, Role, Sink, Source};
 use crate::{open_sink, open_sources};
 
 /// Both halves of a port.
@@ -32,6 +32,29 @@ pub fn open_duplex(address: &Address, options: &OpenOptions) -> Result<Duplex, P
     Ok(Duplex { sources, sink: open_sink(&sending, options)? })
 }
 
+/// Opens an address to send to, as one end of several: it does not wait for room, unless the
+/// address says for how long.
+///
+/// # Errors
+/// As [`open_sink`].
+pub fn open_prompt_sink(
+    address: &Address,
+    options: &OpenOptions,
+) -> Result<Box<dyn Sink>, PortError> {
+    let address = address.resolved(Role::Sink)?;
+    let keys = address.keys_of(Role::Sink)?.unwrap_or(&[]);
+    open_sink(&prompt(address, keys), options)
+}
+
+/// A sink's address, by which it waits for room only if it said so before.
+fn prompt(address: Address, keys: &[Key]) -> Address {
+    let can_wait = keys.iter().any(|key| key.name == WAIT.name);
+    match can_wait && address.parameter(WAIT.name).is_none() {
+        true => address.with(WAIT.name, "0"),
+        false => address,
+    }
+}
+
 /// The addresses of the source and of the sink.
 fn halves(address: &Address) -> Result<[Address; 2], PortError> {
     let address = address.resolved(Role::Source)?;
@@ -41,16 +64,13 @@ fn halves(address: &Address) -> Result<[Address; 2], PortError> {
     let returning = address.returning()?;
     let sink_keys = returning.keys_of(Role::Sink)?;
     let sending = sink_keys.ok_or_else(|| PortError::CannotTransmit { port: text() })?;
-    let knows = |keys: &[crate::Key], name: &str| keys.iter().any(|key| key.name == name);
+    let knows = |keys: &[Key], name: &str| keys.iter().any(|key| key.name == name);
     let is_unknown = |key: &str| !knows(receiving, key) && !knows(sending, key);
     // Named with the keys of the source: those that are about the port.
     address.without(|key| !is_unknown(key)).values(receiving)?;
     let source = address.without(|key| !knows(receiving, key)).inward()?;
-    let mut sink = returning.without(|key| !knows(sending, key));
-    if knows(sending, WAIT.name) && sink.parameter(WAIT.name).is_none() {
-        sink = sink.with(WAIT.name, "0");
-    }
-    Ok([source, sink])
+    let sink = returning.without(|key| !knows(sending, key));
+    Ok([source, prompt(sink, sending)])
 }
 
 impl Address {

@@ -13,7 +13,7 @@ use burstline_log::{Burst, Meta, Scratch};
 use burstline_port::{
     InterfaceTotals, Loss, OpenOptions, PortError, PortState, Sink, Source, Tally,
 };
-use burstline_wire::files::{Decoder, Step};
+use burstline_wire::files::{Decoder, LossCause, Step};
 
 use common::{Folder, drain_by_lending, open_file, packets, pcap, pump, sink, source};
 
@@ -319,6 +319,35 @@ fn packets_of_every_size_are_kept_or_named() {
         assert_eq!((taken, to.account().lost.of(Loss::TooLong)), (kept, 6 - kept), "{format}");
         assert_eq!(drain_by_lending(&mut *open_file(&path), 7).len() as u64, kept, "{format}");
     }
+}
+
+/// Losses that a packet should tell of stand in the file once, whatever becomes of the packet.
+#[test]
+fn a_gap_in_front_of_packets_that_are_too_long_is_counted_once() {
+    let folder = Folder::new();
+    let list =
+        [262_143_u32, 262_144, 60, 60].map(|length| (5, 0, length, vec![9; length as usize]));
+    folder.file("sizes", &pcap(0xa1b2_c3d4, false, 1, &list));
+    let address = format!("file:{}", folder.path("sizes").display());
+    let (job, path) = (OpenOptions::default(), folder.path("out"));
+    let mut to = sink(&format!("file:{}?segment=64k", path.display()), &job).unwrap();
+    to.tell_gap(0, 7);
+    assert_eq!(pump(&mut *source(&address, &job).unwrap(), &mut *to).unwrap(), 2);
+    to.finish().unwrap();
+    let (bytes, mut position) = (fs::read(&path).unwrap(), 0);
+    let (mut decoder, mut told) = (Decoder::new(), Vec::new());
+    loop {
+        match decoder.next(&bytes, &mut position, true) {
+            Step::Packet(record) if record.has_options => {
+                told.push(decoder.options().drops_before.unwrap_or(0));
+            }
+            Step::End => break,
+            _ => {}
+        }
+    }
+    assert_eq!(told, [7]);
+    let losses = decoder.recorded().losses;
+    assert_eq!((losses[LossCause::Miss as usize], losses[LossCause::Drop as usize]), (7, 2));
 }
 
 #[test]

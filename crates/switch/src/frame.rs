@@ -20,6 +20,8 @@ pub(crate) struct Frame {
     pub(crate) vlan: u16,
     /// Its tag, if it has one: priority, and the number of a VLAN or 0.
     pub(crate) tag: Option<u16>,
+    /// Whether another one is behind it, in whose VLAN it would be without the first.
+    pub(crate) has_inner: bool,
 }
 
 impl Frame {
@@ -32,6 +34,7 @@ impl Frame {
         if bytes.len() < HEADER {
             return Err(Cause::TooShort);
         }
+        let has_inner = bytes.get(12..18).is_some_and(|b| b[..2] == TAG_TYPE && b[4..] == TAG_TYPE);
         let tag = match bytes[12..14] == TAG_TYPE {
             false => None,
             true if bytes.len() < HEADER + TAG => return Err(Cause::TooShort),
@@ -45,12 +48,14 @@ impl Frame {
             (VlanMode::Trunk { native, .. }, None) => *native,
             (VlanMode::Trunk { allowed, .. }, Some(vlan)) => allowed.has(vlan).then_some(vlan),
         };
-        let vlan = vlan.ok_or(Cause::Vlan)?;
+        // Behind a tag that says nothing, the next one would count as soon as the first is gone.
+        let is_hidden = has_inner && tagged.is_none();
+        let vlan = vlan.filter(|_| !is_hidden).ok_or(Cause::Vlan)?;
         let (first, source) = (bytes[6], &bytes[6..12]);
         if first & 1 == 1 || source == [0; 6] {
             return Err(Cause::BadSource);
         }
-        Ok(Self { vlan, tag })
+        Ok(Self { vlan, tag, has_inner })
     }
 }
 
@@ -87,7 +92,7 @@ mod tests {
         let trunk = VlanMode::Trunk { allowed: [10, 20].into_iter().collect(), native: Some(7) };
         let closed = VlanMode::Trunk { allowed: [10].into_iter().collect(), native: None };
         let of = |tag, mode| Frame::of(&frame(tag), mode);
-        let is_in = |vlan, tag| Ok(Frame { vlan, tag });
+        let is_in = |vlan, tag| Ok(Frame { vlan, tag, has_inner: false });
         assert_eq!(of(None, &access), is_in(5, None));
         assert_eq!(of(Some(0xe000), &access), is_in(5, Some(0xe000)));
         assert_eq!(of(Some(5), &access), Err(Cause::Vlan), "no hopping, not even home");

@@ -58,3 +58,14 @@ impl Plan {
         self.lists.get(end.index()).map_or(&[], |list| list)
     }
 }
+
+/// What a rule has made of a frame.
+pub(crate) enum Applied {
+    /// It went where the rule says, and that was all.
+    Done,
+    /// It goes on as frames without rules do.
+    GoesOn {
+        /// Whether it went somewhere already.
+        is_given: bool,
+    },
+}

@@ -9,7 +9,7 @@ use crate::counters::{Cause, Counters};
 use crate::frame::{Frame, PRIORITY, is_group, is_link_local};
 use crate::mac::{Learned, MacEntry, MacTable, MacTotals, key_of};
 use crate::meter::Meter;
-use crate::plan::{Copied, Plan};
+use crate::plan::{Applied, Copied, Plan};
 use crate::port::{EndId, PortConfig};
 use crate::rules::RuleSet;
 use crate::table::RuleTable;
@@ -319,14 +319,29 @@ impl Switch {
         for to in self.rules.mirrors().of_vlan(moving.vlan) {
             mirror(&mut self.counters, plan, to, Copied::unchanged(moving.packet));
         }
+        let mut is_forwarded = false;
         if !self.rules.is_empty() {
             let key = self.rules.key(moving.from, &moving.frame, moving.bytes);
-            if let Some(rule) = self.rules.find(&key)
-                && self.apply(rule, moving, plan)?
-            {
-                return Ok(());
+            if let Some(rule) = self.rules.find(&key) {
+                match self.apply(rule, moving, plan)? {
+                    Applied::Done => return Ok(()),
+                    Applied::GoesOn { is_given } => is_forwarded = is_given,
+                }
             }
         }
+        match self.go_on(moving, plan) {
+            // It went where a rule says, and is counted for that.
+            Err(_) if is_forwarded => {
+                self.counters[moving.from.index()].forwarded += 1;
+                Ok(())
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// Gives a frame to the ends that its address says.
+    fn go_on(&mut self, moving: &Moving<'_>, plan: &mut Plan) -> Result<(), Cause> {
+        let destination = &moving.bytes[..6];
         self.learn(moving)?;
         if is_group(destination) {
             return self.flood(moving, plan);
@@ -341,13 +356,13 @@ impl Switch {
         }
     }
 
-    /// Applies a rule. Returns whether that was all: the frame does not go on as any other.
+    /// Applies a rule: its outputs first, then the frame goes on where it says so.
     fn apply(
         &mut self,
         rule: usize,
         moving: &mut Moving<'_>,
         plan: &mut Plan,
-    ) -> Result<bool, Cause> {
+    ) -> Result<Applied, Cause> {
         self.rules.count(rule, moving.bytes.len());
         let program = self.rules.program_of(rule);
         let (is_drop, is_normal, meter) = (program.is_drop, program.is_normal, program.meter);
@@ -369,12 +384,12 @@ impl Switch {
             let given = self.give(moving, to, plan);
             outcome = if outcome.is_ok() { outcome } else { given };
         }
-        if is_normal && outcome.is_err() {
-            return Ok(false);
+        if is_normal {
+            return Ok(Applied::GoesOn { is_given: outcome.is_ok() });
         }
         outcome?;
         self.counters[moving.from.index()].forwarded += 1;
-        Ok(true)
+        Ok(Applied::Done)
     }
 
     fn learn(&mut self, moving: &Moving<'_>) -> Result<(), Cause> {
@@ -400,7 +415,8 @@ impl Switch {
         for index in 0..self.ports.len() {
             match self.give(moving, self.ports[index], plan) {
                 Ok(()) => copies += 1,
-                Err(Cause::Isolated) => cause = Cause::Isolated,
+                Err(Cause::Vlan) => cause = Cause::Vlan,
+                Err(Cause::Isolated) if cause != Cause::Vlan => cause = Cause::Isolated,
                 Err(_) => {}
             }
         }
@@ -428,7 +444,11 @@ impl Switch {
         if from.config.isolate.is_some() && from.config.isolate == port.config.isolate {
             return Err(Cause::Isolated);
         }
-        let tag = tag_for(moving, port.config.vlan.tags(moving.vlan));
+        let is_tagged = port.config.vlan.tags(moving.vlan);
+        if !is_tagged && moving.frame.has_inner {
+            return Err(Cause::Vlan);
+        }
+        let tag = tag_for(moving, is_tagged);
         let copy = Copied { packet: moving.packet, sets: moving.sets, tag };
         plan.push(to, copy);
         self.counters[to.index()].copies_out += 1;

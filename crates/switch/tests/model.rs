@@ -19,6 +19,8 @@ struct Fields {
     source: u8,
     destination: u8,
     tag: Option<u16>,
+    /// One more behind it; only where there is one.
+    inner: Option<u16>,
     /// Destination port, and last byte of the destination's IP address.
     udp: Option<(u16, u8)>,
 }
@@ -35,7 +37,7 @@ impl Fields {
 
     fn bytes(&self) -> Vec<u8> {
         let mut bytes = [Self::address(self.destination), Self::address(self.source)].concat();
-        if let Some(tag) = self.tag {
+        for tag in self.tag.into_iter().chain(self.inner) {
             bytes.extend([0x81, 0]);
             bytes.extend(tag.to_be_bytes());
         }
@@ -82,6 +84,7 @@ impl Flow {
             0 => "drop".to_owned(),
             1 => "normal".to_owned(),
             2 => format!("output:p{}", self.to),
+            4 => format!("output:p{},normal", self.to),
             _ => "mod_vlan_vid:20,normal".to_owned(),
         };
         format!("{},actions={action}", words.join(","))
@@ -130,23 +133,40 @@ impl Model {
             (VlanMode::Trunk { allowed, .. }, Some(vlan)) if allowed.has(vlan) => vlan,
             _ => return Err(Cause::Vlan),
         };
+        if number.is_none() && fields.inner.is_some() {
+            return Err(Cause::Vlan);
+        }
         if fields.source < 2 {
             return Err(Cause::BadSource);
         }
         if fields.destination == 1 {
             return Err(Cause::LinkLocal);
         }
-        let mut out_vlan = vlan;
+        let (mut out_vlan, mut is_given) = (vlan, false);
         let best = self.flows.iter().filter(|flow| flow.holds(from, vlan, fields));
         // The last of the highest, from behind: the first.
         if let Some(flow) = best.rev().max_by_key(|flow| flow.priority) {
+            let to = flow.to;
             match flow.action {
                 0 => return Err(Cause::Rule),
-                2 => return self.give(from, flow.to, vlan, fields),
+                2 => return self.give(from, to, vlan, fields),
                 3 => out_vlan = 20,
+                4 => is_given = self.give(from, to, vlan, fields).is_ok(),
                 _ => {}
             }
         }
+        let outcome = self.go_on(from, [vlan, out_vlan], fields, now);
+        if is_given { Ok(()) } else { outcome }
+    }
+
+    /// As frames do without rules.
+    fn go_on(
+        &mut self,
+        from: usize,
+        [vlan, out_vlan]: [u16; 2],
+        fields: &Fields,
+        now: u64,
+    ) -> Result<(), Cause> {
         self.learn(from, vlan, fields.source, now)?;
         let known = self.addresses.get(&(out_vlan, fields.destination));
         match known.filter(|(_, seen)| now - seen < AGE && fields.destination != 0) {
@@ -176,6 +196,7 @@ impl Model {
             (0..self.ports.len()).map(|to| self.give(from, to, vlan, fields)).collect();
         match outcomes.iter().any(Result::is_ok) {
             true => Ok(()),
+            false if outcomes.contains(&Err(Cause::Vlan)) => Err(Cause::Vlan),
             false if outcomes.contains(&Err(Cause::Isolated)) => Err(Cause::Isolated),
             false => Err(Cause::NoDestination),
         }
@@ -197,6 +218,9 @@ impl Model {
         let group = &self.ports[from].isolate;
         if group.is_some() && *group == self.ports[to].isolate {
             return Err(Cause::Isolated);
+        }
+        if !is_tagged && fields.inner.is_some() {
+            return Err(Cause::Vlan);
         }
         let priority = fields.tag.map_or(0, |tag| tag & 0xf000);
         let tag = is_tagged.then_some(priority | vlan);
@@ -228,11 +252,13 @@ fn port() -> impl Strategy<Value = PortConfig> {
 fn fields() -> impl Strategy<Value = Fields> {
     let tag = prop::option::of(prop_oneof![Just(0xe000), Just(10), Just(20 | 0x2000), Just(40)]);
     let udp = prop::option::of((1..4_u16, 1..8_u8));
-    (1..7_u8, 0..7_u8, tag, udp).prop_map(|(source, destination, tag, udp)| Fields {
-        source,
-        destination,
-        tag,
-        udp,
+    let inner = prop::option::weighted(0.2, prop_oneof![Just(10_u16), Just(20)]);
+    let all = (1..7_u8, 0..7_u8, tag, inner, udp);
+    all.prop_map(|(source, destination, tag, inner, udp)| {
+        let inner = inner.filter(|_| tag.is_some());
+        // Rules do not look behind a second tag.
+        let udp = udp.filter(|_| inner.is_none());
+        Fields { source, destination, tag, inner, udp }
     })
 }
 
@@ -243,7 +269,7 @@ fn flow() -> impl Strategy<Value = Flow> {
         prop::option::of(2..7_u8),
     );
     let udp = (any::<bool>(), prop::option::of((1..8_u8, 29..=32_u8)), prop::option::of(1..4_u16));
-    (1..4_u16, about, udp, 0..4_u8, 0..3_usize).prop_map(|(priority, about, udp, action, to)| {
+    (1..4_u16, about, udp, 0..5_u8, 0..3_usize).prop_map(|(priority, about, udp, action, to)| {
         let ((in_port, vlan, source), (udp, host_bits, port)) = (about, udp);
         Flow { priority, in_port, vlan, source, udp, host_bits, port, action, to }
     })
@@ -348,7 +374,7 @@ proptest! {
 }
 
 fn plain(source: u8, destination: u8) -> Vec<u8> {
-    Fields { source, destination, tag: None, udp: None }.bytes()
+    Fields { source, destination, tag: None, inner: None, udp: None }.bytes()
 }
 
 #[test]
@@ -361,12 +387,33 @@ fn mirrors_get_what_comes_in_and_what_leaves_as_it_is_there() {
     switch.set_rules(Config::parse(rules).unwrap().rules.shared(), 0);
     let mut sent = vec![Vec::new(); 3];
     forward(&mut switch, EndId(0), &[plain(5, 6), plain(5, 7)], 0, &mut sent);
-    let tagged = Fields { source: 6, destination: 5, tag: Some(1), udp: None }.bytes();
+    let tagged = Fields { source: 6, destination: 5, tag: Some(1), inner: None, udp: None }.bytes();
     forward(&mut switch, EndId(1), std::slice::from_ref(&tagged), 0, &mut sent);
     assert_eq!(sent[0], [plain(6, 5)]);
     let crossed = [&sent[1][..], &[tagged]].concat();
     assert_eq!(sent[sensor.index()], crossed, "as a tcpdump at the port would see it");
     assert_eq!(switch.counters(sensor).mirrored, 3);
+}
+
+/// A station of VLAN 5 sends a tag of VLAN 0 and one of VLAN 10 behind it; a trunk carries VLAN 5
+/// without tags.
+#[test]
+fn a_second_tag_brings_no_frame_into_another_vlan() {
+    let access = PortConfig { vlan: VlanMode::Access(5), ..PortConfig::default() };
+    let trunk = |allowed: &[u16], native| PortConfig {
+        vlan: VlanMode::Trunk { allowed: allowed.iter().copied().collect(), native },
+        ..PortConfig::default()
+    };
+    let ports = [access, trunk(&[10], Some(5)), trunk(&[5], None)];
+    let mut switch = switch(&ports, "");
+    let mut sent = vec![Vec::new(); 3];
+    let fields = |tag| Fields { source: 5, destination: 0, tag, inner: Some(10), udp: None };
+    forward(&mut switch, EndId(0), &[fields(Some(0)).bytes()], 0, &mut sent);
+    assert_eq!(sent, [const { Vec::<Vec<u8>>::new() }; 3]);
+    assert_eq!(switch.counters(EndId(0)).of(Cause::Vlan), 1);
+    forward(&mut switch, EndId(2), &[fields(Some(5)).bytes()], 0, &mut sent);
+    assert_eq!(sent, [const { Vec::<Vec<u8>>::new() }; 3], "its first tag would go");
+    assert_eq!(switch.counters(EndId(2)).of(Cause::Vlan), 1);
 }
 
 #[test]
@@ -420,7 +467,7 @@ fn ten_thousand_rules_are_found_by_their_keys() {
         .collect();
     let mut switch = switch(&[PortConfig::default(), PortConfig::default()], &rules);
     let mut sent = vec![Vec::new(); 2];
-    let hit = Fields { source: 5, destination: 6, tag: None, udp: Some((7, 7)) };
+    let hit = Fields { source: 5, destination: 6, tag: None, inner: None, udp: Some((7, 7)) };
     let miss = Fields { udp: Some((8, 7)), ..hit.clone() };
     let packets = [hit.bytes(), miss.bytes(), hit.bytes()];
     forward(&mut switch, EndId(0), &packets, 0, &mut sent);

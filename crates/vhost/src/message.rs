@@ -11,10 +11,14 @@ use std::os::fd::OwnedFd;
 
 use burstline_peer::PeerMemoryError;
 
+use crate::memory::TABLE_MAX;
+
 /// Bytes of a header.
 pub const HEADER_BYTES: usize = 12;
 /// The longest body: 8 regions take 264 bytes.
 pub const BODY_BYTES_MAX: usize = 512;
+/// The most descriptors of a message: one for each region of a table.
+pub(crate) const FILES_MAX: usize = TABLE_MAX;
 
 const VERSION: u32 = 1;
 const VERSION_MASK: u32 = 3;
@@ -79,6 +83,9 @@ pub enum Fault {
     /// Descriptors were lost on the way.
     #[error("a message has more descriptors than a message can bring")]
     Cut,
+    /// More descriptors than any message has.
+    #[error("{0} descriptors came with a message: at most {FILES_MAX}")]
+    Files(usize),
     /// We do not know it, or it was not offered.
     #[error("request {0} was not offered")]
     Unknown(u32),

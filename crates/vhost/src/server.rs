@@ -7,8 +7,12 @@ use std::sync::Arc;
 use burstline_peer::{Dialogue, Socket};
 
 use crate::device::Device;
-use crate::message::{BODY_BYTES_MAX, Fault, HEADER_BYTES, Header, Message};
+use crate::message::{BODY_BYTES_MAX, FILES_MAX, Fault, HEADER_BYTES, Header, Message};
 use crate::session::Session;
+
+/// Messages that are heard in a row. A front-end that never pauses must not keep the thread from
+/// seeing that it has to end.
+const MESSAGES_MAX: usize = 64;
 
 /// A session, and what has come in of the next message.
 pub(crate) struct Talk {
@@ -37,7 +41,8 @@ impl Dialogue for Talk {
     }
 
     fn hear(&mut self, socket: &Socket) -> Result<(), Fault> {
-        while let Some(message) = self.incoming.next(socket)? {
+        for _ in 0..MESSAGES_MAX {
+            let Some(message) = self.incoming.next(socket)? else { break };
             if let Some(answer) = self.session.handle(message)? {
                 let sent = socket.send(&answer, &[]);
                 sent.map_err(|error| Fault::Io { what: "answer the guest", error })?;
@@ -80,6 +85,10 @@ impl Incoming {
             if arrived.bytes == 0 {
                 return Err(Fault::Closed);
             }
+            // A message may come a byte at a time, with descriptors at each.
+            if self.files.len() > FILES_MAX {
+                return Err(Fault::Files(self.files.len()));
+            }
             self.bytes.extend(&room[..arrived.bytes]);
         }
     }
@@ -89,5 +98,47 @@ impl Incoming {
             None => Ok(None),
             Some(bytes) => Header::parse(bytes).map(Some),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::AsFd;
+
+    use burstline_peer::Kind;
+
+    use super::*;
+    use crate::DeviceOptions;
+
+    /// SET_OWNER: no answer is due.
+    const MESSAGE: [u8; HEADER_BYTES] = [3, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0];
+
+    fn talk() -> Talk {
+        let options = DeviceOptions { pairs: 1, is_client: false, passes_offloads: false };
+        Talk::new(Arc::new(Device::new(options).unwrap()))
+    }
+
+    #[test]
+    fn a_flood_of_messages_is_heard_in_parts() {
+        let ([near, far], mut talk) = (Socket::pair(Kind::Stream).unwrap(), talk());
+        for _ in 0..MESSAGES_MAX + 1 {
+            far.send(&MESSAGE, &[]).unwrap();
+        }
+        talk.hear(&near).unwrap();
+        let mut room = [0; 2 * HEADER_BYTES];
+        let left = near.receive(&mut room, &mut Vec::new()).unwrap();
+        assert_eq!(left.bytes, HEADER_BYTES, "one is left for the next time");
+    }
+
+    #[test]
+    fn a_message_that_comes_in_parts_brings_no_more_descriptors_than_a_whole_one() {
+        let ([near, far], mut talk) = (Socket::pair(Kind::Stream).unwrap(), talk());
+        for byte in &MESSAGE[..FILES_MAX] {
+            far.send(&[*byte], &[far.as_fd()]).unwrap();
+        }
+        talk.hear(&near).unwrap();
+        far.send(&MESSAGE[FILES_MAX..FILES_MAX + 1], &[far.as_fd()]).unwrap();
+        let fault = talk.hear(&near).unwrap_err().to_string();
+        assert_eq!(fault, "9 descriptors came with a message: at most 8");
     }
 }

@@ -96,7 +96,7 @@ pub(crate) enum ChainFault {
     Direction,
     /// An address that is not in the guest's memory.
     Address,
-    /// Less than a header.
+    /// Less than a header, or an empty buffer.
     Short,
     /// More than the longest packet.
     Long,

@@ -9,6 +9,10 @@ use crate::vring::Vring;
 /// Where a header has the number of buffers.
 const BUFFERS_AT: usize = 10;
 
+/// Buffers in a row that are none, before a packet has no room. Each takes a walk along a chain: a
+/// guest whose whole ring is of these would hold everybody up.
+const REFUSED_MAX: u16 = 16;
+
 /// The device's side of a receive ring.
 #[derive(Debug)]
 pub struct ToGuest(pub(crate) Vring);
@@ -70,8 +74,7 @@ impl ToPeer for ToGuest {
                     ring.split.note_used(0, head, 0);
                     ring.split.advance(1);
                     (writing.at, refused) = (0, refused + 1);
-                    // A guest that returns these buffers as fast as they come holds nothing up.
-                    if refused == ring.split.size() {
+                    if refused == REFUSED_MAX {
                         return Put::NoRoom;
                     }
                 }

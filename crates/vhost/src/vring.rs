@@ -119,6 +119,11 @@ impl Vring {
                 _ => return Err(ChainFault::Next),
             };
             if desc.flags & INDIRECT == 0 {
+                // No driver has empty buffers, and QEMU refuses them. So a walk takes no more
+                // steps than a packet has bytes.
+                if desc.bytes == 0 {
+                    return Err(ChainFault::Short);
+                }
                 walk.next = (desc.flags & NEXT != 0).then_some(desc.next);
                 return Ok(Some(desc));
             }

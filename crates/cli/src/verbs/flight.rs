@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::OpenOptionsExt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -82,7 +83,8 @@ impl Names {
         Self { path: path.to_owned(), used: 0 }
     }
 
-    /// Makes an empty file of the next name that is free, and returns the name.
+    /// Makes an empty file of the next name that is free, and returns the name. Only its owner may
+    /// read it: opening it for writing keeps the mode that it finds.
     fn take(&mut self) -> Result<String, PortError> {
         if self.path == NOTHING {
             return Ok(self.path.clone());
@@ -90,7 +92,7 @@ impl Names {
         loop {
             self.used += 1;
             let path = numbered(&self.path, self.used);
-            match fs::File::create_new(&path) {
+            match fs::File::options().write(true).create_new(true).mode(0o600).open(&path) {
                 Ok(_) => return Ok(path),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => {

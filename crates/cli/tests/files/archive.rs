@@ -5,7 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use crate::support::{
-    Directory, REAL, REAL_PACKETS, assert_closed, judged_packets, other, regular, run, run_json,
+    Directory, PROGRAM, REAL, REAL_PACKETS, assert_closed, judged_packets, last_object, other,
+    regular, run, run_json,
 };
 use serde_json::Value;
 
@@ -327,6 +328,33 @@ fn extract_passes_segments_that_cannot_hold_an_answer() {
     assert_eq!(late["delivered"], 1000);
     let early = run_json(&["extract", &file, "--to", "+110ms"], 1);
     assert!(early["lost"]["corrupt"].as_u64() > Some(50), "{early}");
+}
+
+#[test]
+fn what_an_extract_found_before_a_failure_is_kept_and_counted() {
+    let full = run(&["extract", REAL, "-w", "/dev/full", "--json"]);
+    assert_eq!(full.code, Some(1), "{}", full.stderr);
+    assert!(full.stderr.contains("No space left"), "{}", full.stderr);
+    let report = last_object(&full.stdout);
+    assert_eq!((&report["success"], &report["unaccounted"]), (&false.into(), &0.into()));
+    assert!(report["lost"]["disk_full"].as_u64() > Some(0), "{report}");
+    // A disk that cannot read the second file to its end.
+    let directory = Directory::new("extract-half");
+    let [first, second] = ["a.pcap", "b.pcap"].map(|name| directory.file(name));
+    fs::copy(REAL, &first).unwrap();
+    fs::copy(REAL, &second).unwrap();
+    let output = directory.file("out.pcapng");
+    let strace = ["-f", "-o", "/dev/null", "-P", &second, "-e", "inject=read:error=EIO:when=2+"];
+    let question = [PROGRAM, "extract", &first, &second, "-w", &output, "--json"];
+    let Some(half) = other("strace", &[&strace[..], &question].concat()) else { return };
+    assert_eq!(half.code, Some(1), "{}", half.stderr);
+    assert!(half.stderr.contains("Input/output error"), "{}", half.stderr);
+    let report = last_object(&half.stdout);
+    let found = report["delivered"].as_u64().unwrap();
+    assert!(found >= REAL_PACKETS && report["unaccounted"] == 0, "{report}");
+    for (who, count) in judged_packets(&output) {
+        assert_eq!(count, found, "{who}");
+    }
 }
 
 #[test]

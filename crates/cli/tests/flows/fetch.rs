@@ -127,7 +127,7 @@ fn what_fails_has_a_name_and_the_rest_still_comes() {
         ("mute", "failed", "timed out"),
         ("wrong", "failed", "no-such-host.invalid"),
         ("bare", "failed", "no program \"/nonexistent/burstline\" there"),
-        ("torn", "partial", "without a report"),
+        ("torn", "partial", "what came is damaged"),
         ("noisy", "failed", "what came is no capture"),
         ("stranger", "failed", "without a report"),
         ("empty", "failed", "/nonexistent/rec"),

@@ -169,6 +169,8 @@ fn each_trigger_has_its_file_and_no_packet_is_in_two() {
     let names = ["a-2.pcapng", "a-3.pcapng"].map(|name| directory.file(name));
     let files = report["flight"]["files"].as_array().unwrap();
     assert!(files.iter().map(|file| &file["name"]).eq(&names), "{files:?}");
+    let mode = |name| fs::metadata(name).unwrap().permissions().mode() & 0o7777;
+    assert_eq!(names.each_ref().map(mode), [0o600; 2], "packets are their owner's");
     // The second goes on where the first ended: nothing between them has expired, all of it after.
     let expired = number(&report["total"]["lost"]["expired"]);
     assert!(expired >= 1000 && expired + written == number(&report["total"]["offered"]));

@@ -51,6 +51,26 @@ fn files_and_their_folder_are_synced_before_the_program_says_so() {
     }
 }
 
+/// What is plain in the end overwrites segments that were synced: it is synced before they go.
+#[test]
+fn segments_are_cut_off_when_what_replaces_them_is_on_the_disk() {
+    let directory = Directory::new("become-plain");
+    let (file, log) = (directory.file("x.pcapng"), directory.file("log"));
+    let job = ["capture", "gen:?packets=300&rate=1k&pace=yes", "-w", &file, "--flush", "20ms"];
+    let calls = ["-e", "trace=pwrite64,fdatasync,ftruncate"];
+    let Some(run) = traced(&calls, &log, &job) else { return };
+    assert_eq!(run.code, Some(0), "{}", run.stderr);
+    let calls = fs::read_to_string(&log).unwrap();
+    let of_file: Vec<&str> = calls.lines().filter(|line| line.contains("/x.pcapng>")).collect();
+    let cut = of_file.iter().rposition(|line| line.contains("ftruncate(")).unwrap();
+    let thread = of_file[cut].split(' ').next().unwrap();
+    let before = of_file[..cut].iter().rev().find(|line| line.starts_with(thread)).unwrap();
+    assert!(before.contains("fdatasync("), "{calls}");
+    for (who, count) in judged_packets(&file) {
+        assert_eq!(count, 300, "{who}");
+    }
+}
+
 /// The report of a job whose `call` fails from the time of a thread on that is `first`.
 fn broken(call: &str, first: u32, directory: &Directory, flags: &[&str]) -> Option<Value> {
     let (file, log) = (directory.file("x.pcapng"), directory.file("log"));

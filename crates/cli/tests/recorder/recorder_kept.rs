@@ -288,6 +288,29 @@ fn a_recording_that_was_broken_off_goes_on_in_a_next_file() {
     assert!(pipe.code == Some(2) && pipe.stderr.contains("one regular file"), "{}", pipe.stderr);
 }
 
+/// A file that ends within its first segment is plain: neither it nor an empty one has numbers.
+#[test]
+fn the_numbers_of_packets_go_on_behind_files_that_do_not_say_theirs() {
+    let directory = Directory::new("resume-numbers");
+    let file = directory.file("x.pcapng");
+    let job = |packets: u32, more: &[&str]| {
+        let load = format!("gen:?packets={packets}&size=1000");
+        let run = run(&[&["capture", &load, "-w", &file, "--resume"][..], more].concat());
+        assert_eq!(run.code, Some(0), "{}", run.stderr);
+    };
+    let first = |name: &str, rest: &[&str]| {
+        job(3000, rest);
+        let bytes = fs::read(directory.file(name)).unwrap();
+        let segment = burstline_wire::files::SegmentIndex::parse(&bytes[1 << 20..2 << 20]).unwrap();
+        segment.trailer().first_packet
+    };
+    job(3000, &[]);
+    job(10, &[]);
+    assert_eq!(first("x-3.pcapng", &[]), 3010);
+    fs::write(directory.file("x-4.pcapng"), "").unwrap();
+    assert_eq!(first("x-5.pcapng", &[]), 6010);
+}
+
 #[test]
 fn each_link_type_gets_a_file() {
     let directory = Directory::new("links");

@@ -9,7 +9,7 @@ use burstline_port::{Capture, InterfaceTotals, PortAccount, PortState, PortTable
 use crate::EngineError;
 
 /// The outcome.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub struct Extracted {
     /// Packets found, and their captured bytes.
     pub packets: u64,
@@ -23,6 +23,9 @@ pub struct Extracted {
     pub sink: PortAccount,
     /// Whether it was ended before the end.
     pub is_stopped: bool,
+    /// What ended it: a file cannot be read, or the sink cannot be written. What was found before
+    /// is in the sink, as far as that goes.
+    pub failure: Option<EngineError>,
 }
 
 impl Extracted {
@@ -46,24 +49,49 @@ pub fn first_time_ns(captures: &[Capture]) -> Result<Option<u64>, EngineError> {
     Ok(earliest)
 }
 
-/// Gives all packets of a source to a sink, if there is one, until the source ends or `stop` is
-/// set.
-///
-/// # Errors
-/// [`EngineError::Port`]: a file cannot be read, or the sink cannot be written.
+/// Gives all packets of a source to a sink, if there is one, until the source ends, one of both
+/// fails or `stop` is set. Then ends the sink.
 pub fn extract(
     mut source: Box<dyn Source>,
     mut sink: Option<Box<dyn Sink>>,
     table: &PortTable,
     stop: &AtomicBool,
-) -> Result<Extracted, EngineError> {
-    let (mut extracted, mut scratch) = (Extracted::default(), Scratch::new());
+) -> Extracted {
+    let mut extracted = Extracted::default();
     let mut received = vec![0_u64; PortTable::MAX_ENTRIES];
+    let passed = pass(&mut *source, &mut sink, stop, &mut extracted, &mut received);
+    extracted.failure = passed.err();
+    if let Some(sink) = &mut sink {
+        let totals = (0..=u8::MAX).zip(&received).take(table.len());
+        let totals = totals.map(|(port, &packets)| InterfaceTotals {
+            port,
+            received: Some(packets),
+            ..InterfaceTotals::default()
+        });
+        sink.set_totals(&totals.filter(|totals| totals.received > Some(0)).collect::<Vec<_>>());
+        if let Err(error) = sink.finish() {
+            extracted.failure.get_or_insert(error.into());
+        }
+        extracted.sink = sink.account();
+    }
+    extracted.source = source.account();
+    extracted
+}
+
+/// Gives packets to the sink until there are no more. Counts them, and by port in `received`.
+fn pass(
+    source: &mut dyn Source,
+    sink: &mut Option<Box<dyn Sink>>,
+    stop: &AtomicBool,
+    extracted: &mut Extracted,
+    received: &mut [u64],
+) -> Result<(), EngineError> {
+    let mut scratch = Scratch::new();
     loop {
         // It carries no memory.
         if stop.load(Relaxed) {
             extracted.is_stopped = true;
-            break;
+            return Ok(());
         }
         let lent = source.lend(&mut scratch, SCRATCH_PACKETS as u64)?;
         for packet in lent.burst.packets() {
@@ -74,24 +102,11 @@ pub fn extract(
             received[usize::from(packet.port())] += 1;
         }
         extracted.packets += lent.burst.len() as u64;
-        if let Some(sink) = &mut sink {
+        if let Some(sink) = sink {
             sink.transmit(&lent.burst)?;
         }
         if lent.state == PortState::Ended {
-            break;
+            return Ok(());
         }
     }
-    if let Some(sink) = &mut sink {
-        let totals = (0..=u8::MAX).zip(&received).take(table.len());
-        let totals = totals.map(|(port, &packets)| InterfaceTotals {
-            port,
-            received: Some(packets),
-            ..InterfaceTotals::default()
-        });
-        sink.set_totals(&totals.filter(|totals| totals.received > Some(0)).collect::<Vec<_>>());
-        sink.finish()?;
-        extracted.sink = sink.account();
-    }
-    extracted.source = source.account();
-    Ok(extracted)
 }

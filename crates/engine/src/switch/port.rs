@@ -1,7 +1,7 @@
 //! Ports that are open, before they are part of a switch, and the ends that they become.
 
 use burstline_port::{
-    Address, OpenOptions, PortAccount, PortError, Sink, Source, open_duplex, open_sink,
+    Address, OpenOptions, PortAccount, PortError, Sink, Source, open_duplex, open_prompt_sink,
 };
 use burstline_switch::PortConfig;
 use burstline_wire::hash::HashKind;
@@ -108,13 +108,14 @@ impl OpenedPort {
 }
 
 impl OpenedTarget {
-    /// Opens a sink for mirrors; `name` is its address, as it is written in mirrors.
+    /// Opens a sink for mirrors. It does not wait for room, as a port's does not. `name` is its
+    /// address, as it is written in mirrors.
     ///
     /// # Errors
     /// What is wrong with the address, what the kernel refuses.
     pub fn open(name: &str, options: &OpenOptions) -> Result<Self, PortError> {
         let address: Address = name.parse()?;
-        Ok(Self { name: name.to_owned(), sink: open_sink(&address, options)? })
+        Ok(Self { name: name.to_owned(), sink: open_prompt_sink(&address, options)? })
     }
 
     /// Its name.
@@ -128,3 +129,6 @@ impl Outlet {
         Self { sink, given: Given::default(), is_fresh: false }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,9 +1,12 @@
 //! Where a file lies, and how one gets there as a whole.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+
+use burstline_sys::temporary::open_whole;
+use burstline_sys::users::effective_user;
 
 /// The folder of a file.
 pub(super) fn folder_of(file: &Path) -> &Path {
@@ -21,11 +24,72 @@ pub(super) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(format!(".{}", std::process::id()));
     let beside = PathBuf::from(beside);
-    let created = File::options().write(true).create_new(true).mode(0o600).open(&beside);
-    let written = created.and_then(|mut file| file.write_all(bytes));
-    let moved = written.and_then(|()| fs::rename(&beside, path));
+    // What is there already is somebody's, and stays.
+    let mut file = File::options().write(true).create_new(true).mode(0o600).open(&beside)?;
+    let moved = file.write_all(bytes).and_then(|()| fs::rename(&beside, path));
     moved.inspect_err(|_| {
         // Half a file is of no use.
         let _ = fs::remove_file(&beside);
     })
+}
+
+/// Reads a file beside captures, of at most `most` bytes, that says what they have. It could hide
+/// packets: so its owner has to be the user, root or the folder's owner, and nobody else may write
+/// it. No link is followed, and no pipe is waited for.
+pub(super) fn read_hint(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let file = open_whole(path)?;
+    let (metadata, of_folder) = (file.metadata()?, fs::metadata(folder_of(path))?);
+    let trusted = [effective_user(), 0, of_folder.uid()];
+    let is_trusted = trusted.contains(&metadata.uid()) && metadata.mode() & 0o022 == 0;
+    if !metadata.is_file() || !is_trusted || metadata.len() > most {
+        return Err(io::Error::other("it is not believed"));
+    }
+    let mut bytes = Vec::new();
+    file.take(most).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::{PermissionsExt, chown, symlink};
+    use std::process::Command;
+
+    use burstline_sys::temporary::TemporaryFolder;
+
+    use super::*;
+
+    #[test]
+    fn a_file_in_the_way_of_a_new_one_stays() {
+        let folder = TemporaryFolder::create("burstline-place-").unwrap();
+        let path = folder.path().join("x");
+        let theirs = folder.path().join(format!("x.{}", std::process::id()));
+        fs::write(&theirs, "precious").unwrap();
+        assert_eq!(replace(&path, b"new").unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(fs::read_to_string(&theirs).unwrap(), "precious");
+        fs::remove_file(&theirs).unwrap();
+        replace(&path, b"new").unwrap();
+        assert_eq!(read_hint(&path, 3).unwrap(), b"new");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn what_others_may_write_or_is_no_file_is_not_read() {
+        let folder = TemporaryFolder::create("burstline-place-").unwrap();
+        let path = folder.path().join("x");
+        fs::write(&path, "hint").unwrap();
+        assert_eq!(read_hint(&path, 4).unwrap(), b"hint");
+        assert!(read_hint(&path, 3).is_err(), "too long");
+        let (link, pipe) = (folder.path().join("link"), folder.path().join("pipe"));
+        symlink("/dev/zero", &link).unwrap();
+        assert!(read_hint(&link, 4).is_err());
+        assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        assert!(read_hint(&pipe, 4).is_err());
+        fs::set_permissions(&path, Permissions::from_mode(0o620)).unwrap();
+        assert!(read_hint(&path, 4).is_err(), "its group may write it");
+        fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+        if chown(&path, Some(65534), None).is_ok() {
+            assert!(read_hint(&path, 4).is_err(), "it is another user's");
+        }
+    }
 }

@@ -127,8 +127,11 @@ impl Segmented {
         &mut self,
         packet: &PacketToWrite<'_>,
     ) -> io::Result<Result<(), EncodeError>> {
-        self.losses[LossCause::Miss as usize] += packet.drops_before;
-        self.put(|encoder, segment| encoder.push(segment, packet))
+        let put = self.put(|encoder, segment| encoder.push(segment, packet))?;
+        if put.is_ok() {
+            self.losses[LossCause::Miss as usize] += packet.drops_before;
+        }
+        Ok(put)
     }
 
     /// Packets of one interface that have nothing special about them, until one does not fit.
@@ -187,15 +190,18 @@ impl Segmented {
     }
 
     /// Writes what is left and ends the file: as plain pcapng where there is one segment.
-    pub(super) fn end(&mut self) -> io::Result<()> {
+    /// `is_kept_safe`: what was written before may be synced, and stays so.
+    pub(super) fn end(&mut self, is_kept_safe: bool) -> io::Result<()> {
         if !self.is_compact || self.encoder.sequence() > 1 {
             self.flush()?;
             return self.slots.end();
         }
         let blocks = &self.slots.bytes()[..self.encoder.blocks_end()];
         let plain = [&self.descriptions[..], blocks].concat();
-        self.plain_bytes = Some(self.slots.become_plain(&plain)?);
-        self.header = None;
+        let has_segments = self.header.is_none();
+        let bytes = self.slots.write_plain(&plain)?;
+        (self.plain_bytes, self.header) = (Some(bytes), None);
+        self.slots.cut_plain(bytes, is_kept_safe && has_segments)?;
         self.flushed = Part { packets: self.encoder.packets().into(), end: 0 };
         Ok(())
     }

@@ -268,6 +268,8 @@ impl FileSink {
                 self.account.note(|| format!("{error}; segment=1M fits every packet"));
             }
             self.drop_one(Loss::TooLong, packet);
+            // The next packet tells of these losses.
+            self.gaps[port] = drops_before;
             return Ok(false);
         }
         self.latest_ns = self.latest_ns.max(time_ns);

@@ -12,6 +12,10 @@ use crate::RingFill;
 use crate::halves::Half;
 use crate::live::{Got, Intake, IntakeCounts};
 
+/// Refused packets of a burst: each may be a walk along a chain as long as the ring. Then others
+/// have their turn.
+const REFUSED_MAX: u8 = 16;
+
 /// The largest ring.
 const RING_MOST: u64 = 32_768;
 
@@ -25,6 +29,8 @@ pub(super) struct FromPeers<D: Device> {
     ring: Option<Box<D::From>>,
     /// Queues that had nothing, in a row.
     empty: usize,
+    /// Packets of this burst that were refused.
+    refused: u8,
     counts: IntakeCounts,
     /// The peer was asked to ring.
     is_armed: Cell<bool>,
@@ -38,6 +44,7 @@ impl<D: Device> FromPeers<D> {
             current: 0,
             ring: None,
             empty: 0,
+            refused: 0,
             counts: IntakeCounts::default(),
             is_armed: Cell::new(false),
         }
@@ -79,7 +86,7 @@ impl<D: Device> Intake for FromPeers<D> {
         if *self.is_armed.get_mut() {
             self.disarm();
         }
-        loop {
+        while self.refused < REFUSED_MAX {
             if self.ring.is_none() {
                 self.ring = self.lanes().lane(self.current).from.take();
             }
@@ -94,10 +101,7 @@ impl<D: Device> Intake for FromPeers<D> {
                 }
                 Taken::Refused(fault) => {
                     self.counts.lost.add(cause(fault), 1);
-                    *refused += 1;
-                    if *refused >= u64::from(u8::MAX) {
-                        return None;
-                    }
+                    (*refused, self.refused) = (*refused + 1, self.refused + 1);
                 }
                 Taken::Nothing => {
                     self.next_queue();
@@ -109,9 +113,11 @@ impl<D: Device> Intake for FromPeers<D> {
                 }
             }
         }
+        None
     }
 
     fn give_back(&mut self) {
+        self.refused = 0;
         if self.ring.is_some() {
             self.next_queue();
         }
@@ -184,3 +190,6 @@ fn cause(refusal: Refusal) -> Loss {
         Refusal::Malformed => Loss::BadDescriptor,
     }
 }
+
+#[cfg(test)]
+mod tests;

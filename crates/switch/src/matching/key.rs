@@ -171,7 +171,7 @@ mod tests {
         bytes[14..24].copy_from_slice(&[0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17]);
         bytes[26..34].copy_from_slice(&[10, 1, 2, 3, 10, 9, 8, 7]);
         bytes[34..40].copy_from_slice(&[0x13, 0x88, 0, 53, 0, 8]);
-        let key = Key::of(EndId(3), &Frame { vlan: 20, tag: None }, &bytes);
+        let key = Key::of(EndId(3), &Frame { vlan: 20, tag: None, has_inner: false }, &bytes);
         let holds = |change: &dyn Fn(&mut Match)| {
             let mut one = Match::default();
             change(&mut one);

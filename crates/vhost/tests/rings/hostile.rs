@@ -168,6 +168,32 @@ fn buffers_that_are_none_are_given_back_empty_and_hold_nobody_up() {
     assert_eq!([0, 4, 5].map(|index| guest.used(0, index)), [(0, 0), (4, 0), (8, 72)]);
 }
 
+/// The guest chooses how long chains are and how many are wrong: an empty buffer ends a chain, and
+/// a packet tries no more than 16.
+#[test]
+fn empty_buffers_and_rings_full_of_wrong_ones_hold_nobody_up() {
+    let mut guest = Guest::start();
+    let at = GUEST + BUFFERS as u64;
+    guest.desc(1, 0, Desc::of(at, 20).marked(1, 1));
+    guest.desc(1, 1, Desc::of(at, 0).marked(1, 2));
+    guest.desc(1, 2, Desc::of(at, 20));
+    refused(&mut guest, 0, Refusal::Short);
+    for index in 0..SIZE {
+        guest.desc(0, index, Desc::of(u64::MAX, 100).marked(2, 0));
+        guest.offer(0, index);
+    }
+    let put = |guest: &Guest| {
+        let mut ring = guest.device.lanes().lane(0).to.take().unwrap();
+        let put = ring.put(&[3; 60], &[0; OFFLOAD_BYTES]);
+        ring.publish();
+        guest.device.lanes().lane(0).to.give_back(ring);
+        put
+    };
+    for tried in 1..=2 {
+        assert_eq!((put(&guest), guest.used_index(0)), (Put::NoRoom, 16 * tried));
+    }
+}
+
 #[test]
 fn f16_memory_that_is_cut_under_us_stops_only_this_guest() {
     let mut guest = Guest::start();

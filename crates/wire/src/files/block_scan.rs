@@ -53,7 +53,7 @@ impl Decoder {
         let first = (self.section_start.wrapping_sub(self.offset) % 4) as usize;
         for at in (first..within.len()).step_by(4) {
             let block_type = word(within, at, false);
-            if is_known(block_type) && block_type != SECTION && self.leads_on(&within[at..]) {
+            if is_known(block_type) && block_type != SECTION && self.leads_on(&within[at..], at) {
                 return self.found(at, Mode::Careful);
             }
         }

@@ -191,9 +191,15 @@ impl Decoder {
                 Ok(None)
             }
             INTERFACE => {
-                let mut interface = Interface::parse(body, self.swapped).map_err(malformed)?;
-                self.fix_units(&mut interface);
-                self.add_interface(interface).map(|()| None)
+                let interface = Interface::parse(body, self.swapped).map_err(malformed);
+                let added = interface.and_then(|mut interface| {
+                    self.fix_units(&mut interface);
+                    self.add_interface(interface)
+                });
+                if added.is_err() {
+                    self.pass_interface();
+                }
+                added.map(|()| None)
             }
             STATISTICS => {
                 let options = body.get(12..).ok_or(Malformed).map_err(malformed)?;
@@ -291,7 +297,16 @@ impl Decoder {
     fn interface(&self, number: u32) -> Result<SectionInterface, DamageKind> {
         let unknown = DamageKind::UnknownInterface { interface: number };
         let late = || self.before.get(number as usize).filter(|_| self.slots.is_none());
-        self.section.get(number as usize).or_else(late).copied().ok_or(unknown)
+        let found = self.section.get(number as usize).or_else(late).copied();
+        found.filter(|found| found.index != SectionInterface::UNKNOWN.index).ok_or(unknown)
+    }
+
+    /// Passes the description of an interface that is not kept, so that those behind it have their
+    /// numbers. The numbers of a segmented section come from its trailers.
+    fn pass_interface(&mut self) {
+        if self.slots.is_none() && self.section.len() < MAX_INTERFACES {
+            self.section.push(SectionInterface::UNKNOWN);
+        }
     }
 
     /// Keeps an interface. If the section before had it under the same number, it is the same
@@ -302,9 +317,10 @@ impl Decoder {
             .find(|(_, known)| known.describes_same(&interface))
             .map(|(index, _)| index)
             .filter(|&index| !self.section.iter().any(|taken| taken.index as usize == index));
-        let index = match known {
+        // A number behind the last that is kept would be that of another interface.
+        let index = match known.filter(|_| number < MAX_INTERFACES) {
             Some(index) => index,
-            None if self.interfaces.len() < MAX_INTERFACES => {
+            None if number.max(self.interfaces.len()) < MAX_INTERFACES => {
                 self.interfaces.push(interface.clone());
                 self.interfaces.len() - 1
             }

@@ -49,6 +49,8 @@ pub struct Decoder {
     /// File offset of the section header that was looked at last.
     pub(super) begun: Option<u64>,
     pub(super) has_plain: bool,
+    /// How many sections were searched for segments in all the bytes that this takes.
+    pub(super) probes: u64,
 }
 
 /// What the decoder is doing.
@@ -84,6 +86,17 @@ pub(super) struct SectionInterface {
     pub(super) multiplier: u64,
     pub(super) resolution: Resolution,
     pub(super) snapshot_length: u32,
+}
+
+impl SectionInterface {
+    /// Stands for one whose description makes no sense: its packets are of no known interface.
+    pub(super) const UNKNOWN: Self = Self {
+        index: u32::MAX,
+        link: LinkType(0),
+        multiplier: 0,
+        resolution: Resolution::decimal(6),
+        snapshot_length: 0,
+    };
 }
 
 /// One turn of the slow path: bytes to pass, and what to say, if anything.
@@ -131,6 +144,7 @@ impl Decoder {
             slots: None,
             begun: None,
             has_plain: false,
+            probes: 0,
         }
     }
 

@@ -13,6 +13,9 @@ use super::{BYTE_ORDER_MAGIC, CLOSING_BLOCK, Decoder, MAX_CONTIGUOUS, MAX_NEED, 
 /// The segment sizes that there are, as powers of two: from 4 KiB to [`MAX_NEED`].
 const SIZES: Range<u32> = 12..25;
 
+/// Sections that are probed wherever they stand.
+const FREE_PROBES: u64 = 16;
+
 /// How a section is laid out.
 pub(super) enum Layout {
     Plain,
@@ -24,7 +27,7 @@ pub(super) enum Layout {
 impl Decoder {
     /// Whether the section that starts here is segmented. Segment 0 has no packet, so no packet's
     /// bytes have a say in it.
-    pub(super) fn layout(&self, here: &[u8], at_end: bool) -> Layout {
+    pub(super) fn layout(&mut self, here: &[u8], at_end: bool) -> Layout {
         let cut = |bytes| if at_end { Layout::Plain } else { Layout::Need(bytes) };
         if word(here, 8, false) != BYTE_ORDER_MAGIC {
             return Layout::Plain;
@@ -61,8 +64,15 @@ impl Decoder {
     /// Looks for the trailer of segment 0, or for any sound segment, where descriptions make no
     /// sense. Longer segments first. A segment forged inside a packet is shorter than the real one
     /// around it. So if all bytes are here, the real one is found first.
-    pub(super) fn probe(&self, here: &[u8], at_end: bool) -> Layout {
+    ///
+    /// A look takes up to [`MAX_NEED`] bytes, and a section may have 40. So there is one for as
+    /// many bytes of the file, and a few besides: short recordings may stand one behind another.
+    pub(super) fn probe(&mut self, here: &[u8], at_end: bool) -> Layout {
+        if self.probes > FREE_PROBES + self.offset / MAX_NEED as u64 {
+            return Layout::Plain;
+        }
         let is_all = at_end || here.len() >= MAX_NEED;
+        self.probes += u64::from(is_all);
         for size in SIZES.rev().map(|shift| 1_usize << shift) {
             let Some(slot) = here.get(..size) else { continue };
             if SegmentIndex::doubtful(slot).is_some_and(|index| index.trailer().sequence == 0) {

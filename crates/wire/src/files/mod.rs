@@ -38,6 +38,7 @@
 mod ahead;
 mod block_scan;
 mod blocks;
+mod chains;
 mod classic;
 mod decoder;
 mod interface;

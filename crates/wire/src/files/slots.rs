@@ -17,8 +17,9 @@
 
 use std::ops::Range;
 
-use super::block_type::{ENHANCED_PACKET, INTERFACE, SECTION};
-use super::blocks::{MIN_BLOCK, is_known};
+use super::block_type::{INTERFACE, SECTION};
+use super::blocks::MIN_BLOCK;
+use super::chains::Chains;
 use super::decoder::{Mode, Turn};
 use super::layout::Layout;
 use super::record::{Damage, DamageKind, Step, Trust};
@@ -28,6 +29,9 @@ use crate::headers::LinkType;
 
 /// Gaps that are remembered, to know a segment that comes late from one that comes twice.
 const MAX_GAPS: usize = 1024;
+
+/// Bytes of the block of a packet without bytes.
+const EMPTY_PACKET: usize = 32;
 
 /// What is known of the segmented section in hand.
 #[derive(Debug)]
@@ -44,7 +48,9 @@ pub(super) struct Slots {
     gaps: Vec<(Range<u64>, bool)>,
     broken: Option<Broken>,
     /// Where the worklist of a broken slot says that packets' blocks start in it, ascending.
-    listed: Vec<usize>,
+    pub(super) listed: Vec<usize>,
+    /// Where blocks of a broken slot lead.
+    pub(super) chains: Chains,
     /// Whether blocks since the last sound slot may have described interfaces, or hidden some.
     is_unsettled: bool,
     /// Whether closing counts were seen, or their lack has been told.
@@ -85,6 +91,7 @@ impl Slots {
             gaps: Vec::new(),
             broken: None,
             listed: Vec::new(),
+            chains: Chains::default(),
             is_unsettled: false,
             is_closed: false,
             unchecked: 0,
@@ -151,9 +158,7 @@ impl Slots {
     /// What the numbers of a sound slot say of those before it; at most one thing at a time.
     fn discrepancy(&mut self, trailer: &Trailer) -> Option<DamageKind> {
         let first = trailer.first_packet;
-        // Where the header is broken: it had no packet.
-        let start = if trailer.sequence == 1 { first } else { 0 };
-        let next = self.next_packet.unwrap_or(start);
+        let next = self.next_packet.unwrap_or_else(|| self.start_before(trailer));
         let absent = trailer.sequence.saturating_sub(self.next_sequence);
         if first < next {
             return None;
@@ -172,6 +177,17 @@ impl Slots {
         (self.next_packet, self.next_sequence) = (Some(first), trailer.sequence);
         self.is_unsettled = true;
         Some(DamageKind::MissingSegments { segments: absent.max(1), packets: lost })
+    }
+
+    /// Number of the file's first packet, where nothing in front of a sound slot says it. It is 0
+    /// in the first file of a recording, and anything in those that follow.
+    fn start_before(&self, trailer: &Trailer) -> u64 {
+        let first = trailer.first_packet;
+        // Segment 0 has no packet.
+        let slots = trailer.sequence.saturating_sub(1);
+        let most = slots.saturating_mul((self.segment_bytes / EMPTY_PACKET) as u64);
+        let found = self.broken.map_or(0, |broken| broken.packets);
+        if first <= most { 0 } else { first.saturating_sub(found) }
     }
 
     fn add_gap(&mut self, packets: Range<u64>, is_broken: bool) {
@@ -221,14 +237,28 @@ impl Slots {
         broken.says = says.is_some();
         self.listed = doubtful.iter().flat_map(SegmentIndex::starts).collect();
         self.listed.sort_unstable();
+        self.set_start(doubtful);
         self.next_sequence += 1;
         (self.state, self.is_unsettled) = (State::Broken, true);
     }
 
-    /// Segment 0 is broken, which has no packet.
-    fn break_header(&mut self, at: u64) {
+    /// Segment 0 is broken, which has no packet. `doubtful`: what can be read of it.
+    fn break_header(&mut self, at: u64, doubtful: Option<SegmentIndex<'_>>) {
+        self.set_start(doubtful);
         self.break_slot(at, None);
         self.broken.iter_mut().for_each(|broken| broken.says = true);
+    }
+}
+
+impl Slots {
+    /// Takes the number of the file's first packet from a broken segment 0, or else 1: a trailer's
+    /// own checksum may hold where that of its segment does not.
+    fn set_start(&mut self, doubtful: Option<SegmentIndex<'_>>) {
+        let says = doubtful.map(|index| *index.trailer());
+        let is_its = |says: &Trailer| says.version > 1 && says.sequence == self.next_sequence;
+        if let Some(says) = says.filter(is_its).filter(|says| says.sequence <= 1) {
+            self.next_packet = self.next_packet.or(Some(says.first_packet));
+        }
     }
 }
 
@@ -250,7 +280,8 @@ impl Decoder {
 
     /// Looks at a section header, before it is taken: begins a segmented section, or a plain one.
     pub(super) fn begin_section(&mut self, here: &[u8], at_end: bool) -> Option<Turn> {
-        let turn = self.begin_as(self.layout(here, at_end), here, at_end);
+        let layout = self.layout(here, at_end);
+        let turn = self.begin_as(layout, here, at_end);
         if turn.is_none() {
             (self.slots, self.begun) = (None, Some(self.offset));
             self.has_plain = true;
@@ -261,7 +292,8 @@ impl Decoder {
     /// Looks at the start of a file that is none of a capture: a recording whose first bytes are
     /// damaged still has its segments. `None`: it is not a recording.
     pub(super) fn begin_headless(&mut self, here: &[u8], at_end: bool) -> Option<Turn> {
-        self.begin_as(self.probe(here, at_end), here, at_end)
+        let layout = self.probe(here, at_end);
+        self.begin_as(layout, here, at_end)
     }
 
     /// Begins a segmented section, or asks for the bytes that it takes. `None`: it is plain.
@@ -292,7 +324,7 @@ impl Decoder {
                     self.recorded.add(index.trailer());
                     self.mode = Mode::Blocks;
                 }
-                _ => slots.break_header(self.offset),
+                _ => slots.break_header(self.offset, SegmentIndex::doubtful(slot)),
             }
         }
         self.slots = Some(slots);
@@ -457,31 +489,5 @@ impl Decoder {
         if self.slots.is_some() {
             interface.resolution = Resolution::decimal(9);
         }
-    }
-
-    /// Whether a block behind damage in a slot may be real: the worklist names it, or blocks lead
-    /// from it to the end of the slot, or of a file that ends inside it. `here` ends there.
-    pub(super) fn leads_on(&self, here: &[u8]) -> bool {
-        let Some(slots) = &self.slots else { return false };
-        let block = slots.segment_bytes - here.len().min(slots.segment_bytes);
-        let is_packet = word(here, 0, false) == ENHANCED_PACKET;
-        let is_listed = || slots.listed.binary_search(&block).is_ok();
-        if slots.state == State::Broken && is_packet && is_listed() {
-            return true;
-        }
-        let mut at = 0;
-        while let Some(head) = here.get(at..at + 8) {
-            let (block_type, length) = (word(head, 0, false), word(head, 4, false));
-            let is_length = length >= MIN_BLOCK && length.is_multiple_of(4);
-            if !is_length || block_type == SECTION || !is_known(block_type) {
-                return false;
-            }
-            let behind = at + length as usize;
-            match here.get(behind - 4..behind) {
-                Some(trailing) if word(trailing, 0, false) == length => at = behind,
-                _ => return false,
-            }
-        }
-        at == here.len()
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::build::*;
 use burstline_wire::files::{
-    Counters, Damage, DamageKind, Decoder, InterfaceDescription, PacketToWrite, SectionDescription,
-    SegmentEncoder, Step,
+    Counters, Damage, DamageKind, Decoder, InterfaceDescription, MAX_NEED, PacketToWrite,
+    SectionDescription, SegmentEncoder, Step,
 };
 use burstline_wire::hash::HashKind;
 use burstline_wire::headers::LinkType;
@@ -61,8 +61,13 @@ fn pcapng(order: Order, packets: u32) -> Sample {
 }
 
 fn segmented(packets: u32) -> Sample {
+    segmented_from(packets, 0)
+}
+
+/// A file of a recording whose files before it have the `first` packets.
+fn segmented_from(packets: u32, first: u64) -> Sample {
     let size = 4096;
-    let mut encoder = SegmentEncoder::new(size, LinkType::ETHERNET, 0, HashKind::None, 0);
+    let mut encoder = SegmentEncoder::new(size, LinkType::ETHERNET, 0, HashKind::None, first);
     let mut segment = vec![0xEE; size];
     let interface = InterfaceDescription::new(LinkType::ETHERNET, "eth0");
     encoder.header(&mut segment, &SectionDescription::default(), &[interface]).unwrap();
@@ -283,6 +288,73 @@ fn damage_is_said_once_with_its_cause() {
     let kind = DamageKind::CapturedLength { captured: 262_145, limit: 262_144 };
     assert_eq!(decoded.damage, [Damage { offset: 24, kind, skipped }]);
     assert_eq!(decoded.packets.len(), 2);
+}
+
+/// A slot of half a mebibyte of blocks of 12 bytes, of which the first and the last are damaged:
+/// each place of it leads to the last. Followed from each of them, that were 10^9 steps.
+#[test]
+fn a_slot_whose_blocks_lead_to_a_bad_one_is_passed() {
+    let size = 1 << 19;
+    let mut encoder = SegmentEncoder::new(size, LinkType::ETHERNET, 0, HashKind::None, 0);
+    let mut file = vec![0; size];
+    let interface = InterfaceDescription::new(LinkType::ETHERNET, "eth0");
+    encoder.header(&mut file, &SectionDescription::default(), &[interface]).unwrap();
+    let mut slot = block(Order::Little, 4, &[]).repeat(size / 12);
+    slot.resize(size, 0);
+    slot[4] = 16;
+    file.extend(slot);
+    let decoded = decode(&file);
+    let skipped: u64 = decoded.damage.iter().map(|damage| damage.skipped).sum();
+    assert_eq!(skipped, size as u64, "{:?}", decoded.damage);
+}
+
+#[test]
+fn a_file_that_does_not_begin_with_packet_0_has_not_lost_those_before_it() {
+    let first = 5_000_000;
+    let sample = segmented_from(60, first);
+    let within = |segment| sample.records.iter().filter(|r| r.start / 4096 == segment).count();
+    let lost = |damaged: &[u8]| {
+        let told = decode(damaged).damage.into_iter().map(|damage| match damage.kind {
+            DamageKind::Corrupt { packets, .. } => packets,
+            DamageKind::MissingSegments { .. } => panic!("none is missing"),
+            _ => 0,
+        });
+        told.sum::<u64>()
+    };
+    // By the trailer of segment 0, and by that of segment 1.
+    let mut damaged = sample.file.clone();
+    (damaged[100], damaged[4096 + 100]) = (!damaged[100], !damaged[4096 + 100]);
+    assert_eq!(lost(&damaged), within(1) as u64);
+    damaged[..4096].fill(0);
+    assert_eq!(lost(&damaged), within(1) as u64);
+    // Without both, those that were found.
+    damaged[4096 + 4000..8192].fill(0);
+    assert!(lost(&damaged) <= within(1) as u64, "{}", lost(&damaged));
+    // A recording's first file begins with packet 0.
+    let mut damaged = segmented(60).file;
+    damaged[..8192].fill(0);
+    assert_eq!(lost(&damaged), within(1) as u64);
+}
+
+/// A look for segments takes 16 MiB at once: one for each of many small sections were a million
+/// times what the file has.
+#[test]
+fn few_sections_are_searched_for_segments() {
+    let section = [section(Order::Little), block(Order::Little, 0x8888, &[])].concat();
+    let file = section.repeat((MAX_NEED + (8 << 10)) / section.len());
+    let (mut decoder, mut position, mut start, mut end) = (Decoder::new(), 0, 0, 0);
+    let mut searched = 0;
+    while decoder.file_offset() < 4 << 10 {
+        match decoder.next(&file[start..end], &mut position, false) {
+            Step::NeedMore { bytes } => {
+                searched += usize::from(bytes == MAX_NEED);
+                (start, position) = (start + position, 0);
+                end = start + bytes;
+            }
+            step => panic!("{step:?}"),
+        }
+    }
+    assert!((1..20).contains(&searched), "{searched} times {MAX_NEED} bytes");
 }
 
 #[test]

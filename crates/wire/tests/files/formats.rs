@@ -278,6 +278,38 @@ fn interfaces_are_bounded_and_shared_between_equal_sections() {
     assert_eq!(decoder.interfaces().len(), burstline_wire::files::MAX_INTERFACES);
     assert_eq!(decoder.interfaces()[0].name.len(), burstline_wire::files::MAX_NAME_BYTES);
     assert_eq!(decoded.damage.len(), 5000 - decoder.interfaces().len());
+    let name = option(o, 2, &[b'x'; 3000]);
+    // One that a section before had is known behind one that is not kept.
+    file.extend([section(o), interface(o, 1, 5001, &[]), interface(o, 1, 2, &[name])].concat());
+    file.extend(enhanced(o, 0, 7, &payload(1, 60), 60, &[]));
+    file.extend(enhanced(o, 1, 7, &payload(1, 60), 60, &[]));
+    let decoded = decode(&file);
+    let last = decoded.damage.last().map(|damage| damage.kind);
+    assert_eq!(last, Some(DamageKind::UnknownInterface { interface: 0 }));
+}
+
+#[test]
+fn an_interface_that_is_not_understood_keeps_its_number() {
+    for order in ORDERS {
+        // Its options do not add up.
+        let malformed =
+            block(order, 1, &[&order.u16(1)[..], &[0; 6], &order.u16(9), &[9, 9]].concat());
+        let mut file = [section(order), interface(order, 1, 0, &[]), malformed].concat();
+        file.extend(interface(order, 101, 0, &[]));
+        for number in 0..3 {
+            file.extend(enhanced(order, number, 7, &payload(number, 60), 60, &[]));
+        }
+        let decoded = decode(&file);
+        let kinds: Vec<_> = decoded.damage.iter().map(|damage| damage.kind).collect();
+        let unknown = DamageKind::UnknownInterface { interface: 1 };
+        assert_eq!(kinds, [DamageKind::MalformedBlock { block_type: 1 }, unknown]);
+        let links: Vec<_> = decoded.packets.iter().map(|packet| packet.link).collect();
+        assert_eq!(links, [1, 101]);
+        // A section that describes none has those of the section before: this one is unknown.
+        file.extend(section(order));
+        file.extend(enhanced(order, 1, 7, &payload(9, 60), 60, &[]));
+        assert_eq!(decode(&file).damage.last().map(|damage| damage.kind), Some(unknown));
+    }
 }
 
 #[test]

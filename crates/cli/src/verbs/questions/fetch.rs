@@ -159,7 +159,7 @@ fn merge(
         OpenOptions { stop: Some(Arc::clone(stop)), names_files: true, ..OpenOptions::default() };
     let source = open_set("sensors", paths, &options).map_err(EngineError::from)?;
     let sink = open_sink(sink, &options).map_err(EngineError::from)?;
-    without_rights(|| burstline_engine::extract(source, Some(sink), &options.table, stop))
+    without_rights(|| Ok(burstline_engine::extract(source, Some(sink), &options.table, stop)))
 }
 
 fn report(
@@ -171,12 +171,15 @@ fn report(
     let sum = fetch::Sum::of(sensors, merged);
     let is_success = sum.unaccounted == 0
         && sum.lost == 0
-        && merged.is_none_or(|merged| !merged.is_stopped)
+        && merged.is_none_or(|merged| !merged.is_stopped && merged.failure.is_none())
         && sensors.iter().all(|sensor| sensor.answer.outcome == Outcome::Whole);
     match (args.json, args.quiet) {
         (true, _) => stream.print(&fetch::object(sensors, merged, &sum, is_success))?,
         (false, true) => {}
         (false, false) => stream.print(&fetch::text(sensors, &sum, &args.write))?,
+    }
+    if let Some(failure) = merged.and_then(|merged| merged.failure.as_ref()) {
+        complain(&failure.to_string());
     }
     if sum.unaccounted != 0 {
         complain_of_ledger(sum.unaccounted);

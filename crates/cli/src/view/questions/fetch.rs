@@ -37,7 +37,7 @@ impl Sum {
         // What a source counts as lost was never counted as having come.
         let in_flight = merged.map_or(0, |merged| merged.source.in_flight);
         let unaccounted = came as i64 - (passed + in_flight) as i64;
-        let stopped = merged.is_some_and(|merged| merged.is_stopped);
+        let stopped = merged.is_some_and(|one| one.is_stopped || one.failure.is_some());
         let unaccounted = if stopped { 0 } else { unaccounted };
         Self { came, written: passed.saturating_sub(sink), lost: source + sink, unaccounted }
     }

@@ -52,12 +52,12 @@ impl Names {
     }
 }
 
-/// The newest file of a rotation of [`FileNaming::Numbered`] names: of the latest time, and of
-/// those the last number. `None`: there is none.
+/// The files of a rotation of [`FileNaming::Numbered`] names, by time, and those of one time by
+/// number: the newest is the last.
 ///
 /// # Errors
 /// [`PortError::Io`]: the folder cannot be read.
-pub fn newest_numbered(path: &Path) -> Result<Option<PathBuf>, PortError> {
+pub fn rotated(path: &Path) -> Result<Vec<PathBuf>, PortError> {
     let folder = folder_of(path);
     let fail = |error| PortError::Io { action: "read", path: folder.to_owned(), error };
     let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -69,13 +69,14 @@ pub fn newest_numbered(path: &Path) -> Result<Option<PathBuf>, PortError> {
         let is_ours = is_digits(number) && is_digits(time) && !time.is_empty();
         Some((time.to_owned(), number.parse::<u64>().ok()?)).filter(|_| is_ours)
     };
-    let mut newest = None;
+    let mut found = Vec::new();
     for entry in fs::read_dir(folder).map_err(fail)? {
         let entry = entry.map_err(fail)?;
-        let found = place(&entry.file_name().to_string_lossy()).map(|place| (place, entry.path()));
-        newest = newest.max(found);
+        let place = place(&entry.file_name().to_string_lossy());
+        found.extend(place.map(|place| (place, entry.path())));
     }
-    Ok(newest.map(|(_, path)| path))
+    found.sort_unstable();
+    Ok(found.into_iter().map(|(_, path)| path).collect())
 }
 
 /// The name of file number `number`, from 1: the number stands before the extension, and that of

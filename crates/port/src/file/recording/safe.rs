@@ -264,7 +264,7 @@ impl Shared {
             }
             let due = state.open.as_ref().and_then(|open| open.due(self.flush, state.is_wanted));
             match due {
-                Some(left) if left.is_zero() => state = self.sync_open(state),
+                Some(left) if left.is_zero() => state = self.sync_open(state, sync),
                 _ if state.is_wanted => {
                     state.is_wanted = false;
                     self.changed.notify_all();
@@ -291,13 +291,18 @@ impl Shared {
     }
 
     /// Syncs the open file as far as it is written now.
-    fn sync_open<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    fn sync_open<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        sync: impl FnOnce(&File, Option<&File>) -> io::Result<()>,
+    ) -> MutexGuard<'a, State> {
+        // A wish that comes while this one is under way asks for what is written until then.
+        state.is_wanted = false;
         let Some(open) = &mut state.open else { return state };
         let (mark, file) = (open.written.clone(), Arc::clone(&open.handle.file));
         let folder = open.handle.folder.take();
         open.unsynced_since = None;
         let (mut state, outcome) = self.aside(state, || sync(&file, folder.as_ref()));
-        state.is_wanted = false;
         let is_it = |handle: &Handle| Arc::ptr_eq(&handle.file, &file);
         // It may have been closed meanwhile; then what was written since is synced once more.
         let closed = state.closed.iter_mut().map(|(handle, _)| handle).find(|one| is_it(one));
@@ -397,6 +402,29 @@ fn sync(file: &File, folder: Option<&File>) -> io::Result<()> {
 #[cfg(all(test, not(miri)))]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_wish_that_comes_during_a_sync_gets_its_own() {
+        let shared = Shared::default();
+        let file = Arc::new(File::open("/dev/null").unwrap());
+        let (path, synced) = (PathBuf::from("x"), Mark::default());
+        let handle = Handle { file, folder: None, path, synced, is_broken: false };
+        let written = Mark { packets: 3, ..Mark::default() };
+        let mut state = shared.lock();
+        state.open = Some(OpenFile { handle, written, unsynced_since: Some(Instant::now()) });
+        state.is_wanted = true;
+        let synced = |state: &State| state.open.as_ref().unwrap().handle.synced.packets;
+        let state = shared.sync_open(state, |_, _| {
+            let mut state = shared.lock();
+            let open = state.open.as_mut().unwrap();
+            (open.written.packets, open.unsynced_since) = (5, Some(Instant::now()));
+            state.is_wanted = true;
+            Ok(())
+        });
+        assert_eq!((synced(&state), state.is_wanted), (3, true));
+        let state = shared.sync_open(state, |_, _| Ok(()));
+        assert_eq!((synced(&state), state.is_wanted), (5, false));
+    }
 
     #[test]
     fn each_file_that_cannot_be_synced_adds_its_packets() {

@@ -101,17 +101,14 @@ impl Slots {
         }
     }
 
-    /// Makes the file plain pcapng of these blocks. Returns its bytes.
-    pub(in super::super) fn become_plain(&mut self, blocks: &[u8]) -> io::Result<u64> {
+    /// Makes the start of the file plain pcapng of these blocks. Returns its bytes. Where segments
+    /// are there already, the same packets lie behind it, until [`cut_plain`](Self::cut_plain).
+    pub(in super::super) fn write_plain(&mut self, blocks: &[u8]) -> io::Result<u64> {
         match self {
             Self::Placed { output, .. } => {
-                // Where segments are there already, the same packets lie behind this until it is
-                // cut.
-                let bytes = blocks.len() as u64;
                 output.leave_direct().map_err(source)?;
                 output.write_all_at(blocks, 0).map_err(source)?;
-                output.set_len(bytes).map_err(source)?;
-                Ok(bytes)
+                Ok(blocks.len() as u64)
             }
             Self::Packed(packer) => {
                 packer.output.write(blocks)?;
@@ -119,6 +116,16 @@ impl Slots {
                 Ok(packer.output.bytes)
             }
         }
+    }
+
+    /// Cuts the file behind the plain pcapng of these bytes. `is_synced`: that is on the disk
+    /// first, so that a power cut leaves what was there, or the same packets in front of it.
+    pub(in super::super) fn cut_plain(&mut self, bytes: u64, is_synced: bool) -> io::Result<()> {
+        let Self::Placed { output, .. } = self else { return Ok(()) };
+        if is_synced {
+            output.sync().map_err(source)?;
+        }
+        output.set_len(bytes).map_err(source)
     }
 
     /// Bytes of the file that has what is in front of `offset` of the capture.

@@ -321,7 +321,7 @@ impl FileSink {
         }
         self.write_statistics()?;
         match &mut self.body {
-            Body::Segmented(body) => body.end()?,
+            Body::Segmented(body) => body.end(self.files.syncs())?,
             Body::Plain(body) => body.end()?,
             _ => {}
         }

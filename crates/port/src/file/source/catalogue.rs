@@ -27,16 +27,13 @@ mod survey;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs::{self, File, Metadata};
-use std::io::{self, Read};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::fs::{self, Metadata};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use burstline_sys::privileges;
-use burstline_sys::users::effective_user;
 
-use super::super::input::O_NONBLOCK;
 use super::super::place::{self, folder_of};
 use super::index::Stamp;
 use super::reader::CaptureReader;
@@ -191,7 +188,7 @@ struct Catalogue {
 impl Catalogue {
     /// What is there, as far as it is sound.
     fn load(folder: &Path) -> Self {
-        let bytes = read(folder).unwrap_or_default();
+        let bytes = place::read_hint(&folder.join(NAME), MOST_BYTES).unwrap_or_default();
         let parsed = privileges::without_rights(|| entry::parse(&bytes));
         let (entries, is_whole) = parsed.unwrap_or_default();
         Self { folder: folder.to_owned(), entries, is_changed: !is_whole }
@@ -242,18 +239,4 @@ impl Catalogue {
 fn is_settled(metadata: &Metadata) -> bool {
     let age = metadata.modified().ok().and_then(|time| SystemTime::now().duration_since(time).ok());
     age.is_some_and(|age| age >= SETTLED)
-}
-
-/// The bytes of a folder's catalogue, if its owner may say what the folder has.
-fn read(folder: &Path) -> io::Result<Vec<u8>> {
-    // A pipe in its place does not block.
-    let mut file = File::options().read(true).custom_flags(O_NONBLOCK).open(folder.join(NAME))?;
-    let (metadata, of_folder) = (file.metadata()?, fs::metadata(folder)?);
-    let trusted = [effective_user(), 0, of_folder.uid()];
-    let is_trusted = metadata.is_file() && trusted.contains(&metadata.uid());
-    let mut bytes = Vec::new();
-    if is_trusted && metadata.mode() & 0o022 == 0 && metadata.len() <= MOST_BYTES {
-        file.read_to_end(&mut bytes)?;
-    }
-    Ok(bytes)
 }

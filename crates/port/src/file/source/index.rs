@@ -6,9 +6,10 @@
 //! ```
 //!
 //! An index is a hint. It is used only if its checksum holds and it was made of this file, by size,
-//! time of change and inode. Packets that it leads to are decoded and tested like any others. A run
-//! that is not *steady* (an interface is described in it, a section starts, something is damaged)
-//! is always read.
+//! time of change and inode. One that belongs to neither the user, root nor the folder's owner is
+//! not believed: it could hide packets. Packets that it leads to are decoded and tested like any
+//! others. A run that is not *steady* (an interface is described in it, a section starts, something
+//! is damaged) is always read.
 //!
 //! All numbers are little-endian. The header: magic `BurstIdx`, version (4 bytes), runs (4), size,
 //! seconds and ns of the last change, inode, device, packets (8 each). A run: offset, end, first
@@ -33,6 +34,8 @@ const MAGIC: &[u8; 8] = b"BurstIdx";
 const VERSION: u32 = 1;
 const HEADER_BYTES: usize = 64;
 const RUN_BYTES: usize = 48;
+/// The most bytes of an index of nothing. One of packets is shorter than they are in their file.
+const EMPTY_BYTES: u64 = 4096;
 const NOT_STEADY: u32 = 1 << 31;
 
 /// Packets of a run: some hundred KB of a file, which a disk reads in one go.
@@ -261,7 +264,8 @@ impl Builder {
 impl Index {
     /// The index of a file that is as `stamp` says; `None`: there is none that can be used.
     pub(super) fn load(file: &Path, stamp: Stamp) -> Option<Self> {
-        let bytes = fs::read(index_path(file)).ok()?;
+        let most = stamp.0[0].saturating_add(EMPTY_BYTES);
+        let bytes = place::read_hint(&index_path(file), most).ok()?;
         let index = privileges::without_rights(|| Self::parse(&bytes)).ok()??;
         (index.stamp == stamp).then_some(index)
     }

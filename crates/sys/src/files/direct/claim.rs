@@ -77,7 +77,7 @@ impl Drop for Claimed {
 }
 
 /// Opens `path` for writing and makes it if it is not there. A regular file is first locked
-/// (flock(2)), then emptied, then gets its owner and mode. Anything else (a FIFO, a terminal,
+/// (flock(2)), then gets its owner and mode, then is emptied. Anything else (a FIFO, a terminal,
 /// `/dev/null`) is left as it is.
 ///
 /// A FIFO makes this wait until its other end is opened. File systems that know no locks go
@@ -114,13 +114,14 @@ pub fn claim(path: &Path, creation: &Creation) -> io::Result<Claimed> {
             }
             Err(error) => return Err(error.into()),
         }
-        file.set_len(0)?;
         if creation.user.is_some() || creation.group.is_some() {
             fchown(&file, creation.user, creation.group)?;
         }
         if let Some(mode) = creation.mode {
             file.set_permissions(Permissions::from_mode(mode))?;
         }
+        // Last: where anything is refused, what is in it stays.
+        file.set_len(0)?;
     }
     Ok(Claimed { file, is_regular })
 }
@@ -165,9 +166,11 @@ fn holder(device: u64, inode: u64) -> Option<u32> {
 mod tests {
     use std::os::fd::AsRawFd;
     use std::process::Command;
+    use std::thread;
 
     use burstline_skip::{skip, test_name};
 
+    use crate::privileges;
     use crate::temporary::TemporaryFolder;
 
     use super::*;
@@ -215,6 +218,21 @@ mod tests {
         let refused = claim(&path, &Creation { is_new: true, ..CREATION }).unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists);
         fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_given_away_keeps_what_is_in_it() {
+        let folder = TemporaryFolder::create("burstline-claim-").unwrap();
+        let path = folder.path().join("x");
+        fs::write(&path, "precious").unwrap();
+        let attempt = || {
+            // On this thread alone. Where it is refused, there are no rights to give up.
+            let _ = privileges::give_up();
+            claim(&path, &Creation { user: Some(65534), ..CREATION })
+        };
+        let refused = thread::scope(|scope| scope.spawn(attempt).join().unwrap()).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied, "{refused}");
+        assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
     }
 
     #[test]

@@ -41,14 +41,18 @@ pub(crate) fn extract(args: &ExtractArgs) -> Result<ExitCode, Failure> {
     let sink = sink.map(|sink| open_sink(&sink, &options)).transpose();
     let sink = sink.map_err(EngineError::from)?;
     let table = &options.table;
-    let extracted = without_rights(|| burstline_engine::extract(source, sink, table, &stop))?;
+    let extracted = without_rights(|| Ok(burstline_engine::extract(source, sink, table, &stop)))?;
     let lost = extracted.source.lost.missing() + extracted.sink.lost.missing();
     let is_closed = extracted.unaccounted() == 0;
-    let is_success = is_closed && lost == 0 && !extracted.source.is_damaged;
+    let is_whole = extracted.failure.is_none() && !extracted.source.is_damaged;
+    let is_success = is_closed && lost == 0 && is_whole;
     match (files.json, files.quiet) {
         (true, _) => stream.print(&archive::extract_object(&extracted, is_success))?,
         (false, true) => {}
         (false, false) => stream.print(&archive::extracted(&extracted, write))?,
+    }
+    if let Some(failure) = &extracted.failure {
+        complain(&failure.to_string());
     }
     if !is_closed {
         complain_of_ledger(extracted.unaccounted());

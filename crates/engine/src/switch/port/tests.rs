@@ -1,0 +1,16 @@
+//! How ends are opened that are no ports.
+
+use super::*;
+
+#[test]
+fn a_target_of_mirrors_waits_for_nobody_unless_it_is_told_to() {
+    let path = std::env::temp_dir().join(format!("switch-target-{}", std::process::id()));
+    let address = format!("log:{}", path.display());
+    for (asked, opened) in [
+        (address.clone(), format!("{address}?wait_ms=0")),
+        (format!("{address}?wait_ms=7"), format!("{address}?wait_ms=7")),
+    ] {
+        let target = OpenedTarget::open(&asked, &OpenOptions::default()).unwrap();
+        assert_eq!((target.name(), &target.sink.info().name), (&*asked, &opened));
+    }
+}
