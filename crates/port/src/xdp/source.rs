@@ -11,6 +11,7 @@ use burstline_xdp::{Received as Frame, Socket, SocketStatistics, XdpError};
 use super::intake::{KernelWord, QueueLedger};
 use super::settings::Settings;
 use crate::judge::Judge;
+use crate::table::Seat;
 use crate::watch::{LINK_HEADER_MAX, Watch};
 use crate::{
     Capabilities, Lent, Loss, OpenOptions, Port, PortAccount, PortError, PortInfo, PortState,
@@ -38,7 +39,7 @@ pub(super) struct XdpSource {
     intake: QueueLedger,
     watch: Watch,
     judge: Judge,
-    port: u8,
+    port: Seat,
     /// When this poll began, in ns since 1970.
     poll_time_ns: u64,
     /// What the monotonic clock lacks to be the time of day, at the last look: one reading of a
@@ -76,7 +77,7 @@ impl XdpSource {
         let link = &socket.interface().link;
         let place = format!("{}@{}", link.name, socket.queue());
         let name = if is_alone { &link.name } else { &place };
-        let port = options.table.add_for(&place, name, LinkType::ETHERNET)?;
+        let port = options.table.seat_for(&place, name, LinkType::ETHERNET)?;
         let capabilities = Capabilities { can_drain: true, ..Capabilities::default() };
         let ring_bytes = settings.socket.frames as u64 * settings.socket.frame_bytes as u64;
         let mut account = PortAccount { ring_bytes, ..PortAccount::default() };
@@ -171,7 +172,7 @@ impl XdpSource {
         }
         let whole = self.watch.mtu().saturating_add(LINK_HEADER_MAX);
         let longest = whole.min(self.judge.snapshot_bytes());
-        let meta = Meta::new(self.poll_time_ns, 0, self.port);
+        let meta = Meta::new(self.poll_time_ns, 0, self.port.number());
         scratch.take_plain(&mut self.socket, budget, longest, &meta)
     }
 
@@ -188,7 +189,7 @@ impl XdpSource {
     fn describe(&mut self, frame: &Frame) -> Taken {
         let length = self.judge.keep(frame.length, frame.original_length);
         let time_ns = self.time_of(frame);
-        let mut meta = Meta::new(time_ns, frame.original_length, self.port);
+        let mut meta = Meta::new(time_ns, frame.original_length, self.port.number());
         if frame.original_length > self.watch.mtu().saturating_add(LINK_HEADER_MAX) {
             meta.flags = meta.flags.union(Flags::MERGED);
             self.merged += 1;
