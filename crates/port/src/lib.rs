@@ -66,7 +66,7 @@ pub use burstline_dpdk::{
 };
 pub use burstline_wire::grammar::Rate;
 pub use crossing::{Carried, Census, Crossing, Rewrite, Touch, Touched, Treatment};
-pub use duplex::{Duplex, open_duplex, open_prompt_sink};
+pub use duplex::{Duplex, open_duplex, open_prompt_sink, open_way_back};
 pub use error::PortError;
 pub use file::{
     Capture, CaptureReader, Captures, Chosen, FileNaming, Flush, Found, Indexed, Interfaces,
