@@ -20,7 +20,7 @@ mod recover;
 mod scan;
 mod survey;
 
-pub use extract::{Extracted, extract, first_time_ns};
+pub use extract::{Attempt, Extracted, extract, first_time_ns, try_extract};
 pub use recover::{Recovered, recover};
 pub use scan::{Fault, Scanned, Watch, check};
 pub use survey::{Disorder, Rate, Survey, survey};

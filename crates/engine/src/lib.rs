@@ -79,8 +79,8 @@ use accounts::{ledger, report, verify};
 use planning::{log_request, placement, rehearsal};
 
 pub use archive::{
-    Disorder, Extracted, Fault, Rate, Recovered, Scanned, Survey, Watch, check, extract,
-    first_time_ns, recover, survey,
+    Attempt, Disorder, Extracted, Fault, Rate, Recovered, Scanned, Survey, Watch, check, extract,
+    first_time_ns, recover, survey, try_extract,
 };
 pub use balance::{
     BalanceOptions, BalanceReport, Distribution, Elephant, GroupReport, LogHome, Mode, WORKERS_MAX,

@@ -46,6 +46,15 @@ pub fn open_prompt_sink(
     open_sink(&prompt(address, keys), options)
 }
 
+/// Opens what the port of a source sends by, with those of its keys that it knows.
+///
+/// # Errors
+/// As [`open_duplex`].
+pub fn open_way_back(address: &Address, options: &OpenOptions) -> Result<Box<dyn Sink>, PortError> {
+    let [_, sending] = halves(address)?;
+    open_sink(&sending, options)
+}
+
 /// A sink's address, by which it waits for room only if it said so before.
 fn prompt(address: Address, keys: &[Key]) -> Address {
     let can_wait = keys.iter().any(|key| key.name == WAIT.name);

@@ -15,6 +15,7 @@
 //!   costs packets, by name, until it moves.
 //! - K3: readers know an interface's name before they see a packet of it.
 
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -49,6 +50,8 @@ struct LogSink {
     /// Gone once it was finished.
     writer: Option<Writer>,
     publisher: Publisher,
+    /// Those that tell it of interfaces look whether it is there.
+    _log: Arc<Log>,
     wait: Wait,
     lost: LostPackets,
     account: PortAccount,
@@ -77,8 +80,12 @@ pub(crate) fn open_sink(
     })?;
     let publisher = Publisher::start(&settings.publish, vec![log.clone()])
         .map_err(|error| PortError::Log { error, near: String::new() })?;
-    options.table.watch(move |number, entry| {
+    let log = Arc::new(log);
+    let told = Arc::downgrade(&log);
+    options.table.watch_while(move |number, entry| {
+        let Some(log) = told.upgrade() else { return false };
         log.name_port(number, entry.link.0.into(), &entry.name);
+        true
     });
     let capabilities = Capabilities::default();
     let (name, timestamps) = (address.to_string(), TimestampSource::Synthetic);
@@ -86,6 +93,7 @@ pub(crate) fn open_sink(
         info: PortInfo { name, capabilities, timestamps },
         writer: Some(writer),
         publisher,
+        _log: log,
         wait: Wait::new(settings.wait_ns),
         lost: LostPackets::default(),
         account: PortAccount::default(),

@@ -9,8 +9,12 @@
 //! Needs root, or `unshare -Urn`; without, each test says that it was skipped.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
 use std::process::Command;
+use std::thread;
+use std::time::Duration;
 
 use crate::support::live::wait_until;
 use crate::support::{Directory, PROGRAM, assert_closed, last_object};
@@ -549,6 +553,33 @@ fn a_killed_switch_leaves_nothing_that_is_in_the_way() {
     let (is_success, report) = running.end();
     assert!(is_success, "{report}");
     assert!(fs::metadata(&socket).is_err(), "its end takes the socket with it");
+}
+
+/// One that keeps its connection, or sends its request a byte at a time, has one request or 5 s.
+#[test]
+fn a_client_that_goes_on_and_on_holds_nobody_up() {
+    let Some(lab) = Lab::or_skip() else { return };
+    let running = lab.start("--port tap:t0");
+    let connect = || UnixStream::connect(lab.directory.file("lab.switch")).unwrap();
+    let mut client = connect();
+    let mut answers = BufReader::new(client.try_clone().unwrap()).lines();
+    client.write_all(b"{\"command\":\"show\"}\n").unwrap();
+    assert!(answers.next().unwrap().unwrap().contains("t0"));
+    // It may be told that nobody reads.
+    let _ = client.write_all(b"{\"command\":\"show\"}\n");
+    assert!(answers.next().is_none_or(|answer| answer.is_err()), "one request a connection");
+    let mut slow = connect();
+    let trickle = thread::spawn(move || {
+        (0..600)
+            .take_while(|_| {
+                thread::sleep(Duration::from_millis(100));
+                slow.write_all(b" ").is_ok()
+            })
+            .count()
+    });
+    let (is_success, report) = running.end();
+    assert!(is_success, "{report}");
+    assert!(trickle.join().unwrap() < 600, "it was left before a minute had passed");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use burstline_port::{Capture, InterfaceTotals, PortAccount, PortState, PortTable
 use crate::EngineError;
 
 /// The outcome.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Extracted {
     /// Packets found, and their captured bytes.
     pub packets: u64,
@@ -23,8 +23,14 @@ pub struct Extracted {
     pub sink: PortAccount,
     /// Whether it was ended before the end.
     pub is_stopped: bool,
-    /// What ended it: a file cannot be read, or the sink cannot be written. What was found before
-    /// is in the sink, as far as that goes.
+}
+
+/// What came of a try.
+#[derive(Debug)]
+pub struct Attempt {
+    /// What was found before the failure, if there was one. It is in the sink, as far as that goes.
+    pub extracted: Extracted,
+    /// What ended it: a file cannot be read, or the sink cannot be written.
     pub failure: Option<EngineError>,
 }
 
@@ -49,18 +55,32 @@ pub fn first_time_ns(captures: &[Capture]) -> Result<Option<u64>, EngineError> {
     Ok(earliest)
 }
 
+/// As [`try_extract`]: all or an error.
+///
+/// # Errors
+/// [`EngineError::Port`]: a file cannot be read, or the sink cannot be written.
+pub fn extract(
+    source: Box<dyn Source>,
+    sink: Option<Box<dyn Sink>>,
+    table: &PortTable,
+    stop: &AtomicBool,
+) -> Result<Extracted, EngineError> {
+    let Attempt { extracted, failure } = try_extract(source, sink, table, stop);
+    failure.map_or(Ok(extracted), Err)
+}
+
 /// Gives all packets of a source to a sink, if there is one, until the source ends, one of both
 /// fails or `stop` is set. Then ends the sink.
-pub fn extract(
+pub fn try_extract(
     mut source: Box<dyn Source>,
     mut sink: Option<Box<dyn Sink>>,
     table: &PortTable,
     stop: &AtomicBool,
-) -> Extracted {
+) -> Attempt {
     let mut extracted = Extracted::default();
     let mut received = vec![0_u64; PortTable::MAX_ENTRIES];
     let passed = pass(&mut *source, &mut sink, stop, &mut extracted, &mut received);
-    extracted.failure = passed.err();
+    let mut failure = passed.err();
     if let Some(sink) = &mut sink {
         let totals = (0..=u8::MAX).zip(&received).take(table.len());
         let totals = totals.map(|(port, &packets)| InterfaceTotals {
@@ -70,12 +90,12 @@ pub fn extract(
         });
         sink.set_totals(&totals.filter(|totals| totals.received > Some(0)).collect::<Vec<_>>());
         if let Err(error) = sink.finish() {
-            extracted.failure.get_or_insert(error.into());
+            failure.get_or_insert(error.into());
         }
         extracted.sink = sink.account();
     }
     extracted.source = source.account();
-    extracted
+    Attempt { extracted, failure }
 }
 
 /// Gives packets to the sink until there are no more. Counts them, and by port in `received`.

@@ -34,15 +34,20 @@ pub fn open_inline(
     let options = &OpenOptions { hash: HashKind::FiveTuple, ..options.clone() };
     let ways: &[[&Address; 2]] = &[ends, [ends[1], ends[0]]];
     let ways = &ways[..if is_both { 2 } else { 1 }];
-    let (mut carries, mut inline_ways) = (Vec::new(), Vec::new());
+    let (mut carries, mut sources) = (Vec::new(), Vec::new());
     for [from, to] in ways {
         let resolved = |address: &Address, role| address.resolved(role).map_err(PortError::from);
         let (from, to) = (resolved(from, Role::Source)?, resolved(to, Role::Sink)?);
-        let carry = Carry::open(&from, &to, treatment, options)?;
-        let clock_kind = carry.info().timestamps.code();
-        inline_ways.push(InlineWay { clock_kind, answers: Answers::open(&from, options)? });
-        carries.push(carry);
+        carries.push(Carry::open(&from, &to, treatment, options)?);
+        sources.push(from);
     }
+    // What the crossings need is theirs; answers leave by what is left.
+    let way = |(carry, from): (&Carry, &Address)| {
+        let clock_kind = carry.info().timestamps.code();
+        let answers = Answers::open(from, is_both, options)?;
+        Ok::<_, EngineError>(InlineWay { clock_kind, answers })
+    };
+    let inline_ways = carries.iter().zip(&sources).map(way).collect::<Result<_, _>>()?;
     let (checkpoints, inline) = checkpoints(inline_ways, &options.table, inline)?;
     let crossings = carries.into_iter().zip(checkpoints).map(|(carry, checkpoint)| {
         Box::new(Checked { carry, checkpoint, is_over: false }) as Box<dyn Crossing>

@@ -1,7 +1,7 @@
 //! Answers to the senders of rejected packets: they leave by the port that the packets came in by.
 
 use burstline_log::{Meta, Scratch};
-use burstline_port::{Address, OpenOptions, PortError, Sink, open_sink};
+use burstline_port::{Address, OpenOptions, PortError, Sink, open_way_back};
 use burstline_wire::answer::append_refusal;
 
 use super::outlet::Onward;
@@ -38,14 +38,26 @@ impl Answers {
 
     /// To the port that packets come from. A port that takes an interface's queues for itself has
     /// no second end for us: its senders are not told.
-    pub(crate) fn open(from: &Address, options: &OpenOptions) -> Result<Self, PortError> {
-        let has_way = from.leads_to_interface() && !from.takes_away();
-        let back = from.to_string();
-        let back = back.split_once('?').map_or(&*back, |(port, _)| port);
-        Ok(Self::new(match has_way {
-            true => Back::Own(open_sink(&back.parse().map_err(PortError::from)?, options)?),
-            false => Back::None,
-        }))
+    ///
+    /// With `is_both` a crossing the other way may have its only sink. Then they are not told
+    /// either, and the account says so.
+    pub(crate) fn open(
+        from: &Address,
+        is_both: bool,
+        options: &OpenOptions,
+    ) -> Result<Self, PortError> {
+        if !from.leads_to_interface() || from.takes_away() {
+            return Ok(Self::new(Back::None));
+        }
+        match open_way_back(from, options) {
+            Ok(sink) => Ok(Self::new(Back::Own(sink))),
+            Err(error @ PortError::DeviceTaken { .. }) if is_both => {
+                let mut none = Self::new(Back::None);
+                none.lose(&error);
+                Ok(none)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Answers the sender of a rejected packet, if the packet is one that gets an answer. An answer

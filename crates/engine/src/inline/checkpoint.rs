@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use burstline_log::{Burst, SCRATCH_PACKETS, Scratch};
-use burstline_port::{PortAccount, PortError, PortState, PortTable, Received, Source};
+use burstline_port::{Loss, PortAccount, PortError, PortState, PortTable, Received, Source};
 use burstline_sys::clock;
 
 use super::flows::Flows;
@@ -85,10 +85,11 @@ impl Checkpoint {
     }
 
     /// Waits for the verdicts of those that wait: each has one, or is late, within the deadline.
-    /// Then it tells what was counted. Nothing may come any more.
+    /// Then it tells what was counted. Nothing may come any more. Where packets go on no longer,
+    /// those that still wait are in flight.
     pub(crate) fn close(&mut self, onward: &mut dyn Onward) -> Result<(), PortError> {
         let mut outcome = Ok(());
-        while self.waiting() > 0 && outcome.is_ok() {
+        while self.gate.lanes.iter().any(Lane::has_queue) && outcome.is_ok() {
             match self.look(clock::monotonic_ns(), onward) {
                 Ok(true) => {}
                 Ok(false) => thread::sleep(Duration::from_nanos(LOOK_EVERY_NS)),
@@ -155,12 +156,35 @@ impl Gate {
         Ok(any)
     }
 
-    /// Has each packet of a burst wait for its worker, or skip that with its flow.
+    /// Has each packet of a burst wait for its worker, or skip that with its flow. Where packets go
+    /// on no longer, those behind are lost, and those before wait as ever (V4).
     fn spread(
         &mut self,
         burst: &Burst<'_>,
         now_ns: u64,
         outlet: &mut Outlet<'_>,
+    ) -> Result<(), PortError> {
+        let mut done = 0;
+        let mut outcome = self.take_in(burst, now_ns, outlet, &mut done);
+        if outcome.is_err() {
+            outlet.ends.lost.add(Loss::WriteError, (burst.len() - done) as u64);
+        }
+        let Self { lanes, flows, links, .. } = self;
+        for lane in lanes {
+            let published = lane.publish(&mut Moment { now_ns, flows, links }, outlet);
+            outcome = outcome.and(published);
+        }
+        outcome
+    }
+
+    /// Appends packets to their lanes, not published yet. The first `done` of the burst are in a
+    /// lane, sent or lost.
+    fn take_in(
+        &mut self,
+        burst: &Burst<'_>,
+        now_ns: u64,
+        outlet: &mut Outlet<'_>,
+        done: &mut usize,
     ) -> Result<(), PortError> {
         let Self { lanes, flows, links, skipped } = self;
         let mut run = 0;
@@ -169,13 +193,18 @@ impl Gate {
                 *skipped += 1;
                 continue;
             }
+            // The sink counts what it is given, also where it fails.
+            *done = at;
             outlet.send(burst, run..at)?;
             run = at + 1;
             let lane = worker_of(packet.desc().hash(), lanes.len());
             let mut moment = Moment { now_ns, flows, links };
             lanes[lane].append(&packet, &mut moment, outlet)?;
         }
-        outlet.send(burst, run..burst.len())?;
-        self.each(now_ns, |lane, moment| lane.publish(moment, outlet).map(|()| false)).map(drop)
+        *done = burst.len();
+        outlet.send(burst, run..burst.len())
     }
 }
+
+#[cfg(test)]
+mod tests;

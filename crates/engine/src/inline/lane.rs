@@ -102,6 +102,11 @@ impl Lane {
         self.counts.offered - self.counts.settled()
     }
 
+    /// Whether it has packets to decide.
+    pub(super) fn has_queue(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
     /// Whether a source that can wait should.
     pub(super) fn has_enough(&self) -> bool {
         self.waiting() > WAITING_ENOUGH || self.bytes > BYTES_ENOUGH
@@ -148,17 +153,26 @@ impl Lane {
         let Some(writer) = &mut self.writer else { return Ok(()) };
         writer.publish();
         let until_ns = moment.now_ns + self.deadline_ns;
+        let mut outcome = Ok(());
         loop {
             if let Some(held) = self.reader.hold_burst() {
                 self.queue.push_back(Waiting { held, next: 0, until_ns, gone: Vec::new() });
-            } else if !self.reader.is_window_full() || !self.give_way(moment, outlet)? {
+                continue;
+            }
+            if !self.reader.is_window_full() {
                 break;
+            }
+            match self.give_way(moment, outlet) {
+                Ok(true) => {}
+                Ok(false) => break,
+                // Some were decided all the same, so this ends.
+                Err(error) => outcome = outcome.and(Err(error)),
             }
         }
         if !self.taker.has_giver() {
-            self.settle(Some(Cause::NoVerdict), moment, outlet)?;
+            outcome = outcome.and(self.settle(Some(Cause::NoVerdict), moment, outlet).map(drop));
         }
-        Ok(())
+        outcome
     }
 
     /// Decides what can be decided. Returns whether that was anything.
@@ -314,9 +328,10 @@ impl Waiting {
             count(counts, fate);
             *bytes -= burst.worklist()[burst.len() - 1 - at].length() as u64;
             if !outlet.goes_on(fate) {
-                outlet.send(&burst, run..at)?;
+                let sent = outlet.send(&burst, run..at);
                 run = at + 1;
-                outlet.end(fate, &burst, at, taker)?;
+                // It is counted, so it is also lost by name where the others cannot go on.
+                sent.and(outlet.end(fate, &burst, at, taker))?;
             } else if fate == Fate::PassFlow {
                 let packet = burst.packet(at);
                 if let Some(flow) = Flow::of(link_of(links, &packet), packet.bytes()) {

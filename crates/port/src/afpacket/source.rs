@@ -11,6 +11,7 @@ use burstline_wire::headers::LinkType;
 use super::judge::share_out;
 use super::settings::{self, LOOPBACK};
 use crate::judge::Judge;
+use crate::table::Seat;
 use crate::watch::{LINK_HEADER_MAX, Watch};
 use crate::{
     Address, Capabilities, Lent, Loss, OpenOptions, Port, PortAccount, PortError, PortInfo,
@@ -51,7 +52,7 @@ pub(super) struct AfPacketSource {
     judges_alone: bool,
     watch: Watch,
     link: LinkType,
-    port: u8,
+    port: Seat,
     /// Taken from the ring, but the log had no room.
     pending: Option<Taken>,
     delivered: u64,
@@ -80,7 +81,7 @@ impl AfPacketSource {
         let ring_bytes = settings.block_bytes * settings.blocks;
         let ring = Ring::open(address.target(), &settings)?;
         let interface = ring.interface();
-        let port = options.table.add_for(&name, &interface.name, link)?;
+        let port = options.table.seat_for(&name, &interface.name, link)?;
         let capabilities = Capabilities {
             tells_gaps: true,
             can_drain: true,
@@ -152,7 +153,7 @@ impl AfPacketSource {
     #[inline(always)]
     fn describe(&mut self, packet: &RingPacket) -> Taken {
         let length = self.judge.keep(packet.length, packet.original_length);
-        let mut meta = Meta::new(packet.time_ns, packet.original_length, self.port);
+        let mut meta = Meta::new(packet.time_ns, packet.original_length, self.port.number());
         meta.drops_before = packet.drops_before;
         if packet.marks.is_outgoing() {
             meta.flags = meta.flags.union(Flags::OUTGOING);

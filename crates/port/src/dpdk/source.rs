@@ -12,6 +12,7 @@ use super::settings::{Settings, hash_kind};
 use super::watch::DeviceWatch;
 use crate::filter::UNWANTED_MOST;
 use crate::judge::Judge;
+use crate::table::Seat;
 use crate::{
     Address, Capabilities, Lent, OpenOptions, Port, PortAccount, PortError, PortInfo, PortState,
     Received, Source, TimestampSource,
@@ -47,7 +48,7 @@ struct Describer {
     takes_hash: bool,
     /// The device, where its times are wanted.
     clock: Option<Offloads>,
-    port: u8,
+    port: Seat,
     /// When this poll began, in ns since 1970.
     time_ns: u64,
     /// What the next packet is, which the log had no room for.
@@ -83,7 +84,7 @@ impl DpdkSource {
         };
         let interface = name.strip_prefix("dpdk:").unwrap_or(&name);
         let interface = interface.split(['?', ',']).next().unwrap_or(interface);
-        let port = options.table.add_for(&name, interface, link)?;
+        let port = options.table.seat_for(&name, interface, link)?;
         let capabilities = Capabilities { can_drain: true, ..Capabilities::default() };
         let receiver = Receiver::new(device, queue, settings.burst)?;
         let facts = device.facts();
@@ -201,7 +202,7 @@ impl Describer {
     fn plain(&self) -> Option<Plain> {
         let is_unmarked = !self.judge.is_hashing() && self.clock.is_none();
         let is_plain = self.judge.takes_all() && is_unmarked && self.pending.is_none();
-        is_plain.then_some(Plain { port: self.port, time_ns: self.time_ns })
+        is_plain.then_some(Plain { port: self.port.number(), time_ns: self.time_ns })
     }
 
     #[inline]
@@ -214,7 +215,7 @@ impl Describer {
             return None;
         }
         let kept = self.judge.keep(length, length);
-        let mut meta = Meta::new(self.time_of(marks), length, self.port);
+        let mut meta = Meta::new(self.time_of(marks), length, self.port.number());
         if marks.is_odd() {
             self.mark(&mut meta, length, marks);
         }

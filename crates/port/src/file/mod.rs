@@ -41,7 +41,7 @@ use std::path::PathBuf;
 use crate::{Address, AddressError, OpenOptions, PortError, Sink, Source};
 pub(crate) use layout::KEYS as SINK_KEYS;
 pub use recording::{
-    FileNaming, Flush, OutputOptions, Resumed, Rotation, numbered, rotated,
+    FileNaming, Flush, OutputOptions, Resumed, Rotation, newest_numbered, numbered, rotated,
 };
 pub use several::stripes::striped_paths;
 pub use source::catalogue::{Capture, Captures, Chosen, catalogued, choose};

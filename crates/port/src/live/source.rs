@@ -21,6 +21,7 @@ use burstline_sys::clock;
 use burstline_wire::headers::LinkType;
 
 use crate::judge::Judge;
+use crate::table::Seat;
 use crate::{
     Address, Capabilities, Copying, Lent, Losses, OpenOptions, Port, PortAccount, PortError,
     PortInfo, PortState, Received, RingFill, Source, TimestampSource,
@@ -82,7 +83,7 @@ pub(crate) struct LiveSource<I> {
     info: PortInfo,
     intake: I,
     judge: Judge,
-    port: u8,
+    port: Seat,
     buffer: Box<[u8]>,
     delivered: u64,
     bytes_copied: u64,
@@ -103,7 +104,7 @@ impl<I: Intake> LiveSource<I> {
     ) -> Result<Self, PortError> {
         let (name, link) = (address.to_string(), LinkType::ETHERNET);
         let judge = Judge::for_link(options, &name, link)?;
-        let port = options.table.add_for(&name, interface, link)?;
+        let port = options.table.seat_for(&name, interface, link)?;
         let capabilities = Capabilities {
             can_drain: true,
             passes_offloads: intake.passes_offloads(),
@@ -127,7 +128,7 @@ impl<I: Intake> LiveSource<I> {
     /// Takes packets into the buffer, up to `budget`, and describes those that are wanted. Returns
     /// how many it took.
     fn fill(&mut self, scratch: &mut Scratch, budget: usize) -> u64 {
-        let mut meta = Meta::new(0, 0, self.port);
+        let mut meta = Meta::new(0, 0, self.port.number());
         let (mut at, mut taken) = (0, 0);
         let most = self.left.unwrap_or(u64::MAX).min(SCRATCH_PACKETS as u64);
         while scratch.len() < budget && taken < most && at + I::LONGEST <= self.buffer.len() {

@@ -14,6 +14,7 @@ use super::device::{self, Half};
 use super::settings::{KEYS, parse};
 use crate::halves::Role;
 use crate::judge::Judge;
+use crate::table::Seat;
 use crate::watch::Watch;
 use crate::{
     Address, Capabilities, Copying, Lent, Loss, OpenOptions, Port, PortAccount, PortError,
@@ -34,7 +35,7 @@ pub(super) struct TapSource {
     device: Half,
     watch: Watch,
     judge: Judge,
-    port: u8,
+    port: Seat,
     buffer: Box<[u8]>,
     /// The queue that is polled next.
     queue: usize,
@@ -66,7 +67,7 @@ impl TapSource {
         let judge = Judge::for_link(options, &name, link)?;
         let device = device::take(address, wanted, Role::Source)?;
         let interface = device.device().interface();
-        let port = options.table.add_for(&name, &interface.name, link)?;
+        let port = options.table.seat_for(&name, &interface.name, link)?;
         let capabilities = Capabilities {
             can_drain: true,
             passes_offloads: device.options().passes_offloads,
@@ -145,7 +146,7 @@ impl TapSource {
     /// Takes packets into the buffer, up to `budget`, and describes those that are wanted. Returns
     /// how many it took, or that the device has gone.
     fn fill(&mut self, scratch: &mut Scratch, budget: usize) -> io::Result<u64> {
-        let mut meta = Meta::new(clock::realtime_ns(), 0, self.port);
+        let mut meta = Meta::new(clock::realtime_ns(), 0, self.port.number());
         let (mut at, mut taken, mut empty) = (0, 0, 0);
         let queues = self.device.device().queues();
         let most = self.left.unwrap_or(u64::MAX).min(SCRATCH_PACKETS as u64);

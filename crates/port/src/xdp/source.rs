@@ -12,6 +12,7 @@ use super::intake::{KernelWord, QueueLedger};
 use super::settings::Settings;
 use crate::afpacket::link_type;
 use crate::judge::Judge;
+use crate::table::Seat;
 use crate::watch::{LINK_HEADER_MAX, Watch};
 use crate::{
     Capabilities, Lent, Loss, OpenOptions, Port, PortAccount, PortError, PortInfo, PortState,
@@ -39,7 +40,7 @@ pub(super) struct XdpSource {
     intake: QueueLedger,
     watch: Watch,
     judge: Judge,
-    port: u8,
+    port: Seat,
     /// What its frames begin with.
     link_type: LinkType,
     /// When this poll began, in ns since 1970.
@@ -80,7 +81,7 @@ impl XdpSource {
         let place = format!("{}@{}", link.name, socket.queue());
         let name = if is_alone { &link.name } else { &place };
         let link_type = link_type(link)?;
-        let port = options.table.add_for(&place, name, link_type)?;
+        let port = options.table.seat_for(&place, name, link_type)?;
         let capabilities = Capabilities { can_drain: true, ..Capabilities::default() };
         let ring_bytes = settings.socket.frames as u64 * settings.socket.frame_bytes as u64;
         let mut account = PortAccount { ring_bytes, ..PortAccount::default() };
@@ -176,7 +177,7 @@ impl XdpSource {
         }
         let whole = self.watch.mtu().saturating_add(LINK_HEADER_MAX);
         let longest = whole.min(self.judge.snapshot_bytes());
-        let meta = Meta::new(self.poll_time_ns, 0, self.port);
+        let meta = Meta::new(self.poll_time_ns, 0, self.port.number());
         scratch.take_plain(&mut self.socket, budget, longest, &meta)
     }
 
@@ -193,7 +194,7 @@ impl XdpSource {
     fn describe(&mut self, frame: &Frame) -> Taken {
         let length = self.judge.keep(frame.length, frame.original_length);
         let time_ns = self.time_of(frame);
-        let mut meta = Meta::new(time_ns, frame.original_length, self.port);
+        let mut meta = Meta::new(time_ns, frame.original_length, self.port.number());
         if frame.original_length > self.watch.mtu().saturating_add(LINK_HEADER_MAX) {
             meta.flags = meta.flags.union(Flags::MERGED);
             self.merged += 1;

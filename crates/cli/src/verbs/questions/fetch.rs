@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use burstline_engine::{EngineError, Extracted};
+use burstline_engine::{Attempt, EngineError, try_extract};
 use burstline_fleet::{Answer, Outcome, Patience, Question, Sensors, SensorsError, survey};
 use burstline_port::{OpenOptions, OpenedFiles, open_set, open_sink};
 use burstline_sys::temporary::TemporaryFolder;
@@ -154,24 +154,24 @@ fn merge(
     paths: &[PathBuf],
     sink: &burstline_port::Address,
     stop: &Arc<AtomicBool>,
-) -> Result<Extracted, Failure> {
+) -> Result<Attempt, Failure> {
     let options =
         OpenOptions { stop: Some(Arc::clone(stop)), names_files: true, ..OpenOptions::default() };
     let source = open_set("sensors", paths, &options).map_err(EngineError::from)?;
     let sink = open_sink(sink, &options).map_err(EngineError::from)?;
-    without_rights(|| Ok(burstline_engine::extract(source, Some(sink), &options.table, stop)))
+    without_rights(|| Ok(try_extract(source, Some(sink), &options.table, stop)))
 }
 
 fn report(
     args: &FetchArgs,
     stream: Stream,
     sensors: &[Fetched],
-    merged: Option<&Extracted>,
+    merged: Option<&Attempt>,
 ) -> Result<ExitCode, Failure> {
     let sum = fetch::Sum::of(sensors, merged);
     let is_success = sum.unaccounted == 0
         && sum.lost == 0
-        && merged.is_none_or(|merged| !merged.is_stopped && merged.failure.is_none())
+        && merged.is_none_or(|merged| !merged.extracted.is_stopped && merged.failure.is_none())
         && sensors.iter().all(|sensor| sensor.answer.outcome == Outcome::Whole);
     match (args.json, args.quiet) {
         (true, _) => stream.print(&fetch::object(sensors, merged, &sum, is_success))?,

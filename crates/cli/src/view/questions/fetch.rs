@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use burstline_engine::Extracted;
+use burstline_engine::Attempt;
 use burstline_fleet::{Answer, Outcome};
 use serde_json::{Value, json};
 
@@ -29,15 +29,15 @@ pub(crate) struct Sum {
 }
 
 impl Sum {
-    pub(crate) fn of(sensors: &[Fetched], merged: Option<&Extracted>) -> Self {
+    pub(crate) fn of(sensors: &[Fetched], merged: Option<&Attempt>) -> Self {
         let came: u64 = sensors.iter().map(|sensor| sensor.came).sum();
-        let source = merged.map_or(0, |merged| merged.source.lost.total());
-        let sink = merged.map_or(0, |merged| merged.sink.lost.total());
-        let passed = merged.map_or(0, |merged| merged.packets);
+        let source = merged.map_or(0, |merged| merged.extracted.source.lost.total());
+        let sink = merged.map_or(0, |merged| merged.extracted.sink.lost.total());
+        let passed = merged.map_or(0, |merged| merged.extracted.packets);
         // What a source counts as lost was never counted as having come.
-        let in_flight = merged.map_or(0, |merged| merged.source.in_flight);
+        let in_flight = merged.map_or(0, |merged| merged.extracted.source.in_flight);
         let unaccounted = came as i64 - (passed + in_flight) as i64;
-        let stopped = merged.is_some_and(|one| one.is_stopped || one.failure.is_some());
+        let stopped = merged.is_some_and(|one| one.extracted.is_stopped || one.failure.is_some());
         let unaccounted = if stopped { 0 } else { unaccounted };
         Self { came, written: passed.saturating_sub(sink), lost: source + sink, unaccounted }
     }
@@ -83,7 +83,7 @@ pub(crate) fn text(sensors: &[Fetched], sum: &Sum, output: &str) -> String {
 /// The object for programs.
 pub(crate) fn object(
     sensors: &[Fetched],
-    merged: Option<&Extracted>,
+    merged: Option<&Attempt>,
     sum: &Sum,
     is_success: bool,
 ) -> String {
@@ -106,8 +106,8 @@ pub(crate) fn object(
         "came": sum.came,
         "written": sum.written,
         "lost": merged.map_or(json!({}), |merged| {
-            let mut lost = merged.source.lost.clone();
-            lost.merge(&merged.sink.lost);
+            let mut lost = merged.extracted.source.lost.clone();
+            lost.merge(&merged.extracted.sink.lost);
             losses(&lost)
         }),
         "unaccounted": sum.unaccounted,

@@ -23,7 +23,7 @@ use burstline_sys::direct::Creation;
 pub(super) use chores::Made;
 pub(super) use names::Names;
 pub(super) use names::with_suffix;
-pub use names::{numbered, rotated};
+pub use names::{newest_numbered, numbered, rotated};
 pub(super) use rules::{Filled, Rules};
 pub(super) use safe::{Closed, Mark, PortTally, Safe, Unsafe};
 

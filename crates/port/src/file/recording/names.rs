@@ -52,6 +52,14 @@ impl Names {
     }
 }
 
+/// The newest file of a rotation, as [`rotated`] finds it. `None`: there is none.
+///
+/// # Errors
+/// [`PortError::Io`]: the folder cannot be read.
+pub fn newest_numbered(path: &Path) -> Result<Option<PathBuf>, PortError> {
+    Ok(rotated(path)?.pop())
+}
+
 /// The files of a rotation of [`FileNaming::Numbered`] names, by time, and those of one time by
 /// number: the newest is the last.
 ///

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
-use burstline_engine::{EngineError, first_time_ns};
+use burstline_engine::{Attempt, EngineError, first_time_ns, try_extract};
 use burstline_port::{
     Capture, OpenOptions, Selection, catalogued, choose, is_index_stale, open_chosen, open_sink,
     write_index,
@@ -41,17 +41,18 @@ pub(crate) fn extract(args: &ExtractArgs) -> Result<ExitCode, Failure> {
     let sink = sink.map(|sink| open_sink(&sink, &options)).transpose();
     let sink = sink.map_err(EngineError::from)?;
     let table = &options.table;
-    let extracted = without_rights(|| Ok(burstline_engine::extract(source, sink, table, &stop)))?;
+    let Attempt { extracted, failure } =
+        without_rights(|| Ok(try_extract(source, sink, table, &stop)))?;
     let lost = extracted.source.lost.missing() + extracted.sink.lost.missing();
     let is_closed = extracted.unaccounted() == 0;
-    let is_whole = extracted.failure.is_none() && !extracted.source.is_damaged;
+    let is_whole = failure.is_none() && !extracted.source.is_damaged;
     let is_success = is_closed && lost == 0 && is_whole;
     match (files.json, files.quiet) {
         (true, _) => stream.print(&archive::extract_object(&extracted, is_success))?,
         (false, true) => {}
         (false, false) => stream.print(&archive::extracted(&extracted, write))?,
     }
-    if let Some(failure) = &extracted.failure {
+    if let Some(failure) = failure {
         complain(&failure.to_string());
     }
     if !is_closed {
