@@ -14,7 +14,7 @@ fn opened(name: &str, keys: [&str; 2], is_both: bool) -> Vec<String> {
     let [from, to]: [Address; 2] =
         [0, 1].map(|end| format!("vhost:{}{}", ends[end], keys[end]).parse().unwrap());
     let inline = InlineOptions {
-        publish: PublishConfig::new(&place("log").display().to_string()),
+        publish: PublishConfig::new(place("log").display().to_string()),
         workers: 1,
         is_open: true,
         deadline_ns: 1_000_000,
