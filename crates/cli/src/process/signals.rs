@@ -42,10 +42,11 @@ pub(crate) fn stop_flag(is_quiet: bool) -> Result<Arc<AtomicBool>, Failure> {
     let ending: Vec<i32> = [SIGINT, SIGTERM].into_iter().chain(hangup).collect();
     let is_armed = Arc::new(AtomicBool::new(false));
     for &signal in &ending {
+        // The flag first: from then on a signal is not lost.
+        caught(signal, flag::register(signal, Arc::clone(&stop)))?;
         // 128 + the signal's number is what a shell shows for a program that a signal ended.
         let armed = Arc::clone(&is_armed);
         caught(signal, flag::register_conditional_shutdown(signal, 128 + signal, armed))?;
-        caught(signal, flag::register(signal, Arc::clone(&stop)))?;
     }
     // A handler that does nothing is enough: a write that goes too far fails with EFBIG, and is
     // counted. A signal that is ignored would be ignored by programs that are started, too.
