@@ -430,7 +430,7 @@ mod tests {
         let mut lost = Losses::default();
         let (start, second) = (Instant::now(), Duration::from_secs(1));
         lost.add(Loss::Filtered, 5);
-        assert_eq!(losing.begun(&lost, start), None, "a choice is no loss");
+        assert_eq!(losing.begun(&lost, start), None, "what was filtered is not lost");
         lost.add(Loss::RxRingFull, 1);
         let told = losing.begun(&lost, start);
         assert_eq!(told.as_deref(), Some("losing packets: 1 so far (rx_ring_full)"));

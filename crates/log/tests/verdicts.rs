@@ -199,7 +199,7 @@ fn one_reader_gives_verdicts_and_the_next_when_it_has_gone() {
     assert!(matches!(second.take_verdicts(), Err(AttachError::HasGiver)));
     assert!(second.files().verdicts.is_none());
     drop(second);
-    assert!(taker.has_changed() && taker.has_giver(), "a reader that looks on changes nothing");
+    assert!(taker.has_changed() && taker.has_giver(), "a reader without verdicts changes nothing");
     first.verdicts.give(0, Verdict::Pass).unwrap();
     let Giving { seat, verdicts, .. } = first;
     assert!(!taker.is_changing());

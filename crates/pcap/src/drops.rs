@@ -28,8 +28,7 @@ pub(crate) struct Drops {
 }
 
 impl Drops {
-    /// Opens and empties it. Where it is not there, it is made: a program appends to it, whoever
-    /// comes first.
+    /// Opens and empties it, or makes it: the program appends to it, and may come first or second.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         Ok(Self { path: path.to_owned(), file: Mutex::new(emptied(path)?) })
     }

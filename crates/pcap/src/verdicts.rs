@@ -33,7 +33,7 @@ pub(crate) struct Rule {
 /// Why the program's own verdict was not given.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Refusal {
-    /// The handle looks on.
+    /// The handle gives no verdicts.
     #[error("this handle gives no verdicts: open burst:NAME?verdict=pass")]
     LooksOn,
     /// No packet waits for a decision.

@@ -127,8 +127,8 @@ impl Place {
         Self { start, bytes: self.page, page: self.page }
     }
 
-    /// Whether they are zeros of ours now.
-    fn is_replaced(&self) -> bool {
+    /// Puts zeros of ours there. False: the kernel refuses that.
+    fn replace(&self) -> bool {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
         // SAFETY: by G1 the place is in a mapping of a `PeerMemory` that is alive, which only
@@ -144,7 +144,7 @@ extern "C" fn handle(signal: c_int, info: *mut siginfo_t, context: *mut c_void) 
     let address = unsafe { (*info).si_addr() } as usize;
     for range in &TABLE {
         if let Some(place) = range.place(address)
-            && (place.is_replaced() || place.page_of(address).is_replaced())
+            && (place.replace() || place.page_of(address).replace())
         {
             range.has_fired.store(true, Relaxed);
             return;

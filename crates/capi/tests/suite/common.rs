@@ -131,7 +131,7 @@ pub(crate) fn append(writer: &mut Writer, from: u64, to: u64) -> Ledger {
 pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let began = Instant::now();
     while !is_so() {
-        assert!(began.elapsed() < Duration::from_secs(60), "in vain: {what}");
+        assert!(began.elapsed() < Duration::from_secs(60), "not within a minute: {what}");
         thread::sleep(Duration::from_millis(1));
     }
 }

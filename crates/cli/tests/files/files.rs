@@ -5,8 +5,8 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use crate::support::{
-    Directory, REAL, REAL_PACKETS, assert_closed, command, judged_packets, last_object, other, run,
-    run_json,
+    Directory, REAL, REAL_PACKETS, assert_closed, command, counted_by_wireshark, judged_packets,
+    last_object, other, run, run_json,
 };
 use burstline_skip::{skip, test_name};
 
@@ -133,13 +133,6 @@ const NAMES: [(&str, [u8; 2], bool); 6] = [
     ("x.pcap.zst", [0x28, 0xb5], true),
     ("x.zst", [0x28, 0xb5], true),
 ];
-
-/// How many packets there are by Wireshark, which also reads what is compressed.
-fn counted_by_wireshark(path: &str) -> Option<u64> {
-    let run = other("capinfos", &["-c", "-M", "-T", "-r", path])?;
-    assert!(run.code == Some(0) && run.stderr.is_empty(), "{path}: {}", run.stderr);
-    Some(run.stdout.split_whitespace().last().unwrap().parse().unwrap())
-}
 
 #[test]
 fn the_name_of_a_file_says_how_it_is_written() {

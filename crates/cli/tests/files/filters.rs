@@ -92,7 +92,7 @@ fn a_capture_has_just_the_packets_that_are_wanted() {
     let (file, copy) = (mixed(&directory, "pcapng"), directory.file("copy.pcapng"));
     for expression in EXPRESSIONS.iter().step_by(5) {
         let Some((expected, lines)) = by_tcpdump(&file, expression) else { return };
-        // Of which what is left out by a filter is no loss.
+        // What a filter leaves out is not counted as a loss.
         let report =
             run_json(&["capture", &file, "-w", &copy, "--lossless", "--filter", expression], 0);
         assert_closed(&report);

@@ -17,7 +17,7 @@ use std::sync::LazyLock;
 use crate::support::live::wait_until;
 use crate::support::sensors::line_of_page;
 use crate::support::sharing::{Job, Names, pcap_header, pcap_packets};
-use crate::support::{PROGRAM, is_root, judged_packets, other};
+use crate::support::{PROGRAM, capinfos, is_root, judged_packets, other};
 use burstline_skip::{skip, test_name};
 use burstline_testbed::{Bed, FAR_ADDRESS, Host, Program, signal};
 
@@ -232,8 +232,8 @@ fn end(place: &Place, how: End, is_quiet: bool) {
     let file = place.names.0.file("file.pcapng");
     if is_orderly && is_quiet {
         // An interface is described with its first packet; tcpdump wants one.
-        let capinfos = other("capinfos", &["-c", "-M", "-T", "-r", &file]).unwrap();
-        assert!(capinfos.stdout.ends_with("\t0\n") && capinfos.code == Some(0), "{how:?}");
+        let (run, packets) = capinfos(&[&file]).unwrap();
+        assert_eq!((packets, run.code), (0, Some(0)), "{how:?}");
     } else if is_orderly {
         // Each of them complains of a file that is cut.
         for (judge, packets) in judged_packets(&file) {

@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use crate::support::live::wait_until;
 use crate::support::{
-    Directory, assert_closed, command, is_root, judged_packets, last_object, other, run, run_json,
+    Directory, assert_closed, capinfos, command, is_root, judged_packets, last_object, other, run,
+    run_json,
 };
 use burstline_skip::{ledger, skip, test_name};
 use burstline_wire::files::{
@@ -54,8 +55,7 @@ fn kill_one(file: &str, format: &str, random: &mut u64) -> u64 {
     let report = last_object(&run.stdout);
     assert_closed(&report);
     let packets = delivered(&report);
-    let wireshark = other("capinfos", &["-c", "-M", "-T", "-r", file])
-        .map(|run| run.stdout.split_whitespace().last().unwrap().parse().unwrap());
+    let wireshark = capinfos(&[file]).map(|(_, packets)| packets);
     // It reads nothing compressed.
     let is_packed = file.ends_with(".zst");
     let tcpdump = listed("tcpdump", &["-nn", "-t", "-r", file]).filter(|_| !is_packed);

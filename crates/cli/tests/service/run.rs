@@ -5,7 +5,7 @@ use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 
 use crate::support::live::wait_until;
-use crate::support::service::{Service, is_alive, ledger};
+use crate::support::service::{Service, is, is_alive, ledger};
 use crate::support::{Directory, assert_closed, other, run};
 use burstline_testbed::signal;
 use serde_json::Value;
@@ -14,10 +14,6 @@ use serde_json::Value;
 fn endless(name: &str, more: &str) -> String {
     let source = "gen:?rate=2k&pace=yes&flows=4";
     format!("[job.{name}]\nverb = 'count'\nports = '{source}'\n{more}\n")
-}
-
-fn is(name: &'static str, job: &'static str) -> impl Fn(&Value) -> bool {
-    move |event| event["event"] == name && event["job"] == job
 }
 
 #[test]
@@ -174,24 +170,6 @@ fn a_job_waits_for_the_end_of_the_one_whose_name_it_takes() {
     let failed =
         |event: &&Value| ["restarting", "given_up"].contains(&event["event"].as_str().unwrap());
     assert_eq!(events.iter().filter(failed).count(), 0, "{events:#?}");
-}
-
-#[test]
-fn a_recorder_that_starts_again_leaves_its_recording() {
-    let directory = Directory::new("run-recorder");
-    let (file, next) = (directory.file("x.pcapng"), directory.file("x-2.pcapng"));
-    let more = format!("write = '{file}'\nflush = '10ms'\nrestart-delay = '10ms'");
-    let service = Service::start(&directory, &endless("a", &more).replace("'count'", "'capture'"));
-    service.wait_for("it runs", is("running", "a"));
-    wait_until("packets are in the file", || fs::metadata(&file).is_ok_and(|file| file.len() > 0));
-    signal(service.pid("a"), "-KILL").unwrap();
-    service.wait_for_count("running", 2);
-    let before = fs::read(&file).unwrap();
-    wait_until("it goes on in the next file", || fs::metadata(&next).is_ok());
-    let (status, events) = service.stop();
-    assert!(status.success(), "{events:#?}");
-    assert!(fs::read(&file).unwrap() == before, "the first file has changed");
-    assert_eq!(run(&["check", &next]).code, Some(0));
 }
 
 #[test]

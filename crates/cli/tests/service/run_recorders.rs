@@ -3,7 +3,7 @@
 use std::fs;
 
 use crate::support::live::wait_until;
-use crate::support::service::Service;
+use crate::support::service::{Service, is};
 use crate::support::{Directory, run};
 use burstline_testbed::signal;
 use serde_json::Value;
@@ -17,10 +17,6 @@ fn site(file: &str, more: &str) -> String {
     )
 }
 
-fn is(name: &'static str, job: &'static str) -> impl Fn(&Value) -> bool {
-    move |event| event["event"] == name && event["job"] == job
-}
-
 /// Starts it, and returns when packets are in the file.
 fn recording(directory: &Directory, file: &str, more: &str) -> Service {
     let service = Service::start(directory, &site(file, more));
@@ -29,27 +25,45 @@ fn recording(directory: &Directory, file: &str, more: &str) -> Service {
     service
 }
 
-/// How often a job was started.
-fn starts(service: &Service, job: &'static str) -> usize {
-    service.events().iter().filter(|event| is("started", job)(event)).count()
+/// How often an event of the recorder was told.
+fn times(service: &Service, name: &'static str) -> usize {
+    service.events().iter().filter(|event| is(name, "a")(event)).count()
+}
+
+/// Waits until the recorder goes on in its next file; the first one is as it was.
+fn assert_left(directory: &Directory, service: Service, before: &[u8]) {
+    let (file, next) = (directory.file("x.pcapng"), directory.file("x-2.pcapng"));
+    wait_until("it goes on in the next file", || fs::metadata(&next).is_ok());
+    let (status, events) = service.stop();
+    assert!(status.success(), "{events:#?}");
+    assert!(fs::read(&file).unwrap() == before, "the first file has changed");
+    assert_eq!(run(&["check", &next]).code, Some(0));
+}
+
+#[test]
+fn a_recorder_that_starts_again_leaves_its_recording() {
+    let directory = Directory::new("run-recorder");
+    let file = directory.file("x.pcapng");
+    let service = recording(&directory, &file, "restart-delay = '10ms'");
+    signal(service.pid("a"), "-KILL").unwrap();
+    service.wait_for("it has ended", is("ended", "a"));
+    let before = fs::read(&file).unwrap();
+    wait_until("it runs again", || times(&service, "running") == 2);
+    assert_left(&directory, service, &before);
 }
 
 #[test]
 fn a_reload_after_a_failure_for_good_leaves_the_recording() {
     let directory = Directory::new("run-recorder-failed");
-    let (file, next) = (directory.file("x.pcapng"), directory.file("x-2.pcapng"));
+    let file = directory.file("x.pcapng");
     let never = "restart = 'never'";
     let service = recording(&directory, &file, never);
     signal(service.pid("a"), "-KILL").unwrap();
     service.wait_for("it has ended", is("ended", "a"));
     let before = fs::read(&file).unwrap();
     service.reload(&site(&file, never));
-    wait_until("it runs again", || starts(&service, "a") == 2);
-    wait_until("it goes on in the next file", || fs::metadata(&next).is_ok());
-    let (status, events) = service.stop();
-    assert!(status.success(), "{events:#?}");
-    assert!(fs::read(&file).unwrap() == before, "the first file has changed");
-    assert_eq!(run(&["check", &next]).code, Some(0));
+    wait_until("it runs again", || times(&service, "started") == 2);
+    assert_left(&directory, service, &before);
 }
 
 #[test]
@@ -73,7 +87,7 @@ fn a_definition_that_is_changed_back_leaves_the_recording() {
     service.reload(&(site(&file, "") + marker));
     service.wait_for("it was read again", is("started", "marker"));
     signal(pid, "-CONT").unwrap();
-    wait_until("it runs again", || starts(&service, "a") == 2);
+    wait_until("it runs again", || times(&service, "started") == 2);
     let events = service.events();
     let started = events.iter().rev().find(|event| is("started", "a")(event)).unwrap();
     let command = started["command"].as_str().unwrap();

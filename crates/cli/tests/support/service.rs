@@ -113,6 +113,11 @@ pub(crate) fn ledger<'e>(events: &'e [Value], job: &str) -> &'e Value {
     &events.iter().rev().find(is_it).unwrap_or_else(|| panic!("no ledger of {job}"))["report"]
 }
 
+/// Whether an event has this name and is of this job.
+pub(crate) fn is(name: &'static str, job: &'static str) -> impl Fn(&Value) -> bool {
+    move |event| event["event"] == name && event["job"] == job
+}
+
 /// Whether a process is there and has not ended.
 pub(crate) fn is_alive(pid: u32) -> bool {
     let status = fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat"));

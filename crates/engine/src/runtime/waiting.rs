@@ -233,7 +233,7 @@ impl Waiter {
         self.sleeps
     }
 
-    /// Spins once if it still looks on. Returns whether it did.
+    /// Spins once if its time to spin is not over. Returns whether it did.
     fn spins(&mut self, now_ns: u64) -> bool {
         let looks_on = self.looks_on(now_ns);
         if looks_on {

@@ -1,4 +1,4 @@
-//! Ports that do as they are told, and a sink that remembers.
+//! Ports that follow a script, and a sink that remembers.
 
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicBool;

@@ -300,10 +300,7 @@ impl Courier {
     /// What UDP could not send says whether the socket is of any use.
     fn judge(&mut self, sent: io::Result<usize>) -> io::Result<()> {
         use ErrorKind::{ConnectionRefused, TimedOut, WouldBlock};
-        let error = match sent {
-            Ok(_) => return Ok(()),
-            Err(error) => error,
-        };
+        let Err(error) = sent else { return Ok(()) };
         let is_of_use = matches!(error.kind(), ConnectionRefused | TimedOut | WouldBlock);
         if !is_of_use && let Ok(fresh) = udp_socket(self.collector.address) {
             self.way = Way::Udp { socket: fresh, has_way: false };

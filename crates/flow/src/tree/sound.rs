@@ -4,8 +4,8 @@
 //! column ──► | header | frames of zstd | ──► unpacked: checksums, lengths, counts
 //! ```
 //!
-//! A frame ends with a checksum of what was packed. The library has no codec here. It is told that
-//! pages are plain, and gives them as they lie there. Headers of pages have no checksum: each must
+//! A frame ends with a checksum of what was packed. The library has no codec here. It takes pages
+//! for plain ones, and gives them as they lie there. Headers of pages have no checksum: each must
 //! be, byte for byte, what this program writes for such a page.
 
 use std::fmt::Display;
@@ -139,7 +139,7 @@ fn encodes_values(encoding: Encoding, column: &ColumnChunkMetaData) -> bool {
     }
 }
 
-/// The header of a page that had so many bytes, as it is written here. Source:
+/// The header of a page of this many bytes, as this crate writes it. Source:
 /// apache/parquet-format, parquet.thrift, PageHeader; Thrift, the compact protocol.
 fn header_of(page: &Page, bytes: usize) -> Vec<u8> {
     let (kind, fields, values, end): (i64, u8, Vec<i64>, &[u8]) = match page {

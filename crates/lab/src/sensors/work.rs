@@ -29,7 +29,7 @@ pub(crate) struct Files {
 }
 
 impl Work {
-    /// This many packets, of which one in `match_every` has a content that one of so many rules
+    /// This many packets, of which one in `match_every` has a content that one of the rules
     /// looks for. `action` is what a rule does with a packet.
     pub(crate) fn new(
         packets: usize,

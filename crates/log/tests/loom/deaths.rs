@@ -124,7 +124,7 @@ fn walk(log: &Log) -> Vec<u64> {
     }
 }
 
-/// Whether the side with so many steps to live died in any of a model's runs.
+/// Whether the side that had a number of steps to live died in any of a model's runs.
 #[derive(Clone)]
 struct Life {
     steps: u32,

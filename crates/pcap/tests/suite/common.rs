@@ -55,7 +55,7 @@ impl Folder {
         self.publish_until(packets, readers, Ending::Final, false)
     }
 
-    /// The same, a packet a millisecond at most, until the result is told to hurry.
+    /// The same, a packet a millisecond at most, until the caller has the result hurry.
     pub(crate) fn publish_slowly(&self, packets: Vec<Packet>, readers: usize) -> Publishing {
         self.publish_until(packets, readers, Ending::Final, true)
     }
@@ -194,7 +194,7 @@ pub(crate) fn repository() -> &'static Path {
 pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let began = Instant::now();
     while !is_so() {
-        assert!(began.elapsed() < Duration::from_secs(60), "in vain: {what}");
+        assert!(began.elapsed() < Duration::from_secs(60), "not within a minute: {what}");
         thread::sleep(Duration::from_millis(1));
     }
 }

@@ -39,7 +39,7 @@ fn start(folder: &Folder, more: &[&str], printed: &str) -> Child {
     live.stderr(File::create(folder.at("said")).unwrap()).spawn().unwrap()
 }
 
-/// It ends when it is told to, if it has not before, and no signal kills it.
+/// It ends when it is asked to, if it has not before, and no signal kills it.
 fn assert_ends(folder: &Folder, mut live: Child) {
     if live.try_wait().unwrap().is_none() {
         interrupt(&live);

@@ -131,7 +131,7 @@ impl Follower {
 pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let began = Instant::now();
     while !is_so() {
-        assert!(began.elapsed() < Duration::from_secs(60), "in vain: {what}");
+        assert!(began.elapsed() < Duration::from_secs(60), "not within a minute: {what}");
         thread::sleep(Duration::from_millis(1));
     }
 }

@@ -108,8 +108,30 @@ impl Interface {
         ask(&socket, libc::SIOCGIFINDEX, &mut request)?;
         // SAFETY: the call above succeeded, so the kernel filled in this member.
         let index = unsafe { request.ifr_ifru.ifru_ifindex };
-        ask(&socket, libc::SIOCGIFNAME, &mut request)?;
-        let name = name_in(&request);
+        Self::by_index(socket, u32::try_from(index).unwrap_or(0))
+    }
+
+    /// Looks an interface up by its number, in the namespace of `socket`, of any kind but XDP.
+    /// Cost: five system calls.
+    ///
+    /// # Errors
+    /// What the kernel says; `ENODEV` if there is none.
+    pub fn by_index(socket: impl AsFd, index: u32) -> io::Result<Self> {
+        loop {
+            let mut request = request("")?;
+            request.ifr_ifru.ifru_ifindex = index as i32;
+            ask(&socket, libc::SIOCGIFNAME, &mut request)?;
+            match Self::of_request(&socket, request) {
+                Ok(interface) if interface.index == index => return Ok(interface),
+                Err(error) if error.raw_os_error() != Some(libc::ENODEV) => return Err(error),
+                // It was renamed meanwhile: the next look finds its new name.
+                _ => {}
+            }
+        }
+    }
+
+    /// The interface whose own name is in a request.
+    fn of_request(socket: impl AsFd, mut request: ifreq) -> io::Result<Self> {
         ask(&socket, libc::SIOCGIFMTU, &mut request)?;
         // SAFETY: the call succeeded, so the kernel filled in this member.
         let mtu = unsafe { request.ifr_ifru.ifru_mtu };
@@ -119,32 +141,19 @@ impl Interface {
         ask(&socket, libc::SIOCGIFFLAGS, &mut request)?;
         // SAFETY: the call succeeded, so the kernel filled in this member.
         let flags = i32::from(unsafe { request.ifr_ifru.ifru_flags });
+        ask(&socket, libc::SIOCGIFINDEX, &mut request)?;
+        // SAFETY: the call succeeded, so the kernel filled in this member.
+        let index = unsafe { request.ifr_ifru.ifru_ifindex };
+        let name = request.ifr_name.iter().take_while(|&&byte| byte != 0);
+        let name: Vec<u8> = name.map(|&byte| byte as u8).collect();
         Ok(Self {
-            name,
+            name: String::from_utf8_lossy(&name).into_owned(),
             index: u32::try_from(index).unwrap_or(0),
             mtu: u32::try_from(mtu).unwrap_or(0),
             hardware_type,
             is_up: flags & libc::IFF_UP != 0,
             has_carrier: flags & libc::IFF_RUNNING != 0,
         })
-    }
-
-    /// Looks an interface up by its number, in the namespace of `socket`, of any kind but XDP.
-    ///
-    /// # Errors
-    /// What the kernel says; `ENODEV` if there is none.
-    pub fn by_index(socket: impl AsFd, index: u32) -> io::Result<Self> {
-        loop {
-            let mut request = request("")?;
-            request.ifr_ifru.ifru_ifindex = index as i32;
-            ask(&socket, libc::SIOCGIFNAME, &mut request)?;
-            match Self::by_name(&socket, &name_in(&request)) {
-                Ok(interface) if interface.index == index => return Ok(interface),
-                Err(error) if error.raw_os_error() != Some(libc::ENODEV) => return Err(error),
-                // It was renamed between the two calls: the next look finds its new name.
-                _ => {}
-            }
-        }
     }
 
     /// As [`by_name`](Self::by_name), with the names there are if there is none of this one.
@@ -183,13 +192,6 @@ pub fn present_interfaces() -> Vec<String> {
     let list = fs::read_to_string("/proc/thread-self/net/dev").unwrap_or_default();
     let names = list.lines().skip(2).filter_map(|line| line.split_once(':'));
     names.map(|(name, _)| name.trim().to_owned()).collect()
-}
-
-/// The name in an answer of the kernel's.
-fn name_in(request: &ifreq) -> String {
-    let name = request.ifr_name.iter().take_while(|&&byte| byte != 0);
-    let name: Vec<u8> = name.map(|&byte| byte as u8).collect();
-    String::from_utf8_lossy(&name).into_owned()
 }
 
 /// A request about the interface `name`. An error without a number: no interface has this name.

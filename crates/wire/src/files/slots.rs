@@ -242,15 +242,6 @@ impl Slots {
         (self.state, self.is_unsettled) = (State::Broken, true);
     }
 
-    /// Segment 0 is broken, which has no packet. `doubtful`: what can be read of it.
-    fn break_header(&mut self, at: u64, doubtful: Option<SegmentIndex<'_>>) {
-        self.set_start(doubtful);
-        self.break_slot(at, None);
-        self.broken.iter_mut().for_each(|broken| broken.says = true);
-    }
-}
-
-impl Slots {
     /// Takes the number of the file's first packet from a broken segment 0, or else 1: a trailer's
     /// own checksum may hold where that of its segment does not.
     fn set_start(&mut self, doubtful: Option<SegmentIndex<'_>>) {
@@ -259,6 +250,13 @@ impl Slots {
         if let Some(says) = says.filter(is_its).filter(|says| says.sequence <= 1) {
             self.next_packet = self.next_packet.or(Some(says.first_packet));
         }
+    }
+
+    /// Segment 0 is broken, which has no packet. `doubtful`: what can be read of it.
+    fn break_header(&mut self, at: u64, doubtful: Option<SegmentIndex<'_>>) {
+        self.set_start(doubtful);
+        self.break_slot(at, None);
+        self.broken.iter_mut().for_each(|broken| broken.says = true);
     }
 }
 

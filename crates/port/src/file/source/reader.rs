@@ -36,8 +36,8 @@ const LONGEST_HEADER_BYTES: usize = 24;
 /// A read that takes longer than this waits for a disk.
 const WAITED_NS: u64 = 50_000;
 
-/// Segments are passed one by one before the ends of those that follow are asked for: whoever looks
-/// for a time passes few.
+/// Segments are passed one by one before the ends of those that follow are asked for: who looks for
+/// a time passes few.
 const ASKED_AFTER: u64 = 8;
 
 /// How many segments' ends are then read at a time: a disk that can do many reads at once takes
