@@ -155,7 +155,7 @@ impl Datapath {
         // With huge pages the switch itself adds --in-memory: no file system for them is needed.
         // That does not go with small pages, and with --legacy-mem it does not add it.
         let memory = match memory {
-            Memory::Huge => format!("-m {HUGE_MIB}"),
+            Memory::Huge => format!("-m {HUGE_MIB} --iova-mode=va"),
             Memory::Small => format!("--no-huge --legacy-mem -m {SMALL_MIB}"),
         };
         format!(
@@ -256,13 +256,16 @@ fn told(folder: &str, why: String) -> String {
     format!("{}: {why}", worst(&output_in(folder)))
 }
 
-/// What a switch has said at its worst: its last errors, or its last lines.
+/// What a switch has said at its worst: its last errors, or its last lines. DPDK says why a port
+/// does not open in two errors, and then the switch in two of its own.
 fn worst(output: &str) -> String {
     let said = fs::read_to_string(output).unwrap_or_default();
     let is_bad = |line: &&str| line.contains("|EMER|") || line.contains("|ERR|");
     let bad: Vec<&str> = said.lines().filter(is_bad).collect();
     let all: Vec<&str> = if bad.is_empty() { said.lines().collect() } else { bad };
-    all[all.len().saturating_sub(2)..].join(" ")
+    // Without date and number.
+    let said = all[all.len().saturating_sub(4)..].iter();
+    said.map(|line| line.splitn(3, '|').last().unwrap_or(line)).collect::<Vec<_>>().join(" ")
 }
 
 /// A bit for each core, as a hexadecimal number of any length.
@@ -293,7 +296,10 @@ mod tests {
             let cores = SwitchCores { main: CoreId(0), packets: &[CoreId(1)] };
             Datapath::Dpdk.commands("FOLDER", memory, cores).settings
         };
-        assert!(of(Memory::Huge).contains("-m 512") && !of(Memory::Huge).contains("--no-huge"));
+        assert!(
+            of(Memory::Huge).contains("-m 512 --iova-mode=va")
+                && !of(Memory::Huge).contains("--no-huge")
+        );
         assert!(of(Memory::Small).contains("--no-huge --legacy-mem -m 1024"));
     }
 

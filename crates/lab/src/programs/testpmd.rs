@@ -313,8 +313,8 @@ mod tests {
         assert_eq!(
             testpmd.command(Memory::Huge),
             format!(
-                "dpdk-testpmd --lcores 0@0,1@1 --no-pci --no-telemetry --in-memory -m 512 {} {} -- \
-                 --nb-cores=1 --forward-mode=io --no-mlockall",
+                "dpdk-testpmd --lcores 0@0,1@1 --no-pci --no-telemetry --in-memory -m 512 \
+                 --iova-mode=va {} {} -- --nb-cores=1 --forward-mode=io --no-mlockall",
                 device(0, "v1"),
                 device(1, "w1")
             )
