@@ -311,8 +311,9 @@ mod tests {
             fs::write(path, said).unwrap();
             worst(path)
         };
-        assert_eq!(worst_of("1|dpdk|INFO|a\n2|dpdk|ERR|b\n3|x|INFO|c\n"), "2|dpdk|ERR|b");
-        assert_eq!(worst_of("a\nb\nc\n"), "b c");
+        let said = "now|1|dpdk|INFO|a\nnow|2|dpdk|ERR|b\nnow|3|x|INFO|c\nnow|4|netdev_dpdk|ERR|d\n";
+        assert_eq!(worst_of(said), "dpdk|ERR|b netdev_dpdk|ERR|d");
+        assert_eq!(worst_of("a\nb\nc\nd\ne\n"), "b c d e");
         fs::remove_file(path).unwrap();
         assert_eq!(worst(path), "");
     }
