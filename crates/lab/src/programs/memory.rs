@@ -36,9 +36,9 @@ impl Memory {
     /// 512 MiB are enough for testpmd's 160,000 mbufs of 2,176 bytes. None of them is across two
     /// pages, so that each takes one of 4 KiB: 640 MiB.
     ///
-    /// No device of the lab's takes physical addresses. With those, which are EAL's choice for
-    /// root, a pool is in one piece only where the kernel has free pages side by side, and
-    /// net_af_xdp opens no other pool.
+    /// No device of the lab's takes physical addresses, which are EAL's choice for root. With those
+    /// a pool is in one piece only where the kernel has free pages side by side. net_af_xdp opens
+    /// no other pool.
     pub fn arguments(self) -> &'static str {
         match self {
             Self::Huge => "--in-memory -m 512 --iova-mode=va",
