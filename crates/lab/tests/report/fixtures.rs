@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use burstline_lab::distribution::Distribution;
 use burstline_lab::record::{
@@ -16,8 +17,11 @@ pub(crate) struct Folder(PathBuf);
 
 impl Folder {
     pub(crate) fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("burstline-{name}-{}", std::process::id()));
-        fs::create_dir_all(&path).unwrap();
+        // Tests that run at a time may give it the same name.
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let (process, number) = (std::process::id(), NUMBER.fetch_add(1, Relaxed)); // only to differ
+        let path = std::env::temp_dir().join(format!("burstline-{name}-{process}-{number}"));
+        fs::create_dir(&path).unwrap();
         Self(path)
     }
 
