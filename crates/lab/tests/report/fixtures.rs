@@ -19,8 +19,9 @@ impl Folder {
     pub(crate) fn new(name: &str) -> Self {
         // Tests that run at a time may give it the same name.
         static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let (process, number) = (std::process::id(), NUMBER.fetch_add(1, Relaxed)); // only to differ
-        let path = std::env::temp_dir().join(format!("burstline-{name}-{process}-{number}"));
+        let number = NUMBER.fetch_add(1, Relaxed); // only to differ
+        let own = format!("burstline-{name}-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(own);
         fs::create_dir(&path).unwrap();
         Self(path)
     }
