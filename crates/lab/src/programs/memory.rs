@@ -8,6 +8,11 @@ use crate::pages::{PAGES_OF_A_START, Reservation};
 const FREE_PAGES: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages";
 const DPDK_PAGES: u64 = 256;
 
+/// Which addresses DPDK gives to devices. No device of the lab's takes physical ones, which are
+/// EAL's choice for root. With those a pool is in one piece only where the kernel has free pages
+/// side by side. net_af_xdp opens no other pool.
+pub(super) const VIRTUAL: &str = "--iova-mode=va";
+
 /// Pages that DPDK's memory is in. What a process really had is in the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Memory {
@@ -35,14 +40,10 @@ impl Memory {
     ///
     /// 512 MiB are enough for testpmd's 160,000 mbufs of 2,176 bytes. None of them is across two
     /// pages, so that each takes one of 4 KiB: 640 MiB.
-    ///
-    /// No device of the lab's takes physical addresses, which are EAL's choice for root. With those
-    /// a pool is in one piece only where the kernel has free pages side by side. net_af_xdp opens
-    /// no other pool.
-    pub fn arguments(self) -> &'static str {
+    pub fn arguments(self) -> String {
         match self {
-            Self::Huge => "--in-memory -m 512 --iova-mode=va",
-            Self::Small => "--no-huge --no-shconf -m 1024",
+            Self::Huge => format!("--in-memory -m 512 {VIRTUAL}"),
+            Self::Small => "--no-huge --no-shconf -m 1024".to_owned(),
         }
     }
 }

@@ -9,6 +9,7 @@ use std::{fmt, fs, thread};
 use burstline_sys::affinity::CoreId;
 use burstline_testbed::{Host, Program};
 
+use super::memory::VIRTUAL;
 use super::{Memory, READY_WITHIN, Ready, first_line};
 use crate::live::{Need, shell};
 
@@ -155,7 +156,7 @@ impl Datapath {
         // With huge pages the switch itself adds --in-memory: no file system for them is needed.
         // That does not go with small pages, and with --legacy-mem it does not add it.
         let memory = match memory {
-            Memory::Huge => format!("-m {HUGE_MIB} --iova-mode=va"),
+            Memory::Huge => format!("-m {HUGE_MIB} {VIRTUAL}"),
             Memory::Small => format!("--no-huge --legacy-mem -m {SMALL_MIB}"),
         };
         format!(
@@ -263,9 +264,9 @@ fn worst(output: &str) -> String {
     let is_bad = |line: &&str| line.contains("|EMER|") || line.contains("|ERR|");
     let bad: Vec<&str> = said.lines().filter(is_bad).collect();
     let all: Vec<&str> = if bad.is_empty() { said.lines().collect() } else { bad };
+    let last = all[all.len().saturating_sub(4)..].iter();
     // Without date and number.
-    let said = all[all.len().saturating_sub(4)..].iter();
-    said.map(|line| line.splitn(3, '|').last().unwrap_or(line)).collect::<Vec<_>>().join(" ")
+    last.map(|line| line.splitn(3, '|').nth(2).unwrap_or(line)).collect::<Vec<_>>().join(" ")
 }
 
 /// A bit for each core, as a hexadecimal number of any length.

@@ -3,43 +3,31 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use burstline_lab::distribution::Distribution;
 use burstline_lab::record::{
     Build, Chart, ContenderInfo, Doubt, Machine, Metric, Record, Row, SCHEMA, Stage, Status,
 };
 use burstline_lab::reports::Collection;
+use burstline_sys::temporary::TemporaryFolder;
 use serde_json::{Map, Value, json};
 
 /// A folder that goes when it is dropped.
-pub(crate) struct Folder(PathBuf);
+pub(crate) struct Folder(TemporaryFolder);
 
 impl Folder {
     pub(crate) fn new(name: &str) -> Self {
-        // Tests that run at a time may give it the same name.
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Relaxed); // only to differ
-        let own = format!("burstline-{name}-{}-{number}", std::process::id());
-        let path = std::env::temp_dir().join(own);
-        fs::create_dir(&path).unwrap();
-        Self(path)
+        Self(TemporaryFolder::create(&format!("burstline-{name}-")).unwrap())
     }
 
     pub(crate) fn path(&self) -> &Path {
-        &self.0
+        self.0.path()
     }
 
     pub(crate) fn write(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
-        let file = self.0.join(name);
+        let file = self.path().join(name);
         fs::write(&file, text).unwrap();
         file
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 

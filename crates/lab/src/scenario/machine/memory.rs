@@ -87,7 +87,7 @@ mod tests {
         assert_eq!(of_table(&table.concat()), "2 x 2933 MT/s of 3200");
         let silent = structure(MEMORY_DEVICE, &[(SIZE, 1)]);
         assert_eq!(of_table(&silent), "1 x ? MT/s of ?");
-        // Cut anywhere it is no panic.
+        // Cut anywhere, it does not panic.
         (0..module.len()).for_each(|end| assert!(of_table(&module[..end]).starts_with("unknown")));
         assert!(of_table(&[17, 2, 0, 0]).starts_with("unknown"));
     }
