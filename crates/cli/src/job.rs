@@ -258,7 +258,7 @@ pub(crate) fn watch(
         let _ = keeps_privileges || privileges::give_up().is_ok();
         Ok(show(view, run, &receive)?)
     });
-    // Those who look on hear how it ended when that is known.
+    // Those who watch learn how it ended when that is known.
     match (server, &watched) {
         (None, _) => {}
         (Some(server), Ok(_)) => view.keep(server),

@@ -252,7 +252,7 @@ impl View {
         *self.server.borrow_mut() = Some(server);
     }
 
-    /// Tells all who look on how the job ended.
+    /// Tells all who watch how the job ended.
     pub(crate) fn tell_end(&self, report: &Report, outcome: &Outcome) {
         if let Some(server) = self.server.take() {
             let is_success = outcome.is_success();

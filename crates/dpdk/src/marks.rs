@@ -43,7 +43,7 @@ impl Marks {
         self.marks & ffi::CHAINED != 0
     }
 
-    /// The device's hash of addresses and ports, of a packet of TCP or UDP that is no fragment
+    /// The device's hash of addresses and ports, of a packet of TCP or UDP that is not a fragment
     /// and in no tunnel. By which key, [`Offloads`](crate::Offloads) knows.
     #[inline]
     pub fn hash(self) -> Option<u32> {

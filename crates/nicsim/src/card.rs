@@ -36,7 +36,7 @@ use crate::trace::Trace;
 use crate::wire::Wire;
 use crate::{Mode, Settings};
 
-/// Readers that a queue's log can have: the driver, a device that sends it, and one to look on.
+/// Readers that a queue's log can have: the driver, a device that sends it, and an observer.
 const READERS: usize = 3;
 
 /// Bits a second of a line: from the slowest Ethernet on, whose rings empty within seconds when a

@@ -50,7 +50,7 @@ pub(crate) enum Refusal {
 /// The verdicts of one handle.
 #[derive(Default)]
 pub(crate) struct Verdicts {
-    /// `None`: it looks on.
+    /// `None`: it gives none.
     rule: Option<Rule>,
     /// Set when the handle is activated, if the device has one.
     drops: OnceLock<Drops>,

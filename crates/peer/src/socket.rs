@@ -45,7 +45,7 @@ pub enum ListenError {
         /// Where.
         path: PathBuf,
     },
-    /// There is a file that is no socket.
+    /// There is a file that is not a socket.
     #[error(
         "{}: a file is there that is not a socket: remove it, or choose another path",
         path.display()

@@ -176,7 +176,7 @@ impl Publisher {
             return Err(PyTypeError::new_err(text));
         }
         let outcome = stage_each(state, packets, now_ns, times_ns);
-        // What came before an object that is no packet is published all the same.
+        // What came before an object that is not a packet is published all the same.
         py.detach(|| state.send())?;
         outcome?;
         Ok(state.written.packets - before)

@@ -12,10 +12,10 @@
 //!  sinks                                                     tap:a  xdp:b  log:sensor
 //! ```
 //!
-//! An *end* is a port, or a target of mirrors that is no port. Switching copies no packet. A plan
-//! names it by its number, and the sink of each end copies it into its own ring. Only a packet that
-//! changes is copied once more, into [`Outgoing`]: because a tag is added or removed, or a rule
-//! sets a field.
+//! An *end* is a port, or a target of mirrors that is not a port. Switching copies no packet. A
+//! plan names it by its number, and the sink of each end copies it into its own ring. Only a packet
+//! that changes is copied once more, into [`Outgoing`]: because a tag is added or removed, or a
+//! rule sets a field.
 //!
 //! Nothing here opens, reads or writes anything, and no time is read: the caller says what time it
 //! is. So the whole switch is tested against a model of it (`tests/model.rs`).

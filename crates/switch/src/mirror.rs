@@ -27,7 +27,7 @@ impl Selection {
 /// A mirror: what it takes and where that goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mirror {
-    /// An end by name: a port, or a target that is no port.
+    /// An end by name: a port, or a target that is not a port.
     pub to: String,
     /// What it takes.
     pub takes: Selection,

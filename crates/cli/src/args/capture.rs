@@ -117,7 +117,7 @@ impl CaptureArgs {
     }
 }
 
-/// The one word for `-w` that is no path.
+/// The one word for `-w` that is not a path.
 pub(crate) const NOTHING: &str = "null:";
 
 /// What triggers a file.

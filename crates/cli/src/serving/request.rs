@@ -146,7 +146,7 @@ pub(super) fn answer(request: &[u8], door: &Door, figures: &impl Figures) -> Rep
     let refusal = || head.refusal(door);
     match head.path {
         "/metrics" if door.has_metrics => whole(OPENMETRICS, &figures.metrics(), ""),
-        // The service asks for nothing else, and whoever finds the port has no token.
+        // The service asks for nothing else, and who finds the port has no token.
         _ if door.is_given => head.plain("404 Not Found", door.paths()),
         "/status" => refusal().unwrap_or_else(|| whole(JSON, &format!("{}\n", figures.now()), "")),
         "/" if door.has_page => refusal().unwrap_or_else(|| {

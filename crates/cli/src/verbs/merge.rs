@@ -64,7 +64,7 @@ pub(super) fn sink_address(args: &MergeArgs) -> Result<Address, Failure> {
     }
 }
 
-/// Fails where an offset is about something that is no source.
+/// Fails where an offset is about something that is not a source.
 fn check_offsets(args: &MergeArgs) -> Result<(), Failure> {
     let sources = &args.common.sources;
     if args.common.is_one_set() && !args.offset.is_empty() {

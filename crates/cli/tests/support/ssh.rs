@@ -81,7 +81,7 @@ impl Server {
         self.port
     }
 
-    /// A program there that is no burstline.
+    /// A program there that is not burstline.
     pub(crate) fn script(&self, name: &str, text: &str) -> String {
         let path = self.directory.file(name);
         fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();

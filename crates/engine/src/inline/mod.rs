@@ -51,7 +51,7 @@ pub use report::{InlineReport, InlineWorker};
 
 /// Bytes of a segment of a lane's log.
 const SEGMENT_BYTES: usize = 256 << 10;
-/// Seats of a lane's log: our own, the worker's, and two for readers that look on.
+/// Seats of a lane's log: our own, the worker's, and two for readers without verdicts.
 const SEATS: usize = 4;
 /// Segments of a lane's log: all that its seats can pin, and as many to go on with.
 const SEGMENTS: usize = SEATS * burstline_log::MAX_WINDOW + 16;

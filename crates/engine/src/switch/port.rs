@@ -30,7 +30,7 @@ pub struct InlinePorts {
     pub names: Vec<String>,
 }
 
-/// A target of mirrors that is no port, open.
+/// A target of mirrors that is not a port, open.
 pub struct OpenedTarget {
     pub(super) name: String,
     pub(super) sink: Box<dyn Sink>,

@@ -79,7 +79,7 @@ impl Journal {
         }
         let mut text = String::new();
         let read = file.by_ref().take(BYTES_MAX).read_to_string(&mut text);
-        // A journal that is no text was not written here: nothing is known.
+        // A journal that is not text was not written here: nothing is known.
         let last = read.is_ok().then(|| not_written(&text, is_there)).flatten();
         let mut journal = Self {
             file,

@@ -58,7 +58,7 @@ const STATE_STOPPED: u32 = 3;
 pub enum Ending {
     /// Its sources had no more, or a limit was reached.
     Final,
-    /// It was told to stop.
+    /// It was asked to stop.
     Stopped,
 }
 

@@ -69,7 +69,7 @@ fn device(Published { name, status }: &Published) -> Option<*mut Interface> {
     Some(entry)
 }
 
-/// Network and mask of an interface; a log has none, which is no failure.
+/// Network and mask of an interface; a log has none, which is not a failure.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcap_lookupnet(
     device: *const c_char,

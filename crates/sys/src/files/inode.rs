@@ -34,7 +34,7 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
 /// followed, and no pipe is waited for.
 ///
 /// # Errors
-/// What the kernel says; `InvalidInput`: a link stands there, or something else that is no file.
+/// What the kernel says; `InvalidInput`: a link stands there, or something else that is not a file.
 pub fn open_own(path: &Path) -> io::Result<File> {
     let refused = |what: &str| io::Error::new(io::ErrorKind::InvalidInput, what);
     let careful = libc::O_NOFOLLOW | libc::O_NONBLOCK;

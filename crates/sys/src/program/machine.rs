@@ -132,7 +132,7 @@ impl Machine {
         }
     }
 
-    /// Whether the kernel is this version or a later one. A release that is no number is none.
+    /// Whether the kernel is this version or a later one. A release that is not a number is none.
     pub fn is_kernel_at_least(&self, major: u32, minor: u32) -> bool {
         version(&self.kernel).is_some_and(|kernel| kernel >= (major, minor))
     }

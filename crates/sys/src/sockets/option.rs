@@ -14,8 +14,8 @@ pub struct SocketOption {
     pub name: c_int,
 }
 
-/// Reads an option of any socket; a shorter one fills the beginning. A number that is no socket is
-/// refused.
+/// Reads an option of any socket; a shorter one fills the beginning. A number that is not a socket
+/// is refused.
 ///
 /// # Errors
 /// What the kernel says.

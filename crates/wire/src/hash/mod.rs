@@ -219,7 +219,7 @@ impl FlowHasher {
 }
 
 impl Method {
-    /// The hash of a plain packet that is no tunnel, by the methods that are not worth their place
+    /// The hash of a packet that is not a tunnel, by the methods that are not worth their place
     /// in the loop of every caller.
     #[inline(never)]
     fn hash_plain(&self, link: LinkType, packet: &[u8]) -> Option<u32> {

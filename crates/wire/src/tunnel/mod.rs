@@ -108,8 +108,8 @@ enum Content {
 /// `headers` may be those of an [`Inner`] of the same packet: the next step inwards. Those of
 /// another packet give a wrong answer, never a panic.
 ///
-/// Cost: two comparisons for a packet that is no tunnel; a general [`headers::parse`] for one that
-/// is.
+/// Cost: two comparisons for a packet that is not a tunnel; a general [`headers::parse`] for one
+/// that is.
 #[inline]
 #[must_use]
 pub fn inside(headers: &Headers, packet: &[u8]) -> Option<Inner> {
@@ -129,7 +129,7 @@ pub fn innermost(headers: &Headers, packet: &[u8]) -> Option<Inner> {
     Some(found)
 }
 
-/// Whether it is worth a [`step`]: cheap, and false for nearly everything that is no tunnel.
+/// Whether it is worth a [`step`]: cheap, and false for nearly everything that is not a tunnel.
 #[inline]
 pub(crate) fn may_carry(headers: &Headers) -> bool {
     match headers.protocol {

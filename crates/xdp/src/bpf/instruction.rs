@@ -12,7 +12,7 @@ pub struct Instruction {
     pub registers: u8,
     /// Bytes from an address, or instructions to jump over.
     pub offset: i16,
-    /// The operand that is no register.
+    /// The operand that is not a register.
     pub immediate: i32,
 }
 

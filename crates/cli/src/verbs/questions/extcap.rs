@@ -9,7 +9,7 @@
 //! ```
 //!
 //! The capture is the verb `capture` itself: this process becomes it. It ends when Wireshark closes
-//! the pipe, which is no error: Wireshark shows a window for whatever is said on standard error.
+//! the pipe. That is not an error: Wireshark shows a window for what is said on standard error.
 //!
 //! Source: extcap(4), doc/extcap.4 of Wireshark.
 

@@ -88,7 +88,7 @@ pub struct Indexed {
     pub is_damaged: bool,
 }
 
-/// Why a file has no index, where that is no failure.
+/// Why a file has no index, where that is not a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotIndexed {
     /// Its segments have one each.
@@ -179,7 +179,7 @@ fn build(
     Ok(Ok(builder))
 }
 
-/// Puts an index in its place. A file there that is no index stays.
+/// Puts an index in its place. A file there that is not an index stays.
 fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     if let Ok(metadata) = fs::symlink_metadata(path) {
         let mut magic = [0; MAGIC.len()];

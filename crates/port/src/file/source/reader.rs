@@ -83,7 +83,7 @@ pub struct CaptureReader {
 
 impl CaptureReader {
     /// Opens a file, or standard input for `-`, and enters it among those that the job reads. A
-    /// regular file that is no capture is refused at once.
+    /// regular file that is not a capture is refused at once.
     ///
     /// # Errors
     /// [`PortError::Io`], [`PortError::SameFile`], [`PortError::NotACapture`].
