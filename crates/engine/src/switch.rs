@@ -12,6 +12,8 @@
 //! something sends it an order, a closure, which runs between two rounds. The thread that sends the
 //! order opens ports. It may have rights that the thread that reads packets has given up.
 //!
+//! A port that is removed is closed by a second thread ([`closing`]): its end may take a second.
+//!
 //! Packets that come in by a port with `inline` wait for verdicts before they are switched.
 //!
 //! A port has two rows in the ledger: what came in by it, and what should leave by it.
@@ -30,6 +32,7 @@
 //! - F4: the switch waits for no sink, unless its address says so. A port that takes nothing loses
 //!   its own packets, by name, and holds nobody up.
 
+mod closing;
 mod entry;
 mod fabric;
 mod handle;
@@ -38,6 +41,8 @@ mod rows;
 mod settings;
 mod status;
 mod worker;
+
+use std::thread;
 
 use burstline_switch::{Mirror, RuleSet, Selection, Static, SwitchConfig};
 
@@ -52,6 +57,8 @@ use worker::Worker;
 
 /// The name of its thread.
 const STAGE: &str = "switch";
+/// The name of the thread that closes ports that were removed.
+const CLOSER: &str = "closer";
 
 /// The outcome of a switch.
 #[derive(Debug)]
@@ -102,18 +109,25 @@ fn own_mirror(port: &str, to: &str) -> Mirror {
 /// The thread could not be started, pinned or given its class. What goes wrong later is in the
 /// report's `errors`; other ports go on.
 pub fn switch(
-    fabric: Fabric,
+    mut fabric: Fabric,
     orders: SwitchOrders,
     threads: &Threads,
     run: &Run<'_>,
 ) -> Result<Switched, EngineError> {
     let job = Job::start(threads, run);
     run.progress.start(0);
-    let step = Worker::new(&job, fabric, orders);
-    let post = Post { index: 0, name: STAGE.to_owned(), step };
-    let mut crew = runtime::run_alone(&job, vec![post])?;
+    let (done, places) = thread::scope(|scope| {
+        let closer = fabric.begin_closing();
+        // It begins with the rights of this thread, which gives them up later.
+        runtime::spawn(scope, CLOSER, || threads.drop_privileges().map(|()| closer.run()))?;
+        let step = Worker::new(&job, fabric, orders);
+        let post = Post { index: 0, name: STAGE.to_owned(), step };
+        let mut crew = runtime::run_alone(&job, vec![post])?;
+        let Some(mut done) = crew.front.pop() else { unreachable!("one thread was started") };
+        done.outcome.end_closing();
+        Ok::<_, EngineError>((done, crew.places))
+    })?;
     let mut ending = job.ending();
-    let Some(done) = crew.front.pop() else { unreachable!("one thread was started") };
     ending.add(&done);
     let cost = done.cost;
     let fabric = done.outcome;
@@ -127,8 +141,8 @@ pub fn switch(
     stage.packets_in = through.packets + dropped.total();
     stage.lost = dropped.missing();
     report.stages = vec![stage];
-    report.memory.node = crew.places.first().and_then(|place| place.node);
-    job.describe(&mut report, crew.places);
+    report.memory.node = places.first().and_then(|place| place.node);
+    job.describe(&mut report, places);
     report.notes.extend(rows.notes);
     report.is_damaged = rows.is_damaged;
     report.errors = rows.errors;

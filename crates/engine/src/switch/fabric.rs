@@ -7,6 +7,7 @@ use burstline_switch::{
 };
 use burstline_sys::clock;
 
+use super::closing::{Closer, Closing, Leaving, WhenClosed};
 use super::entry::{Entry, Forward};
 use super::own_mirror;
 use super::port::{OpenedPort, OpenedTarget, Outlet};
@@ -34,6 +35,7 @@ pub struct Fabric {
     outgoing: Outgoing,
     scratch: Scratch,
     now_ns: u64,
+    closing: Closing,
     gone: Rows,
     failed: Vec<String>,
 }
@@ -52,6 +54,7 @@ impl Fabric {
             outgoing: Outgoing::default(),
             scratch: Scratch::new(),
             now_ns,
+            closing: Closing::default(),
             gone: Rows::default(),
             polls: Vec::new(),
             failed: Vec::new(),
@@ -116,6 +119,7 @@ impl Fabric {
     }
 
     /// Removes a port, or a target of mirrors: what it has received so far is still switched.
+    /// While the switch runs, another thread then closes it.
     ///
     /// # Errors
     /// There is none of this name; a mirror leads there.
@@ -152,20 +156,35 @@ impl Fabric {
     }
 
     fn take_out(&mut self, end: EndId, error: Option<EngineError>) {
-        let Some(mut outlet) = self.outlets[end.index()].take() else { return };
+        let Some(outlet) = self.outlets[end.index()].take() else { return };
         let closed = self.close_entry(end);
         let name = self.switch.name(end).to_owned();
-        let mut entry = std::mem::take(&mut self.entries[end.index()]);
-        self.gone.errors.extend(error.or(closed.err().map(EngineError::from)));
-        for inlet in &mut entry.inlets {
-            // It fails where it failed before.
-            let _ = inlet.source.finish();
-        }
-        let _ = outlet.sink.finish();
+        let entry = std::mem::take(&mut self.entries[end.index()]);
+        let error = error.or(closed.err().map(EngineError::from));
         let counters = self.switch.remove(end, self.now_ns).unwrap_or_default();
-        self.gone.add(&name, &entry, &outlet, &counters);
         self.own_mirrors.retain(|(port, _)| *port != name);
         self.renew_polls();
+        let has_failed = error.is_some();
+        self.gone.errors.extend(error);
+        let rows = self.closing.close(Leaving { name, entry, outlet, counters, has_failed });
+        self.gone.merge(rows.unwrap_or_default());
+    }
+
+    /// From now on a thread closes what is removed: the returned part is for it.
+    pub(super) fn begin_closing(&mut self) -> Closer {
+        self.closing.begin()
+    }
+
+    /// Waits until what was removed is closed.
+    pub(super) fn end_closing(&mut self) {
+        for rows in self.closing.end() {
+            self.gone.merge(rows);
+        }
+    }
+
+    /// Ends when what was removed so far is closed.
+    pub(super) fn when_closed(&self) -> WhenClosed {
+        self.closing.when_closed()
     }
 
     /// Replaces rules, meters and mirrors, all or none. Targets have to be there.
@@ -317,6 +336,9 @@ impl Fabric {
     pub(super) fn begin(&mut self, now_ns: u64) {
         self.now_ns = now_ns;
         self.switch.tick(now_ns);
+        while let Some(rows) = self.closing.closed() {
+            self.gone.merge(rows);
+        }
     }
 
     fn renew_polls(&mut self) {
@@ -405,6 +427,7 @@ impl Fabric {
     /// What was switched so far.
     pub(super) fn through(&self) -> Tally {
         let mut sum = self.gone.through;
+        self.closing.so_far().for_each(|rows| sum.add(&rows.through));
         for (end, _, _) in self.switch.ends() {
             sum.add(&tally_of(&self.switch.counters(end)));
         }
@@ -414,7 +437,8 @@ impl Fabric {
     /// What was lost so far at these places, which are all that there are, and at those that were.
     pub(super) fn losses(&self, places: &[Place]) -> Losses {
         let mut losses = Losses::default();
-        self.gone.rows.iter().for_each(|row| losses.merge(&row.lost));
+        let gone = std::iter::once(&self.gone).chain(self.closing.so_far());
+        gone.flat_map(|gone| &gone.rows).for_each(|row| losses.merge(&row.lost));
         places.iter().for_each(|place| losses.merge(&place.lost));
         losses
     }

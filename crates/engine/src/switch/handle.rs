@@ -63,6 +63,20 @@ impl SwitchHandle {
         self.bell.raise();
         outcome.recv().ok()
     }
+
+    /// As [`ask`](Self::ask), and waits until what the order removed is closed: another port may
+    /// then have its name and its device.
+    pub fn change<T: Send + 'static>(
+        &self,
+        order: impl FnOnce(&mut Fabric) -> T + Send + 'static,
+    ) -> Option<T> {
+        let (outcome, removed) = self.ask(|fabric| {
+            let outcome = order(fabric);
+            (outcome, fabric.when_closed())
+        })?;
+        removed.wait();
+        Some(outcome)
+    }
 }
 
 impl Bell {

@@ -115,14 +115,34 @@ impl Rows {
             self.enter(name, row, account);
         }
         for clock in entry.sources().map(|source| source.info().timestamps.name()) {
-            if !self.clocks.contains(&clock) {
-                self.clocks.push(clock);
-            }
+            self.add_clock(clock);
         }
         let (account, sent) = sent(outlet, counters);
         let name = sink_name(name);
         let row = PortReport::new(&name, &account, &sent, &Losses::default());
         self.enter(&name, row, account);
+    }
+
+    /// Adds the rows of ends that were closed elsewhere.
+    pub(super) fn merge(&mut self, other: Self) {
+        let Self { rows, through, dropped, bytes_copied, notes, clocks, is_damaged, errors } =
+            other;
+        self.rows.extend(rows);
+        self.through.add(&through);
+        self.dropped.merge(&dropped);
+        self.bytes_copied += bytes_copied;
+        self.notes.extend(notes);
+        for clock in clocks {
+            self.add_clock(clock);
+        }
+        self.is_damaged |= is_damaged;
+        self.errors.extend(errors);
+    }
+
+    fn add_clock(&mut self, clock: &'static str) {
+        if !self.clocks.contains(&clock) {
+            self.clocks.push(clock);
+        }
     }
 
     fn enter(&mut self, name: &str, row: PortReport, account: PortAccount) {

@@ -1,7 +1,5 @@
 //! Interfaces that are not there, are taken, go away or change.
 
-use std::time::Instant;
-
 use burstline_log::Scratch;
 use burstline_port::{OpenOptions, Port, PortError, PortState, Source};
 use burstline_testbed::{Bed, FAR, Frames};
@@ -12,8 +10,8 @@ use burstline_xdp::bpf::{
 };
 
 use crate::help::{
-    MODES, PATIENCE, bed_or_skip, check_closed, drain, drain_into, lend_until, numbers, open_far,
-    rename_far, send_to, try_open, under_load,
+    MODES, bed_or_skip, check_closed, drain, drain_into, lend_until, numbers, open_far, rename_far,
+    send_to, try_open, under_load,
 };
 
 /// Why an address of the far host cannot be opened.
@@ -30,15 +28,6 @@ fn program_id(bed: &Bed) -> Option<u32> {
     attached.map(|attached| attached.program_id)
 }
 
-/// Waits until the far end has no program. It does not have to be at once: a process that another
-/// test starts has this one's descriptors for a moment.
-fn wait_for_no_program(bed: &Bed) {
-    let start = Instant::now();
-    while let Some(id) = program_id(bed) {
-        assert!(start.elapsed() < PATIENCE, "program {id} is still there");
-    }
-}
-
 #[test]
 fn an_interface_or_queue_that_is_not_there_is_an_error_with_those_that_are() {
     let Some(bed) = bed_or_skip() else { return };
@@ -53,7 +42,7 @@ fn an_interface_or_queue_that_is_not_there_is_an_error_with_those_that_are() {
     assert_eq!(text, expected.replace("queue 1", &format!("queue {}", u32::MAX)));
     let text = refusal(&bed, &format!("xdp:{FAR}?copy=zero"));
     assert_eq!(text, "v1: its driver cannot write into our memory; use copy=copy or copy=auto");
-    wait_for_no_program(&bed);
+    assert_eq!(program_id(&bed), None);
 }
 
 #[test]
@@ -69,7 +58,7 @@ fn a_queue_or_an_interface_that_is_taken_is_named_with_the_mend() {
     check_closed_in_flight(&*port, sent);
     drop(port);
     // A program that another test starts just now may still have its descriptors.
-    wait_for_no_program(&bed);
+    assert_eq!(program_id(&bed), None);
 
     let (link, id) = bed.far.run(|| {
         let mut code = Assembler::new();
@@ -87,7 +76,7 @@ fn a_queue_or_an_interface_that_is_taken_is_named_with_the_mend() {
     }
     drop(link);
     drop(open_far(&bed, "native", ""));
-    wait_for_no_program(&bed);
+    assert_eq!(program_id(&bed), None);
 }
 
 fn check_closed_in_flight(port: &dyn Port, sent: u64) {
@@ -152,7 +141,7 @@ fn a_quick_restart_under_traffic_works_every_time() {
             assert_eq!((account.offered, account.in_flight), (accounted, 0), "round {round}");
         }
     });
-    wait_for_no_program(&bed);
+    assert_eq!(program_id(&bed), None);
 }
 
 /// As `drain`, for a port that has delivered already.
@@ -179,7 +168,7 @@ fn nothing_is_left_after_the_end() {
         assert_eq!(program_id(&bed), None, "finished, and not dropped yet");
         drop(port);
         drop(open_far(&bed, mode, ""));
-        wait_for_no_program(&bed);
+        assert_eq!(program_id(&bed), None);
     }
 }
 

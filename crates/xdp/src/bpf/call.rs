@@ -19,6 +19,7 @@ pub(super) const PROGRAM_TEST_RUN: Command = 10;
 pub(super) const PROGRAM_BY_ID: Command = 13;
 pub(super) const OBJECT_INFO: Command = 15;
 pub(super) const LINK_CREATE: Command = 28;
+pub(super) const LINK_DETACH: Command = 34;
 
 /// A number of enum bpf_cmd.
 pub(super) type Command = libc::c_long;
@@ -119,6 +120,11 @@ pub(super) struct LinkCreate {
     pub(super) flags: u32,
 }
 
+#[repr(C)]
+pub(super) struct LinkDetach {
+    pub(super) link_fd: u32,
+}
+
 // What the kernel's own compiler makes of them.
 const _: () = assert!(size_of::<MapCreate>() == 44);
 const _: () = assert!(size_of::<Element>() == 32);
@@ -127,6 +133,7 @@ const _: () = assert!(size_of::<ProgramTestRun>() == 80);
 const _: () = assert!(size_of::<ById>() == 12);
 const _: () = assert!(size_of::<ObjectInfo>() == 16);
 const _: () = assert!(size_of::<LinkCreate>() == 16);
+const _: () = assert!(size_of::<LinkDetach>() == 4);
 
 /// An address as a request has it.
 pub(super) fn address<T: ?Sized>(place: *const T) -> u64 {

@@ -2,8 +2,9 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::process;
 
-use super::call::{self, LinkCreate};
+use super::call::{self, LinkCreate, LinkDetach};
 use super::mode::{Attached, XdpMode};
 use super::program::ATTACH_XDP;
 use super::{BpfError, Program, netlink};
@@ -12,7 +13,9 @@ use burstline_sys::namespace::interface_name;
 /// A program on an interface. Dropping it takes the program off; so does the end of the process.
 #[derive(Debug)]
 pub struct Link {
-    fd: OwnedFd,
+    pub(super) fd: OwnedFd,
+    /// The process that put it there. A child by fork(2) has a copy that it only closes.
+    pub(super) owner: u32,
 }
 
 impl Link {
@@ -36,7 +39,7 @@ impl Link {
         };
         // SAFETY: the request has no address in it.
         match unsafe { call::bpf_open(call::LINK_CREATE, &mut request) } {
-            Ok(fd) => Ok(Self { fd }),
+            Ok(fd) => Ok(Self { fd, owner: process::id() }),
             Err(source) => Err(refusal(source, interface_index)),
         }
     }
@@ -45,6 +48,21 @@ impl Link {
 impl AsFd for Link {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
+    }
+}
+
+impl Drop for Link {
+    /// Takes the program off now. To close the descriptor is not enough where a child has a copy,
+    /// as each has between fork(2) and execve(2).
+    fn drop(&mut self) {
+        if self.owner != process::id() {
+            return;
+        }
+        let mut request = LinkDetach { link_fd: self.fd.as_raw_fd() as u32 };
+        // SAFETY: the request has no address in it.
+        let detached = unsafe { call::bpf(call::LINK_DETACH, &mut request) };
+        // An old kernel refuses it without rights; then the last descriptor takes it off.
+        let _ = detached;
     }
 }
 

@@ -35,14 +35,14 @@ pub(super) fn carry_out(
         "add-port" => add_port(text("port")?, handle, options)?,
         "del-port" => {
             let port = text("port")?.to_owned();
-            ask(handle, move |fabric| fabric.remove(&port))??;
+            change(handle, move |fabric| fabric.remove(&port))??;
             json!({})
         }
         "set-rules" => set_rules(text("config")?, handle, options)?,
         "mirror" => add_mirror(mirror_of(request, text("to")?)?, handle, options)?,
         "unmirror" => {
             let to = text("to")?.to_owned();
-            json!({ "removed": ask(handle, move |fabric| remove_mirrors(fabric, &to))? })
+            json!({ "removed": change(handle, move |fabric| remove_mirrors(fabric, &to))? })
         }
         other => {
             let known = "show, macs, flush-macs, add-port, del-port, set-rules, mirror, unmirror";
@@ -78,7 +78,19 @@ fn ask<T: Send + 'static>(
     handle: &SwitchHandle,
     order: impl FnOnce(&mut Fabric) -> T + Send + 'static,
 ) -> Result<T, Failure> {
-    handle.ask(order).ok_or_else(|| Failure::new("the switch is ending"))
+    handle.ask(order).ok_or_else(is_ending)
+}
+
+/// As [`ask`], and waits until what the order removed is closed.
+fn change<T: Send + 'static>(
+    handle: &SwitchHandle,
+    order: impl FnOnce(&mut Fabric) -> T + Send + 'static,
+) -> Result<T, Failure> {
+    handle.change(order).ok_or_else(is_ending)
+}
+
+fn is_ending() -> Failure {
+    Failure::new("the switch is ending")
 }
 
 fn add_port(text: &str, handle: &SwitchHandle, options: &OpenOptions) -> Result<Value, Failure> {
@@ -90,7 +102,7 @@ fn add_port(text: &str, handle: &SwitchHandle, options: &OpenOptions) -> Result<
     }
     let targets = open_missing(port.mirror.as_deref().as_slice(), &known, options)?;
     let opened = OpenedPort::open(&port, options).map_err(EngineError::from)?;
-    ask(handle, move |fabric| with_targets(fabric, targets, |fabric| fabric.add_port(opened)))??;
+    change(handle, move |fabric| with_targets(fabric, targets, |fabric| fabric.add_port(opened)))??;
     Ok(json!({ "port": name }))
 }
 
@@ -127,7 +139,7 @@ fn set_rules(text: &str, handle: &SwitchHandle, options: &OpenOptions) -> Result
     check.map_err(|unknown| named(&config, text, &unknown, &known))?;
     let targets = open_missing(&wanted, &known, options)?;
     let (rules, count) = (config.rules.clone(), config.rules.rules.len());
-    let outcome = ask(handle, move |fabric| {
+    let outcome = change(handle, move |fabric| {
         let before: Vec<String> = fabric.rules().targets().into_iter().map(str::to_owned).collect();
         with_targets(fabric, targets, |fabric| fabric.set_rules(rules))?;
         drop_targets(fabric, &before);
@@ -187,6 +199,8 @@ fn add_mirror(
 ) -> Result<Value, Failure> {
     let known = ask(handle, |fabric| fabric.names())?;
     let targets = open_missing(&[&mirror.to], &known, options)?;
-    ask(handle, move |fabric| with_targets(fabric, targets, |fabric| fabric.add_mirror(mirror)))??;
+    change(handle, move |fabric| {
+        with_targets(fabric, targets, |fabric| fabric.add_mirror(mirror))
+    })??;
     Ok(json!({}))
 }

@@ -73,10 +73,10 @@ const TYPES: &[u32] = &[0x5412, 0x541c];
 const FAMILIES: &[u32] = &[1, 2, 16, 17, 44];
 /// The same, and `AF_INET6`.
 const FAMILIES_TO_COLLECTORS: &[u32] = &[1, 2, 10, 16, 17, 44];
-/// Look up, update, delete, next key, take out, information.
-const OF_MAPS: &[u32] = &[1, 2, 3, 4, 15, 21];
+/// Look up, update, delete, next key, take out, information; `BPF_LINK_DETACH`.
+const OF_MAPS: &[u32] = &[1, 2, 3, 4, 15, 21, 34];
 /// The same, and `BPF_PROG_TEST_RUN`.
-const OF_INJECTIONS: &[u32] = &[1, 2, 3, 4, 10, 15, 21];
+const OF_INJECTIONS: &[u32] = &[1, 2, 3, 4, 10, 15, 21, 34];
 /// Names, dumpable, seccomp's mode, timer slack, `no_new_privs`, ambient set, names of mappings.
 const OPTIONS: &[u32] = &[3, 4, 15, 16, 21, 23, 29, 30, 38, 39, 47, 0x5356_4d41];
 
