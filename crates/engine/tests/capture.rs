@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
@@ -12,27 +12,7 @@ use burstline_engine::{
 };
 use burstline_log::LogConfig;
 use burstline_port::{Loss, OpenOptions, open_sink};
-
-/// A directory that goes when the test ends.
-struct Directory(PathBuf);
-
-impl Directory {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("burstline-{name}-{}", std::process::id()));
-        fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    fn file(&self, name: &str) -> String {
-        self.0.join(name).to_string_lossy().into_owned()
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        fs::remove_dir_all(&self.0).unwrap();
-    }
-}
+use burstline_sys::temporary::TemporaryFolder;
 
 struct Job<'a> {
     sources: &'a [&'a str],
@@ -93,7 +73,7 @@ fn packets_in(path: &str) -> (u64, u64) {
 
 #[test]
 fn several_sources_are_in_the_file_and_in_their_own_rows() {
-    let directory = Directory::new("several");
+    let directory = TemporaryFolder::create("burstline-several-").unwrap();
     let file = directory.file("a.pcapng");
     let sources = ["gen:?packets=30000&size=64", "gen:?packets=500&size=1000", "gen:?packets=0"];
     let report = Job { sources: &sources, sink: &file, ..Job::default() }.run();
@@ -118,7 +98,7 @@ fn a_limit_is_exact_and_a_small_log_holds_sources_up() {
 #[test]
 fn what_a_lapped_recorder_missed_is_an_exact_count() {
     const PACKETS: u64 = 100_000;
-    let directory = Directory::new("lapped");
+    let directory = TemporaryFolder::create("burstline-lapped-").unwrap();
     let fifo = directory.file("fifo");
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
     let progress = Progress::new(1);
@@ -159,7 +139,7 @@ fn a_full_device_ends_the_job_and_every_packet_is_counted() {
 
 #[test]
 fn an_input_is_not_written_and_a_job_that_cannot_begin_leaves_no_file() {
-    let directory = Directory::new("refused");
+    let directory = TemporaryFolder::create("burstline-refused-").unwrap();
     let file = directory.file("a.pcapng");
     Job { sources: &["gen:?packets=10"], sink: &file, ..Job::default() }.run();
     let before = fs::read(&file).unwrap();

@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::Read;
-use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -15,28 +14,7 @@ use burstline_log::{LogConfig, Scratch};
 use burstline_port::{
     FaultInjector, FaultPlan, Loss, OpenOptions, PortState, Sink, open_sink, open_source,
 };
-
-/// A directory that goes when the test ends.
-struct Directory(PathBuf);
-
-impl Directory {
-    fn new(name: &str) -> Self {
-        let path =
-            std::env::temp_dir().join(format!("burstline-lanes-{name}-{}", std::process::id()));
-        fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    fn file(&self, name: &str) -> String {
-        self.0.join(name).to_string_lossy().into_owned()
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        fs::remove_dir_all(&self.0).unwrap();
-    }
-}
+use burstline_sys::temporary::TemporaryFolder;
 
 struct Job {
     sources: Vec<String>,
@@ -135,7 +113,7 @@ fn generator(packets: u64, start: u64) -> String {
 
 #[test]
 fn every_packet_of_four_sources_is_in_the_file_once_and_in_its_row() {
-    let directory = Directory::new("once");
+    let directory = TemporaryFolder::create("burstline-once-").unwrap();
     let file = directory.file("a.pcapng");
     let counts = [40_000, 7, 30_000, 0];
     let sources = [0, 1, 2, 3].map(|index| generator(counts[index], 100 + index as u64));
@@ -164,7 +142,7 @@ fn every_packet_of_four_sources_is_in_the_file_once_and_in_its_row() {
 
 #[test]
 fn interfaces_that_appear_while_threads_receive_belong_to_the_right_source() {
-    let directory = Directory::new("interfaces");
+    let directory = TemporaryFolder::create("burstline-interfaces-").unwrap();
     // Files of one, two and three interfaces, with different numbers of packets.
     let mut files = Vec::new();
     for (index, interfaces) in [(1u64, 1u64), (2, 3), (3, 2), (4, 3), (5, 1)] {
@@ -198,7 +176,7 @@ fn a_limit_is_exact_over_all_threads() {
 
 #[test]
 fn a_job_that_is_stopped_in_the_middle_has_counted_everything() {
-    let directory = Directory::new("stopped");
+    let directory = TemporaryFolder::create("burstline-stopped-").unwrap();
     let file = directory.file("a.pcapng");
     for policy in [Policy::Lossless, Policy::Lossy] {
         let sources = ["gen:?rate=200k", "gen:?rate=300k", "gen:?rate=1000", "gen:?packets=10"];
@@ -229,7 +207,7 @@ fn a_job_that_is_stopped_in_the_middle_has_counted_everything() {
 
 #[test]
 fn a_sink_that_breaks_ends_all_threads_and_every_packet_is_counted() {
-    let directory = Directory::new("broken");
+    let directory = TemporaryFolder::create("burstline-broken-").unwrap();
     let file = directory.file("a.pcapng");
     for policy in [Policy::Lossless, Policy::Lossy] {
         let sources = ["gen:?size=200", "gen:?size=64", "gen:?size=1518", "gen:?packets=100"];
@@ -247,7 +225,7 @@ fn a_sink_that_breaks_ends_all_threads_and_every_packet_is_counted() {
 #[test]
 fn what_a_lapped_recorder_missed_is_exact_for_each_log() {
     const PACKETS: u64 = 60_000;
-    let directory = Directory::new("lapped");
+    let directory = TemporaryFolder::create("burstline-lapped-").unwrap();
     let fifo = directory.file("fifo");
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
     let sources = [0, 1, 2, 3].map(|index| generator(PACKETS, 100 + index));
@@ -284,7 +262,7 @@ fn what_a_lapped_recorder_missed_is_exact_for_each_log() {
 
 #[test]
 fn a_source_without_packets_is_waited_for_in_sleep_and_by_busy_threads_awake() {
-    let directory = Directory::new("asleep");
+    let directory = TemporaryFolder::create("burstline-asleep-").unwrap();
     let fifo = directory.file("fifo");
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
     let limits = Limits { packets: None, duration_ns: Some(SECOND_NS / 4) };

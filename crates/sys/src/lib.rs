@@ -60,7 +60,7 @@ mod sockets;
 mod waiting;
 
 pub use cores::{affinity, barrier, caches, distance, prefetch, scheduling, topology};
-pub use files::{claim, direct, inode, mounts, temporary};
+pub use files::{claim, direct, inode, locked, mounts, temporary};
 pub use network::{device, filter, interface, links, namespace, netlink, pcap, rising, tap};
 #[cfg(not(miri))]
 pub use program::stack;

@@ -2,47 +2,36 @@
 
 use std::env;
 use std::fmt;
-use std::fs;
 use std::io::{BufRead, BufReader, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::str::FromStr;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use burstline_log::{Appended, Log, LogConfig, Meta, Writer};
 use burstline_sys::memory::PageChoice;
+use burstline_sys::temporary::TemporaryFolder;
 
 const SEGMENT_BYTES: usize = 64 << 10;
 /// Ports of the packets that [`append`] makes.
 pub(crate) const PORTS: u64 = 3;
 
 /// A directory that goes with the test.
-pub(crate) struct Directory(PathBuf);
+pub(crate) struct Directory(TemporaryFolder);
 
 impl Directory {
     pub(crate) fn new() -> Self {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Relaxed);
-        let path = env::temp_dir().join(format!("burstline-capi-{}-{number}", std::process::id()));
-        fs::create_dir(&path).unwrap();
-        Self(path)
+        Self(TemporaryFolder::create("burstline-capi-").unwrap())
     }
 
     /// A name in it: a path.
     pub(crate) fn name(&self, name: &str) -> String {
-        self.0.join(name).to_str().unwrap().to_owned()
+        self.0.file(name)
     }
 
     pub(crate) fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
+        self.0.path()
     }
 }
 

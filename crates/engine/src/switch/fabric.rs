@@ -12,7 +12,7 @@ use super::entry::{Entry, Forward};
 use super::own_mirror;
 use super::port::{OpenedPort, OpenedTarget, Outlet};
 use super::rows::{Rows, losses_of, sink_place, source_place, tally_of};
-use super::status::{KnownAddress, MeterStatus, PortStatus, SwitchStatus};
+use super::status::{KnownAddress, MeterStatus, PortStatus, SwitchStatus, taken_by};
 use crate::runtime::Tally;
 use crate::{EngineError, Place};
 
@@ -275,19 +275,7 @@ impl Fabric {
             let (passed, exceeded) = meter.counts();
             MeterStatus { name: name.clone(), passed, exceeded }
         });
-        let mirrors = set.mirrors.iter().map(|mirror| {
-            let takes = &mirror.takes;
-            let list = |word: &str, names: &[String]| match names {
-                [] => String::new(),
-                names => format!("{word} {} ", names.join(",")),
-            };
-            let mut of = list("in", &takes.incoming) + &list("out", &takes.outgoing);
-            if let Some(vlans) = &takes.vlans {
-                let vlans: Vec<_> = vlans.iter().map(|vlan| vlan.to_string()).collect();
-                of += &list("vlan", &vlans);
-            }
-            (mirror.to.clone(), of.trim_end().to_owned())
-        });
+        let mirrors = set.mirrors.iter().map(|mirror| (mirror.to.clone(), taken_by(mirror)));
         SwitchStatus {
             ports: self.port_statuses(),
             addresses: self.switch.address_totals(),

@@ -1,7 +1,7 @@
 //! What a switch tells of itself.
 
 use burstline_port::{Losses, PortAccount};
-use burstline_switch::{Counters, LookUps, MacEntry, MacTotals, PortConfig, RuleCounts};
+use burstline_switch::{Counters, LookUps, MacEntry, MacTotals, Mirror, PortConfig, RuleCounts};
 
 /// A port, or a target of mirrors.
 #[derive(Clone, Debug)]
@@ -61,4 +61,19 @@ pub struct SwitchStatus {
     pub loops: u64,
     /// Ports that failed and were removed.
     pub failed: Vec<String>,
+}
+
+/// What a mirror takes, in words.
+pub(super) fn taken_by(mirror: &Mirror) -> String {
+    let takes = &mirror.takes;
+    let list = |word: &str, names: &[String]| match names {
+        [] => String::new(),
+        names => format!("{word} {} ", names.join(",")),
+    };
+    let mut of = list("in", &takes.incoming) + &list("out", &takes.outgoing);
+    if let Some(vlans) = &takes.vlans {
+        let vlans: Vec<_> = vlans.iter().map(|vlan| vlan.to_string()).collect();
+        of += &list("vlan", &vlans);
+    }
+    of.trim_end().to_owned()
 }

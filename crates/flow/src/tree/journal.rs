@@ -10,12 +10,13 @@
 //! - J2: a file is named as pending before it is shown, and counted as written after. So a
 //!   reader of the journal looks whether the pending file is there, and counts it once.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use burstline_sys::inode::open_own;
+use burstline_sys::locked::LockedFile;
 
 use super::names::{BootId, SensorName};
 use crate::sink::{LostRecords, Made, TreeError};
@@ -37,7 +38,7 @@ pub struct NotWritten {
 /// The journal of this start: of a tree, or of a spool.
 #[derive(Debug)]
 pub struct Journal {
-    file: File,
+    file: LockedFile,
     boot: BootId,
     made: Made,
     records: u64,
@@ -69,7 +70,7 @@ impl Journal {
         fs::create_dir_all(root).map_err(|error| TreeError::io("create", root, error))?;
         let path = root.join(format!(".journal-{}", sensor.as_str()));
         let failed = |error| TreeError::io("open", &path, error);
-        let mut file = open_own(&path).map_err(failed)?;
+        let mut file = LockedFile::from(open_own(&path).map_err(failed)?);
         match file.try_lock() {
             Ok(()) => {}
             Err(fs::TryLockError::WouldBlock) => {

@@ -18,9 +18,10 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
-use std::{env, fs, process, thread};
+use std::{env, fs, thread};
 
 use burstline_sys::clock;
+use burstline_sys::temporary::TemporaryFolder;
 use serde_json::Value;
 
 use super::Context;
@@ -46,7 +47,7 @@ const START: Duration = Duration::from_secs(30);
 pub(super) fn measure(context: &Context) -> Result<Outcome, String> {
     let program = our_program()?;
     let packets = if context.smoke { SMOKE_PACKETS } else { PACKETS };
-    let folder = Folder::new()?;
+    let folder = TemporaryFolder::create("burstline-inline-").map_err(|error| error.to_string())?;
     let traffic = traffic(&program, &folder, packets)?;
     let conditions = Conditions::watch(context.cores);
     let last = Cell::new(Done::default());
@@ -88,29 +89,8 @@ pub(super) fn measure(context: &Context) -> Result<Outcome, String> {
     Ok(Outcome::Measured(Compared::of("ns", Better::Lower, rounds, details)))
 }
 
-/// A folder of our own; it goes with us.
-struct Folder(std::path::PathBuf);
-
-impl Folder {
-    fn new() -> Result<Self, String> {
-        let path = env::temp_dir().join(format!("burstline-inline-{}", process::id()));
-        fs::create_dir_all(&path).map_err(|error| format!("{}: {error}", path.display()))?;
-        Ok(Self(path))
-    }
-
-    fn file(&self, name: &str) -> String {
-        self.0.join(name).display().to_string()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0); // a socket's lock, and what a failed run left
-    }
-}
-
 /// The bytes of a capture of that many packets.
-fn traffic(program: &Path, folder: &Folder, packets: u64) -> Result<Vec<u8>, String> {
+fn traffic(program: &Path, folder: &TemporaryFolder, packets: u64) -> Result<Vec<u8>, String> {
     let file = folder.file("traffic.pcap");
     let count = packets.to_string();
     run(Command::new(program)
@@ -132,7 +112,12 @@ struct Done {
 }
 
 /// A bounce, and workers that pass all.
-fn inline(program: &Path, folder: &Folder, traffic: &[u8], packets: u64) -> Result<Done, String> {
+fn inline(
+    program: &Path,
+    folder: &TemporaryFolder,
+    traffic: &[u8],
+    packets: u64,
+) -> Result<Done, String> {
     let inline = Inline::new(folder, WORKERS);
     let mut job = Job::start(program, FROM_PIPE, &["--inline", &inline.words])?;
     let workers = inline.workers(&[])?;
@@ -155,7 +140,12 @@ fn inline(program: &Path, folder: &Folder, traffic: &[u8], packets: u64) -> Resu
 }
 
 /// How long packets wait for a verdict at a rate, as a sentence.
-fn waits(program: &Path, folder: &Folder, rate_pps: f64, seconds: f64) -> Result<String, String> {
+fn waits(
+    program: &Path,
+    folder: &TemporaryFolder,
+    rate_pps: f64,
+    seconds: f64,
+) -> Result<String, String> {
     let cores = thread::available_parallelism().map_or(1, usize::from);
     let count = cores.saturating_sub(1).clamp(1, WORKERS);
     let source = format!("gen:?rate={rate_pps:.0}&pace=yes&size=64&flows=64");
@@ -189,7 +179,7 @@ struct Inline {
 }
 
 impl Inline {
-    fn new(folder: &Folder, workers: usize) -> Self {
+    fn new(folder: &TemporaryFolder, workers: usize) -> Self {
         let socket = folder.file("ips");
         let words = format!("{socket}?workers={workers}&deadline={DEADLINE}");
         Self { socket, workers, words }

@@ -40,7 +40,7 @@ pub struct Shared {
     // Ends before its directory goes.
     publisher: Publisher,
     log: Log,
-    directory: Directory,
+    directory: TemporaryFolder,
     /// Packets written so far.
     written: u64,
 }
@@ -64,9 +64,10 @@ impl Shared {
         let (name, segment_bytes) = ("bench".to_owned(), SEGMENT_BYTES);
         let config = LogConfig { name, bytes, segment_bytes, pages, ..LogConfig::default() };
         let (log, writer) = Log::create(config).map_err(|error| error.to_string())?;
-        let directory = Directory::new()?;
+        let directory =
+            TemporaryFolder::create("burstline-bench-").map_err(|error| error.to_string())?;
         let lossless = LosslessReaders::Forever;
-        let config = PublishConfig { lossless, ..PublishConfig::new(directory.socket()) };
+        let config = PublishConfig { lossless, ..PublishConfig::new(socket_in(&directory)) };
         let publisher = Publisher::start(&config, vec![log.clone()]);
         let publisher = publisher.map_err(|error| error.to_string())?;
         Ok(Self { readers: Vec::new(), writer, publisher, log, directory, written: 0 })
@@ -79,7 +80,7 @@ impl Shared {
     /// What is in the way, as a sentence.
     pub fn add_reader(&mut self, cores: Cores, policy: Policy) -> Result<(), String> {
         assert_eq!(self.written, 0, "a reader that comes late counts otherwise");
-        let reader = OtherReader::start(&self.directory.socket(), cores, policy)?;
+        let reader = OtherReader::start(&socket_in(&self.directory), cores, policy)?;
         self.readers.push(reader);
         Ok(())
     }
@@ -163,18 +164,8 @@ impl Shared {
     }
 }
 
-/// A directory of our own for the socket; it goes with us.
-struct Directory(TemporaryFolder);
-
-impl Directory {
-    fn new() -> Result<Self, String> {
-        let folder = TemporaryFolder::create("burstline-bench-");
-        folder.map(Self).map_err(|error| error.to_string())
-    }
-
-    fn socket(&self) -> String {
-        self.0.path().join("bench").display().to_string()
-    }
+fn socket_in(directory: &TemporaryFolder) -> String {
+    directory.file("bench")
 }
 
 /// A reader in another process. Dropping it kills it, stopped or not.

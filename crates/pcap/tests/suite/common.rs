@@ -1,11 +1,10 @@
 //! What the tests share: a folder, a publisher in this process, programs that load the library.
 
 use std::env;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -13,6 +12,7 @@ use burstline_log::{Appended, Ending, Log, LogConfig, Meta};
 use burstline_share::{LosslessReaders, PublishConfig, Publisher};
 use burstline_skip::{skip, test_name};
 use burstline_sys::memory::PageChoice;
+use burstline_sys::temporary::TemporaryFolder;
 
 use crate::traffic::Packet;
 
@@ -20,19 +20,15 @@ use crate::traffic::Packet;
 pub(crate) const DEVICE: &str = "burst:tap?lossless&start=oldest";
 
 /// A folder that goes with the test. Names are published in it.
-pub(crate) struct Folder(PathBuf);
+pub(crate) struct Folder(TemporaryFolder);
 
 impl Folder {
     pub(crate) fn new() -> Self {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Relaxed);
-        let path = env::temp_dir().join(format!("burstline-pcap-{}-{number}", std::process::id()));
-        fs::create_dir(&path).unwrap();
-        Self(path)
+        Self(TemporaryFolder::create("burstline-pcap-").unwrap())
     }
 
     pub(crate) fn at(&self, name: &str) -> PathBuf {
-        self.0.join(name)
+        self.0.path().join(name)
     }
 
     /// A program that finds ours before the real libpcap, and names of this folder.
@@ -45,7 +41,7 @@ impl Folder {
     /// The same program with the real libpcap.
     pub(crate) fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
-        command.current_dir(&self.0).env("BURSTLINE_RUN", &self.0).env("LC_ALL", "C");
+        command.current_dir(self.0.path()).env("BURSTLINE_RUN", self.0.path()).env("LC_ALL", "C");
         command
     }
 
@@ -148,12 +144,6 @@ impl Publishing {
     pub(crate) fn end(self) {
         self.is_over.store(true, Relaxed);
         self.thread.join().unwrap();
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 

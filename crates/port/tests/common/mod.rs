@@ -6,12 +6,12 @@ pub(crate) mod live;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use burstline_log::{Log, LogConfig, Packet, Policy, Reader, ReaderConfig, Scratch, Start, Writer};
 use burstline_port::{
     Address, OpenOptions, Port, PortError, PortState, Sink, Source, open_sink, open_source,
 };
+use burstline_sys::temporary::TemporaryFolder;
 
 /// A packet with all that is known of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,32 +41,21 @@ impl Got {
 }
 
 /// A directory that goes when the test ends.
-pub(crate) struct Folder(PathBuf);
+pub(crate) struct Folder(TemporaryFolder);
 
 impl Folder {
     pub(crate) fn new() -> Self {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("burstline-port-{}-{number}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        fs::create_dir_all(&path).unwrap();
-        Self(path)
+        Self(TemporaryFolder::create("burstline-port-").unwrap())
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.0.join(name)
+        self.0.path().join(name)
     }
 
     pub(crate) fn file(&self, name: &str, bytes: &[u8]) -> PathBuf {
         let path = self.path(name);
         fs::write(&path, bytes).unwrap();
         path
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 

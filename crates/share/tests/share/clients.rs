@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::os::fd::AsFd;
-use std::os::unix::fs::PermissionsExt;
 
 use burstline_log::{Log, LogConfig, MAX_READERS, MIN_SEGMENT_BYTES, Policy};
 use burstline_share::{
@@ -224,7 +223,6 @@ fn a_user_who_connects_without_end_pushes_nobody_else_out() {
     let name = directory.name("tap");
     let config = PublishConfig { mode: 0o666, ..PublishConfig::new(&name) };
     let (_publisher, log, _writer) = publish(&config);
-    std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
     until("it is heard within its second", || {
         let patient = connect(&name);
         let flood = as_nobody(&[], || (0..200).map(|_| connect(&name)).collect::<Vec<_>>());

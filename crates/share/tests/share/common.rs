@@ -4,52 +4,46 @@
 use std::env;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use burstline_log::{Appended, Log, LogConfig, Meta, Writer};
 use burstline_share::{AttachConfig, Feed, PublishConfig, Publisher, Trust};
 use burstline_sys::memory::PageChoice;
+use burstline_sys::temporary::TemporaryFolder;
 use rustix::process::{Pid, Signal, kill_process};
 
 pub(crate) const SEGMENT_BYTES: usize = 64 << 10;
 
 /// A directory that goes with the test.
-pub(crate) struct Directory(PathBuf);
+pub(crate) struct Directory(TemporaryFolder);
 
 impl Directory {
+    /// One that all users may look into: some tests act as another one.
     pub(crate) fn new() -> Self {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Relaxed);
-        let path = env::temp_dir().join(format!("burstline-share-{}-{number}", std::process::id()));
-        fs::create_dir(&path).unwrap();
-        Self(path)
+        let folder = TemporaryFolder::create("burstline-share-").unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        Self(folder)
     }
 
     /// A name in it: a path.
     pub(crate) fn name(&self, name: &str) -> String {
-        self.0.join(name).to_str().unwrap().to_owned()
+        self.0.file(name)
     }
 
     pub(crate) fn path(&self) -> &Path {
-        &self.0
+        self.0.path()
     }
 
     /// What is in it, sorted.
     pub(crate) fn files(&self) -> Vec<String> {
-        let entries = fs::read_dir(&self.0).unwrap().map(|entry| entry.unwrap().file_name());
+        let entries = fs::read_dir(self.0.path()).unwrap().map(|entry| entry.unwrap().file_name());
         let mut names: Vec<String> = entries.map(|name| name.into_string().unwrap()).collect();
         names.sort();
         names
-    }
-}
-
-impl Drop for Directory {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
     }
 }
 

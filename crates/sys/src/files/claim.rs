@@ -4,16 +4,16 @@
 //! number of a process that has gone never looks alive. Every process that can open the file can
 //! claim it, so it has mode 0600.
 //!
-//! Source: flock(2).
+//! Source: flock(2), by [`LockedFile`].
 
-use std::fs::{File, OpenOptions};
+use std::fs::{OpenOptions, TryLockError};
 use std::io::{self, Read};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use rustix::fs::{FlockOperation, flock};
+use super::locked::LockedFile;
 
 /// Read at most this much of the file.
 const CONTENT_BYTES_MAX: u64 = 4096;
@@ -23,7 +23,7 @@ const WRITING: Duration = Duration::from_millis(20);
 /// A claimed file.
 #[derive(Debug)]
 pub struct Claim {
-    file: File,
+    file: LockedFile,
 }
 
 /// What became of a try.
@@ -42,18 +42,18 @@ impl Claim {
         options.read(true).write(true).create(true).mode(0o600);
         // Not to be kept waiting by a pipe that stands there.
         options.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_CLOEXEC);
-        let file = options.open(path)?;
-        let is_ours = match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        let mut file = LockedFile::from(options.open(path)?);
+        let is_ours = match file.try_lock() {
             Ok(()) => true,
-            Err(rustix::io::Errno::WOULDBLOCK) => false,
-            Err(error) => return Err(error.into()),
+            Err(TryLockError::WouldBlock) => false,
+            Err(TryLockError::Error(error)) => return Err(error),
         };
         if !is_ours {
             // The new owner writes its number in a moment; until then the last owner's is there.
             thread::sleep(WRITING);
         }
         let mut bytes = Vec::new();
-        (&file).take(CONTENT_BYTES_MAX).read_to_end(&mut bytes)?;
+        (&*file).take(CONTENT_BYTES_MAX).read_to_end(&mut bytes)?;
         let content = String::from_utf8_lossy(&bytes).into_owned();
         Ok(if is_ours { Claimed::Ours(Self { file }, content) } else { Claimed::Theirs(content) })
     }
@@ -62,13 +62,6 @@ impl Claim {
     pub fn write(&self, content: &str) -> io::Result<()> {
         self.file.write_all_at(content.as_bytes(), 0)?;
         self.file.set_len(content.len() as u64)
-    }
-}
-
-impl Drop for Claim {
-    fn drop(&mut self) {
-        // Closing alone leaves it to a child that was just forked, until that starts its program.
-        let _ = flock(&self.file, FlockOperation::Unlock); // it is closed next in any case
     }
 }
 

@@ -3,5 +3,6 @@
 pub mod claim;
 pub mod direct;
 pub mod inode;
+pub mod locked;
 pub mod mounts;
 pub mod temporary;

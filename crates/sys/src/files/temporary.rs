@@ -49,6 +49,11 @@ impl TemporaryFolder {
         &self.path
     }
 
+    /// A name in it, as a program's argument.
+    pub fn file(&self, name: &str) -> String {
+        self.path.join(name).display().to_string()
+    }
+
     /// Leaves it there.
     pub fn keep(mut self) -> PathBuf {
         std::mem::take(&mut self.path)
@@ -105,7 +110,7 @@ mod tests {
         assert_ne!(first.path(), second.path());
         let path = first.path().to_owned();
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o700);
-        fs::write(path.join("x"), "x").unwrap();
+        fs::write(first.file("x"), "x").unwrap();
         // What is there already is not taken, not even by way of a link.
         let link = second.path().join("link");
         symlink(&path, &link).unwrap();

@@ -18,18 +18,9 @@ use crate::programs::our_program;
 
 const SEED: u64 = 20_251_125;
 
-/// A folder for files on a disk, taken away at the end.
-struct Folder(TemporaryFolder);
-
-impl Folder {
-    fn create() -> Result<Self, String> {
-        let folder = TemporaryFolder::create("burstline-recording-");
-        folder.map(Self).map_err(|error| error.to_string())
-    }
-
-    fn file(&self, name: &str) -> String {
-        self.0.path().join(name).display().to_string()
-    }
+/// A folder for files on a disk.
+fn folder() -> Result<TemporaryFolder, String> {
+    TemporaryFolder::create("burstline-recording-").map_err(|error| error.to_string())
 }
 
 fn bytes_of(path: &str) -> Result<u64, String> {
@@ -45,7 +36,7 @@ fn timed(command: &mut Command) -> Result<(f64, String), String> {
 
 /// `record-dd`: packets made in memory and recorded, against `dd oflag=direct` of as many bytes.
 pub(crate) fn against_dd(context: &Context) -> Result<Outcome, String> {
-    let (ours, folder) = (our_program()?, Folder::create()?);
+    let (ours, folder) = (our_program()?, folder()?);
     let packets: u64 = if context.smoke { 20_000 } else { 1_900_000 };
     let megabytes = (packets * 1048) >> 20;
     let load = format!("gen:?size=1000&packets={packets}");
@@ -197,7 +188,7 @@ fn extract(context: &Context, load: &Load, question: Question) -> Result<Outcome
     if let Err(error) = run(Command::new(peer.name()).arg("--version")) {
         return Ok(Outcome::NotHere(format!("{error}: sudo apt-get install {}", peer.name())));
     }
-    let folder = Folder::create()?;
+    let folder = folder()?;
     let file = folder.file("x.pcapng");
     load.record(&ours, &file)?;
     let conditions = Conditions::watch(context.cores);
@@ -239,7 +230,7 @@ fn extract(context: &Context, load: &Load, question: Question) -> Result<Outcome
 
 /// `file-overhead`: bytes of a file for each packet, in segments and as plain pcapng.
 pub(crate) fn overhead(context: &Context) -> Result<Outcome, String> {
-    let (ours, folder) = (our_program()?, Folder::create()?);
+    let (ours, folder) = (our_program()?, folder()?);
     let packets: u64 = if context.smoke { 100_000 } else { 1_000_000 };
     let size = |load: &str, format: &str| {
         let (load, file) = (format!("gen:?{load}&packets={packets}"), folder.file("x.pcapng"));
@@ -270,7 +261,7 @@ mod tests {
 
     #[test]
     fn a_folder_goes_with_its_value() {
-        let folder = Folder::create().unwrap();
+        let folder = folder().unwrap();
         let file = folder.file("x");
         fs::write(&file, "abc").unwrap();
         assert_eq!(bytes_of(&file), Ok(3));

@@ -1,13 +1,15 @@
 //! A file that one program writes at a time.
 
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
 use std::io;
 use std::ops::{Deref, DerefMut};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::Path;
 
-use rustix::fs::{FlockOperation, flock, major, minor};
+use rustix::fs::{major, minor};
 use rustix::io::Errno;
+
+use crate::locked::LockedFile;
 
 /// The default mode of a new file: packets are private.
 const OWN_MODE: u32 = 0o600;
@@ -33,7 +35,7 @@ pub struct Creation {
 /// A file that is open for writing. If it is a regular file, no other process claims it meanwhile.
 #[derive(Debug)]
 pub struct Claimed {
-    file: File,
+    file: LockedFile,
     is_regular: bool,
 }
 
@@ -47,7 +49,7 @@ impl Claimed {
 impl From<File> for Claimed {
     /// A file that another process has opened, and that is not locked.
     fn from(file: File) -> Self {
-        Self { file, is_regular: false }
+        Self { file: file.into(), is_regular: false }
     }
 }
 
@@ -62,17 +64,6 @@ impl Deref for Claimed {
 impl DerefMut for Claimed {
     fn deref_mut(&mut self) -> &mut File {
         &mut self.file
-    }
-}
-
-impl Drop for Claimed {
-    /// A lock ends with the last descriptor of the open file. A process that another thread is just
-    /// starting has one until it runs its program. So it is unlocked explicitly.
-    fn drop(&mut self) {
-        if self.is_regular {
-            // A file system without locks has none to give back.
-            let _ = flock(&self.file, FlockOperation::Unlock);
-        }
     }
 }
 
@@ -100,30 +91,38 @@ pub fn claim(path: &Path, creation: &Creation) -> io::Result<Claimed> {
         let what = "it is a block device: --force overwrites what is on it";
         return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
     }
-    let is_regular = metadata.is_file();
-    if is_regular {
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::NOLCK) => {}
-            Err(Errno::WOULDBLOCK) => {
-                let whose = match holder(metadata.dev(), metadata.ino()) {
-                    Some(process) => format!("process {process}"),
-                    None => "another process".to_owned(),
-                };
-                let what = format!("{whose} is writing it: end that one, or write to another file");
-                return Err(io::Error::new(io::ErrorKind::ResourceBusy, what));
-            }
-            Err(error) => return Err(error.into()),
-        }
-        if creation.user.is_some() || creation.group.is_some() {
-            fchown(&file, creation.user, creation.group)?;
-        }
-        if let Some(mode) = creation.mode {
-            file.set_permissions(Permissions::from_mode(mode))?;
-        }
-        // Last: where anything is refused, what is in it stays.
-        file.set_len(0)?;
+    if !metadata.is_file() {
+        return Ok(file.into());
     }
-    Ok(Claimed { file, is_regular })
+    let mut file = LockedFile::from(file);
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            let whose = match holder(metadata.dev(), metadata.ino()) {
+                Some(process) => format!("process {process}"),
+                None => "another process".to_owned(),
+            };
+            let what = format!("{whose} is writing it: end that one, or write to another file");
+            return Err(io::Error::new(io::ErrorKind::ResourceBusy, what));
+        }
+        Err(TryLockError::Error(error)) if knows_no_locks(&error) => {}
+        Err(TryLockError::Error(error)) => return Err(error),
+    }
+    if creation.user.is_some() || creation.group.is_some() {
+        fchown(&*file, creation.user, creation.group)?;
+    }
+    if let Some(mode) = creation.mode {
+        file.set_permissions(Permissions::from_mode(mode))?;
+    }
+    // Last: where anything is refused, what is in it stays.
+    file.set_len(0)?;
+    Ok(Claimed { file, is_regular: true })
+}
+
+/// Whether it is the file system that refuses.
+fn knows_no_locks(error: &io::Error) -> bool {
+    let known = [Errno::OPNOTSUPP, Errno::NOSYS, Errno::NOLCK].map(Errno::raw_os_error);
+    error.raw_os_error().is_some_and(|number| known.contains(&number))
 }
 
 /// Flags for open(2) with which the last component of `path` is not followed if it is a link. The

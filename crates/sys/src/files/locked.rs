@@ -1,0 +1,82 @@
+//! Files that are locked for as long as one process has them open.
+//!
+//! A lock of flock(2) belongs to the open file and not to a process. A child by fork(2) has it too,
+//! and every child is one until it runs its program. So closing is not enough: the lock is given
+//! back by name. And only by the process that took it: a child that drops its copy must not take the
+//! lock away from its parent.
+
+use std::fs::{File, TryLockError};
+use std::ops::{Deref, DerefMut};
+use std::process;
+
+/// An open file that this process may have locked. Dropping it gives the lock back.
+#[derive(Debug)]
+pub struct LockedFile {
+    file: File,
+    /// The process that has locked it.
+    owner: Option<u32>,
+}
+
+impl LockedFile {
+    /// Locks it, if no other process has locked it.
+    ///
+    /// # Errors
+    /// As [`File::try_lock`]: another one has it, or the file system knows no locks.
+    pub fn try_lock(&mut self) -> Result<(), TryLockError> {
+        self.file.try_lock()?;
+        self.owner = Some(process::id());
+        Ok(())
+    }
+}
+
+/// A file that is not locked.
+impl From<File> for LockedFile {
+    fn from(file: File) -> Self {
+        Self { file, owner: None }
+    }
+}
+
+impl Deref for LockedFile {
+    type Target = File;
+
+    fn deref(&self) -> &File {
+        &self.file
+    }
+}
+
+impl DerefMut for LockedFile {
+    fn deref_mut(&mut self) -> &mut File {
+        &mut self.file
+    }
+}
+
+impl Drop for LockedFile {
+    fn drop(&mut self) {
+        if self.owner == Some(process::id()) {
+            let _ = self.file.unlock(); // it is closed next in any case
+        }
+    }
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+    use crate::temporary::TemporaryFolder;
+
+    #[test]
+    fn a_lock_ends_with_its_owner_whoever_else_has_the_file_open() {
+        let folder = TemporaryFolder::create("burstline-locked-").unwrap();
+        let open = || LockedFile::from(File::create(folder.file("x")).unwrap());
+        let is_taken = || matches!(open().try_lock(), Err(TryLockError::WouldBlock));
+        let mut locked = open();
+        locked.try_lock().unwrap();
+        // What a child has of it.
+        let copy = locked.try_clone().unwrap();
+        let owner = locked.owner.map(|owner| owner + 1);
+        drop(LockedFile { file: copy.try_clone().unwrap(), owner });
+        assert!(is_taken(), "a child drops its copy");
+        drop(locked);
+        assert!(!is_taken(), "its owner has dropped it");
+        drop(copy);
+    }
+}
