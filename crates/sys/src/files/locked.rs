@@ -2,8 +2,8 @@
 //!
 //! A lock of flock(2) belongs to the open file and not to a process. A child by fork(2) has it too,
 //! and every child is one until it runs its program. So closing is not enough: the lock is given
-//! back by name. And only by the process that took it: a child that drops its copy must not take the
-//! lock away from its parent.
+//! back by name. Only the process that took it does so: a child that drops its copy must not take
+//! the lock away from its parent.
 
 use std::fs::{File, TryLockError};
 use std::ops::{Deref, DerefMut};
