@@ -4,28 +4,23 @@
 //! have; taking ends; at the end no descriptor is left open.
 #![no_main]
 
-use std::fs;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, LazyLock};
 
-use burstline_fuzz::{Input, event, file, pipe};
+use burstline_fuzz::peer::{MEMORY, Shared, descriptors, step_by_step};
+use burstline_fuzz::{Input, event};
 use burstline_memif::{Device, DeviceOptions, MESSAGE_BYTES, Message, ServerSession};
-use burstline_peer::{FromPeer, LONGEST, OFFLOAD_BYTES, PeerMemory, Put, Taken, ToPeer};
 use libfuzzer_sys::fuzz_target;
 
-const MEMORY: u64 = 1 << 16;
 const COOKIE: u32 = 0x03e3_1f20;
 const LOG2_SLOTS: u8 = 4;
 /// Rings from and to the client.
 const RINGS: [u32; 2] = [0, 0x1000];
-const STEPS: usize = 200;
 
 struct Client {
     device: Arc<Device>,
     session: ServerSession,
-    memory: Arc<PeerMemory>,
-    file: OwnedFd,
-    room: Vec<u8>,
+    shared: Shared,
 }
 
 /// What has every kind of step that keeps something open for the process: the bells' own file.
@@ -41,18 +36,9 @@ fuzz_target!(|data: &[u8]| {
     assert_eq!(descriptors(), before, "a descriptor is left open");
 });
 
-fn live(mut input: Input<'_>) {
+fn live(input: Input<'_>) {
     let mut peer = Client::start();
-    for _ in 0..STEPS {
-        if input.is_empty() {
-            break;
-        }
-        peer.step(&mut input);
-    }
-}
-
-fn descriptors() -> usize {
-    fs::read_dir("/proc/self/fd").map_or(0, Iterator::count)
+    step_by_step(input, |input| peer.step(input));
 }
 
 fn ring(is_to_server: bool, offset: u32, log2_slots: u8) -> Message {
@@ -64,18 +50,16 @@ impl Client {
     fn start() -> Self {
         let options = DeviceOptions { queues: 1, is_client: false, id: 3, log2_slots: LOG2_SLOTS };
         let device = Arc::new(Device::new(options).expect("an epoll and an event"));
-        let file = file(MEMORY);
-        let memory = Arc::new(PeerMemory::map(file.as_fd(), MEMORY).expect("it is that long"));
         let session = ServerSession::new(Arc::clone(&device));
-        let mut client = Self { device, session, memory, file, room: vec![0; LONGEST] };
+        let mut client = Self { device, session, shared: Shared::new() };
         client.begin();
         client
     }
 
     fn begin(&mut self) {
         for ring in RINGS.map(|at| at as usize) {
-            let _ = self.memory.write(ring, &[0; 128]);
-            let _ = self.memory.write(ring, &COOKIE.to_le_bytes());
+            let _ = self.shared.memory.write(ring, &[0; 128]);
+            let _ = self.shared.memory.write(ring, &COOKIE.to_le_bytes());
         }
         self.session = ServerSession::new(Arc::clone(&self.device));
         self.say(Message::Init { version: 0x200, id: 3, mode: 0 }, vec![]);
@@ -86,8 +70,7 @@ impl Client {
     }
 
     fn add_region(&mut self, bytes: u64) {
-        let region = self.file.try_clone().expect("a descriptor");
-        self.say(Message::AddRegion { index: 0, bytes }, vec![region]);
+        self.say(Message::AddRegion { index: 0, bytes }, vec![self.shared.descriptor()]);
     }
 
     fn say(&mut self, message: Message, files: Vec<OwnedFd>) {
@@ -105,17 +88,10 @@ impl Client {
                 self.say(ring(is_to_server, offset, input.byte()), vec![event()]);
             }
             3 => self.begin(),
-            4 => self.take(),
-            5 => self.put(input),
-            6 if input.byte() == 0 => {
-                let _ = rustix::fs::ftruncate(&self.file, input.word() % MEMORY);
-            }
-            _ => {
-                // A word of the rings, which are where most of it matters.
-                let at = input.word() % 0x2000;
-                let value = input.word().to_le_bytes();
-                let _ = self.memory.write(at as usize & !1, &value[..2 << (at & 1)]);
-            }
+            4 => self.shared.take(self.device.lanes().lane(0)),
+            5 => self.shared.put(self.device.lanes().lane(0), 1 << LOG2_SLOTS, input),
+            6 if input.byte() == 0 => self.shared.cut(input),
+            _ => self.shared.scribble(input),
         }
     }
 
@@ -124,44 +100,9 @@ impl Client {
         let length = usize::from(input.byte()) % (MESSAGE_BYTES + 1);
         let given = input.bytes(length);
         bytes[..given.len()].copy_from_slice(given);
-        let files = (0..input.byte() % 3).map(|_| match input.byte() % 3 {
-            0 => pipe(),
-            1 => event(),
-            _ => self.file.try_clone().expect("a descriptor"),
-        });
-        let files = files.collect();
+        let files = (0..input.byte() % 3).map(|_| self.shared.any_descriptor(input)).collect();
         if let Ok(message) = Message::parse(&bytes) {
             self.say(message, files);
         }
-    }
-
-    fn take(&mut self) {
-        let berth = &self.device.lanes().lane(0).from;
-        let Some(mut ring) = berth.take() else { return };
-        let mut taken = 0;
-        loop {
-            match ring.take(&mut self.room) {
-                Taken::Nothing => break,
-                Taken::Packet { bytes, .. } => assert!((1..=LONGEST).contains(&bytes), "{bytes}"),
-                Taken::Refused(_) => {}
-            }
-            taken += 1;
-            assert!(taken <= 1 << 16, "a ring has no more");
-        }
-        assert_eq!(u64::from(ring.publish()), taken, "packets, not slots");
-        berth.give_back(ring);
-    }
-
-    fn put(&mut self, input: &mut Input<'_>) {
-        let berth = &self.device.lanes().lane(0).to;
-        let length = 14 + usize::from(input.byte()) * 16;
-        let Some(mut ring) = berth.take() else { return };
-        for _ in 0..1 << LOG2_SLOTS {
-            if ring.put(&self.room[..length], &[0; OFFLOAD_BYTES]) == Put::NoRoom {
-                break;
-            }
-        }
-        ring.publish();
-        berth.give_back(ring);
     }
 }

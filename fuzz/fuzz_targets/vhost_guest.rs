@@ -12,30 +12,25 @@
 //! packet has a length that packets have; at the end no descriptor is left open.
 #![no_main]
 
-use std::fs;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, LazyLock};
 
-use burstline_fuzz::{Input, event, file, pipe};
-use burstline_peer::{FromPeer, LONGEST, OFFLOAD_BYTES, PeerMemory, Put, Taken, ToPeer};
+use burstline_fuzz::peer::{MEMORY, Shared, descriptors, step_by_step};
+use burstline_fuzz::{Input, event};
 use burstline_vhost::{Device, DeviceOptions, Header, Message, Session};
 use libfuzzer_sys::fuzz_target;
 
-const MEMORY: u64 = 1 << 16;
 /// Where it begins in the guest, and in the front-end.
 const GUEST: u64 = 0x10_0000;
 const FRONT: u64 = 0x7f00_0000_0000;
 const SIZE: u32 = 16;
 /// Of both rings: descriptors, used, available.
 const PLACES: [[u64; 3]; 2] = [[0, 0x800, 0x400], [0x1000, 0x1800, 0x1400]];
-const STEPS: usize = 200;
 
 struct Guest {
     device: Arc<Device>,
     session: Session,
-    memory: Arc<PeerMemory>,
-    file: OwnedFd,
-    room: Vec<u8>,
+    shared: Shared,
 }
 
 /// What has every kind of step that keeps something open for the process: the bells' own file.
@@ -53,16 +48,7 @@ fuzz_target!(|data: &[u8]| {
 
 fn live(mut input: Input<'_>) {
     let mut peer = Guest::start(input.byte() & 1 != 0);
-    for _ in 0..STEPS {
-        if input.is_empty() {
-            break;
-        }
-        peer.step(&mut input);
-    }
-}
-
-fn descriptors() -> usize {
-    fs::read_dir("/proc/self/fd").map_or(0, Iterator::count)
+    step_by_step(input, |input| peer.step(input));
 }
 
 fn longs(values: &[u64]) -> Vec<u8> {
@@ -78,10 +64,8 @@ impl Guest {
     fn start(passes_offloads: bool) -> Self {
         let options = DeviceOptions { pairs: 1, is_client: false, passes_offloads };
         let device = Arc::new(Device::new(options).expect("an epoll and an event"));
-        let file = file(MEMORY);
-        let memory = Arc::new(PeerMemory::map(file.as_fd(), MEMORY).expect("it is that long"));
         let session = Session::new(Arc::clone(&device));
-        let mut guest = Self { device, session, memory, file, room: vec![0; LONGEST] };
+        let mut guest = Self { device, session, shared: Shared::new() };
         guest.begin();
         guest
     }
@@ -106,8 +90,7 @@ impl Guest {
 
     fn set_memory(&mut self, more: u64) {
         let body = [pair(1, 0), longs(&[GUEST, MEMORY.wrapping_add(more), FRONT, 0])].concat();
-        let file = self.file.try_clone().expect("a descriptor");
-        self.say(5, body, vec![file]);
+        self.say(5, body, vec![self.shared.descriptor()]);
     }
 
     fn start_ring(&mut self, ring: u32, more: u64) {
@@ -129,60 +112,18 @@ impl Guest {
             5 => self.set_memory(input.word()),
             6 => self.start_ring((input.byte() & 1).into(), input.word()),
             7 => self.begin(),
-            8 => self.take(),
-            9 => self.put(input),
-            10 if input.byte() == 0 => {
-                let _ = rustix::fs::ftruncate(&self.file, input.word() % MEMORY);
-            }
-            _ => {
-                // A word of the rings, which are where most of it matters.
-                let at = input.word() % 0x2000;
-                let value = input.word().to_le_bytes();
-                let _ = self.memory.write(at as usize & !1, &value[..2 << (at & 1)]);
-            }
+            8 => self.shared.take(self.device.lanes().lane(0)),
+            9 => self.shared.put(self.device.lanes().lane(0), SIZE, input),
+            10 if input.byte() == 0 => self.shared.cut(input),
+            _ => self.shared.scribble(input),
         }
     }
 
     fn say_anything(&mut self, input: &mut Input<'_>) {
         let request = u32::from(input.byte() % 45);
         let (files, length) = (input.byte() % 4, usize::from(input.byte()));
-        let files = (0..files).map(|_| match input.byte() % 4 {
-            0 => pipe(),
-            1 => event(),
-            _ => self.file.try_clone().expect("a descriptor"),
-        });
-        let files = files.collect();
+        let files = (0..files).map(|_| self.shared.any_descriptor(input)).collect();
         let body = input.bytes(length).to_vec();
         self.say(request, body, files);
-    }
-
-    fn take(&mut self) {
-        let berth = &self.device.lanes().lane(0).from;
-        let Some(mut ring) = berth.take() else { return };
-        let mut taken = 0;
-        loop {
-            match ring.take(&mut self.room) {
-                Taken::Nothing => break,
-                Taken::Packet { bytes, .. } => assert!((1..=LONGEST).contains(&bytes), "{bytes}"),
-                Taken::Refused(_) => {}
-            }
-            taken += 1;
-            assert!(taken <= 1 << 16, "a ring has no more");
-        }
-        assert_eq!(u64::from(ring.publish()), taken, "V3");
-        berth.give_back(ring);
-    }
-
-    fn put(&mut self, input: &mut Input<'_>) {
-        let berth = &self.device.lanes().lane(0).to;
-        let length = 14 + usize::from(input.byte()) * 16;
-        let Some(mut ring) = berth.take() else { return };
-        for _ in 0..SIZE {
-            if ring.put(&self.room[..length], &[0; OFFLOAD_BYTES]) == Put::NoRoom {
-                break;
-            }
-        }
-        ring.publish();
-        berth.give_back(ring);
     }
 }

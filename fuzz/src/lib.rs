@@ -1,5 +1,7 @@
 //! What targets with state have in common: an input that is read step by step, and files of a peer.
 
+pub mod peer;
+
 use std::os::fd::OwnedFd;
 
 use rustix::event::{EventfdFlags, eventfd};

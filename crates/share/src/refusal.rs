@@ -88,12 +88,12 @@ pub enum Refusal {
         /// How many were waiting.
         waiting: u64,
     },
-    /// The user has attached as often as one may within a second.
-    #[error("user {uid} has attached {most} times within a second, which is the maximum: wait")]
+    /// The user has called as often as one may within a second.
+    #[error("user {uid} has called {most} times within a second, which is the maximum: wait")]
     TooOften {
         /// Who asked.
         uid: u64,
-        /// Attaches a second.
+        /// Calls a second.
         most: u64,
     },
     /// A reader of this user held the writer up for as long as it may.

@@ -1,19 +1,21 @@
-//! What one user may take of a name: attaches a second, seats, and the writer's patience.
+//! What one user may take of a name: calls a second, seats, and the writer's patience.
 //!
 //! ```text
-//! attach --> too often?   200 a second, and 200 at once   --no--> seats? --> patience? --> seat
+//! call --> too often?  200 a second, and 200 at once  --no--> attach: seats? patience? --> seat
+//!                                                             query: status
 //! ```
 //!
 //! A user here is the kernel's: one who starts many processes is still one. Root and the
 //! publisher's own user are never without a seat because of others, and root not because of the
-//! owner.
+//! owner. Both may query as often as they like: they can end the publisher anyway.
 //!
-//! Cost: a look through at most [`USERS_MAX`] users for each attach, none for a packet.
+//! Cost: a look through at most [`USERS_MAX`] users for each call, none for a packet.
 
 use crate::refusal::Refusal;
 
-/// Attaches of one user a second; as many at once. A seat costs the writer some microseconds.
-pub(crate) const ATTACHES_A_SECOND: u64 = 200;
+/// Calls of one user a second, attaches and queries; as many at once. A seat costs the writer some
+/// microseconds, and a query the publisher's thread.
+pub(crate) const CALLS_A_SECOND: u64 = 200;
 /// How much longer a user is refused lossless seats than one of theirs held the writer up.
 const PATIENCE_TIMES: u64 = 10;
 /// The least of that, in ns.
@@ -23,7 +25,7 @@ const USERS_MAX: usize = 64;
 /// From this many seats on, a log keeps one for root and one more for its owner; with fewer, all
 /// are for everybody.
 const SEATS_MIN: usize = 8;
-const ROOT: u32 = 0;
+pub(crate) const ROOT: u32 = 0;
 const NS_PER_S: u64 = 1_000_000_000;
 
 /// What is remembered of users.
@@ -35,7 +37,7 @@ pub(crate) struct Quotas {
 #[derive(Debug)]
 struct User {
     uid: u32,
-    /// Attaches that may come at once, in ns of the time that each takes to come back.
+    /// Calls that may come at once, in ns of the time that each takes to come back.
     credit_ns: u64,
     seen_ns: u64,
     /// Until when there are no lossless seats for this user.
@@ -54,16 +56,16 @@ pub(crate) struct Seats {
 }
 
 impl Quotas {
-    /// Whether a user may attach once more now.
-    pub(crate) fn attach(&mut self, uid: u32, now_ns: u64) -> Result<(), Refusal> {
-        const EACH_NS: u64 = NS_PER_S / ATTACHES_A_SECOND;
+    /// Whether a user may call once more now.
+    pub(crate) fn call(&mut self, uid: u32, now_ns: u64) -> Result<(), Refusal> {
+        const EACH_NS: u64 = NS_PER_S / CALLS_A_SECOND;
         let user = self.user(uid, now_ns);
         let gained_ns = now_ns.saturating_sub(user.seen_ns);
         user.credit_ns = user.credit_ns.saturating_add(gained_ns).min(NS_PER_S);
         user.seen_ns = now_ns;
         match user.credit_ns.checked_sub(EACH_NS) {
             Some(left_ns) => user.credit_ns = left_ns,
-            None => return Err(Refusal::TooOften { uid: uid.into(), most: ATTACHES_A_SECOND }),
+            None => return Err(Refusal::TooOften { uid: uid.into(), most: CALLS_A_SECOND }),
         }
         Ok(())
     }
@@ -123,14 +125,14 @@ mod tests {
     #[test]
     fn a_user_attaches_so_often_and_another_is_not_concerned() {
         let mut quotas = Quotas::default();
-        let many = (0..1000).filter(|_| quotas.attach(7, 5).is_ok()).count();
-        assert_eq!(many, ATTACHES_A_SECOND as usize);
-        let refused = Refusal::TooOften { uid: 7, most: ATTACHES_A_SECOND };
-        assert_eq!(quotas.attach(7, 5), Err(refused));
-        assert_eq!(quotas.attach(8, 5), Ok(()));
+        let many = (0..1000).filter(|_| quotas.call(7, 5).is_ok()).count();
+        assert_eq!(many, CALLS_A_SECOND as usize);
+        let refused = Refusal::TooOften { uid: 7, most: CALLS_A_SECOND };
+        assert_eq!(quotas.call(7, 5), Err(refused));
+        assert_eq!(quotas.call(8, 5), Ok(()));
         let later = 5 + NS_PER_S / 2;
-        let many = (0..1000).filter(|_| quotas.attach(7, later).is_ok()).count();
-        assert_eq!(many, ATTACHES_A_SECOND as usize / 2);
+        let many = (0..1000).filter(|_| quotas.call(7, later).is_ok()).count();
+        assert_eq!(many, CALLS_A_SECOND as usize / 2);
     }
 
     #[test]
@@ -149,7 +151,7 @@ mod tests {
         let mut quotas = Quotas::default();
         quotas.held_up(1, NS_PER_S, 0);
         for uid in 2..1000 {
-            quotas.attach(uid, u64::from(uid)).unwrap();
+            quotas.call(uid, u64::from(uid)).unwrap();
         }
         assert_eq!(quotas.users.len(), USERS_MAX);
         assert!(quotas.lossless(1, NS_PER_S).is_err());

@@ -9,7 +9,7 @@ use burstline_sys::seqpacket::Credentials;
 use burstline_sys::users;
 
 use crate::message::{AttachRequest, READERS_A_MESSAGE, Reply, Welcome};
-use crate::quotas::{Quotas, Seats};
+use crate::quotas::{Quotas, ROOT, Seats};
 use crate::refusal::Refusal;
 use crate::status::{self, LogStatus, ReaderStatus, Visits};
 
@@ -119,7 +119,7 @@ impl Roster {
             self.note_demotions(guest, now_ns);
         }
         let mut quotas = self.quotas();
-        quotas.attach(peer.uid, now_ns)?;
+        quotas.call(peer.uid, now_ns)?;
         match request.policy {
             Policy::Lossless => quotas.lossless(peer.uid, now_ns),
             Policy::Lossy => Ok(()),
@@ -233,7 +233,10 @@ impl Roster {
     }
 
     /// The answer to a query.
-    pub(crate) fn answer(&self) -> Vec<Reply> {
+    pub(crate) fn answer(&self, peer: Credentials) -> Result<Vec<Reply>, Refusal> {
+        if peer.uid != ROOT && peer.uid != self.own_user {
+            self.quotas().call(peer.uid, clock::monotonic_ns())?;
+        }
         let (epoch, pid, logs) = (self.epoch, std::process::id(), self.logs.len() as u32);
         let up_s = clock::monotonic_ns().saturating_sub(self.since_ns) / 1_000_000_000;
         let mut replies = vec![Reply::Publisher { epoch, pid, logs, up_s }];
@@ -242,7 +245,7 @@ impl Roster {
         let parts = readers.chunks(READERS_A_MESSAGE);
         replies.extend(parts.map(|part| Reply::Readers(part.to_vec())));
         replies.push(Reply::End);
-        replies
+        Ok(replies)
     }
 
     fn quotas(&self) -> MutexGuard<'_, Quotas> {

@@ -338,10 +338,16 @@ impl Client {
             }
         };
         match request {
-            Request::Query => {
-                self.unsaid = roster.answer().into();
-                self.answer()
-            }
+            Request::Query => match roster.answer(self.peer) {
+                Ok(replies) => {
+                    self.unsaid = replies.into();
+                    self.answer()
+                }
+                Err(refusal) => {
+                    self.refuse(refusal);
+                    Fate::Goes
+                }
+            },
             Request::Attach(request) => {
                 let socket = &self.socket;
                 let outcome = roster.seat(self.connection, self.peer, request, |welcome, seat| {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use burstline_log::Policy;
 use burstline_share::{
-    AttachConfig, Attachment, LosslessReaders, Offer, PublishConfig, Refusal, ShareError,
+    AttachConfig, Attachment, LosslessReaders, Offer, PublishConfig, Refusal, ShareError, query,
 };
 
 use crate::common::{Directory, append, publish, read, until};
@@ -70,6 +70,30 @@ fn a_storm_of_attaches_is_bounded_and_leaves_others_alone() {
 }
 
 #[test]
+fn queries_of_other_users_are_bounded() {
+    if !is_root("queries_of_other_users_are_bounded") {
+        return;
+    }
+    let directory = Directory::new();
+    let name = directory.name("tap");
+    let (_publisher, ..) = publish(&PublishConfig { mode: 0o666, ..PublishConfig::new(&name) });
+    let began = Instant::now();
+    let (mut answered, mut refused) = (0_u64, 0);
+    as_nobody(&[], || {
+        while refused < 100 {
+            match query(&name).map_err(refusal) {
+                Ok(_) => answered += 1,
+                Err(Refusal::TooOften { uid: 65_534, most: 200 }) => refused += 1,
+                Err(refusal) => panic!("{refusal}"),
+            }
+        }
+    });
+    let most = 200 + 200 * (began.elapsed().as_secs() + 1);
+    assert!((1..=most).contains(&answered), "{answered} answers, at most {most}");
+    (0..300).for_each(|_| drop(query(&name).unwrap()));
+}
+
+#[test]
 fn one_user_does_not_take_every_seat() {
     if !is_root("one_user_does_not_take_every_seat") {
         return;
@@ -107,7 +131,7 @@ fn a_seat_that_is_not_claimed_is_taken_back() {
     thread::sleep(Duration::from_secs(5));
     // Somebody who wants a seat has the publisher look.
     until("the seat that nobody claimed is free", || {
-        let _ = burstline_share::query(&name);
+        let _ = query(&name);
         log.readers() == 1
     });
     assert!(publisher.readers()[0].is_claimed && !claimed.link.is_gone());
