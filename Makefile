@@ -78,13 +78,14 @@ campaign: ## The reliability campaigns: make campaign [NAME=glob] [FULL=1: as ma
 	@cargo build --quiet --release --locked -p burstline $(LAB_DPDK)
 	@PROGRAM=$(TARGET_DIR)/release/burstline FULL=$(FULL) scripts/campaign $(if $(NAME),'$(NAME)')
 
-# A folder for each machine: runs/figures, runs/figures-NAME; and one of far cores. The page that has the
-# marks gets it.
+# A folder for each machine: runs/figures, runs/figures-NAME; and one of far cores. A page that has
+# marks gets its table.
 FIGURE_RUNS := $(sort $(wildcard runs/far runs/figures runs/figures-*))
-FIGURE_PAGE = $(shell grep -lx '<!-- figures: make figures -->' README.md docs/*.md)
-figures: ## The table of figures in its page, made of the records in runs/figures*
+FIGURE_PAGES = $(shell grep -lxE '<!-- (six )?figures: make figures -->' README.md docs/*.md)
+figures: ## The tables of figures in their pages, made of the records in runs/figures*
 	@scripts/setup rust
-	@cargo run --quiet --locked -p burstline-lab --bin bench -- $(FIGURE_RUNS:%=--table %) --into $(FIGURE_PAGE)
+	@for page in $(FIGURE_PAGES); do \
+		cargo run --quiet --locked -p burstline-lab --bin bench -- $(FIGURE_RUNS:%=--table %) --into $$page || exit; done
 
 # With what make test has built: figures of a smoke run mean nothing, so it needs no release build.
 bench-smoke: ## Do the benchmarks still run? Tiny sizes, figures that mean nothing

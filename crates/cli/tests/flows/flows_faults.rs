@@ -103,9 +103,6 @@ fn a_sensor_with_the_name_of_another_is_told_apart_by_its_start() {
 /// Rewrites a file of the tree as a program of an older version would have: without its last
 /// columns. False: there is no DuckDB to write it.
 fn make_older(part: &Path) -> bool {
-    let home = std::env::var("HOME").unwrap_or_default();
-    let installed = format!("{home}/.local/share/burstline/query/bin/python");
-    let python = std::env::var("BURSTLINE_PYTHON").unwrap_or(installed);
     let path = part.display();
     let program = format!(
         "import duckdb\n\
@@ -114,7 +111,9 @@ fn make_older(part: &Path) -> bool {
          FROM read_parquet('{path}', hive_partitioning = false)) \
          TO '{path}.old' (FORMAT parquet)\")"
     );
-    let Ok(output) = Command::new(&python).args(["-c", &program]).output() else { return false };
+    let Ok(output) = Command::new(crate::flows::python()).args(["-c", &program]).output() else {
+        return false;
+    };
     let done: Run = output.into();
     assert_eq!(done.code, Some(0), "{}", done.stderr);
     fs::rename(format!("{path}.old"), part).unwrap();

@@ -73,6 +73,7 @@ fn a_job_that_dies_is_started_again_and_the_others_go_on() {
     let service = Service::start(&directory, &site);
     service.wait_for("ready", |event| event["event"] == "ready");
     let calm = service.pid("calm");
+    service.signal("-USR2"); // for nothing
     service.signal("-USR1");
     let told = service.wait_for("its state", |event| event["event"] == "status");
     assert_eq!(told["text"], "2 jobs: 2 running (calm, crash)");

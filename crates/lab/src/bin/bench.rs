@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::{env, fs, thread};
 
-use burstline_lab::figures::{self, Context, Done};
+use burstline_lab::figures::{self, Context, Done, Seen};
 use burstline_lab::instructions::OPTION;
 use burstline_lab::options::{Options, USAGE};
 use burstline_lab::record::Record;
@@ -74,7 +74,8 @@ fn measure(options: &Options, command: &str) -> ExitCode {
         }
     }
     let (smoke, full, runs) = (options.smoke, options.full, options.runs);
-    let context = Context { smoke, full, runs, cores: Cores::allowed(), stop };
+    let context =
+        Context { smoke, full, runs, cores: Cores::allowed(), stop, interfaces: Seen::default() };
     let mut all = Vec::new();
     for figure in wanted {
         // On its own thread: a figure may pin the one that it runs on.
@@ -106,14 +107,14 @@ fn measure(options: &Options, command: &str) -> ExitCode {
 fn table(folders: &[PathBuf], into: Option<&Path>) -> Result<(), String> {
     let records: Vec<_> =
         folders.iter().map(|folder| reports::figures::records(folder)).collect::<Result<_, _>>()?;
-    let table = reports::figures::table(&records.concat(), Path::new("."))?;
+    let (records, root) = (records.concat(), Path::new("."));
     let Some(file) = into else {
-        print!("{table}");
+        print!("{}", reports::figures::table(&records, root)?);
         return Ok(());
     };
     let fail = |error| format!("{}: {error}", file.display());
     let text = fs::read_to_string(file).map_err(fail)?;
-    let text = reports::figures::inserted(&text, &table)
+    let text = reports::figures::renewed(&text, &records, root)?
         .ok_or_else(|| format!("{} has no marks for it", file.display()))?;
     fs::write(file, text).map_err(fail)
 }

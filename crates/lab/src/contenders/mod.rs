@@ -15,7 +15,6 @@
 //! - C3: a sample's packets are counted where the work says: by the contender, or where they come
 //!   out by the interface's own counter.
 
-mod absent;
 mod cards;
 mod core;
 mod dpdk;
@@ -267,7 +266,7 @@ fn own_version() -> String {
 }
 
 /// All of them.
-static ALL: [&dyn Adapter; 66] = [
+static ALL: [&dyn Adapter; 64] = [
     &OnRoad(ours::Ours::XDP),
     &OnRoad(ours::Ours::XDP_BY_POLL),
     &OnRoad(ours::Ours::AFPACKET),
@@ -287,8 +286,6 @@ static ALL: [&dyn Adapter; 66] = [
     &OnRoad(switches::OpenVSwitch(Datapath::Sockets)),
     &OnRoad(switches::OpenVSwitch(Datapath::Dpdk)),
     &ExternalDevice,
-    &absent::PF_RING,
-    &absent::PF_RING_ZC,
     &memory::Copies::WARM,
     &memory::Copies::COLD,
     &pages::Pages::SMALL,

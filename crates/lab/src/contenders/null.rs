@@ -94,7 +94,7 @@ impl Adapter for Testpmd {
     }
 
     fn command(&self, job: &Job<'_>) -> String {
-        programs::Launch::command(&testpmd(job, ""), Memory::Small)
+        programs::Launch::command(&testpmd(job, ""), memory(job))
     }
 
     fn measure(&self, job: &Job<'_>) -> Result<Sample, String> {
@@ -102,10 +102,8 @@ impl Adapter for Testpmd {
         let (mode, settings) =
             if is_making { ("Tx-pps:", &SETTINGS[..]) } else { ("Rx-pps:", &SETTINGS[1..]) };
         let rate = |setting| {
-            // Over net_null both are without huge pages.
             let _pages = is_making.then(|| Reservation::take(PAGES_OF_A_START));
-            let memory = if is_making { Memory::now() } else { Memory::Small };
-            testpmd(job, setting).rate_after(seconds(job), memory, mode)
+            testpmd(job, setting).rate_after(seconds(job), memory(job), mode)
         };
         // A turn of some packets is no measurement: one setting will do.
         let settings = if job.packets.is_some() { &settings[..1] } else { settings };
@@ -113,6 +111,14 @@ impl Adapter for Testpmd {
         let setting = best_of(1, &key(self.name(), job), settings, tried)?;
         let (pps, pages) = rate(setting)?;
         Ok(Sample { pages: Some(pages), ..rates(job, pps / 1e6) })
+    }
+}
+
+/// The pages of the rival. Where ours counts or bounces over net_null, both have no huge pages.
+fn memory(job: &Job<'_>) -> Memory {
+    match job.work {
+        Work::Make => Memory::now(),
+        _ => Memory::Small,
     }
 }
 

@@ -119,9 +119,12 @@ pub(super) fn version_of(rival: &str) -> String {
         }
         None if rival == "suricata" => crate::sensors::version(),
         None if ["scapy", "dpkt"].contains(&rival) => super::python::version(rival),
-        None if ["capinfos", "dd", "softflowd", "tshark"].contains(&rival) => {
+        None if ["capinfos", "dd", "tshark"].contains(&rival) => {
             programs::first_line(rival, &["--version"])
         }
+        None if ["nfdump", "nfpcapd"].contains(&rival) => programs::first_line(rival, &["-V"]),
+        // Its help has the version in the second line.
+        None if rival == "softflowd" => programs::line_with(rival, &["-h"], "version"),
         None => format!("in this program: {}", machine::build().rustc),
     }
 }

@@ -21,6 +21,7 @@ use crate::conditions::Conditions;
 use crate::contest::alternate;
 use crate::live::missing;
 use crate::programs::our_program;
+use crate::scenario::machine::Served;
 
 /// Frames of one call, and the pause after it: a frame is never farther away.
 const BATCH: u64 = 4;
@@ -41,7 +42,7 @@ pub(super) fn measure(context: &Context) -> Result<Outcome, String> {
     }
     let program = our_program()?.display().to_string();
     let conditions = Conditions::watch(context.cores);
-    let bed = Bed::new().map_err(|error| error.to_string())?;
+    let (bed, served) = (Bed::new().map_err(|error| error.to_string())?, Served::now());
     let stop = Arc::new(AtomicBool::new(false));
     let rounds = thread::scope(|scope| {
         let (near, is_over) = (&bed.near, Arc::clone(&stop));
@@ -60,6 +61,7 @@ pub(super) fn measure(context: &Context) -> Result<Outcome, String> {
         let sent = sending.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         sent.and(rounds)
     })?;
+    context.look_at(&bed, &served);
     if context.smoke {
         return Ok(Outcome::Smoke);
     }

@@ -19,6 +19,7 @@ use crate::contest::{Rounds, alternate};
 use crate::live::{Contender, Load, Road, missing};
 use crate::programs::our_program;
 use crate::programs::{Ours, Ready, Report, Words};
+use crate::scenario::machine::Served;
 use crate::statistics::Quartiles;
 
 const IDLE_SECONDS: u64 = 3;
@@ -65,11 +66,13 @@ pub(super) fn measure(context: &Context) -> Result<Outcome, String> {
 
 /// Per cent of a core that a count takes when no packet comes.
 fn idle(context: &Context, program: &Path, poll: &str) -> Result<f64, String> {
-    let road = Road::new(context.cores)?;
+    let (road, served) = (Road::new(context.cores)?, Served::now());
     let time = if context.smoke { "100ms".to_owned() } else { format!("{IDLE_SECONDS}s") };
     let program = program.display();
     let command = format!("'{program}' count afpacket:v1 --poll {poll} --json --duration {time}");
-    cpu_percent(context, &road, command)
+    let percent = cpu_percent(context, &road, command);
+    context.look_at(road.bed(), &served);
+    percent
 }
 
 /// Turns with `--poll adaptive`, which are ours, and with `busy`.

@@ -20,6 +20,7 @@ use crate::contest::alternate;
 use crate::live::{Contender, Road, missing};
 use crate::programs::Ours;
 use crate::programs::our_program;
+use crate::scenario::machine::Served;
 
 /// How long is counted.
 const TIME: Duration = Duration::from_secs(2);
@@ -70,7 +71,7 @@ pub(super) fn measure(context: &Context) -> Result<Outcome, String> {
 /// Millions of packets a second that come in by `interface`, one of the near host's or of the
 /// far's.
 fn run(context: &Context, interface: &'static str, launch: &Ours) -> Result<f64, String> {
-    let road = Road::new(context.cores)?;
+    let (road, served) = (Road::new(context.cores)?, Served::now());
     road.bed().connect("w0", "w1", 1500).map_err(|error| error.to_string())?;
     let host = if interface.ends_with('0') { &road.bed().near } else { &road.bed().far };
     let counter = host.run(move || Counter::attach(interface))?;
@@ -82,6 +83,7 @@ fn run(context: &Context, interface: &'static str, launch: &Ours) -> Result<f64,
     let after = (Instant::now(), counter.packets());
     let command = contender.command().to_owned();
     contender.end()?;
+    context.look_at(road.bed(), &served);
     let packets = after.1 - before.1;
     match packets {
         0 => Err(format!("{interface} received nothing from `{command}`")),

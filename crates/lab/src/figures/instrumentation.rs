@@ -22,6 +22,7 @@ use crate::contest::{Rounds, alternate};
 use crate::live::{Contender, Load, Road};
 use crate::programs::our_program;
 use crate::programs::{Ours, Report};
+use crate::scenario::machine::Served;
 use crate::statistics::Quartiles;
 
 /// A 64-byte frame without its FCS.
@@ -42,7 +43,7 @@ pub(super) fn live(context: &Context) -> Result<Outcome, String> {
     let program = our_program()?;
     let what = "burstline count xdp:v1 --poll busy, frames injected at top speed, a process a turn";
     compare(context, what, |is_watched| {
-        let road = Road::new(context.cores)?;
+        let (road, served) = (Road::new(context.cores)?, Served::now());
         let core = context.cores.consumer.to_string();
         let count = Ours::new(&program, &format!("count xdp:v1 --poll busy --cores {core}"));
         let contender = Contender::start(&road, &core, &count, &context.stop)?;
@@ -54,6 +55,7 @@ pub(super) fn live(context: &Context) -> Result<Outcome, String> {
         let inject = || road.inject(Target::Program, load, &context.stop);
         let (injected, samples) = watched(is_watched, context.cores.consumer, inject)?;
         let (said, _) = contender.end()?;
+        context.look_at(road.bed(), &served);
         let delivered = Report::parse(&said, injected.offered)?.delivered;
         Ok((delivered as f64 / injected.elapsed.as_secs_f64() / 1e6, samples))
     })

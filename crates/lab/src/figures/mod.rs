@@ -19,11 +19,15 @@ mod view;
 use in_memory::{hash, latency, nicsim, sharing, stalled};
 use of_files::{asking, capture_file, count_file, flowing, python, recording};
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use burstline_testbed::Bed;
 
 use crate::compared::Outcome;
 use crate::contenders;
+use crate::record::Interface;
+use crate::scenario::machine::{Served, on_hosts};
 use crate::threads::Cores;
 pub use entry::{Entry, all, sources_of};
 pub use run::{Done, run, table};
@@ -40,9 +44,30 @@ pub struct Context {
     pub cores: Cores,
     /// Raised when the user wants an end.
     pub stop: Arc<AtomicBool>,
+    /// The interfaces of a figure whose turns give nothing but a number.
+    pub interfaces: Seen,
+}
+
+/// Interfaces that a figure's packets went through.
+#[derive(Debug, Default)]
+pub struct Seen(Mutex<Vec<Interface>>);
+
+impl Seen {
+    fn lock(&self) -> MutexGuard<'_, Vec<Interface>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner) // replaced as a whole
+    }
 }
 
 impl Context {
+    /// Looks at the interfaces of a turn's hosts, after its first turn. `before` is from before its
+    /// packets came.
+    fn look_at(&self, bed: &Bed, before: &Served) {
+        let mut seen = self.interfaces.lock();
+        if seen.is_empty() {
+            *seen = on_hosts(bed, before);
+        }
+    }
+
     /// Measured runs a side where each is a process that has to be started.
     fn process_runs(&self) -> usize {
         if self.smoke { 1 } else { self.runs }
@@ -132,7 +157,14 @@ mod tests {
     #[test]
     fn every_figure_in_this_process_runs_and_both_sides_agree() {
         let stop = Arc::new(AtomicBool::new(false));
-        let context = Context { smoke: true, full: false, runs: 1, cores: Cores::allowed(), stop };
+        let context = Context {
+            smoke: true,
+            full: false,
+            runs: 1,
+            cores: Cores::allowed(),
+            stop,
+            interfaces: Seen::default(),
+        };
         let is_in_process = |entry: &Entry| {
             let kinds = [
                 "handoff",

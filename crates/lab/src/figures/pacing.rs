@@ -28,6 +28,7 @@ use crate::conditions::Conditions;
 use crate::contest::alternate;
 use crate::figures::Context;
 use crate::live::missing;
+use crate::scenario::machine::Served;
 
 const RATE: u64 = 100_000;
 const RUN: Duration = Duration::from_secs(2);
@@ -60,14 +61,16 @@ pub(super) fn measure_xdp(context: &Context) -> Result<Outcome, String> {
     if let Some(why) = missing(&[]) {
         return Ok(Outcome::NotHere(why));
     }
-    let bed = Bed::new().map_err(|error| error.to_string())?;
+    let (bed, served) = (Bed::new().map_err(|error| error.to_string())?, Served::now());
     let address = format!("xdp:{NEAR}");
     let to = address.clone();
     let open = || {
         let to = to.clone();
         bed.near.run(move || open_sink(&to.parse::<Address>()?, &OpenOptions::default()))
     };
-    compare(context, &address, &open)
+    let compared = compare(context, &address, &open);
+    context.look_at(&bed, &served);
+    compared
 }
 
 type OpenSink<'a> = dyn Fn() -> Result<Box<dyn Sink>, PortError> + 'a;

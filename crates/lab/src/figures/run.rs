@@ -43,7 +43,11 @@ pub fn run(entry: &'static Entry, context: &Context, command: &str) -> Done {
         before_ns,
         after_ns,
     });
-    let record = record(entry, begun.record(&entry.name, command), compared, distance);
+    let mut record = record(entry, begun.record(&entry.name, command), compared, distance);
+    let seen = std::mem::take(&mut *context.interfaces.lock());
+    if record.interfaces.is_empty() {
+        record.interfaces = seen;
+    }
     Done::Measured(Box::new(record))
 }
 

@@ -23,6 +23,7 @@ use crate::contest::Rounds;
 use crate::live::{Contender, Load, Road, missing};
 use crate::programs::our_program;
 use crate::programs::{Ours, Report};
+use crate::scenario::machine::Served;
 
 /// Between these rates the limit is looked for, in frames a second.
 const RATES_PPS: std::ops::Range<u64> = 100_000..10_000_000;
@@ -156,9 +157,11 @@ impl Side<'_> {
 
     /// One start without silence.
     fn start(&self, rate_pps: u64, time: Duration) -> Result<(u64, u64), String> {
-        let road = Road::new(self.context.cores)?;
+        let (road, served) = (Road::new(self.context.cores)?, Served::now());
         let receiver = self.receiver(&road)?;
-        self.inject(&road, receiver, rate_pps, time)
+        let counts = self.inject(&road, receiver, rate_pps, time);
+        self.context.look_at(road.bed(), &served);
+        counts
     }
 
     /// Starts the program.

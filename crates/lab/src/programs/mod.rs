@@ -90,10 +90,16 @@ pub fn script(launch: &dyn Launch, command: &str, cores: &str) -> String {
 
 /// The first line of what a program prints, on either stream; empty if it cannot be run.
 pub(crate) fn first_line(program: &str, arguments: &[&str]) -> String {
+    line_with(program, arguments, "")
+}
+
+/// The first line that has `word` of what a program prints; empty if there is none.
+pub(crate) fn line_with(program: &str, arguments: &[&str], word: &str) -> String {
     let Ok(output) = Command::new(program).args(arguments).output() else { return String::new() };
     let said = [output.stdout, output.stderr].concat();
     let said = String::from_utf8_lossy(&said);
-    said.lines().next().unwrap_or_default().trim_end_matches('.').to_owned()
+    let line = said.lines().find(|line| line.contains(word)).unwrap_or_default();
+    line.trim_end_matches('.').to_owned()
 }
 
 /// The number behind the first `key`.

@@ -22,9 +22,22 @@ use crate::sources;
 
 /// What stands before the table in a page, and behind it.
 pub const MARKS: [&str; 2] = ["<!-- figures: make figures -->\n", "<!-- end of figures -->\n"];
+/// What stands around README's table.
+pub const SHORT_MARKS: [&str; 2] =
+    ["<!-- six figures: make figures -->\n", "<!-- end of six figures -->\n"];
+/// The figures of README's table. One of them is a loss.
+const SHORT: [&str; 6] = [
+    "count-file-tcpdump",
+    "capture-tcpdump",
+    "record-dd",
+    "dpdk-pipeline-60",
+    "xdp-rx-testpmd",
+    "share-readers-4",
+];
 
 /// The unit of rates by the clock.
 const MPPS: &str = "Mpps";
+const GBIT_OF_BUSY: &str = "Gbit/busy s";
 
 /// Behind the ratio of a figure whose code has changed since it was measured.
 const OLD: &str = " †";
@@ -80,6 +93,11 @@ impl<'a> Measured<'a> {
         Ok(Some(Self { near: one(shown)?, far }))
     }
 
+    /// What the other side is.
+    fn about(&self) -> &str {
+        self.near.record.contenders.get(1).map_or("", |rival| &rival.command)
+    }
+
     fn each(&self) -> impl Iterator<Item = &One<'a>> {
         [&self.near].into_iter().chain(&self.far)
     }
@@ -99,7 +117,7 @@ pub fn table(records: &[Record], root: &Path) -> Result<String, String> {
         }
     }
     let mut text = head(&cpus);
-    let (mut is_any_old, mut origins) = (false, BTreeSet::new());
+    let mut origins = Origins::default();
     for name in all().iter().map(|entry| &entry.name[..]) {
         let on = |cpu: &&str| -> Result<Option<Measured<'_>>, String> {
             let is_it = |record: &&Record| record.scenario == name && record.machine.cpu == *cpu;
@@ -109,19 +127,59 @@ pub fn table(records: &[Record], root: &Path) -> Result<String, String> {
         let Some(first) = all.iter().flatten().next() else { continue };
         let cells = all.iter().map(|measured| measured.as_ref().map_or(Ok(NONE.into()), cells));
         let cells = cells.collect::<Result<String, String>>()?;
-        let about = first.near.record.contenders.get(1).map_or("", |rival| &rival.command);
+        let about = first.about();
         text += &format!("| `{name}` |{cells} {about} |\n");
-        let each = || all.iter().flatten().flat_map(Measured::each);
-        is_any_old |= each().any(|one| one.is_old);
-        origins.extend(each().map(|one| origin(one.record)));
+        all.iter().flatten().for_each(|measured| origins.add(measured));
     }
-    text += "\nMeasured ";
-    text += &origins.into_iter().collect::<Vec<_>>().join("; ");
-    text += ".";
-    if is_any_old {
-        text += " †: the code that it measures has changed since.";
+    Ok(text + &origins.line())
+}
+
+/// README's table, in Markdown: six figures of the machine that the first record is of.
+///
+/// # Errors
+/// As for [`table`], and if one of them has no record.
+fn short_table(records: &[Record], root: &Path) -> Result<String, String> {
+    let cpu = records.first().map(|record| &record.machine.cpu);
+    let mut text =
+        "| `make bench FIGURE=` | ours | the other side | ratio | ratio, cores far apart \
+                    | the other side is |\n|---|---|---|---|---|---|\n"
+            .to_owned();
+    let mut origins = Origins::default();
+    for entry in SHORT.iter().filter_map(|name| all().iter().find(|entry| entry.name == *name)) {
+        let name = &entry.name;
+        let is_it = |record: &&Record| record.scenario == *name && Some(&record.machine.cpu) == cpu;
+        let measured = Measured::of(&records.iter().filter(is_it).collect::<Vec<_>>(), root)?;
+        let measured = measured.ok_or_else(|| format!("{name} has no record"))?;
+        let Cells { ours, rival, ratio, far, .. } = Cells::of(&measured)?;
+        let about = &entry.about;
+        text += &format!("| `{name}` | {ours} | {rival} | {ratio} | {far} | {about} |\n");
+        origins.add(&measured);
     }
-    Ok(text + "\n")
+    Ok(text + &origins.line())
+}
+
+/// When and where figures of a table were measured.
+#[derive(Default)]
+struct Origins {
+    all: BTreeSet<String>,
+    is_any_old: bool,
+}
+
+impl Origins {
+    fn add(&mut self, measured: &Measured<'_>) {
+        self.is_any_old |= measured.each().any(|one| one.is_old);
+        self.all.extend(measured.each().map(|one| origin(one.record)));
+    }
+
+    /// An empty line, and the line below a table.
+    fn line(self) -> String {
+        let all = self.all.into_iter().collect::<Vec<_>>().join("; ");
+        let old = match self.is_any_old {
+            true => " †: the code that it measures has changed since.",
+            false => "",
+        };
+        format!("\nMeasured {all}.{old}\n")
+    }
 }
 
 /// A group of columns for each processor, under its name.
@@ -139,20 +197,44 @@ const NONE: &str = " | | | | |";
 
 /// A figure's group on one machine.
 fn cells(measured: &Measured<'_>) -> Result<String, String> {
-    let record = measured.near.record;
-    let Sides { comparison, ours, rival } =
-        record.compared().ok_or_else(|| format!("{} compares nothing", record.scenario))?;
-    let [near, far] = [Some(&measured.near), measured.far.as_ref()].map(|one| {
-        let (ratio, apart) = one.and_then(One::ratio)?;
-        Some((ratio, apart.map_or(String::new(), |distance| distance.to_string())))
-    });
-    let (ratio, apart) = near.unwrap_or_default();
-    Ok(format!(
-        " {} | {} | {ratio} | {apart} | {} |",
-        value(record, &comparison.ours, ours),
-        value(record, &comparison.rival, rival),
-        far.map_or(String::new(), |(ratio, apart)| format!("{ratio} at {apart}"))
-    ))
+    let Cells { ours, rival, ratio, apart, far } = Cells::of(measured)?;
+    let far = match measured.far.as_ref().and_then(One::ratio) {
+        Some((_, apart)) => format!("{far} at {}", in_words(apart)),
+        None => far,
+    };
+    Ok(format!(" {ours} | {rival} | {ratio} | {apart} | {far} |"))
+}
+
+/// What there is to say of a figure on one machine, in words.
+struct Cells {
+    ours: String,
+    rival: String,
+    ratio: String,
+    /// How far the cores were apart.
+    apart: String,
+    /// The ratio with cores far apart; empty if it was not measured.
+    far: String,
+}
+
+impl Cells {
+    fn of(measured: &Measured<'_>) -> Result<Self, String> {
+        let record = measured.near.record;
+        let Sides { comparison, ours, rival } =
+            record.compared().ok_or_else(|| format!("{} compares nothing", record.scenario))?;
+        let (ratio, apart) = measured.near.ratio().unwrap_or_default();
+        let far = measured.far.as_ref().and_then(One::ratio);
+        Ok(Self {
+            ours: value(record, &comparison.ours, ours),
+            rival: value(record, &comparison.rival, rival),
+            ratio,
+            apart: in_words(apart),
+            far: far.map_or(String::new(), |(ratio, _)| ratio),
+        })
+    }
+}
+
+fn in_words(apart: Option<Distance>) -> String {
+    apart.map_or(String::new(), |distance| distance.to_string())
 }
 
 impl One<'_> {
@@ -164,11 +246,24 @@ impl One<'_> {
     }
 }
 
-/// A page with another table between its marks; `None` where it has no marks.
-pub fn inserted(page: &str, table: &str) -> Option<String> {
-    let (before, rest) = page.split_once(MARKS[0])?;
-    let (_, after) = rest.split_once(MARKS[1])?;
-    Some(format!("{before}{}{table}{}{after}", MARKS[0], MARKS[1]))
+/// A page with a new table between its marks, which say which table; `None` where it has no marks.
+///
+/// # Errors
+/// As for [`table`].
+pub fn renewed(page: &str, records: &[Record], root: &Path) -> Result<Option<String>, String> {
+    if page.contains(SHORT_MARKS[0]) {
+        return Ok(inserted(page, &short_table(records, root)?, SHORT_MARKS));
+    }
+    match page.contains(MARKS[0]) {
+        true => Ok(inserted(page, &table(records, root)?, MARKS)),
+        false => Ok(None),
+    }
+}
+
+fn inserted(page: &str, table: &str, marks: [&str; 2]) -> Option<String> {
+    let (before, rest) = page.split_once(marks[0])?;
+    let (_, after) = rest.split_once(marks[1])?;
+    Some(format!("{before}{}{table}{}{after}", marks[0], marks[1]))
 }
 
 /// A side's median, and where it is known on how many cores and for each second of their time. A
@@ -183,6 +278,9 @@ fn value(record: &Record, contender: &str, metric: &Metric) -> String {
     }
     if let Some(mpps) = other("mpps").filter(|_| metric.unit != MPPS) {
         let _ = write!(text, ", {} {MPPS} by the clock", numbers::value(mpps));
+    }
+    if let Some(gbps) = other("gbps").filter(|_| metric.unit == GBIT_OF_BUSY) {
+        let _ = write!(text, ", {} Gbit/s by the clock", numbers::value(gbps));
     }
     text
 }
@@ -289,13 +387,20 @@ mod tests {
         let of = |name: &str| value(&record, "ours", &record.rows[0].metrics[name]);
         assert_eq!(of("busy"), "9 M/busy s, 20 Mpps by the clock");
         assert_eq!(of("mpps"), "20 Mpps");
+        let metrics = &mut record.rows[0].metrics;
+        metrics.clear();
+        metrics.insert("gbps".to_owned(), Metric::new("Gbit/s", vec![8.0]));
+        metrics.insert("busy".to_owned(), Metric::new(GBIT_OF_BUSY, vec![5.0]));
+        let busy = value(&record, "ours", &record.rows[0].metrics["busy"]);
+        assert_eq!(busy, "5 Gbit/busy s, 8 Gbit/s by the clock");
     }
 
     #[test]
     fn a_table_goes_between_the_marks_and_nowhere_else() {
         let readme = format!("a\n{}old\n{}b\n", MARKS[0], MARKS[1]);
         let expected = format!("a\n{}new\n{}b\n", MARKS[0], MARKS[1]);
-        assert_eq!(inserted(&readme, "new\n"), Some(expected));
-        assert_eq!(inserted("a\nb\n", "new\n"), None);
+        assert_eq!(inserted(&readme, "new\n", MARKS), Some(expected));
+        assert_eq!(inserted("a\nb\n", "new\n", MARKS), None);
+        assert_eq!(renewed("a\nb\n", &[], Path::new(".")), Ok(None));
     }
 }

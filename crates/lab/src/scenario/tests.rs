@@ -66,7 +66,7 @@ fn errors_name_key_value_and_what_is_allowed_in_one_line() {
             "contenders = \"snort\": expected one of burstline",
         ),
         (
-            replaced("\"recvmmsg\"", "\"recvmmsg\", \"pf_ring\", \"recvmmsg\""),
+            replaced("\"recvmmsg\"", "\"recvmmsg\", \"tcpdump\", \"recvmmsg\""),
             "contenders = \"recvmmsg\": expected each value once",
         ),
         (replaced("[64, 128]", "[64, 128, 64]"), "sizes = 64: expected each value once"),

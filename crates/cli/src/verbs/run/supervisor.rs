@@ -10,7 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 
 use super::child::{Child, Start, Style, Told};
@@ -58,12 +58,13 @@ impl Supervisor {
     /// Catches signals; nothing starts yet.
     pub(super) fn new(args: &RunArgs, site: Site) -> Result<Self, Failure> {
         let (events, heard) = mpsc::channel();
-        let signals = Signals::new([SIGHUP, SIGINT, SIGTERM, SIGUSR1]);
+        let signals = Signals::new([SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2]);
         let mut signals =
             signals.map_err(|error| Failure::new(format!("catch signals: {error}")))?;
         let to = events.clone();
         let listener = thread::Builder::new().name("signals".to_owned()).spawn(move || {
-            for signal in signals.forever() {
+            // By default SIGUSR2 would end the service.
+            for signal in signals.forever().filter(|&signal| signal != SIGUSR2) {
                 let _ = to.send(Event::Signal(signal)); // the service ends where it fails
             }
         });

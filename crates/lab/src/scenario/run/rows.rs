@@ -1,15 +1,18 @@
 //! From samples to rows.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Map;
+use serde_json::{Map, Value};
 
 use super::{Cell, Run};
 use crate::contenders::Sample;
 use crate::distribution::Distribution;
 use crate::record::{Metric, Row, Stage, Status};
+use crate::scenario::Scenario;
 use crate::statistics::Quartiles;
 
+/// Why a system that only the document measured has no figures here.
+const DOCUMENT_ONLY: &str = "it is no contender here: the figure is the document's";
 /// Names that a row has at most.
 const SYMBOLS: usize = 10;
 
@@ -29,8 +32,25 @@ impl Run<'_> {
                     ..Row::of(name, &cell.samples)
                 });
             }
+            rows.extend(self.rows_of_document_only(&point.keys));
         }
         rows
+    }
+
+    /// The document's figures for systems that are not contenders here, at one point.
+    fn rows_of_document_only(&self, point: &Map<String, Value>) -> Vec<Row> {
+        let Scenario { figures, contenders, .. } = self.scenario;
+        let names: BTreeSet<&str> = figures.iter().map(|figure| &*figure.contender).collect();
+        let others = names.into_iter().filter(|name| !contenders.iter().any(|known| known == name));
+        let row = |name| {
+            Some(Row {
+                point: point.clone(),
+                status: Status::NotRun(DOCUMENT_ONLY.to_owned()),
+                document: Some(self.scenario.figures_of(name, point)?),
+                ..Row::of(name, &[])
+            })
+        };
+        others.filter_map(row).collect()
     }
 
     fn status(&self, at: usize, number: usize) -> Status {
