@@ -29,14 +29,18 @@ fn records() -> Vec<Record> {
     paths.map(|path| Record::parse(&std::fs::read_to_string(path).unwrap()).unwrap()).collect()
 }
 
-/// Whether a row that was run is as `wanted`: `contender=NAME`, `size_bytes=64`, `case=WORD`.
+/// Whether a row that was run is as `wanted`: `record=SCENARIO`, `contender=NAME`, `size_bytes=64`.
 fn has_row(record: &Record, wanted: &str) -> bool {
     let is_wanted = |row: &Row| {
         let point = serde_json::to_value(&row.point).unwrap();
         wanted.split_whitespace().all(|word| {
             let (key, value) = word.split_once('=').unwrap();
             let found = point[key].as_str().map_or_else(|| point[key].to_string(), str::to_owned);
-            if key == "contender" { row.contender == value } else { found == value }
+            match key {
+                "record" => record.scenario == value,
+                "contender" => row.contender == value,
+                _ => found == value,
+            }
         })
     };
     record.rows.iter().any(|row| row.status == Status::Run && is_wanted(row))
