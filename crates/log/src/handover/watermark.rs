@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Packing makes each hand-over one atomic store. 43 bits of sequence last five years at 100 Gbit/s
-//! in segments of 256 KiB. A writer that has used them up stops with an assertion.
+//! in segments of 256 KiB. A writer that exhausts them stops with an assertion.
 
 const SEALED: u64 = 2;
 const RETIRED: u64 = 1;
@@ -22,12 +22,12 @@ pub const MAX_COUNT: u32 = (1 << COUNT_BITS) - 1;
 /// The most segments in one log.
 pub const MAX_SEGMENTS: u32 = 1 << SEGMENT_BITS;
 
-/// Which sequence number a segment holds, how many of its packets are published, and its state.
+/// A segment's sequence number, the number of its published packets, and its state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Watermark(u64);
 
 impl Watermark {
-    /// A segment just opened.
+    /// The watermark of a segment just opened.
     #[inline]
     pub fn open(sequence: u64) -> Self {
         assert!(sequence <= MAX_SEQUENCE, "sequence number {sequence} does not fit");
@@ -42,7 +42,7 @@ impl Watermark {
         Self(rest | u64::from(count) << COUNT_SHIFT)
     }
 
-    /// The same, with no packet to come.
+    /// The same, with a final count.
     pub fn sealed(self) -> Self {
         Self(self.0 | SEALED)
     }
@@ -52,13 +52,13 @@ impl Watermark {
         Self(self.0 | RETIRED)
     }
 
-    /// Which sequence number the segment holds; 0 for one never used.
+    /// The sequence number of the segment; 0 if it was never used.
     #[inline]
     pub fn sequence(self) -> u64 {
         self.0 >> SEQUENCE_SHIFT
     }
 
-    /// How many packets are published.
+    /// The number of published packets.
     #[inline]
     pub fn count(self) -> u32 {
         (self.0 >> COUNT_SHIFT) as u32 & MAX_COUNT
@@ -70,13 +70,13 @@ impl Watermark {
         self.0 & SEALED != 0
     }
 
-    /// Whether the segment may not be pinned any more.
+    /// Whether new pins on the segment are forbidden.
     #[inline]
     pub fn is_retired(self) -> bool {
         self.0 & RETIRED != 0
     }
 
-    /// From the word in memory; every value is a watermark.
+    /// Makes a watermark of the word in memory; every value is valid.
     #[inline]
     pub fn from_bits(bits: u64) -> Self {
         Self(bits)
@@ -89,18 +89,18 @@ impl Watermark {
     }
 }
 
-/// Which segment holds a sequence number.
+/// The segment that holds a sequence number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DirectoryEntry(u64);
 
 impl DirectoryEntry {
-    /// `segment`, in `[0, MAX_SEGMENTS)`, holds `sequence`.
+    /// The entry that maps `sequence` to `segment`, which is in `[0, MAX_SEGMENTS)`.
     pub fn new(sequence: u64, segment: u32) -> Self {
         assert!(segment < MAX_SEGMENTS, "segment {segment} does not fit");
         Self(sequence << SEGMENT_BITS | u64::from(segment))
     }
 
-    /// The sequence number; 0 where none was entered yet.
+    /// The sequence number; 0 if none was entered yet.
     pub fn sequence(self) -> u64 {
         self.0 >> SEGMENT_BITS
     }
@@ -110,7 +110,7 @@ impl DirectoryEntry {
         self.0 as u32 & (MAX_SEGMENTS - 1)
     }
 
-    /// From the word in memory; every value is an entry.
+    /// Makes an entry of the word in memory; every value is valid.
     pub fn from_bits(bits: u64) -> Self {
         Self(bits)
     }
