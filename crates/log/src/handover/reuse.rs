@@ -29,7 +29,7 @@
 //! - I4: a segment leaves limbo only if one snapshot of all pins, read after its retirement, does
 //!   not name it (protocol edge E2).
 //! - I5: with a history, a segment leaves the valid ones only if its last packet is older than
-//!   `keep_ns`, or if the writer has no other choice.
+//!   `keep_ns`, or if nothing else is left.
 //! - I6: each decision about a reader uses a single load of its cursor. A hostile page can return
 //!   anything to a second load: it could block the writer without being named as the blocker.
 

@@ -246,19 +246,20 @@ impl Scratch {
         let holds = |offset, length| frames.holds(offset, length);
         let known = self.taken.filter(|&(turn, _)| turn == frames.turn());
         let known = known.map_or(0, |(_, packets)| packets);
-        // SAFETY: by F1 it is mapped. By F2 nobody writes what `holds` accepts, which the burst is
-        // asked for; the `known` were accepted, or shown (F4), in this very turn (F3).
+        // SAFETY: by F1 the memory is mapped, and by F2 nobody writes what `holds` accepts. The
+        // burst asks `holds` for each desc, except the `known` ones. Those were accepted, or shown
+        // (F4), in this turn (F3).
         let place = unsafe { Place::held(frames.start(), frames.extent()) };
-        // SAFETY: as was just argued, of all that `holds` accepts and of the `known`.
+        // SAFETY: as above, for the packets that `holds` accepts and for the `known` ones.
         unsafe { self.burst_where(place, first_packet, known, holds) }
     }
 
-    /// The burst of all described packets that lie in `[start, start + bytes)` and that `holds`
-    /// accepts. It gets a packet's offset and length, the last packet first. Others have no bytes.
+    /// Returns the burst of all described packets in `[start, start + bytes)` that `holds` accepts.
+    /// `holds` gets a packet's offset and length, the last packet first. Other descs get no bytes.
     ///
     /// # Safety
-    /// While the burst lives, the bytes of what `holds` accepts are within that range, can be
-    /// read, and nobody writes there.
+    /// While the burst lives, the bytes that `holds` accepts are inside that range and readable,
+    /// and nobody writes to them.
     pub unsafe fn burst_of_held<'a>(
         &'a mut self,
         start: NonNull<u8>,
@@ -266,12 +267,11 @@ impl Scratch {
         first_packet: u64,
         holds: impl FnMut(u32, u32) -> bool,
     ) -> Burst<'a> {
-        // SAFETY: the caller's word of all that `holds` accepts.
+        // SAFETY: the caller guarantees this for all that `holds` accepts.
         unsafe { self.burst_where(Place::held(start, bytes), first_packet, 0, holds) }
     }
 
-    /// What `holds` does not accept, and is not of the first `known` packets, becomes a desc
-    /// without bytes.
+    /// Removes the bytes of every desc that `holds` rejects, except for the first `known` packets.
     ///
     /// # Safety
     /// L1 of `place` holds for what `holds` accepts and for the first `known` packets.
@@ -289,7 +289,7 @@ impl Scratch {
             }
         }
         let facts = FactsAt::Aside { list: &self.facts, skipped: 0, is_in_frames: true };
-        // SAFETY: each desc has no bytes, or the caller's word; no packet is said to be plain.
+        // SAFETY: each desc has no bytes or meets the guarantee; no packet is said to be plain.
         unsafe { Burst::new(place, worklist, self.base_time_ns, first_packet, facts) }
     }
 }
@@ -299,7 +299,7 @@ mod tests {
     use super::*;
     use crate::burst::PlainSum;
 
-    /// Twenty packets of ten bytes, each of its own number, from `start` on.
+    /// Makes twenty packets of ten bytes from `start` on, each filled with its number.
     fn packets(start: u8) -> (Vec<u8>, Scratch) {
         let mut scratch = Scratch::new();
         for number in 0..20 {
@@ -312,7 +312,7 @@ mod tests {
         burst.packets().filter_map(|packet| packet.bytes().first().copied()).collect()
     }
 
-    /// Those with even numbers, renumbered to another interface.
+    /// Selects the packets with even numbers and gives them another port.
     fn select_even<'a>(choice: &'a mut Scratch, burst: &Burst<'a>) -> usize {
         let chosen = choice.select(burst, 0, |packet| {
             let is_even = packet.time_ns().is_multiple_of(2);
@@ -361,7 +361,7 @@ mod tests {
             scratch.push(0, 10, &Meta::new(5 - number, 10, port));
         }
         let expected = PlainSum { bytes: 30, port: None, first_ns: 5, last_ns: 5 };
-        // Times before the first one's are facts.
+        // A time before the first packet's is stored as facts.
         assert_eq!(scratch.burst(&[0; 10], 0).plain_sum(), None);
         let (first, _) = scratch.burst(&[0; 10], 0).split_at(1);
         assert_eq!(first.plain_sum().map(|sum| (sum.port, sum.bytes)), Some((Some(6), 10)));
@@ -377,7 +377,7 @@ mod tests {
         let (bytes, mut scratch) = packets(0);
         let mut choice = Scratch::new();
         select_even(&mut choice, &scratch.burst(&bytes, 40));
-        // Another burst by the same worklist's address, length and number, over fewer bytes.
+        // Another burst with the same worklist address, length and number, over fewer bytes.
         scratch.clear();
         (0..20).for_each(|number| scratch.push(0, 1, &Meta::new(number, 1, 0)));
         let fewer = vec![99; 45];
