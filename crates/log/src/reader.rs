@@ -101,8 +101,7 @@ pub struct Reader {
     current: Option<Current>,
     /// The sequence number to enter next if `current` is none.
     sequence: u64,
-    /// Before the reader has a place: the log's count when the seat was taken, as stored in its
-    /// page.
+    /// Before the reader has a place: the log's count when the seat was taken, as its page says.
     next_packet: u64,
     /// `None` once it has a place in the log; before that it cannot miss anything.
     start: Option<Start>,
@@ -173,9 +172,8 @@ impl Reader {
     }
 
     /// Whether the writer has ended the log and everything published was lent or missed. Call it
-    /// after `next_burst` returned `None`. A killed writer does not end its log. So code that
-    /// passes the log's files to another process must tell that process when the writer's process
-    /// is gone.
+    /// after `next_burst` returned `None`. A killed writer does not end its log. Code that passes
+    /// the log's files to another process must tell that process when the writer's process is gone.
     pub fn is_finished(&self) -> bool {
         self.is_finished
     }
@@ -204,8 +202,7 @@ impl Reader {
         }
     }
 
-    /// Returns the link type and the name of a port, if the writer has named it. Cost: an
-    /// allocation.
+    /// Returns a port's link type and name, if the writer has named it. Cost: an allocation.
     pub fn port_name(&self, port: u8) -> Option<(u32, String)> {
         self.memory.control.port_name(port).read()
     }
@@ -408,7 +405,7 @@ impl Reader {
         let is_first = self.start.is_some();
         match self.start.take() {
             Some(Start::Now) => {
-                // Packets published between the seat and this call belong to it. The page may hold
+                // It includes packets published since the seat was taken. The page may hold
                 // anything.
                 let passed = self.next_packet.saturating_sub(first_packet);
                 taken = passed.min(mark.count().into()) as u32;

@@ -29,9 +29,9 @@ impl Reader {
     /// While its window is full, it sleeps at most one window and does not check for packets.
     ///
     /// Cost: two to three system calls if it sleeps. To spare the writer a fence, it also
-    /// interrupts a writer in its own process, or spins 5 us for one in another process (Decision
-    /// 0030). The writer pays 0.2 us per wake-up, and several us if the reader sleeps on another
-    /// core of a virtual machine.
+    /// interrupts a writer in its own process, or spins 5 us for one elsewhere (Decision 0030). The
+    /// writer pays 0.2 us per wake-up, and several us if the reader sleeps on another core of a
+    /// virtual machine.
     pub fn wait(&self, timeout_ns: u64) {
         if self.is_window_full() {
             // This reader cannot go on until a burst it holds is dropped, and that wakes nobody. So
