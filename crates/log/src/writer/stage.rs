@@ -73,9 +73,8 @@ impl Writer {
         let (bytes, count) = edge.since(at, descs);
         let own = own.moved_on(edge, bytes, count);
         // SAFETY: on the stage, `bytes` and `rest` bytes of packets were written at `at`, and
-        // `count` descs below `descs`. The segment has room for them (E1). That room belongs to the
-        // writer alone (W2) and is not part of the stage. All ranges begin and end at multiples of
-        // 16.
+        // `count` descs below `descs`. The segment has room for them (E1), which belongs to the
+        // writer alone (W2) and is not part of the stage. All begin and end at multiples of 16.
         unsafe {
             stream(at, own.at().wrapping_sub(bytes), bytes + align_up(rest));
             stream(edge.descs().cast(), own.descs().cast(), count * DESC_BYTES);
