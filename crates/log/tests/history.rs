@@ -1,5 +1,4 @@
-//! Tests the history of a log: how long it is, who can read it, and what happens if memory is
-//! short.
+//! Tests the history of a log: its length, its readers, and what happens if memory is short.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;

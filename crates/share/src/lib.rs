@@ -17,13 +17,11 @@
 //! Ownership:
 //! - `NAME.lock`: the process that holds the lock publishes NAME. The lock ends with its process,
 //!   however that ends. The file stays, because it holds the last publisher's *epoch*; the next
-//!   publisher takes the next number. If the file has no number, `socket_file` says how counting
-//!   restarts.
+//!   publisher takes the next number. Without a number, counting restarts: see `socket_file`.
 //! - `NAME`: the lock's owner creates it, replaces one left by a killed publisher, and removes it.
 //! - a seat: belongs to the connection. It is free when the socket or its process ends, whichever
 //!   comes first. So a reader keeps its socket open for as long as it holds any burst.
-//! - the socket: neither side sends anything after the welcome. It only shows that the other end
-//!   still lives.
+//! - the socket: nothing is sent after the welcome. It only shows that the other end still lives.
 //!
 //! A reader copies and checks packets, unless it trusts the publisher and reads in place: see
 //! `trust`.

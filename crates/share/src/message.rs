@@ -74,8 +74,8 @@ pub(crate) enum Reply {
     End,
 }
 
-/// A seat at one log, sent with the descriptors of its packet memory, control memory and the
-/// reader's page, and of the column if the reader gives verdicts.
+/// A seat at one log. The descriptors of its packet memory, control memory and the reader's page
+/// come with it, and that of the column if the reader gives verdicts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Welcome {
     pub(crate) epoch: u64,

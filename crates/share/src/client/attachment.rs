@@ -138,16 +138,15 @@ impl Attachment {
     /// [`AttachConfig::trust`] covers the publisher: then they are read in place.
     ///
     /// # Errors
-    /// As for [`Offer::ask`]; [`ShareError::Attach`] if the publisher passes something else than a
-    /// log.
+    /// As for [`Offer::ask`]; [`ShareError::Attach`] if the publisher passes no log.
     pub fn open(name: &str, config: &AttachConfig) -> Result<Self, ShareError> {
         let Offer { logs, link, is_in_place } = Offer::ask(name, config)?;
         let attach = |files| match is_in_place {
             // SAFETY: `Trust` covers the publisher. Either the caller has promised that it keeps to
-            // the protocol. Or its process runs this program's file, so its writer is the one
-            // compiled into this process, and we assume no more of it than of a writer here. The
-            // seat stays ours while the socket is open, and `tie_to` keeps that open while the
-            // reader or a burst it holds lives.
+            // the protocol. Or its process runs this program's file: its writer is the one compiled
+            // into this process, and we assume no more of it than of a writer here. The seat stays
+            // ours while the socket is open, and `tie_to` keeps that open while the reader or a
+            // burst it holds lives.
             true => unsafe { Reader::attach(files) }.map(Feed::Trusting),
             false => UntrustedReader::attach(files).map(|reader| Feed::Wary(Box::new(reader))),
         };

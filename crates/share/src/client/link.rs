@@ -109,8 +109,7 @@ impl Call {
 
     /// Ends the conversation and keeps the connection.
     pub(crate) fn hang_on(self, epoch: u64) -> WriterLink {
-        // Without it, for instance if the publisher has just ended, the closing socket is the only
-        // sign.
+        // Without it, for instance if the publisher has just ended, only the socket's end tells.
         let process = self.socket.peer_process().ok();
         let socket = Arc::new(OwnedFd::from(self.socket));
         WriterLink { path: self.path, peer: self.peer, epoch, socket, process }
@@ -169,8 +168,7 @@ impl WriterLink {
         readiness::wait_each(&ends, 0).is_ok_and(|ready| ready.contains(&true))
     }
 
-    /// Returns descriptors that become readable when the publisher is gone, for the caller's
-    /// poll(2).
+    /// Returns descriptors for the caller's poll(2), readable once the publisher is gone.
     pub fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         let process = self.process.as_ref().map(AsFd::as_fd);
         std::iter::once(self.socket.as_fd()).chain(process).collect()

@@ -40,8 +40,8 @@ impl Trust {
     /// Every log is copied and checked: no writer can harm this process.
     pub const NOBODY: Self = Self(Whom::Nobody);
 
-    /// A log is read in place if the publisher runs as our user or root, and its process runs the
-    /// same file as this one, according to `/proc`. Every other log is copied and checked.
+    /// A log is read in place if the publisher is our user or root. The publisher's process must
+    /// also run the same file as this one, according to `/proc`. Other logs are copied and checked.
     ///
     /// Cost: some system calls for each attachment.
     pub const PROGRAM: Self = Self(Whom::Program);

@@ -1,32 +1,31 @@
-//! What one user may take of a name: attaches a second, seats, and the writer's patience.
+//! Limits a user's share of a name: attaches a second, seats, and time of holding up the writer.
 //!
 //! ```text
-//! attach --> too often?   200 a second, and 200 at once   --no--> seats? --> patience? --> seat
+//! attach --> too often?   200 a second, and 200 at once   --no--> seats? --> deadline? --> seat
 //! ```
 //!
-//! A user here is the kernel's: one who starts many processes is still one. Root and the
-//! publisher's own user are never without a seat because of others, and root not because of the
-//! owner.
+//! A user is a kernel uid, however many processes it runs. Root and the publisher's own user always
+//! get a seat, however many other users take; root even if the owner takes many.
 //!
-//! Cost: a look through at most [`USERS_MAX`] users for each attach, none for a packet.
+//! Cost: a search through at most [`USERS_MAX`] users for each attach, none for a packet.
 
 use crate::refusal::Refusal;
 
-/// Attaches of one user a second; as many at once. A seat costs the writer some microseconds.
+/// A user's attaches a second, and its largest burst. A seat costs the writer some microseconds.
 pub(crate) const ATTACHES_A_SECOND: u64 = 200;
-/// How much longer a user is refused lossless seats than one of theirs held the writer up.
+/// Ratio of the time without lossless seats to the time that the user's reader held up the writer.
 const PATIENCE_TIMES: u64 = 10;
-/// The least of that, in ns.
+/// The minimum of that time, in ns.
 const REFUSED_NS_MIN: u64 = 10_000_000_000;
-/// Users that are remembered: beyond it the one who was here longest ago is forgotten.
+/// The most users that are remembered; beyond that, the one seen longest ago is forgotten.
 const USERS_MAX: usize = 64;
-/// From this many seats on, a log keeps one for root and one more for its owner; with fewer, all
-/// are for everybody.
+/// A log with at least this number of seats reserves one for root and one more for its owner; with
+/// fewer, all are for everybody.
 const SEATS_MIN: usize = 8;
 const ROOT: u32 = 0;
 const NS_PER_S: u64 = 1_000_000_000;
 
-/// What is remembered of users.
+/// The recorded users.
 #[derive(Debug, Default)]
 pub(crate) struct Quotas {
     users: Vec<User>,
@@ -35,26 +34,26 @@ pub(crate) struct Quotas {
 #[derive(Debug)]
 struct User {
     uid: u32,
-    /// Attaches that may come at once, in ns of the time that each takes to come back.
+    /// The user's unused attaches, measured in ns of the time that each takes to come back.
     credit_ns: u64,
     seen_ns: u64,
-    /// Until when there are no lossless seats for this user.
+    /// End of the period during which this user gets no lossless seat.
     lossy_until_ns: u64,
 }
 
-/// The seats of a log, when a reader wants one.
+/// The seats of a log at the time of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seats {
-    /// How many there are.
+    /// The number of seats.
     pub(crate) all: usize,
-    /// How many are taken, by whomever.
+    /// The number of taken seats.
     pub(crate) taken: usize,
-    /// How many of these by the same user.
+    /// The number of seats that the same user has taken.
     pub(crate) of_user: usize,
 }
 
 impl Quotas {
-    /// Whether a user may attach once more now.
+    /// Whether a user may attach now; counts the attach.
     pub(crate) fn attach(&mut self, uid: u32, now_ns: u64) -> Result<(), Refusal> {
         const EACH_NS: u64 = NS_PER_S / ATTACHES_A_SECOND;
         let user = self.user(uid, now_ns);
@@ -77,7 +76,7 @@ impl Quotas {
         Err(Refusal::HeldUp { uid: uid.into(), wait_s: left_ns.div_ceil(NS_PER_S) })
     }
 
-    /// A lossless reader of this user held the writer up for `deadline_ns`, and is lossy now.
+    /// Records that this user's reader held up the writer for `deadline_ns` and was demoted.
     pub(crate) fn held_up(&mut self, uid: u32, deadline_ns: u64, now_ns: u64) {
         let refused_ns = deadline_ns.saturating_mul(PATIENCE_TIMES).max(REFUSED_NS_MIN);
         self.user(uid, now_ns).lossy_until_ns = now_ns.saturating_add(refused_ns);
@@ -99,11 +98,11 @@ impl Quotas {
 }
 
 impl Seats {
-    /// Whether `uid` may have one more, where the publisher's user is `own_user`.
+    /// Whether `uid` may have another seat, if the publisher's user is `own_user`.
     pub(crate) fn admit(self, uid: u32, own_user: u32) -> Result<(), Refusal> {
         let Self { all, taken, of_user } = self;
         if uid == ROOT || all < SEATS_MIN {
-            return Ok(()); // the log itself says when it is full
+            return Ok(()); // the log itself reports when it is full
         }
         let (most, kept) = if uid == own_user { (all, 1) } else { (all / 2, 2) };
         if of_user >= most || taken + kept >= all {
@@ -162,11 +161,11 @@ mod tests {
         let cases = [
             (other, seats(0, 0), true),
             (other, seats(7, 7), true),
-            (other, seats(8, 8), false), // half of them
+            (other, seats(8, 8), false), // half of all seats
             (other, seats(13, 0), true),
-            (other, seats(14, 0), false), // the owner's and root's
+            (other, seats(14, 0), false), // reserved for the owner and root
             (own, seats(14, 14), true),
-            (own, seats(15, 2), false), // root's
+            (own, seats(15, 2), false), // reserved for root
             (ROOT, seats(15, 15), true),
         ];
         for (uid, seats, is_fine) in cases {
