@@ -46,8 +46,7 @@ impl ClientSession {
         }
     }
 
-    /// Creates memory and rings within the server's limits, and queues the messages that announce
-    /// them.
+    /// Creates memory and rings within the server's limits, and queues their announcements.
     fn build(&mut self, queues: u16, log2_slots: u8) -> Result<(), Fault> {
         let slots = 1u16 << log2_slots;
         let ring = ring_bytes(slots).next_multiple_of(RING_ALIGNMENT);

@@ -94,8 +94,7 @@ impl FromPeer {
         }
     }
 
-    /// Copies a packet that begins at the next slot. Returns the number of its slots and the
-    /// outcome.
+    /// Copies the packet that begins at the next slot. Returns its slots and the outcome.
     #[inline]
     fn gather(&mut self, slots: u16, room: &mut [u8]) -> (u16, Result<usize, Refusal>) {
         let (mut used, mut at, mut outcome) = (0, 0, Ok(0));

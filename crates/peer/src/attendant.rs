@@ -5,9 +5,8 @@
 //!   connect, every 100 ms -+--> Dialogue hears messages --> closed-'
 //! ```
 //!
-//! The thread handles no packets, so it may block, but only in poll(2). It has no capabilities: it
-//! opens files with the rights of its user. A peer that connects while another is connected is
-//! rejected.
+//! The thread handles no packets, so it may block, but only in poll(2). It has no capabilities,
+//! only its user's rights. A peer that connects while another is connected is rejected.
 
 use std::fmt::Display;
 use std::io;
@@ -84,8 +83,7 @@ pub enum AttendError {
 }
 
 impl Attendant {
-    /// Listens at the place, or connects to it and keeps retrying. `dialogue` is called per
-    /// connection.
+    /// Listens at the place, or connects to it and keeps retrying; each connection is a dialogue.
     ///
     /// # Errors
     /// [`AttendError`], as each variant says.

@@ -1,6 +1,5 @@
-//! Handles SIGBUS for mapped files of a peer. The peer may truncate such a file; a load from the
-//! missing part raises SIGBUS, which would end this process. The handler replaces the whole mapping
-//! with zeros.
+//! Handles SIGBUS for mapped files of a peer. The peer may truncate such a file; a load from it
+//! then raises SIGBUS, which ends a process. The handler replaces the whole mapping with zeros.
 //!
 //! ```text
 //!   load --> SIGBUS --> is the address in a range of the table?  yes: map zeros there, mark, retry
@@ -8,8 +7,7 @@
 //! ```
 //!
 //! The peer chooses the length of a mapping, and a sparse file costs it nothing. So no memory is
-//! reserved for the zeros. If a limit forbids this number of pages, only the page of the address is
-//! replaced.
+//! reserved for the zeros. If a limit forbids so many pages, only the accessed page is replaced.
 //!
 //! The table has a fixed size and uses only atomics, because a signal handler must not take a lock.
 //!
@@ -65,11 +63,9 @@ impl Guard {
             if range.start.compare_exchange(0, RESERVED, Relaxed, Relaxed).is_ok() {
                 range.has_fired.store(false, Relaxed);
                 range.page.store(page, Relaxed);
-                // Pairs with the Acquire in `Range::place`: a thread that sees this end sees
-                // RESERVED, too.
+                // Pairs with the Acquire in `Range::place`: who sees this end sees RESERVED, too.
                 range.end.store(start + bytes, Release);
-                // Pairs with the Acquire in `Range::place`: the other fields are visible before
-                // start.
+                // Pairs with the Acquire in `Range::place`: the rest is visible before start.
                 range.start.store(start, Release);
                 return Ok(Self { row });
             }

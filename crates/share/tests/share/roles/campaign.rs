@@ -99,7 +99,7 @@ fn good_reader() {
     println!("say account {} {} {} {next}", seen.delivered, seen.missed, reader.offered());
 }
 
-/// Attaches; retries if the user attaches too often or is refused lossless seats.
+/// Attaches; if a quota refuses the reader, tries again later, or as a lossy reader.
 fn attach(name: &str, mut config: AttachConfig) -> Attachment {
     loop {
         match Attachment::open(name, &config) {
