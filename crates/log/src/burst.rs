@@ -44,12 +44,12 @@ unsafe impl Send for Place<'_> {}
 unsafe impl Sync for Place<'_> {}
 
 impl<'a> Place<'a> {
-    /// A place that covers all of `bytes`, which nobody writes.
+    /// Returns a place that covers all of `bytes`, which nobody writes.
     pub(crate) fn whole(bytes: &'a [u8]) -> Self {
         Self { start: NonNull::from(bytes).cast(), bytes: bytes.len(), lent: PhantomData }
     }
 
-    /// A place in memory that this crate does not own, such as a driver's.
+    /// Returns a place in memory that this crate does not own, such as a driver's.
     ///
     /// # Safety
     /// L1, for as long as `'a` lasts.
@@ -75,7 +75,7 @@ impl<'a> Place<'a> {
         unsafe { std::slice::from_raw_parts(self.start.as_ptr().add(offset), length) }
     }
 
-    /// The address that offsets count from.
+    /// Returns the address that offsets count from.
     pub(crate) fn start(&self) -> *const u8 {
         self.start.as_ptr()
     }
@@ -136,19 +136,19 @@ impl<'a> Burst<'a> {
         Self { place, worklist, base_time_ns, first_packet, facts }
     }
 
-    /// How many packets it has.
+    /// Returns how many packets it has.
     #[inline]
     pub fn len(&self) -> usize {
         self.worklist.len()
     }
 
-    /// Whether it has none.
+    /// Returns whether it has none.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.worklist.is_empty()
     }
 
-    /// The number of its first packet, counted over the life of the log or port.
+    /// Returns the number of its first packet, counted over the life of the log or port.
     pub fn first_packet(&self) -> u64 {
         self.first_packet
     }
@@ -158,12 +158,12 @@ impl<'a> Burst<'a> {
         Self { first_packet, ..self }
     }
 
-    /// Whether its packets are in frames, of which some are held and others are being written.
+    /// Returns whether its packets are in frames, of which some are held and others written.
     pub(crate) fn is_in_frames(&self) -> bool {
         matches!(self.facts, FactsAt::Aside { is_in_frames: true, .. })
     }
 
-    /// The memory that holds its packets.
+    /// Returns the memory that holds its packets.
     pub(crate) fn place(&self) -> Place<'a> {
         self.place
     }
@@ -183,27 +183,27 @@ impl<'a> Burst<'a> {
         Self { place: self.place, worklist, base_time_ns, first_packet, facts }
     }
 
-    /// The descs in memory order: the newest packet's first.
+    /// Returns the descs in memory order: the newest packet's first.
     #[inline]
     pub fn worklist(&self) -> &'a [Desc] {
         self.worklist
     }
 
-    /// The time that the descs' deltas count from, in ns since 1970.
+    /// Returns the time that the descs' deltas count from, in ns since 1970.
     #[inline]
     pub fn base_time_ns(&self) -> u64 {
         self.base_time_ns
     }
 
-    /// The address that the descs' offsets count from, for code that does its own arithmetic. In a
-    /// reader's burst, where facts follow each packet, `[0, extent)` from this address does not
-    /// change while the burst is lent.
+    /// Returns the address that the descs' offsets count from, for code that does its own
+    /// arithmetic. In a reader's burst, where facts follow each packet, `[0, extent)` from this
+    /// address does not change while the burst is lent.
     #[inline]
     pub fn start(&self) -> NonNull<u8> {
         self.place.start
     }
 
-    /// The size of the memory that the packets are in, in bytes: offsets are in `[0, extent)`.
+    /// Returns the size of the packets' memory in bytes: offsets are in `[0, extent)`.
     pub fn extent(&self) -> usize {
         self.place.bytes
     }
@@ -355,7 +355,7 @@ impl<'a> Packet<'a> {
         self.burst.place.bytes_of(self.desc)
     }
 
-    /// The number of its bytes stored here.
+    /// Returns the number of its bytes stored here.
     #[inline]
     pub fn length(&self) -> usize {
         self.desc.length() as usize
@@ -367,7 +367,7 @@ impl<'a> Packet<'a> {
         self.desc
     }
 
-    /// The port it came from.
+    /// Returns the port it came from.
     #[inline]
     pub fn port(&self) -> u8 {
         self.desc.port()
@@ -396,7 +396,7 @@ impl<'a> Packet<'a> {
         self.length()
     }
 
-    /// The number of packets that its port lost just before it.
+    /// Returns the number of packets that its port lost just before it.
     #[inline]
     pub fn drops_before(&self) -> u64 {
         if self.has_facts()

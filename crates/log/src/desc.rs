@@ -67,37 +67,37 @@ impl Desc {
         Self { place, flow }
     }
 
-    /// The two words in memory.
+    /// Returns the two words in memory.
     #[inline]
     pub(crate) fn words(&self) -> [u64; 2] {
         [self.place, self.flow]
     }
 
-    /// The offset of the packet's first byte from the burst's base.
+    /// Returns the offset of the packet's first byte from the burst's base.
     #[inline]
     pub fn offset(&self) -> u32 {
         self.place as u32
     }
 
-    /// The number of the packet's bytes stored here, in `[0, MAX_PACKET_BYTES]`.
+    /// Returns the number of the packet's bytes stored here, in `[0, MAX_PACKET_BYTES]`.
     #[inline]
     pub fn length(&self) -> u32 {
         self.shape() >> LENGTH_SHIFT
     }
 
-    /// The port it came from: an index into the log writer's ports.
+    /// Returns the port it came from: an index into the log writer's ports.
     #[inline]
     pub fn port(&self) -> u8 {
         self.shape() as u8
     }
 
-    /// The packet's flags.
+    /// Returns the packet's flags.
     #[inline]
     pub fn flags(&self) -> Flags {
         Flags((self.shape() >> FLAGS_SHIFT & FLAGS_MASK) as u8)
     }
 
-    /// The flow hash, of the log's hash kind; 0 if the log has no hash.
+    /// Returns the flow hash, of the log's hash kind; 0 if the log has no hash.
     #[inline]
     pub fn hash(&self) -> u32 {
         self.flow as u32
@@ -146,25 +146,25 @@ impl Flags {
     /// The device or the file says the packet arrived damaged (CRC, symbol or length error).
     pub const DAMAGED: Self = Self(16);
 
-    /// Whether every flag of `other` is set here.
+    /// Returns whether every flag of `other` is set here.
     #[inline]
     pub fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// The flags of both.
+    /// Returns the flags of both.
     #[inline]
     pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// The flags of `self` that are not in `other`.
+    /// Returns the flags of `self` that are not in `other`.
     #[inline]
     pub const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
 
-    /// The five flags as bits `[0, 32)`.
+    /// Returns the five flags as bits `[0, 32)`.
     #[inline]
     pub const fn bits(self) -> u8 {
         self.0
@@ -200,7 +200,7 @@ impl Facts {
         Self::new(self.time_ns, drops_before, self.original_length.max(length))
     }
 
-    /// The words in memory.
+    /// Returns the words in memory.
     pub(crate) fn words(self) -> [u64; 4] {
         let mut length = [0; 8];
         length[..4].copy_from_slice(&self.original_length.to_ne_bytes());

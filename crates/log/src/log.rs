@@ -103,7 +103,7 @@ impl LogConfig {
         Self { cycle_bytes: self.cycle_bytes.or(Some(cycle::of_each(logs))), ..self }
     }
 
-    /// The number of segments in rotation.
+    /// Returns the number of segments in rotation.
     pub(crate) fn cycle(&self) -> usize {
         self.cycle_bytes.unwrap_or_else(|| cycle::of_each(1)).div_ceil(self.segment_bytes)
     }
@@ -182,7 +182,7 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// Whether the log was made in this process, so that its writer is this crate's.
+    /// Returns whether the log was made in this process, so that its writer is this crate's.
     #[inline]
     pub(crate) fn is_own(&self) -> bool {
         matches!(self.held, Held::Own { .. })
@@ -311,28 +311,28 @@ impl Log {
         self.shared.gone.take_away();
     }
 
-    /// The number of packets published over the log's life; for a part, those of its buckets.
+    /// Returns the packets published over the log's life; for a part, those of its buckets.
     pub fn published(&self) -> u64 {
         let control = &self.shared.memory.control;
         self.part.map_or_else(|| control.published(), |part| control.counted(part))
     }
 
-    /// The number of segments opened so far.
+    /// Returns the number of segments opened so far.
     pub fn segments(&self) -> u64 {
         self.shared.memory.control.head().load(Relaxed) // a statistic
     }
 
-    /// The number of segments whose packets went past the caches: see [`Handoff`].
+    /// Returns the number of segments whose packets went past the caches: see [`Handoff`].
     pub fn far_segments(&self) -> u64 {
         self.shared.far_segments.load(Relaxed) // a statistic
     }
 
-    /// The number of seats taken, by readers of this process and of others.
+    /// Returns the number of seats taken, by readers of this process and of others.
     pub fn readers(&self) -> usize {
         self.shared.lock().len()
     }
 
-    /// The memory of the packets and its actual placement.
+    /// Returns the memory of the packets and its actual placement.
     pub fn placement(&self) -> &Placement {
         match &self.shared.memory.held {
             Held::Own { packets, .. } => packets.placement(),
@@ -340,14 +340,14 @@ impl Log {
         }
     }
 
-    /// The address of the segments and their size in bytes, for a device that writes into segments
-    /// [handed out](Writer::hand_out) to it. They stay mapped while this log, a clone of it, its
-    /// writer or a reader lives.
+    /// Returns the address of the segments and their size in bytes, for a device that writes into
+    /// segments [handed out](Writer::hand_out) to it. They stay mapped while this log, a clone of
+    /// it, its writer or a reader lives.
     pub fn packet_memory(&self) -> (NonNull<u8>, usize) {
         (self.shared.memory.packets, self.shared.config.bytes)
     }
 
-    /// The configuration of the log.
+    /// Returns the configuration of the log.
     pub fn config(&self) -> &LogConfig {
         &self.shared.config
     }
@@ -421,7 +421,7 @@ impl Shared {
         Ok(entry)
     }
 
-    /// The column of the reader that currently gives verdicts.
+    /// Returns the column of the reader that currently gives verdicts.
     pub(crate) fn verdict_column(&self) -> Option<Arc<Column>> {
         self.lock_verdicts().clone()
     }

@@ -171,9 +171,9 @@ impl Reader {
         Some(unsafe { lend(&self.memory, &found) })
     }
 
-    /// Whether the writer has ended the log and everything published was lent or missed. Call it
-    /// after `next_burst` returned `None`. A killed writer does not end its log. Code that passes
-    /// the log's files to another process must tell that process when the writer's process is gone.
+    /// Returns whether the writer has ended the log and everything published was lent or missed.
+    /// Call it after `next_burst` returned `None`. A killed writer does not end its log. Code that
+    /// passes the files to another process must tell it when the writer's process is gone.
     pub fn is_finished(&self) -> bool {
         self.is_finished
     }
@@ -183,8 +183,8 @@ impl Reader {
         self.memory.control.ending()
     }
 
-    /// The number of packets published since the reader's start, by the writer's count. Once the
-    /// writer is gone and the log drained, it equals delivered + missed; any difference is
+    /// Returns the number of packets published since the reader's start, by the writer's count.
+    /// Once the writer is gone and the log drained, it equals delivered + missed; any difference is
     /// unaccounted for.
     pub fn offered(&self) -> u64 {
         match self.start {
@@ -194,7 +194,7 @@ impl Reader {
         }
     }
 
-    /// The number of packets published before the reader's start; 0 if it has not started yet.
+    /// Returns the number of packets published before the reader's start; 0 before it.
     pub fn passed_before(&self) -> u64 {
         match &self.part {
             Some(part) => part.first(),
@@ -213,12 +213,12 @@ impl Reader {
         self.seat.tie_to(socket);
     }
 
-    /// Whether every segment of the window is held, which blocks the reader.
+    /// Returns whether every segment of the window is held, which blocks the reader.
     pub fn is_window_full(&self) -> bool {
         self.current.is_none() && self.seat.free_slot().is_none()
     }
 
-    /// The number of segments it can hold at the same time.
+    /// Returns the number of segments it can hold at the same time.
     pub fn window(&self) -> usize {
         self.seat.window
     }
@@ -228,7 +228,7 @@ impl Reader {
         self.part.as_ref().map_or(self.statistics, |part| part.statistics(&self.statistics))
     }
 
-    /// The number of packets published and not yet lent or missed.
+    /// Returns the number of packets published and not yet lent or missed.
     pub fn lag(&self) -> u64 {
         if self.part.is_some() {
             return self.offered_part().saturating_sub(self.statistics().seen());
@@ -236,8 +236,8 @@ impl Reader {
         self.memory.control.published().saturating_sub(self.next_packet)
     }
 
-    /// The share of the log's segments that were opened since the one it reads, in percent, in `[0,
-    /// 100]`. Near 100, the writer is about to reuse that segment. Cost: two loads.
+    /// Returns the share of the log's segments that were opened since the one it reads, in percent,
+    /// in `[0, 100]`. Near 100, the writer is about to reuse that segment. Cost: two loads.
     pub fn filled_percent(&self) -> u64 {
         let sequence = self.current.map_or(self.sequence, |current| current.sequence);
         let segments = u64::from(self.memory.control.segment_count());
@@ -245,28 +245,28 @@ impl Reader {
         100 * begun / segments
     }
 
-    /// The size of the log's segments: its capacity in bytes.
+    /// Returns the size of the log's segments: its capacity in bytes.
     pub fn capacity_bytes(&self) -> u64 {
         *self.memory.control.geometry().packet_bytes().start() as u64
     }
 
-    /// Whether this lossless reader was demoted because it exceeded its deadline.
+    /// Returns whether this lossless reader was demoted because it exceeded its deadline.
     pub fn is_demoted(&self) -> bool {
         let state = self.memory.control.seat_state(self.seat.index);
         state.load(Relaxed) == SEAT_DEMOTED // a flag, orders no other memory
     }
 
-    /// The flow hash kind that the log was made with.
+    /// Returns the flow hash kind that the log was made with.
     pub fn hash_kind(&self) -> u32 {
         self.memory.control.geometry().hash_kind
     }
 
-    /// The clock of the packets' times that the log was made with.
+    /// Returns the clock of the packets' times that the log was made with.
     pub fn clock_kind(&self) -> u32 {
         self.memory.control.geometry().clock_kind
     }
 
-    /// The segment that it currently reads.
+    /// Returns the segment that it currently reads.
     pub(crate) fn current_segment(&self) -> Option<u32> {
         self.current.map(|current| current.segment)
     }
@@ -346,7 +346,7 @@ impl Reader {
         None
     }
 
-    /// The newest sequence number; 0 before the first segment.
+    /// Returns the newest sequence number; 0 before the first segment.
     fn head(&self) -> u64 {
         Word64::load(self.memory.control.head(), Acquire) // pairs with `open`
     }

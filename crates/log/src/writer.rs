@@ -76,7 +76,7 @@ impl Meta {
         Self { time_ns, drops_before: 0, original_length: length, hash, port, flags }
     }
 
-    /// Whether a desc can hold all of it, except perhaps the time.
+    /// Returns whether a desc can hold all of it, except perhaps the time.
     #[inline]
     pub(crate) fn is_plain(&self, length: u32) -> bool {
         self.original_length == length && self.drops_before == 0
@@ -179,7 +179,7 @@ impl Writer {
         }
     }
 
-    /// The longest packet that a segment of this log can hold, in bytes.
+    /// Returns the longest packet that a segment of this log can hold, in bytes.
     pub fn max_packet_bytes(&self) -> usize {
         (self.top - DESC_BYTES - FACTS_BYTES).min(LONGEST)
     }
@@ -248,7 +248,7 @@ impl Writer {
         self.ending = ending;
     }
 
-    /// The number of packets in the open segment.
+    /// Returns the number of packets in the open segment.
     fn count(&self) -> u32 {
         ((self.top - self.edge.high()) / DESC_BYTES) as u32
     }

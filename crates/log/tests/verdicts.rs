@@ -53,7 +53,7 @@ impl Giving {
         Self { seat, reader, verdicts }
     }
 
-    /// The column's words, as a mad reader has them.
+    /// Returns the column's words, as a mad reader has them.
     fn words(&self) -> Words {
         let file: OwnedFd = self.seat.files().verdicts.unwrap().try_clone_to_owned().unwrap();
         Words(Mapping::attach_writable(file, None).unwrap())

@@ -37,7 +37,7 @@ impl Device {
         Ok(Self { lanes: Lanes::new(options.queues)?, options })
     }
 
-    /// The device's rings.
+    /// Returns the device's rings.
     pub fn lanes(&self) -> &Lanes<FromPeer, ToPeer> {
         &self.lanes
     }

@@ -34,7 +34,7 @@ impl Buffers {
         }
     }
 
-    /// The size of a slot's buffer, according to the client.
+    /// Returns the size of a slot's buffer, according to the client.
     #[inline]
     fn room(&self, desc: &Desc) -> u32 {
         match self {

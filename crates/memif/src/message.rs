@@ -279,7 +279,7 @@ impl Message {
         bytes
     }
 
-    /// The message's name in errors.
+    /// Returns the message's name in errors.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Acknowledge => "an acknowledgement",

@@ -95,7 +95,7 @@ impl Port {
         Ok(Self(attended?))
     }
 
-    /// The device's rings.
+    /// Returns the device's rings.
     pub fn lanes(&self) -> &Lanes<FromPeer, ToPeer> {
         self.0.device().lanes()
     }

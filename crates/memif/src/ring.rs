@@ -56,7 +56,7 @@ pub(crate) struct Ring {
     pub(crate) bell: Option<Bell>,
 }
 
-/// The size of a ring, in bytes.
+/// Returns the size of a ring, in bytes.
 pub(crate) fn ring_bytes(slots: u16) -> usize {
     DESCS_AT + DESC_BYTES * usize::from(slots)
 }

@@ -92,8 +92,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether a filter was compiled from an empty expression, so that it accepts all of every packet.
-/// tcpdump always sets one.
+/// Returns whether a filter was compiled from an empty expression, so that it accepts all of every
+/// packet. tcpdump always sets one.
 fn takes_all(program: &Program) -> bool {
     match program.instructions() {
         // Source: Linux's linux/bpf_common.h: BPF_RET | BPF_K.
@@ -157,7 +157,7 @@ impl Capture {
         lock(&self.settings).is_nonblocking = is_nonblocking;
     }
 
-    /// How long a call may wait for a first packet; `None` for no limit.
+    /// Returns how long a call may wait for a first packet; `None` for no limit.
     pub(crate) fn timeout(&self) -> Option<Duration> {
         let Settings { timeout_ms, is_nonblocking, .. } = self.settings();
         match (is_nonblocking, timeout_ms) {
@@ -167,8 +167,8 @@ impl Capture {
         }
     }
 
-    /// How long a call that may wait lets packets gather. Packets that wait for a verdict do not
-    /// gather.
+    /// Returns how long a call that may wait lets packets gather. Packets that wait for a verdict
+    /// do not gather.
     pub(crate) fn gathering(&self) -> Duration {
         if self.verdicts.are_given() {
             return Duration::ZERO;
@@ -233,7 +233,7 @@ impl Capture {
         self.is_filter_new.store(true, Relaxed);
     }
 
-    /// Whether a filter was set that the session does not use yet.
+    /// Returns whether a filter was set that the session does not use yet.
     pub(crate) fn has_new_filter(&self) -> bool {
         self.is_filter_new.load(Relaxed)
     }

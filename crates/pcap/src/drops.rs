@@ -33,7 +33,7 @@ impl Drops {
         Ok(Self { path: path.to_owned(), file: Mutex::new(emptied(path)?) })
     }
 
-    /// Whether the program has written since the last call.
+    /// Returns whether the program has written since the last call.
     ///
     /// Cost: a system call, and one more if it has.
     pub(crate) fn take(&self) -> bool {

@@ -78,8 +78,8 @@ const ALONE: usize = 1;
 /// none. Source: glibc 2.32, sys/single_threaded.h.
 static SINGLE_THREADED: AtomicPtr<u8> = AtomicPtr::new(ptr::null_mut());
 
-/// Whether only signal handlers can interrupt this thread: it would first have to start another
-/// thread.
+/// Returns whether only signal handlers can interrupt this thread: it would first have to start
+/// another thread.
 fn is_alone() -> bool {
     let word = SINGLE_THREADED.load(Relaxed);
     // SAFETY: it is null, or a byte of the C library that changes only by whole stores.
@@ -138,8 +138,8 @@ impl DerefMut for Owned {
     }
 }
 
-/// A number that no other living thread has: the address of the thread's block, so it is neither 0
-/// nor [`ALONE`].
+/// Returns a number that no other living thread has: the address of the thread's block, so it is
+/// neither 0 nor [`ALONE`].
 fn me() -> usize {
     // SAFETY: any thread, and any signal handler, may call this.
     let thread = unsafe { libc::pthread_self() };
@@ -161,8 +161,8 @@ fn own() -> Option<Owned> {
     }
 }
 
-/// The header of a packet in a file: times and lengths, 32 bits each, in the host's byte order.
-/// Source: pcap-savefile(5).
+/// Returns the header of a packet in a file: times and lengths, 32 bits each, in the host's byte
+/// order. Source: pcap-savefile(5).
 fn header_bytes(header: &PacketHeader) -> [u8; 16] {
     let time = &header.time;
     let words = [time.seconds as u32, time.rest as u32, header.captured, header.length];

@@ -23,7 +23,7 @@ use crate::{dump, slots};
 /// The number of forks between this process and the one that loaded the library.
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
-/// A number that differs in each child.
+/// Returns a number that differs in each child.
 pub(crate) fn generation() -> u32 {
     FORKS.load(Relaxed) // set in a child before it has a second thread
 }

@@ -30,12 +30,11 @@ const AT_END: Duration = Duration::from_millis(5);
 /// A reader that is at least this number of packets behind does not wait for more.
 const GATHERED: u64 = 1024;
 
-/// While waiting, the number of packets is checked as often as packets fill half of the log at 8
-/// Gbit/s, so that a burst after a quiet time finds room. For 64 MiB that is every 34 ms.
+/// While waiting, the packets are counted as often as they fill half of the log at 8 Gbit/s, so
+/// that a burst after a quiet time finds room. For 64 MiB that is every 34 ms.
 const FASTEST_BYTES_PER_NS: u64 = 1;
 
-/// The shortest interval of these checks, in a small log. A check costs as much as a hundred
-/// packets.
+/// The shortest interval of these counts, in a small log; one costs as much as 100 packets.
 const TICK: Duration = Duration::from_millis(10);
 
 /// Waiting ends at this number of packets: more make a packet hardly cheaper.
@@ -107,12 +106,12 @@ impl Session {
         }
     }
 
-    /// Whether packets of the held burst are left.
+    /// Returns whether packets of the held burst are left.
     pub(crate) fn has_rest(&self) -> bool {
         self.held.as_ref().is_some_and(|held| self.index < held.burst().len())
     }
 
-    /// Whether there are more packets than it would wait for, according to the publisher.
+    /// Returns whether there are more packets than it would wait for, according to the publisher.
     pub(crate) fn is_behind(&self) -> bool {
         self.has_rest() || self.follower.lag() >= GATHERED
     }
@@ -124,7 +123,7 @@ impl Session {
         }
     }
 
-    /// Whether no more packets will come: the log has reached its final end, and was read to it.
+    /// Returns whether no more packets will come: the log was read to its final end.
     pub(crate) fn has_ended(&self) -> bool {
         self.has_ended
     }

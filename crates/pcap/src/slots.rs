@@ -97,7 +97,7 @@ impl Slot {
         }
     }
 
-    /// Whether this process is a child of the one that opened the handle, and has not used it yet.
+    /// Returns whether this process is a child of the opener, and has not used the handle yet.
     pub(crate) fn is_parents(&self) -> bool {
         self.generation.load(Relaxed) != fork::generation()
     }
@@ -123,7 +123,7 @@ impl Slot {
         self.is_breaking.store(true, Relaxed);
     }
 
-    /// Whether [`break_loop`](Self::break_loop) was called.
+    /// Returns whether [`break_loop`](Self::break_loop) was called.
     pub(crate) fn is_breaking(&self) -> bool {
         self.is_breaking.load(Relaxed)
     }

@@ -76,7 +76,7 @@ impl Verdicts {
         let _ = self.drops.set(drops); // set only once: a handle is activated once
     }
 
-    /// Whether packets wait for this handle's verdicts.
+    /// Returns whether packets wait for this handle's verdicts.
     pub(crate) fn are_given(&self) -> bool {
         self.rule.is_some()
     }
@@ -118,7 +118,7 @@ impl Verdicts {
         }
     }
 
-    /// Whether the program has an undecided packet.
+    /// Returns whether the program has an undecided packet.
     pub(crate) fn is_owed(&self) -> bool {
         self.are_given() && self.lock().number.is_some()
     }

@@ -43,7 +43,7 @@ pub trait Dialogue {
     /// If the connection has to end.
     fn hear(&mut self, socket: &Socket) -> Result<(), Self::Fault>;
 
-    /// The agreed parameters, once there are any; reported once per connection.
+    /// Returns the agreed parameters, once there are any; reported once per connection.
     fn agreed(&self) -> Option<String>;
 }
 
@@ -135,7 +135,7 @@ impl<D: Send + Sync + 'static> Attended<D> {
         Ok(Self { device, _attendant: attendant })
     }
 
-    /// The device.
+    /// Returns the device.
     pub fn device(&self) -> &D {
         &self.device
     }
@@ -241,8 +241,8 @@ impl<D: Dialogue, N: FnMut() -> D> Server<N> {
     }
 }
 
-/// Whether the kernel fails to accept a waiting connection, for instance because no descriptor is
-/// free. The listener then stays ready.
+/// Returns whether the kernel fails to accept a waiting connection, for instance because no
+/// descriptor is free. The listener then stays ready.
 fn is_refused(accepted: &io::Result<Socket>) -> bool {
     accepted.as_ref().is_err_and(|error| error.kind() != io::ErrorKind::WouldBlock)
 }

@@ -73,7 +73,7 @@ impl Guard {
         Err(RANGES)
     }
 
-    /// Whether the mapping was replaced by zeros.
+    /// Returns whether the mapping was replaced by zeros.
     pub(crate) fn has_fired(&self) -> bool {
         TABLE[self.row].has_fired.load(Relaxed) // a statistic, also checked by the next poll
     }

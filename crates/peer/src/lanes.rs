@@ -84,7 +84,7 @@ pub trait ToPeer: Send {
     /// Publishes the packets put so far.
     fn publish(&mut self);
 
-    /// Whether the peer currently accepts packets.
+    /// Returns whether the peer currently accepts packets.
     fn is_live(&self) -> bool;
 }
 
@@ -116,7 +116,7 @@ impl<F, T> Lanes<F, T> {
         Ok(Self { lanes: (0..queues).map(lane).collect(), bells, diary })
     }
 
-    /// The number of queues.
+    /// Returns the number of queues.
     pub fn queues(&self) -> usize {
         self.lanes.len()
     }
@@ -132,7 +132,7 @@ impl<F, T> Lanes<F, T> {
         &self.bells
     }
 
-    /// The record of events.
+    /// Returns the record of events.
     pub fn diary(&self) -> &Arc<Diary> {
         &self.diary
     }
@@ -155,12 +155,12 @@ impl Diary {
         self.left.fetch_add(1, Relaxed);
     }
 
-    /// The number of peers so far.
+    /// Returns the number of peers so far.
     pub fn peers(&self) -> u64 {
         self.peers.load(Relaxed)
     }
 
-    /// Whether a peer is connected.
+    /// Returns whether a peer is connected.
     pub fn has_peer(&self) -> bool {
         self.peers.load(Relaxed) > self.left.load(Relaxed)
     }

@@ -99,12 +99,12 @@ impl PeerMemory {
         }
     }
 
-    /// The number of usable bytes.
+    /// Returns the number of usable bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Whether the peer truncated the file, so that the mapping is zeros now.
+    /// Returns whether the peer truncated the file, so that the mapping is zeros now.
     pub fn is_lost(&self) -> bool {
         self.guard.has_fired()
     }
@@ -254,7 +254,7 @@ impl Window {
         }
     }
 
-    /// Whether the peer has truncated the memory.
+    /// Returns whether the peer has truncated the memory.
     pub fn is_lost(&self) -> bool {
         self.memory.is_lost()
     }

@@ -74,12 +74,12 @@ impl Publisher {
         Ok(Self { file, roster, stop, thread: Some(thread) })
     }
 
-    /// The number of this publisher of the name: the next one's is larger by one.
+    /// Returns the number of this publisher of the name: the next one's is larger by one.
     pub fn epoch(&self) -> u64 {
         self.roster.epoch
     }
 
-    /// The path of the socket.
+    /// Returns the path of the socket.
     pub fn socket_path(&self) -> &Path {
         self.file.path()
     }

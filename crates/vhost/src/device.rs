@@ -35,12 +35,12 @@ impl Device {
         Ok(Self { lanes: Lanes::new(options.pairs)?, options })
     }
 
-    /// The device's rings.
+    /// Returns the device's rings.
     pub fn lanes(&self) -> &Lanes<FromGuest, ToGuest> {
         &self.lanes
     }
 
-    /// The features offered to the guest.
+    /// Returns the features offered to the guest.
     pub(crate) fn features(&self) -> u64 {
         features::offered(self.options.pairs, self.options.passes_offloads)
     }

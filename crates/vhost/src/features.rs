@@ -58,13 +58,13 @@ pub(crate) fn offered(pairs: u16, passes_offloads: bool) -> u64 {
     features
 }
 
-/// Whether the guest accepts packets longer than a link's MTU, or without checksums.
+/// Returns whether the guest accepts packets longer than a link's MTU, or without checksums.
 pub(crate) fn takes_offloads(features: u64) -> bool {
     let all = NET_GUEST_CSUM | NET_GUEST_TSO4 | NET_GUEST_TSO6;
     features & all == all
 }
 
-/// Whether the guest's packet headers are meaningful; otherwise they need not be read.
+/// Returns whether the guest's packet headers are meaningful; otherwise they need not be read.
 pub(crate) fn heeds_headers(features: u64) -> bool {
     features & (NET_CSUM | NET_HOST_TSO4 | NET_HOST_TSO6) != 0
 }

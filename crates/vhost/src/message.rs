@@ -180,7 +180,7 @@ impl Header {
         Ok(Self { request, flags, bytes })
     }
 
-    /// Whether the front-end requests a reply.
+    /// Returns whether the front-end requests a reply.
     pub(crate) fn needs_reply(&self) -> bool {
         self.flags & NEED_REPLY != 0
     }

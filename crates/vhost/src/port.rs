@@ -33,7 +33,7 @@ impl Port {
         Ok(Self(Attended::start(place, device, diary, Talk::new)?))
     }
 
-    /// The device's rings.
+    /// Returns the device's rings.
     pub fn lanes(&self) -> &Lanes<FromGuest, ToGuest> {
         self.0.device().lanes()
     }

@@ -421,7 +421,7 @@ impl Session {
         format!("{rings} rings of {size}, {memory} regions of memory, features {features:#x}")
     }
 
-    /// Whether rings run, and all of them in pairs.
+    /// Returns whether rings run, and all of them in pairs.
     pub(crate) fn is_running(&self) -> bool {
         let mut pairs = self.rings.chunks(2);
         let count = |pair: &[Ring]| pair.iter().filter(|ring| ring.is_running).count();

@@ -152,7 +152,7 @@ impl Split {
         split
     }
 
-    /// The index of the next chain, where another device would continue.
+    /// Returns the index of the next chain, where another device would continue.
     pub(crate) fn base(&self) -> u16 {
         self.next
     }

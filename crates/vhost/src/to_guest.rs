@@ -98,7 +98,7 @@ impl ToPeer for ToGuest {
         self.0.publish();
     }
 
-    /// Whether the guest currently accepts packets.
+    /// Returns whether the guest currently accepts packets.
     fn is_live(&self) -> bool {
         self.0.is_live()
     }

@@ -54,7 +54,7 @@ impl Vring {
         }
     }
 
-    /// Whether packets may be taken or put.
+    /// Returns whether packets may be taken or put.
     #[inline]
     pub(crate) fn is_live(&self) -> bool {
         self.is_enabled && self.fault.is_none()

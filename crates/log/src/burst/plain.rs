@@ -131,7 +131,7 @@ impl<'a> Iterator for PlainPackets<'a> {
     }
 }
 
-/// Whether no packet has facts and all are inside the place.
+/// Returns whether no packet has facts and all are inside the place.
 #[inline(always)]
 fn are_plain(descs: &[Desc], place: &Place<'_>) -> bool {
     let (mut any, mut end) = (0, 0);

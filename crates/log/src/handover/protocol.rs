@@ -67,13 +67,13 @@ pub trait Control {
     fn let_time_pass(&self);
     /// Executes a full fence in every thread of this process. Returns false if that is unavailable.
     fn fence_everywhere(&self) -> bool;
-    /// The number of segments; segment numbers are in `[0, segment_count)`.
+    /// Returns the number of segments; segment numbers are in `[0, segment_count)`.
     fn segment_count(&self) -> u32;
-    /// The newest sequence number; 0 before the first segment.
+    /// Returns the newest sequence number; 0 before the first segment.
     fn head(&self) -> &Self::Word;
-    /// The directory's word for a sequence number.
+    /// Returns the directory's word for a sequence number.
     fn directory(&self, sequence: u64) -> &Self::Word;
-    /// The watermark of a segment in `[0, segment_count)`.
+    /// Returns the watermark of a segment in `[0, segment_count)`.
     fn watermark(&self, segment: u32) -> &Self::Word;
 }
 
@@ -85,7 +85,7 @@ pub trait ReaderPage {
     type Wide: Word64;
     /// Pin `slot`: the segment's number + 1, or 0.
     fn pin(&self, slot: usize) -> &Self::Word;
-    /// The first sequence number that the reader still wants.
+    /// Returns the first sequence number that the reader still wants.
     fn cursor(&self) -> &Self::Wide;
     /// Not 0 while the reader sleeps or is about to.
     fn waiting(&self) -> &Self::Word;

@@ -43,13 +43,13 @@ use crate::protocol::{self, Control, ReaderPage, Word64};
 pub trait Seat {
     /// The page that the reader writes.
     type Page: ReaderPage;
-    /// The reader's page.
+    /// Returns the reader's page.
     fn page(&self) -> &Self::Page;
-    /// The number of pins that the reader may use.
+    /// Returns the number of pins that the reader may use.
     fn window(&self) -> usize;
-    /// Whether the writer waits for the reader.
+    /// Returns whether the writer waits for the reader.
     fn is_lossless(&self) -> bool;
-    /// The reader's record since it was last lapped.
+    /// Returns the reader's record since it was last lapped.
     fn standing(&self) -> &Standing;
 }
 
@@ -64,8 +64,8 @@ pub struct Standing {
 }
 
 impl Standing {
-    /// Whether the writer keeps segments for a lossy reader that wants those from `cursor` on, if
-    /// `[oldest, newest]` are valid. Called once a segment.
+    /// Returns whether the writer keeps segments for a lossy reader that wants those from `cursor`
+    /// on, if `[oldest, newest]` are valid. Called once a segment.
     fn counts(&self, cursor: u64, oldest: u64, newest: u64) -> bool {
         // Only the writer accesses it. It is atomic because the seats are shared.
         let ahead = match self.ahead.load(Relaxed) {
@@ -137,28 +137,28 @@ impl Reuse {
         }
     }
 
-    /// Whether there is a history, so that [`take`](Self::take) needs the time.
+    /// Returns whether there is a history, so that [`take`](Self::take) needs the time.
     pub fn has_history(&self) -> bool {
         self.keep_ns.is_some()
     }
 
-    /// The lowest age, in ns, at which a segment was given up although it should have been kept;
-    /// `None` if that never happened.
+    /// Returns the lowest age, in ns, at which a segment was given up although it should have been
+    /// kept; `None` if that never happened.
     pub fn shortest_ns(&self) -> Option<u64> {
         self.shortest_ns
     }
 
-    /// The oldest sequence number that can still be entered.
+    /// Returns the oldest sequence number that can still be entered.
     pub fn oldest(&self) -> u64 {
         self.oldest
     }
 
-    /// The number of segments ever used: the log's largest working set.
+    /// Returns the number of segments ever used: the log's largest working set.
     pub fn high_water(&self) -> u32 {
         self.next_spare
     }
 
-    /// The newest sequence number; 0 before the first.
+    /// Returns the newest sequence number; 0 before the first.
     pub fn newest(&self) -> u64 {
         self.oldest + self.valid.len() as u64 - 1
     }
@@ -198,8 +198,8 @@ impl Reuse {
         Some(segment)
     }
 
-    /// Whether a lossless reader that the writer still waits for wants the oldest segment. Asks all
-    /// readers in the way, so that every expired deadline is found in this call.
+    /// Returns whether a lossless reader that the writer still waits for wants the oldest segment.
+    /// Asks all readers in the way, so that every expired deadline is found in this call.
     fn is_front_wanted<S: Seat>(&self, seats: &[S], is_over: &mut impl FnMut(&S) -> bool) -> bool {
         let in_the_way =
             seats.iter().filter(|&seat| seat.is_lossless() && cursor(seat) <= self.oldest);
@@ -246,7 +246,7 @@ impl Reuse {
         }
     }
 
-    /// Whether the number of segments in use has reached the cycle.
+    /// Returns whether the number of segments in use has reached the cycle.
     fn is_cycle_complete(&self) -> bool {
         self.valid.len() + self.limbo.len() >= self.cycle
     }

@@ -27,14 +27,14 @@ pub const MAX_SEGMENTS: u32 = 1 << SEGMENT_BITS;
 pub struct Watermark(u64);
 
 impl Watermark {
-    /// The watermark of a segment just opened.
+    /// Returns the watermark of a segment just opened.
     #[inline]
     pub fn open(sequence: u64) -> Self {
         assert!(sequence <= MAX_SEQUENCE, "sequence number {sequence} does not fit");
         Self(sequence << SEQUENCE_SHIFT)
     }
 
-    /// The same segment with `count` packets, in `[0, MAX_COUNT]`.
+    /// Returns the same segment with `count` packets, in `[0, MAX_COUNT]`.
     #[inline]
     pub fn with_count(self, count: u32) -> Self {
         debug_assert!(count <= MAX_COUNT);
@@ -42,35 +42,35 @@ impl Watermark {
         Self(rest | u64::from(count) << COUNT_SHIFT)
     }
 
-    /// The same, with a final count.
+    /// Returns the same, with a final count.
     pub fn sealed(self) -> Self {
         Self(self.0 | SEALED)
     }
 
-    /// The same, closed to new pins.
+    /// Returns the same, closed to new pins.
     pub fn retired(self) -> Self {
         Self(self.0 | RETIRED)
     }
 
-    /// The sequence number of the segment; 0 if it was never used.
+    /// Returns the sequence number of the segment; 0 if it was never used.
     #[inline]
     pub fn sequence(self) -> u64 {
         self.0 >> SEQUENCE_SHIFT
     }
 
-    /// The number of published packets.
+    /// Returns the number of published packets.
     #[inline]
     pub fn count(self) -> u32 {
         (self.0 >> COUNT_SHIFT) as u32 & MAX_COUNT
     }
 
-    /// Whether the count is final.
+    /// Returns whether the count is final.
     #[inline]
     pub fn is_sealed(self) -> bool {
         self.0 & SEALED != 0
     }
 
-    /// Whether new pins on the segment are forbidden.
+    /// Returns whether new pins on the segment are forbidden.
     #[inline]
     pub fn is_retired(self) -> bool {
         self.0 & RETIRED != 0
@@ -82,7 +82,7 @@ impl Watermark {
         Self(bits)
     }
 
-    /// The word in memory.
+    /// Returns the word in memory.
     #[inline]
     pub fn bits(self) -> u64 {
         self.0
@@ -94,18 +94,18 @@ impl Watermark {
 pub struct DirectoryEntry(u64);
 
 impl DirectoryEntry {
-    /// The entry that maps `sequence` to `segment`, which is in `[0, MAX_SEGMENTS)`.
+    /// Returns the entry that maps `sequence` to `segment`, which is in `[0, MAX_SEGMENTS)`.
     pub fn new(sequence: u64, segment: u32) -> Self {
         assert!(segment < MAX_SEGMENTS, "segment {segment} does not fit");
         Self(sequence << SEGMENT_BITS | u64::from(segment))
     }
 
-    /// The sequence number; 0 if none was entered yet.
+    /// Returns the sequence number; 0 if none was entered yet.
     pub fn sequence(self) -> u64 {
         self.0 >> SEGMENT_BITS
     }
 
-    /// The segment, in `[0, MAX_SEGMENTS)`.
+    /// Returns the segment, in `[0, MAX_SEGMENTS)`.
     pub fn segment(self) -> u32 {
         self.0 as u32 & (MAX_SEGMENTS - 1)
     }
@@ -115,7 +115,7 @@ impl DirectoryEntry {
         Self(bits)
     }
 
-    /// The word in memory.
+    /// Returns the word in memory.
     pub fn bits(self) -> u64 {
         self.0
     }

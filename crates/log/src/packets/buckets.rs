@@ -66,7 +66,7 @@ impl Buckets {
         Self { first: start as u8, last: (end - 1) as u8 }
     }
 
-    /// Whether `bucket` is in the range.
+    /// Returns whether `bucket` is in the range.
     #[inline]
     pub fn holds(self, bucket: u8) -> bool {
         bucket.wrapping_sub(self.first()) <= self.span()
@@ -89,13 +89,13 @@ impl Buckets {
         (first <= last && buckets.code() == code).then_some(buckets)
     }
 
-    /// The first bucket.
+    /// Returns the first bucket.
     #[inline]
     pub(crate) fn first(self) -> u8 {
         self.first
     }
 
-    /// The distance from the first bucket to the last.
+    /// Returns the distance from the first bucket to the last.
     #[inline]
     pub(crate) fn span(self) -> u8 {
         self.last.wrapping_sub(self.first)
@@ -141,7 +141,7 @@ impl Writer {
         }
     }
 
-    /// The desc of packet `index` of the open segment.
+    /// Returns the desc of packet `index` of the open segment.
     #[inline]
     fn desc(&self, index: usize) -> Desc {
         let at = self.top - (index + 1) * size_of::<Desc>();

@@ -22,16 +22,16 @@ use std::sync::atomic::Ordering::Relaxed;
 ///   them while `self` is borrowed.
 /// - F3. Bytes that `holds` accepted stay accepted for as long as `turn` is the same.
 pub unsafe trait Frames {
-    /// The address that descs' offsets count from.
+    /// Returns the address that descs' offsets count from.
     fn start(&self) -> NonNull<u8>;
 
-    /// The size of the memory, in bytes.
+    /// Returns the size of the memory, in bytes.
     fn extent(&self) -> usize;
 
-    /// Whether `[offset, offset + length)` is held.
+    /// Returns whether `[offset, offset + length)` is held.
     fn holds(&self, offset: u32, length: u32) -> bool;
 
-    /// The current turn. A new turn begins when a frame is given back.
+    /// Returns the current turn. A new turn begins when a frame is given back.
     fn turn(&self) -> Turn;
 }
 
@@ -72,7 +72,7 @@ impl Turns {
         Self(Turn { frames: FRAMES.fetch_add(1, Relaxed), number: 0 })
     }
 
-    /// The current turn.
+    /// Returns the current turn.
     #[inline]
     pub fn now(&self) -> Turn {
         self.0

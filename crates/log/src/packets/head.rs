@@ -34,7 +34,7 @@ impl Head {
     /// A head without a packet: the packets go on in the next segment.
     pub const END: [u64; 2] = [0, END];
 
-    /// The head as it is in memory.
+    /// Returns the head as it is in memory.
     #[inline]
     pub fn words(&self) -> [u64; 2] {
         let far = if self.is_far { FAR } else { 0 };
@@ -48,7 +48,7 @@ impl Head {
         (second & END == 0).then_some(Self { time_ns, hash, length, is_far })
     }
 
-    /// The distance to the next head, in bytes.
+    /// Returns the distance to the next head, in bytes.
     #[inline]
     pub fn stride(&self) -> usize {
         let facts = if self.is_far { FACTS_BYTES } else { 0 };

@@ -68,19 +68,19 @@ impl Scratch {
         (self.origin, self.taken) = (None, None);
     }
 
-    /// The number of packets it describes.
+    /// Returns the number of packets it describes.
     #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether it describes no packet.
+    /// Returns whether it describes no packet.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Whether it has no room for another packet.
+    /// Returns whether it has no room for another packet.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.len == SCRATCH_PACKETS

@@ -36,7 +36,7 @@ pub struct HeldBurst {
 }
 
 impl HeldBurst {
-    /// The packets.
+    /// Returns the packets.
     pub fn burst(&self) -> Burst<'_> {
         // SAFETY: `to` came from the watermark, and this value holds the pin (R2).
         let burst = unsafe { lend(&self.memory, &self.found) };

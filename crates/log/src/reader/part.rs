@@ -66,12 +66,12 @@ impl Part {
         self.is_in_doubt = true;
     }
 
-    /// The number of this reader's first packet in the part.
+    /// Returns the number of this reader's first packet in the part.
     pub(super) fn first(&self) -> u64 {
         self.first
     }
 
-    /// The number of the next packet of the part.
+    /// Returns the number of the next packet of the part.
     pub(crate) fn next(&self) -> u64 {
         self.next
     }
@@ -201,7 +201,7 @@ impl Reader {
         self.say();
     }
 
-    /// The number of packets of the part published since the reader's start, at least those seen.
+    /// Returns the part's packets published since the reader's start, at least those seen.
     pub(super) fn offered_part(&self) -> u64 {
         let Some(part) = &self.part else { return 0 };
         let offered = self.memory.control.counted(part.buckets).saturating_sub(part.first);

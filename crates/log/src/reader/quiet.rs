@@ -30,7 +30,7 @@ impl Reader {
         }
     }
 
-    /// Whether the pause is not over yet.
+    /// Returns whether the pause is not over yet.
     #[cold]
     pub(crate) fn is_quiet(&mut self) -> bool {
         let is_over = clock::monotonic_ns() >= self.quiet_until_ns;

@@ -79,9 +79,9 @@ impl Reader {
         self.memory.control.is_closed() || self.has_more()
     }
 
-    /// Whether packets were published that it has not examined. A poll of a part of a log stops
-    /// after some bursts without a packet of the part. It may then find none although there are
-    /// more. Cost: a load or two.
+    /// Returns whether packets were published that it has not examined. A poll of a part of a log
+    /// stops after some bursts without a packet of the part. It may then find none although there
+    /// are more. Cost: a load or two.
     pub fn has_more(&self) -> bool {
         let control = &self.memory.control;
         match &self.current {

@@ -125,31 +125,31 @@ pub(crate) struct Geometry {
 }
 
 impl Geometry {
-    /// The number of directory entries: a power of two, at least the number of segments. So no two
-    /// valid sequence numbers, which are consecutive, share an entry.
+    /// Returns the number of directory entries: a power of two, at least the number of segments. So
+    /// no two valid sequence numbers, which are consecutive, share an entry.
     fn directory_entries(&self) -> usize {
         (self.segment_count as usize).next_power_of_two()
     }
 
-    /// The size of the control memory, in bytes.
+    /// Returns the size of the control memory, in bytes.
     pub(crate) fn control_bytes(&self) -> usize {
         let buckets = if self.has_buckets { size_of::<BucketLine>() } else { 0 };
         self.buckets_at() + (self.segment_count as usize + 1) * buckets
     }
 
-    /// The possible sizes of the packet memory in bytes: its segments, and less than one more.
+    /// Returns the possible sizes of packet memory in bytes: the segments, and less than one more.
     pub(crate) fn packet_bytes(&self) -> RangeInclusive<usize> {
         let least = self.segment_bytes.saturating_mul(self.segment_count as usize);
         least..=least.saturating_add(self.segment_bytes - 1)
     }
 
-    /// The size of a segment's column of buckets, in bytes.
+    /// Returns the size of a segment's column of buckets, in bytes.
     pub(crate) fn column_bytes(&self) -> usize {
         if self.has_buckets { self.segment_bytes / COLUMN_PART } else { 0 }
     }
 
-    /// The offset at which a segment's descs begin, downwards: its end, or the start of its column.
-    /// A multiple of 16.
+    /// Returns the offset at which a segment's descs begin, downwards: its end, or the start of its
+    /// column. A multiple of 16.
     #[inline]
     pub(crate) fn top(&self) -> usize {
         self.segment_bytes - self.column_bytes()
@@ -252,7 +252,7 @@ impl ControlView {
         Self { base, geometry, directory_mask, lines_at: geometry.lines_at() }
     }
 
-    /// The geometry, as checked when the view was made.
+    /// Returns the geometry, as checked when the view was made.
     pub(crate) fn geometry(&self) -> &Geometry {
         &self.geometry
     }
@@ -262,7 +262,7 @@ impl ControlView {
         unsafe { self.base.cast::<Header>().as_ref() }
     }
 
-    /// The line of a segment in `[0, segment_count)`.
+    /// Returns the line of a segment in `[0, segment_count)`.
     #[inline]
     pub(crate) fn line(&self, segment: u32) -> &SegmentLine {
         assert!(segment < self.geometry.segment_count, "segment {segment} is out of range");
@@ -289,7 +289,7 @@ impl ControlView {
         self.geometry.has_buckets.then(|| unsafe { self.base.add(at).cast().as_ref() })
     }
 
-    /// Whether the writer has ended the log. Everything it published is then visible.
+    /// Returns whether the writer has ended the log. Everything it published is then visible.
     pub(crate) fn is_closed(&self) -> bool {
         self.ending().is_some()
     }
@@ -313,7 +313,7 @@ impl ControlView {
         self.header().state.0.store(state, Release); // pairs with the Acquire in `ending`
     }
 
-    /// The name of a port.
+    /// Returns the name of a port.
     pub(crate) fn port_name(&self, port: u8) -> &PortName {
         let at = NAMES_AT + usize::from(port) * size_of::<PortName>();
         // SAFETY: V1, there is an entry for every possible port number, below the directory;
@@ -347,8 +347,8 @@ impl ControlView {
         published
     }
 
-    /// The oldest sequence number that can still be entered; 0 before the first segment. Changes
-    /// under the lock of the seats; without the lock it is only a starting point for a search.
+    /// Returns the oldest sequence number that can still be entered; 0 before the first segment.
+    /// Changes under the seats' lock; without it, it is only a starting point for a search.
     pub(crate) fn oldest(&self) -> &AtomicU64 {
         &self.header().oldest.0
     }
@@ -358,7 +358,7 @@ impl ControlView {
         &self.header().settled.0
     }
 
-    /// The writer's state of seat `index`, in `[0, MAX_READERS)`.
+    /// Returns the writer's state of seat `index`, in `[0, MAX_READERS)`.
     pub(crate) fn seat_state(&self, index: usize) -> &AtomicU32 {
         &self.header().seats[index]
     }

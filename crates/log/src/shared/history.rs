@@ -49,8 +49,8 @@ impl Log {
         Some(History { asked_ns, kept_ns, shortest_ns, first_packet, next_packet })
     }
 
-    /// Whether the writer has ended the log. A reader that attaches after this finds all remaining
-    /// packets.
+    /// Returns whether the writer has ended the log. A reader that attaches after this finds all
+    /// remaining packets.
     pub fn is_closed(&self) -> bool {
         self.shared.memory.control.is_closed()
     }

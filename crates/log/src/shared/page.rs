@@ -82,13 +82,13 @@ impl PageView {
         self.layout().account.0.each_ref().map(|word| word.load(Relaxed))
     }
 
-    /// Whether a reader of another process has claimed the page.
+    /// Returns whether a reader of another process has claimed the page.
     pub(crate) fn is_claimed(&self) -> bool {
         self.layout().attached.0.load(Relaxed) == CLAIMED
     }
 
-    /// The word that the page's reader sleeps on; the writer changes it with every wake-up. No
-    /// other reader has the page, so none can wake this one, or be woken by it (decision 0060).
+    /// Returns the word that the page's reader sleeps on; the writer changes it with every wake-up.
+    /// No other reader has the page, so none can wake this one, or be woken by it (decision 0060).
     pub(crate) fn wake_word(&self) -> &AtomicU32 {
         &self.layout().waiting.0[1]
     }

@@ -74,7 +74,7 @@ impl SeatEntry {
         self.region.file()
     }
 
-    /// How long the writer waits for it, in ns; `None` for the log's setting.
+    /// Returns how long the writer waits for it, in ns; `None` for the log's setting.
     pub(crate) fn deadline_ns(&self) -> Option<u64> {
         Some(self.deadline_ns.load(Relaxed)).filter(|&ns| ns != LOGS_OWN) // orders no memory
     }
@@ -83,7 +83,7 @@ impl SeatEntry {
         self.deadline_ns.store(deadline_ns.min(LOGS_OWN - 1), Relaxed); // orders no memory
     }
 
-    /// The number of segments that its pins seem to name; the reader may write anything there.
+    /// Returns how many segments its pins seem to name; the reader may write anything there.
     pub(crate) fn held_segments(&self) -> usize {
         let pins = (0..self.window).map(|slot| self.page.pin(slot).load(Relaxed));
         pins.filter(|&pin| pin != 0).count()

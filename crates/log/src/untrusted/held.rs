@@ -46,7 +46,7 @@ impl UntrustedReader {
         Some(HeldCopy { copy, pool: Arc::clone(&self.pool) })
     }
 
-    /// Whether the maximum number of copies is held.
+    /// Returns whether the maximum number of copies is held.
     pub fn is_window_full(&self) -> bool {
         self.pool.lock().held >= self.reader.window()
     }
@@ -59,7 +59,7 @@ pub struct HeldCopy {
 }
 
 impl HeldCopy {
-    /// The packets.
+    /// Returns the packets.
     pub fn burst(&self) -> Burst<'_> {
         self.copy.burst()
     }

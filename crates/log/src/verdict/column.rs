@@ -159,7 +159,7 @@ impl VerdictTaker {
         Self { shared: Arc::clone(&log.shared), version: 0, column: None }
     }
 
-    /// Whether [`has_changed`](Self::has_changed) would return true. Until that is called,
+    /// Returns whether [`has_changed`](Self::has_changed) would return true. Until that is called,
     /// [`look`](Self::look) still finds all verdicts of the reader that left. Cost: a load.
     #[inline]
     pub fn is_changing(&self) -> bool {
@@ -182,7 +182,7 @@ impl VerdictTaker {
         true
     }
 
-    /// Whether a reader gave verdicts at the last check.
+    /// Returns whether a reader gave verdicts at the last check.
     #[inline]
     pub fn has_giver(&self) -> bool {
         self.column.is_some()

@@ -123,7 +123,7 @@ impl VerdictGiver {
         Ok(())
     }
 
-    /// The number below which all packets of the log are settled: sent, or dropped.
+    /// Returns the number below which all packets of the log are settled: sent, or dropped.
     pub fn settled(&self) -> u64 {
         settled(&self.view)
     }

@@ -98,9 +98,9 @@ impl Verdict<'_> {
 pub trait VerdictWords {
     /// Its 64-bit atomics.
     type Word: Word64;
-    /// The word of a packet, shared with other packets.
+    /// Returns the word of a packet, shared with other packets.
     fn word(&self, number: u64) -> &Self::Word;
-    /// The place of its replacement, shared in the same way.
+    /// Returns the place of its replacement, shared in the same way.
     fn place(&self, number: u64) -> &Self::Word;
     /// Packets settled so far: the publisher reads no word of packets below this number.
     fn settled(&self) -> &Self::Word;

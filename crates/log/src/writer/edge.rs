@@ -67,19 +67,19 @@ impl Edge {
         Self { base, at, descs: at.cast(), room: 0, base_time_ns: 0, bytes: 0 }
     }
 
-    /// The first byte of the segment that is open, or was last.
+    /// Returns the first byte of the segment that is open, or was last.
     #[inline]
     pub(crate) fn base(&self) -> *mut u8 {
         self.base
     }
 
-    /// The offset of the next packet's bytes from the base.
+    /// Returns the offset of the next packet's bytes from the base.
     #[inline]
     pub(crate) fn low(&self) -> usize {
         self.at.addr() - self.base.addr()
     }
 
-    /// The offset of the newest desc from the base.
+    /// Returns the offset of the newest desc from the base.
     #[inline]
     pub(crate) fn high(&self) -> usize {
         self.descs.addr() - self.base.addr()
@@ -100,7 +100,7 @@ impl Edge {
         self.room = (high - low).saturating_sub(FACTS_BYTES).min(ROOM_MOST);
     }
 
-    /// The next packet's first byte.
+    /// Returns the next packet's first byte.
     #[inline(always)]
     pub(super) fn at(&self) -> *mut u8 {
         self.at
@@ -123,7 +123,7 @@ impl Edge {
         }
     }
 
-    /// The newest desc.
+    /// Returns the newest desc.
     pub(super) fn descs(&self) -> *mut Desc {
         self.descs
     }

@@ -77,7 +77,7 @@ impl<'a> Strand<'a> {
         (!has_facts && is_inside && base_time_ns <= u64::MAX >> 1).then_some(strand)
     }
 
-    /// The number of packets not taken yet.
+    /// Returns the number of packets not taken yet.
     pub fn left(&self) -> usize {
         self.left.len()
     }
@@ -87,12 +87,12 @@ impl<'a> Strand<'a> {
         self.taken_bytes
     }
 
-    /// The length of the longest packet; 0 if there is none.
+    /// Returns the length of the longest packet; 0 if there is none.
     pub fn longest(&self) -> usize {
         self.longest
     }
 
-    /// Whether all times can be expressed from `base_ns`, the segment's; counts from it if so.
+    /// Makes times count from `base_ns`, the segment's. Returns whether all can be expressed.
     fn count_from(&mut self, base_ns: u64) -> bool {
         let [last, .., next] = self.left else {
             let [only] = self.left else { return true };
@@ -146,7 +146,7 @@ impl<'a> Strand<'a> {
     }
 }
 
-/// The end of the packet's bytes, from the burst's base.
+/// Returns the end of the packet's bytes, from the burst's base.
 #[inline(always)]
 fn end_of(desc: Desc) -> usize {
     desc.offset() as usize + desc.length() as usize

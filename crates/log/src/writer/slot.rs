@@ -26,13 +26,13 @@ impl Room<'_> {
         Self { start, length, lent: PhantomData }
     }
 
-    /// The room's first byte; valid for writes of `length` bytes as long as the slot lives.
+    /// Returns the room's first byte; valid for writes of `length` bytes as long as the slot lives.
     #[inline]
     pub fn as_ptr(&self) -> *mut u8 {
         self.start
     }
 
-    /// The room's size in bytes.
+    /// Returns the room's size in bytes.
     #[inline]
     pub fn length(&self) -> usize {
         self.length

@@ -160,7 +160,7 @@ pub unsafe extern "C" fn pcap_setnonblock(
     )
 }
 
-/// Whether a call returns immediately if there is no packet.
+/// Returns whether a call returns immediately if there is no packet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcap_getnonblock(pcap: *mut Pcap, errbuf: *mut c_char) -> c_int {
     ours!(pcap, pcap_getnonblock(errbuf: *mut c_char) -> c_int, ERROR, |_slot, capture| {

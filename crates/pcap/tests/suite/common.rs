@@ -175,7 +175,7 @@ pub(crate) fn target() -> &'static Path {
     Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("cargo's folder is in it")
 }
 
-/// The folder of the repository.
+/// Returns the folder of the repository.
 pub(crate) fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("this is crates/pcap")
 }
@@ -189,7 +189,7 @@ pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Whether a program can be started.
+/// Returns whether a program can be started.
 pub(crate) fn is_there(program: &str) -> bool {
     let folders = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&folders).any(|folder| Path::new(&folder).join(program).exists())

@@ -28,7 +28,7 @@ pub enum Held {
 }
 
 impl Held {
-    /// The packets.
+    /// Returns the packets.
     pub fn burst(&self) -> Burst<'_> {
         match self {
             Self::Pinned(held) => held.burst(),
@@ -47,7 +47,7 @@ macro_rules! each {
 }
 
 impl Feed {
-    /// Whether it copies and checks packets.
+    /// Returns whether it copies and checks packets.
     pub fn is_wary(&self) -> bool {
         matches!(self, Self::Wary(_))
     }
@@ -66,7 +66,7 @@ impl Feed {
         }
     }
 
-    /// Whether every segment of the window is held, which blocks the reader.
+    /// Returns whether every segment of the window is held, which blocks the reader.
     pub fn is_window_full(&self) -> bool {
         each!(self, reader => reader.is_window_full())
     }
@@ -92,37 +92,37 @@ impl Feed {
         each!(self, reader => reader.statistics())
     }
 
-    /// The number of packets published since its start, by the writer's count.
+    /// Returns the number of packets published since its start, by the writer's count.
     pub fn offered(&self) -> u64 {
         each!(self, reader => reader.offered())
     }
 
-    /// The number of packets published before its start.
+    /// Returns the number of packets published before its start.
     pub fn passed_before(&self) -> u64 {
         each!(self, reader => reader.passed_before())
     }
 
-    /// The number of packets published but not read yet.
+    /// Returns the number of packets published but not read yet.
     pub fn lag(&self) -> u64 {
         each!(self, reader => reader.lag())
     }
 
-    /// Whether packets were published that it has not examined, of any part.
+    /// Returns whether packets were published that it has not examined, of any part.
     pub fn has_more(&self) -> bool {
         each!(self, reader => reader.has_more())
     }
 
-    /// The share of the log that was opened since the current segment, in percent.
+    /// Returns the share of the log that was opened since the current segment, in percent.
     pub fn filled_percent(&self) -> u64 {
         each!(self, reader => reader.filled_percent())
     }
 
-    /// The size of the log's segments: its capacity in bytes.
+    /// Returns the size of the log's segments: its capacity in bytes.
     pub fn capacity_bytes(&self) -> u64 {
         each!(self, reader => reader.capacity_bytes())
     }
 
-    /// Whether the log has ended and was read to its end.
+    /// Returns whether the log has ended and was read to its end.
     pub fn is_finished(&self) -> bool {
         each!(self, reader => reader.is_finished())
     }
@@ -132,17 +132,17 @@ impl Feed {
         each!(self, reader => reader.ending())
     }
 
-    /// Whether the writer has stopped waiting for it.
+    /// Returns whether the writer has stopped waiting for it.
     pub fn is_demoted(&self) -> bool {
         each!(self, reader => reader.is_demoted())
     }
 
-    /// The kind of the flow hash: a code of the layer that computes it.
+    /// Returns the kind of the flow hash: a code of the layer that computes it.
     pub fn hash_kind(&self) -> u32 {
         each!(self, reader => reader.hash_kind())
     }
 
-    /// The clock of the packets' times: a code of the layer that takes them.
+    /// Returns the clock of the packets' times: a code of the layer that takes them.
     pub fn clock_kind(&self) -> u32 {
         each!(self, reader => reader.clock_kind())
     }

@@ -158,54 +158,54 @@ impl Follower {
         self.feeds.get(index as usize)?.port_name(port)
     }
 
-    /// The readers of the writer's logs; the first reads log [`first_log`](Self::first_log).
+    /// Returns the readers of the writer's logs, from log [`first_log`](Self::first_log) on.
     pub fn feeds(&self) -> &[Feed] {
         &self.feeds
     }
 
-    /// The receiver of verdicts on the packets of log `log`, for bursts of the current writer only.
-    /// `None` if no verdicts are given, or the log does not exist.
+    /// Returns the receiver of verdicts on the packets of log `log`, for bursts of the current
+    /// writer only. `None` if no verdicts are given, or the log does not exist.
     pub fn verdicts(&self, log: u32) -> Option<&Arc<VerdictGiver>> {
         self.verdicts.get(log.checked_sub(self.first_log())? as usize)
     }
 
-    /// The connection to the current or last writer.
+    /// Returns the connection to the current or last writer.
     pub fn link(&self) -> &WriterLink {
         &self.link
     }
 
-    /// The number of times that a writer was stopped or killed.
+    /// Returns the number of times that a writer was stopped or killed.
     pub fn writers_down(&self) -> u64 {
         self.writers_down
     }
 
-    /// The number of packets published but not read yet.
+    /// Returns the number of packets published but not read yet.
     pub fn lag(&self) -> u64 {
         self.feeds.iter().fold(0, |sum, feed| sum.saturating_add(feed.lag()))
     }
 
-    /// The share of its fullest log that was opened since the current segment, in percent.
+    /// Returns the share of its fullest log that was opened since the current segment, in percent.
     pub fn filled_percent(&self) -> u64 {
         self.feeds.iter().map(Feed::filled_percent).max().unwrap_or(0)
     }
 
-    /// Whether the writer has ended or is gone; [`next`](Self::next) then finds out which.
+    /// Returns whether the writer has ended or is gone; [`next`](Self::next) then finds out which.
     pub fn is_over(&self) -> bool {
         let is_over = |feed: &Feed| feed.ending().is_some() && feed.lag() == 0;
         self.feeds.iter().all(is_over) || self.link.is_gone()
     }
 
-    /// Whether it waits for the next writer.
+    /// Returns whether it waits for the next writer.
     pub fn is_waiting(&self) -> bool {
         self.phase == Phase::Waiting
     }
 
-    /// The number of the first log of the name that it reads.
+    /// Returns the number of the first log of the name that it reads.
     pub fn first_log(&self) -> u32 {
         self.attach.log.unwrap_or(0)
     }
 
-    /// The totals over all logs and all writers.
+    /// Returns the totals over all logs and all writers.
     pub fn sums(&self) -> Sums {
         self.feeds.iter().fold(self.past, Sums::with)
     }
@@ -248,7 +248,7 @@ impl Follower {
         self.is_gone
     }
 
-    /// Whether a log cannot continue before a held burst is dropped.
+    /// Returns whether a log cannot continue before a held burst is dropped.
     fn is_window_full(&self) -> bool {
         self.feeds.iter().any(|feed| !feed.is_finished() && feed.is_window_full())
     }

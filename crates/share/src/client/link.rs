@@ -94,7 +94,7 @@ impl Call {
         ShareError::Broken { path: self.path.clone(), pid: self.peer.pid, reason }
     }
 
-    /// The error if the publisher ended when it was called.
+    /// Returns the error if the publisher ended when it was called.
     fn gone(&self) -> ShareError {
         ShareError::Absent { name: self.path.to_string_lossy().into_owned(), is_stale: true }
     }
@@ -116,7 +116,7 @@ impl Call {
     }
 }
 
-/// Whether the file is a socket. True if that cannot be checked.
+/// Returns whether the file is a socket. True if that cannot be checked.
 fn is_socket(path: &Path) -> bool {
     fs::metadata(path).map_or(true, |found| found.file_type().is_socket())
 }
@@ -138,29 +138,29 @@ pub struct WriterLink {
 }
 
 impl WriterLink {
-    /// The path at which the publisher's socket was found.
+    /// Returns the path at which the publisher's socket was found.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The number of this publisher of the name: that of a later one is larger, usually by one.
+    /// Returns the publisher's number within the name: a later one's is larger, usually by one.
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
 
-    /// The publisher's process; 0 if it is in another process namespace.
+    /// Returns the publisher's process; 0 if it is in another process namespace.
     pub fn pid(&self) -> u32 {
         self.peer.pid
     }
 
-    /// The publisher's user.
+    /// Returns the publisher's user.
     pub fn uid(&self) -> u32 {
         self.peer.uid
     }
 
-    /// Whether the publisher is gone, however it ended. Everything it published is then visible. If
-    /// this was true *before* [`next_burst`](burstline_log::Reader::next_burst) returned `None`,
-    /// and the window is not full, the log is drained.
+    /// Returns whether the publisher is gone, however it ended. Everything it published is then
+    /// visible. If this was true *before* [`next_burst`](burstline_log::Reader::next_burst)
+    /// returned `None`, and the window is not full, the log is drained.
     ///
     /// Cost: a system call. Call it when there is nothing to read.
     pub fn is_gone(&self) -> bool {
@@ -174,7 +174,7 @@ impl WriterLink {
         std::iter::once(self.socket.as_fd()).chain(process).collect()
     }
 
-    /// The socket, for readers to keep: see [`Reader::tie_to`](burstline_log::Reader::tie_to).
+    /// Returns the socket for readers: see [`Reader::tie_to`](burstline_log::Reader::tie_to).
     pub fn socket(&self) -> Arc<OwnedFd> {
         Arc::clone(&self.socket)
     }

@@ -64,7 +64,7 @@ impl Trust {
         Self(Whom::Anyone)
     }
 
-    /// Whether logs of the process at the other end of a connection are read in place.
+    /// Returns whether logs of the process at the other end of a connection are read in place.
     pub(crate) fn covers(self, path: &Path, peer: Credentials) -> Result<bool, ShareError> {
         let ours = users::effective_user();
         let is_own = peer.uid == ours || peer.uid == 0;
@@ -80,8 +80,8 @@ impl Trust {
     }
 }
 
-/// Whether a process runs the file that contains this code. False if `/proc` does not show it: for
-/// another user's process, another process namespace, or a process with more privileges.
+/// Returns whether a process runs the file that contains this code. False if `/proc` does not show
+/// it: for another user's process, another process namespace, or a process with more privileges.
 fn runs_this_program(pid: u32) -> bool {
     let theirs = id_of(&format!("/proc/{pid}/exe"));
     pid != 0 && theirs.is_some() && theirs == id_of(OWN_PROGRAM) && is_in_the_program()
@@ -93,8 +93,8 @@ fn id_of(path: &str) -> Option<FileId> {
     fs::metadata(path).ok().as_ref().map(FileId::of)
 }
 
-/// Whether this code is part of the program's own file. In a library loaded by an interpreter it is
-/// not, and two processes of that interpreter may then have different writers.
+/// Returns whether this code is part of the program's own file. In a library loaded by an
+/// interpreter it is not, and two processes of that interpreter may then have different writers.
 fn is_in_the_program() -> bool {
     let here = (is_in_the_program as fn() -> bool as *const ()).addr();
     let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();

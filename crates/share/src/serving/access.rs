@@ -18,7 +18,7 @@ pub(crate) struct Access {
 }
 
 impl Access {
-    /// Whether the process that made this connection may read.
+    /// Returns whether the process that made this connection may read.
     pub(crate) fn admits(&self, socket: &SeqPacket, peer: Credentials) -> io::Result<bool> {
         let mut groups = socket.peer_groups()?;
         groups.push(peer.gid);

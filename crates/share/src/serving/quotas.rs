@@ -53,7 +53,7 @@ pub(crate) struct Seats {
 }
 
 impl Quotas {
-    /// Whether a user may attach now; counts the attach.
+    /// Returns whether a user may attach now; counts the attach.
     pub(crate) fn attach(&mut self, uid: u32, now_ns: u64) -> Result<(), Refusal> {
         const EACH_NS: u64 = NS_PER_S / ATTACHES_A_SECOND;
         let user = self.user(uid, now_ns);
@@ -67,7 +67,7 @@ impl Quotas {
         Ok(())
     }
 
-    /// Whether a user may have a lossless seat.
+    /// Returns whether a user may have a lossless seat.
     pub(crate) fn lossless(&mut self, uid: u32, now_ns: u64) -> Result<(), Refusal> {
         let left_ns = self.user(uid, now_ns).lossy_until_ns.saturating_sub(now_ns);
         if left_ns == 0 {
@@ -98,7 +98,7 @@ impl Quotas {
 }
 
 impl Seats {
-    /// Whether `uid` may have another seat, if the publisher's user is `own_user`.
+    /// Returns whether `uid` may have another seat, if the publisher's user is `own_user`.
     pub(crate) fn admit(self, uid: u32, own_user: u32) -> Result<(), Refusal> {
         let Self { all, taken, of_user } = self;
         if uid == ROOT || all < SEATS_MIN {

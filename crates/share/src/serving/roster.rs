@@ -112,7 +112,7 @@ impl Roster {
         Ok(is_welcome)
     }
 
-    /// Whether this user may make this request now.
+    /// Returns whether this user may make this request now.
     fn allow(&self, peer: Credentials, request: &AttachRequest) -> Result<(), Refusal> {
         let now_ns = clock::monotonic_ns();
         for guest in self.lock().iter().filter(|guest| guest.peer.uid == peer.uid) {
@@ -134,7 +134,7 @@ impl Roster {
         }
     }
 
-    /// Whether a log has a seat for this user.
+    /// Returns whether a log has a seat for this user.
     fn admit(&self, number: u32, peer: Credentials) -> Result<(), Refusal> {
         let of_user = |guest: &&Guest| guest.peer.uid == peer.uid;
         let guests = self.lock();

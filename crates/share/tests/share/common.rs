@@ -63,7 +63,7 @@ pub(crate) fn publish(config: &PublishConfig) -> (Publisher, Log, Writer) {
     (Publisher::start(config, vec![log.clone()]).unwrap(), log, writer)
 }
 
-/// The configuration of a reader in place: the publishers of these tests run the same file.
+/// Returns the configuration of a reader in place: the publishers of these tests run the same file.
 pub(crate) fn in_place() -> AttachConfig {
     AttachConfig { trust: Trust::PROGRAM, ..AttachConfig::default() }
 }

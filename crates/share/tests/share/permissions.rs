@@ -17,7 +17,7 @@ use crate::common::{Directory, append, log, publish, read};
 const NOBODY: u32 = 65_534;
 const GROUP: u32 = 54_321;
 
-/// Whether this test can act as another user.
+/// Returns whether this test can act as another user.
 pub(crate) fn is_root(test: &str) -> bool {
     if !geteuid().is_root() {
         skip(test, "it needs root to act as another user; use sudo");

@@ -29,7 +29,7 @@ pub(crate) fn header(version: u16, kind: u16) -> Vec<u8> {
     bytes
 }
 
-/// An attach request: lossy, start now, a window of 1, all logs.
+/// Returns an attach request: lossy, start now, a window of 1, all logs.
 pub(crate) fn attach(version: u16) -> Vec<u8> {
     let mut bytes = header(version, ATTACH);
     bytes.extend([0, 0, 0, 0]);
@@ -39,7 +39,7 @@ pub(crate) fn attach(version: u16) -> Vec<u8> {
     bytes
 }
 
-/// A welcome: log `index` of `count`, epoch 1, seat 0, a window of this number of segments.
+/// Returns a welcome: log `index` of `count`, epoch 1, seat 0, a window of this number of segments.
 pub(crate) fn welcome(index: u32, count: u32, window: u32) -> Vec<u8> {
     let mut bytes = header(VERSION, WELCOME);
     bytes.extend(1u64.to_le_bytes());
