@@ -30,8 +30,8 @@ const AT_END: Duration = Duration::from_millis(5);
 /// A reader that is at least this number of packets behind does not wait for more.
 const GATHERED: u64 = 1024;
 
-/// While waiting, the packets are counted as often as they fill half of the log at 8 Gbit/s, so
-/// that a burst after a quiet time finds room. For 64 MiB that is every 34 ms.
+/// While waiting, the packets are counted as often as they fill half of the log at 8 Gbit/s. So a
+/// burst after a quiet time finds room. For 64 MiB that is every 34 ms.
 const FASTEST_BYTES_PER_NS: u64 = 1;
 
 /// The shortest interval of these counts, in a small log; one costs as much as 100 packets.
