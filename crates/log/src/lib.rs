@@ -20,12 +20,12 @@
 //! Ownership:
 //! - The writer owns a segment that no pin names and that is not in the directory.
 //! - The writer owns the open segment above the published count.
+//! - Nobody owns what is below a published count. It is constant until all pins are gone.
 //! - A reader owns its page, and the column of its verdicts (`verdict`). To the writer, both are
 //!   hostile input.
-//!   reads any hostile input.
+//!
 //! Reading order: `desc`, `writer`, `reader`. Then `protocol`, the hand-over and its four edges,
 //! modelled in `tests/loom.rs`; `reuse`, the choice of the next segment; `log`, making a log.
-//! log.
 //!
 //! Invariants of the whole:
 //! - I1: packets get consecutive numbers in the order they are appended. A reader's delivered and

@@ -18,7 +18,6 @@
 //!   and never before the segment was retired.
 //! - I2: a reader reads bytes only below a count that it loaded itself, under a verified pin. A pin
 //!   is verified if the segment's sequence is found unretired *after* the pin was stored.
-//!   pin.
 //! - I3: the writer reads each pin exactly once between a retirement and a reuse. If it read the
 //!   pins again for each candidate, a reader that moves its pin could hold every spare segment.
 //!
