@@ -15,6 +15,7 @@
 //! writer times one load a segment: that of the reader's cursor, which the reader has written
 //! since. It does so for a lossless reader only, because a lossy reader must not slow it down. A
 //! writer in its own cache is faster than one that streams, even if a reader then misses packets.
+//!
 //! Invariant H1: the way changes only between segments, and only after [`SURE`] more measurements
 //! in favour of the change than against it.
 
