@@ -1,14 +1,14 @@
-//! Both ends of a log in turns on one thread, for counting instructions: `turns WORK PACKETS`.
+//! Runs both ends of a log in turns on one thread, for counting instructions: `turns WORK PACKETS`.
 //!
 //! ```text
-//! place    each packet is made where it will lie        writer, then reader, a burst each
-//! copy     each packet is copied from where it was received
+//! place    each packet is filled in place in the log    writer, then reader, a burst each
+//! copy     each packet is copied from a receive buffer
 //! gather   packets of two bursts are moved into the log in turns, one of each
-//! run      the same, a burst of 32 of each
+//! run      the same, 32 packets of each in turns
 //! bare     the same packets made and read in one buffer, without a log
 //! ```
 //!
-//! Packets have 60 bytes. The reader looks at what a flow classifier does, and at length, hash and
+//! Packets have 60 bytes. The reader does the work of a flow classifier, and reads length, hash and
 //! time. `tests/turns.rs` counts the instructions of each under callgrind, and compares them.
 
 use std::env;
@@ -28,7 +28,7 @@ const START_NS: u64 = 1_700_000_000_000_000_000;
 #[repr(align(64))]
 struct Line([u8; 64]);
 
-/// Packets as they were received, with their lengths.
+/// Received packets with their lengths.
 type Received = [(Line, usize); BURST];
 
 fn meta_of(counter: u32, length: usize) -> Meta {
@@ -78,7 +78,7 @@ fn copy(writer: &mut Writer, received: &Received, first: u32) {
     writer.publish();
 }
 
-/// Two sources' packets, back to back, and what is known of them.
+/// The packets of two sources, back to back, and their descs.
 struct Sources {
     bytes: Vec<u8>,
     scratch: [Scratch; 2],
@@ -86,7 +86,7 @@ struct Sources {
 }
 
 impl Sources {
-    /// Whether each has half of the packets in a row, or every second one.
+    /// `are_runs`: each source has one half of the packets; otherwise each has every second one.
     fn new(are_runs: bool) -> Self {
         let mut scratch = [Scratch::new(), Scratch::new()];
         for (counter, number) in (0..).zip(0..BURST) {
@@ -101,7 +101,7 @@ impl Sources {
         Self { bytes: vec![7; BURST / 2 * 64], scratch, order }
     }
 
-    /// As they come when `first` packets have come before.
+    /// Returns the strands as they are after `first` packets.
     fn strands(&self, first: u32) -> [Strand<'_>; 2] {
         self.scratch.each_ref().map(|scratch| {
             let burst = scratch.burst(&self.bytes, 0);

@@ -21,16 +21,16 @@ use crate::writer::Meta;
 
 pub use plain::{PlainPacket, PlainPackets};
 
-/// How many packets ahead of the current one the first line is prefetched. A log's packets
-/// come out of another core's cache. A core does not run far enough ahead by itself to keep all its
-/// requests in flight (Decision 0021).
+/// How many packets ahead of the current one the first cache line is prefetched. A log's packets
+/// come from another core's cache. Without prefetching, a core has too few of these requests in
+/// flight (Decision 0021).
 const AHEAD: usize = 24;
 
-/// The bytes that descs' offsets count from.
+/// The memory that descs' offsets count from.
 ///
 /// # Invariants
-/// L1. `[start, start + bytes)` is mapped for `'a`, and nobody writes there where a desc of the
-/// burst points, or within its facts. Other bytes may change, so there is no slice of the whole.
+/// L1. `[start, start + bytes)` is mapped for `'a`, and nobody writes to the bytes or facts that a
+/// desc of the burst points to. Other bytes may change, so there is no slice of the whole.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place<'a> {
     start: NonNull<u8>,
@@ -38,18 +38,18 @@ pub(crate) struct Place<'a> {
     lent: PhantomData<&'a [u8]>,
 }
 
-// SAFETY: by L1 it is as good as a `&[u8]` of each packet.
+// SAFETY: by L1, sharing a `Place` is as safe as sharing a `&[u8]` of each packet.
 unsafe impl Send for Place<'_> {}
-// SAFETY: by L1 it is as good as a `&[u8]` of each packet.
+// SAFETY: by L1, sharing a `Place` is as safe as sharing a `&[u8]` of each packet.
 unsafe impl Sync for Place<'_> {}
 
 impl<'a> Place<'a> {
-    /// All of `bytes`, which nobody writes.
+    /// Returns a place that covers all of `bytes`, which nobody writes.
     pub(crate) fn whole(bytes: &'a [u8]) -> Self {
         Self { start: NonNull::from(bytes).cast(), bytes: bytes.len(), lent: PhantomData }
     }
 
-    /// Memory that this crate does not own, such as a driver's.
+    /// Returns a place in memory that this crate does not own, such as a driver's.
     ///
     /// # Safety
     /// L1, for as long as `'a` lasts.
@@ -57,30 +57,30 @@ impl<'a> Place<'a> {
         Self { start, bytes, lent: PhantomData }
     }
 
-    /// The bytes that a desc of the burst points to; none where those are outside.
+    /// Returns the bytes that a desc of the burst points to; empty if they are out of bounds.
     #[inline(always)]
     fn bytes_of(&self, desc: Desc) -> &'a [u8] {
         let bytes = self.get(desc.offset() as usize, desc.length() as usize);
         bytes.unwrap_or(&[])
     }
 
-    /// The bytes that a desc of the burst points to.
+    /// Returns the bytes that a desc of the burst points to, without a bounds check.
     ///
     /// # Safety
-    /// Those are inside of the place.
+    /// The bytes are inside the place.
     #[inline(always)]
     pub(crate) unsafe fn inside(&self, desc: Desc) -> &'a [u8] {
         let (offset, length) = (desc.offset() as usize, desc.length() as usize);
-        // SAFETY: inside of the mapping, by the caller's word; by L1 nobody writes there.
+        // SAFETY: inside the mapping, as the caller guarantees; by L1 nobody writes there.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr().add(offset), length) }
     }
 
-    /// What offsets count from.
+    /// Returns the address that offsets count from.
     pub(crate) fn start(&self) -> *const u8 {
         self.start.as_ptr()
     }
 
-    /// Asks for the first line of a packet.
+    /// Prefetches the first line of a packet.
     #[inline(always)]
     fn ask_for(&self, desc: Desc) {
         prefetch::to_read(self.start.as_ptr().wrapping_add(desc.offset() as usize));
@@ -92,7 +92,7 @@ impl<'a> Place<'a> {
         if offset.checked_add(length)? > self.bytes {
             return None;
         }
-        // SAFETY: inside of the mapping, as just checked; by L1 nobody writes there.
+        // SAFETY: the bytes are inside the mapping, checked above; by L1 nobody writes there.
         Some(unsafe { std::slice::from_raw_parts(self.start.as_ptr().add(offset), length) })
     }
 }
@@ -108,15 +108,15 @@ pub struct Burst<'a> {
     facts: FactsAt<'a>,
 }
 
-/// Where the facts of the few packets that have some stand.
+/// Where the facts of a burst's packets are stored. Few packets have any.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum FactsAt<'a> {
-    /// After each packet's bytes, aligned. The first `plain` packets are known to be plain and to
-    /// lie in the place; the others have to be looked at.
+    /// After each packet's bytes, aligned. The first `plain` packets are known to be plain and
+    /// inside the place; the others must be checked.
     Behind { plain: u32 },
     /// In a list by index from the worklist's end, ascending; the burst starts at `skipped`.
-    /// `is_in_frames`: the place is frames of which some are held. (It stands here because here
-    /// it takes no room.)
+    /// `is_in_frames`: the place is a set of frames, of which some are held. The flag is in this
+    /// variant because it takes no room here.
     Aside { list: &'a [(u32, Facts)], skipped: u32, is_in_frames: bool },
 }
 
@@ -124,8 +124,8 @@ impl<'a> Burst<'a> {
     /// `worklist` is in memory order: its last entry is the burst's first packet.
     ///
     /// # Safety
-    /// L1 of `place` holds for these descs, those that point outside of it aside. Where `facts`
-    /// says that the first packets are plain, their descs point into the place and have no facts.
+    /// L1 of `place` holds for these descs, except those that point outside. If `facts` says that
+    /// the first packets are plain, their descs point into the place and have no facts.
     pub(crate) unsafe fn new(
         place: Place<'a>,
         worklist: &'a [Desc],
@@ -136,43 +136,43 @@ impl<'a> Burst<'a> {
         Self { place, worklist, base_time_ns, first_packet, facts }
     }
 
-    /// How many packets it has.
+    /// Returns how many packets it has.
     #[inline]
     pub fn len(&self) -> usize {
         self.worklist.len()
     }
 
-    /// Whether it has none.
+    /// Returns whether it has none.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.worklist.is_empty()
     }
 
-    /// The number of its first packet, counted over the life of the log or port.
+    /// Returns the number of its first packet, counted over the life of the log or port.
     pub fn first_packet(&self) -> u64 {
         self.first_packet
     }
 
-    /// The same packets with other numbers: the first one's is `first_packet`.
+    /// Returns the same packets, renumbered from `first_packet`.
     pub fn numbered(self, first_packet: u64) -> Self {
         Self { first_packet, ..self }
     }
 
-    /// Whether its packets lie in frames, of which some are held and others are written.
+    /// Returns whether its packets are in frames, of which some are held and others written.
     pub(crate) fn is_in_frames(&self) -> bool {
         matches!(self.facts, FactsAt::Aside { is_in_frames: true, .. })
     }
 
-    /// Where its packets lie.
+    /// Returns the memory that holds its packets.
     pub(crate) fn place(&self) -> Place<'a> {
         self.place
     }
 
-    /// A burst over the same memory, of `worklist`.
+    /// Returns a burst of the packets of `worklist`, in the same memory.
     ///
     /// # Safety
-    /// As of [`new`](Self::new). Where this burst is in frames, `worklist` may point only where
-    /// some of this one's descs do; elsewhere L1 holds in all of the place.
+    /// As for [`new`](Self::new). If this burst is in frames, `worklist` may point only to bytes
+    /// that this burst's descs point to. Otherwise L1 holds in all of the place.
     pub(crate) unsafe fn described_by(
         &self,
         worklist: &'a [Desc],
@@ -183,45 +183,45 @@ impl<'a> Burst<'a> {
         Self { place: self.place, worklist, base_time_ns, first_packet, facts }
     }
 
-    /// The descs as they lie in memory: the newest packet's first.
+    /// Returns the descs in memory order: the newest packet's first.
     #[inline]
     pub fn worklist(&self) -> &'a [Desc] {
         self.worklist
     }
 
-    /// What the descs' time deltas count from, in ns since 1970.
+    /// Returns the time that the descs' deltas count from, in ns since 1970.
     #[inline]
     pub fn base_time_ns(&self) -> u64 {
         self.base_time_ns
     }
 
-    /// What the descs' offsets count from, for code that does its own arithmetic. Of a burst of a
-    /// reader, which has its facts behind each packet, `[0, extent)` from there does not change
-    /// while the burst is lent.
+    /// Returns the address that the descs' offsets count from, for code that does its own
+    /// arithmetic. In a reader's burst, where facts follow each packet, `[0, extent)` from this
+    /// address does not change while the burst is lent.
     #[inline]
     pub fn start(&self) -> NonNull<u8> {
         self.place.start
     }
 
-    /// How many bytes the memory has that the descs' offsets count from: `[0, extent)`.
+    /// Returns the size of the packets' memory in bytes: offsets are in `[0, extent)`.
     pub fn extent(&self) -> usize {
         self.place.bytes
     }
 
-    /// Packet `index`, in `[0, len)`.
+    /// Returns packet `index`, in `[0, len)`.
     #[inline]
     pub fn packet(&self, index: usize) -> Packet<'a> {
         let desc = self.worklist[self.worklist.len() - 1 - index];
         Packet { desc, index: index as u32, burst: *self }
     }
 
-    /// The packets in order of arrival. Cost: a bounds check a packet, no allocation.
+    /// Iterates over the packets in order of arrival. Cost: a bounds check a packet, no allocation.
     #[inline]
     pub fn packets(&self) -> Packets<'a> {
         Packets { burst: *self, left: self.worklist, index: 0 }
     }
 
-    /// Asks for the first line of the packet that is [`AHEAD`] behind the one before `left`.
+    /// Prefetches the first line of the packet that is [`AHEAD`] behind the one before `left`.
     #[inline(always)]
     fn ask_ahead(&self, left: &[Desc]) {
         if let Some(at) = left.len().checked_sub(AHEAD) {
@@ -229,17 +229,17 @@ impl<'a> Burst<'a> {
         }
     }
 
-    /// The packets at its start, up to the first that has [`Facts`] or points outside: what is
-    /// left of a packet where nothing is special.
+    /// Iterates over the packets at its start, up to the first that has [`Facts`] or points
+    /// outside. A [`PlainPacket`] carries only the fields that ordinary packets need.
     ///
-    /// Cost: in a log of this process nothing is checked; else some four instructions a desc, some
+    /// Cost: no checks in a log of this process. Otherwise some four instructions a desc, done some
     /// dozens of descs ahead of the packet.
     #[inline]
     pub fn plain_packets(&self) -> PlainPackets<'a> {
         PlainPackets::new(self)
     }
 
-    /// Packet `index`, in `[0, len)`, where it is plain: as those of
+    /// Returns packet `index`, in `[0, len)`, if it is plain: see
     /// [`plain_packets`](Self::plain_packets).
     #[inline(always)]
     pub fn plain_packet(&self, index: usize) -> Option<PlainPacket<'a>> {
@@ -252,8 +252,8 @@ impl<'a> Burst<'a> {
         Some(PlainPacket { desc, bytes, time_ns })
     }
 
-    /// What its packets add up to, if there are some and none has [`Facts`]. Cost: some six
-    /// instructions a packet where all have the same time, else eleven.
+    /// Returns the totals of its packets; `None` if it is empty or any packet has [`Facts`]. Cost:
+    /// some six instructions a packet if all have the same time, else eleven.
     pub fn plain_sum(&self) -> Option<PlainSum> {
         let &first = self.worklist.first()?;
         let (mut any, mut differ, mut bytes, mut late) = (0, 0, 0, 0);
@@ -297,12 +297,12 @@ impl<'a> Burst<'a> {
 }
 
 impl FactsAt<'_> {
-    /// The facts of packet `index` of the burst, whose `desc` says that it has some.
+    /// Returns the facts of packet `index` of the burst, whose `desc` says that it has some.
     ///
-    /// The functions it calls take a few words each, not a burst. Passing a burst, by value or by
-    /// reference, would store it in memory for each packet of a loop. Only the few that have facts
-    /// would need that. Three of four instructions of a hand-off were that once, and loads that had
-    /// to wait for stores.
+    /// The functions called here take a few words each, not a burst. A burst, passed by value or by
+    /// reference, would be stored in memory for each packet of a loop, although few packets have
+    /// facts. Those stores, and loads waiting for them, were once three of four instructions of a
+    /// hand-off.
     #[inline(always)]
     fn find(&self, place: Place<'_>, desc: Desc, index: u32) -> Option<Facts> {
         match *self {
@@ -326,12 +326,12 @@ fn facts_aside(list: &[(u32, Facts)], wanted: u32) -> Option<Facts> {
     Some(list[at].1)
 }
 
-/// What plain packets add up to.
+/// Totals of a run of plain packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlainSum {
-    /// Bytes of all of them, which are those on the wire, without FCS.
+    /// Bytes of all packets, which equal the bytes on the wire, without FCS.
     pub bytes: u64,
-    /// The port of all of them; `None`: they differ.
+    /// The port of all packets; `None` if they differ.
     pub port: Option<u8>,
     /// The earliest time, in ns since 1970.
     pub first_ns: u64,
@@ -348,14 +348,14 @@ pub struct Packet<'a> {
 }
 
 impl<'a> Packet<'a> {
-    /// Its bytes, as on the wire, without FCS. Empty when the desc points outside the burst,
-    /// which only a broken writer in another process can bring about.
+    /// Its bytes, as on the wire, without FCS. Empty if the desc points outside the burst, which
+    /// only a broken writer in another process can cause.
     #[inline]
     pub fn bytes(&self) -> &'a [u8] {
         self.burst.place.bytes_of(self.desc)
     }
 
-    /// How many of its bytes are here.
+    /// Returns the number of its bytes stored here.
     #[inline]
     pub fn length(&self) -> usize {
         self.desc.length() as usize
@@ -367,7 +367,7 @@ impl<'a> Packet<'a> {
         self.desc
     }
 
-    /// The port it came from.
+    /// Returns the port it came from.
     #[inline]
     pub fn port(&self) -> u8 {
         self.desc.port()
@@ -384,8 +384,8 @@ impl<'a> Packet<'a> {
         self.burst.base_time_ns.wrapping_add(self.desc.time_delta_ns().into())
     }
 
-    /// Its length on the wire, in bytes without FCS; more than [`length`](Self::length) when it
-    /// was cut short.
+    /// Its length on the wire, in bytes without FCS; more than [`length`](Self::length) if it was
+    /// truncated.
     #[inline]
     pub fn original_length(&self) -> usize {
         if self.has_facts()
@@ -396,7 +396,7 @@ impl<'a> Packet<'a> {
         self.length()
     }
 
-    /// Packets that its port lost just before it.
+    /// Returns the number of packets that its port lost just before it.
     #[inline]
     pub fn drops_before(&self) -> u64 {
         if self.has_facts()
@@ -407,7 +407,7 @@ impl<'a> Packet<'a> {
         0
     }
 
-    /// What is known of it besides its bytes, for another log or scratch.
+    /// Returns its metadata, for appending it to another log or scratch.
     #[inline]
     pub fn meta(&self) -> Meta {
         Meta {
@@ -420,7 +420,7 @@ impl<'a> Packet<'a> {
         }
     }
 
-    /// What is true of few packets. Cost: one test of a flag for the others.
+    /// Returns its facts, if it has any. Cost for the others: one test of a flag.
     #[inline]
     pub fn facts(&self) -> Option<Facts> {
         if self.has_facts() { self.find_facts() } else { None }
@@ -441,7 +441,7 @@ impl<'a> Packet<'a> {
 #[derive(Clone, Debug)]
 pub struct Packets<'a> {
     burst: Burst<'a>,
-    /// Of the packets that were not given yet, the first one's last.
+    /// Descs of the packets not yet returned; the next one is last.
     left: &'a [Desc],
     index: u32,
 }

@@ -1,4 +1,4 @@
-//! The worklist's entry: where one packet is, and what is known about it.
+//! The worklist entry: where one packet is, and its metadata.
 //!
 //! ```text
 //! byte   0        4               8      12             16
@@ -6,18 +6,18 @@
 //! word 1: bit 31 .. 13 length | 12 .. 8 flags | 7 .. 0 port
 //! ```
 //!
-//! A desc is 16 bytes, so that four of them share a cache line. It is two words and not four
-//! fields, because stores are what a writer runs out of first. What few packets have (a length cut
-//! short, a time far from their neighbours', losses just before) does not fit, and costs the others
-//! nothing. It stands in [`Facts`], announced by [`Flags::FACTS`].
+//! A desc is 16 bytes, so four of them share a cache line. It is two words rather than four fields,
+//! because stores limit a writer's rate. A few packets are truncated, are far in time from their
+//! neighbours, or follow losses. Their extra data does not fit here and is stored in [`Facts`],
+//! marked by [`Flags::FACTS`].
 
 use std::fmt;
 
-/// The longest packet a desc can describe, in bytes: 19 bits of length.
+/// The longest packet that a desc can describe, in bytes: 19 bits of length.
 pub const MAX_PACKET_BYTES: usize = (1 << LENGTH_BITS) - 1;
 
-/// Packets start at multiples of this many bytes. A 60-byte packet is then one cache line. That
-/// halves the cost of the hand-off between cores, compared with a file format's 4-byte alignment.
+/// Alignment of packets, in bytes. A 60-byte packet is then one cache line, which halves the cost
+/// of the hand-off between cores, compared with a file format's 4-byte alignment.
 pub const PACKET_ALIGNMENT: usize = 16;
 
 const LENGTH_BITS: u32 = 19;
@@ -25,7 +25,7 @@ const LENGTH_SHIFT: u32 = 32 - LENGTH_BITS;
 const FLAGS_SHIFT: u32 = 8;
 const FLAGS_MASK: u32 = 0x1f;
 
-/// Where and how long one packet is, its port, flags, flow hash and time delta.
+/// The location and length of one packet, its port, flags, flow hash and time delta.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 #[repr(C, align(16))]
 pub struct Desc {
@@ -47,63 +47,63 @@ impl Desc {
         Self { place: u64::from(offset) | u64::from(shape) << 32, flow: 0 }
     }
 
-    /// The same desc with a flow hash and a time, in ns after the burst's base time.
+    /// Returns the same desc with a flow hash and a time, in ns after the burst's base time.
     #[inline]
     pub fn with(self, hash: u32, time_delta_ns: u32) -> Self {
         Self { flow: u64::from(hash) | u64::from(time_delta_ns) << 32, ..self }
     }
 
-    /// This desc of no bytes, for `length` bytes that begin `offset` bytes behind it. Both fit:
-    /// nothing is checked. For loops over packets that have all else in common.
+    /// Returns this desc, of length 0, moved by `offset` bytes and with `length` bytes. The caller
+    /// makes sure that both fit. For loops over packets that share all other fields.
     #[inline]
     pub(crate) fn moved(self, offset: usize, length: u64) -> Self {
         let place = self.place + offset as u64 + (length << (32 + LENGTH_SHIFT));
         Self { place, ..self }
     }
 
-    /// From the two words in memory; every value is a desc.
+    /// Makes a desc of the two words in memory; every value is valid.
     #[inline]
     pub(crate) fn from_words([place, flow]: [u64; 2]) -> Self {
         Self { place, flow }
     }
 
-    /// The two words in memory.
+    /// Returns the two words in memory.
     #[inline]
     pub(crate) fn words(&self) -> [u64; 2] {
         [self.place, self.flow]
     }
 
-    /// Where the packet's first byte is, from the burst's base.
+    /// Returns the offset of the packet's first byte from the burst's base.
     #[inline]
     pub fn offset(&self) -> u32 {
         self.place as u32
     }
 
-    /// How many bytes of the packet are here, in `[0, MAX_PACKET_BYTES]`.
+    /// Returns the number of the packet's bytes stored here, in `[0, MAX_PACKET_BYTES]`.
     #[inline]
     pub fn length(&self) -> u32 {
         self.shape() >> LENGTH_SHIFT
     }
 
-    /// The port it came from: an index into the log writer's ports.
+    /// Returns the port it came from: an index into the log writer's ports.
     #[inline]
     pub fn port(&self) -> u8 {
         self.shape() as u8
     }
 
-    /// What else is known.
+    /// Returns the packet's flags.
     #[inline]
     pub fn flags(&self) -> Flags {
         Flags((self.shape() >> FLAGS_SHIFT & FLAGS_MASK) as u8)
     }
 
-    /// The flow hash, of the log's hash kind; 0 where the kind is none.
+    /// Returns the flow hash, of the log's hash kind; 0 if the log has no hash.
     #[inline]
     pub fn hash(&self) -> u32 {
         self.flow as u32
     }
 
-    /// Time after the burst's base time, in ns; without meaning where [`Flags::FACTS`] is set.
+    /// Time after the burst's base time, in ns; meaningless if [`Flags::FACTS`] is set.
     #[inline]
     pub fn time_delta_ns(&self) -> u32 {
         (self.flow >> 32) as u32
@@ -128,50 +128,50 @@ impl fmt::Debug for Desc {
     }
 }
 
-/// Up to five marks of a packet.
+/// Five flags of a packet.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub struct Flags(u8);
 
 impl Flags {
-    /// Nothing special.
+    /// No flag.
     pub const NONE: Self = Self(0);
-    /// [`Facts`] belong to this packet.
+    /// The packet has [`Facts`].
     pub const FACTS: Self = Self(1);
-    /// The kernel left the transport checksum to a device: it is not valid yet.
+    /// The kernel left the transport checksum to a device, so it is not valid yet.
     pub const PARTIAL_CHECKSUM: Self = Self(2);
-    /// Several packets of the wire that GRO or LRO merged into one.
+    /// Several wire packets that GRO or LRO merged into one.
     pub const MERGED: Self = Self(4);
     /// Sent by this host, not received.
     pub const OUTGOING: Self = Self(8);
     /// The device or the file says the packet arrived damaged (CRC, symbol or length error).
     pub const DAMAGED: Self = Self(16);
 
-    /// Whether every mark of `other` is set here.
+    /// Returns whether every flag of `other` is set here.
     #[inline]
     pub fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 
-    /// The marks of both.
+    /// Returns the flags of both.
     #[inline]
     pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// The marks of `self` that `other` lacks.
+    /// Returns the flags of `self` that are not in `other`.
     #[inline]
     pub const fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }
 
-    /// The five marks as bits `[0, 32)`.
+    /// Returns the five flags as bits `[0, 32)`.
     #[inline]
     pub const fn bits(self) -> u8 {
         self.0
     }
 }
 
-/// What is true of few packets. In a segment it follows the packet's bytes, 16-byte aligned.
+/// Metadata that few packets have. In a segment it follows the packet's bytes, 16-byte aligned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[repr(C, align(16))]
 pub struct Facts {
@@ -184,31 +184,31 @@ pub struct Facts {
     reserved: [u32; 3],
 }
 
-/// The room that [`Facts`] take in a segment, in bytes.
+/// The size of [`Facts`] in a segment, in bytes.
 pub const FACTS_BYTES: usize = size_of::<Facts>();
 const _: () = assert!(FACTS_BYTES == 32 && FACTS_BYTES.is_multiple_of(PACKET_ALIGNMENT));
 
 impl Facts {
-    /// Collects the three.
     pub fn new(time_ns: u64, drops_before: u64, original_length: u32) -> Self {
         Self { time_ns, drops_before, original_length, reserved: [0; 3] }
     }
 
-    /// These facts within what is possible for a packet with `length` bytes here: sums do not
-    /// overflow, and no packet was shorter on the wire.
+    /// Returns these facts, limited to what is possible for a packet with `length` stored bytes:
+    /// sums do not overflow, and no packet is shorter on the wire.
     pub(crate) fn moderated(self, length: u32) -> Self {
         let drops_before = self.drops_before.min(u32::MAX.into());
         Self::new(self.time_ns, drops_before, self.original_length.max(length))
     }
 
-    /// The words in memory.
+    /// Returns the words in memory.
     pub(crate) fn words(self) -> [u64; 4] {
         let mut length = [0; 8];
         length[..4].copy_from_slice(&self.original_length.to_ne_bytes());
         [self.time_ns, self.drops_before, u64::from_ne_bytes(length), 0]
     }
 
-    /// Reads facts that a writer of this machine's byte order left in `bytes`, if they are whole.
+    /// Reads facts from `bytes`, written in this machine's byte order; `None` if they are
+    /// incomplete.
     pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
         let time_ns = u64::from_ne_bytes(*bytes.first_chunk()?);
         let drops_before = u64::from_ne_bytes(*bytes.get(8..)?.first_chunk()?);
@@ -217,7 +217,7 @@ impl Facts {
     }
 }
 
-/// Rounds a length up to where the next packet, or the facts, may start.
+/// Rounds a length up to the next possible start of a packet or of facts.
 #[inline]
 pub(crate) const fn align_up(bytes: usize) -> usize {
     (bytes + PACKET_ALIGNMENT - 1) & !(PACKET_ALIGNMENT - 1)

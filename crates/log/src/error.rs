@@ -1,44 +1,44 @@
-//! What can go wrong, with the numbers in it.
+//! Errors of making a log and of attaching to one, with their numbers.
 
 use burstline_sys::memory::MemoryError;
 
-/// Why a log could not be made.
+/// The reason why a log could not be made.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CreateError {
-    /// Segments are a power of two in a fixed range.
+    /// A segment's size must be a power of two in a fixed range.
     #[error("a segment of {bytes} bytes: it must be a power of two from {least} to {most}")]
     SegmentBytes {
-        /// What was asked for.
+        /// The requested size.
         bytes: usize,
-        /// The smallest.
+        /// The smallest size.
         least: usize,
-        /// The largest.
+        /// The largest size.
         most: usize,
     },
-    /// The buffer holds too few segments, or too many.
+    /// The buffer has too few segments, or too many.
     #[error(
         "a log of {log_bytes} bytes is {segments} segments of {segment_bytes}: \
          it must be from {least} to {most}; change --buffer"
     )]
     Segments {
-        /// The log's size.
+        /// The size of the log.
         log_bytes: usize,
-        /// One segment's size.
+        /// The size of one segment.
         segment_bytes: usize,
-        /// How many that makes.
+        /// The resulting number of segments.
         segments: usize,
-        /// The fewest.
+        /// The smallest number of segments.
         least: usize,
-        /// The most.
+        /// The largest number of segments.
         most: usize,
     },
-    /// The number of readers is fixed when the log is made.
+    /// The maximum number of readers is outside the range; it is fixed when the log is made.
     #[error("{asked} readers: must be 1 to {most}")]
     Readers {
-        /// What was asked for.
+        /// The requested number.
         asked: usize,
-        /// The most.
+        /// The largest number.
         most: usize,
     },
     /// No memory was available.
@@ -46,59 +46,59 @@ pub enum CreateError {
     Memory(#[from] MemoryError),
 }
 
-/// Why a reader could not attach.
+/// The reason why a reader could not attach.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AttachError {
     /// All seats are taken.
     #[error("the log has {readers} readers already, and was made for {readers}")]
     Full {
-        /// How many it was made for.
+        /// The number of seats that the log was made with.
         readers: usize,
     },
-    /// A seat serves one reader in its life.
+    /// Another reader has used the seat; a seat serves one reader only.
     #[error("another reader has attached with these files: ask the publisher for a new seat")]
     Claimed,
-    /// Its publisher waits for no verdicts.
+    /// The publisher takes no verdicts.
     #[error("the log takes no verdicts: its publisher is not `bounce --inline`")]
     NoVerdicts,
-    /// A packet has one verdict.
+    /// Another reader already gives verdicts; a packet has one verdict only.
     #[error("another reader gives verdicts on the log: end that one first")]
     HasGiver,
-    /// A window is a number of pins.
+    /// The window, a number of pins, is out of range.
     #[error("a window of {asked} segments: must be 1 to {most}")]
     Window {
-        /// What was asked for.
+        /// The requested window.
         asked: usize,
-        /// The most.
+        /// The largest window.
         most: usize,
     },
-    /// With this reader the pins could hold every segment, and the writer would starve.
+    /// With this reader, the pins could cover every segment, and the writer would starve.
     #[error(
         "the readers' windows would be {windows} segments of a log of {segments}: \
          at least 3 must stay free; make the log larger with --buffer"
     )]
     Pool {
-        /// The sum of the windows with this reader.
+        /// The sum of the windows, including this reader's.
         windows: usize,
-        /// The log's segments.
+        /// The number of the log's segments.
         segments: usize,
     },
-    /// The publisher did not allow readers that hold it up.
+    /// The publisher allows no lossless readers.
     #[error("the log allows no lossless readers; its publisher must say --lossless")]
     LosslessNotAllowed,
-    /// The memory is no log.
+    /// The memory is not a log.
     #[error("this is not a log: {reason}")]
     NotALog {
         /// What is wrong with it.
         reason: &'static str,
     },
-    /// A log of another program version.
+    /// The log was made by another program version.
     #[error("the log speaks version {theirs} and this program version {ours}")]
     Version {
         /// The version in the log.
         theirs: u32,
-        /// Ours.
+        /// This program's version.
         ours: u32,
     },
     /// The memory could not be mapped, or is not sealed.

@@ -1,4 +1,4 @@
-//! The log: packets back to back, with a worklist beside them, from one writer to many readers.
+//! The log: a queue that stores packets back to back, from one writer to many readers.
 //!
 //! ```text
 //! packet memory (sealed memfd, huge pages)               control memory (sealed memfd)
@@ -11,27 +11,27 @@
 //! ```
 //!
 //! A [`Writer`] appends packets to the open segment: bytes upwards from its start, 16-byte
-//! [`Desc`]s downwards from its end. After each receive poll it publishes their number.
-//! A [`Reader`] sees [`Burst`]s: the descs between its cursor and the published count, and the
-//! bytes they point to. Nothing is copied. A burst's bytes do not change while it is lent,
-//! because the reader's pin keeps the writer from reusing the segment. Readers of
-//! [parts](Log::part) of one log each see only their own packets.
+//! [`Desc`]s downwards from its end. After each receive poll it publishes the new count. A
+//! [`Reader`] sees [`Burst`]s: the descs between its cursor and the published count, and the bytes
+//! they point to. Nothing is copied. A burst's bytes do not change while it is lent, because the
+//! reader's pin keeps the writer from reusing the segment. Readers of [parts](Log::part) of one log
+//! each see only their own packets.
 //!
-//! Who owns what when:
-//! - a segment that no pin names and that is not in the directory: the writer's;
-//! - the open segment above the published count: the writer's;
-//! - everything below a published count: nobody's; it is constant until all pins are gone;
-//! - a reader's page: the reader's; the writer reads it as it reads any hostile input. So is the
-//!   column of a reader that gives verdicts (`verdict`).
+//! Ownership:
+//! - The writer owns a segment that no pin names and that is not in the directory.
+//! - The writer owns the open segment above the published count.
+//! - Nobody owns what is below a published count. It is constant until all pins are gone.
+//! - A reader owns its page, and the column of its verdicts (`verdict`). To the writer, both are
+//!   hostile input.
 //!
-//! Read on in this order: `desc`, `writer`, `reader`; `protocol`, the hand-over and its four edges,
-//! modelled in `tests/loom.rs`; `reuse`, which segment comes next; `log`, how one is made.
+//! Reading order: `desc`, `writer`, `reader`. Then `protocol`, the hand-over and its four edges,
+//! modelled in `tests/loom.rs`; `reuse`, the choice of the next segment; `log`, making a log.
 //!
 //! Invariants of the whole:
 //! - I1: packets get consecutive numbers in the order they are appended. A reader's delivered and
 //!   missed packets add up exactly to the difference of two of these numbers.
 //! - I2: no reader can make the writer wait, except a lossless one, until its deadline.
-//! - I3: no allocation and no system call on the way of a packet, waking sleepers aside.
+//! - I3: the path of a packet has no allocation and no system call, except to wake up sleepers.
 
 mod burst;
 mod desc;

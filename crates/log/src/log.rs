@@ -1,4 +1,4 @@
-//! Making a log, and taking seats at it.
+//! Makes logs and gives seats to readers.
 
 use std::fmt;
 use std::ptr::NonNull;
@@ -25,7 +25,7 @@ use crate::writer::Writer;
 
 /// The smallest segment, in bytes.
 pub const MIN_SEGMENT_BYTES: usize = 4096;
-/// The largest segment, in bytes: a count and an offset in it must fit a desc and a watermark.
+/// The largest segment, in bytes: a desc must hold any offset in it, a watermark any count.
 pub const MAX_SEGMENT_BYTES: usize = 2 << 20;
 /// The fewest segments of a log: one being filled, one being read, one between.
 pub const MIN_SEGMENTS: usize = 3;
@@ -33,43 +33,42 @@ pub const MIN_SEGMENTS: usize = 3;
 /// The shape of a log.
 #[derive(Clone, Debug)]
 pub struct LogConfig {
-    /// A name for people: it shows in `/proc/PID/maps`.
+    /// A name for people, shown in `/proc/PID/maps`.
     pub name: String,
     /// Size of the packet memory, a multiple of `segment_bytes`.
     pub bytes: usize,
     /// Size of one segment: a power of two in `[MIN_SEGMENT_BYTES, MAX_SEGMENT_BYTES]`.
     pub segment_bytes: usize,
-    /// Which pages to lay it in.
+    /// The page size of the packet memory.
     pub pages: PageChoice,
-    /// The NUMA node of its reader; `None` leaves it to the kernel.
+    /// The NUMA node of the log's reader; `None` leaves the choice to the kernel.
     pub node: Option<NodeId>,
-    /// Which way packets go to the readers: see [`Handoff`].
+    /// The way packets go to the readers: see [`Handoff`].
     pub handoff: Handoff,
-    /// How many readers it can have at a time, in `[1, MAX_READERS]`.
+    /// The most readers at a time, in `[1, MAX_READERS]`.
     pub max_readers: usize,
-    /// Whether a reader may hold the writer up.
+    /// Whether lossless readers, which may hold up the writer, are allowed.
     pub allow_lossless: bool,
-    /// How long a lossless reader may hold the writer up before it is demoted to lossy, in ns;
-    /// `None` for ever.
+    /// How long a lossless reader may hold up the writer before it is demoted to lossy, in ns;
+    /// `None` for no limit.
     pub lossless_deadline_ns: Option<u64>,
-    /// What the descs' flow hash is: a code of the layer that computes it, 0 for none.
+    /// The kind of the descs' flow hash: a code of the layer that computes it, 0 for none.
     pub hash_kind: u32,
-    /// Whose clock the packets' times are from: a code of the layer that takes them, 0 for not
-    /// said.
+    /// The clock of the packets' times: a code of the layer that takes them, 0 if unknown.
     pub clock_kind: u32,
-    /// How long packets can be read after every reader has passed them, at least, as far as the
-    /// memory goes, in ns; see [`Log::history`]. `None` reuses memory as soon as it can, and stays
-    /// in the cache.
+    /// How long packets can be read after every reader has passed them, in ns, if memory suffices:
+    /// see [`Log::history`]. With `None`, memory is reused as soon as possible, which stays in the
+    /// cache.
     pub keep_ns: Option<u64>,
-    /// How many bytes of segments take turns where readers keep up; the rest of the memory is for
-    /// when they do not. `None` leaves it to the machine's caches, as
-    /// `crates/log/src/handover/cycle.rs` says.
+    /// Bytes of segments in rotation while readers keep up; the rest of the memory is used if they
+    /// do not. `None` derives it from the machine's caches, as `crates/log/src/handover/cycle.rs`
+    /// says.
     pub cycle_bytes: Option<usize>,
     /// Whether packets get the [bucket](crate::bucket_of) of their hash, so that each reader can
-    /// take a [part](Log::part). It costs a 64th of each segment, 2 KiB of control memory for it,
-    /// and some ten instructions of the writer per packet.
+    /// take a [part](Log::part). Costs a 64th of each segment, 2 KiB of control memory per segment,
+    /// and some ten of the writer's instructions per packet.
     pub has_buckets: bool,
-    /// Whether one reader may give verdicts on its packets, which a [`VerdictTaker`] takes.
+    /// Whether one reader may give verdicts on its packets, for a [`VerdictTaker`] to take.
     ///
     /// [`VerdictTaker`]: crate::VerdictTaker
     pub takes_verdicts: bool,
@@ -98,13 +97,13 @@ impl Default for LogConfig {
 }
 
 impl LogConfig {
-    /// The same, for one of `logs` logs that are used together. Unless the user says how many
-    /// segments take turns, they divide the caches among them.
+    /// Adapts the configuration for one of `logs` logs that are used together. Unless `cycle_bytes`
+    /// is set, the logs divide the caches among them.
     pub fn one_of(self, logs: usize) -> Self {
         Self { cycle_bytes: self.cycle_bytes.or(Some(cycle::of_each(logs))), ..self }
     }
 
-    /// How many segments take turns.
+    /// Returns the number of segments in rotation.
     pub(crate) fn cycle(&self) -> usize {
         self.cycle_bytes.unwrap_or_else(|| cycle::of_each(1)).div_ceil(self.segment_bytes)
     }
@@ -140,28 +139,28 @@ impl LogConfig {
     }
 }
 
-/// Where a new reader starts.
+/// The first packet of a new reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Start {
-    /// With what is published after its seat was taken: from then on the publisher counts it among
-    /// its readers.
+    /// The first packet published after its seat was taken. From then on the publisher counts it
+    /// among its readers.
     #[default]
     Now,
-    /// With the first packet of the newest segment; before the first packet, with that.
+    /// The first packet of the newest segment, or the first of the log if there is none yet.
     Segment,
-    /// With the first packet of the oldest segment that can be entered; before the first packet,
-    /// with that.
+    /// The first packet of the oldest segment that can be entered, or the first of the log if there
+    /// is none yet.
     Oldest,
 }
 
-/// What a reader asks for.
+/// The seat that a reader requests.
 #[derive(Clone, Copy, Debug)]
 pub struct ReaderConfig {
-    /// Whether it may be lapped, or holds the writer up.
+    /// Whether the reader may be lapped, or holds up the writer.
     pub policy: Policy,
-    /// How many segments it may hold at once, in `[1, MAX_WINDOW]`.
+    /// The number of segments it may hold at the same time, in `[1, MAX_WINDOW]`.
     pub window: usize,
-    /// Where it starts.
+    /// The reader's first packet.
     pub start: Start,
 }
 
@@ -171,19 +170,19 @@ impl Default for ReaderConfig {
     }
 }
 
-/// The mapped memory of a log, held by everyone who looks into it.
+/// The mapped memory of a log, held by the writer, its readers and the publisher.
 pub(crate) struct Memory {
     pub(crate) control: ControlView,
     /// The first byte of the first segment.
     pub(crate) packets: NonNull<u8>,
     /// What its readers do before they sleep.
     pub(crate) payer: Payer,
-    /// Keeps what the first two point to mapped.
+    /// Keeps the memory of the first two fields mapped.
     pub(crate) held: Held,
 }
 
 impl Memory {
-    /// Whether the log was made in this process, so that its writer is this crate's.
+    /// Returns whether the log was made in this process, so that its writer is this crate's.
     #[inline]
     pub(crate) fn is_own(&self) -> bool {
         matches!(self.held, Held::Own { .. })
@@ -198,36 +197,36 @@ pub(crate) enum Held {
 // SAFETY: the pointer is only a number here. Readers read below published counts under a pin,
 // and only the one `Writer` writes, into segments that no pin names (protocol I1, I2).
 unsafe impl Send for Memory {}
-// SAFETY: shared, it gives out addresses and atomics alone: to read or write behind the pointer is
-// unsafe in itself, under the same two invariants (protocol I1, I2).
+// SAFETY: a shared `Memory` gives out addresses and atomics only. To read or write behind the
+// pointer is unsafe in itself, under the same two invariants (protocol I1, I2).
 unsafe impl Sync for Memory {}
 
-/// A log's publisher: gives seats to readers. The [`Writer`] is made with it.
+/// A log's publisher: gives seats to readers. [`Log::create`] also makes the [`Writer`].
 #[derive(Clone)]
 pub struct Log {
     pub(crate) shared: Arc<Shared>,
-    /// What its readers take; all if `None`.
+    /// The buckets that its readers take; `None` for all.
     part: Option<Buckets>,
 }
 
-/// What the writer and the threads that give out seats share, in the publisher's process only.
+/// State shared by the writer and the threads that give out seats, in the publisher's process only.
 pub(crate) struct Shared {
     pub(crate) memory: Arc<Memory>,
     pub(crate) config: LogConfig,
     seats: Mutex<Vec<Arc<SeatEntry>>>,
     pub(crate) gone: Gone,
-    /// Raised with each change of `seats`, under their lock. The writer reads it without the lock
-    /// after each publish, and so learns that its list of possible sleepers is out of date. It
-    /// carries no other memory; a change seen late costs a sleeper one timeout.
+    /// Incremented with each change of `seats`, under their lock. The writer reads it without the
+    /// lock after each publish to learn that its list of possible sleepers is out of date. It
+    /// orders no other memory; a change seen late costs a sleeper one timeout.
     pub(crate) version: AtomicU64,
-    /// Segments whose packets went past the caches. A figure for people: it carries no memory.
+    /// Segments whose packets went past the caches. A statistic: it orders no other memory.
     pub(crate) far_segments: AtomicU64,
-    /// The least age at which the writer had to give a kept segment up, in ns; `u64::MAX` while
-    /// there was none. A figure for people: it carries no memory.
+    /// The lowest age at which the writer had to give up a kept segment, in ns; `u64::MAX` if it
+    /// never had to. A statistic: it orders no other memory.
     pub(crate) shortest_ns: AtomicU64,
-    /// The column of the reader that gives verdicts, if there is one.
+    /// The column of the reader that gives verdicts, if any.
     verdicts: Mutex<Option<Arc<Column>>>,
-    /// Raised with each change of `verdicts`, under their lock, as `version` is.
+    /// Incremented with each change of `verdicts`, under their lock, like `version`.
     pub(crate) verdicts_version: AtomicU64,
 }
 
@@ -247,7 +246,7 @@ impl Log {
             pages: PageChoice::Size4K,
             node: config.node,
         })?;
-        // SAFETY: the region is that large, page-aligned, zeroed, and `Memory` keeps it.
+        // SAFETY: the region is that large, page-aligned and zeroed, and `Memory` keeps it mapped.
         let view = unsafe { ControlView::create(control.as_ptr(), geometry) };
         let packets_at = packets.as_ptr();
         let held = Held::Own { packets, control };
@@ -280,60 +279,60 @@ impl Log {
         Ok(Reader::new(Arc::clone(&self.shared.memory), handle, config.start, self.part))
     }
 
-    /// The same log, whose readers take the packets of `buckets` only: they see, count and miss no
-    /// others. They have seats at the log as all readers do, and wait for its packets.
+    /// Returns the same log, restricted to `buckets`: its readers see, count and miss only these
+    /// packets. They take ordinary seats of the log, and wait for the packets of the whole log.
     ///
     /// # Panics
-    /// If it was made without [buckets](LogConfig::has_buckets).
+    /// If the log was made without [buckets](LogConfig::has_buckets).
     pub fn part(&self, buckets: Buckets) -> Self {
         assert!(self.shared.config.has_buckets, "a log without buckets has no parts");
         Self { part: Some(buckets), ..self.clone() }
     }
 
-    /// Takes a seat for a reader in another process. The seat is free again when the returned
-    /// value is dropped, which the publisher does when that process is gone.
+    /// Takes a seat for a reader in another process. Dropping the returned value frees the seat;
+    /// the publisher does that when the process is gone.
     pub fn attach_remote(&self, config: ReaderConfig) -> Result<RemoteSeat, AttachError> {
         let entry = self.shared.take_seat(&config, false)?;
         let (shared, part) = (Arc::clone(&self.shared), self.part);
         Ok(RemoteSeat::new(entry, config.start, part, shared))
     }
 
-    /// Tells readers what port number `port` stands for: a link type (`LINKTYPE_...`) and a name,
-    /// cut to 58 bytes. To be called before packets of that port are published; the first name
+    /// Tells readers the link type (`LINKTYPE_...`) and the name of port number `port`; the name is
+    /// cut to 58 bytes. Must be called before packets of that port are published; the first name
     /// stays.
     pub fn name_port(&self, port: u8, link: u32, name: &str) {
         let _one_at_a_time = self.shared.lock();
         self.shared.memory.control.port_name(port).write(link, name);
     }
 
-    /// Gives back what belonged to readers that have gone, where the writer has let go of it. An
-    /// attach does so, too. Not for the writer's thread: cost is two system calls a reader.
+    /// Frees the memory of readers that left, once the writer has dropped it. An attach does so,
+    /// too. Not for the writer's thread: it costs two system calls per reader.
     pub fn tidy(&self) {
         self.shared.gone.take_away();
     }
 
-    /// Packets published over the log's life; of a part, those of its buckets.
+    /// Returns the packets published over the log's life; for a part, those of its buckets.
     pub fn published(&self) -> u64 {
         let control = &self.shared.memory.control;
         self.part.map_or_else(|| control.published(), |part| control.counted(part))
     }
 
-    /// Segments that were opened so far.
+    /// Returns the number of segments opened so far.
     pub fn segments(&self) -> u64 {
-        self.shared.memory.control.head().load(Relaxed) // a figure for people
+        self.shared.memory.control.head().load(Relaxed) // a statistic
     }
 
-    /// Of them, those whose packets went past the caches: see [`Handoff`].
+    /// Returns the number of segments whose packets went past the caches: see [`Handoff`].
     pub fn far_segments(&self) -> u64 {
-        self.shared.far_segments.load(Relaxed) // as above
+        self.shared.far_segments.load(Relaxed) // a statistic
     }
 
-    /// Seats taken now, by readers of this process and of others.
+    /// Returns the number of seats taken, by readers of this process and of others.
     pub fn readers(&self) -> usize {
         self.shared.lock().len()
     }
 
-    /// What memory the packets lie in, and where it really is.
+    /// Returns the memory of the packets and its actual placement.
     pub fn placement(&self) -> &Placement {
         match &self.shared.memory.held {
             Held::Own { packets, .. } => packets.placement(),
@@ -341,14 +340,14 @@ impl Log {
         }
     }
 
-    /// Where segments lie, and how many bytes they are together: for a device that writes into
-    /// segments that the writer has [handed out](Writer::hand_out). Mapped as long as this log, a
-    /// clone of it, its writer or a reader lives.
+    /// Returns the address of the segments and their size in bytes, for a device that writes into
+    /// segments [handed out](Writer::hand_out) to it. They stay mapped while this log, a clone of
+    /// it, its writer or a reader lives.
     pub fn packet_memory(&self) -> (NonNull<u8>, usize) {
         (self.shared.memory.packets, self.shared.config.bytes)
     }
 
-    /// The shape it was made with.
+    /// Returns the configuration of the log.
     pub fn config(&self) -> &LogConfig {
         &self.shared.config
     }
@@ -361,16 +360,16 @@ impl fmt::Debug for Log {
 }
 
 impl Shared {
-    /// The seats, which change only under this lock. The writer holds it while it takes a segment
-    /// (once a segment, contended only by attach and leave). So a reader attaches either before,
-    /// and the writer waits for it, or after, and finds the new directory.
+    /// Locks the seats, which change only under this lock. The writer holds it while it takes a
+    /// segment: once a segment, contended only by attach and leave. So a reader attaches either
+    /// before, and the writer waits for it, or after, and finds the new directory.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Vec<Arc<SeatEntry>>> {
-        // A panic elsewhere cannot leave the vector half-changed: each change is one push or
-        // one retain.
+        // A panic elsewhere cannot leave the vector half-changed: each change is one push or one
+        // retain.
         self.seats.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The seats, if their lock is free just now.
+    /// Locks the seats if the lock is free.
     pub(crate) fn try_lock(&self) -> Option<MutexGuard<'_, Vec<Arc<SeatEntry>>>> {
         match self.seats.try_lock() {
             Ok(seats) => Some(seats),
@@ -379,7 +378,7 @@ impl Shared {
         }
     }
 
-    /// `is_own`: its reader is of this process.
+    /// Takes a free seat. `is_own`: the reader is in this process.
     fn take_seat(
         &self,
         config: &ReaderConfig,
@@ -391,9 +390,9 @@ impl Shared {
         if config.policy == Policy::Lossless && !self.config.allow_lossless {
             return Err(AttachError::LosslessNotAllowed);
         }
-        // Before anything is made: what is given back may be what is wanted.
+        // Before anything is created: this may free the memory that is needed.
         self.gone.take_away();
-        // Made before the lock is taken: the writer must not wait for system calls (I2).
+        // Created before the lock is taken: the writer must not wait for system calls (I2).
         let page = Region::create_shared("burstline-reader", PAGE_BYTES)?;
         let mut seats = self.lock();
         let readers = self.config.max_readers;
@@ -408,8 +407,8 @@ impl Shared {
             return Err(AttachError::Pool { windows, segments });
         }
         let entry = Arc::new(SeatEntry::new(index, is_own, config.window, config.policy, page));
-        // From here on the writer keeps the head, or the oldest, for this reader: the cursor is
-        // there before the seat is.
+        // Once the seat is listed, the writer keeps the head, or the oldest, for this reader. So
+        // the cursor is stored first.
         let first = match config.start {
             Start::Oldest => control.oldest().load(Relaxed), // changes under the same lock
             Start::Now | Start::Segment => control.head().load(Acquire),
@@ -422,12 +421,13 @@ impl Shared {
         Ok(entry)
     }
 
-    /// The column of the reader that gives verdicts now.
+    /// Returns the column of the reader that currently gives verdicts.
     pub(crate) fn verdict_column(&self) -> Option<Arc<Column>> {
         self.lock_verdicts().clone()
     }
 
-    /// The publisher's own lock: taken when a reader comes or goes, and once after that.
+    /// Locks the verdict column. Only the publisher takes this lock: when a verdict giver comes or
+    /// goes, and once after that.
     pub(crate) fn lock_verdicts(&self) -> MutexGuard<'_, Option<Arc<Column>>> {
         self.verdicts.lock().unwrap_or_else(PoisonError::into_inner) // one word
     }

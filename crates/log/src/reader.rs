@@ -1,7 +1,7 @@
-//! A reader: follows the writer through the log, and says exactly what it missed.
+//! A reader follows the writer through the log and counts exactly what it missed.
 //!
 //! ```text
-//!        released          read so far    published     the writer's alone
+//!        released          read so far    published     owned by the writer
 //! segments ... | n-1 |  n: ^cursor........^watermark....................|
 //! ```
 //!
@@ -9,11 +9,11 @@
 //! - R1: while `current` is some, pin `current.slot` names its segment and was verified (protocol
 //!   I2). So bytes and descs below any count read from its watermark do not change.
 //! - R2: a borrowed [`Burst`] ends before the reader moves on, because `next_burst` borrows the
-//!   reader mutably; a [`HeldBurst`] keeps its own hold on the pin.
-//! - R3: `next_packet` is the number of the first packet neither delivered nor missed, so
-//!   delivered + missed = `next_packet` - where it started.
+//!   reader mutably; a [`HeldBurst`] holds the pin separately.
+//! - R3: `next_packet` is the number of the first packet neither delivered nor missed, so delivered
+//!   + missed = `next_packet` - the reader's start.
 //!
-//! A reader of a part of a log (`part`) shows only its own packets: burst, counts, numbers.
+//! The reader of a part of a log (`part`) shows, counts and numbers only its own packets.
 
 mod held;
 mod lend;
@@ -42,26 +42,26 @@ use lend::lend;
 use part::Part;
 pub use rest::GATHER_NS;
 
-/// Tries at a head that the writer keeps moving before the reader says "nothing now".
+/// Tries to enter a head that the writer keeps moving, before the reader returns nothing.
 const HEAD_TRIES: u32 = 8;
 
 const _: () = assert!(size_of::<Reader>() == 128);
 
-/// Segments without a packet that one look passes over. A sound writer seals none such.
+/// Segments without a packet that one call skips. A correct writer seals no such segment.
 const EMPTY_TRIES: u32 = 64;
 
-/// What a reader has seen so far.
+/// A reader's counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReaderStatistics {
     /// Packets lent.
     pub delivered: u64,
-    /// Packets that the writer took away before they were read: an exact count.
+    /// Packets that the writer overwrote before they were read: an exact count.
     pub missed: u64,
-    /// How often it was lapped: each time it went on at the head.
+    /// Number of times it was lapped and continued at the head.
     pub laps: u64,
-    /// Of the missed, those that a reader which does not trust its writer found overwritten or
-    /// out of bounds: see [`UntrustedReader`](crate::UntrustedReader). 0 for any other. Of a reader
-    /// of a part, these are packets of all parts.
+    /// Part of `missed`: packets that an [`UntrustedReader`](crate::UntrustedReader) found
+    /// overwritten or out of bounds. 0 for other readers. For the reader of a part, this counts
+    /// packets of all parts.
     pub torn: u64,
 }
 
@@ -75,13 +75,13 @@ impl ReaderStatistics {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Current {
     pub(crate) segment: u32,
-    /// In `[0, MAX_WINDOW)`. A small number, so that a reader is two cache lines.
+    /// In `[0, MAX_WINDOW)`. Small, so that a reader takes two cache lines.
     slot: u8,
     pub(crate) sequence: u64,
     /// Packets of the segment lent so far.
     taken: u32,
     pub(crate) first_packet: u64,
-    /// Whether its packets come from far, past the caches.
+    /// Whether its packets went past the caches, because the writer is far.
     is_far: bool,
 }
 
@@ -93,34 +93,34 @@ pub(crate) struct Found {
     pub(crate) to: u32,
 }
 
-/// One reader of a log. It has its cache lines to itself, also beside a writer in one struct.
+/// One reader of a log. Aligned to its own cache lines, even in one struct with a writer.
 #[repr(align(128))]
 pub struct Reader {
     pub(crate) memory: Arc<Memory>,
     seat: Arc<SeatHandle>,
     current: Option<Current>,
-    /// The sequence number to enter next, while `current` is none.
+    /// The sequence number to enter next if `current` is none.
     sequence: u64,
-    /// While it has no place: the log's count when the seat was taken, as its page says.
+    /// Before the reader has a place: the log's count when the seat was taken, as its page says.
     next_packet: u64,
-    /// Until it has a place in the log, it cannot miss anything.
+    /// `None` once it has a place in the log; before that it cannot miss anything.
     start: Option<Start>,
-    /// The number of the first packet that was its own.
+    /// The number of the first packet of this reader.
     first_own: u64,
-    /// Packets taken last, of the current segment.
+    /// Number of packets in the last portion of the current segment.
     pub(crate) last: u32,
     is_finished: bool,
-    /// Until when it does not look again, in monotonic ns; 0: it looks at any time.
+    /// End of its pause, in monotonic ns; 0 if there is no pause.
     quiet_until_ns: u64,
     statistics: ReaderStatistics,
-    /// Packets lent or missed by the last wait; the low bits, which say whether there were more.
+    /// The low bits of the delivered and missed packets at the last wait, to detect new ones.
     seen_at_rest: AtomicU16,
-    /// Where it reads a part of the log: what it knows of that.
+    /// State of the reader of a part.
     pub(crate) part: Option<Box<Part>>,
 }
 
 impl Reader {
-    /// `buckets` are those that it takes the packets of, in a log that counts them; all if `None`.
+    /// `buckets` are the buckets to take, in a log that has them; `None` for all.
     pub(crate) fn new(
         memory: Arc<Memory>,
         seat: Arc<SeatHandle>,
@@ -149,11 +149,11 @@ impl Reader {
         reader
     }
 
-    /// Lends the packets published since the last burst, all from one segment. `None` when there
-    /// are none now: see [`is_finished`](Self::is_finished) and [`wait`](Self::wait). Of a dense
-    /// stream from [far away](crate::Handoff) it lets packets gather for a microsecond.
+    /// Lends the packets published since the last burst, all from one segment. `None` if there are
+    /// none now: see [`is_finished`](Self::is_finished) and [`wait`](Self::wait). If a dense stream
+    /// comes from a [far](crate::Handoff) writer, packets gather for a microsecond.
     ///
-    /// Cost: one load when there is nothing new; once a segment, a store and a fence more.
+    /// Cost: one load if there is nothing new; per segment, an additional store and fence.
     #[inline]
     pub fn next_burst(&mut self) -> Option<Burst<'_>> {
         if self.part.is_some() {
@@ -166,25 +166,25 @@ impl Reader {
         if found.current.is_far {
             self.keep_quiet(found.to - found.from);
         }
-        // SAFETY: `advance` has read `to` from the watermark under the pin (R1). The borrow of
-        // `self` keeps the pin for as long as the burst lives (R2).
+        // SAFETY: `advance` read `to` from the watermark under the pin (R1). The borrow of `self`
+        // keeps the pin while the burst lives (R2).
         Some(unsafe { lend(&self.memory, &found) })
     }
 
-    /// Whether the writer has ended the log and everything published was lent or missed. Call it
-    /// after `next_burst` returned `None`. A killed writer ends nothing: code that passes the log's
-    /// files to another process must also tell that process when the writer's process is gone.
+    /// Returns whether the writer has ended the log and everything published was lent or missed.
+    /// Call it after `next_burst` returned `None`. A killed writer does not end its log. Code that
+    /// passes the files to another process must tell it when the writer's process is gone.
     pub fn is_finished(&self) -> bool {
         self.is_finished
     }
 
-    /// How the writer has ended the log; `None` while it goes on, and after it was killed.
+    /// Returns how the writer ended the log; `None` if it is still open, or its writer was killed.
     pub fn ending(&self) -> Option<Ending> {
         self.memory.control.ending()
     }
 
-    /// Packets published since the reader's start: by the writer's count, not by this reader's.
-    /// Once the writer is gone and the log drained it is delivered + missed, or packets are
+    /// Returns the number of packets published since the reader's start, by the writer's count.
+    /// Once the writer is gone and the log drained, it equals delivered + missed; any difference is
     /// unaccounted for.
     pub fn offered(&self) -> u64 {
         match self.start {
@@ -194,7 +194,7 @@ impl Reader {
         }
     }
 
-    /// Packets published before the reader's start, which it never had; 0 while it has none.
+    /// Returns the number of packets published before the reader's start; 0 before it.
     pub fn passed_before(&self) -> u64 {
         match &self.part {
             Some(part) => part.first(),
@@ -202,33 +202,33 @@ impl Reader {
         }
     }
 
-    /// The link type and the name of a port, if the writer has named it. Cost: an allocation.
+    /// Returns a port's link type and name, if the writer has named it. Cost: an allocation.
     pub fn port_name(&self, port: u8) -> Option<(u32, String)> {
         self.memory.control.port_name(port).read()
     }
 
-    /// Keeps `socket` open while this reader or a burst that it holds lives: by its end the
-    /// publisher learns that the seat is free. Of several the first is kept.
+    /// Keeps `socket` open while this reader or a burst that it holds lives: its closing tells the
+    /// publisher that the seat is free. Only the first socket is kept.
     pub fn tie_to(&self, socket: Arc<OwnedFd>) {
         self.seat.tie_to(socket);
     }
 
-    /// Whether every segment of the window is held, so that the reader cannot go on.
+    /// Returns whether every segment of the window is held, which blocks the reader.
     pub fn is_window_full(&self) -> bool {
         self.current.is_none() && self.seat.free_slot().is_none()
     }
 
-    /// How many segments it can hold at once.
+    /// Returns the number of segments it can hold at the same time.
     pub fn window(&self) -> usize {
         self.seat.window
     }
 
-    /// What it has seen so far.
+    /// Returns its counters.
     pub fn statistics(&self) -> ReaderStatistics {
         self.part.as_ref().map_or(self.statistics, |part| part.statistics(&self.statistics))
     }
 
-    /// Packets published and not yet lent or missed.
+    /// Returns the number of packets published and not yet lent or missed.
     pub fn lag(&self) -> u64 {
         if self.part.is_some() {
             return self.offered_part().saturating_sub(self.statistics().seen());
@@ -236,8 +236,8 @@ impl Reader {
         self.memory.control.published().saturating_sub(self.next_packet)
     }
 
-    /// The part of the log's segments that were begun since the one that it reads, in percent, in
-    /// `[0, 100]`. Near 100 the writer is about to use that one anew. Cost: two loads.
+    /// Returns the share of the log's segments that were opened since the one it reads, in percent,
+    /// in `[0, 100]`. Near 100, the writer is about to reuse that segment. Cost: two loads.
     pub fn filled_percent(&self) -> u64 {
         let sequence = self.current.map_or(self.sequence, |current| current.sequence);
         let segments = u64::from(self.memory.control.segment_count());
@@ -245,33 +245,33 @@ impl Reader {
         100 * begun / segments
     }
 
-    /// Bytes of the log's segments: what it holds at most.
+    /// Returns the size of the log's segments: its capacity in bytes.
     pub fn capacity_bytes(&self) -> u64 {
         *self.memory.control.geometry().packet_bytes().start() as u64
     }
 
-    /// Whether the writer lost patience with this lossless reader.
+    /// Returns whether this lossless reader was demoted because it exceeded its deadline.
     pub fn is_demoted(&self) -> bool {
         let state = self.memory.control.seat_state(self.seat.index);
-        state.load(Relaxed) == SEAT_DEMOTED // a mark, carries no memory
+        state.load(Relaxed) == SEAT_DEMOTED // a flag, orders no other memory
     }
 
-    /// The flow hash kind that the log was made with.
+    /// Returns the flow hash kind that the log was made with.
     pub fn hash_kind(&self) -> u32 {
         self.memory.control.geometry().hash_kind
     }
 
-    /// Whose clock the packets' times are from, as the log was made with.
+    /// Returns the clock of the packets' times that the log was made with.
     pub fn clock_kind(&self) -> u32 {
         self.memory.control.geometry().clock_kind
     }
 
-    /// The segment that it reads now.
+    /// Returns the segment that it currently reads.
     pub(crate) fn current_segment(&self) -> Option<u32> {
         self.current.map(|current| current.segment)
     }
 
-    /// Packets that were found, but not so that they could be lent.
+    /// Counts packets that were found but are torn as missed.
     #[cold]
     pub(crate) fn tear(&mut self, found: &Found) {
         let packets = u64::from(found.to - found.from);
@@ -284,11 +284,11 @@ impl Reader {
         }
     }
 
-    /// Finds the next packets. Looks at control memory only, and believes nothing there: every
-    /// number is read once, checked, and may be any.
+    /// Finds the next packets. Reads control memory only, and trusts none of it: each number is
+    /// read once and checked.
     #[inline]
     pub(crate) fn advance(&mut self) -> Option<Found> {
-        self.last = 0; // nothing of an earlier portion can be put back behind this
+        self.last = 0; // makes an earlier portion impossible to put back
         if self.current.is_some() {
             let (mark, found) = self.take_published()?;
             if found.is_some() || !mark.is_sealed() {
@@ -298,7 +298,7 @@ impl Reader {
         self.advance_segment()
     }
 
-    /// Takes what is published of the current segment, if there is one and if there is anything.
+    /// Takes the packets published in the current segment, if there is a segment and it has any.
     #[inline]
     fn take_published(&mut self) -> Option<(Watermark, Option<Found>)> {
         let current = self.current.as_mut()?;
@@ -313,12 +313,12 @@ impl Reader {
         self.next_packet = self.next_packet.wrapping_add(packets); // a liar's number may wrap
         let current = *current;
         if self.part.is_none() {
-            self.say(); // a part says it once it knows what is its own
+            self.say(); // a part does so once it knows its own packets
         }
         Some((mark, Some(Found { current, from, to })))
     }
 
-    /// Tells the publisher, for people to look at, how far it is.
+    /// Tells the publisher its position, as a statistic.
     #[inline]
     fn say(&self) {
         let ReaderStatistics { delivered, missed, .. } = self.statistics();
@@ -327,7 +327,7 @@ impl Reader {
 
     #[cold]
     fn advance_segment(&mut self) -> Option<Found> {
-        // Read before looking: if the end was announced by now, all that came before it is seen.
+        // Read before looking: if the log is closed by now, everything published before is visible.
         let closed = self.memory.control.is_closed();
         for _ in 0..EMPTY_TRIES {
             if self.current.is_none() && !self.enter() {
@@ -346,7 +346,7 @@ impl Reader {
         None
     }
 
-    /// The newest sequence number; 0 before the first.
+    /// Returns the newest sequence number; 0 before the first segment.
     fn head(&self) -> u64 {
         Word64::load(self.memory.control.head(), Acquire) // pairs with `open`
     }
@@ -355,7 +355,7 @@ impl Reader {
         self.current.is_none() && self.head() < self.sequence
     }
 
-    /// Lets go of the current segment, which is drained.
+    /// Releases the current segment, which is drained.
     fn leave(&mut self) {
         if let Some(current) = self.current.take() {
             self.sequence = current.sequence + 1;
@@ -364,8 +364,8 @@ impl Reader {
         }
     }
 
-    /// Pins the segment of `self.sequence`, or of the head where that one is gone. False when
-    /// the writer has not come there, or no pin is free.
+    /// Pins the segment of `self.sequence`, or of the head if that one is gone. False if the writer
+    /// has not opened it yet, or no pin is free.
     fn enter(&mut self) -> bool {
         let Some(slot) = self.seat.free_slot() else { return false };
         for _ in 0..HEAD_TRIES {
@@ -396,7 +396,7 @@ impl Reader {
         false
     }
 
-    /// Takes note of where the entered segment lies in the count of all packets.
+    /// Updates the counters for the entered segment.
     fn arrive(&mut self, segment: u32, slot: usize, mark: Watermark) {
         // Written before the segment was opened; the watermark's Acquire made it visible.
         let line = self.memory.control.line(segment);
@@ -405,7 +405,8 @@ impl Reader {
         let is_first = self.start.is_some();
         match self.start.take() {
             Some(Start::Now) => {
-                // What came between the seat and this call is its own. The page may hold anything.
+                // It includes packets published since the seat was taken. The page may hold
+                // anything.
                 let passed = self.next_packet.saturating_sub(first_packet);
                 taken = passed.min(mark.count().into()) as u32;
                 self.next_packet = first_packet.wrapping_add(u64::from(taken));
@@ -430,12 +431,12 @@ impl Reader {
         }
     }
 
-    /// Finds its place at once, before the writer can lap it.
+    /// Enters the log immediately, before the writer can lap it.
     fn settle(&mut self) {
-        // Looked at before entering: what is written between the two is this reader's already.
+        // Loaded before entering: packets written in between belong to this reader.
         let is_empty = self.head() == 0;
         if !self.enter() && is_empty {
-            // Nothing was written when it attached: it starts with packet 0 for every `Start`.
+            // Nothing was written when it attached, so it starts with packet 0 for every `Start`.
             (self.start, self.next_packet) = (None, 0);
         }
     }
@@ -444,7 +445,7 @@ impl Reader {
 impl Drop for Reader {
     fn drop(&mut self) {
         self.leave();
-        // The reader wants nothing more, even if it still holds bursts.
+        // The reader wants no further segment, even if it still holds bursts.
         protocol::pass(&self.seat.page, u64::MAX);
     }
 }

@@ -1,24 +1,24 @@
 //! A reader that does not trust its writer.
 //!
 //! ```text
-//! writer's memory, read-only here          this process's own
+//! writer's memory, read-only here          private memory
 //! | ... packets ... | ... | descs |  ──►   | packets | descs |  ──► checked ──► burst
 //!                     each word read once          then: is the watermark still the same?
 //! ```
 //!
-//! A [`Reader`] borrows bytes that stay constant only if the writer keeps to the protocol. This one
-//! borrows nothing. It copies the published packets and their descs, by loads that are sound even
-//! if another process writes meanwhile (`load`). Then it checks the watermark again, and checks the
-//! copy. A burst in which anything is wrong is discarded as a whole and counted as torn.
+//! A [`Reader`] borrows bytes that stay constant only if the writer keeps to the protocol. This
+//! reader borrows nothing. It copies the published packets and their descs, with loads that are
+//! sound even if another process writes at the same time (`load`). Then it checks the watermark
+//! again, and checks the copy. A burst with any error is discarded completely and counted as torn.
 //!
-//! What a writer can still do is lie: about bytes, times, ports, numbers, losses. It can also be
-//! silent, or never end. It cannot make this process fault, read out of bounds, or wait in here.
+//! The writer can still lie about bytes, times, ports, numbers and losses. It can also publish
+//! nothing, or never end. It cannot make this process fault, read out of bounds, or wait here.
 //!
 //! Invariants:
 //! - U1: shared packet memory is read only by `load`, and only inside the mapping. Its seals keep
-//!   it mapped, and its pages were present before (see `Mapping`).
+//!   it mapped, and its pages are known to be present (see `Mapping`).
 //! - U2: each desc of a lent burst points into the bytes copied for that burst, and so do its
-//!   facts. Packets are whole, in bounds, and no longer than on the wire.
+//!   facts. Packets are complete, in bounds, and no longer than on the wire.
 //! - U3: a call of [`next_burst`](UntrustedReader::next_burst) reads a bounded number of words.
 
 mod held;
@@ -48,17 +48,17 @@ const _: () = assert!(MIN_SEGMENT_BYTES.is_multiple_of(size_of::<Page>()));
 pub use held::HeldCopy;
 use held::Pool;
 
-/// Packets that one burst copies at most: a core's second-level cache has the copy when the program
-/// reads it. It holds 2,048 of 60 bytes, not those of a segment.
+/// The most packets in one burst, so that the copy is still in the core's second-level cache when
+/// the program reads it. The cache holds 2,048 of 60 bytes, but not all of a segment.
 const COPIED: u64 = 2048;
 
-/// Torn bursts after which one call says "nothing now".
+/// Torn bursts after which one call returns nothing.
 const TORN_TRIES: u32 = 8;
 
-/// The largest packet number that is believed: adding to it does not overflow.
+/// The largest packet number that is accepted: adding to it does not overflow.
 const MAX_NUMBER: u64 = u64::MAX >> 1;
 
-/// A reader of a log whose writer may break every rule.
+/// A reader of a log whose writer may violate any rule.
 pub struct UntrustedReader {
     pub(crate) reader: Reader,
     copy: Copied,
@@ -69,88 +69,88 @@ impl UntrustedReader {
     /// Attaches to a log of another process, without trusting anything in it.
     ///
     /// # Errors
-    /// As [`Reader::attach`]; memory that its owner could take away, or has not put there, is one.
+    /// As for [`Reader::attach`]. Memory that its owner could remove, or never allocated, is
+    /// refused.
     pub fn attach(files: ReceivedFiles) -> Result<Self, AttachError> {
-        // SAFETY: no burst is taken from this reader; `Copied` reads packet memory by U1.
+        // SAFETY: no burst is taken from this reader; `Copied` reads packet memory according to U1.
         let reader = unsafe { Reader::attach(files)? };
         Ok(Self::from(reader))
     }
 
-    /// Lends a private copy of the packets published since the last burst, all from one segment:
-    /// at most 2,048, or all those of its part among them. `None` when there are none now, or none
-    /// that can be believed.
+    /// Lends a private copy of the packets published since the last burst, all from one segment.
+    /// These are at most 2,048, or the packets of its part. `None` if there are none now, or none
+    /// that pass the checks.
     ///
-    /// Cost: as [`Reader::next_burst`], and a copy of the bytes and descs. On x86-64 these are some
-    /// 30 instructions for a packet of 60 bytes, and 19 more for each 128 bytes.
+    /// Cost: that of [`Reader::next_burst`], and a copy of the bytes and descs. On x86-64 the copy
+    /// takes some 30 instructions for a packet of 60 bytes, and 19 more for each 128 bytes.
     pub fn next_burst(&mut self) -> Option<Burst<'_>> {
-        // Of a part, what was copied and not taken would be copied again.
+        // In a part, packets that are copied but not taken would be copied again.
         let most = if self.reader.part.is_some() { u64::MAX } else { COPIED };
         if self.take_up_to(most) == 0 {
             return None;
         }
-        self.reader.last = 0; // it is not put back
+        self.reader.last = 0; // cannot be put back
         Some(self.copy.burst())
     }
 
-    /// As [`Reader::is_finished`]: by the word of the writer.
+    /// Like [`Reader::is_finished`], according to the writer.
     pub fn is_finished(&self) -> bool {
         self.reader.is_finished()
     }
 
-    /// What it has seen so far. With a writer that lies about packets' numbers, `missed` is what
-    /// the lie amounts to.
+    /// Returns its counters. If the writer lies about packets' numbers, `missed` is wrong by that.
     pub fn statistics(&self) -> ReaderStatistics {
         self.reader.statistics()
     }
 
-    /// As [`Reader::lag`].
+    /// Like [`Reader::lag`].
     pub fn lag(&self) -> u64 {
         self.reader.lag()
     }
 
-    /// As [`Reader::has_more`]: by the word of the writer.
+    /// Like [`Reader::has_more`], according to the writer.
     pub fn has_more(&self) -> bool {
         self.reader.has_more()
     }
 
-    /// As [`Reader::filled_percent`]; a writer that lies has it wrong.
+    /// Like [`Reader::filled_percent`]; wrong if the writer lies.
     pub fn filled_percent(&self) -> u64 {
         self.reader.filled_percent()
     }
 
-    /// As [`Reader::capacity_bytes`].
+    /// Like [`Reader::capacity_bytes`].
     pub fn capacity_bytes(&self) -> u64 {
         self.reader.capacity_bytes()
     }
 
-    /// As [`Reader::passed_before`].
+    /// Like [`Reader::passed_before`].
     pub fn passed_before(&self) -> u64 {
         self.reader.passed_before()
     }
 
-    /// As [`Reader::is_demoted`].
+    /// Like [`Reader::is_demoted`].
     pub fn is_demoted(&self) -> bool {
         self.reader.is_demoted()
     }
 
-    /// As [`Reader::hash_kind`].
+    /// Like [`Reader::hash_kind`].
     pub fn hash_kind(&self) -> u32 {
         self.reader.hash_kind()
     }
 
-    /// As [`Reader::kept_ns`].
+    /// Like [`Reader::kept_ns`].
     pub fn kept_ns(&self) -> u64 {
         self.reader.kept_ns()
     }
 
-    /// As [`Reader::wait`]: sleeps for at most `timeout_ns`, whatever the writer does.
+    /// Like [`Reader::wait`]: sleeps for at most `timeout_ns`, whatever the writer does.
     pub fn wait(&self, timeout_ns: u64) {
         self.reader.wait(timeout_ns);
     }
 }
 
 impl From<Reader> for UntrustedReader {
-    /// Makes a reader copy what it reads. (Of this process, too: to see what that costs.)
+    /// Makes a reader copy what it reads. Also works within one process, to measure the cost.
     fn from(reader: Reader) -> Self {
         let copy = Copied::new(reader.memory.control.geometry());
         Self { reader, copy, pool: Arc::default() }
@@ -168,23 +168,23 @@ impl std::fmt::Debug for UntrustedReader {
 #[repr(C, align(4096))]
 struct Page([u64; PAGE_WORDS]);
 
-/// This process's own copy of one burst. Packets stand where they stood in the segment, so that
-/// the descs hold as they are.
+/// This process's private copy of one burst. Packets are at the same offsets as in the segment, so
+/// the descs remain valid.
 ///
-/// The pages are aligned as the segment is, because some processors compare only the low 12 bits of
-/// addresses. Without that they would mistake the loads for loads of what was just stored, at four
-/// times the cost. Source: Intel 64 and IA-32 Optimization Reference Manual, "4-KByte aliasing".
+/// The pages are aligned like the segment, because some processors compare only the low 12 bits of
+/// addresses. Otherwise they would take the loads for loads of what was just stored, at four times
+/// the cost. Source: Intel 64 and IA-32 Optimization Reference Manual, "4-KByte aliasing".
 struct Copied {
     segment_bytes: usize,
     pages: Vec<Page>,
-    /// Where descs begin in the segment, downwards.
+    /// The offset at which descs begin in the segment, downwards.
     top: usize,
-    /// In memory order: the newest first.
+    /// In memory order: the newest packet's first.
     worklist: Vec<Desc>,
-    /// For a part of the packets: for each of its descs, how many packets of the burst followed
-    /// from it on, in the same order.
+    /// For a part: for each desc, the number of packets of the burst from that one on, in the same
+    /// order.
     newer: Vec<u32>,
-    /// Bytes up to the end of the newest packet.
+    /// The offset of the newest packet's end.
     end: usize,
     base_time_ns: u64,
     first_packet: u64,
@@ -200,7 +200,7 @@ impl Copied {
         }
     }
 
-    /// One without room.
+    /// Creates a copy without memory.
     fn none(segment_bytes: usize, top: usize) -> Self {
         Self {
             segment_bytes,
@@ -214,23 +214,23 @@ impl Copied {
         }
     }
 
-    /// The copy, lent. Only after `take` gave something.
+    /// Lends the copy. Call it only after `take` succeeded.
     fn burst(&self) -> Burst<'_> {
-        // SAFETY: `end` is at most a segment, which the pages are, and initialized; every value is
-        // a valid byte.
+        // SAFETY: `end` is at most a segment, which is the size of the pages, and they are
+        // initialized; every value is a valid byte.
         let bytes = unsafe { std::slice::from_raw_parts(self.pages.as_ptr().cast(), self.end) };
         let (time_ns, first_packet) = (self.base_time_ns, self.first_packet);
         let facts = FactsAt::Behind { plain: 0 };
-        // SAFETY: nobody writes the copy while it is borrowed; no packet is said to be plain.
+        // SAFETY: nobody writes the copy while it is borrowed; `facts` claims no plain packet.
         unsafe { Burst::new(Place::whole(bytes), &self.worklist, time_ns, first_packet, facts) }
     }
 
-    /// Keeps up to `most` packets of a part, which has had `next` before. Returns how many, and
-    /// how many of all that were copied are behind the last one.
+    /// Keeps up to `most` packets of a part, whose next number is `next`. Returns how many, and how
+    /// many of all copied packets follow the last of them.
     fn pick(&mut self, buckets: Buckets, next: u64, most: usize) -> (u32, u32) {
         let (all, mut kept, mut behind) = (self.worklist.len(), 0, 0);
         self.newer.clear();
-        // From the oldest on; the kept ones gather at the end.
+        // Goes from the oldest to the newest; the kept descs gather at the end.
         for at in (0..all).rev() {
             let desc = self.worklist[at];
             if !buckets.holds(bucket_of(desc.hash())) {
@@ -251,33 +251,33 @@ impl Copied {
         (kept as u32, behind as u32)
     }
 
-    /// Copies and checks what was found; `None`: it cannot be believed.
+    /// Copies and checks the packets found; `None` if a check fails.
     fn take(&mut self, memory: &Memory, found: &Found) -> Option<()> {
         let current = &found.current;
-        // SAFETY: the segment's number was checked when it was entered, and the mapping has room
-        // for all segments: checked when it was attached.
+        // SAFETY: the segment's number was checked on entry, and the mapping has room for all
+        // segments, checked on attach.
         let start = unsafe { memory.packets.add(current.segment as usize * self.segment_bytes) };
         let worklist_starts_at = self.copy_worklist(start, found)?;
         self.copy_packets(start, worklist_starts_at)?;
         let line = memory.control.line(current.segment);
-        self.base_time_ns = line.base_time_ns.load(Relaxed); // one look; any value will do
+        self.base_time_ns = line.base_time_ns.load(Relaxed); // one load; any value is acceptable
         self.first_packet = current.first_packet.wrapping_add(found.from.into()).min(MAX_NUMBER);
-        // What was loaded above was so before this look: if the segment was reused, it shows.
-        // (A writer that keeps to the protocol reuses no segment that is pinned.)
+        // The loads above precede this check of the watermark: if the segment was reused, it shows.
+        // (A writer that keeps to the protocol reuses no pinned segment.)
         fence(Acquire);
         let mark = protocol::watch(&memory.control, current.segment);
         (mark.sequence() == current.sequence && mark.count() >= found.to).then_some(())
     }
 
-    /// Copies descs `[from, to)`. Returns where the worklist starts in the segment.
+    /// Copies descs `[from, to)`. Returns the offset of the worklist in the segment.
     fn copy_worklist(&mut self, start: NonNull<u8>, found: &Found) -> Option<usize> {
         let at = self.top.checked_sub(found.to as usize * DESC_BYTES)?;
         let count = (found.to - found.from) as usize;
         self.worklist.clear();
-        self.worklist.reserve(count); // it has room for a segment's, and so does nothing
+        self.worklist.reserve(count); // does nothing: it has room for a segment's descs
         let words = self.worklist.as_mut_ptr().cast();
-        // SAFETY: descs `[from, to)` lie in `[at, top)` of the segment, multiples of 16; U1. The
-        // worklist has room for them, and once they are there as many descs: any words are one.
+        // SAFETY: descs `[from, to)` are in `[at, top)` of the segment, multiples of 16; U1. The
+        // worklist has room for them and then contains `count` descs: any two words are a desc.
         unsafe {
             load::copy(start.add(at), words, count * (DESC_BYTES / WORD_BYTES));
             self.worklist.set_len(count);
@@ -285,8 +285,8 @@ impl Copied {
         Some(at)
     }
 
-    /// Copies the packets of the worklist just copied, which must lie between the start of the
-    /// oldest and the end of the newest, below `limit`.
+    /// Copies the packets of the worklist just copied. They must be between the start of the oldest
+    /// and the end of the newest, below `limit`.
     fn copy_packets(&mut self, start: NonNull<u8>, limit: usize) -> Option<()> {
         let oldest = self.worklist.last()?.offset() as usize;
         let end = end_of(self.worklist.first()?);
@@ -302,7 +302,7 @@ impl Copied {
             last = last.max(offset + u64::from(desc.length()));
             any |= place;
         }
-        // `end` is where a packet may start, so what is shorter is so when rounded up, too.
+        // `end` is a possible packet start, so an end below it is below it when rounded up, too.
         if first < oldest as u64 || last > end as u64 {
             return None;
         }
@@ -314,7 +314,7 @@ impl Copied {
         let words = words_of(&mut self.pages);
         let target = &mut words[oldest / WORD_BYTES..end / WORD_BYTES];
         // SAFETY: `oldest <= end <= limit <= segment_bytes`, all multiples of 8: all is inside the
-        // segment; U1. The target has as many words.
+        // segment; U1. The target has this number of words.
         unsafe { load::copy(start.add(oldest), target.as_mut_ptr(), target.len()) };
         self.end = end;
         if have_facts {
@@ -324,14 +324,14 @@ impl Copied {
     }
 }
 
-/// All words of some pages.
+/// Returns the pages as words.
 fn words_of(pages: &mut [Page]) -> &mut [u64] {
     let words = pages.len() * PAGE_WORDS;
-    // SAFETY: a page is just its words, one after the other, and the borrow goes on.
+    // SAFETY: a page consists only of its words, in sequence, and the borrow continues.
     unsafe { std::slice::from_raw_parts_mut(pages.as_mut_ptr().cast(), words) }
 }
 
-/// Puts believable facts in place of those behind a packet, whose end was checked.
+/// Limits the facts behind a packet, whose end was checked, to plausible values.
 #[cold]
 fn moderate(words: &mut [u64], desc: &Desc) {
     let at = align_up(desc.offset() as usize + desc.length() as usize) / WORD_BYTES;

@@ -9,11 +9,11 @@
 //! Invariants:
 //! - W1: while `open` is some, the segment is in no reader's pins (it came from `Reuse::take`). Or
 //!   it is only in later pins, whose readers stay below the published count.
-//! - W2: bytes of the open segment at and above `low`, and below `high`, are the writer's alone;
-//!   `low <= high <= top`, all within `[0, S]`, all multiples of 16. So are the bytes of the
-//!   column that belong to unpublished packets. Of a segment that was [handed
-//!   out](Writer::hand_out) those below the descs are a device's until they are adopted.
-//! - W3: what is published is never written again until the segment is taken anew.
+//! - W2: bytes of the open segment at and above `low`, and below `high`, belong to the writer
+//!   alone; `low <= high <= top`, all within `[0, S]`, all multiples of 16. So do the bytes of the
+//!   column for unpublished packets. In a segment that was [handed out](Writer::hand_out), those
+//!   below the descs belong to a device until they are adopted.
+//! - W3: published bytes are never written again until the segment is taken anew.
 //!
 //! The writer never makes a reference to packet memory. It copies through raw pointers, because
 //! readers hold shared slices of the same segment below the published count.
@@ -51,7 +51,7 @@ use stage::Stage;
 
 const DESC_BYTES: usize = size_of::<Desc>();
 
-/// What is known of a packet besides its bytes.
+/// Metadata of a packet.
 #[derive(Clone, Copy, Debug)]
 pub struct Meta {
     /// When it arrived, in ns since 1970.
@@ -64,19 +64,19 @@ pub struct Meta {
     pub hash: u32,
     /// The port it came from.
     pub port: u8,
-    /// Its marks; [`Flags::FACTS`] is the log's own business and ignored here.
+    /// Its flags; [`Flags::FACTS`] is set by the log and ignored here.
     pub flags: Flags,
 }
 
 impl Meta {
-    /// A whole packet of `length` bytes that arrived at `time_ns`.
+    /// Metadata of a packet of `length` bytes, not truncated, that arrived at `time_ns`.
     #[inline]
     pub fn new(time_ns: u64, length: u32, port: u8) -> Self {
         let (flags, hash) = (Flags::NONE, 0);
         Self { time_ns, drops_before: 0, original_length: length, hash, port, flags }
     }
 
-    /// Whether a desc says it all, the time aside.
+    /// Returns whether a desc can hold all of it, except perhaps the time.
     #[inline]
     pub(crate) fn is_plain(&self, length: u32) -> bool {
         self.original_length == length && self.drops_before == 0
@@ -87,34 +87,34 @@ impl Meta {
     }
 }
 
-/// What became of a packet.
+/// The result of appending a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Appended {
-    /// It is in the log.
+    /// The packet is in the log.
     Whole,
-    /// It was longer than any segment can hold: its start is in the log, with its length.
+    /// It was longer than a segment can hold: its start is in the log, with its original length.
     Truncated,
-    /// A lossless reader, or pins, hold every segment. Nothing was stored; it may be tried again.
+    /// Lossless readers or pins hold every segment. Nothing was stored; the caller may retry.
     Full,
 }
 
-/// What a writer has done so far.
+/// A writer's counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WriterStatistics {
     /// Packets stored.
     pub packets: u64,
     /// Bytes stored of them.
     pub bytes: u64,
-    /// Packets stored only in part.
+    /// Packets stored truncated.
     pub truncated: u64,
-    /// Times that a packet was refused because the log was full.
+    /// Number of times a packet was refused because the log was full.
     pub full: u64,
     /// Segments opened.
     pub segments: u64,
-    /// Different segments used: the working set at its largest.
+    /// Different segments used: the largest working set.
     pub segments_high_water: u32,
-    /// Lossless readers that overstayed the deadline and are lossy now.
+    /// Lossless readers that exceeded the deadline and are now lossy.
     pub demoted: u64,
 }
 
@@ -124,26 +124,26 @@ struct Open {
     mark: Watermark,
 }
 
-/// The only writer of a log. It has its cache lines to itself, also beside a reader in one struct.
+/// The only writer of a log. Aligned to its own cache lines, even in one struct with a reader.
 #[repr(align(128))]
 pub struct Writer {
     pub(crate) edge: Edge,
-    /// The edge's `high` when it was published last.
+    /// The edge's `high` at the last publish.
     published_high: usize,
-    /// Number of the open segment's first packet.
+    /// The number of the open segment's first packet.
     first_packet: u64,
     pub(crate) segment_bytes: usize,
     pub(crate) top: usize,
     open: Option<Open>,
-    /// The segment to open next, where it was taken before, and when that was.
+    /// The segment to open next, if it was already taken, and the time of that.
     ahead: Option<(u32, u64)>,
     reuse: Reuse,
     waker: Waker,
     blocked_since_ns: Option<u64>,
-    /// Whether something was streamed since the last publish.
+    /// Whether packets were streamed since the last publish.
     has_streamed: bool,
     way: Way,
-    /// Where packets are filled in that are then streamed.
+    /// The memory where packets are filled in before they are streamed.
     stage: Option<Box<Stage>>,
     ending: Ending,
     statistics: WriterStatistics,
@@ -179,12 +179,12 @@ impl Writer {
         }
     }
 
-    /// The longest packet that a segment of this log can hold, in bytes.
+    /// Returns the longest packet that a segment of this log can hold, in bytes.
     pub fn max_packet_bytes(&self) -> usize {
         (self.top - DESC_BYTES - FACTS_BYTES).min(LONGEST)
     }
 
-    /// What it has done so far.
+    /// Returns its counters.
     pub fn statistics(&self) -> WriterStatistics {
         WriterStatistics {
             packets: self.first_packet + u64::from(self.count()),
@@ -194,26 +194,26 @@ impl Writer {
         }
     }
 
-    /// Copies a packet into the log. It is seen by readers after [`publish`](Self::publish), or
-    /// when its segment is full.
+    /// Copies a packet into the log. Readers see it after [`publish`](Self::publish), or when its
+    /// segment is full.
     ///
-    /// Cost: one copy of the bytes and one store of 16 bytes; no atomics, no system call. Once a
-    /// segment: a store, a lock nobody holds, a fence, a load per pin.
-    #[inline(always)] // left to itself, the compiler calls it, and hands `meta` over in memory
+    /// Cost: one copy of the bytes and one store of 16 bytes; no atomics, no system call. Per
+    /// segment: a store, an uncontended lock, a fence, a load per pin.
+    #[inline(always)] // otherwise the compiler calls it, and passes `meta` in memory
     pub fn append(&mut self, packet: &[u8], meta: &Meta) -> Appended {
         let length = packet.len();
         let Some(room) = self.edge.room_after(length) else {
             return self.append_slowly(packet, meta);
         };
-        // SAFETY: W2, `length` bytes from `low` are free and the writer's; the source is a slice
-        // and cannot overlap them, since nobody can have a slice of unpublished bytes.
+        // SAFETY: W2, `length` bytes from `low` are free and belong to the writer. The source is a
+        // slice and cannot overlap them, since no slice of unpublished bytes exists.
         unsafe { copy_packet(packet, self.edge.at()) };
         self.commit(length, room, meta);
         Appended::Whole
     }
 
-    /// Room for a packet of `length` bytes to be filled in place, or `None` when the log is full.
-    /// `length` must be in `[0, max_packet_bytes]`.
+    /// Reserves room for a packet of `length` bytes, to be filled in place; `None` if the log is
+    /// full. `length` must be in `[0, max_packet_bytes]`.
     #[inline]
     pub fn reserve(&mut self, length: usize) -> Option<Slot<'_>> {
         let room = match self.edge.room_after(length) {
@@ -223,17 +223,17 @@ impl Writer {
         Some(Slot::new(self, length, room))
     }
 
-    /// The same for many packets one after the other, at fewer instructions each. Nothing of them
-    /// is [published](Self::publish) before the batch is dropped, but for whole segments.
+    /// Begins a batch: appends many packets in sequence at fewer instructions each. Except for full
+    /// segments, nothing is [published](Self::publish) before the batch is dropped.
     #[inline]
     pub fn batch(&mut self) -> Batch<'_> {
         Batch::new(self)
     }
 
-    /// Makes all that was appended visible to readers, and wakes those who sleep. To be called
-    /// once after each receive poll: once a packet costs two thirds of the rate.
+    /// Makes all appended packets visible to readers, and wakes up sleeping ones. Call it once
+    /// after each receive poll: calling it once per packet costs two thirds of the rate.
     ///
-    /// Cost: one store, one load per reader; a system call only if somebody sleeps.
+    /// Cost: one store, one load per reader; a system call only if a reader sleeps.
     #[inline]
     pub fn publish(&mut self) {
         if self.edge.high() != self.published_high {
@@ -242,13 +242,13 @@ impl Writer {
         }
     }
 
-    /// Publishes the rest and tells the readers that nothing more will come, and why. Dropping
-    /// the writer says [`Ending::Final`].
+    /// Publishes the rest and tells the readers that the log ended, and why. Dropping the writer
+    /// instead means [`Ending::Final`].
     pub fn finish(mut self, ending: Ending) {
         self.ending = ending;
     }
 
-    /// Packets of the open segment.
+    /// Returns the number of packets in the open segment.
     fn count(&self) -> u32 {
         ((self.top - self.edge.high()) / DESC_BYTES) as u32
     }
@@ -258,7 +258,7 @@ impl Writer {
         self.show(segment, mark.with_count(self.count()));
     }
 
-    /// Publishes what there is of the open segment.
+    /// Publishes the packets of the open segment.
     #[inline]
     fn show(&mut self, segment: u32, mark: Watermark) {
         let has_column = self.top < self.segment_bytes;
@@ -277,7 +277,7 @@ impl Writer {
         self.published_high = self.edge.high();
     }
 
-    /// Ends the packet whose `length` bytes stand at `low`, behind which `room` is left.
+    /// Commits the packet whose `length` bytes are at `low`; `room` is left after it.
     #[inline(always)]
     fn commit(&mut self, length: usize, room: usize, meta: &Meta) {
         if !self.edge.commit(length, room, meta) {
@@ -285,8 +285,8 @@ impl Writer {
         }
     }
 
-    /// As `commit`, of a packet that was streamed. The next one comes this way again, as it finds
-    /// no room offered.
+    /// Like `commit`, for a streamed packet. It offers no room, so the next packet takes this path,
+    /// too.
     fn commit_far(&mut self, length: usize, meta: &Meta) {
         if !self.edge.commit_far(length, meta) {
             self.commit_slowly(length, *meta);
@@ -294,9 +294,9 @@ impl Writer {
         self.edge.offer_none();
     }
 
-    /// As `commit`, for a segment's first packet, for packets with facts, and where prefetched
-    /// lines would be in the way. Takes `meta` by value and stays out of line, so that on the fast
-    /// way it never has to be in memory.
+    /// Like `commit`, for a segment's first packet, for packets with facts, and if prefetched lines
+    /// would be in the way. Takes `meta` by value and is out of line, so that the fast path never
+    /// has to store `meta` in memory.
     #[cold]
     #[inline(never)]
     fn commit_slowly(&mut self, length: usize, meta: Meta) {
@@ -317,7 +317,7 @@ impl Writer {
         self.edge.push(length, &meta, flags, end);
     }
 
-    /// The packet that is about to get its desc has facts.
+    /// Records that the packet that is about to get its desc has facts.
     fn note_special(&self) {
         let Some(open) = &self.open else { return };
         let line = self.shared.memory.control.line(open.segment);
@@ -340,15 +340,15 @@ impl Writer {
         let kept = &packet[..packet.len().min(most)];
         let Some(room) = self.make_room(kept.len()) else { return Appended::Full };
         if self.way.is_far() {
-            // SAFETY: W2, `make_room` has left that many bytes from `low` on free and the writer's,
-            // up to the next multiple of 16: packets start at such, and room is kept in such
-            // steps. Nobody can have a slice of unpublished bytes, so the source is elsewhere.
+            // SAFETY: W2, `make_room` has left this many bytes from `low` on free, up to the next
+            // multiple of 16: packets and room are aligned to that. They belong to the writer. No
+            // slice of unpublished bytes exists, so the source is elsewhere.
             unsafe { stream_packet(kept, self.edge.at()) };
             self.has_streamed = true;
             self.commit_far(kept.len(), meta);
         } else {
-            // SAFETY: W2, `make_room` has left that many bytes from `low` on free and the writer's;
-            // nobody can have a slice of unpublished bytes, so the source is elsewhere.
+            // SAFETY: W2, `make_room` has left this many bytes from `low` on free, and they belong
+            // to the writer; no slice of unpublished bytes exists, so the source is elsewhere.
             unsafe { copy_packet(kept, self.edge.at()) };
             self.commit(kept.len(), room, meta);
         }
@@ -359,8 +359,8 @@ impl Writer {
         Appended::Truncated
     }
 
-    /// Room for a packet of `length` bytes, in the open segment or the next: what is left of it
-    /// afterwards. `None` when no segment is free.
+    /// Makes room for a packet of `length` bytes, in the open segment or the next. Returns the room
+    /// left after it; `None` if no segment is free.
     #[cold]
     #[inline(never)]
     fn make_room(&mut self, length: usize) -> Option<usize> {
@@ -376,20 +376,20 @@ impl Writer {
         self.edge.room_after(length)
     }
 
-    /// Seals the open segment, if any, and opens the next. False when none is free.
+    /// Seals the open segment, if any, and opens the next. Returns false if no segment is free.
     #[cold]
     fn roll(&mut self) -> bool {
         self.seal();
         let taken = self.ahead.take().or_else(|| self.take_segment());
-        // The lock is gone by now. That is sound because the newest segment is never retired
-        // (`Reuse`, I3): a reader that attaches in between starts at the one before.
+        // The lock is already released. That is sound because the newest segment is never retired
+        // (`Reuse`, I3): a reader that attaches in between starts at the previous one.
         if let Some((segment, now_ns)) = taken {
             self.start_segment(segment, now_ns);
         }
         taken.is_some()
     }
 
-    /// A segment that no reader needs any more, and when it was taken.
+    /// Takes a segment that no reader needs any more. Returns it and the time it was taken.
     fn take_segment(&mut self) -> Option<(u32, u64)> {
         let shared = Arc::clone(&self.shared);
         let seats = shared.lock();
@@ -420,8 +420,8 @@ impl Writer {
     fn start_segment(&mut self, segment: u32, now_ns: u64) {
         let memory = &self.shared.memory;
         let sequence = self.reuse.newest();
-        // A time that no packet has, so that the first one takes the slow way and sets the clock.
-        // (If one has it after all, its delta is 0 and right.)
+        // A time that no packet has, so that the first packet takes the slow path and sets the
+        // clock. (If a packet does have it, its delta is 0, which is right.)
         self.edge.base_time_ns = u64::MAX;
         let line = memory.control.line(segment);
         line.base_time_ns.store(u64::MAX, Relaxed);
@@ -431,7 +431,7 @@ impl Writer {
         line.is_far.store(self.way.is_far().into(), Relaxed);
         self.tell_buckets(segment);
         if let Some(shortest_ns) = self.reuse.shortest_ns() {
-            self.shared.shortest_ns.store(shortest_ns, Relaxed); // a figure for people
+            self.shared.shortest_ns.store(shortest_ns, Relaxed); // a statistic
         }
         protocol::open(&memory.control, sequence, segment);
         // SAFETY: the segment is in `[0, segment_count)`, so its start is inside the region.
@@ -439,7 +439,7 @@ impl Writer {
         self.edge.open(base, self.top);
         self.open = Some(Open { segment, mark: Watermark::open(sequence) });
         self.statistics.segments += 1;
-        self.shared.far_segments.fetch_add(self.way.is_far().into(), Relaxed); // for people
+        self.shared.far_segments.fetch_add(self.way.is_far().into(), Relaxed); // a statistic
     }
 
     fn seal(&mut self) {
@@ -453,14 +453,14 @@ impl Writer {
     }
 }
 
-/// For how long no segment was free, in ns; starts now if `since_ns` is not set.
+/// Returns how long no segment was free, in ns; starts the clock if `since_ns` is not set.
 fn blocked_ns(since_ns: &mut Option<u64>) -> u64 {
     let now_ns = clock::monotonic_ns();
     now_ns - *since_ns.get_or_insert(now_ns)
 }
 
 impl Drop for Writer {
-    /// Publishes the rest and tells the readers that nothing more will come.
+    /// Publishes the rest and tells the readers that the log ended.
     fn drop(&mut self) {
         self.seal();
         self.shared.memory.control.close(self.ending);
@@ -482,8 +482,7 @@ mod tests {
     use crate::watermark::MAX_SEQUENCE;
     use crate::{Log, LogConfig, ReaderConfig};
 
-    /// All counters close to where they end or wrap: nothing is cut off on its way through the
-    /// packed words.
+    /// All counters are close to their limits: the packed words truncate none of them.
     #[test]
     fn counters_near_their_ends() {
         let (log, mut writer) = Log::create(LogConfig {

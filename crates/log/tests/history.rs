@@ -1,4 +1,4 @@
-//! A log that keeps its past: how long, for whom, and what happens when the memory is too small.
+//! Tests the history of a log: its length, its readers, and what happens if memory is short.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -10,7 +10,7 @@ use burstline_log::{
 use burstline_sys::memory::PageChoice;
 
 const SEGMENT_BYTES: usize = 4096;
-/// Packets of 48 bytes: 64 with their descs. Facts always have room, so one fewer than would fit.
+/// Packets of 48 bytes: 64 with their descs. Room for facts is reserved, so one fewer fits.
 const PACKETS_A_SEGMENT: u64 = 63;
 const HOUR_NS: u64 = 3_600_000_000_000;
 
@@ -38,7 +38,7 @@ fn append(writer: &mut Writer, number: u64) -> Appended {
     writer.append(&packet(number), &Meta::new(number, 48, 0))
 }
 
-/// Appends this many whole segments from packet `first` on; returns the next packet's number.
+/// Appends `segments` full segments from packet `first` on; returns the next packet's number.
 fn append_segments(writer: &mut Writer, first: u64, segments: u64) -> u64 {
     let end = first + segments * PACKETS_A_SEGMENT;
     for number in first..end {
@@ -48,7 +48,7 @@ fn append_segments(writer: &mut Writer, first: u64, segments: u64) -> u64 {
     end
 }
 
-/// Reads what there is; checks it. The number of the first packet read, if one was.
+/// Reads and checks everything published. Returns the number of the first packet read, if any.
 fn drain(reader: &mut Reader) -> Option<u64> {
     let mut first = None;
     while let Some(burst) = reader.next_burst() {
@@ -109,7 +109,7 @@ fn what_is_older_than_asked_goes_and_the_working_set_stays_small() {
         next = append_segments(&mut writer, next, 4);
         thread::sleep(keep);
     }
-    // Of the four before the sleep the last is younger: it got its last packet just now.
+    // Of the four segments before the sleep, the last is younger: it just got its last packet.
     next = append_segments(&mut writer, next, 2);
     let mut late = log.attach(from_oldest(Policy::Lossy)).unwrap();
     assert!(drain(&mut late) >= Some(next - 3 * PACKETS_A_SEGMENT));
@@ -148,7 +148,7 @@ fn a_pin_outlasts_the_history() {
     assert_eq!((statistics.delivered + statistics.missed, statistics.laps), (next, 1));
 }
 
-/// Readers come at the oldest segment while the writer takes just that one away.
+/// Readers attach at the oldest segment while the writer takes exactly that one.
 #[test]
 fn whoever_loses_the_race_for_the_oldest_gets_the_next() {
     let (log, mut writer) = log(4, Some(HOUR_NS));
@@ -167,7 +167,7 @@ fn whoever_loses_the_race_for_the_oldest_gets_the_next() {
         });
         let (mut next, mut segments) = (PACKETS_A_SEGMENT, 0);
         let enough = if cfg!(miri) { 20 } else { 30_000 };
-        // A reader may have to wait for a core longer than that takes.
+        // A reader may have to wait longer than that for a core.
         let is_enough =
             |segments| segments >= enough && (cfg!(miri) || entered.load(Ordering::Relaxed) > 0);
         while !is_enough(segments) && !readers.is_finished() {

@@ -1,7 +1,7 @@
-//! A reader's process that does its worst with all that it may write, its own page: at random, at
-//! full speed, without end. It costs the writer no packet and the other readers none.
+//! A hostile reader process writes to everything it can, its own page: random values, at full
+//! speed, without end. Neither the writer nor the other readers lose a packet.
 //!
-//! What it may not write, the kernel refuses: see the tests of `burstline_sys::memory`.
+//! The kernel refuses writes to other memory: see the tests of `burstline_sys::memory`.
 #![cfg(not(miri))]
 
 use std::env;
@@ -21,7 +21,7 @@ use rustix::io::{FdFlags, fcntl_setfd};
 
 const SEGMENT_BYTES: usize = 4096;
 const SEGMENTS: usize = 32;
-/// Unless `BURSTLINE_PACKETS` says how many.
+/// Number of packets, unless `BURSTLINE_PACKETS` is set.
 const PACKETS: u64 = 300_000;
 const PAGE: &str = "BURSTLINE_TEST_PAGE";
 
@@ -38,8 +38,8 @@ fn log(keep_ns: Option<u64>) -> (Log, Writer) {
     .unwrap()
 }
 
-/// Starts this test binary again as a scribbler that has only the page of a seat, and
-/// returns when it scribbles.
+/// Starts this test binary again as a scribbler that has only the page of a seat; returns once it
+/// scribbles.
 fn spawn_scribbler(seat: &RemoteSeat, seed: u64) -> Child {
     let page: OwnedFd = seat.files().page.try_clone_to_owned().unwrap();
     fcntl_setfd(&page, FdFlags::empty()).unwrap();
@@ -60,9 +60,9 @@ fn role_scribble_for_ever() {
     let text = env::var(PAGE).expect("started by a test below");
     let (page, seed) = text.split_once(' ').unwrap();
     let page: RawFd = page.parse().unwrap();
-    // SAFETY: the parent left it open for this process, and nobody else here owns it.
+    // SAFETY: the parent left it open for this process, and nothing else here owns it.
     let page = Mapping::attach_writable(unsafe { OwnedFd::from_raw_fd(page) }, None).unwrap();
-    // SAFETY: the mapping has that many words, and lives as long as this process.
+    // SAFETY: the mapping has this number of words, and lives as long as this process.
     let words = unsafe {
         std::slice::from_raw_parts(page.as_ptr().as_ptr().cast::<AtomicU64>(), page.bytes() / 8)
     };
@@ -73,13 +73,13 @@ fn role_scribble_for_ever() {
         noise ^= noise << 13;
         noise ^= noise >> 7;
         noise ^= noise << 17;
-        // Eight lines are in use: pins, cursor, waiting, attached, and what it says of itself.
+        // Eight lines are in use: pins, cursor, waiting, attached, and the account.
         let word = &words[(noise >> 32) as usize % 64];
         let value = match noise % 5 {
             0 => noise,
             1 => u64::MAX,
             2 => 0,
-            // Two pins that name a segment, or nearly.
+            // Two pins that name a segment or nearly do.
             3 => {
                 let [low, high] = [8, 16].map(|shift| (noise >> shift) % (SEGMENTS as u64 + 2));
                 low | (high << 32)
@@ -103,7 +103,7 @@ fn drain(reader: &mut Reader) {
     }
 }
 
-/// Writes with a hostile reader beside an honest one, and returns the writer's counts.
+/// Writes beside a hostile and an honest reader, and returns the writer's counters.
 fn write_beside(policy: Policy, keep_ns: Option<u64>) -> WriterStatistics {
     let packets = std::env::var("BURSTLINE_PACKETS").map_or(PACKETS, |n| n.parse().unwrap());
     let (log, mut writer) = log(keep_ns);
@@ -132,7 +132,7 @@ fn write_beside(policy: Policy, keep_ns: Option<u64>) -> WriterStatistics {
     ledger(packets, seen.delivered, &[("reader_overrun", seen.missed)]);
     assert_eq!((seen.delivered, seen.missed, seen.laps), (packets, 0, 0));
     assert_eq!((statistics.packets, statistics.bytes), (packets, 48 * packets));
-    // A later reader finds the log in good order.
+    // A later reader finds the log intact.
     let mut late = log.attach(ReaderConfig { start: Start::Oldest, ..ReaderConfig::default() });
     drain(late.as_mut().unwrap());
     statistics

@@ -1,4 +1,4 @@
-//! The log through its public interface: one writer, readers of every kind, one process.
+//! Tests the log through its public interface: one writer, readers of every kind, one process.
 
 use std::thread;
 
@@ -9,8 +9,8 @@ use burstline_log::{
 use burstline_sys::memory::PageChoice;
 
 const SEGMENT_BYTES: usize = 4096;
-/// Packets enough to lap a log of 4 segments, of about 60 packets each, many times; or once under
-/// miri, which is a thousand times slower.
+/// Enough packets to lap a log of 4 segments, of about 60 packets each, many times. Under miri,
+/// which is a thousand times slower, enough to lap it once.
 const MANY: u64 = if cfg!(miri) { 400 } else { 30_000 };
 
 fn config(segments: usize) -> LogConfig {
@@ -35,7 +35,7 @@ fn lossless() -> ReaderConfig {
     ReaderConfig { policy: Policy::Lossless, ..ReaderConfig::default() }
 }
 
-/// Appends packet `number`: its bytes and its length follow from the number.
+/// Appends packet `number`, which determines its bytes and length.
 fn append(writer: &mut Writer, number: u64) -> Appended {
     let bytes = packet(number);
     writer.append(&bytes, &Meta::new(1_000 + number, bytes.len() as u32, 3))
@@ -45,7 +45,7 @@ fn packet(number: u64) -> Vec<u8> {
     (0..number % 97).map(|at| (number * 13 + at) as u8).collect()
 }
 
-/// Reads until the end or until nothing is new; checks every byte. Returns packets read.
+/// Reads until nothing is new; checks every byte. Returns the number of packets read.
 fn drain(reader: &mut Reader) -> u64 {
     let mut read = 0;
     while let Some(burst) = reader.next_burst() {
@@ -101,7 +101,7 @@ fn a_log_without_packets_ends_too() {
     assert!(reader.is_finished());
 }
 
-/// How many segments of a log of 64 were used by a writer whose reader keeps up.
+/// Returns how many segments, of 64, a writer used whose reader keeps up.
 fn segments_in_turn(cycle_bytes: usize) -> u32 {
     let config = LogConfig { cycle_bytes: Some(cycle_bytes), ..config(64) };
     let (log, mut writer) = Log::create(config).unwrap();
@@ -159,7 +159,7 @@ fn a_lapped_reader_finishes_what_it_has_pinned() {
     for (number, found) in (0..).zip(held.burst().packets()) {
         assert_eq!(found.bytes(), packet(number));
     }
-    // The rest of the pinned segment is still there, though the writer has lapped it.
+    // The rest of the pinned segment is still readable, although the writer has lapped it.
     assert_eq!(reader.next_burst().unwrap().first_packet(), 5);
     drop(held);
     drain(&mut reader);
@@ -246,7 +246,7 @@ fn a_sleeper_is_woken() {
     let (log, mut writer) = log(4);
     let mut reader = log.attach(lossy()).unwrap();
     let reader = thread::spawn(move || {
-        // An hour: if the wake were lost, the test would hang.
+        // An hour: if the wake-up were lost, the test would hang.
         while drain(&mut reader) == 0 {
             reader.wait(3_600_000_000_000);
         }
@@ -265,7 +265,7 @@ fn a_window_of_pins_holds_so_many_segments() {
     let mut held: Vec<_> = (0..3).map(|_| reader.hold_burst().unwrap()).collect();
     assert!(reader.next_burst().is_none());
     assert!(reader.is_window_full() && !reader.is_finished());
-    reader.wait(3_600_000_000_000); // not an hour: it cannot be woken by what it holds
+    reader.wait(3_600_000_000_000); // returns soon: dropping a held burst wakes nobody
     let next = held[2].burst().first_packet() + held[2].burst().len() as u64;
     held.remove(0);
     let burst = reader.next_burst().unwrap();
@@ -281,7 +281,7 @@ fn rare_facts_come_back() {
     let plain = Meta::new(50 * year_ns, 60, 1);
     let metas = [
         plain,
-        Meta { time_ns: plain.time_ns - 1, ..plain }, // a step back
+        Meta { time_ns: plain.time_ns - 1, ..plain }, // earlier than the first
         Meta { time_ns: plain.time_ns + 3 * year_ns, ..plain }, // years of silence
         Meta { time_ns: plain.time_ns + u64::from(u32::MAX), ..plain }, // the last that fits
         Meta { time_ns: plain.time_ns + u64::from(u32::MAX) + 1, ..plain },

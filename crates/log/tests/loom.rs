@@ -1,8 +1,8 @@
 //! Loom models of the hand-over, one for each edge of `protocol`, over the production code of
 //! `protocol` and `reuse`.
 //!
-//! Run with `make loom`. Each model has a twin without its fences that must fail: a model that
-//! cannot fail proves nothing.
+//! Run with `make loom`. Each model has a twin without its fences that must fail, which shows that
+//! the model can fail.
 #![cfg(loom)]
 
 #[path = "loom/deaths.rs"]
@@ -78,16 +78,16 @@ impl Seat for Place {
     }
 }
 
-/// What membarrier(2) does to the thread that the writer is: an interrupt between two of its
-/// instructions, in which it fences. What time does to its store buffer is the same. A thread that
-/// is over has fenced as it was switched away from.
+/// Models what membarrier(2) does to the writer's thread: an interrupt between two of its
+/// instructions, which executes a fence. The passing of time has the same effect on its store
+/// buffer. A thread that ended executed a fence when it was switched out.
 struct Interrupt {
     asked: AtomicU32,
     done: AtomicU32,
 }
 
 impl Interrupt {
-    /// The writer is between two instructions.
+    /// Takes an interrupt between two of the writer's instructions.
     fn take(&self) {
         if self.asked.load(Ordering::Acquire) != 0 {
             self.switch_away();
@@ -99,7 +99,7 @@ impl Interrupt {
         self.done.store(1, Ordering::Release);
     }
 
-    /// As the caller of membarrier(2) sees it.
+    /// Interrupts the writer and waits, like a caller of membarrier(2).
     fn ask_and_wait(&self) {
         fence(Ordering::SeqCst);
         self.asked.store(1, Ordering::Release);
@@ -110,21 +110,21 @@ impl Interrupt {
     }
 }
 
-/// A write-combining buffer, which another thread empties at a time of its choice: what a streaming
-/// store is to everybody but the core that did it.
+/// A write-combining buffer, which another thread drains at a time of its choice. This is how other
+/// cores see a streaming store.
 struct Stream {
     packet: AtomicU64,
     is_out: AtomicU32,
 }
 
 impl Stream {
-    /// The buffer goes out.
+    /// Drains the buffer.
     fn leave(&self, packet: u64) {
         self.packet.store(packet, Ordering::Relaxed);
         self.is_out.store(1, Ordering::Release);
     }
 
-    /// What `sfence` waits for.
+    /// Waits until the buffer is drained, like `sfence`.
     fn drain(&self) {
         while self.is_out.load(Ordering::Acquire) == 0 {
             thread::yield_now();
@@ -132,7 +132,7 @@ impl Stream {
     }
 }
 
-/// A log whose segments hold one packet each: the number of the sequence that wrote it.
+/// A log whose segments hold one packet each: their sequence number.
 struct Log {
     fenced: bool,
     interrupt: Interrupt,
@@ -143,9 +143,9 @@ struct Log {
     packets: Vec<UnsafeCell<u64>>,
 }
 
-// SAFETY: loom checks every access to the cells; that is what the models are for.
+// SAFETY: loom checks every access to the cells, which is the purpose of the models.
 unsafe impl Sync for Log {}
-// SAFETY: loom checks every access to the cells, from whichever thread it comes.
+// SAFETY: loom checks every access to the cells, from any thread.
 unsafe impl Send for Log {}
 
 impl Log {
@@ -162,7 +162,7 @@ impl Log {
         })
     }
 
-    /// Fills one segment, as `Writer` does. False when every segment is pinned.
+    /// Fills one segment, like `Writer`. Returns false if every segment is pinned.
     fn write<S: Seat>(&self, reuse: &mut Reuse, seats: &[S]) -> bool {
         let Some(segment) = reuse.take(self, seats, self.head.load(Ordering::Relaxed), |_| false)
         else {
@@ -170,14 +170,14 @@ impl Log {
         };
         let sequence = reuse.newest();
         protocol::open(self, sequence, segment);
-        // SAFETY: loom fails the model if anybody else is at it.
+        // SAFETY: loom fails the model if another thread accesses the packet.
         self.packets[segment as usize].with_mut(|packet| unsafe { *packet = sequence });
         let mark = Watermark::open(sequence).with_count(1).sealed();
         protocol::publish(self, segment, mark);
         true
     }
 
-    /// Reads the segment of `sequence` if it is there, and checks what it holds.
+    /// Reads the segment of `sequence`, if it can be entered, and checks its packet.
     fn read(&self, page: &Page, sequence: u64) -> bool {
         let Entry::Entered { segment, mark } = protocol::enter(self, page, 0, sequence) else {
             return false;
@@ -185,7 +185,7 @@ impl Log {
         self.read_entered(page, sequence, segment, mark)
     }
 
-    /// Reads the oldest segment from `sequence` on that is there, and checks what it holds.
+    /// Reads the oldest segment from `sequence` on that can be entered, and checks its packet.
     fn read_oldest(&self, page: &Page, sequence: u64) -> bool {
         match protocol::enter_oldest(self, page, 0, sequence) {
             (sequence, Entry::Entered { segment, mark }) => {
@@ -205,7 +205,7 @@ impl Log {
     fn check_packet(&self, sequence: u64, segment: u32, mark: Watermark) -> bool {
         let has_packet = mark.count() > 0;
         if has_packet {
-            // SAFETY: loom fails the model if somebody writes meanwhile.
+            // SAFETY: loom fails the model if another thread writes the packet at the same time.
             let packet = self.packets[segment as usize].with(|packet| unsafe { *packet });
             assert_eq!(packet, sequence, "a pinned segment was rewritten");
         }
@@ -225,7 +225,7 @@ impl Control for Log {
     }
     fn let_time_pass(&self) {
         if self.fenced {
-            self.interrupt.ask_and_wait(); // the writer's stores leave its buffer by themselves
+            self.interrupt.ask_and_wait(); // the writer's store buffer drains in the meantime
         }
     }
     fn settle(&self) {
@@ -267,7 +267,7 @@ fn pages(count: usize) -> Vec<Place> {
     (0..count).map(|_| page()).collect()
 }
 
-/// `readers` readers look at the head `looks` times each while the writer fills `laps` segments.
+/// `readers` readers each look at the head `looks` times while the writer fills `laps` segments.
 fn pin_against_reuse(segments: usize, readers: usize, laps: u64, looks: u64, fenced: bool) {
     let log = Log::new(segments, fenced);
     let pages = pages(readers);
@@ -389,8 +389,8 @@ fn e2_fails_without_fences() {
     check(Some(3), || pin_against_reuse(3, 1, 3, 2, false));
 }
 
-/// A reader looks for the oldest segment while the writer, whose past is `keep` segments long as
-/// far as the pool goes, takes it away.
+/// A reader enters the oldest segment while the writer takes it. The history is `keep` segments
+/// long, as far as the pool suffices.
 fn oldest_against_reuse(segments: u32, keep: u64, laps: u64, fenced: bool) {
     let log = Log::new(segments as usize, fenced);
     let pages = pages(1);
@@ -427,7 +427,7 @@ fn e2_of_the_oldest_fails_without_fences() {
 
 #[test]
 fn e3_release_lets_the_segment_be_reused() {
-    // Two segments and one reader: each write after the first needs what the reader released.
+    // Two segments and one reader: each write after the first needs the segment that was released.
     check(None, || {
         let log = Log::new(2, true);
         let pages = pages(1);

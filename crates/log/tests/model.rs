@@ -1,4 +1,4 @@
-//! Random operations on a log of tiny segments, compared with a plain vector of packets.
+//! Compares random operations on a log of tiny segments with a plain vector of packets.
 
 use std::collections::VecDeque;
 
@@ -46,7 +46,7 @@ fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
-/// What was appended, as it must come out again.
+/// An appended packet, as it must be read again.
 struct Sent {
     bytes: Vec<u8>,
     meta: Meta,
@@ -55,7 +55,7 @@ struct Sent {
 struct Follower {
     reader: Reader,
     policy: Policy,
-    /// The number of the first packet delivered or missed: known with its first burst.
+    /// The number of the first packet delivered or missed; known from the first burst.
     start: Option<u64>,
     held: VecDeque<HeldBurst>,
 }
@@ -149,7 +149,7 @@ impl World {
         assert_eq!(self.writer.statistics().packets, self.sent.len() as u64);
     }
 
-    /// Ends the log: every reader must come to the end with an exact account.
+    /// Ends the log: every reader must reach the end with an exact account.
     fn finish(self) {
         let Self { writer, sent, mut followers, .. } = self;
         drop(writer);
@@ -186,8 +186,8 @@ impl Follower {
         }
     }
 
-    /// Where it started, given the first packet of its latest burst: it may have missed some
-    /// packets before it got any.
+    /// Returns the reader's start, given the first packet of its latest burst. It may have missed
+    /// packets before its first burst.
     fn start_at(&mut self, first: u64) -> u64 {
         let missed = self.reader.statistics().missed;
         *self.start.get_or_insert(first - missed)
@@ -231,7 +231,7 @@ proptest! {
 
     #[test]
     fn the_log_is_a_vector(
-        // None of its past, none by age, all of it: what is between depends on the clock.
+        // No history, none by age, all of it: what is in between depends on the clock.
         keep_ns in prop_oneof![2 => Just(None), 1 => Just(Some(0)), 2 => Just(Some(u64::MAX))],
         operations in vec(operation(), 1..if cfg!(miri) { 60 } else { 600 }),
     ) {

@@ -1,4 +1,4 @@
-//! The log between two processes: the sealed files are inherited, everything else is the log's.
+//! Tests the log between two processes; the sealed files are inherited.
 #![cfg(not(miri))]
 
 #[path = "common/children.rs"]
@@ -90,7 +90,7 @@ fn role_hold_for_ever() {
     }
 }
 
-/// What the reader process says of itself: delivered and missed.
+/// Returns the reader process's account: delivered and missed.
 fn account(child: Child) -> (u64, u64) {
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{output:?}");
@@ -124,7 +124,7 @@ fn a_lossy_reader_in_another_process_counts_exactly() {
     }
     drop(writer);
     let (delivered, missed) = account(child);
-    // What was lapped before it was attached is not missed, it was never its own.
+    // Packets overwritten before it attached are not missed: they were never its own.
     assert!(delivered > 0 && delivered + missed <= PACKETS, "{delivered} + {missed}");
 }
 
@@ -201,7 +201,7 @@ fn what_is_not_a_log_is_refused() {
     assert!(matches!(attach(good()), Err(AttachError::Claimed)));
 }
 
-/// A reader of another process takes its time between its seat and its first look.
+/// A reader of another process is slow between its seat and its first poll.
 #[test]
 fn what_is_published_after_the_seat_was_taken_is_the_readers() {
     for before in [0, 10] {

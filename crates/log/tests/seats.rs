@@ -1,4 +1,4 @@
-//! What a publisher sees of seats, and what a log says of itself: names, endings, counts.
+//! Tests a publisher's view of seats, and a log's names, endings and counts.
 
 use std::thread;
 
@@ -59,7 +59,7 @@ fn ports_have_names() {
     assert_eq!(reader.port_name(1), None);
 }
 
-/// Whatever the writer does meanwhile, the count never goes back and never runs ahead.
+/// Whatever the writer does, the count never goes back and never runs ahead.
 #[test]
 fn published_is_exact_at_some_moment() {
     let (log, mut writer) = log(4);

@@ -1,5 +1,5 @@
-//! Threads that share one log in every way that there is. `scripts/tsan` runs it for as long as it
-//! has time: ThreadSanitizer sees what one thread writes while another reads.
+//! Threads that share one log in every possible way. `scripts/tsan` runs it with ThreadSanitizer,
+//! as long as time permits, to detect data races.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -15,7 +15,7 @@ use burstline_sys::memory::PageChoice;
 const SEGMENT_BYTES: usize = 4096;
 /// Two segments for each of three readers with windows of two, one for a fourth, and two more.
 const SEGMENTS: usize = 12;
-/// Packets of each round, if `BURSTLINE_PACKETS` does not say how many.
+/// Packets of each round, unless `BURSTLINE_PACKETS` is set.
 const PACKETS: u64 = if cfg!(miri) { 60 } else { 30_000 };
 
 fn config(handoff: Handoff, keep_ns: Option<u64>) -> LogConfig {
@@ -26,12 +26,12 @@ fn config(handoff: Handoff, keep_ns: Option<u64>) -> LogConfig {
         pages: PageChoice::Size4K,
         handoff,
         keep_ns,
-        cycle_bytes: Some(0), // as few segments as can be, so each is written again soon
+        cycle_bytes: Some(0), // as few segments as possible, so each is soon reused
         ..LogConfig::default()
     }
 }
 
-/// Bytes and length of a packet follow from its number.
+/// Returns packet `number`; the number determines its bytes and length.
 fn packet(number: u64) -> Vec<u8> {
     vec![number as u8; (number % 97) as usize * 8]
 }
@@ -54,7 +54,7 @@ fn check(burst: &Burst<'_>) {
     }
 }
 
-/// Checks every burst until the log ends. Both kinds of readers have these calls, and no trait.
+/// Checks every burst until the log ends. Both kinds of readers have these calls, but no trait.
 macro_rules! read_to_the_end {
     ($reader:ident) => {{
         while !$reader.is_finished() {
@@ -75,7 +75,7 @@ fn copy_all(mut reader: UntrustedReader) -> ReaderStatistics {
     read_to_the_end!(reader)
 }
 
-/// Holds bursts that another thread checks and lets go of.
+/// Holds bursts, which another thread checks and drops.
 fn pass_on_all(mut reader: Reader) -> ReaderStatistics {
     thread::scope(|scope| {
         let (sender, receiver) = sync_channel(1);
@@ -95,7 +95,7 @@ fn pass_on_all(mut reader: Reader) -> ReaderStatistics {
     })
 }
 
-/// Comes at the oldest segment and goes again, until it is over.
+/// Attaches at the oldest segment and leaves again, until the test is over.
 fn come_and_go(log: &Log, is_over: &AtomicBool) {
     let config = ReaderConfig { start: Start::Oldest, ..ReaderConfig::default() };
     while !is_over.load(Relaxed) {

@@ -1,8 +1,8 @@
-//! What both ends of a log take of a processor for a packet, in instructions: does it stay as it is
-//! in `turns.txt`? A count does not depend on the machine's load, as a time does.
+//! Counts the instructions per packet of both ends of a log, and compares them with `turns.txt`.
+//! Unlike a time, a count does not depend on the machine's load.
 //!
-//! `examples/turns.rs` says what is counted. It is built as programs are delivered, and runs under
-//! callgrind; the difference of a short run and a longer one is packets and nothing else.
+//! `examples/turns.rs` describes the workloads. It is built like released programs, and runs under
+//! callgrind. The difference of a short run and a longer one is the cost of the packets alone.
 #![cfg(all(target_arch = "x86_64", not(miri), not(loom)))]
 
 use std::env;
@@ -14,7 +14,7 @@ use burstline_skip::skip;
 /// Packets of the short run, and of the longer one.
 const PACKETS: [u32; 2] = [65_536, 327_680];
 
-/// A rise by more than this part fails. A fall by more asks for a new number in the file.
+/// A larger rise fails the test. A larger fall requires a new number in the file.
 const TOLERANCE: f64 = 0.05;
 
 #[test]
@@ -41,7 +41,7 @@ fn a_packet_takes_as_many_instructions_as_it_is_said_to() {
     }
 }
 
-/// Builds the example in release mode, into the same folder as this test's own program.
+/// Builds the example in release mode, in this test's own target folder.
 fn build() -> PathBuf {
     let program = env::current_exe().expect("a test has a program");
     let target = program.ancestors().nth(3).expect("TARGET/PROFILE/deps/PROGRAM").to_owned();
@@ -56,7 +56,7 @@ fn build() -> PathBuf {
     target.join("release/examples/turns")
 }
 
-/// Instructions of a whole run.
+/// Returns the instructions of a whole run.
 fn count(program: &PathBuf, work: &str, packets: u32) -> u64 {
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])

@@ -1,5 +1,5 @@
-//! A writer that breaks every rule, and readers that do not trust it, in two processes: the writer
-//! scribbles over packet and control memory at full speed while the reader goes on.
+//! A writer that violates every rule, and readers that do not trust it, in two processes. The
+//! writer scribbles over packet and control memory at full speed while the reader continues.
 #![cfg(not(miri))]
 
 #[path = "common/children.rs"]
@@ -28,8 +28,7 @@ use seats::received;
 
 const SEGMENT_BYTES: usize = 16 << 10;
 const SEGMENTS: usize = 8;
-/// Calls of `next_burst` that the reader survives before it ends well, unless `BURSTLINE_LOOKS`
-/// says how many.
+/// Calls of `next_burst` that the reader must survive, unless `BURSTLINE_LOOKS` is set.
 const LOOKS: u64 = 200_000;
 
 fn looks() -> u64 {
@@ -54,7 +53,7 @@ fn append(writer: &mut Writer, number: u64) {
     assert_eq!(writer.append(&bytes[..length], &meta), Appended::Whole);
 }
 
-/// The words of this process's writable mapping of the memfd `name`: what a writer gone mad has.
+/// Returns this process's writable mapping of the memfd `name`, as a mad writer has it.
 fn own_memory(name: &str) -> &'static [AtomicU64] {
     let maps = fs::read_to_string("/proc/self/maps").unwrap();
     let wanted = format!("/memfd:{name} (deleted)");
@@ -63,11 +62,11 @@ fn own_memory(name: &str) -> &'static [AtomicU64] {
     let number = |text: &str| usize::from_str_radix(text, 16).unwrap();
     let (start, end) = range.split_once('-').map(|(a, b)| (number(a), number(b))).unwrap();
     let first = std::ptr::with_exposed_provenance::<AtomicU64>(start);
-    // SAFETY: the kernel says that it is mapped, and the test keeps the log until it is done.
+    // SAFETY: the kernel lists it as mapped, and the test keeps the log until it is done.
     unsafe { std::slice::from_raw_parts(first, (end - start) / size_of::<AtomicU64>()) }
 }
 
-/// A stream of numbers that is good enough for scribbling. Source: Marsaglia, Xorshift RNGs, 2003.
+/// A random number generator that is good enough here. Source: Marsaglia, Xorshift RNGs, 2003.
 struct Noise(u64);
 
 impl Noise {
@@ -78,7 +77,7 @@ impl Noise {
         self.0
     }
 
-    /// A word of nonsense, or of sense in the wrong place: an old value with a bit turned over.
+    /// Overwrites a word with a random value, or with an old value with one bit flipped.
     fn scribble(&mut self, words: &[AtomicU64]) {
         let (value, at) = (self.next(), self.next() as usize % words.len());
         let word = match value % 4 {
@@ -91,9 +90,9 @@ impl Noise {
     }
 }
 
-/// Everything that code might do with a burst.
+/// Uses everything in a burst that code might use.
 fn use_all_of(burst: &Burst<'_>) {
-    // Numbers and counts can be added up without a care; times and bytes are any.
+    // Numbers and counts can be added without overflow; times and bytes have any value.
     let mut sum = burst.first_packet() + burst.len() as u64;
     let mut mix = 0;
     assert!(burst.len() <= SEGMENT_BYTES / 16 && burst.extent() <= SEGMENT_BYTES);
@@ -147,7 +146,7 @@ fn a_writer_that_scribbles_over_everything_does_its_readers_no_harm() {
                 let mut noise = Noise(seed);
                 while !is_over.load(Relaxed) {
                     (0..8).for_each(|_| noise.scribble(packets));
-                    // A sound writer beside the mad one, so that there is something to read.
+                    // Also append sound packets, so that there is something to read.
                     append(&mut writer, noise.next() % 1000);
                     writer.publish();
                     if noise.next().is_multiple_of(16) {
@@ -166,8 +165,8 @@ fn a_writer_that_scribbles_over_everything_does_its_readers_no_harm() {
     }
 }
 
-/// What a header says is read once and checked; whatever it says, attaching is an error or a
-/// reader that works.
+/// Header fields are read once and checked. With any values, attaching returns an error or a
+/// working reader.
 #[test]
 fn a_header_that_lies_is_refused_or_harmless() {
     let (log, mut writer) = log("header");
@@ -178,7 +177,7 @@ fn a_header_that_lies_is_refused_or_harmless() {
     let (mut noise, mut attached, mut refused) = (Noise(77), 0, 0);
     for round in 0..4_000 {
         control.iter().zip(&sound).for_each(|(word, &value)| word.store(value, Relaxed));
-        // The first five words: magic, version and hash, segment bytes, counts. Then anything.
+        // The first five words: magic, version and hash, segment bytes, counts. Then any word.
         let at = noise.next() as usize % 5;
         let value = noise.next() >> (noise.next() % 64);
         control[at].store(value, Relaxed);
@@ -199,7 +198,7 @@ fn a_header_that_lies_is_refused_or_harmless() {
     assert!(attached > 10 && refused > 10, "{attached} attached, {refused} refused");
 }
 
-/// A copy of this process's memfd `name`, followed by as many bytes more, all of them there.
+/// Returns a copy of this process's memfd `name`, followed by `more` allocated bytes.
 fn control_with_more(name: &str, more: u64, seals: SealFlags) -> OwnedFd {
     let mut bytes: Vec<u8> =
         own_memory(name).iter().flat_map(|word| word.load(Relaxed).to_ne_bytes()).collect();
@@ -210,7 +209,7 @@ fn control_with_more(name: &str, more: u64, seals: SealFlags) -> OwnedFd {
     file.into()
 }
 
-/// Memory that is not what it should be: not sealed, of another size, or not there.
+/// Files that are not sealed, have another size, or have holes are refused.
 #[test]
 fn memory_that_could_fault_is_refused() {
     let (log, _writer) = log("fault");
@@ -219,7 +218,7 @@ fn memory_that_could_fault_is_refused() {
     let file = |bytes: u64, seals: SealFlags| {
         let file = memfd_create("other", MemfdFlags::ALLOW_SEALING).unwrap();
         ftruncate(&file, bytes).unwrap();
-        // Blocks beyond the end are none of the file's.
+        // Blocks beyond the end do not belong to the file's size.
         if bytes < 1 << 40 {
             let beyond = FallocateFlags::KEEP_SIZE;
             fallocate(&file, beyond, bytes.next_multiple_of(4096), bytes.max(4096)).unwrap();
@@ -253,7 +252,7 @@ fn memory_that_could_fault_is_refused() {
             assert!(is_right, "{error}");
         }
     }
-    // Larger than the geometry says, whether it is there or not.
+    // Larger than the geometry says, allocated or not.
     for (is_control, bytes) in [(false, 1 << 50), (false, bytes + (4 << 20)), (true, 1 << 20)] {
         let mut files = received(seat.files());
         if is_control {

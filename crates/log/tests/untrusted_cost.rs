@@ -1,6 +1,6 @@
-//! What it costs not to trust the writer: instructions of a reader for a packet, by callgrind.
-//! Where valgrind is installed, it is run by
-//! `cargo test --release -p burstline-log --test untrusted_cost -- --ignored --nocapture`.
+//! Measures the cost of not trusting the writer: a reader's instructions per packet, with
+//! callgrind. It needs valgrind, and runs with `cargo test --release -p burstline-log --test
+//! untrusted_cost -- --ignored --nocapture`.
 #![cfg(not(miri))]
 
 use std::env;
@@ -11,7 +11,7 @@ use burstline_log::{
     Appended, Burst, Log, LogConfig, Meta, Reader, ReaderConfig, UntrustedReader, Writer,
 };
 
-/// Packets of a round, which are published in bursts.
+/// Packets of a round; they are published in bursts.
 const PACKETS: u64 = 10_240;
 const BURST: u64 = 256;
 const PIECE: &str = "BURSTLINE_TEST_PIECE";
@@ -81,7 +81,7 @@ fn role_read() {
     black_box(sum);
 }
 
-/// Instructions that a process takes which writes and reads this many rounds.
+/// Returns the instructions of a process that writes and reads this number of rounds.
 fn count(kind: &str, length: usize, rounds: u64) -> f64 {
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])

@@ -1,4 +1,4 @@
-//! Verdicts between a log's publisher and a reader that may be of any kind.
+//! Tests verdicts between a log's publisher and readers of all kinds.
 #![cfg(not(miri))]
 
 #[path = "common/seats.rs"]
@@ -19,7 +19,7 @@ use seats::received;
 
 const SEGMENT_BYTES: usize = 64 << 10;
 
-/// Where the parts of a column begin, in words, and what it has in all.
+/// Offsets of the parts of a column, in words, and the size of the room for replacements.
 const PLACES_AT: usize = VERDICTS_WAITING_MAX as usize;
 const ROOM_AT: usize = 2 * PLACES_AT;
 const ROOM_BYTES: usize = 1 << 20;
@@ -53,7 +53,7 @@ impl Giving {
         Self { seat, reader, verdicts }
     }
 
-    /// The column's words, as a reader gone mad has them.
+    /// Returns the column's words, as a mad reader has them.
     fn words(&self) -> Words {
         let file: OwnedFd = self.seat.files().verdicts.unwrap().try_clone_to_owned().unwrap();
         Words(Mapping::attach_writable(file, None).unwrap())
@@ -65,7 +65,7 @@ struct Words(Mapping);
 impl Words {
     fn put(&self, at: usize, word: u64) {
         assert!((at + 1) * 8 <= self.0.bytes());
-        // SAFETY: inside of the mapping, which is page-aligned; every access is atomic.
+        // SAFETY: inside the mapping, which is page-aligned; every access is atomic.
         let place = unsafe { self.0.as_ptr().cast::<AtomicU64>().add(at).as_ref() };
         place.store(word, Relaxed);
     }
@@ -112,13 +112,13 @@ fn each_verdict_counts_for_its_packet_alone() {
     taker.replacement(place, &mut copy);
     assert_eq!((copy[0], &copy[1..]), (1, &bytes[..]));
     assert_eq!(taker.look(5), None);
-    // The same places, a round later and before: late, and early.
+    // Numbers that use the same places, later or earlier.
     for other in [VERDICTS_WAITING_MAX, 7 * VERDICTS_WAITING_MAX + 2] {
         assert_eq!(taker.look(other), None, "{other}");
     }
     giving.verdicts.give(5 + VERDICTS_WAITING_MAX, Verdict::Pass).unwrap();
     assert_eq!(taker.look(5), None, "one for a packet that has yet to come");
-    // Twice: what is there when it is looked at.
+    // After two verdicts, the one that is stored counts.
     giving.verdicts.give(5, Verdict::Pass).unwrap();
     giving.verdicts.give(5, Verdict::Drop).unwrap();
     assert_eq!(taker.look(5), Some(Ruling::Drop));

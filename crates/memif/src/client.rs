@@ -1,4 +1,4 @@
-//! The client's side of a connection: it has the memory, and says where things are in it.
+//! The client's side of a connection: owns the memory, and announces the layout.
 //!
 //! ```text
 //!   | ring S2M 0 | .. | ring M2S 0 | .. | buffers of S2M 0 | .. | buffers of M2S 0 | .. |
@@ -20,13 +20,13 @@ use crate::ring::{Desc, Ring, Role, ring_bytes};
 /// Bytes of a buffer. Source: the guide's default, `bsize`.
 const BUFFER_BYTES: usize = 2048;
 const PAGE_BYTES: usize = 4096;
-/// Rings begin at multiples of it, so the heads share a cache line with nothing else.
+/// Alignment of rings, so that their indices share a cache line with nothing else.
 const RING_ALIGNMENT: usize = 128;
 
-/// One connection's state.
+/// The state of one connection.
 pub(crate) struct ClientSession {
     device: Arc<Device>,
-    /// What is still to be said, each after an acknowledgement.
+    /// Messages still to be sent, each after an acknowledgement.
     to_say: VecDeque<(Message, Option<OwnedFd>)>,
     lanes: Vec<(FromPeer, ToPeer)>,
     waited_for: Vec<Bell>,
@@ -46,7 +46,7 @@ impl ClientSession {
         }
     }
 
-    /// Makes memory and rings within the server's limits, and plans what to say of them.
+    /// Creates memory and rings within the server's limits, and queues their announcements.
     fn build(&mut self, queues: u16, log2_slots: u8) -> Result<(), Fault> {
         let slots = 1u16 << log2_slots;
         let ring = ring_bytes(slots).next_multiple_of(RING_ALIGNMENT);
@@ -127,7 +127,7 @@ impl Session for ClientSession {
             Message::Connected if self.to_say.is_empty() && !self.is_connected => {
                 self.is_connected = true;
                 for (queue, (mut from, to)) in self.lanes.drain(..).enumerate() {
-                    // All of its buffers are the server's to fill. Not before: a server of DPDK's
+                    // All buffers of the ring are the server's to fill. Not earlier: DPDK's server
                     // sets all indices to 0 when it connects.
                     from.publish();
                     let lane = self.device.lanes().lane(queue);
@@ -153,7 +153,7 @@ impl Drop for ClientSession {
     }
 }
 
-/// Memory that nobody can cut.
+/// Creates memory that nobody can truncate.
 fn memory(bytes: u64) -> io::Result<OwnedFd> {
     let file = memfd_create("memif", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
     ftruncate(&file, bytes)?;
@@ -161,7 +161,7 @@ fn memory(bytes: u64) -> io::Result<OwnedFd> {
     Ok(file)
 }
 
-/// Makes a ring whose slots have their buffers.
+/// Prepares a ring whose slots have their buffers.
 fn prepare(ring: &Ring, buffers: usize) {
     ring.format();
     for slot in 0..ring.slots() {

@@ -1,4 +1,4 @@
-//! A device: its rings and its options, and what either role says and hears.
+//! A device: its rings and options, and the interface of both roles' sessions.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -8,20 +8,20 @@ use burstline_peer::{Bell, Lanes};
 use crate::lane::{FromPeer, ToPeer};
 use crate::message::{Fault, Message};
 
-/// How a device is opened.
+/// The options of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceOptions {
-    /// Pairs of queues, in `[1, QUEUES_MAX]`.
+    /// The number of queue pairs, in `[1, QUEUES_MAX]`.
     pub queues: u16,
-    /// Whether this is the client, which has the memory.
+    /// Whether this is the client, which owns the memory.
     pub is_client: bool,
-    /// The interface's number, which both ends have to name.
+    /// The interface's number, which must be the same at both ends.
     pub id: u32,
-    /// Slots of a client's ring, as a power of two in `[3, LOG2_SLOTS_MAX]`.
+    /// The number of slots of a client's ring, as a power of two in `[3, LOG2_SLOTS_MAX]`.
     pub log2_slots: u8,
 }
 
-/// What the control thread and the packet threads share.
+/// State shared by the control thread and the packet threads.
 #[derive(Debug)]
 pub struct Device {
     pub(crate) options: DeviceOptions,
@@ -29,20 +29,20 @@ pub struct Device {
 }
 
 impl Device {
-    /// One without a socket: for [`ServerSession`](crate::ServerSession) alone.
+    /// Creates a device without a socket, for [`ServerSession`](crate::ServerSession) alone.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn new(options: DeviceOptions) -> io::Result<Self> {
         Ok(Self { lanes: Lanes::new(options.queues)?, options })
     }
 
-    /// Its rings.
+    /// Returns the device's rings.
     pub fn lanes(&self) -> &Lanes<FromPeer, ToPeer> {
         &self.lanes
     }
 
-    /// Takes all rings out; packet threads waited for these bells.
+    /// Removes all rings, and the bells that packet threads waited for.
     pub(crate) fn clear(&self, waited_for: &[Bell]) {
         for bell in waited_for {
             self.lanes.bells().remove(bell);
@@ -55,24 +55,24 @@ impl Device {
     }
 }
 
-/// One role's side of a connection.
+/// The session of one role.
 pub(crate) trait Session {
-    /// What is said before anything is heard.
+    /// Returns the message to send first, if any.
     fn greeting(&self) -> Option<Message>;
 
-    /// Carries a message out. Returns the answer, and descriptors that go with it.
+    /// Handles a message. Returns the answer, and the descriptor to send with it.
     fn handle(&mut self, message: Message, files: Vec<OwnedFd>) -> Result<Answer, Fault>;
 
-    /// What was agreed on, once all is said.
+    /// Returns the agreed parameters, once the connection is complete.
     fn agreed(&self) -> Option<String>;
 }
 
-/// What is said next, if anything.
+/// The next message to send, if any.
 #[derive(Default)]
 pub struct Answer {
     /// The message.
     pub message: Option<Message>,
-    /// What goes with it.
+    /// The descriptor to send with it.
     pub(crate) file: Option<OwnedFd>,
 }
 

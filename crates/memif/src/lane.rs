@@ -1,4 +1,4 @@
-//! The two directions, each for both roles.
+//! The rings of the two directions, each for both roles.
 
 use std::sync::Arc;
 
@@ -6,20 +6,20 @@ use burstline_peer::{LONGEST, OFFLOAD_BYTES, PeerMemory, Put, Refusal, Taken};
 
 use crate::ring::{Desc, NEXT, Ring, Role};
 
-/// Slots whose descriptors are fetched before they are taken.
+/// The number of slots whose descriptors are prefetched.
 const AHEAD: u16 = 4;
 
-/// Where buffers are.
+/// The location of buffers.
 #[derive(Debug)]
 pub(crate) enum Buffers {
-    /// The client's own: as many as slots, of one size, one behind the other.
+    /// The client's own memory: one buffer per slot, of equal size, in sequence.
     Own { memory: Arc<PeerMemory>, at: usize, bytes: u32 },
-    /// A client's, as descriptors say.
+    /// A client's memory, located by descriptors.
     Described(Arc<Vec<Arc<PeerMemory>>>),
 }
 
 impl Buffers {
-    /// The memory of a slot's buffer and where it begins.
+    /// Returns the memory of a slot's buffer and the buffer's offset.
     #[inline]
     fn place(&self, slot: u16, slots: u16, desc: &Desc) -> Option<(&PeerMemory, usize)> {
         match self {
@@ -34,7 +34,7 @@ impl Buffers {
         }
     }
 
-    /// Bytes that a slot has room for, where the client says.
+    /// Returns the size of a slot's buffer, according to the client.
     #[inline]
     fn room(&self, desc: &Desc) -> u32 {
         match self {
@@ -43,7 +43,7 @@ impl Buffers {
         }
     }
 
-    /// What a descriptor says of a slot that we have filled.
+    /// Returns the descriptor of a slot that we have filled.
     #[inline]
     fn filled(&self, slot: u16, slots: u16, before: Desc, bytes: u32, flags: u16) -> Desc {
         match self {
@@ -56,18 +56,18 @@ impl Buffers {
     }
 }
 
-/// Packets of the peer.
+/// The ring of packets from the peer.
 #[derive(Debug)]
 pub struct FromPeer {
     pub(crate) ring: Ring,
     pub(crate) buffers: Buffers,
-    /// Its index makes no sense: it does nothing any more.
+    /// Whether the peer's index was invalid; the ring is then no longer used.
     pub(crate) is_broken: bool,
-    /// Slots of packets that are not their first, since the peer last saw our index.
+    /// Slots of packets other than their first, since our index was last published.
     pub(crate) continued: u16,
 }
 
-/// Packets for the peer.
+/// The ring of packets to the peer.
 #[derive(Debug)]
 pub struct ToPeer {
     pub(crate) ring: Ring,
@@ -94,7 +94,7 @@ impl FromPeer {
         }
     }
 
-    /// Copies a packet that begins at the next slot. Returns its slots and how it went.
+    /// Copies the packet that begins at the next slot. Returns its slots and the outcome.
     #[inline]
     fn gather(&mut self, slots: u16, room: &mut [u8]) -> (u16, Result<usize, Refusal>) {
         let (mut used, mut at, mut outcome) = (0, 0, Ok(0));
@@ -108,7 +108,7 @@ impl FromPeer {
                 at += bytes.min(room.len() - at);
             }
             if let Buffers::Own { bytes, .. } = self.buffers {
-                // The server finds it as it was.
+                // Restore the descriptor for the server.
                 let slots = self.ring.slots();
                 let fresh = self.buffers.filled(slot, slots, Desc::default(), bytes, 0);
                 self.ring.set_desc(slot, fresh);
@@ -117,7 +117,7 @@ impl FromPeer {
                 break;
             }
             if used >= slots {
-                // It goes on in a slot that is not there.
+                // The packet continues in a slot that is not available.
                 return (used, Err(Refusal::Malformed));
             }
         }
@@ -151,7 +151,7 @@ impl burstline_peer::FromPeer for FromPeer {
         }
         self.ring.prefetch(self.ring.next.wrapping_add(AHEAD));
         let most = room.len().min(LONGEST);
-        // A packet that goes on is there whole, or will be: its slots are shown at once.
+        // All slots of a packet become visible in one step, so it is complete.
         let (used, outcome) = self.gather(slots, &mut room[..most]);
         self.ring.next = self.ring.next.wrapping_add(used);
         self.continued += used - 1;
@@ -163,14 +163,14 @@ impl burstline_peer::FromPeer for FromPeer {
 
     #[inline]
     fn publish(&mut self) -> u16 {
-        // A client offers its buffers anew: a whole ring of them is with the server.
+        // A client offers its buffers again: a whole ring of them belongs to the server.
         let ahead = if self.ring.role() == Role::Client { self.ring.slots() } else { 0 };
         let slots = self.ring.publish(self.ring.next.wrapping_add(ahead));
         slots - std::mem::take(&mut self.continued)
     }
 
     fn fill(&mut self) -> (u16, u16) {
-        // More than any ring has: the peer's index is looked at anew.
+        // More than any ring has, so that the peer's index is read again.
         (self.available(u16::MAX), self.ring.slots())
     }
 
@@ -189,7 +189,7 @@ impl ToPeer {
         Self { ring, buffers, is_broken: false }
     }
 
-    /// Slots that may be filled.
+    /// Returns the number of slots that may be filled.
     #[inline]
     fn room(&mut self, wanted: u16) -> u16 {
         if self.is_broken {
@@ -229,7 +229,7 @@ impl burstline_peer::ToPeer for ToPeer {
             let place = self.buffers.place(slot, self.ring.slots(), &before);
             let is_written = place.is_some_and(|(memory, at)| memory.write(at, &rest[..part]));
             if part == 0 || !is_written {
-                // The peer's own fault: nothing more fits into such a ring.
+                // A fault of the peer: such a ring accepts no more packets.
                 self.is_broken = true;
                 return Put::NoRoom;
             }

@@ -1,4 +1,4 @@
-//! memif, version 2: packets between two processes by rings in shared memory.
+//! memif, version 2: exchanges packets between two processes through rings in shared memory.
 //!
 //! ```text
 //!   client (slave)                                     server (master)
@@ -7,19 +7,19 @@
 //!   M2S ring   head ->  buffers of the client   -> tail, filled by the server
 //! ```
 //!
-//! The client moves the heads, the server the tails, of both rings. So a server sees packets to
-//! take, or buffers to fill, between tail and head. A client sees the same from the other side:
-//! room in the one, packets in the other. The two directions of the two roles are `Lane`s.
+//! The client moves the heads of both rings, the server the tails. So between tail and head, a
+//! server sees packets to take, or buffers to fill. The client sees the complement: free slots in
+//! the one, packets in the other. The two directions of the two roles are `Lane`s.
 //!
 //! The peer may write all of the memory at any moment. Descriptors are read once, checked, then
-//! used. A client never reads where its own buffers are: it knows that.
+//! used. A client never reads the location of its own buffers from the ring, because it knows it.
 //!
-//! Read on in this order: `message`, `ring`, `lane`, `server`, `client`, `device`.
+//! Reading order: `message`, `ring`, `lane`, `server`, `client`, `device`.
 //!
 //! # Invariants
-//! - M1. An index and a descriptor are each read once from the shared memory.
-//! - M2. Our index moves by as many slots as were taken or filled.
-//! - M3. A malformed message ends the connection, and with it its rings, and nothing else.
+//! - M1. Each index and each descriptor is read once from the shared memory.
+//! - M2. Our index moves by the number of slots taken or filled.
+//! - M3. A malformed message ends only its connection, and the rings of that connection.
 //!
 //! Source: DPDK's drivers/net/memif/memif.h and its guide, "Memif Poll Mode Driver".
 #![forbid(unsafe_code)]
@@ -38,7 +38,7 @@ pub use message::{Fault, MESSAGE_BYTES, Message};
 pub use port::Port;
 pub use server::ServerSession;
 
-/// The most pairs of queues.
+/// The most queue pairs.
 pub const QUEUES_MAX: u16 = 16;
 /// The largest ring, as a power of two. Source: the guide, `rsize`.
 pub const LOG2_SLOTS_MAX: u8 = 14;

@@ -1,10 +1,10 @@
-//! Messages: 128 bytes each, of which the first two say what the others are.
+//! Messages of 128 bytes each; the first two bytes are the type.
 
 use std::io;
 
 use burstline_peer::PeerMemoryError;
 
-/// Bytes of every message.
+/// The size of every message.
 pub const MESSAGE_BYTES: usize = 128;
 /// Version 2.0.
 pub(crate) const VERSION: u16 = 2 << 8;
@@ -13,23 +13,23 @@ const NAME_BYTES: usize = 32;
 const SECRET_BYTES: usize = 24;
 const REASON_BYTES: usize = 96;
 
-/// What one says to the other.
+/// A message of either side.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
-    /// The last one was carried out.
+    /// The last message was handled.
     Acknowledge,
     /// The server's limits.
     Hello {
-        /// Versions, the lowest and the highest.
+        /// The lowest and the highest version.
         versions: [u16; 2],
-        /// The largest number of a region.
+        /// The largest region number.
         region_max: u16,
-        /// The largest number of a ring from server to client, and from client to server.
+        /// The largest number of rings from server to client, and from client to server.
         ring_max: [u16; 2],
         /// The largest ring, as a power of two.
         log2_slots_max: u8,
     },
-    /// Which interface the client wants.
+    /// The client's choice of an interface.
     Init {
         /// Its version.
         version: u16,
@@ -38,126 +38,126 @@ pub enum Message {
         /// 0: Ethernet.
         mode: u8,
     },
-    /// A file of the client's, which comes with it.
+    /// A file of the client, sent as a descriptor.
     AddRegion {
         /// Its number.
         index: u16,
         /// Its size.
         bytes: u64,
     },
-    /// A ring, whose bell comes with it.
+    /// A ring; the descriptor of its bell comes with it.
     AddRing {
         /// Whether it is from client to server.
         is_to_server: bool,
         /// Its number.
         index: u16,
-        /// Where it is.
+        /// The number of its region.
         region: u16,
-        /// Where it is in there.
+        /// Its offset in the region.
         offset: u32,
         /// Its size, as a power of two.
         log2_slots: u8,
     },
-    /// All is said.
+    /// The client has announced everything.
     Connect,
-    /// All is well.
+    /// The server accepts the connection.
     Connected,
-    /// The other one ends it.
+    /// The sender ends the connection.
     Disconnect {
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
-/// Why a connection ends.
+/// The reason why a connection ends.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
-    /// It has gone.
+    /// The peer has closed the connection.
     #[error("it has closed the connection")]
     Closed,
-    /// It has said why it goes.
+    /// The peer has disconnected with a reason.
     #[error("it disconnects: {0}")]
     Left(String),
-    /// Not 128 bytes.
+    /// The message does not have 128 bytes.
     #[error("a message of {0} bytes: expected {MESSAGE_BYTES}")]
     Size(usize),
-    /// There is no such message.
+    /// The message type is unknown.
     #[error("message of type {0}: expected 1 to 8")]
     Unknown(u16),
-    /// It comes at the wrong time.
+    /// The message comes at the wrong time.
     #[error("{0} was not expected now")]
     Order(&'static str),
-    /// Too many descriptors, or too few.
+    /// The message has the wrong number of descriptors.
     #[error("{message} has {descriptors} descriptors: expected {expected}")]
     Descriptors {
-        /// Which message.
+        /// The name of the message.
         message: &'static str,
-        /// How many came.
+        /// The number of descriptors received.
         descriptors: usize,
-        /// How many such a message has.
+        /// The number of descriptors expected.
         expected: usize,
     },
-    /// Another version.
+    /// The peer uses another version.
     #[error("version {0:#x}: expected {VERSION:#x}")]
     Version(u16),
-    /// Another interface.
+    /// The client wants another interface.
     #[error("interface {wanted}: this one is {ours}; both ends have the same id")]
     Id {
-        /// What the client wants.
+        /// The client's number.
         wanted: u32,
-        /// What we are.
+        /// Our number.
         ours: u32,
     },
-    /// No Ethernet.
+    /// The interface mode is not Ethernet.
     #[error("mode {0}: expected 0, Ethernet")]
     Mode(u8),
-    /// A number out of turn, or too large.
+    /// A number is out of sequence, or too large.
     #[error("{what} {index}: expected {expected}")]
     Index {
-        /// Of what.
+        /// The kind of the number.
         what: &'static str,
-        /// Which came.
+        /// The number received.
         index: usize,
-        /// Which is next, or how many there can be.
+        /// The next number, or the limit.
         expected: usize,
     },
-    /// A ring that is not in its region, or not aligned, or too large.
+    /// A ring is outside its region, not aligned, or too large.
     #[error("ring {index} of 2^{log2_slots} slots at {offset:#x} is not in region {region}")]
     RingPlace {
-        /// Which.
+        /// The ring's number.
         index: u16,
         /// Its region.
         region: u16,
-        /// Where in it.
+        /// Its offset in the region.
         offset: u32,
         /// Its size.
         log2_slots: u8,
     },
-    /// What is there is no ring.
+    /// The memory does not contain a ring.
     #[error("ring {index} begins with {cookie:#x}: expected {expected:#x}")]
     Cookie {
-        /// Which.
+        /// The ring's number.
         index: usize,
-        /// What is there.
+        /// The value found.
         cookie: u32,
-        /// What should be.
+        /// The value expected.
         expected: u32,
     },
-    /// Its memory cannot be mapped.
+    /// The peer's memory cannot be mapped.
     #[error(transparent)]
     Memory(#[from] PeerMemoryError),
-    /// A descriptor or the socket is not as it should be.
+    /// A descriptor or the socket failed.
     #[error("{what}: {error}")]
     Io {
-        /// What was tried.
+        /// The attempted operation.
         what: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         error: io::Error,
     },
 }
 
-/// Numbers one behind the other, without gaps.
+/// The fields of a message, in sequence without gaps.
 struct Fields<'b>(&'b [u8]);
 
 impl Fields<'_> {
@@ -182,7 +182,7 @@ impl Fields<'_> {
 }
 
 impl Message {
-    /// Reads a message.
+    /// Parses a message.
     ///
     /// # Errors
     /// [`Fault::Size`], [`Fault::Unknown`].
@@ -220,7 +220,7 @@ impl Message {
                 let _code = fields.word();
                 let reason: [u8; REASON_BYTES] = fields.take();
                 let reason = reason.split(|&byte| byte == 0).next().unwrap_or_default();
-                // It goes to a terminal.
+                // The text is shown on a terminal.
                 let reason = String::from_utf8_lossy(reason).escape_debug().to_string();
                 Self::Disconnect { reason }
             }
@@ -228,7 +228,7 @@ impl Message {
         })
     }
 
-    /// Its bytes. `name` is what this program is called.
+    /// Encodes the message. `name` is the name of this program.
     pub fn bytes(&self) -> [u8; MESSAGE_BYTES] {
         let mut all = Vec::with_capacity(MESSAGE_BYTES);
         let mut name = [0; NAME_BYTES];
@@ -279,7 +279,7 @@ impl Message {
         bytes
     }
 
-    /// What it is called in errors.
+    /// Returns the message's name in errors.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Acknowledge => "an acknowledgement",

@@ -1,5 +1,5 @@
-//! A device with its socket, and the thread that serves it: bytes become messages, messages go to
-//! the session of its role.
+//! A device with its socket and control thread: parses messages and passes them to the session of
+//! the device's role.
 
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -19,7 +19,7 @@ struct Talk<S>(S);
 impl<S: Session> Talk<S> {
     fn hear_all(&mut self, socket: &Socket) -> Result<(), Fault> {
         loop {
-            // A byte more, so that a longer one is seen.
+            // One more byte, so that a longer message is detected.
             let (mut room, mut files) = ([0; MESSAGE_BYTES + 1], Vec::new());
             let arrived = match socket.receive(&mut room, &mut files) {
                 Ok(arrived) => arrived,
@@ -59,7 +59,7 @@ impl<S: Session> Dialogue for Talk<S> {
         if let Err(fault) = &heard
             && !matches!(fault, Fault::Closed | Fault::Left(_))
         {
-            // One that has gone does not hear it.
+            // A peer that has left does not receive it.
             let _ = send(socket, &Message::Disconnect { reason: fault.to_string() }, &[]);
         }
         heard
@@ -70,15 +70,15 @@ impl<S: Session> Dialogue for Talk<S> {
     }
 }
 
-/// A device with its socket and the thread that serves it. Ends when dropped.
+/// A device with its socket and the thread that serves it. Dropping it ends both.
 #[derive(Debug)]
 pub struct Port(Attended<Device>);
 
 impl Port {
-    /// Listens at `path` as a server, or connects to it as a client and goes on trying.
+    /// Listens at `path` as a server, or connects to it as a client and keeps retrying.
     ///
     /// # Errors
-    /// [`AttendError`], each variant as it says.
+    /// [`AttendError`], as each variant says.
     pub fn open(path: &Path, options: &DeviceOptions) -> Result<Self, AttendError> {
         let is_client = options.is_client;
         let place = Place { path: path.to_owned(), kind: Kind::Messages, is_client };
@@ -95,7 +95,7 @@ impl Port {
         Ok(Self(attended?))
     }
 
-    /// Its rings.
+    /// Returns the device's rings.
     pub fn lanes(&self) -> &Lanes<FromPeer, ToPeer> {
         self.0.device().lanes()
     }

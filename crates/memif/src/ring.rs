@@ -6,9 +6,9 @@
 //! ```
 //!
 //! - E1: the peer's index is loaded with Acquire, before descriptors; the peer stored them before.
-//! - E2: our index is stored with Release, behind descriptors and what was copied.
-//! - E3: who sleeps and who wakes. We store our index, fence, then look whether a bell is wanted.
-//!   The peer says that it wants one, then looks at our index. And the other way round.
+//! - E2: our index is stored with Release, after descriptors and copied data.
+//! - E3: sleep and wake-up. We store our index, fence, then check whether a bell is wanted. The
+//!   peer asks for the bell, then checks our index. The other direction works the same way.
 
 use burstline_peer::{Bell, Window, store_then_load};
 
@@ -19,12 +19,12 @@ const TAIL_AT: usize = 64;
 const DESCS_AT: usize = 128;
 const DESC_BYTES: usize = 16;
 
-/// Who reads the ring polls it.
+/// The reader of the ring polls it.
 const POLLS: u16 = 1;
-/// The packet goes on in the next slot.
+/// The packet continues in the next slot.
 pub(crate) const NEXT: u16 = 1;
 
-/// Which of the indices is ours: the client moves heads, the server tails.
+/// The role, which decides which index is ours: the client moves heads, the server tails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     Client,
@@ -48,15 +48,15 @@ pub(crate) struct Ring {
     role: Role,
     /// The next slot to take or to fill.
     pub(crate) next: u16,
-    /// The peer's index when last seen.
+    /// The last loaded index of the peer.
     seen: u16,
-    /// Our index as the peer last saw it.
+    /// Our last published index.
     published: u16,
-    /// To ring, where we fill it.
+    /// The bell to ring, if we fill the ring.
     pub(crate) bell: Option<Bell>,
 }
 
-/// Bytes of a ring.
+/// Returns the size of a ring, in bytes.
 pub(crate) fn ring_bytes(slots: u16) -> usize {
     DESCS_AT + DESC_BYTES * usize::from(slots)
 }
@@ -66,7 +66,7 @@ impl Ring {
         Self { window, slots, role, next: 0, seen: 0, published: 0, bell: None }
     }
 
-    /// Makes the memory a ring without anything in it, which is polled.
+    /// Initializes the memory as an empty ring that is polled.
     pub(crate) fn format(&self) {
         self.window.store_u16(FLAGS_AT, POLLS);
         self.window.store_u16(HEAD_AT, 0);
@@ -91,8 +91,8 @@ impl Ring {
         self.window.is_lost()
     }
 
-    /// How far the peer's index is ahead of `from`, at least `wanted` if it is; more than the ring
-    /// has is `None`.
+    /// Returns how far the peer's index is ahead of `from`. It is loaded again if fewer than
+    /// `wanted` are known. `None` if it is ahead by more than the ring's size.
     #[inline]
     pub(crate) fn ahead(&mut self, from: u16, wanted: u16) -> Option<u16> {
         let known = self.seen.wrapping_sub(from);
@@ -132,13 +132,13 @@ impl Ring {
         self.window.store_u64(at + 8, u64::from(offset));
     }
 
-    /// Has the core fetch a descriptor.
+    /// Prefetches a descriptor.
     #[inline]
     pub(crate) fn prefetch(&self, slot: u16) {
         self.window.prefetch::<false>(self.at(slot));
     }
 
-    /// Shows the peer our index (M2), and rings if that is wanted. Returns by how much it moved.
+    /// Publishes our index (M2), and rings if the peer wants it. Returns by how much it moved.
     #[inline]
     pub(crate) fn publish(&mut self, index: u16) -> u16 {
         let moved = index.wrapping_sub(self.published);
@@ -159,7 +159,7 @@ impl Ring {
         moved
     }
 
-    /// Asks the peer to ring, or not to. Look again after it.
+    /// Asks the peer to ring, or not to. The caller must check the ring again afterwards.
     pub(crate) fn set_polling(&self, polls: bool) {
         self.window.store_u16(FLAGS_AT, if polls { POLLS } else { 0 });
         // E3.

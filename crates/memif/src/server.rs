@@ -1,4 +1,4 @@
-//! The server's side of a connection: the client says where memory and rings are.
+//! The server's side of a connection: the client announces memory and rings.
 //!
 //! ```text
 //!   -> hello  <- init -> ack  <- region -> ack ..  <- ring -> ack ..  <- connect -> connected
@@ -20,14 +20,14 @@ const REGIONS_MAX: usize = 32;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// The client has not said what it wants.
+    /// The client has not chosen an interface yet.
     Greeted,
-    /// It says where things are.
+    /// The client announces regions and rings.
     Building,
     Connected,
 }
 
-/// One connection's state.
+/// The state of one connection.
 #[derive(Debug)]
 pub struct ServerSession {
     device: Arc<Device>,
@@ -42,7 +42,7 @@ pub struct ServerSession {
 }
 
 impl ServerSession {
-    /// A connection on which nothing was said.
+    /// Creates the session of a new connection.
     pub fn new(device: Arc<Device>) -> Self {
         Self {
             device,
@@ -55,10 +55,10 @@ impl ServerSession {
         }
     }
 
-    /// Carries a message out. Returns the answer.
+    /// Handles a message. Returns the answer.
     ///
     /// # Errors
-    /// [`Fault`]: the connection has to end (M3).
+    /// [`Fault`], if the connection has to end (M3).
     pub fn hear(&mut self, message: Message, files: Vec<OwnedFd>) -> Result<Answer, Fault> {
         self.handle(message, files)
     }
@@ -96,7 +96,7 @@ impl ServerSession {
         Ok(())
     }
 
-    /// Rings go to their berths.
+    /// Puts the rings into their berths.
     fn connect(&mut self) -> Result<(), Fault> {
         let (count, regions) = (self.to_server.len() + self.to_client.len(), self.regions.len());
         let slots = self.to_server.first().map_or(0, |(ring, _)| ring.slots());

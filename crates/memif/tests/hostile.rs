@@ -1,4 +1,4 @@
-//! A client that breaks its rings and its messages; F15 is VPP's e36567760d6 and DPDK's 40e0e7c0a2.
+//! A client that damages its rings and messages; F15 is VPP's e36567760d6 and DPDK's 40e0e7c0a2.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 const MEMORY: u64 = 1 << 20;
 const SLOTS: u16 = 16;
 const COOKIE: u32 = 0x03e3_1f20;
-/// Rings from and to the client, and buffers.
+/// Offsets of the rings from and to the client, and of the buffers.
 const RINGS: [usize; 2] = [0, 0x1000];
 const BUFFERS: usize = 0x1_0000;
 const NONE: [u8; OFFLOAD_BYTES] = [0; OFFLOAD_BYTES];
@@ -41,7 +41,7 @@ fn ring(is_to_server: bool, index: u16, offset: u32) -> Message {
     Message::AddRing { is_to_server, index, region: 0, offset, log2_slots: 4 }
 }
 
-/// A descriptor as the peer writes it.
+/// A descriptor as the peer stores it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Desc {
     flags: u16,
@@ -50,7 +50,7 @@ struct Desc {
     offset: u32,
 }
 
-/// The descriptor of a buffer; they are 4 KiB apart.
+/// Returns the descriptor of a buffer; buffers are 4 KiB apart.
 fn buffer(number: u16, bytes: u32) -> Desc {
     let offset = (BUFFERS + 0x1000 * usize::from(number)) as u32;
     Desc { bytes, offset, ..Desc::default() }
@@ -92,7 +92,7 @@ impl Client {
         client
     }
 
-    /// The same memory, and a new connection.
+    /// Keeps the memory, and makes a new connection.
     fn connect_anew(self) -> Self {
         let Self { device, session, memory, file, .. } = self;
         drop(session);
@@ -197,7 +197,7 @@ fn f15_offsets_that_wrap_and_chains_past_the_ring_are_refused() {
         client.offer(0, 1);
         assert_eq!(client.take(), whole(60), "the next one comes");
     }
-    // All slots go on, together they are too long, and the last one goes on, too.
+    // All slots continue, together they are too long, and the last one continues, too.
     for slot in 0..SLOTS {
         client.desc(0, slot, Desc { flags: 1, bytes: 0x8000, ..Desc::default() });
     }
@@ -207,7 +207,7 @@ fn f15_offsets_that_wrap_and_chains_past_the_ring_are_refused() {
     assert_eq!(client.take(), Taken::Nothing);
     client.offer(0, 1);
     assert_eq!(client.take(), Taken::Nothing, "a ring whose index cannot be stays stopped");
-    // The other ring goes on, until a buffer is none.
+    // The other ring works until a buffer is invalid.
     client.desc(1, 0, buffer(0, 2048));
     client.desc(1, 1, buffer(0, 0));
     client.offer(1, 2);
@@ -305,7 +305,7 @@ fn messages_survive_their_way_and_any_bytes_are_read() {
     assert!(matches!(Message::parse(&[1; 127]), Err(Fault::Size(127))));
 }
 
-/// As of `crates/vhost`: somebody writes over descriptors while we take and put.
+/// As in `crates/vhost`: another thread overwrites descriptors while we take and put.
 #[test]
 fn a_client_that_scribbles_while_we_read_harms_itself_only() {
     let packets: u64 = std::env::var("BURSTLINE_CHAINS").map_or(200_000, |n| n.parse().unwrap());
@@ -358,7 +358,7 @@ fn a_client_that_scribbles_while_we_read_harms_itself_only() {
         let is_live = to.is_live();
         berth.give_back(to);
         if !is_live {
-            // It has named a buffer that is none: it may connect anew.
+            // It has named an invalid buffer: it may connect again.
             client = client.connect_anew();
         }
     }

@@ -1,17 +1,17 @@
-//! A handle of ours: created, activated, read, closed.
+//! A handle of this library: created, activated, read, closed.
 //!
 //! ```text
 //! pcap_create ---> Created --pcap_activate--> Ready --dispatch--> Lent (callbacks run)
 //!                                               ^-------------------'
 //! ```
 //!
-//! Who owns what when: while callbacks run, the reading call has the session and holds no lock. So
-//! a callback may ask for statistics, set a filter, or close the handle. Another thread that wants
-//! to read then gets an error.
+//! Ownership: while callbacks run, the reading call owns the session and holds no lock. So a
+//! callback may ask for statistics, set a filter, or close the handle. Another thread that tries to
+//! read at that time gets an error.
 //!
 //! Invariants:
-//! - C1. A session is with one call at a time. It goes back when the call ends, unless the handle
-//!   was closed: then it ends with the call.
+//! - C1. One call at a time owns a session. The session returns when the call ends, unless the
+//!   handle was closed: then it ends with the call.
 
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -32,11 +32,11 @@ use crate::ready::Ready;
 use crate::session::{Session, Shape, datalink_of};
 use crate::verdicts::Verdicts;
 
-/// For how long packets gather, at most, where a program does not ask for immediate mode. The
-/// kernel's blocks wait for the program's timeout, which is longer as a rule (decision 0040).
+/// The longest time that packets gather, unless a program requests immediate mode. The kernel's
+/// blocks wait for the program's timeout, which is usually longer (decision 0040).
 const GATHERING: Duration = Duration::from_millis(100);
 
-/// What a program asks for before it activates.
+/// A program's settings, made before activation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
     pub(crate) snaplen: c_int,
@@ -49,23 +49,23 @@ pub(crate) struct Settings {
 enum State {
     Created,
     Ready(Box<Session>),
-    /// With the call that reads.
+    /// Owned by the call that reads.
     Lent,
     Closed,
 }
 
-/// Why a handle could not be activated: libpcap's number, and a text.
+/// The reason why a handle could not be activated: libpcap's code, and a text.
 pub(crate) struct Refused {
     pub(crate) code: c_int,
     pub(crate) text: String,
 }
 
-/// Why a call cannot have the session.
+/// The reason why a call cannot get the session.
 pub(crate) enum Busy {
     NotActivated,
     Reading,
     Closed,
-    /// A call that must not wait would have to, for less than a look.
+    /// A call that must not wait would have to, for less than a poll of the log.
     Watched,
     /// This process is a child, and cannot attach to the log.
     Refused(Refused),
@@ -80,19 +80,19 @@ pub(crate) struct Capture {
     is_filter_new: AtomicBool,
     is_closed: AtomicBool,
     shape: OnceLock<Shape>,
-    /// What compiles filters and opens files for this handle.
+    /// The real library's handle, which compiles filters and opens files for this one.
     dead: OnceLock<Option<Dead>>,
     pub(crate) counts: Counts,
     pub(crate) ready: Ready,
     pub(crate) verdicts: Verdicts,
 }
 
-/// Locks, also after a panic: every change leaves the value whole.
+/// Locks, even after a panic: every change leaves the value consistent.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether a filter is what the compiler makes of an empty expression: one that takes all of every
+/// Returns whether a filter was compiled from an empty expression, so that it accepts all of every
 /// packet. tcpdump always sets one.
 fn takes_all(program: &Program) -> bool {
     match program.instructions() {
@@ -126,14 +126,14 @@ impl Capture {
         }
     }
 
-    /// A child's handle in place of its parent's, of which nothing is used but what was asked for.
+    /// Creates a child's handle in place of its parent's, of which it uses only the settings.
     pub(crate) fn in_child(parents: &Self) -> Arc<Self> {
         let capture = Arc::new(Self::new(parents.device.clone()));
         *lock(&capture.settings) = parents.settings();
         capture.filter_by(lock(&parents.filter).clone());
         if let Some(shape) = parents.shape() {
             capture.shape.get_or_init(|| shape);
-            // Where that fails, a call that reads says why.
+            // If this fails, a call that reads reports the reason.
             let _ = capture.activate();
             capture.ready.go_on(&parents.ready, &capture);
         }
@@ -144,7 +144,7 @@ impl Capture {
         *lock(&self.settings)
     }
 
-    /// Changes a setting that must stand before the handle is activated; false if it is too late.
+    /// Changes a setting that must be made before activation; returns false if it is too late.
     pub(crate) fn set(&self, change: impl FnOnce(&mut Settings)) -> bool {
         let is_early = matches!(*lock(&self.state), State::Created);
         if is_early {
@@ -157,7 +157,7 @@ impl Capture {
         lock(&self.settings).is_nonblocking = is_nonblocking;
     }
 
-    /// How long a call may wait for a first packet; `None` is for ever.
+    /// Returns how long a call may wait for a first packet; `None` for no limit.
     pub(crate) fn timeout(&self) -> Option<Duration> {
         let Settings { timeout_ms, is_nonblocking, .. } = self.settings();
         match (is_nonblocking, timeout_ms) {
@@ -167,8 +167,8 @@ impl Capture {
         }
     }
 
-    /// For how long a call that may wait lets packets gather. Packets that wait for a verdict do
-    /// not.
+    /// Returns how long a call that may wait lets packets gather. Packets that wait for a verdict
+    /// do not gather.
     pub(crate) fn gathering(&self) -> Duration {
         if self.verdicts.are_given() {
             return Duration::ZERO;
@@ -178,12 +178,12 @@ impl Capture {
         if is_immediate { Duration::ZERO } else { timeout.min(GATHERING) }
     }
 
-    /// Attaches to the log; `None` if that was done before.
+    /// Attaches to the log; `None` if that was already done.
     pub(crate) fn activate(&self) -> Option<Result<(), Refused>> {
         let mut state = lock(&self.state);
         let State::Created = &*state else { return None };
         let device = &self.device;
-        // Before it has a packet.
+        // Before the first packet.
         let drops = match device.drops.as_deref().map(Drops::open).transpose() {
             Ok(drops) => drops,
             Err(error) => return Some(Err(no_drops(device, &error))),
@@ -212,13 +212,13 @@ impl Capture {
         Some(Ok(()))
     }
 
-    /// What was fixed when it was activated; `None` before.
+    /// Returns what was fixed by the activation; `None` before it.
     pub(crate) fn shape(&self) -> Option<Shape> {
         self.shape.get().copied()
     }
 
-    /// The real library's handle for files and filters; `None` before the handle is activated, or
-    /// where the real library is missing.
+    /// Returns the real library's handle for files and filters; `None` before activation, or if the
+    /// real library is missing.
     pub(crate) fn dead(&self) -> Option<&Dead> {
         let shape = self.shape()?;
         self.dead.get_or_init(|| Dead::open(shape)).as_ref()
@@ -233,25 +233,25 @@ impl Capture {
         self.is_filter_new.store(true, Relaxed);
     }
 
-    /// Whether a filter was set that the session does not have yet.
+    /// Returns whether a filter was set that the session does not use yet.
     pub(crate) fn has_new_filter(&self) -> bool {
         self.is_filter_new.load(Relaxed)
     }
 
-    /// Has the session read by the newest filter from here on.
+    /// Makes the session use the newest filter from now on.
     pub(crate) fn renew_filter(&self, session: &mut Session) {
-        // The lock orders what the flag only hints at.
+        // The flag is a hint; the lock orders the filter.
         if self.has_new_filter() && self.is_filter_new.swap(false, Relaxed) {
             session.filter.clone_from(&lock(&self.filter));
         }
     }
 
-    /// Takes the session, until the result goes. In a child of the process that has opened it, it
-    /// attaches first, if that was not possible yet.
+    /// Takes the session until the result is dropped. In a child of the process that opened the
+    /// handle, attaches first, if that was not possible before.
     pub(crate) fn read(&self) -> Result<Reading<'_>, Busy> {
         let mut state = match self.state.try_lock() {
             Ok(state) => state,
-            // The thread that looks for the program has it: so there was nothing a moment ago.
+            // The watching thread holds the lock: a moment ago there were no packets.
             Err(TryLockError::WouldBlock) if self.settings().is_nonblocking => {
                 return Err(Busy::Watched);
             }
@@ -279,7 +279,7 @@ impl Capture {
         }
     }
 
-    /// It is a child's, whose parent had activated it: see [`in_child`](Self::in_child).
+    /// For a child's handle whose parent had activated it: see [`in_child`](Self::in_child).
     #[cold]
     fn attach_and_read(&self) -> Result<Reading<'_>, Busy> {
         match self.activate() {
@@ -288,7 +288,7 @@ impl Capture {
         }
     }
 
-    /// Looks at the session while no call has it.
+    /// Calls `look` on the session if no call owns it.
     pub(crate) fn watch<T>(&self, look: impl FnOnce(&Session) -> T) -> Result<T, Busy> {
         match &*lock(&self.state) {
             State::Ready(session) => Ok(look(session)),
@@ -314,7 +314,7 @@ impl Capture {
 /// The session, lent to one call.
 pub(crate) struct Reading<'a> {
     capture: &'a Capture,
-    /// There until it goes back.
+    /// `Some` until it is returned.
     session: Option<Box<Session>>,
 }
 
@@ -328,7 +328,7 @@ impl Drop for Reading<'_> {
     fn drop(&mut self) {
         let Some(session) = self.session.take() else { return };
         let capture = self.capture;
-        // A program that polls comes back at once for the verdict on the packet that it has.
+        // A program that polls must be called again for the verdict on the packet that it has.
         let is_owed = capture.settings().is_nonblocking && capture.verdicts.is_owed();
         let has_rest = session.has_rest() || is_owed;
         let mut state = lock(&capture.state);

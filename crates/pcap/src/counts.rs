@@ -1,4 +1,4 @@
-//! What `pcap_stats` says, kept where any thread may look.
+//! The counters for `pcap_stats`, which any thread may read.
 
 use std::ffi::c_uint;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -10,39 +10,39 @@ use crate::abi::Stat;
 /// Counts of packets since the handle was activated.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
-    /// Given to the program: what the filter let through.
+    /// Packets that passed the filter and went to the program.
     passed: AtomicU64,
-    /// Lost by the interface before they came to the log, as packets and trailers say.
+    /// Packets that the interface lost before they reached the log, as packets and trailers report.
     lost_before: AtomicU64,
-    /// Overwritten in the log before they were read.
+    /// Packets overwritten in the log before they were read.
     missed: AtomicU64,
-    /// Of another link type than the handle's, which one handle cannot give.
+    /// Packets whose link type is not the handle's; one handle cannot return them.
     other_link: AtomicU64,
 }
 
 impl Counts {
-    /// Takes over what the log's readers have seen.
+    /// Copies the counts of the log's readers.
     pub(crate) fn read(&self, sums: &Sums) {
         self.missed.store(sums.missed, Relaxed);
     }
 
-    /// Packets went to the program.
+    /// Counts packets given to the program.
     pub(crate) fn pass(&self, packets: u64) {
         self.passed.fetch_add(packets, Relaxed);
     }
 
-    /// Packets were lost before a packet that came.
+    /// Counts packets lost before a received packet.
     pub(crate) fn lose_before(&self, packets: u64) {
         self.lost_before.fetch_add(packets, Relaxed);
     }
 
-    /// A packet is of another link type.
+    /// Counts a packet of another link type.
     pub(crate) fn skip_other_link(&self) {
         self.other_link.fetch_add(1, Relaxed);
     }
 
-    /// As libpcap counts: `received` includes packets that were lost because there was no room.
-    /// Numbers wrap where 32 bits end, as libpcap's do.
+    /// Returns the counts as libpcap defines them: `received` includes packets lost for lack of
+    /// room. Numbers wrap at 32 bits, like those of libpcap.
     pub(crate) fn stat(&self) -> Stat {
         let [passed, before, missed, other] =
             [&self.passed, &self.lost_before, &self.missed, &self.other_link]

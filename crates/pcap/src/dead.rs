@@ -1,4 +1,4 @@
-//! A handle of the real library without a device: it compiles filters and writes files for ours.
+//! A handle of the real library without a device, which compiles filters and writes files for ours.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
@@ -6,19 +6,19 @@ use crate::abi::{BpfProgram, PRECISION_MICRO, PRECISION_NANO, Pcap};
 use crate::real::real;
 use crate::session::Shape;
 
-/// Closed when it goes.
+/// The handle. Dropping it closes it.
 ///
 /// Invariant: the pointer is an open `pcap_t` of the real library.
 pub(crate) struct Dead(*mut Pcap);
 
-// SAFETY: a dead handle has no state of a thread's; libpcap asks that calls with one handle do not
-// overlap, which is owed by who calls us, as for any handle of libpcap's.
+// SAFETY: a dead handle has no thread-specific state. libpcap requires that calls with one handle
+// do not overlap; our callers must ensure that, as for any handle of libpcap.
 unsafe impl Send for Dead {}
-// SAFETY: calls with one handle do not overlap, which the caller owes, as for `Send`.
+// SAFETY: the callers ensure that calls with one handle do not overlap, as for `Send`.
 unsafe impl Sync for Dead {}
 
 impl Dead {
-    /// One of the same link type, snapshot length and precision; `None` without a real library.
+    /// Opens one with the same link type, snapshot length and precision; `None` without libpcap.
     pub(crate) fn open(shape: Shape) -> Option<Self> {
         let precision = if shape.is_nano { PRECISION_NANO } else { PRECISION_MICRO } as u32;
         let opened = real!(pcap_open_dead_with_tstamp_precision(
@@ -33,7 +33,7 @@ impl Dead {
         self.0
     }
 
-    /// What went wrong last.
+    /// Returns the text of the last error.
     pub(crate) fn error(&self) -> String {
         let text = real!(pcap_geterr(self.0 => *mut Pcap) -> *mut c_char);
         if text.is_null() {
@@ -43,7 +43,7 @@ impl Dead {
         unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
     }
 
-    /// Compiles a filter, or says what is wrong with it.
+    /// Compiles a filter, or returns what is wrong with it.
     pub(crate) fn compile(
         &self,
         program: *mut BpfProgram,
@@ -68,8 +68,8 @@ impl Drop for Dead {
     }
 }
 
-/// Gives memory back that came from malloc(3).
+/// Frees memory from malloc(3).
 pub(crate) fn free(memory: *mut c_void) {
-    // SAFETY: libpcap's callers give back what it, or we, took from malloc(3), once.
+    // SAFETY: libpcap's callers return memory that it, or we, got from malloc(3), once.
     unsafe { libc::free(memory) };
 }

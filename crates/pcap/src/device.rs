@@ -1,12 +1,12 @@
-//! The names of devices: `burst:NAME`, with a worker's share and options behind it.
+//! Parses the names of devices: `burst:NAME`, followed by a worker's share and options.
 //!
 //! ```text
 //! burst:tap                    all packets of the logs published as `tap`
 //! burst:tap@2                  worker 2's share: log 2 of the name
 //! burst:/run/x/tap             the publisher's socket by its path
 //! burst:tap?lossless&start=oldest&trust=own
-//! burst:ips?verdict=drop       packets wait, and those that the program is given end here
-//! burst:ips?verdict=pass&drops=/run/drops    those end about which the program writes there
+//! burst:ips?verdict=drop       packets wait, and those given to the program are dropped
+//! burst:ips?verdict=pass&drops=/run/drops    those that the program writes about there are dropped
 //! ```
 
 use std::path::PathBuf;
@@ -16,30 +16,30 @@ use burstline_share::{AttachConfig, Trust};
 
 use crate::verdicts::Rule;
 
-/// What a name of ours begins with.
+/// The prefix of our devices' names.
 pub(crate) const PREFIX: &str = "burst:";
 
-/// What can be said behind the name, for errors.
+/// The possible options, for errors.
 const KEYS: &str = "lossless, start=now|oldest, trust=nobody|own|anyone, follow=yes|no, \
                     verdict=pass|drop|reject|pass-flow, rest=pass|drop|reject|pass-flow, \
                     drops=FILE";
 
-/// A device of ours.
+/// A device of this library.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Device {
     /// The published name, or the path of its socket.
     pub(crate) name: String,
     pub(crate) attach: AttachConfig,
-    /// Whether to go on with the next publisher of the name.
+    /// Whether to continue with the next publisher of the name.
     pub(crate) is_following: bool,
-    /// What becomes of packets that wait for this program's verdict; `None`: none do.
+    /// The verdicts on packets that wait for this program; `None` if none wait.
     pub(crate) rule: Option<Rule>,
-    /// Where the program writes about packets that end: see [`Drops`](crate::drops::Drops).
+    /// The file where the program reports dropped packets: see [`Drops`](crate::drops::Drops).
     pub(crate) drops: Option<PathBuf>,
 }
 
 impl Device {
-    /// Reads what stands behind [`PREFIX`], or says in one line what is wrong with it.
+    /// Parses the text after [`PREFIX`], or describes the fault in one line.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let (place, options) = text.split_once('?').unwrap_or((text, ""));
         let (name, log) = match place.rsplit_once('@') {
@@ -113,11 +113,11 @@ impl Device {
             "start=now" => attach.start = Start::Now,
             "start=oldest" => attach.start = Start::Oldest,
             "trust=nobody" => attach.trust = Trust::NOBODY,
-            // SAFETY: the user who says so vouches for the publisher: docs/sensors.md asks for
-            // that.
+            // SAFETY: the user who sets this option vouches for the publisher, as docs/sensors.md
+            // requires.
             "trust=own" => attach.trust = unsafe { Trust::own_user() },
-            // SAFETY: the user who says so vouches for every publisher: docs/sensors.md asks for
-            // that.
+            // SAFETY: the user who sets this option vouches for every publisher, as docs/sensors.md
+            // requires.
             "trust=anyone" => attach.trust = unsafe { Trust::anyone() },
             "follow=yes" => self.is_following = true,
             "follow=no" => self.is_following = false,

@@ -1,19 +1,19 @@
-//! How a program says which packets end, without a call: it writes to a file while it has them.
+//! Lets a program drop packets without a call: it writes to a file while it has them.
 //! `burst:NAME?verdict=pass&drops=FILE`.
 //!
 //! ```text
-//! packet --> callback: Suricata finds that it ends --its own log of drops--> FILE
+//! packet --> callback: Suricata drops the packet --its own drop log--> FILE
 //!            returns  --> anything in FILE? yes: drop, and FILE is emptied
 //!                                           no: the device's verdict
 //! ```
 //!
-//! A program in line in another way, by a device of its own, has such a log as a rule. The file is
-//! emptied by its reader, so it does not grow, and what is in it is of one packet.
+//! Programs that can run in line in another way, with their own devices, usually have such a log.
+//! The reader empties the file, so it does not grow, and its contents are about one packet.
 //!
 //! Invariants:
-//! - D1. What is in the file when the program goes on was written while it had the packet: the
-//!   file is emptied when the handle is activated and after each packet that ends.
-//! - D2. Where the file cannot be looked at or emptied, packets end.
+//! - D1. Contents of the file when the program goes on were written while it had the packet: the
+//!   file is emptied when the handle is activated and after each dropped packet.
+//! - D2. If the file cannot be checked or emptied, packets are dropped.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -28,19 +28,19 @@ pub(crate) struct Drops {
 }
 
 impl Drops {
-    /// Opens and empties it, or makes it: the program appends to it, and may come first or second.
+    /// Opens and empties the file, or creates it. The program appends to it, and may open it first.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         Ok(Self { path: path.to_owned(), file: Mutex::new(emptied(path)?) })
     }
 
-    /// Whether the program has written since the last call.
+    /// Returns whether the program has written since the last call.
     ///
     /// Cost: a system call, and one more if it has.
     pub(crate) fn take(&self) -> bool {
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner); // it stays whole
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner); // stays whole
         let Ok(mut found) = file.metadata() else { return true };
         if found.nlink() == 0 {
-            // Somebody took its name away, and the program may have made another one.
+            // The name was removed, and the program may have created another file.
             let Ok(other) = open(&self.path) else { return true };
             let Ok(of_other) = other.metadata() else { return true };
             (*file, found) = (other, of_other);
@@ -48,7 +48,7 @@ impl Drops {
         if found.len() == 0 {
             return false;
         }
-        let _ = file.set_len(0); // where it cannot be emptied, the next packet ends, too
+        let _ = file.set_len(0); // if that fails, the next packet is dropped, too
         true
     }
 }
@@ -84,7 +84,7 @@ mod tests {
             assert!(!drops.take());
             assert_eq!(fs::metadata(&path).unwrap().len(), 0);
         }
-        // A program that opens its logs once more.
+        // The program reopens its logs.
         fs::remove_file(&path).unwrap();
         append().write_all(b"a drop\n").unwrap();
         assert!(drops.take());

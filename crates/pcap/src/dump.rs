@@ -1,4 +1,4 @@
-//! Packets on their way into a file that the program writes by `pcap_dump`.
+//! Gathers packets that the program writes to a file with `pcap_dump`.
 //!
 //! ```text
 //! pcap_loop:   burst  p p p p p p     the callback calls pcap_dump for each
@@ -6,22 +6,21 @@
 //! gathered:    [h p|h p|h p|h p|h p|h p]  --- before it waits ---> one fwrite
 //! ```
 //!
-//! To write a packet's header and bytes by a call of `fwrite` each costs more than to read the
-//! packet from the log. So what callbacks dump is gathered while there are more packets.
+//! A call of `fwrite` each for a packet's header and bytes costs more than reading the packet from
+//! the log. So packets that callbacks dump are gathered while there are more packets.
 //!
-//! Who owns what when: the gathered bytes are here until the loop may wait, or there are [`MOST`]
-//! of them. They go to the file before that if the program flushes, closes or looks at the dumper,
-//! or exits.
+//! Ownership: the gathered bytes are here until the loop may wait, or there are [`MOST`] of them.
+//! They go to the file earlier if the program flushes, closes or queries the dumper, or exits.
 //!
 //! Invariants:
-//! - D1. Only one dumper is gathered for: the last one that was opened for a handle of ours. It
-//!   leaves this role when it is closed, or when the program gets its `FILE`, which it may then use
-//!   beside us. Any other goes to the real library.
-//! - D2. Bytes are gathered only while callbacks run, and until the next burst where that is there
-//!   already. So a loop that waits holds nothing back.
-//! - D3. A signal's handler may flush: tcpdump's does at SIGUSR2. It may have interrupted its own
-//!   thread here, and never waits for that. What it asks for is done when the thread goes on.
-//! - D4. One thread at a time has what was gathered, and has it once: not in a handler, too.
+//! - D1. Packets are gathered for one dumper only: the last one opened for a handle of this
+//!   library. It loses this role when it is closed, or when the program gets its `FILE`, which it
+//!   may then use directly. Other dumpers go to the real library.
+//! - D2. Bytes are gathered only while callbacks run, and until the next burst if that is already
+//!   there. So a loop that waits holds nothing back.
+//! - D3. A signal handler may flush, as tcpdump's does for SIGUSR2. It may have interrupted its own
+//!   thread here, and never waits for that. Its request is handled when the thread goes on.
+//! - D4. One thread at a time owns the gathered bytes; a handler that interrupts it does not.
 
 use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
@@ -36,10 +35,10 @@ use libc::FILE;
 
 use crate::abi::PacketHeader;
 
-/// Bytes that are gathered at most, unless one packet is longer.
+/// The most bytes gathered, unless one packet is longer.
 const MOST: usize = 128 << 10;
 
-/// Between two tries to have what another thread has. It keeps it for a write at most.
+/// Time between two attempts to take ownership; another thread keeps it for a write at most.
 const RETRY: Duration = Duration::from_micros(50);
 
 /// A `pcap_dumper_t`: a `FILE`, in every libpcap on Linux. `pcap_dump_file` returns it.
@@ -47,18 +46,18 @@ const RETRY: Duration = Duration::from_micros(50);
 struct Dumper(*mut FILE);
 
 struct Gathered {
-    /// Null: there is none.
+    /// Null if there is none.
     dumper: Dumper,
     bytes: Vec<u8>,
-    /// How many calls give packets to callbacks.
+    /// The number of calls that currently give packets to callbacks.
     giving: u32,
 }
 
-/// The only one. By D4 only the thread that [`OWNER`] names looks at it.
+/// The only instance. By D4 only the thread that [`OWNER`] names accesses it.
 struct Shared(UnsafeCell<Gathered>);
 
-// SAFETY: D4. Its parts may go from thread to thread: any one may use a FILE, each call takes its
-// lock (unlocked_stdio(3)).
+// SAFETY: D4. Its parts may move between threads: any thread may use a FILE, since each call takes
+// its lock (unlocked_stdio(3)).
 unsafe impl Sync for Shared {}
 
 static GATHERED: Shared = Shared(UnsafeCell::new(Gathered {
@@ -67,56 +66,56 @@ static GATHERED: Shared = Shared(UnsafeCell::new(Gathered {
     giving: 0,
 }));
 
-/// The thread that has [`GATHERED`], by its number (`me`) or as [`ALONE`]; 0: none. This is a lock
-/// that says to a handler whether its own thread has it. It costs no locked instruction where there
-/// is but one thread, and else one; a mutex has two, a tenth of what a packet costs here.
+/// The thread that owns [`GATHERED`], by its number (`me`) or as [`ALONE`]; 0 for none. A lock that
+/// tells a signal handler whether its own thread holds it. It needs no locked instruction if there
+/// is only one thread, and otherwise one. A mutex needs two, a tenth of a packet's cost here.
 static OWNER: AtomicUsize = AtomicUsize::new(0);
 
-/// What an only thread calls itself: to ask for its number is a call for each packet.
+/// The number of the only thread: asking for its real number would be a call for each packet.
 const ALONE: usize = 1;
 
-/// glibc's `__libc_single_threaded`: not 0 while there is one thread. Null: the C library has none.
-/// Source: glibc 2.32, sys/single_threaded.h.
+/// glibc's `__libc_single_threaded`: not 0 while there is one thread. Null if the C library has
+/// none. Source: glibc 2.32, sys/single_threaded.h.
 static SINGLE_THREADED: AtomicPtr<u8> = AtomicPtr::new(ptr::null_mut());
 
-/// Whether nobody but handlers can come between two instructions of this thread: it would have to
-/// start another one first.
+/// Returns whether only signal handlers can interrupt this thread: it would first have to start
+/// another thread.
 fn is_alone() -> bool {
     let word = SINGLE_THREADED.load(Relaxed);
-    // SAFETY: it is null, or a byte of the C library's that only changes by whole stores.
+    // SAFETY: it is null, or a byte of the C library that changes only by whole stores.
     !word.is_null() && unsafe { AtomicU8::from_ptr(word) }.load(Relaxed) != 0
 }
 
-/// A handler wanted a flush while its thread was here.
+/// Whether a signal handler requested a flush while its thread was here.
 static IS_FLUSH_DUE: AtomicBool = AtomicBool::new(false);
 
-/// [`GATHERED`], which is this thread's until this goes.
+/// Ownership of [`GATHERED`] by this thread, until dropped.
 struct Owned(());
 
 impl Owned {
     fn try_take() -> Option<Self> {
         let is_taken = if is_alone() {
-            // A handler that comes between leaves it as it was.
+            // A signal handler in between restores the value.
             let is_free = OWNER.load(Relaxed) == 0;
             if is_free {
                 OWNER.store(ALONE, Relaxed);
-                compiler_fence(SeqCst); // a handler from here on finds it taken
+                compiler_fence(SeqCst); // a handler from here on finds it owned
             }
             is_free
         } else {
-            // Acquires what the last owner released when it let go.
+            // Acquires what the last owner released.
             OWNER.compare_exchange(0, me(), Acquire, Relaxed).is_ok()
         };
-        // Only `then`: a value that is made and dropped would let go of what another has.
+        // `then`, not `then_some`: dropping a value made in vain would release another's ownership.
         is_taken.then(|| Self(()))
     }
 }
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        OWNER.store(0, Release); // for who takes it next, in `try_take`
+        OWNER.store(0, Release); // pairs with the next `try_take`
         compiler_fence(SeqCst); // a handler from here on finds it free
-        // The handler that asked ran on this thread, or this does it for another: both are right.
+        // The requesting handler ran on this thread, or on another one: both are right.
         if IS_FLUSH_DUE.load(Relaxed) && IS_FLUSH_DUE.swap(false, Relaxed) {
             flush();
         }
@@ -127,27 +126,27 @@ impl Deref for Owned {
     type Target = Gathered;
 
     fn deref(&self) -> &Gathered {
-        // SAFETY: D4; as long as this lives no other thread owns it, and this one has it once.
+        // SAFETY: D4; while this lives no other thread owns it, and this thread owns it once.
         unsafe { &*GATHERED.0.get() }
     }
 }
 
 impl DerefMut for Owned {
     fn deref_mut(&mut self) -> &mut Gathered {
-        // SAFETY: D4: while this lives no other thread owns it, and this borrow of it is unique.
+        // SAFETY: D4; while this lives no other thread owns it, and this borrow of it is unique.
         unsafe { &mut *GATHERED.0.get() }
     }
 }
 
-/// No other thread that lives has this number: the address of the thread's block, so it is neither
-/// 0 nor [`ALONE`].
+/// Returns a number that no other living thread has: the address of the thread's block, so it is
+/// neither 0 nor [`ALONE`].
 fn me() -> usize {
-    // SAFETY: any thread, and any handler, may ask who it is.
+    // SAFETY: any thread, and any signal handler, may call this.
     let thread = unsafe { libc::pthread_self() };
     thread as usize
 }
 
-/// Takes it, waiting for another thread's end of it. `None`: this is a handler whose thread has it.
+/// Takes ownership; waits for another thread. `None` in a signal handler whose thread is the owner.
 #[inline]
 fn own() -> Option<Owned> {
     loop {
@@ -156,14 +155,14 @@ fn own() -> Option<Owned> {
         }
         let owner = OWNER.load(Relaxed);
         if owner == me() || (owner == ALONE && is_alone()) {
-            return None; // nobody but this thread writes its name
+            return None; // only this thread stores its number
         }
         thread::sleep(RETRY);
     }
 }
 
-/// What stands in front of a packet in a file: times and lengths, 32 bits each, as the host has
-/// them. Source: pcap-savefile(5).
+/// Returns the header of a packet in a file: times and lengths, 32 bits each, in the host's byte
+/// order. Source: pcap-savefile(5).
 fn header_bytes(header: &PacketHeader) -> [u8; 16] {
     let time = &header.time;
     let words = [time.seconds as u32, time.rest as u32, header.captured, header.length];
@@ -173,14 +172,14 @@ fn header_bytes(header: &PacketHeader) -> [u8; 16] {
 }
 
 impl Gathered {
-    /// Gives the gathered bytes to the file. One that an error has stopped takes no more, as in the
-    /// real library: `ferror` says so to the program.
+    /// Writes the gathered bytes to the file. After an error the file accepts no more, as with the
+    /// real library: `ferror` reports that to the program.
     fn write_out(&mut self) {
         if self.bytes.is_empty() {
             return;
         }
         let Dumper(file) = self.dumper;
-        // SAFETY: the dumper is open: D1, and C closes a dumper by `pcap_dump_close` only. The
+        // SAFETY: the dumper is open: D1, and C closes a dumper only with `pcap_dump_close`. The
         // bytes are those of the vector.
         unsafe {
             if libc::ferror(file) == 0 {
@@ -191,14 +190,14 @@ impl Gathered {
     }
 }
 
-/// From here on packets are gathered for this dumper, which was opened for a handle of ours.
+/// Gathers packets for this dumper from now on; it was opened for a handle of this library.
 pub(crate) fn opened(dumper: *mut c_void) {
     static AT_EXIT: Once = Once::new();
     AT_EXIT.call_once(|| {
-        // SAFETY: the function may be called at any time. Where there is no room for it, what a
-        // callback dumped before it called exit(3) is not written.
+        // SAFETY: the function may be called at any time. If it cannot be registered, packets that
+        // a callback dumped before it called exit(3) are not written.
         let _: c_int = unsafe { libc::atexit(at_exit) };
-        // SAFETY: the name is a C string; what is found is a variable that stays.
+        // SAFETY: the name is a C string; the result is a variable that stays valid.
         let word = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__libc_single_threaded".as_ptr()) };
         SINGLE_THREADED.store(word.cast(), Relaxed);
     });
@@ -207,30 +206,30 @@ pub(crate) fn opened(dumper: *mut c_void) {
     gathered.dumper = Dumper(dumper.cast());
 }
 
-/// exit(3) flushes files after it has called this. It may have interrupted this thread, which has
-/// it; another thread that has it is waited for.
+/// Called by exit(3) before it flushes files. It may have interrupted this thread as the owner;
+/// another owner is waited for.
 extern "C" fn at_exit() {
     if let Some(mut gathered) = own() {
         gathered.write_out();
     }
 }
 
-/// A child by fork(2): threads of the parent are not there, and what one of them had is not whole.
-/// Else the bytes are the child's too, as are those of every `FILE`.
+/// Resets the state in a child by fork(2) if the owner was another thread, which does not exist
+/// here and may have left it incomplete. Else the bytes are the child's, too, as for every `FILE`.
 pub(crate) fn in_child() {
     let owner = OWNER.load(Relaxed);
     if owner != 0 && owner != me() && owner != ALONE {
-        // SAFETY: nobody has it but a thread that does not exist, so this write is the only access.
-        // The bytes that were there are leaked: that thread may have been about to free them.
+        // SAFETY: the owner is a thread that does not exist, so this write is the only access. The
+        // old bytes are leaked: that thread may have been about to free them.
         unsafe {
             let none = Gathered { dumper: Dumper(ptr::null_mut()), bytes: Vec::new(), giving: 0 };
             GATHERED.0.get().write(none);
         }
-        OWNER.store(0, Release); // as when its owner lets go
+        OWNER.store(0, Release); // like an owner's release
     }
 }
 
-/// Gathers a packet; false: the real library is to write it.
+/// Gathers a packet; returns false if the real library must write it.
 pub(crate) fn gather(dumper: *mut c_void, header: &PacketHeader, packet: &[u8]) -> bool {
     let Some(mut gathered) = own() else { return false };
     if gathered.giving == 0 || gathered.dumper != Dumper(dumper.cast()) {
@@ -244,8 +243,8 @@ pub(crate) fn gather(dumper: *mut c_void, header: &PacketHeader, packet: &[u8]) 
     true
 }
 
-/// Makes sure that the file has all that was dumped. False: this is a handler whose thread may be
-/// writing the file. It will flush it when it goes on; nobody may touch it before.
+/// Writes everything that was dumped to the file. Returns false in a signal handler whose thread
+/// may be writing the file. That thread will flush it; until then it must not be touched.
 pub(crate) fn settle() -> bool {
     let Some(mut gathered) = own() else {
         IS_FLUSH_DUE.store(true, Relaxed);
@@ -255,20 +254,20 @@ pub(crate) fn settle() -> bool {
     true
 }
 
-/// The same, and the kernel is to have it.
+/// Writes everything that was dumped and flushes the file.
 fn flush() {
     let Some(mut gathered) = own() else { return };
     gathered.write_out();
     let Dumper(file) = gathered.dumper;
     if !file.is_null() {
-        // SAFETY: the dumper is open: D1. An error stays with the file: `ferror`.
+        // SAFETY: the dumper is open: D1. The file keeps an error: `ferror`.
         unsafe { libc::fflush(file) };
     }
 }
 
-/// The same, before the dumper is closed or its `FILE` is given away: nothing more is gathered.
+/// Writes everything before the dumper is closed or its `FILE` is given away, and ends gathering.
 pub(crate) fn let_go(dumper: *mut c_void) {
-    // C lets no handler close a file that its thread may be writing.
+    // C does not allow a signal handler to close a file that its thread may be writing.
     let Some(mut gathered) = own() else { return };
     gathered.write_out();
     if gathered.dumper == Dumper(dumper.cast()) {
@@ -276,11 +275,11 @@ pub(crate) fn let_go(dumper: *mut c_void) {
     }
 }
 
-/// Callbacks run, until this goes.
+/// Marks that callbacks run, until dropped.
 pub(crate) struct Giving(());
 
 impl Giving {
-    /// `None`: this is a handler whose thread is inside. What its callbacks dump is not gathered.
+    /// `None` in a signal handler whose thread is inside: its callbacks' packets are not gathered.
     pub(crate) fn begin() -> Option<Self> {
         own()?.giving += 1;
         Some(Self(()))

@@ -7,19 +7,19 @@
 //!     callback(header, bytes) <-- filter, snaplen -------------'
 //! ```
 //!
-//! It is preloaded, or stands in its own folder as `libpcap.so.0.8` and `libpcap.so.1`: it has
-//! every function that libpcap has. A device of another name, a file, a filter's compiler and the
-//! tables of names are the real library's. Two functions are not libpcap's: by them a program in
-//! line decides about a packet (module `verdicts`).
+//! It is preloaded, or installed in its own folder as `libpcap.so.0.8` and `libpcap.so.1`, since it
+//! has every function of libpcap. The real library handles other devices, files, the filter
+//! compiler and the tables of names. Two functions are not in libpcap: with them a program in line
+//! decides about a packet (module `verdicts`).
 //!
-//! A call is for a burst, not a packet, wherever libpcap's interface allows it. The program's loop
-//! runs over packets that lie back to back, in this process's memory, and that were checked.
+//! A call handles a burst, not a packet, wherever libpcap's interface allows it. The program's loop
+//! runs over packets that are stored back to back, in this process's memory, and already checked.
 //!
-//! Who owns what when: see `slots`, `capture`, `session` and `verdicts`.
+//! Ownership: see `slots`, `capture`, `session` and `verdicts`.
 //!
 //! Invariants:
-//! - B1. Nothing unwinds into C: what a call of ours does is inside of `border`.
-//! - B2. A pointer that is not in our table is the real library's, and not looked behind.
+//! - B1. Nothing unwinds into C: exported functions run inside `border`.
+//! - B2. A pointer that is not in our table belongs to the real library, and is not dereferenced.
 
 mod abi;
 mod capture;

@@ -1,15 +1,15 @@
-//! A descriptor that is readable when there are packets: `pcap_get_selectable_fd`.
+//! A descriptor that is readable if there are packets: `pcap_get_selectable_fd`.
 //!
 //! ```text
-//! program:  poll(fd) ... dispatch: all was read ---arm---> thread: looks at the log, 10 ms long,
-//!              ^------------- eventfd, 1 ----------------- until there is news, or the writer ends
+//! program:  poll(fd) ... dispatch: all was read ---arm---> thread: polls the log, for 10 ms each,
+//!              ^------------- eventfd, 1 ----------------- until there are packets or an end
 //! ```
 //!
-//! A log wakes threads and no descriptors, so a thread waits for the program. It starts with the
-//! first program that asks for the descriptor, and ends when the handle is closed.
+//! A log wakes up threads, not descriptors, so a thread waits on behalf of the program. It starts
+//! when the program first asks for the descriptor, and ends when the handle is closed.
 //!
-//! Invariant: the descriptor is readable whenever packets are there that the program has not been
-//! offered since it was readable last.
+//! Invariant: the descriptor is readable whenever there are packets that the program was not
+//! offered since it was last readable.
 
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -23,11 +23,11 @@ use rustix::io::{self, DupFlags};
 
 use crate::capture::{Busy, Capture};
 
-/// How long the thread looks at the log before it lets a call of the program in.
+/// How long the thread waits for the log before it lets a call of the program in.
 const LOOK_NS: u64 = 10_000_000;
-/// Between two looks, for the program's calls to come in.
+/// Pause between two waits, for the program's calls.
 const PAUSE: Duration = Duration::from_micros(200);
-/// Between two looks where a writer is waited for: the program's own call looks for it.
+/// Pause between two waits while there is no writer: the program's own call looks for the next one.
 const WAIT: Duration = Duration::from_millis(50);
 
 /// The descriptor, once the program has asked for it.
@@ -42,15 +42,15 @@ struct Signal {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// The program has been told.
+    /// The descriptor is readable.
     Told,
-    /// The program has read all, and wants to know of more.
+    /// The program has read everything, and waits for more.
     Armed,
     Closed,
 }
 
 impl Ready {
-    /// The descriptor of `capture`, whose `Ready` this is; `None` where the system has none left.
+    /// Returns the descriptor of `capture`, whose `Ready` this is; `None` if no descriptor is free.
     pub(crate) fn descriptor(&self, capture: &Arc<Capture>) -> Option<RawFd> {
         if self.0.get().is_none() {
             let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
@@ -64,7 +64,7 @@ impl Ready {
         self.0.get().map(|signal| signal.descriptor())
     }
 
-    /// Starts the thread. `None` where the system has none left.
+    /// Starts the thread. `None` if the system has none left.
     fn start(&self, signal: Arc<Signal>, capture: &Arc<Capture>) -> Option<()> {
         let (theirs, weak) = (Arc::clone(&signal), Arc::downgrade(capture));
         if self.0.set(signal).is_ok() {
@@ -74,19 +74,19 @@ impl Ready {
         Some(())
     }
 
-    /// In a child by fork(2), before anything else: the number of the parent's descriptor means one
-    /// of the child's, which is readable. So a program that sleeps on it makes a call, and that
-    /// finds [`go_on`](Self::go_on). Only system calls: other threads' locks may be held.
+    /// In a child by fork(2), before anything else: makes the number of the parent's descriptor
+    /// refer to a new, readable one. A program that waits for it then makes a call, which leads to
+    /// [`go_on`](Self::go_on). Makes only system calls: other threads' locks may be held.
     pub(crate) fn in_child(&self) {
         let Some(signal) = self.0.get() else { return };
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         let Ok(event) = eventfd(1, flags) else { return };
-        // SAFETY: the number is open, as `signal` owns it; it is not closed here.
+        // SAFETY: the number is open, because `signal` owns it; it is not closed here.
         let mut place = ManuallyDrop::new(unsafe { OwnedFd::from_raw_fd(signal.descriptor()) });
         let _ = io::dup3(&event, &mut place, DupFlags::CLOEXEC);
     }
 
-    /// Takes the descriptor of the parent's over, in a child whose handle `capture` is.
+    /// Takes over the parent's descriptor, in a child with the handle `capture`.
     pub(crate) fn go_on(&self, parents: &Self, capture: &Arc<Capture>) {
         let Some(signal) = parents.0.get() else { return };
         // SAFETY: the number is open, and its owner is never used or dropped in this process (F1).
@@ -95,7 +95,7 @@ impl Ready {
         self.start(Arc::new(Signal { event, phase, changed: Condvar::new() }), capture);
     }
 
-    /// A call has read; `has_rest`: packets are left.
+    /// Updates the descriptor after a call has read; `has_rest`: packets are left.
     pub(crate) fn update(&self, has_rest: bool) {
         let Some(signal) = self.0.get() else { return };
         if has_rest {
@@ -121,7 +121,7 @@ impl Signal {
         self.phase.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns whether that is another phase.
+    /// Changes the phase. Returns whether it is a different one.
     fn enter(&self, next: Phase) -> bool {
         let mut phase = self.lock();
         let is_other = *phase != next && *phase != Phase::Closed;
@@ -132,22 +132,22 @@ impl Signal {
         is_other
     }
 
-    /// Makes the descriptor readable, which it stays until [`arm`](Self::arm). So a program that
-    /// takes one packet a call costs two system calls for each time it has read all.
+    /// Makes the descriptor readable until [`arm`](Self::arm). So a program that takes one packet a
+    /// call pays two system calls each time it has read everything.
     fn tell(&self) {
         if self.enter(Phase::Told) {
             let _ = io::write(&self.event, &1u64.to_ne_bytes());
         }
     }
 
-    /// Makes it unreadable, and has the thread look.
+    /// Makes it unreadable, and lets the thread watch the log.
     fn arm(&self) {
         let mut count = [0; 8];
         let _ = io::read(&self.event, &mut count);
         self.enter(Phase::Armed);
     }
 
-    /// Sleeps until the program has read all; false when the handle was closed.
+    /// Sleeps until the program has read everything; returns false if the handle was closed.
     fn wait_until_armed(&self) -> bool {
         let mut phase = self.lock();
         while *phase == Phase::Told {
@@ -157,15 +157,15 @@ impl Signal {
     }
 }
 
-/// What a look found.
+/// The result of waiting for the log.
 struct Look {
-    /// Whether the program should call.
+    /// Whether the program should make a call.
     has_news: bool,
-    /// For how long to let the program's calls in.
+    /// How long to pause for the program's calls.
     pause: Duration,
 }
 
-/// The thread: looks at the log while the program does not.
+/// Runs the thread: watches the log while the program does not.
 fn watch(signal: &Signal, capture: &Weak<Capture>) {
     while signal.wait_until_armed() {
         let Some(capture) = capture.upgrade() else { return };
@@ -184,12 +184,12 @@ fn watch(signal: &Signal, capture: &Weak<Capture>) {
 }
 
 impl Capture {
-    /// Waits for news at most `timeout_ns`.
+    /// Waits for packets, at most `timeout_ns`.
     fn look(&self, timeout_ns: u64) -> Result<Look, Busy> {
         self.watch(|session| {
             let follower = &session.follower;
             if session.has_ended() {
-                return Look { has_news: false, pause: WAIT }; // the program knows
+                return Look { has_news: false, pause: WAIT }; // the program already knows
             }
             if follower.is_waiting() {
                 return Look { has_news: true, pause: WAIT };

@@ -1,13 +1,13 @@
-//! The real libpcap: it handles every device that is not ours.
+//! The real libpcap, which handles all other devices.
 //!
 //! ```text
 //! LD_PRELOAD=libburstline-pcap.so tcpdump      libpcap.so.0.8 is loaded too: RTLD_NEXT finds it
-//! ours in place of libpcap.so.0.8              loaded from where distributions have it
+//! ours in place of libpcap.so.0.8              loaded from the distribution's path
 //! BURSTLINE_REAL_PCAP=/path/libpcap.so.1       loaded from there
 //! ```
 //!
-//! A name without a slash would find ours again, so libraries are loaded by their path. What is
-//! found stays loaded, and a function is looked up once.
+//! A name without a slash would find this library again, so libraries are loaded by their path. A
+//! loaded library stays loaded, and each function is looked up once.
 
 use std::env;
 use std::ffi::{CStr, CString, c_void};
@@ -18,7 +18,7 @@ use std::sync::OnceLock;
 /// The variable with the path of the real library.
 pub(crate) const VARIABLE: &str = "BURSTLINE_REAL_PCAP";
 
-/// Where distributions have it: Debian's names, then upstream's.
+/// The distributions' paths: Debian's names, then upstream's.
 const PATHS: [&CStr; 10] = [
     c"/usr/lib/x86_64-linux-gnu/libpcap.so.0.8",
     c"/usr/lib/aarch64-linux-gnu/libpcap.so.0.8",
@@ -32,7 +32,7 @@ const PATHS: [&CStr; 10] = [
     c"/usr/local/lib/libpcap.so",
 ];
 
-/// What `dlopen` gave; null where no libpcap was found.
+/// The result of `dlopen`; null if no libpcap was found.
 struct Loaded(*mut c_void);
 
 // SAFETY: a handle of the dynamic loader may be used by any thread: dlsym(3), MT-Safe.
@@ -40,7 +40,7 @@ unsafe impl Send for Loaded {}
 // SAFETY: threads may use a handle of the loader at the same time: dlsym(3), MT-Safe.
 unsafe impl Sync for Loaded {}
 
-/// The library from [`VARIABLE`] or [`PATHS`].
+/// Loads the library from [`VARIABLE`] or [`PATHS`].
 fn loaded() -> *mut c_void {
     static LOADED: OnceLock<Loaded> = OnceLock::new();
     let open = |path: &CStr| {
@@ -59,7 +59,7 @@ fn loaded() -> *mut c_void {
     found.0
 }
 
-/// The real library's function or variable of this name; null where there is none.
+/// Returns the real library's function or variable of this name; null if there is none.
 pub(crate) fn find(name: &CStr, ours: *const c_void) -> *mut c_void {
     let look_in = |library| {
         // SAFETY: a handle of the dynamic loader, or one of its constants; the name ends in NUL.
@@ -75,9 +75,9 @@ pub(crate) fn find(name: &CStr, ours: *const c_void) -> *mut c_void {
     if library.is_null() { ptr::null_mut() } else { look_in(library) }
 }
 
-/// What a function of ours answers where there is no real libpcap to ask.
+/// The result of a function if there is no real libpcap to call.
 pub(crate) trait Absent {
-    /// libpcap's own answer to a failure.
+    /// Returns libpcap's own result for a failure.
     fn absent() -> Self;
 }
 
@@ -115,7 +115,7 @@ impl<T> Absent for *const T {
     }
 }
 
-/// Says once that the real library is missing.
+/// Reports once that the real library is missing.
 pub(crate) fn complain(function: &str) {
     static SAID: OnceLock<()> = OnceLock::new();
     SAID.get_or_init(|| {
@@ -126,7 +126,7 @@ pub(crate) fn complain(function: &str) {
     });
 }
 
-/// Calls the real library's function of this name, with the types given.
+/// Calls the real library's function of this name, with the given types.
 macro_rules! real {
     ($name:ident($($argument:expr => $type:ty),* $(,)?) $(-> $result:ty)?) => {{
         static FOUND: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
@@ -145,9 +145,9 @@ macro_rules! real {
             $crate::real::Absent::absent()
         } else {
             let at = std::ptr::with_exposed_provenance::<()>(found);
-            // SAFETY: the real library's function of this name has the type that libpcap's headers
-            // give it, which is the one written here; the library stays loaded. What the caller
-            // owes libpcap for the arguments, it owes us (module `exports`).
+            // SAFETY: the real library's function of this name has the type in libpcap's headers,
+            // which is the one written here; the library stays loaded. The caller's guarantees for
+            // libpcap's arguments apply (module `exports`).
             unsafe {
                 let function = std::mem::transmute::<
                     *const (),

@@ -1,14 +1,13 @@
-//! An activated handle's packets: the burst that is held, and where in it the program is.
+//! An activated handle's packets: the held burst, and the program's position in it.
 //!
 //! ```text
 //! Follower --next--> Held burst:  p p p p p p p p
 //!                                       ^ index    filter, snaplen --> header, bytes in the burst
 //! ```
 //!
-//! Who owns what when: a burst is held until its last packet was passed over. After `pcap_next_ex`
-//! it is held until the next call, so that the bytes that it gave stay where they are.
-//! Packets lie in memory of this process that was checked, unless `?trust=` vouches for the
-//! publisher.
+//! Ownership: a burst is held until its last packet was passed. After `pcap_next_ex` it is held
+//! until the next call, so that the returned bytes stay valid. The packets are in memory of this
+//! process and were checked, unless `?trust=` vouches for the publisher.
 
 use std::ffi::c_uchar;
 use std::sync::Arc;
@@ -25,26 +24,26 @@ use crate::verdicts::Verdicts;
 
 const NS_PER_S: u64 = 1_000_000_000;
 
-/// How often a call at the end of a log looks whether it is interrupted.
+/// How often a call at the end of a log checks for an interruption.
 const AT_END: Duration = Duration::from_millis(5);
 
-/// A reader that is this many packets behind does not begin to wait for more.
+/// A reader that is at least this number of packets behind does not wait for more.
 const GATHERED: u64 = 1024;
 
-/// One that waits looks how many there are as often as packets fill half of its log if they come
-/// at 8 Gbit/s: so a burst after a quiet time finds room. Of 64 MiB that is each 34 ms.
+/// While waiting, the packets are counted as often as they fill half of the log at 8 Gbit/s. So a
+/// burst after a quiet time finds room. For 64 MiB that is every 34 ms.
 const FASTEST_BYTES_PER_NS: u64 = 1;
 
-/// Where the log is small, it looks as often as this. A look costs as much as a hundred packets.
+/// The shortest interval of these counts, in a small log; one costs as much as 100 packets.
 const TICK: Duration = Duration::from_millis(10);
 
-/// With this many one that waits goes on: more make a packet hardly cheaper.
+/// Waiting ends at this number of packets: more make a packet hardly cheaper.
 const MANY: u64 = 64 * GATHERED;
 
-/// In a small log it goes on sooner: when this much of it was written.
+/// In a small log it ends earlier: when this share of it was written.
 const FILLED_PERCENT: u64 = 100 / 8;
 
-/// What is fixed when a handle is activated.
+/// Properties that are fixed when a handle is activated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
     /// The DLT_ value of its packets.
@@ -55,16 +54,16 @@ pub(crate) struct Shape {
     pub(crate) is_nano: bool,
 }
 
-/// What [`Session::fetch`] found.
+/// The result of [`Session::fetch`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fetched {
     /// Packets.
     Some,
     /// None within the time.
     None,
-    /// There will never be more.
+    /// No more packets will come.
     End,
-    /// `is_interrupted` said so.
+    /// `is_interrupted` returned true.
     Interrupted,
 }
 
@@ -73,16 +72,16 @@ pub(crate) struct Session {
     pub(crate) follower: Follower,
     shape: Shape,
     held: Option<Held>,
-    /// Which log of the name the burst is of.
+    /// The number of the held burst's log within the name.
     log: u32,
-    /// Packets of the burst that were passed over.
+    /// The number of packets of the burst that were passed.
     index: usize,
-    /// Whether the log has ended for good.
+    /// Whether the log has reached its final end.
     has_ended: bool,
     /// Whether the last call found packets: more are likely to come soon.
     is_flowing: bool,
-    /// Packets were missed this many times since the handle was activated; each time, half as
-    /// long is left for packets to gather.
+    /// Number of times that packets were missed since the handle was activated; each time halves
+    /// the time for packets to gather.
     halvings: u32,
     missed: u64,
     /// The header that `pcap_next_ex` lends.
@@ -107,32 +106,32 @@ impl Session {
         }
     }
 
-    /// Whether packets of a burst are left.
+    /// Returns whether packets of the held burst are left.
     pub(crate) fn has_rest(&self) -> bool {
         self.held.as_ref().is_some_and(|held| self.index < held.burst().len())
     }
 
-    /// Whether more packets are there than it would wait for, by the word of the publisher.
+    /// Returns whether there are more packets than it would wait for, according to the publisher.
     pub(crate) fn is_behind(&self) -> bool {
         self.has_rest() || self.follower.lag() >= GATHERED
     }
 
-    /// Lets go of an exhausted burst, so its segment may be reused.
+    /// Drops an exhausted burst, so that its segment may be reused.
     pub(crate) fn let_go(&mut self) {
         if !self.has_rest() {
             self.held = None;
         }
     }
 
-    /// Whether there will never be more: the log was ended for good, and is read to its end.
+    /// Returns whether no more packets will come: the log was read to its final end.
     pub(crate) fn has_ended(&self) -> bool {
         self.has_ended
     }
 
-    /// Makes sure that there are packets, waiting for them at most `timeout`. While packets flow,
-    /// some may gather for `gathering`: to be woken costs more than hundreds of packets. A log's
-    /// end is said at once the first time. Later calls wait first: a program that asks again would
-    /// spin.
+    /// Makes sure that there are packets; waits for them at most `timeout`. While packets flow,
+    /// some may gather for `gathering`: a wake-up costs more than hundreds of packets. The end of a
+    /// log is reported immediately the first time. Later calls wait first: a program that asks
+    /// again would spin.
     pub(crate) fn fetch(
         &mut self,
         timeout: Option<Duration>,
@@ -175,13 +174,12 @@ impl Session {
                 Fetched::End
             }
             Next::Interrupted => Fetched::Interrupted,
-            // Nothing is held here but what was just let go of.
+            // Held bursts cannot fill the window: the only one was just dropped.
             Next::None | Next::WindowFull => Fetched::None,
         })
     }
 
-    /// Sleeps for `time` at most, unless there are packets enough, or the writer has said that it
-    /// writes no more.
+    /// Sleeps for at most `time`, unless there are enough packets or the writer has ended the log.
     fn gather(&self, time: Duration, is_interrupted: impl Fn() -> bool) {
         let began = Instant::now();
         let feeds = self.follower.feeds();
@@ -198,9 +196,9 @@ impl Session {
         }
     }
 
-    /// Gives the rest of the burst's packets that pass the filter to `each`, until there are `most`
-    /// or `each` returns that it is enough. Returns how many it gave. A packet that waits for a
-    /// verdict is the program's until [`Verdicts::go_on`].
+    /// Gives the rest of the burst's packets that pass the filter to `each`, until there were
+    /// `most` or `each` returns false. Returns the number given. A packet that waits for a verdict
+    /// belongs to the program until [`Verdicts::go_on`].
     pub(crate) fn give(
         &mut self,
         most: usize,
@@ -211,7 +209,7 @@ impl Session {
         let Self { follower, shape, held, log, index, filter, .. } = self;
         let Some(held) = held.as_ref() else { return 0 };
         let (burst, mut given) = (held.burst(), 0);
-        // Ports take turns in runs, and a port's name is a look into the log: one for each run.
+        // Packets of a port come in runs, and a port's name is looked up in the log: once per run.
         let mut last_port = None;
         while given < most && *index < burst.len() {
             let packet = burst.packet(*index);
@@ -246,12 +244,12 @@ impl Session {
     }
 }
 
-/// The link type of a port; Ethernet where its publisher has not said.
+/// Returns the link type of a port; Ethernet if its publisher has not named it.
 fn link_of(follower: &Follower, log: u32, port: u8) -> u32 {
     follower.port_name(log, port).map_or(1, |(link, _)| link)
 }
 
-/// The DLT_ value of a LINKTYPE_: most are the same. Source: `pcap-common.c` of libpcap.
+/// Returns the DLT_ value of a LINKTYPE_: most are equal. Source: `pcap-common.c` of libpcap.
 pub(crate) fn datalink_of(link_type: u32) -> i32 {
     match link_type {
         100 => 11, // ATM, RFC 1483
@@ -265,7 +263,7 @@ impl Shape {
         datalink_of(link_type) == self.datalink
     }
 
-    /// The header of a packet, unless the filter rejects it.
+    /// Returns the header of a packet, unless the filter rejects it.
     #[inline(always)]
     fn header(self, packet: &Packet<'_>, filter: Option<&Program>) -> Option<PacketHeader> {
         let (bytes, length) = (packet.bytes(), packet.original_length() as u32);

@@ -1,17 +1,17 @@
-//! What a `pcap_t *` of ours stands for: a place in a table that is never freed.
+//! The handles of this library: each `pcap_t *` is a place in a table that is never freed.
 //!
 //! ```text
 //! pcap_t *  in the table?  no  -> the real libpcap's
-//!                          yes -> place k -> Capture, or none: it was closed
+//!                          yes -> place k -> Capture, or none if it was closed
 //! ```
 //!
-//! So the address alone tells a pointer from the real library's, and a closed one is an error and
-//! no fault. `pcap_breakloop` only stores into a place: it may run in a handler of a
-//! signal, where no lock may be taken.
+//! So the address alone distinguishes our pointers from those of the real library, and using a
+//! closed one is an error, not a fault. `pcap_breakloop` only stores into a place: it may run in a
+//! signal handler, which must not take a lock.
 //!
 //! Invariants:
-//! - P1. A place has at most one capture. What a call uses, it holds by an `Arc`: closing from
-//!   within a callback, or from another thread, takes nothing from under it.
+//! - P1. A place has at most one capture. A call holds the capture it uses by an `Arc`, so closing
+//!   from a callback, or from another thread, does not invalidate it.
 
 use std::ffi::{c_char, c_int};
 use std::mem::size_of;
@@ -22,18 +22,18 @@ use crate::abi::{ERRBUF_BYTES, Pcap, errbuf_bytes};
 use crate::capture::Capture;
 use crate::fork;
 
-/// How many handles there can be at once: a program opens a handful.
+/// The most handles at a time: a program opens a handful.
 const PLACES: usize = 256;
 
 /// One place.
 pub(crate) struct Slot {
     capture: RwLock<Option<Arc<Capture>>>,
-    /// Which process has opened it: see [`fork`].
+    /// The process that opened it: see [`fork`].
     generation: AtomicU32,
     /// Set by `pcap_breakloop`, cleared by the call that it ends.
     is_breaking: AtomicBool,
-    /// What went wrong last, ended by a 0: `pcap_geterr` lends it. A reader may see two texts
-    /// mixed, as with libpcap itself; the last byte stays 0.
+    /// The text of the last error, ended by a 0, which `pcap_geterr` lends. A reader may see two
+    /// texts mixed, as with libpcap itself; the last byte stays 0.
     text: [AtomicU8; ERRBUF_BYTES],
 }
 
@@ -46,13 +46,13 @@ static SLOTS: [Slot; PLACES] = [const {
     }
 }; PLACES];
 
-/// The place that a pointer means; `None` where the pointer is the real library's.
+/// Returns the place of a pointer; `None` if the pointer belongs to the real library.
 pub(crate) fn slot(pcap: *const Pcap) -> Option<&'static Slot> {
     let offset = pcap.addr().checked_sub(SLOTS.as_ptr().addr())?;
     SLOTS.get(offset / size_of::<Slot>())
 }
 
-/// Puts a capture into a free place; `None` where there is none.
+/// Puts a capture into a free place; `None` if there is none.
 pub(crate) fn add(capture: Capture) -> Option<*mut Pcap> {
     fork::watch();
     let capture = Arc::new(capture);
@@ -69,10 +69,10 @@ pub(crate) fn add(capture: Capture) -> Option<*mut Pcap> {
     None
 }
 
-/// A child by fork(2): descriptors that the program selects by are its own from here on.
+/// In a child by fork(2): gives the child its own descriptors in place of the parent's.
 pub(crate) fn in_child() {
     for slot in &SLOTS {
-        // Taken: another thread of the parent was about to open or close it.
+        // If it is locked, another thread of the parent was about to open or close the handle.
         if let Ok(capture) = slot.capture.try_read()
             && let Some(capture) = &*capture
         {
@@ -82,7 +82,7 @@ pub(crate) fn in_child() {
 }
 
 impl Slot {
-    /// In a child by fork(2), puts a handle of its own in the place of its parent's.
+    /// In a child by fork(2), replaces the parent's handle by a new one.
     fn renew(&self) {
         let generation = fork::generation();
         if self.generation.load(Relaxed) == generation {
@@ -97,18 +97,18 @@ impl Slot {
         }
     }
 
-    /// Whether this process is a child of the one that has opened the handle, and has not used it.
+    /// Returns whether this process is a child of the opener, and has not used the handle yet.
     pub(crate) fn is_parents(&self) -> bool {
         self.generation.load(Relaxed) != fork::generation()
     }
 
-    /// The capture that is open here.
+    /// Returns the open capture.
     pub(crate) fn capture(&self) -> Option<Arc<Capture>> {
         self.renew();
         self.capture.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Takes the capture out.
+    /// Closes the capture.
     pub(crate) fn close(&self) {
         let capture = self.capture.write().unwrap_or_else(PoisonError::into_inner).take();
         match capture {
@@ -123,31 +123,31 @@ impl Slot {
         self.is_breaking.store(true, Relaxed);
     }
 
-    /// Whether [`break_loop`](Self::break_loop) was called.
+    /// Returns whether [`break_loop`](Self::break_loop) was called.
     pub(crate) fn is_breaking(&self) -> bool {
         self.is_breaking.load(Relaxed)
     }
 
-    /// The same, and it is done with.
+    /// Like [`is_breaking`](Self::is_breaking), but clears the request.
     pub(crate) fn take_break(&self) -> bool {
-        // One load in all calls but the one that it ends.
+        // A single load in all calls except the one that it ends.
         self.is_breaking() && self.is_breaking.swap(false, Relaxed)
     }
 
-    /// Keeps what went wrong.
+    /// Stores the text of an error.
     pub(crate) fn tell(&self, text: &str) {
         for (at, byte) in self.text.iter().zip(errbuf_bytes(text)) {
             at.store(byte, Relaxed);
         }
     }
 
-    /// The same, with libpcap's number of a failure.
+    /// Stores the text of an error, and returns libpcap's code for a failure.
     pub(crate) fn fail(&self, text: &str) -> c_int {
         self.tell(text);
         crate::abi::ERROR
     }
 
-    /// What `pcap_geterr` lends.
+    /// Returns the text for `pcap_geterr`.
     pub(crate) fn text(&self) -> *mut c_char {
         self.text.as_ptr().cast_mut().cast()
     }

@@ -1,19 +1,19 @@
-//! Verdicts of a program that stands in line: `burst:NAME?verdict=...`.
+//! Verdicts of a program in line: `burst:NAME?verdict=...`.
 //!
 //! ```text
-//! packet --filter--> rest: its verdict at once
-//!           '------> given to the program --> it asks for one:   burstline_pcap_verdict
-//!                                        '--> it asks for none:  the device's, once it goes on;
-//!                                                                 drop, if it wrote one (`drops`)
+//! packet --filter--> rest: its verdict immediately
+//!           '------> given to the program --> it gives one:    burstline_pcap_verdict
+//!                                        '--> it gives none:   the device's, once it goes on;
+//!                                                              drop, if it wrote one (`drops`)
 //! ```
 //!
 //! A program goes on when its callback returns, or when it asks for the next packet or closes the
-//! handle. So a program that knows nothing of verdicts gives them. Decision 0054.
+//! handle. So even a program that does not know verdicts gives them. Decision 0054.
 //!
-//! Who owns what when: the call that reads says which packet the program has. That packet is the
-//! program's to decide, from its callback or from another thread, until it goes on.
+//! Ownership: the call that reads sets the program's current packet. The program may decide about
+//! it, from its callback or from another thread, until it goes on.
 //!
-//! Invariant V1: a packet gets one verdict, before the next one is given to the program.
+//! Invariant V1: a packet gets one verdict, before the next packet is given to the program.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -21,16 +21,16 @@ use burstline_log::{Verdict, VerdictError, VerdictGiver};
 
 use crate::drops::Drops;
 
-/// What a device gives by itself.
+/// A device's own verdicts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rule {
-    /// To a packet that the program was given.
+    /// For a packet that the program was given.
     pub(crate) given: Verdict<'static>,
-    /// To one that it was not: its filter did not want it.
+    /// For a packet that its filter rejected.
     pub(crate) rest: Verdict<'static>,
 }
 
-/// Why the program's own verdict was not given.
+/// The reason why the program's own verdict was not given.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Refusal {
     /// The handle gives no verdicts.
@@ -42,7 +42,7 @@ pub(crate) enum Refusal {
          until the callback returns, or the next packet is asked for, and only once"
     )]
     NoPacket,
-    /// The log says no.
+    /// The log refused the verdict.
     #[error(transparent)]
     Log(#[from] VerdictError),
 }
@@ -50,19 +50,19 @@ pub(crate) enum Refusal {
 /// The verdicts of one handle.
 #[derive(Default)]
 pub(crate) struct Verdicts {
-    /// `None`: it gives none.
+    /// `None` if the handle gives no verdicts.
     rule: Option<Rule>,
-    /// Set when the handle is activated, if the device has one.
+    /// Set when the handle is activated, if the device has a file of drops.
     drops: OnceLock<Drops>,
     lent: Mutex<Lent>,
 }
 
-/// What the program decides about.
+/// The packet that the program decides about.
 #[derive(Default)]
 struct Lent {
-    /// Where verdicts on the held burst go.
+    /// The receiver of verdicts on the held burst.
     giver: Option<Arc<VerdictGiver>>,
-    /// The packet that the program has, until it is decided.
+    /// The number of the current packet, until it is decided.
     number: Option<u64>,
 }
 
@@ -71,38 +71,38 @@ impl Verdicts {
         Self { rule, ..Self::default() }
     }
 
-    /// From now on packets end about which the program writes there.
+    /// Makes packets that the program reports in `drops` end from now on.
     pub(crate) fn heed(&self, drops: Drops) {
-        let _ = self.drops.set(drops); // a handle is activated once
+        let _ = self.drops.set(drops); // set only once: a handle is activated once
     }
 
-    /// Whether packets wait for this handle.
+    /// Returns whether packets wait for this handle's verdicts.
     pub(crate) fn are_given(&self) -> bool {
         self.rule.is_some()
     }
 
-    /// Verdicts on the packets of a new burst go to `giver`.
+    /// Sets the receiver of verdicts for a new burst.
     pub(crate) fn turn_to(&self, giver: Option<&Arc<VerdictGiver>>) {
         if self.are_given() {
             self.lock().giver = giver.cloned();
         }
     }
 
-    /// The program gets packet `number`.
+    /// Makes packet `number` the program's current one.
     pub(crate) fn lend(&self, number: u64) {
         if self.are_given() {
             self.lock().number = Some(number);
         }
     }
 
-    /// The program does not get packet `number`.
+    /// Gives the verdict on packet `number`, which the program does not get.
     pub(crate) fn pass_over(&self, number: u64) {
         if let Some(rule) = &self.rule {
             give(&mut self.lock(), number, rule.rest);
         }
     }
 
-    /// The program goes on: if it has a packet that it did not decide, the device does.
+    /// The program goes on: the device decides about a packet that the program did not decide.
     #[inline]
     pub(crate) fn go_on(&self) {
         if let Some(rule) = &self.rule {
@@ -118,12 +118,12 @@ impl Verdicts {
         }
     }
 
-    /// Whether the program has a packet that is not decided.
+    /// Returns whether the program has an undecided packet.
     pub(crate) fn is_owed(&self) -> bool {
         self.are_given() && self.lock().number.is_some()
     }
 
-    /// The program decides about the packet that it has.
+    /// Gives the program's verdict on its current packet.
     pub(crate) fn decide(&self, verdict: Verdict<'_>) -> Result<(), Refusal> {
         if !self.are_given() {
             return Err(Refusal::LooksOn);
@@ -142,7 +142,7 @@ impl Verdicts {
     }
 }
 
-/// Gives one without bytes, so nothing can be wrong with it.
+/// Gives a verdict without bytes, which cannot fail.
 fn give(lent: &mut Lent, number: u64, verdict: Verdict<'static>) {
     if let Some(giver) = &lent.giver {
         let _ = giver.give(number, verdict);

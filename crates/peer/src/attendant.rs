@@ -1,12 +1,12 @@
-//! The control thread of a device: one peer at a time, as often as one comes.
+//! The control thread of a device: serves one peer at a time, one after the other.
 //!
 //! ```text
 //!   listen --> accept ----.                                .--> the next one
 //!   connect, every 100 ms -+--> Dialogue hears messages --> closed-'
 //! ```
 //!
-//! It reads no packets, so it may wait as long as it likes, in poll(2) only. It has no capability:
-//! what it opens is its user's. A peer that connects while another is there is turned away.
+//! The thread handles no packets, so it may block, but only in poll(2). It has no capabilities,
+//! only its user's rights. A peer that connects while another is connected is rejected.
 
 use std::fmt::Display;
 use std::io;
@@ -20,73 +20,73 @@ use burstline_sys::{privileges, readiness};
 
 use crate::{Diary, Kind, ListenError, Listener, Socket};
 
-/// Between two tries to connect, or to accept what the kernel refused, in ns.
+/// Time between two attempts to connect, or to accept after a refusal of the kernel, in ns.
 const RETRY_NS: u64 = 100_000_000;
-/// As long as it takes: 584 years.
+/// No timeout: 584 years.
 const FOREVER_NS: u64 = u64::MAX;
 const STACK_BYTES: usize = 256 << 10;
 
-/// What is said on one connection. Dropping it takes back what followed from it.
+/// The conversation on one connection. Dropping it undoes its effects.
 pub trait Dialogue {
-    /// Why it ends.
+    /// The reason why it ends.
     type Fault: Display;
 
-    /// The connection was made just now.
+    /// Begins the conversation on a new connection.
     ///
     /// # Errors
-    /// It has to end.
+    /// If the connection has to end.
     fn begin(&mut self, socket: &Socket) -> Result<(), Self::Fault>;
 
-    /// Carries out what has come in, and returns when there is no more.
+    /// Handles all messages received, and returns when there are no more.
     ///
     /// # Errors
-    /// It has to end.
+    /// If the connection has to end.
     fn hear(&mut self, socket: &Socket) -> Result<(), Self::Fault>;
 
-    /// What was agreed on, as soon as it is: reported once per connection.
+    /// Returns the agreed parameters, once there are any; reported once per connection.
     fn agreed(&self) -> Option<String>;
 }
 
-/// Where a peer is met.
+/// The place where a device meets its peers.
 #[derive(Clone, Debug)]
 pub struct Place {
-    /// The socket's file.
+    /// The path of the socket.
     pub path: PathBuf,
-    /// Its kind.
+    /// The kind of the socket.
     pub kind: Kind,
-    /// Whether the peer listens there, and we connect.
+    /// Whether the peer listens there, and the device connects.
     pub is_client: bool,
 }
 
-/// The thread. Dropping this ends it.
+/// The control thread. Dropping it ends the thread.
 #[derive(Debug)]
 pub struct Attendant {
     stop: Arc<Event>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Why there is none.
+/// The reason why a control thread could not start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AttendError {
-    /// It cannot listen.
+    /// It cannot listen on the socket.
     #[error(transparent)]
     Listen(#[from] ListenError),
     /// The kernel refused descriptors, memory or a thread.
     #[error("{}: {error}", path.display())]
     System {
-        /// Which device.
+        /// The device's path.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         error: io::Error,
     },
 }
 
 impl Attendant {
-    /// Listens at the place, or connects to it and goes on trying; each connection is a dialogue.
+    /// Listens at the place, or connects to it and keeps retrying; each connection is a dialogue.
     ///
     /// # Errors
-    /// [`AttendError`], each variant as it says.
+    /// [`AttendError`], as each variant says.
     pub fn start<D: Dialogue>(
         place: Place,
         diary: Arc<Diary>,
@@ -109,7 +109,7 @@ impl Attendant {
     }
 }
 
-/// A device, and the thread that serves it at its socket. Dropping this ends the thread.
+/// A device, and the thread that serves it at its socket. Dropping it ends the thread.
 #[derive(Debug)]
 pub struct Attended<D> {
     device: Arc<D>,
@@ -117,11 +117,11 @@ pub struct Attended<D> {
 }
 
 impl<D: Send + Sync + 'static> Attended<D> {
-    /// Serves a device, unless it could not be made, as [`Attendant::start`] does. Facts about the
-    /// peers go into its `diary`; `dialogue` begins the conversation with one.
+    /// Serves a device like [`Attendant::start`], or returns the error of creating it. Events of
+    /// the peers are recorded in its `diary`; `dialogue` begins the conversation with a peer.
     ///
     /// # Errors
-    /// [`AttendError`], each variant as it says.
+    /// [`AttendError`], as each variant says.
     pub fn start<T: Dialogue>(
         place: Place,
         device: io::Result<D>,
@@ -135,7 +135,7 @@ impl<D: Send + Sync + 'static> Attended<D> {
         Ok(Self { device, _attendant: attendant })
     }
 
-    /// The device.
+    /// Returns the device.
     pub fn device(&self) -> &D {
         &self.device
     }
@@ -145,7 +145,7 @@ impl Drop for Attendant {
     fn drop(&mut self) {
         self.stop.raise();
         if let Some(thread) = self.thread.take() {
-            // It has panicked if this fails, and has said so.
+            // An error means that it panicked, and the panic has printed its message.
             let _ = thread.join();
         }
     }
@@ -161,7 +161,7 @@ struct Server<N> {
 
 impl<D: Dialogue, N: FnMut() -> D> Server<N> {
     fn run(mut self) {
-        // With rights or without, it does the same.
+        // It works the same with or without privileges.
         let _ = privileges::give_up();
         let mut last = String::new();
         while !self.wait(&[], 0) {
@@ -172,7 +172,7 @@ impl<D: Dialogue, N: FnMut() -> D> Server<N> {
             self.diary.leave();
             if let Err(fault) = outcome {
                 let fault = fault.to_string();
-                // A peer that says no says it ten times a second.
+                // A peer that refuses does so ten times a second.
                 if fault != last {
                     self.tell(&format!("left: {fault}"));
                 }
@@ -184,10 +184,10 @@ impl<D: Dialogue, N: FnMut() -> D> Server<N> {
         }
     }
 
-    /// Waits for the end and for others. Returns whether the end has come.
+    /// Waits for the stop event or for others. Returns whether to stop.
     fn wait(&self, others: &[BorrowedFd<'_>], timeout_ns: u64) -> bool {
         let all = [&[self.stop.as_fd()], others].concat();
-        // Interrupted, it is called again.
+        // If interrupted, it is called again.
         readiness::wait_each(&all, timeout_ns).is_ok_and(|ready| ready[0])
     }
 
@@ -196,7 +196,7 @@ impl<D: Dialogue, N: FnMut() -> D> Server<N> {
         self.diary.tell(format!("{path}: peer {peer}: {what}"));
     }
 
-    /// A peer, or nothing for now.
+    /// Returns a new peer, if there is one.
     fn meet(&self) -> Option<Socket> {
         match &self.listener {
             Some(listener) => {
@@ -241,8 +241,8 @@ impl<D: Dialogue, N: FnMut() -> D> Server<N> {
     }
 }
 
-/// Whether somebody waits whom the kernel does not let in, such as where no descriptor is free.
-/// The listener stays ready then.
+/// Returns whether the kernel fails to accept a waiting connection, for instance because no
+/// descriptor is free. The listener then stays ready.
 fn is_refused(accepted: &io::Result<Socket>) -> bool {
     accepted.as_ref().is_err_and(|error| error.kind() != io::ErrorKind::WouldBlock)
 }

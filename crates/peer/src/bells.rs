@@ -1,4 +1,4 @@
-//! Event descriptors of the peer: it rings ours to wake us, we ring its own.
+//! Event descriptors of the peer: the peer rings ours to wake us up, and we ring the peer's.
 //!
 //! ```text
 //!   peer rings --> event descriptor --> epoll, by edges --> readable: poll(2) wakes our thread
@@ -6,12 +6,12 @@
 //! ```
 //!
 //! Both sides own the open file behind such a descriptor. A peer may make it block, fill its
-//! counter, and empty it at any moment. So nothing here reads one: an edge is news enough. And
-//! where the kernel can ring it, we do not write it: a write to a full counter blocks. The end of
-//! an asynchronous read rings it and never blocks.
+//! counter, or empty it at any moment. So this module never reads a counter: an edge of epoll is
+//! enough. Nor does it write one if the kernel can ring instead, because a write to a full counter
+//! blocks. The completion of an asynchronous read rings it and never blocks.
 //!
 //! Source: eventfd(2), epoll(7), io_submit(2) with `IOCB_FLAG_RESFD`; `eventfd_signal_mask()` in
-//! the kernel's fs/eventfd.c, which adds what there is room for.
+//! the kernel's fs/eventfd.c, which adds only what fits in the counter.
 
 mod aio;
 
@@ -25,20 +25,20 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
 use aio::Ringer;
 
-/// What the file behind a descriptor is called that is an event's. Source: proc(5).
+/// The name of the file behind an event descriptor. Source: proc(5).
 const EVENT: &str = "anon_inode:[eventfd]";
 
-/// A descriptor of the peer that is an event for certain.
+/// A descriptor of the peer that was checked to be an event.
 #[derive(Debug)]
 pub struct Bell {
     event: OwnedFd,
 }
 
 impl Bell {
-    /// Takes a descriptor that the peer has sent.
+    /// Takes a descriptor sent by the peer.
     ///
     /// # Errors
-    /// `InvalidInput`: it is not an event; a pipe or a file could block us.
+    /// `InvalidInput` if it is not an event; a pipe or a file could block us.
     pub fn adopt(event: OwnedFd) -> io::Result<Self> {
         let link = fs::read_link(format!("/proc/self/fd/{}", event.as_raw_fd()))?;
         if link.as_os_str() != EVENT {
@@ -50,20 +50,21 @@ impl Bell {
         Ok(Self { event })
     }
 
-    /// A new one of ours, for the peer.
+    /// Creates an event of ours, for the peer.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn new() -> io::Result<Self> {
         let event = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         Ok(Self { event })
     }
 
-    /// Rings it. Does not block, whatever the peer does. Cost: a system call.
+    /// Rings the bell. Never blocks, whatever the peer does. Cost: a system call.
     #[inline]
     pub fn ring(&self) {
         if !Ringer::ring(self.event.as_fd()) {
-            // No such calls here. It fails where the counter is full: then it is rung.
+            // These calls are not available. The write fails if the counter is full: it is rung
+            // then.
             let _ = rustix::io::write(&self.event, &1u64.to_ne_bytes());
         }
     }
@@ -75,7 +76,7 @@ impl AsFd for Bell {
     }
 }
 
-/// Bells that one thread waits for, and its own one.
+/// Bells that one thread waits for, and a bell for this process itself.
 #[derive(Debug)]
 pub struct Bells {
     poll: OwnedFd,
@@ -83,10 +84,10 @@ pub struct Bells {
 }
 
 impl Bells {
-    /// None but our own.
+    /// Creates a set with only the process's own bell.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn new() -> io::Result<Self> {
         let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let bells = Self { poll, own: Event::new()? };
@@ -94,10 +95,10 @@ impl Bells {
         Ok(bells)
     }
 
-    /// Waits for this one, too, as long as it is open.
+    /// Adds a bell, which is waited for as long as it is open.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn add(&self, bell: &Bell) -> io::Result<()> {
         self.watch(bell.as_fd())
     }
@@ -108,31 +109,31 @@ impl Bells {
         Ok(epoll::add(&self.poll, event, data, flags)?)
     }
 
-    /// Waits for it no more: its file may be open at the peer, and would go on waking us.
+    /// Removes a bell: its file may stay open at the peer, and would keep waking us up.
     pub fn remove(&self, bell: &Bell) {
-        // It fails where it was not added.
+        // Fails if the bell was not added.
         let _ = epoll::delete(&self.poll, bell.as_fd());
     }
 
-    /// Wakes the waiting thread.
+    /// Wakes up the waiting thread.
     pub fn raise(&self) {
         self.own.raise();
     }
 
-    /// Forgets what has rung so far. Cost: a system call.
+    /// Clears the bells rung so far. Cost: a system call.
     pub fn lower(&self) {
         let mut events = [epoll::Event {
             flags: epoll::EventFlags::empty(),
             data: epoll::EventData::new_u64(0),
         }; 32];
         let at_once = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
-        // More than these have rung: the next wait ends at once, which is right.
+        // If more than these were rung, the next wait returns immediately, which is right.
         let _ = epoll::wait(&self.poll, &mut events, Some(&at_once));
     }
 }
 
 impl AsFd for Bells {
-    /// Readable when a bell has rung since the last [`lower`](Self::lower).
+    /// Readable if a bell was rung since the last [`lower`](Self::lower).
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.poll.as_fd()
     }
@@ -187,7 +188,7 @@ mod tests {
         rustix::io::read(&peer, &mut counter).unwrap();
         assert_eq!(u64::from_ne_bytes(counter), 1000);
         rustix::io::write(&peer, &(u64::MAX - 1).to_ne_bytes()).unwrap();
-        // As the peer may at any moment.
+        // The peer may do this at any moment.
         fcntl_setfl(&peer, OFlags::RDWR).unwrap();
         if !Ringer::ring(bell.as_fd()) {
             println!("no asynchronous reads here");

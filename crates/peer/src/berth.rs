@@ -1,15 +1,15 @@
-//! Where a ring lies while no thread works on it.
+//! A berth holds a ring while no thread works on it.
 //!
 //! ```text
 //!   control thread: put, change, remove        packet thread: take --> works --> give back
 //!                        '---- waits while it is out ----'
 //! ```
 //!
-//! The packet thread has the ring for a burst, so the control thread waits for no longer than
-//! that. A lock is held only for the moment in which the ring changes hands.
+//! The packet thread takes the ring for a burst, so the control thread waits no longer than that. A
+//! lock is held only while the ring changes hands.
 //!
 //! # Invariants
-//! - B1. A ring is in the berth or with one packet thread, which gives back the one that it took.
+//! - B1. A ring is in the berth or with one packet thread, which gives back the ring that it took.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -24,7 +24,7 @@ pub struct Berth<R> {
 struct Place<R> {
     ring: Option<Box<R>>,
     is_out: bool,
-    /// A thread waits for it to be given back.
+    /// Whether a thread waits for the ring's return.
     is_wanted: bool,
 }
 
@@ -36,7 +36,7 @@ impl<R> Default for Berth<R> {
 }
 
 impl<R> Berth<R> {
-    /// Takes the ring to work on it. `None`: there is none now, or a thread waits to change it.
+    /// Takes the ring to work on it. `None` if there is none now, or a thread waits to change it.
     #[inline]
     pub fn take(&self) -> Option<Box<R>> {
         let mut place = self.lock();
@@ -48,7 +48,7 @@ impl<R> Berth<R> {
         ring
     }
 
-    /// Gives it back (B1).
+    /// Gives the ring back (B1).
     #[inline]
     pub fn give_back(&self, ring: Box<R>) {
         let mut place = self.lock();
@@ -58,7 +58,7 @@ impl<R> Berth<R> {
         }
     }
 
-    /// Looks at the ring, or changes, puts or removes it, as soon as no thread works on it.
+    /// Calls `change`, which may add, change or remove the ring, as soon as no thread works on it.
     pub fn change<T>(&self, change: impl FnOnce(&mut Option<Box<R>>) -> T) -> T {
         let mut place = self.lock();
         while place.is_out {
@@ -69,7 +69,7 @@ impl<R> Berth<R> {
         change(&mut place.ring)
     }
 
-    /// As [`change`](Self::change), unless a thread works on it now.
+    /// Calls `look` on the ring, unless there is none or a thread works on it.
     pub fn try_look<T>(&self, look: impl FnOnce(&mut R) -> T) -> Option<T> {
         self.lock().ring.as_deref_mut().map(look)
     }

@@ -1,19 +1,19 @@
-//! The peer may cut a file that we have mapped. A load from what is gone raises SIGBUS, which
-//! would end this process. The handler puts zeros of ours in place of the whole mapping.
+//! Handles SIGBUS for mapped files of a peer. The peer may truncate such a file; a load from it
+//! then raises SIGBUS, which ends a process. The handler replaces the whole mapping with zeros.
 //!
 //! ```text
 //!   load --> SIGBUS --> is the address in a range of the table?  yes: map zeros there, mark, retry
 //!                                                                no: the earlier handler
 //! ```
 //!
-//! The peer chooses how long a mapping is, a sparse file costs it nothing. So no memory is reserved
-//! for the zeros. Where a limit forbids that many, the page of the address alone gets them.
+//! The peer chooses the length of a mapping, and a sparse file costs it nothing. So no memory is
+//! reserved for the zeros. If a limit forbids so many pages, only the accessed page is replaced.
 //!
-//! The table has a fixed size and only atomics, because a handler may take no lock.
+//! The table has a fixed size and uses only atomics, because a signal handler must not take a lock.
 //!
 //! # Invariants
 //! - G1. A range is in the table from before its first access until after its last one.
-//! - G2. The handler calls only mmap(2) and the handler that was there before.
+//! - G2. The handler calls only mmap(2) and the previous handler.
 
 use std::mem::zeroed;
 use std::ptr;
@@ -23,16 +23,16 @@ use std::sync::atomic::{AtomicBool, AtomicUsize};
 
 use libc::{c_int, c_void, sigaction, siginfo_t};
 
-/// Mappings at a time, over all peers: a peer has up to 8 regions, or 32 of memif.
+/// The most mappings at a time, over all peers: a peer has up to 8 regions, or 32 with memif.
 const RANGES: usize = 2048;
-/// A range that is being filled in.
+/// The start of a range that is being filled in.
 const RESERVED: usize = 1;
 
 struct Range {
-    /// 0: free.
+    /// 0 if the row is free.
     start: AtomicUsize,
     end: AtomicUsize,
-    /// Bytes of a page of the file: a part of the mapping is replaced in whole ones.
+    /// The page size of the file: only whole pages of the mapping can be replaced.
     page: AtomicUsize,
     has_fired: AtomicBool,
 }
@@ -55,17 +55,17 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    /// Enters a mapping of whole pages. The error is how many there can be.
+    /// Adds a mapping of whole pages. The error is the maximum number of mappings.
     pub(crate) fn watch(start: usize, bytes: usize, page: usize) -> Result<Self, usize> {
         BEFORE.get_or_init(install);
         for (row, range) in TABLE.iter().enumerate() {
-            // A row is taken once: the exchange decides, it carries no memory.
+            // A row is taken once: the exchange decides, and orders no other memory.
             if range.start.compare_exchange(0, RESERVED, Relaxed, Relaxed).is_ok() {
                 range.has_fired.store(false, Relaxed);
                 range.page.store(page, Relaxed);
                 // Pairs with the Acquire in `Range::place`: who sees this end sees RESERVED, too.
                 range.end.store(start + bytes, Release);
-                // Pairs with the Acquire in `Range::place`: the rest is there before start.
+                // Pairs with the Acquire in `Range::place`: the rest is visible before start.
                 range.start.store(start, Release);
                 return Ok(Self { row });
             }
@@ -73,14 +73,14 @@ impl Guard {
         Err(RANGES)
     }
 
-    /// Whether the mapping is zeros now.
+    /// Returns whether the mapping was replaced by zeros.
     pub(crate) fn has_fired(&self) -> bool {
-        TABLE[self.row].has_fired.load(Relaxed) // a figure for people and for the next poll
+        TABLE[self.row].has_fired.load(Relaxed) // a statistic, also checked by the next poll
     }
 
-    /// Takes it out: nothing accesses the mapping any more.
+    /// Removes the mapping from the table. Nothing may access it any more.
     pub(crate) fn end(&self) {
-        // Pairs with the exchange in `watch`; nothing else follows from it.
+        // Pairs with the exchange in `watch`; nothing else depends on it.
         TABLE[self.row].start.store(0, Release);
     }
 }
@@ -99,21 +99,21 @@ fn install() -> sigaction {
 }
 
 impl Range {
-    /// The mapping, if an address is in it.
+    /// Returns the mapping, if it contains an address.
     fn place(&self, address: usize) -> Option<Place> {
         // Pairs with the Release in `watch`.
         let start = self.start.load(Acquire);
         // Pairs with the Release in `watch`.
         let end = self.end.load(Acquire);
         let page = self.page.load(Relaxed);
-        // Another thread may use the row anew: then the end is not that of this start.
+        // If another thread reuses the row in the meantime, the end does not belong to this start.
         let is_one = self.start.load(Relaxed) == start;
         let is_inside = start > RESERVED && (start..end).contains(&address);
         (is_one && is_inside).then(|| Place { start, bytes: end - start, page })
     }
 }
 
-/// Addresses that get zeros.
+/// A range of addresses that is replaced by zeros.
 struct Place {
     start: usize,
     bytes: usize,
@@ -121,18 +121,18 @@ struct Place {
 }
 
 impl Place {
-    /// The page of an address in it.
+    /// Returns the page that contains an address.
     fn page_of(&self, address: usize) -> Self {
         let start = address - (address - self.start) % self.page;
         Self { start, bytes: self.page, page: self.page }
     }
 
-    /// Puts zeros of ours there. False: the kernel refuses that.
+    /// Maps zeros there. Returns false if the kernel refuses.
     fn replace(&self) -> bool {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
-        // SAFETY: by G1 the place is in a mapping of a `PeerMemory` that is alive, which only
-        // copies and atomics look into; zeros are as good as what a peer may write.
+        // SAFETY: by G1 the place is in a mapping of a live `PeerMemory`, which is accessed only by
+        // copies and atomics; zeros are as valid as anything a peer may write.
         let place =
             unsafe { libc::mmap(self.start as *mut c_void, self.bytes, protection, flags, -1, 0) };
         place != libc::MAP_FAILED
@@ -153,7 +153,7 @@ extern "C" fn handle(signal: c_int, info: *mut siginfo_t, context: *mut c_void) 
     pass_on(signal, info, context);
 }
 
-/// The earlier handler does now; if there was none, the process ends as it would have.
+/// Calls the previous handler; if there is none, the process ends as it would have without ours.
 fn pass_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
     if let Some(before) = BEFORE.get()
         && before.sa_flags & libc::SA_SIGINFO != 0
@@ -165,7 +165,7 @@ fn pass_on(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
         handler(signal, info, context);
         return;
     }
-    // SAFETY: setting a signal to its default is allowed in a handler; the fault comes again.
+    // SAFETY: setting a signal to its default is allowed in a handler; the fault is then repeated.
     unsafe {
         let mut default: sigaction = zeroed();
         default.sa_sigaction = libc::SIG_DFL;

@@ -1,4 +1,4 @@
-//! The rings of a device, a pair for each queue, and what packet threads do with them.
+//! The rings of a device, a pair for each queue, and the operations of packet threads on them.
 
 use std::io;
 use std::sync::atomic::AtomicU64;
@@ -7,38 +7,38 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::{Bells, Berth};
 
-/// Bytes of what a device still has to do to a packet: a `virtio_net_hdr` without the number of
-/// buffers. Source: Virtual I/O Device (VIRTIO) Version 1.1, section 5.1.6.
+/// Size of a packet's offload header: a `virtio_net_hdr` without the number of buffers. Source:
+/// Virtual I/O Device (VIRTIO) Version 1.1, section 5.1.6.
 pub const OFFLOAD_BYTES: usize = 10;
 
-/// Bytes of the longest packet: what a tap device has at most, too.
+/// The length of the longest packet, in bytes; a tap device has the same limit.
 pub const LONGEST: usize = 65_536 + 18;
 
-/// The most events that are kept for people.
+/// The most events that are kept.
 const EVENTS_MAX: usize = 100;
 
-/// The outcome of looking for a packet.
+/// The result of taking a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
-    /// A packet of this length is in the room.
+    /// A packet was copied to the room.
     Packet {
         /// Its length.
         bytes: usize,
-        /// Its checksum must be filled in.
+        /// Whether its checksum must be filled in.
         is_partial: bool,
-        /// It must be cut into segments.
+        /// Whether it must be segmented.
         is_merged: bool,
     },
-    /// It was given back, because of what was wrong with it.
+    /// The packet was invalid and was given back.
     Refused(Refusal),
-    /// There is none.
+    /// There is no packet.
     Nothing,
 }
 
 /// What is wrong with a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// Nothing is in it.
+    /// It is empty.
     Short,
     /// It is longer than [`LONGEST`].
     Long,
@@ -46,15 +46,15 @@ pub enum Refusal {
     Malformed,
 }
 
-/// What became of a packet.
+/// The result of sending a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Put {
     /// It is in the peer's memory.
     Done,
-    /// The peer has too few buffers now.
+    /// The peer has too few free buffers.
     NoRoom,
-    /// No buffer of the peer is long enough, and it cannot use several; or it does not take
-    /// packets that are unfinished.
+    /// No buffer of the peer is long enough, and the peer cannot use several; or it does not accept
+    /// packets that need offloads.
     Unfit,
 }
 
@@ -63,41 +63,41 @@ pub trait FromPeer: Send {
     /// Takes the next packet into `room`, which has [`LONGEST`] bytes.
     fn take(&mut self, room: &mut [u8]) -> Taken;
 
-    /// Gives back what was taken. Returns how many that were, by the index that the peer sees.
+    /// Gives taken packets back. Returns their number, according to the index that the peer sees.
     fn publish(&mut self) -> u16;
 
-    /// Slots that wait to be taken, and slots that the ring has: a figure.
+    /// Returns the slots that wait to be taken, and the slots of the ring, as statistics.
     fn fill(&mut self) -> (u16, u16);
 
-    /// Asks the peer to ring when it sends. Returns whether something is there already.
+    /// Asks the peer to ring when it sends. Returns whether a packet is already there.
     fn arm(&mut self) -> bool;
 
-    /// Asks it not to ring.
+    /// Asks the peer not to ring.
     fn disarm(&mut self);
 }
 
-/// A ring that we fill.
+/// A ring that this side fills.
 pub trait ToPeer: Send {
-    /// Copies a packet to the peer; `offload` is zeros if the packet needs nothing.
+    /// Copies a packet to the peer; `offload` is zeros if the packet needs no offload.
     fn put(&mut self, packet: &[u8], offload: &[u8; OFFLOAD_BYTES]) -> Put;
 
-    /// Shows the peer what was put.
+    /// Publishes the packets put so far.
     fn publish(&mut self);
 
-    /// Whether the peer takes packets now.
+    /// Returns whether the peer currently accepts packets.
     fn is_live(&self) -> bool;
 }
 
 /// The two rings of a queue.
 #[derive(Debug)]
 pub struct Lane<F, T> {
-    /// What the peer sends.
+    /// The packets from the peer.
     pub from: Berth<F>,
-    /// What it gets.
+    /// The packets to the peer.
     pub to: Berth<T>,
 }
 
-/// What the control thread and the packet threads of a device share.
+/// State shared by the control thread and the packet threads of a device.
 #[derive(Debug)]
 pub struct Lanes<F, T> {
     lanes: Vec<Lane<F, T>>,
@@ -106,39 +106,39 @@ pub struct Lanes<F, T> {
 }
 
 impl<F, T> Lanes<F, T> {
-    /// As many queues, without rings.
+    /// Creates this number of queues, without rings.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn new(queues: u16) -> io::Result<Self> {
         let lane = |_| Lane { from: Berth::default(), to: Berth::default() };
         let (bells, diary) = (Bells::new()?, Arc::default());
         Ok(Self { lanes: (0..queues).map(lane).collect(), bells, diary })
     }
 
-    /// How many queues there are.
+    /// Returns the number of queues.
     pub fn queues(&self) -> usize {
         self.lanes.len()
     }
 
-    /// The berths of a queue.
+    /// Returns the berths of a queue.
     #[inline]
     pub fn lane(&self, queue: usize) -> &Lane<F, T> {
         &self.lanes[queue]
     }
 
-    /// Rung when the peer has sent something by a ring that was armed, or when rings change.
+    /// Rung if the peer has sent on an armed ring, or if rings change.
     pub fn bells(&self) -> &Bells {
         &self.bells
     }
 
-    /// What has happened.
+    /// Returns the record of events.
     pub fn diary(&self) -> &Arc<Diary> {
         &self.diary
     }
 }
 
-/// What has happened to the peers of a device.
+/// A record of events of a device's peers.
 #[derive(Debug, Default)]
 pub struct Diary {
     events: Mutex<Vec<String>>,
@@ -148,24 +148,24 @@ pub struct Diary {
 
 impl Diary {
     pub(crate) fn come(&self) {
-        self.peers.fetch_add(1, Relaxed); // a figure for people, as the next
+        self.peers.fetch_add(1, Relaxed); // statistics, like the next one
     }
 
     pub(crate) fn leave(&self) {
         self.left.fetch_add(1, Relaxed);
     }
 
-    /// Peers that have come so far.
+    /// Returns the number of peers so far.
     pub fn peers(&self) -> u64 {
         self.peers.load(Relaxed)
     }
 
-    /// Whether one is there.
+    /// Returns whether a peer is connected.
     pub fn has_peer(&self) -> bool {
         self.peers.load(Relaxed) > self.left.load(Relaxed)
     }
 
-    /// Notes an event.
+    /// Records an event.
     pub fn tell(&self, event: String) {
         let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
         if events.len() < EVENTS_MAX {
@@ -173,7 +173,7 @@ impl Diary {
         }
     }
 
-    /// What has happened so far, the oldest first.
+    /// Returns the events so far, the oldest first.
     pub fn events(&self) -> Vec<String> {
         self.events.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

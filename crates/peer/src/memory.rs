@@ -1,4 +1,4 @@
-//! A file of the peer's, mapped for both, and checked windows into it.
+//! Maps a file of the peer into both processes, and gives out checked windows into it.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -13,35 +13,35 @@ use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
 use crate::guard::Guard;
 
-/// Up to this length a packet is copied in line, in pieces of 16 bytes: a call costs more.
+/// Packets up to this length are copied in line, in pieces of 16 bytes: a call costs more.
 const SHORT_BYTES: usize = 128;
 type Piece = [u8; 16];
 const PIECE: usize = size_of::<Piece>();
-/// Bytes of the header before a packet of a guest's. Source: `virtio_net_hdr_mrg_rxbuf`.
+/// The header before a guest's packet. Source: `virtio_net_hdr_mrg_rxbuf`.
 type Header = [u8; 12];
 
-/// Why memory of a peer could not be mapped.
+/// The reason why memory of a peer could not be mapped.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PeerMemoryError {
-    /// A pipe or a device in place of a file.
+    /// The descriptor is a pipe or a device instead of a file.
     #[error("descriptor for memory is not a regular file (mode {mode:#o})")]
     NotAFile {
-        /// Its type and mode.
+        /// The type and mode of the file.
         mode: u32,
     },
-    /// The file is too small for what is said to be in it.
+    /// The file is smaller than announced.
     #[error("memory of {wanted} bytes in a file of {there} bytes")]
     TooShort {
-        /// Bytes that are announced.
+        /// The announced size.
         wanted: u64,
-        /// Bytes of the file.
+        /// The size of the file.
         there: u64,
     },
-    /// Our table is full.
+    /// The table of mappings is full.
     #[error("{0} mappings of peers are open: that is the limit")]
     TooMany(usize),
-    /// The kernel refused.
+    /// The kernel refused the mapping.
     #[error("map memory of the peer: {0}")]
     System(#[from] io::Error),
 }
@@ -49,7 +49,7 @@ pub enum PeerMemoryError {
 /// A mapped file of the peer. Unmapped when dropped.
 ///
 /// # Invariants
-/// - M1. `[start, start + bytes)` is mapped for reading and writing as long as this lives, and
+/// - M1. `[start, start + bytes)` is mapped for reading and writing while this value lives, and
 ///   belongs to it alone. The guard replaces pages that the file loses.
 #[derive(Debug)]
 pub struct PeerMemory {
@@ -61,15 +61,15 @@ pub struct PeerMemory {
 
 // SAFETY: it is an address range of the process; all access is by copies and atomics (P1).
 unsafe impl Send for PeerMemory {}
-// SAFETY: threads that copy at the same time are as the peer is, which writes whenever it likes: P1
-// covers both.
+// SAFETY: threads that copy at the same time are like the peer, which writes at any time: P1 covers
+// both.
 unsafe impl Sync for PeerMemory {}
 
 impl PeerMemory {
     /// Maps the first `bytes` bytes of a file.
     ///
     /// # Errors
-    /// [`PeerMemoryError`], each variant as it says.
+    /// [`PeerMemoryError`], as each variant says.
     pub fn map(file: BorrowedFd<'_>, bytes: u64) -> Result<Self, PeerMemoryError> {
         let stat = fstat(file).map_err(io::Error::from)?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
@@ -84,7 +84,7 @@ impl PeerMemory {
             return Err(PeerMemoryError::TooShort { wanted: bytes, there });
         };
         let protection = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a new mapping at an address of the kernel's choice disturbs no other memory.
+        // SAFETY: a new mapping at an address chosen by the kernel affects no other memory.
         let start = unsafe { mmap(ptr::null_mut(), mapped, protection, MapFlags::SHARED, file, 0) };
         let start = start.map_err(io::Error::from)?.cast::<u8>();
         let start =
@@ -92,19 +92,19 @@ impl PeerMemory {
         match Guard::watch(start.as_ptr() as usize, mapped, page as usize) {
             Ok(guard) => Ok(Self { start, bytes: bytes as usize, mapped, guard }),
             Err(most) => {
-                // SAFETY: mapped a few lines above, and nobody has been told of it.
+                // SAFETY: mapped above, and not shared with anyone yet.
                 let _ = unsafe { munmap(start.as_ptr().cast(), mapped) };
                 Err(PeerMemoryError::TooMany(most))
             }
         }
     }
 
-    /// How much of it may be used.
+    /// Returns the number of usable bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Whether the peer cut the file, so that this is zeros of ours now.
+    /// Returns whether the peer truncated the file, so that the mapping is zeros now.
     pub fn is_lost(&self) -> bool {
         self.guard.has_fired()
     }
@@ -115,28 +115,28 @@ impl PeerMemory {
         (end <= self.bytes).then(|| self.start.as_ptr().wrapping_add(at))
     }
 
-    /// Copies bytes out. False: they are not all inside.
+    /// Copies bytes out. Returns false if they are not all inside.
     #[inline]
     #[must_use]
     pub fn read(&self, at: usize, into: &mut [u8]) -> bool {
         let Some(from) = self.place(at, into.len()) else { return false };
-        // SAFETY: M1 and the check above for `from`; `into` is ours alone, so they do not overlap.
+        // SAFETY: M1 and the check above for `from`; `into` is private, so they do not overlap.
         unsafe { copy(from, into.as_mut_ptr(), into.len()) };
         true
     }
 
-    /// Copies bytes in. False: they are not all inside, and none was copied.
+    /// Copies bytes in. Returns false, and copies nothing, if they are not all inside.
     #[inline]
     #[must_use]
     pub fn write(&self, at: usize, from: &[u8]) -> bool {
         let Some(to) = self.place(at, from.len()) else { return false };
-        // SAFETY: M1 and the check above for `to`; `from` is ours alone, so they do not overlap.
+        // SAFETY: M1 and the check above for `to`; `from` is private, so they do not overlap.
         unsafe { copy(from.as_ptr(), to, from.len()) };
         true
     }
 
-    /// Has the core fetch the first and the last line of bytes that will be read, or with `WRITE`
-    /// written. Does nothing where they are not inside.
+    /// Prefetches the first and the last line of bytes to be read, or with `WRITE` written. Does
+    /// nothing if they are not inside.
     #[inline]
     pub fn prefetch<const WRITE: bool>(&self, at: usize, bytes: usize) {
         let Some(first) = self.place(at, bytes) else { return };
@@ -151,7 +151,7 @@ impl PeerMemory {
         }
     }
 
-    /// A part of it. `None`: it is not all inside, or not aligned to `align` bytes.
+    /// Returns a part of it; `None` if that is not all inside, or not aligned to `align` bytes.
     pub fn window(self: &Arc<Self>, at: usize, bytes: usize, align: usize) -> Option<Window> {
         let start = NonNull::new(self.place(at, bytes)?)?;
         let is_aligned = (start.as_ptr() as usize).is_multiple_of(align);
@@ -162,7 +162,7 @@ impl PeerMemory {
 impl Drop for PeerMemory {
     fn drop(&mut self) {
         self.guard.end();
-        // SAFETY: by M1 the mapping is this value's, and windows keep it alive.
+        // SAFETY: by M1 the mapping belongs to this value, and windows keep it alive.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), self.mapped) };
     }
 }
@@ -178,7 +178,7 @@ pub struct Window {
     memory: Arc<PeerMemory>,
 }
 
-// SAFETY: it is an address range of `PeerMemory`, which may go to other threads (P1).
+// SAFETY: it is an address range of `PeerMemory`, which may be sent to other threads (P1).
 unsafe impl Send for Window {}
 
 macro_rules! word {
@@ -190,20 +190,20 @@ macro_rules! word {
             $at,
             $self.bytes
         );
-        // SAFETY: M2 and the check above; windows of words are aligned to 8 bytes, or to what the
-        // words in them take; the peer's accesses are those of another process (P1).
+        // SAFETY: M2 and the check above. Windows of words are aligned to 8 bytes, or to the size
+        // of their words. The peer's accesses are those of another process (P1).
         unsafe { <$kind>::from_ptr($self.start.as_ptr().add($at).cast()) }
     }};
 }
 
 impl Window {
-    /// Loads a word and orders what is read later behind it: pairs with the peer's release.
+    /// Loads a word and orders all later reads after it: pairs with the peer's release.
     #[inline]
     pub fn acquire_u16(&self, at: usize) -> u16 {
         u16::from_le(word!(self, AtomicU16, at).load(Acquire))
     }
 
-    /// Stores a word behind all that was written: pairs with the peer's acquire.
+    /// Stores a word after everything written before: pairs with the peer's acquire.
     #[inline]
     pub fn release_u16(&self, at: usize, value: u16) {
         word!(self, AtomicU16, at).store(value.to_le(), Release);
@@ -221,31 +221,31 @@ impl Window {
         word!(self, AtomicU16, at).store(value.to_le(), Relaxed);
     }
 
-    /// As [`load_u16`](Self::load_u16).
+    /// Like [`load_u16`](Self::load_u16).
     #[inline]
     pub fn load_u32(&self, at: usize) -> u32 {
         u32::from_le(word!(self, AtomicU32, at).load(Relaxed))
     }
 
-    /// As [`store_u16`](Self::store_u16).
+    /// Like [`store_u16`](Self::store_u16).
     #[inline]
     pub fn store_u32(&self, at: usize, value: u32) {
         word!(self, AtomicU32, at).store(value.to_le(), Relaxed);
     }
 
-    /// As [`load_u16`](Self::load_u16).
+    /// Like [`load_u16`](Self::load_u16).
     #[inline]
     pub fn load_u64(&self, at: usize) -> u64 {
         u64::from_le(word!(self, AtomicU64, at).load(Relaxed))
     }
 
-    /// As [`store_u16`](Self::store_u16).
+    /// Like [`store_u16`](Self::store_u16).
     #[inline]
     pub fn store_u64(&self, at: usize, value: u64) {
         word!(self, AtomicU64, at).store(value.to_le(), Relaxed);
     }
 
-    /// Has the core fetch the line of a word that will be read, or with `WRITE` written.
+    /// Prefetches the line of a word to be read, or with `WRITE` written.
     #[inline]
     pub fn prefetch<const WRITE: bool>(&self, at: usize) {
         if at < self.bytes {
@@ -254,14 +254,14 @@ impl Window {
         }
     }
 
-    /// Whether the memory is the peer's no more.
+    /// Returns whether the peer has truncated the memory.
     pub fn is_lost(&self) -> bool {
         self.memory.is_lost()
     }
 }
 
-/// Orders our stores before our loads, for two sides that each store a word and then load the
-/// other's: who sleeps and who wakes. The caller names the edge.
+/// Orders our stores before our loads. For two sides that each store a word and then load the
+/// other's, so that no wake-up is lost. The caller names the edge.
 #[inline]
 pub fn store_then_load() {
     fence(SeqCst);
@@ -272,20 +272,20 @@ pub fn store_then_load() {
 #[inline]
 unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
     if bytes == size_of::<Header>() {
-        // SAFETY: the caller's promise; unaligned access is what these do.
+        // SAFETY: guaranteed by the caller; unaligned accesses are allowed here.
         unsafe { to.cast::<Header>().write_unaligned(from.cast::<Header>().read_unaligned()) };
         return;
     }
     if !(PIECE..=SHORT_BYTES).contains(&bytes) {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { ptr::copy_nonoverlapping(from, to, bytes) };
         return;
     }
     let mut at = 0;
-    // The last piece overlaps the one before.
+    // The last piece overlaps the previous one.
     let last = bytes - PIECE;
     while at < last {
-        // SAFETY: `at + PIECE <= bytes` by the bound; the caller's promise.
+        // SAFETY: `at + PIECE <= bytes` because of the bound; the caller guarantees the rest.
         unsafe { piece(from.add(at), to.add(at)) };
         at += PIECE;
     }
@@ -294,10 +294,10 @@ unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
 }
 
 /// # Safety
-/// As `copy` of 16 bytes.
+/// As for `copy` of 16 bytes.
 #[inline]
 unsafe fn piece(from: *const u8, to: *mut u8) {
-    // SAFETY: the caller's promise; unaligned access is what these do.
+    // SAFETY: guaranteed by the caller; unaligned accesses are allowed here.
     unsafe { to.cast::<Piece>().write_unaligned(from.cast::<Piece>().read_unaligned()) };
 }
 
@@ -348,7 +348,7 @@ mod tests {
         assert_eq!(into, [0], "what is written later does not reach the peer");
     }
 
-    /// More than memory and swap: the zeros in its place may reserve nothing.
+    /// Larger than memory and swap: the zeros that replace it must reserve nothing.
     #[test]
     fn a_sparse_file_of_a_terabyte_that_is_cut_reads_as_zeros() {
         let file = file(1 << 40);

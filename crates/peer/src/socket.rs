@@ -1,12 +1,12 @@
-//! UNIX sockets whose messages bring descriptors, and the files by which they are found.
+//! UNIX sockets whose messages carry descriptors, and their files.
 //!
 //! ```text
-//!   Listener::bind(path) --> accept --> Socket        a file that a killed listener has left is
-//!   Socket::connect(path) --------------> Socket      replaced; one that answers is not
+//!   Listener::bind(path) --> accept --> Socket        replaces the file of a killed listener,
+//!   Socket::connect(path) --------------> Socket      but not that of a live one
 //! ```
 //!
-//! Nothing here blocks but `connect`, which the kernel answers at once or refuses. All descriptors
-//! are close-on-exec.
+//! Nothing blocks here except `connect`, which the kernel accepts or refuses immediately. All
+//! descriptors are close-on-exec.
 //!
 //! Source: unix(7), `SCM_RIGHTS`.
 
@@ -23,10 +23,10 @@ pub use burstline_sys::rights::Received;
 use rustix::io::retry_on_intr;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
-/// The most descriptors of a message; more are closed by the kernel.
+/// The most descriptors of a message; the kernel closes more.
 const DESCRIPTORS_MAX: usize = 32;
 
-/// Whether a socket keeps messages apart.
+/// Whether a socket keeps message boundaries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Bytes in order: vhost-user.
@@ -35,36 +35,36 @@ pub enum Kind {
     Messages,
 }
 
-/// Why it cannot listen.
+/// The reason why a socket cannot listen.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ListenError {
     /// Another program listens there.
     #[error("{}: another program listens there: end it, or choose another path", path.display())]
     InUse {
-        /// Where.
+        /// The path.
         path: PathBuf,
     },
-    /// There is a file that is not a socket.
+    /// A file that is not a socket is at the path.
     #[error(
         "{}: a file is there that is not a socket: remove it, or choose another path",
         path.display()
     )]
     NotASocket {
-        /// Where.
+        /// The path.
         path: PathBuf,
     },
-    /// The kernel said no.
+    /// The kernel refused.
     #[error("listen at {}: {error}", path.display())]
     System {
-        /// Where.
+        /// The path.
         path: PathBuf,
-        /// What it said.
+        /// The kernel's error.
         error: io::Error,
     },
 }
 
-/// A socket that waits for a peer. Its file goes when this is dropped, if it is still ours.
+/// A socket that waits for peers. Dropping it removes its file, if it is still ours.
 #[derive(Debug)]
 pub struct Listener {
     socket: OwnedFd,
@@ -78,7 +78,7 @@ pub struct Socket {
     socket: OwnedFd,
 }
 
-/// How all sockets are: no call blocks, and no other program gets them.
+/// Flags of all sockets: no call blocks, and no other program inherits them.
 const FLAGS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
 
 impl Kind {
@@ -98,7 +98,7 @@ impl Listener {
     /// Listens at `path`.
     ///
     /// # Errors
-    /// [`ListenError`], each variant as it says.
+    /// [`ListenError`], as each variant says.
     pub fn bind(path: &Path, kind: Kind) -> Result<Self, ListenError> {
         let fail = |error: io::Error| ListenError::System { path: path.to_owned(), error };
         if let Ok(found) = fs::symlink_metadata(path) {
@@ -120,10 +120,10 @@ impl Listener {
         Ok(Self { socket, path: path.to_owned(), id: FileId::of(&made) })
     }
 
-    /// Takes a connection that waits. `WouldBlock`: none does.
+    /// Accepts a waiting connection; `WouldBlock` if there is none.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn accept(&self) -> io::Result<Socket> {
         Ok(Socket { socket: rustix::net::accept_with(&self.socket, FLAGS)? })
     }
@@ -133,7 +133,7 @@ impl Drop for Listener {
     fn drop(&mut self) {
         let found = fs::symlink_metadata(&self.path);
         if found.is_ok_and(|found| FileId::of(&found) == self.id) {
-            // In a folder that we may not write any more it stays, and the next one replaces it.
+            // In a folder that is no longer writable it stays, and the next listener replaces it.
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -149,7 +149,7 @@ impl Socket {
     /// Connects to the process that listens at `path`.
     ///
     /// # Errors
-    /// What the kernel says: `NotFound`, `ConnectionRefused`, `PermissionDenied`.
+    /// The kernel's error: `NotFound`, `ConnectionRefused`, `PermissionDenied`.
     pub fn connect(path: &Path, kind: Kind) -> io::Result<Self> {
         let socket = new(kind)?;
         let address = SocketAddrUnix::new(path)?;
@@ -160,32 +160,32 @@ impl Socket {
     /// Both ends of a connection, for tests.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn pair(kind: Kind) -> io::Result<[Self; 2]> {
         let kind = kind.of_socket();
         let (one, other) = rustix::net::socketpair(AddressFamily::UNIX, kind, FLAGS, None)?;
         Ok([Self { socket: one }, Self { socket: other }])
     }
 
-    /// Sends bytes and descriptors, whole or as an error.
+    /// Sends bytes and descriptors completely, or fails.
     ///
     /// # Errors
-    /// `WouldBlock`: the other end does not read. Or what the kernel says.
+    /// `WouldBlock` if the other end does not read, or the kernel's error.
     pub fn send(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
         let sent = rights::send(&self.socket, bytes, descriptors, &mut space)?;
         if sent == bytes.len() { Ok(()) } else { Err(ErrorKind::WouldBlock.into()) }
     }
 
-    /// Receives up to `room`, and adds the descriptors that come with it. No bytes: the other end
-    /// has closed.
+    /// Receives up to `room`, and adds the received descriptors to `into`. 0 bytes mean that the
+    /// other end has closed.
     ///
     /// # Errors
-    /// `WouldBlock`: nothing is there. Or what the kernel says.
+    /// `WouldBlock` if nothing is there, or the kernel's error.
     pub fn receive(&self, room: &mut [u8], into: &mut Vec<OwnedFd>) -> io::Result<Received> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
         match rights::receive(&self.socket, room, &mut space, into) {
-            // It has closed, too, and has left something unread.
+            // The other end has also closed, with unread data.
             Err(error) if error.kind() == ErrorKind::ConnectionReset => {
                 Ok(Received { bytes: 0, is_cut: false })
             }

@@ -1,5 +1,5 @@
-//! Somebody connects where no descriptor is free: the thread that would meet him sleeps between two
-//! tries. One test alone in its process, which it leaves without descriptors.
+//! A peer connects while no descriptor is free: the thread that would accept it sleeps between two
+//! attempts. The only test of its process, because it uses up the descriptors.
 
 use std::convert::Infallible;
 use std::fs::File;
@@ -13,7 +13,7 @@ use burstline_peer::{Attendant, Dialogue, Diary, Kind, Place, Socket};
 use burstline_sys::usage;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// One that hears nothing.
+/// A dialogue that ignores all messages.
 struct Deaf;
 
 impl Dialogue for Deaf {
@@ -32,8 +32,8 @@ impl Dialogue for Deaf {
     }
 }
 
-/// Connects, and takes all descriptors that are left. Returns how many of 1000 ms this process
-/// ran then.
+/// Connects, and takes all remaining descriptors. Returns for how many of the next 1000 ms this
+/// process ran.
 fn milliseconds_of_work(path: &Path) -> (UnixStream, u64) {
     let mut all: Vec<_> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();
     all.pop();

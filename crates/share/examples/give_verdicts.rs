@@ -1,9 +1,9 @@
-//! Decides on the packets of an inline bounce: drops those that contain a text, passes the others.
+//! Gives verdicts on the packets of an inline bounce: drops those with a text, passes others.
 //!
 //! Start the bounce first, `burstline bounce eth1 eth2 --both --inline ips`, then
 //! `cargo run -p burstline-share --example give_verdicts ips 'no such text'`.
 //!
-//! It follows: when the bounce is restarted it goes on with the next one. Packets are copied and
+//! If the bounce is restarted, the example continues with the new one. Packets are copied and
 //! checked, so no publisher can harm this program.
 
 use std::error::Error;
@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         };
         let verdicts = follower.verdicts(log).ok_or("it takes no verdicts")?;
         let burst = held.burst();
-        // A packet's number is its burst's first, and its index there.
+        // A packet's number is its burst's first number plus its index in the burst.
         for (number, packet) in (burst.first_packet()..).zip(burst.packets()) {
             let bytes = packet.bytes();
             let has_text = bytes.windows(text.len().max(1)).any(|window| window == text.as_bytes());

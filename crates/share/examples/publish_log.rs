@@ -4,8 +4,8 @@
 //!   Writer --> log --> Publisher "numbers"        another program: burstline count log:numbers
 //! ```
 //!
-//! Run it with `cargo run -p burstline-share --example publish_log [NAME] [PACKETS]`, and read what
-//! it publishes with the example `read_log` or with `burstline count log:numbers`.
+//! Run it with `cargo run -p burstline-share --example publish_log [NAME] [PACKETS]`. Read the log
+//! with the example `read_log` or with `burstline count log:numbers`.
 
 use std::error::Error;
 use std::thread;
@@ -34,7 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         frame[14..22].copy_from_slice(&number.to_be_bytes());
         let now_ns = SystemTime::now().duration_since(UNIX_EPOCH)?.as_nanos() as u64;
         let meta = Meta::new(now_ns, frame.len() as u32, 0);
-        // Only a lossless reader makes a log full; then the writer has to wait.
+        // Only a lossless reader can fill up a log; then the writer has to wait.
         while writer.append(&frame, &meta) == Appended::Full {
             thread::sleep(Duration::from_micros(100));
         }
@@ -45,7 +45,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     // Publishes the rest and tells the readers that the log is complete.
     writer.finish(Ending::Final);
-    // As far as each has come: what is published can still be read to its end.
+    // The readers' positions so far: they can still read the published packets to the end.
     let visits = publisher.visits();
     for reader in visits.gone.iter().chain(&visits.there) {
         println!("{}: {} read, {} missed", reader.command, reader.delivered, reader.missed);

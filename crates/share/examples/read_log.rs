@@ -1,4 +1,4 @@
-//! Reads a published log: counts packets and bytes, and says what it missed.
+//! Reads a published log: counts packets and bytes, and reports missed packets.
 //!
 //! Start a publisher first: the example `publish_log`, or
 //! `burstline capture eth0 --publish numbers`. Then run
@@ -10,7 +10,7 @@ use std::error::Error;
 
 use burstline_share::{AttachConfig, Attachment};
 
-/// How long to sleep without news before looking whether the publisher still lives.
+/// How long to sleep without new packets before checking that the publisher still lives.
 const WAIT_NS: u64 = 50_000_000;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -19,7 +19,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("{} logs of epoch {}", readers.len(), link.epoch());
 
     let (mut packets, mut bytes) = (0_u64, 0_u64);
-    // A publisher that receives on several cores has a log for each: read them in turn.
+    // A publisher that receives on several cores has a log for each; they are read in turn.
     loop {
         let mut is_idle = true;
         for reader in &mut readers {

@@ -1,4 +1,4 @@
-//! What can go wrong, with the numbers in it and what mends it, in one line each.
+//! Errors of publishing and reading, each in one line with its numbers and a remedy.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,24 +7,24 @@ use burstline_log::AttachError;
 
 use crate::refusal::Refusal;
 
-/// Why a log could not be published, or not be read.
+/// The reason why a log could not be published or read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ShareError {
-    /// The name is none.
+    /// The name is invalid.
     #[error("{name:?} is not a name for a log: {reason}; use one like tap-1, or a path with a /")]
     Name {
-        /// What was given.
+        /// The given name.
         name: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: &'static str,
     },
-    /// A socket's path has a limit.
+    /// The socket's path is too long.
     #[error("{}: a socket's path has at most {most} bytes: choose a shorter one", path.display())]
     PathTooLong {
         /// The path.
         path: PathBuf,
-        /// The longest there can be.
+        /// The largest length.
         most: usize,
     },
     /// The directory for names belongs to another user, or is open to others.
@@ -39,7 +39,7 @@ pub enum ShareError {
         uid: u32,
         /// Its mode.
         mode: u32,
-        /// Who we are.
+        /// This process's user.
         ours: u32,
     },
     /// Another process publishes this name.
@@ -51,16 +51,16 @@ pub enum ShareError {
     Taken {
         /// The socket.
         path: PathBuf,
-        /// Who has it, by its own word; 0 if it has not said yet.
+        /// The publisher, as the lock file says; 0 if it is not known yet.
         pid: u32,
     },
-    /// Something that must not be replaced, and is not a log, stands where the socket would.
+    /// A file that must not be replaced, because it is not a socket, is at the socket's path.
     #[error(
         "{}: not a socket, so not a log: choose another name, or move it away",
         path.display()
     )]
     NotASocket {
-        /// What stands there.
+        /// The path of the file.
         path: PathBuf,
     },
     /// No publisher has this name now.
@@ -75,7 +75,7 @@ pub enum ShareError {
         /// Whether a killed publisher's socket was found.
         is_stale: bool,
     },
-    /// The socket's permissions keep us out.
+    /// The socket's permissions do not admit this user.
     #[error(
         "{}: user {uid} may not connect to it: see ls -l on it, publish it with another owner, \
          group or mode, or use sudo", path.display()
@@ -83,18 +83,18 @@ pub enum ShareError {
     NotAllowed {
         /// The socket.
         path: PathBuf,
-        /// Who we are.
+        /// This process's user.
         uid: u32,
     },
-    /// The publisher said no.
+    /// The publisher refused the request.
     #[error("{}: the publisher refuses: {refusal}", path.display())]
     Refused {
         /// The socket.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         refusal: Refusal,
     },
-    /// The publisher says nothing.
+    /// The publisher does not answer.
     #[error(
         "{}: process {pid} has not answered for {waited_s} s: is it stopped? see ps {pid}",
         path.display()
@@ -102,22 +102,22 @@ pub enum ShareError {
     Silent {
         /// The socket.
         path: PathBuf,
-        /// The publisher, 0 if that is not known.
+        /// The publisher; 0 if unknown.
         pid: u32,
-        /// How long it was waited for.
+        /// How long this process waited.
         waited_s: u64,
     },
-    /// What the publisher says is not of the protocol.
+    /// The answer does not conform to the protocol.
     #[error("{}: process {pid} is not a publisher of logs: {reason}", path.display())]
     Broken {
         /// The socket.
         path: PathBuf,
-        /// Who listens there.
+        /// The process that listens there.
         pid: u32,
-        /// What is wrong with the answer.
+        /// The fault of the answer.
         reason: &'static str,
     },
-    /// Its logs were to be read in place, and it is of a user who was not vouched for.
+    /// The log was to be read in place, but its publisher is a user whom the caller does not trust.
     #[error(
         "{}: published by user {uid} (process {pid}), whom user {ours} does not trust: \
          read it with trust=nobody, which copies and checks", path.display()
@@ -125,30 +125,30 @@ pub enum ShareError {
     NotTrusted {
         /// The socket.
         path: PathBuf,
-        /// Whose it is.
+        /// The publisher's user.
         uid: u32,
-        /// The publisher.
+        /// The publisher's process.
         pid: u32,
-        /// Who we are.
+        /// This process's user.
         ours: u32,
     },
-    /// What the publisher passed is no log, or one of another version.
+    /// The publisher passed no log, or one of another version.
     #[error("{}: {error}", path.display())]
     Attach {
         /// The socket.
         path: PathBuf,
-        /// What is wrong.
+        /// The reason.
         #[source]
         error: AttachError,
     },
-    /// Any other system call that failed.
+    /// Any other failed system call.
     #[error("{call} {}: {source}", path.display())]
     System {
         /// The call.
         call: &'static str,
-        /// What it was about.
+        /// The path it was called for.
         path: PathBuf,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
 }

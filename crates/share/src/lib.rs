@@ -1,10 +1,10 @@
-//! Sharing: logs published by name, for readers in other processes.
+//! Shares logs: publishes them by name, for readers in other processes.
 //!
 //! ```text
 //! publisher's process                          reader's process
 //!   Writer ---> Log                              Attachment::open("tap")
 //!                |                                    |
-//!   Publisher: a thread, NAME, NAME.lock  <--Attach-- | socket
+//! Publisher: a thread, NAME, NAME.lock  <--Attach-- | socket
 //!                |                        --Welcome-> | packets, control, a page: descriptors
 //!                |                                    Reader: from here on only memory
 //!                '--- end of the socket = the other one is gone ---'
@@ -14,23 +14,22 @@
 //! publisher's check of the caller (`access`), decide who may read. A name stands for one log or
 //! several, one for each receive core; a reader gets a seat at each.
 //!
-//! Who owns what when:
+//! Ownership:
 //! - `NAME.lock`: the process that holds the lock publishes NAME. The lock ends with its process,
-//!   however that ends. The file stays: it holds the last publisher's *epoch*, and the next
-//!   publisher takes the next number. A file without a number starts anew: see `socket_file`.
-//! - `NAME`: the lock's owner creates it, replaces what a killed one left, and removes it.
-//! - a seat: the connection's. It is free when the socket or its process ends, whichever comes
-//!   first. A reader therefore keeps its socket open for as long as it holds any burst.
-//! - after the welcome neither side sends anything: the socket only shows that the other end still
-//!   lives.
+//!   however that ends. The file stays, because it holds the last publisher's *epoch*; the next
+//!   publisher takes the next number. Without a number, counting restarts: see `socket_file`.
+//! - `NAME`: the lock's owner creates it, replaces one left by a killed publisher, and removes it.
+//! - a seat: belongs to the connection. It is free when the socket or its process ends, whichever
+//!   comes first. So a reader keeps its socket open for as long as it holds any burst.
+//! - the socket: nothing is sent after the welcome. It only shows that the other end still lives.
 //!
-//! A reader copies and checks what it reads, unless it trusts the publisher and reads in place:
-//! see `trust`.
+//! A reader copies and checks packets, unless it trusts the publisher and reads in place: see
+//! `trust`.
 //!
 //! Invariants:
-//! - S1: nothing that a client sends, withholds or does makes the publisher wait. It reaches the
-//!   writer only through a reader's page, which is hostile input already.
-//! - S2: every message has exactly the length of its kind and is checked, or it is refused.
+//! - S1: nothing that a client sends, withholds or does makes the publisher wait. A client reaches
+//!   the writer only through a reader's page, which is hostile input already.
+//! - S2: every message has exactly the length of its kind and is checked; otherwise it is refused.
 //! - S3: after the publisher's end only `NAME.lock` is left; after SIGKILL also the socket file,
 //!   which the next publisher replaces.
 //! - S4: a seat is freed exactly once, and never while its reader can still read.

@@ -1,4 +1,4 @@
-//! What is said on the socket: fixed little-endian structs, one in each message.
+//! The messages on the socket: fixed little-endian structs, one in each message.
 //!
 //! ```text
 //! 0       8         10     12       16
@@ -9,16 +9,16 @@
 //!                                          Publisher, Log ..., Readers ..., End
 //! ```
 //!
-//! A decoder takes a message of exactly the length of its kind or none at all (S2).
+//! A decoder accepts only a message of exactly the length of its kind (S2).
 
 use burstline_log::{Buckets, Policy, Start};
 
 use crate::refusal::{Coded, Refusal};
 use crate::status::{LogStatus, ReaderStatus};
 
-/// The version of what is said here; raised with every change of it.
+/// The version of the protocol; incremented with every change of it.
 pub const PROTOCOL_VERSION: u16 = 3;
-/// No message is longer, in bytes.
+/// The length of the longest message, in bytes.
 pub const MESSAGE_BYTES_MAX: usize = 2048;
 
 const MAGIC: [u8; 8] = *b"brstshar";
@@ -33,37 +33,37 @@ const LOG: u16 = 6;
 const READERS: u16 = 7;
 const END: u16 = 8;
 
-/// Readers that fit into one message.
+/// The number of readers that fit into one message.
 pub(crate) const READERS_A_MESSAGE: usize = 16;
 const READER_BYTES: usize = 88;
 const COMMAND_BYTES: usize = 16;
 const _: () = assert!(HEADER_BYTES + 8 + READERS_A_MESSAGE * READER_BYTES <= MESSAGE_BYTES_MAX);
-/// In [`AttachRequest::log`]: all of them.
+/// In [`AttachRequest::log`]: all logs.
 const ALL_LOGS: u32 = u32::MAX;
-/// In [`Welcome::part`]: all of it.
+/// In [`Welcome::part`]: the whole log.
 const NO_PART: u32 = 0;
 
-/// What a client asks for.
+/// A client's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Request {
     Attach(AttachRequest),
     Query,
 }
 
-/// Seats at the logs of a name.
+/// A request for seats at the logs of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AttachRequest {
     pub(crate) policy: Policy,
     pub(crate) start: Start,
     pub(crate) is_untrusted: bool,
     pub(crate) window: u32,
-    /// Which log; all if `None`.
+    /// The number of a log; all if `None`.
     pub(crate) log: Option<u32>,
-    /// Whether it gives verdicts.
+    /// Whether the reader gives verdicts.
     pub(crate) gives_verdicts: bool,
 }
 
-/// What a publisher answers.
+/// A publisher's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Reply {
     Welcome(Welcome),
@@ -74,8 +74,8 @@ pub(crate) enum Reply {
     End,
 }
 
-/// One log, with the descriptors of its packets, control memory and the reader's page, and of its
-/// column if it gives verdicts.
+/// A seat at one log. The descriptors of its packet memory, control memory and the reader's page
+/// come with it, and that of the column if the reader gives verdicts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Welcome {
     pub(crate) epoch: u64,
@@ -85,7 +85,7 @@ pub(crate) struct Welcome {
     pub(crate) count: u32,
     pub(crate) seat: u32,
     pub(crate) window: u32,
-    /// The part of it that is lent; all if `None`.
+    /// The part of the log that is lent; all if `None`.
     pub(crate) part: Option<Buckets>,
 }
 
@@ -108,7 +108,7 @@ impl Request {
         }
     }
 
-    /// Reads what a client sent, or says what to answer.
+    /// Decodes a client's request, or returns the refusal to answer.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Refusal> {
         let malformed = Refusal::Malformed { bytes: bytes.len() as u64 };
         let mut fields = Fields(bytes);
@@ -175,7 +175,7 @@ impl Reply {
         }
     }
 
-    /// Reads what a publisher sent, or says what is wrong with it.
+    /// Decodes a publisher's answer, or returns its fault.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, &'static str> {
         let mut fields = Fields(bytes);
         let (version, kind) = fields.header().ok_or("its answer has no header")?;
@@ -199,17 +199,17 @@ impl Reply {
     }
 }
 
-/// For fuzz targets: what is read of a message is what a message made of it says.
+/// For fuzz targets: checks that encoding a decoded message and decoding it again changes nothing.
 ///
 /// # Panics
-/// Where it says something else.
+/// If the result is different.
 #[cfg(fuzzing)]
 pub fn read_and_say_again(bytes: &[u8]) {
     if let Ok(request) = Request::decode(bytes) {
         assert_eq!(Request::decode(&request.encode()), Ok(request));
     }
     if let Ok(reply) = Reply::decode(bytes) {
-        // A command that is no UTF-8 is longer when it is shown, and cut when it is said.
+        // A command that is not UTF-8 becomes longer when it is decoded, and is truncated again.
         let said = reply.encode();
         assert_eq!(Reply::decode(&said).map(|again| again.encode()), Ok(said));
     }
@@ -256,7 +256,7 @@ fn push_reader(bytes: &mut Vec<u8>, reader: &ReaderStatus) {
     bytes.extend([0; READER_BYTES - 24 - 32 - 4 - COMMAND_BYTES]);
 }
 
-/// What is left of a message.
+/// The rest of a message.
 struct Fields<'m>(&'m [u8]);
 
 impl Fields<'_> {
@@ -278,7 +278,7 @@ impl Fields<'_> {
         self.take().map(u64::from_le_bytes)
     }
 
-    /// Version and kind.
+    /// Decodes version and kind.
     fn header(&mut self) -> Option<(u16, u16)> {
         let magic: [u8; 8] = self.take()?;
         let found = (self.u16()?, self.u16()?);

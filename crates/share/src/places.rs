@@ -1,4 +1,4 @@
-//! Where a name's files are.
+//! Finds the directories and files of a name.
 //!
 //! ```text
 //! "tap"          DIRECTORY/tap   DIRECTORY/tap.lock     the directory: the first that applies of
@@ -8,7 +8,7 @@
 //!                                                         /tmp/burstline-UID
 //! ```
 //!
-//! A reader looks in its own directory, then in root's.
+//! A reader looks in its own directory, then in that of root.
 
 use std::env;
 use std::fs::{self, DirBuilder};
@@ -27,7 +27,7 @@ pub const NAME_BYTES_MAX: usize = 64;
 
 const ROOTS_DIRECTORY: &str = "/run/burstline";
 const LOCK_SUFFIX: &str = ".lock";
-/// What stands behind the name of a switch in that of the socket by which it is controlled.
+/// The suffix of a switch's control socket.
 const SWITCH_SUFFIX: &str = ".switch";
 
 /// The files of one name.
@@ -36,11 +36,11 @@ pub(crate) struct Place {
     pub(crate) socket: PathBuf,
     /// The lock file; the publisher holds the lock.
     pub(crate) lock: PathBuf,
-    /// The socket, while it is being made; the lock's owner's.
+    /// The temporary path of the socket, used by the lock's owner.
     pub(crate) unfinished: PathBuf,
 }
 
-/// Where to publish `name`. Makes the directory if it is one of ours.
+/// Returns where to publish `name`. Creates the directory if it is one of ours.
 pub(crate) fn to_publish(name: &str) -> Result<Place, ShareError> {
     if !is_path(name) {
         check(name)?;
@@ -51,7 +51,7 @@ pub(crate) fn to_publish(name: &str) -> Result<Place, ShareError> {
     Place::new(PathBuf::from(name))
 }
 
-/// Where a reader looks for `name`, in this order.
+/// Returns where a reader looks for `name`, in order.
 pub(crate) fn to_look(name: &str) -> Result<Vec<PathBuf>, ShareError> {
     if is_path(name) {
         return Ok(vec![PathBuf::from(name)]);
@@ -60,15 +60,15 @@ pub(crate) fn to_look(name: &str) -> Result<Vec<PathBuf>, ShareError> {
     Ok(directories_to_look().into_iter().map(|directory| directory.join(name)).collect())
 }
 
-/// Where the switch `name` is controlled. Makes the directory if it is one of ours.
+/// Returns the control socket of the switch `name`. Creates the directory if it is one of ours.
 ///
 /// # Errors
-/// [`ShareError::Name`], [`ShareError::PathTooLong`]; the directory cannot be made.
+/// [`ShareError::Name`], [`ShareError::PathTooLong`], or an error of creating the directory.
 pub fn switch_socket(name: &str) -> Result<PathBuf, ShareError> {
     Ok(to_publish(name)?.socket.with_file_name(switch_file(name)))
 }
 
-/// Where the switch `name` may be controlled, in the order in which to look.
+/// Returns the possible control sockets of the switch `name`, in the order in which to look.
 ///
 /// # Errors
 /// [`ShareError::Name`].
@@ -81,22 +81,22 @@ fn switch_file(name: &str) -> String {
     format!("{}{SWITCH_SUFFIX}", name.rsplit('/').next().unwrap_or(name))
 }
 
-/// The directories in which this process makes names, or looks for them.
+/// Returns the directories in which this process creates names or looks for them.
 pub fn folders_of_names() -> Vec<PathBuf> {
     directories_to_look()
 }
 
-/// The directory in which this process publishes names; makes it.
+/// Returns the directory in which this process publishes names, and creates it if needed.
 ///
 /// # Errors
-/// The directory cannot be made, or belongs to another user.
+/// If the directory cannot be created, or belongs to another user.
 pub fn folder_to_publish() -> Result<PathBuf, ShareError> {
     let directory = own_directory();
     directory.make()?;
     Ok(directory.path)
 }
 
-/// The sockets in the directories that a reader looks in, sorted; some may be of killed
+/// Returns the sockets in the directories that a reader looks in, sorted; some may belong to killed
 /// publishers.
 pub fn published_sockets() -> Vec<PathBuf> {
     let mut found = Vec::new();
@@ -157,11 +157,11 @@ fn check(name: &str) -> Result<(), ShareError> {
 
 struct Directory {
     path: PathBuf,
-    /// The mode to make it with.
+    /// The mode of a new directory.
     mode: u32,
-    /// Whether the user chose it, and no other will do.
+    /// Whether the user chose it, so that no other is used.
     is_chosen: bool,
-    /// Whether only we may own it: it stands where any user could have made it.
+    /// Whether it must belong to this user: any user could create a directory there.
     is_guarded: bool,
 }
 
@@ -185,7 +185,7 @@ fn own_directory() -> Directory {
 fn directories_to_look() -> Vec<PathBuf> {
     let own = own_directory();
     let own_is_chosen = own.is_chosen;
-    // Our names are never in another user's directory.
+    // This user's names are never in another user's directory.
     let is_sound = !own.is_guarded || own.check_owner().is_ok();
     let mut directories = if is_sound { vec![own.path] } else { Vec::new() };
     if !own_is_chosen && !directories.iter().any(|path| path == Path::new(ROOTS_DIRECTORY)) {
@@ -198,7 +198,7 @@ impl Directory {
     fn make(&self) -> Result<(), ShareError> {
         let failed = |call| move |error| ShareError::system(call, &self.path, error);
         match DirBuilder::new().mode(self.mode).create(&self.path) {
-            // The mask of the process took its part of the mode.
+            // The process's umask may have removed bits of the mode.
             Ok(()) => fs::set_permissions(&self.path, fs::Permissions::from_mode(self.mode))
                 .map_err(failed("chmod"))?,
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}

@@ -1,4 +1,4 @@
-//! Publishing logs under a name.
+//! Publishes logs under a name.
 
 use std::fmt;
 use std::path::Path;
@@ -16,33 +16,33 @@ use crate::server::Server;
 use crate::socket_file::{Permissions, Published, SocketFile};
 use crate::status::{LOGS_MAX, ReaderStatus, Visits};
 
-/// How to publish.
+/// The configuration of a published name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublishConfig {
-    /// The name, or with a slash in it, the path of the socket.
+    /// The name, or, if it contains a slash, the path of the socket.
     pub name: String,
-    /// The socket's owner; as it comes if `None`. Only root may give it to another.
+    /// The socket's owner; `None` keeps the default. Only root may change it.
     pub owner: Option<u32>,
-    /// Its group, likewise: one's own groups may be chosen.
+    /// The socket's group; `None` keeps the default. A process may choose one of its groups.
     pub group: Option<u32>,
-    /// Its mode: who has write permission may read the logs.
+    /// The socket's mode: users with write permission may read the logs.
     pub mode: u32,
-    /// Whether readers may hold the writer up. The logs must allow it too.
+    /// Whether readers may hold up the writer. The logs must allow it, too.
     pub lossless: LosslessReaders,
 }
 
 impl PublishConfig {
-    /// For the publisher's own user, and root.
+    /// Creates a configuration for the publisher's own user and root.
     pub fn new(name: impl Into<String>) -> Self {
         let (name, lossless) = (name.into(), LosslessReaders::Refused);
         Self { name, owner: None, group: None, mode: 0o600, lossless }
     }
 }
 
-/// A published name. Dropping it ends that: readers drain what was published and see the end.
+/// A published name. Dropping it ends the publication: readers drain the logs and see the end.
 ///
 /// End the writers first ([`Writer::finish`](burstline_log::Writer::finish)), so that readers learn
-/// how the logs ended. A writer that goes on after this has no readers in other processes.
+/// how the logs ended. A writer that continues afterwards has no readers in other processes.
 pub struct Publisher {
     file: SocketFile,
     roster: Arc<Roster>,
@@ -51,11 +51,11 @@ pub struct Publisher {
 }
 
 impl Publisher {
-    /// Publishes `logs`, from 1 to 64, under a name. Takes a thread, and four descriptors and
-    /// then some for each reader.
+    /// Publishes `logs`, from 1 to 64, under a name. Uses a thread, four descriptors, and more for
+    /// each reader.
     ///
     /// # Errors
-    /// [`ShareError::Taken`] where another process has the name; the rest says what is in the way.
+    /// [`ShareError::Taken`] if another process has the name; other errors name the obstacle.
     pub fn start(config: &PublishConfig, logs: Vec<Log>) -> Result<Self, ShareError> {
         assert!((1..=LOGS_MAX).contains(&logs.len()), "{} logs", logs.len());
         let place = places::to_publish(&config.name)?;
@@ -74,24 +74,24 @@ impl Publisher {
         Ok(Self { file, roster, stop, thread: Some(thread) })
     }
 
-    /// Which publisher of the name it is: the next one's number is one more.
+    /// Returns the number of this publisher of the name: the next one's is larger by one.
     pub fn epoch(&self) -> u64 {
         self.roster.epoch
     }
 
-    /// Where the socket is.
+    /// Returns the path of the socket.
     pub fn socket_path(&self) -> &Path {
         self.file.path()
     }
 
-    /// The readers of other processes, one entry for each seat.
+    /// Returns the readers of other processes, one entry for each seat.
     ///
-    /// Cost: a lock that no packet waits for, a few loads a reader.
+    /// Cost: a lock that no packet waits for, and a few loads a reader.
     pub fn readers(&self) -> Vec<ReaderStatus> {
         self.roster.readers()
     }
 
-    /// Everybody who has read here, and those who have gone again.
+    /// Returns all readers so far, including those that have left.
     pub fn visits(&self) -> Visits {
         self.roster.all_visits()
     }
@@ -101,7 +101,7 @@ impl Drop for Publisher {
     fn drop(&mut self) {
         self.stop.raise();
         if let Some(thread) = self.thread.take() {
-            let _ = thread.join(); // it has said why, if it panicked
+            let _ = thread.join(); // a panic has already printed its message
         }
         self.roster.abandon();
     }

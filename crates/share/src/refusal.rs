@@ -1,25 +1,25 @@
-//! Why a publisher refused, with its numbers: a code and two numbers on the socket.
+//! Reasons of a publisher's refusal, with their numbers: on the socket, a code and two numbers.
 
 use burstline_log::AttachError;
 
-/// Why a publisher did not give what it was asked for.
+/// The reason why a publisher refused a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// The two speak different protocols.
+    /// Publisher and client use different protocol versions.
     #[error(
         "it speaks version {theirs} of the protocol and this program {ours}: update one of them"
     )]
     Version {
         /// The publisher's version.
         theirs: u64,
-        /// The asker's.
+        /// The client's version.
         ours: u64,
     },
-    /// The request was not one.
+    /// The request is malformed.
     #[error("it did not understand the request of {bytes} bytes: not a program of this kind?")]
     Malformed {
-        /// How long the request was.
+        /// The length of the request.
         bytes: u64,
     },
     /// The socket's owner, group and mode do not let this user in.
@@ -27,7 +27,7 @@ pub enum Refusal {
         "user {uid} may not read it: publish it with another owner, group or mode, or use sudo"
     )]
     NotAllowed {
-        /// Who asked.
+        /// The client's user.
         uid: u64,
     },
     /// All seats are taken.
@@ -36,7 +36,7 @@ pub enum Refusal {
          burstline doctor logs lists them"
     )]
     Seats {
-        /// How many it was made for.
+        /// The number of seats that the log was made with.
         readers: u64,
     },
     /// The readers' windows could hold every segment.
@@ -45,90 +45,90 @@ pub enum Refusal {
          free: publish with a larger --buffer, or ask for a smaller window"
     )]
     Pool {
-        /// Segments that the windows would be in all.
+        /// The sum of the windows, in segments.
         windows: u64,
-        /// Segments that there are.
+        /// The number of segments.
         segments: u64,
     },
-    /// A window is a number of segments.
+    /// The window, a number of segments, is out of range.
     #[error("a window of {asked} segments: must be 1 to {most}; use ?window=1")]
     Window {
-        /// What was asked for.
+        /// The requested window.
         asked: u64,
-        /// The most.
+        /// The largest window.
         most: u64,
     },
-    /// Readers may not hold this publisher up.
+    /// The publisher does not allow lossless readers.
     #[error("it lets no reader hold it up: read without ?lossless, or publish 'NAME?lossless=5s'")]
     Lossless,
     /// The publisher's process has no descriptors left.
     #[error("it has no descriptors left of {limit}: raise its limit (ulimit -n), or end readers")]
     Descriptors {
-        /// How many it may have; 0 if the whole system has none left.
+        /// The process's limit; 0 if the whole system has no descriptor left.
         limit: u64,
     },
     /// The publisher could not get a page of memory for the reader.
     #[error("it has no memory for another reader: see free -m")]
     Memory,
-    /// The name stands for fewer logs.
+    /// The name has fewer logs.
     #[error("it has {count} logs, and number {asked} was asked for: they are counted from 0")]
     NoSuchLog {
-        /// The number asked for.
+        /// The requested number.
         asked: u64,
-        /// How many there are.
+        /// The number of logs.
         count: u64,
     },
-    /// Too many ask at the same time, or the request took too long to come.
+    /// Too many clients wait, or the request took too long to arrive.
     #[error(
         "it waited {waited_ms} ms for the request and {waiting} others were waiting: try again"
     )]
     Busy {
-        /// How long it waited.
+        /// How long the publisher waited.
         waited_ms: u64,
-        /// How many were waiting.
+        /// The number of waiting clients.
         waiting: u64,
     },
-    /// The user has called as often as one may within a second.
+    /// The user has used up its calls per second.
     #[error("user {uid} has called {most} times within a second, which is the maximum: wait")]
     TooOften {
-        /// Who asked.
+        /// The client's user.
         uid: u64,
-        /// Calls a second.
+        /// The maximum number of calls a second.
         most: u64,
     },
-    /// A reader of this user held the writer up for as long as it may.
+    /// A reader of this user exceeded the deadline for holding up the writer.
     #[error(
         "a lossless reader of user {uid} has held it up for as long as it may: try again in \
          {wait_s} s, or read without ?lossless"
     )]
     HeldUp {
-        /// Whose reader that was.
+        /// The user of that reader.
         uid: u64,
         /// How long the user has to wait.
         wait_s: u64,
     },
-    /// Its packets wait for no verdicts.
+    /// The publisher takes no verdicts.
     #[error("it takes no verdicts: only bounce --inline does")]
     NoVerdicts,
-    /// A log's packets have one verdict each.
+    /// Another reader already gives verdicts on the log; each packet has one verdict.
     #[error(
         "another reader gives verdicts on the log: end it, or ask for another worker's, NAME@K"
     )]
     HasGiver,
-    /// The other seats are for other users.
+    /// The remaining seats are reserved for other users.
     #[error(
         "this user has {has} seats of a log and may have {most}; some are kept for others, its \
          owner and root: end a reader; burstline doctor logs lists them"
     )]
     UsersSeats {
-        /// How many the user has.
+        /// The number of the user's seats.
         has: u64,
-        /// How many the user may have at most.
+        /// The maximum number of the user's seats.
         most: u64,
     },
 }
 
-/// A refusal as it is sent: a code and its numbers, 0 where it has none.
+/// An encoded refusal: a code and its numbers, 0 for an absent one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Coded {
     pub(crate) code: u16,
@@ -137,7 +137,7 @@ pub(crate) struct Coded {
 }
 
 impl Refusal {
-    /// As it is sent.
+    /// Encodes the refusal.
     pub(crate) fn encode(self) -> Coded {
         let (code, first, second) = match self {
             Self::Version { theirs, ours } => (1, theirs, ours),
@@ -160,7 +160,7 @@ impl Refusal {
         Coded { code, first, second }
     }
 
-    /// As it was sent; `None` for a code that this version does not know.
+    /// Decodes a refusal; `None` for a code that this version does not know.
     pub(crate) fn decode(coded: Coded) -> Option<Self> {
         let (a, b) = (coded.first, coded.second);
         Some(match coded.code {
@@ -184,7 +184,7 @@ impl Refusal {
         })
     }
 
-    /// What a log's own refusal is to a reader.
+    /// Returns the refusal that corresponds to a log's error.
     pub(crate) fn of_log(error: &AttachError, limit: u64) -> Self {
         match *error {
             AttachError::Full { readers } => Self::Seats { readers: readers as u64 },

@@ -1,19 +1,19 @@
-//! The name's two files: the lock with the epoch, and the socket.
+//! Creates and removes the two files of a name: the lock with the epoch, and the socket.
 //!
 //! ```text
 //! lock NAME.lock -> epoch -> bind .NAME -> owner, mode -> listen -> rename to NAME
 //! ```
 //!
-//! Under its name the socket has its permissions from the first moment. There is always the old
-//! file or the new one: what a killed publisher left is replaced, not removed and made again.
+//! The socket has its permissions from the moment it gets its name. At any time the old or the new
+//! file exists: a socket left by a killed publisher is replaced, not removed and created again.
 //!
-//! The *epoch* tells the publishers of a name apart, for readers who outlive one and take up the
-//! next. It is one more than the last one's, which is in the lock. If something deleted the lock
-//! file, counting from 1 would give two publishers one number. A reader would then mistake the next
-//! publisher for the one that it has drained. So it begins with the milliseconds since the machine
-//! started: no reader is older than that, and no name had more publishers in that time. And without
-//! its file the lock of a living publisher does not count. So we call it at its socket before we
-//! take the name.
+//! The *epoch* tells the publishers of a name apart, for readers that outlive one and continue with
+//! the next. It is the last publisher's epoch, which is in the lock file, plus one. If something
+//! deleted the lock file, counting from 1 could give two publishers one number. A reader would then
+//! mistake the next publisher for the one that it has drained. So counting restarts with the
+//! milliseconds since the machine started: no reader is older than that, and no name had more
+//! publishers in that time. Also, without its file the lock of a living publisher does not count.
+//! So the socket is called before the name is taken.
 
 use std::fs;
 use std::io;
@@ -31,31 +31,31 @@ use crate::access::Access;
 use crate::error::ShareError;
 use crate::places::Place;
 
-/// Connections that may wait for the publisher's thread.
+/// The number of connections that may wait for the publisher's thread.
 const BACKLOG: i32 = 128;
 
-/// How long to try to call a publisher without a lock. A living publisher can be called at once, or
-/// has so long a queue of callers that it lives for certain.
+/// How long to try to call a publisher without a lock. A living publisher either accepts the call
+/// immediately, or has a queue of callers so long that it is certainly alive.
 const CALLING: Duration = Duration::from_millis(100);
 
-/// The published name. Dropping it takes the socket's file away, if it is still ours.
+/// The published name. Dropping it removes the socket's file, if it is still ours.
 #[derive(Debug)]
 pub(crate) struct SocketFile {
     path: PathBuf,
     id: FileId,
     pub(crate) epoch: u64,
-    /// Ours until the file is gone.
+    /// Held until the file is removed.
     _claim: Claim,
 }
 
-/// A name that is taken: its file, the socket that listens there, and who may use it.
+/// A name that was taken: its file, the listening socket, and its access rights.
 pub(crate) struct Published {
     pub(crate) file: SocketFile,
     pub(crate) socket: SeqPacket,
     pub(crate) access: Access,
 }
 
-/// Who may use the socket, as configured.
+/// The configured access rights of the socket.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Permissions {
     pub(crate) owner: Option<u32>,
@@ -64,13 +64,13 @@ pub(crate) struct Permissions {
 }
 
 impl SocketFile {
-    /// Claims the place, and puts a listening socket there.
+    /// Claims the place, and creates a listening socket there.
     pub(crate) fn publish(
         place: &Place,
         permissions: Permissions,
     ) -> Result<Published, ShareError> {
         // Before there is a lock, which would stay beside a file that is not a log. And again under
-        // the lock, when no other process makes a socket here.
+        // the lock, when no other process creates a socket here.
         check_place(&place.socket)?;
         let (claim, epoch) = claim(place)?;
         check_place(&place.socket)?;
@@ -80,7 +80,7 @@ impl SocketFile {
         let socket = SeqPacket::bind(path).map_err(failed("bind"))?;
         let inode = Inode::find(path).map_err(failed("finding the socket just made for"))?;
         check_socket(&inode, &place.socket)?;
-        // Others may do nothing until all is set.
+        // No access for others until all permissions are set.
         inode.set_mode(0).map_err(failed("chmod of the socket"))?;
         inode
             .set_owner(permissions.owner, permissions.group)
@@ -110,18 +110,18 @@ impl Drop for SocketFile {
     fn drop(&mut self) {
         let found = fs::symlink_metadata(&self.path);
         if found.is_ok_and(|found| FileId::of(&found) == self.id) {
-            // A directory that we may not write any more keeps a dead socket: the next publisher
-            // replaces it.
+            // If the directory is no longer writable, a dead socket stays, which the next publisher
+            // replaces.
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-/// The socket under its temporary name; dropping it takes it away.
+/// The socket under its temporary name; dropping it removes it.
 struct Unfinished<'p>(&'p Path);
 
 impl<'p> Unfinished<'p> {
-    /// The name is free after this: what stands there was left by a publisher that was killed.
+    /// Frees the name: removes a file left by a killed publisher.
     fn at(path: &'p Path) -> Result<Self, ShareError> {
         match fs::remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -134,7 +134,7 @@ impl<'p> Unfinished<'p> {
 
 impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
-        let _ = fs::remove_file(self.0); // it may not have been made
+        let _ = fs::remove_file(self.0); // it may not exist
     }
 }
 
@@ -160,19 +160,19 @@ fn claim(place: &Place) -> Result<(Claim, u64), ShareError> {
     Ok((claim, epoch))
 }
 
-/// Whether a publisher lives whose lock was taken away.
+/// Fails if a publisher still lives whose lock file was deleted.
 fn check_nobody_listens(path: &Path) -> Result<(), ShareError> {
     let pid = match SeqPacket::connect(path, CALLING) {
         Ok(socket) => socket.peer().map_or(0, |peer| peer.pid),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
-        // Nothing there, nobody behind it, or nothing that we may call: the lock decides.
+        // No file, no listener, or no permission to call it: the lock decides.
         Err(_) => return Ok(()),
     };
     Err(ShareError::Taken { path: path.to_owned(), pid })
 }
 
-/// Whether what was found under the temporary name is a socket: in a directory that others may
-/// write, it could have been replaced. Of sockets, only ours is listened to by us.
+/// Checks that the file under the temporary name is a socket: in a directory that others may write,
+/// it could have been replaced. If it is a socket, only ours is one we listen on.
 fn check_socket(inode: &Inode, path: &Path) -> Result<(), ShareError> {
     let found = inode.metadata().map_err(|e| ShareError::system("stat", path, e))?;
     match found.file_type().is_socket() {
@@ -181,7 +181,7 @@ fn check_socket(inode: &Inode, path: &Path) -> Result<(), ShareError> {
     }
 }
 
-/// Only a socket, or nothing, may be replaced.
+/// Checks that the path is free or has a socket, which may be replaced.
 fn check_place(path: &Path) -> Result<(), ShareError> {
     match fs::symlink_metadata(path) {
         Ok(found) if !found.file_type().is_socket() => {
@@ -194,7 +194,7 @@ fn check_place(path: &Path) -> Result<(), ShareError> {
     }
 }
 
-/// What stands in the lock: always of the same length, so that it is replaced in one write.
+/// The contents of the lock file: always of the same length, so that one write replaces it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Line {
     epoch: u64,
@@ -206,7 +206,7 @@ impl Line {
         format!("epoch {:020} process {:010}\n", self.epoch, self.pid)
     }
 
-    /// What cannot be read counts as never written.
+    /// Unreadable contents count as never written.
     fn parse(text: &str) -> Self {
         let mut words = text.split_ascii_whitespace();
         let mut number = |name| {

@@ -1,26 +1,26 @@
-//! What a publisher reports about itself and its readers on request: `doctor logs`.
+//! A publisher's report about itself and its readers, on request: `doctor logs`.
 
 use std::path::PathBuf;
 
 use burstline_log::Policy;
 
-/// The most logs that one name can stand for.
+/// The most logs of one name.
 pub(crate) const LOGS_MAX: usize = 64;
-/// The most readers that an answer can list.
+/// The most readers that an answer lists.
 pub(crate) const READERS_MAX: usize = LOGS_MAX * burstline_log::MAX_READERS;
 
-/// A published name.
+/// The status of a published name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublisherStatus {
     /// Its socket.
     pub path: PathBuf,
-    /// Which publisher of the name it is: the next one's number is one more.
+    /// The number of this publisher of the name: the next one's is larger by one.
     pub epoch: u64,
-    /// The publisher's process, by its own word.
+    /// The publisher's process, according to the publisher.
     pub pid: u32,
-    /// The publisher's user, by the kernel's.
+    /// The publisher's user, according to the kernel.
     pub uid: u32,
-    /// For how long it has published, in seconds.
+    /// How long it has published, in seconds.
     pub up_s: u64,
     /// Its logs.
     pub logs: Vec<LogStatus>,
@@ -28,52 +28,52 @@ pub struct PublisherStatus {
     pub readers: Vec<ReaderStatus>,
 }
 
-/// One log.
+/// The status of one log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogStatus {
-    /// Packets published since it began.
+    /// Packets published since the log began.
     pub published: u64,
-    /// How many segments it has.
+    /// The number of its segments.
     pub segments: u64,
-    /// One segment's size.
+    /// The size of one segment, in bytes.
     pub segment_bytes: u64,
-    /// Seats taken, those of the publisher's own threads included.
+    /// Seats taken, including those of the publisher's own threads.
     pub readers: u64,
-    /// Seats that there are.
+    /// The number of its seats.
     pub max_readers: u64,
-    /// How far back it can be read, in ns; 0 where it keeps no past.
+    /// How far back it can be read, in ns; 0 if it keeps no history.
     pub kept_ns: u64,
 }
 
-/// One seat that a reader of another process sits on. Process, user and what is said of the
-/// connection are the publisher's knowledge; the counts are the reader's own word.
+/// The status of a seat of a reader in another process. The publisher knows the process, the user
+/// and the connection; the counts are the reader's own claims.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReaderStatus {
-    /// Which log of the name, from 0.
+    /// The number of the log within the name, from 0.
     pub log: u32,
-    /// The seat's number.
+    /// The number of the seat.
     pub seat: u32,
-    /// The reader's process; 0 if it is of another process namespace.
+    /// The reader's process; 0 if it is in another process namespace.
     pub pid: u32,
     /// The reader's user.
     pub uid: u32,
-    /// How many segments it may hold.
+    /// The number of segments it may hold.
     pub window: u32,
-    /// How many it holds now.
+    /// The number of segments it holds now.
     pub held_segments: u32,
     /// Packets it has read.
     pub delivered: u64,
     /// Packets it has missed.
     pub missed: u64,
-    /// Packets published that it has yet to read.
+    /// Packets published that it has not read yet.
     pub lag_packets: u64,
-    /// For how long it has been attached, in seconds.
+    /// How long it has been attached, in seconds.
     pub attached_s: u64,
-    /// Whether it may hold the writer up.
+    /// Whether it may hold up the writer.
     pub policy: Policy,
-    /// Whether it copies and checks, by its own word.
+    /// Whether it copies and checks packets, according to the reader.
     pub is_untrusted: bool,
-    /// Whether the writer lost patience with it.
+    /// Whether the writer has stopped waiting for it.
     pub is_demoted: bool,
     /// Whether it has mapped the log yet.
     pub is_claimed: bool,
@@ -81,23 +81,22 @@ pub struct ReaderStatus {
     pub command: String,
 }
 
-/// Everybody who has read a publisher's logs.
+/// All readers of a publisher's logs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Visits {
-    /// Readers over its life, each counted once however many logs it reads.
+    /// Readers so far, each counted once however many logs it reads.
     pub total: u64,
-    /// The most at a time.
+    /// The most readers at a time.
     pub peak: usize,
-    /// The seats of those that have gone, as they were then; the first thousand.
+    /// The seats of the first thousand readers that left, as they were then.
     pub gone: Vec<ReaderStatus>,
-    /// Seats of others that have gone.
+    /// Seats of other readers that left.
     pub gone_omitted: u64,
-    /// The seats of those that are there, at the same moment: no reader is in both lists or in
-    /// neither.
+    /// The seats of current readers, at the same moment: no reader is in both lists or in neither.
     pub there: Vec<ReaderStatus>,
 }
 
-/// Text up to the first 0, with nothing in it that could move a terminal's cursor.
+/// Returns the text up to the first 0 or line feed, with control characters replaced.
 pub(crate) fn plain(bytes: &[u8]) -> String {
     let text = bytes.split(|&byte| byte == 0 || byte == b'\n').next().unwrap_or_default();
     let text = String::from_utf8_lossy(text);

@@ -1,4 +1,4 @@
-//! A device: its rings, and what it offers.
+//! A device: its rings and the features it offers.
 
 use std::io;
 
@@ -8,18 +8,18 @@ use crate::features;
 use crate::from_guest::FromGuest;
 use crate::to_guest::ToGuest;
 
-/// How a device is opened.
+/// The options of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceOptions {
-    /// Pairs of queues, in `[1, QUEUES_MAX]`.
+    /// The number of queue pairs, in `[1, QUEUES_MAX]`.
     pub pairs: u16,
-    /// Connect to a front-end that listens, instead of listening.
+    /// Whether it connects to a front-end that listens, instead of listening itself.
     pub is_client: bool,
-    /// Whether packets may be unfinished: merged, and without checksums.
+    /// Whether packets may be merged or lack checksums.
     pub passes_offloads: bool,
 }
 
-/// What the control thread and the packet threads share.
+/// State shared by the control thread and the packet threads.
 #[derive(Debug)]
 pub struct Device {
     options: DeviceOptions,
@@ -27,20 +27,20 @@ pub struct Device {
 }
 
 impl Device {
-    /// One without a socket: for [`Session`](crate::Session) alone.
+    /// Creates a device without a socket, for [`Session`](crate::Session) alone.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn new(options: DeviceOptions) -> io::Result<Self> {
         Ok(Self { lanes: Lanes::new(options.pairs)?, options })
     }
 
-    /// Its rings.
+    /// Returns the device's rings.
     pub fn lanes(&self) -> &Lanes<FromGuest, ToGuest> {
         &self.lanes
     }
 
-    /// What is offered to the guest.
+    /// Returns the features offered to the guest.
     pub(crate) fn features(&self) -> u64 {
         features::offered(self.options.pairs, self.options.passes_offloads)
     }

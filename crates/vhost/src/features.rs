@@ -1,45 +1,45 @@
-//! Bits that both sides agree on.
+//! Feature bits that both sides negotiate.
 //!
 //! Source: Virtual I/O Device (VIRTIO) Version 1.1, sections 5.1.3 and 6; vhost-user protocol,
 //! QEMU's docs/interop/vhost-user.rst.
 
 /// The device fills in or checks the guest's checksums.
 const NET_CSUM: u64 = 1 << 0;
-/// The guest takes packets without a filled-in checksum.
+/// The guest accepts packets whose checksum is not filled in.
 const NET_GUEST_CSUM: u64 = 1 << 1;
 const NET_GUEST_TSO4: u64 = 1 << 7;
 const NET_GUEST_TSO6: u64 = 1 << 8;
 const NET_HOST_TSO4: u64 = 1 << 11;
 const NET_HOST_TSO6: u64 = 1 << 12;
-/// A packet may lie in several buffers.
+/// A packet may be in several buffers.
 pub(crate) const NET_MRG_RXBUF: u64 = 1 << 15;
-/// Several pairs of queues.
+/// Several queue pairs.
 const NET_MQ: u64 = 1 << 22;
 /// A descriptor may name a table of descriptors.
 const RING_INDIRECT_DESC: u64 = 1 << 28;
-/// Each side says at which index it wants to be woken.
+/// Each side announces the index at which it wants to be woken up.
 pub(crate) const RING_EVENT_IDX: u64 = 1 << 29;
-/// There are protocol features.
+/// Protocol features are supported.
 pub(crate) const PROTOCOL_FEATURES: u64 = 1 << 30;
 const ANY_LAYOUT: u64 = 1 << 27;
-/// Virtio 1: little endian, and 12 bytes of header.
+/// Virtio 1: little endian, with a header of 12 bytes.
 pub(crate) const VERSION_1: u64 = 1 << 32;
 
-/// The device is done with buffers in the order in which they were made available. It always is;
-/// a driver that knows it has less to look for.
+/// The device uses buffers in the order in which they were made available. It always does; a driver
+/// that knows it has less to check.
 const IN_ORDER: u64 = 1 << 35;
 
 /// Protocol features.
 const PROTOCOL_MQ: u64 = 1 << 0;
 /// Each message can be acknowledged.
 pub(crate) const PROTOCOL_REPLY_ACK: u64 = 1 << 3;
-/// Regions of memory come and go one by one.
+/// Regions of memory are added and removed one by one.
 pub(crate) const PROTOCOL_MEM_SLOTS: u64 = 1 << 15;
 
-/// What we offer for the protocol.
+/// The offered protocol features.
 pub(crate) const PROTOCOL: u64 = PROTOCOL_MQ | PROTOCOL_REPLY_ACK | PROTOCOL_MEM_SLOTS;
 
-/// What we offer to guests.
+/// Returns the features offered to guests.
 pub(crate) fn offered(pairs: u16, passes_offloads: bool) -> u64 {
     let mut features = NET_MRG_RXBUF
         | RING_INDIRECT_DESC
@@ -58,18 +58,18 @@ pub(crate) fn offered(pairs: u16, passes_offloads: bool) -> u64 {
     features
 }
 
-/// Whether the guest takes packets that are longer than a link's, or without checksums.
+/// Returns whether the guest accepts packets longer than a link's MTU, or without checksums.
 pub(crate) fn takes_offloads(features: u64) -> bool {
     let all = NET_GUEST_CSUM | NET_GUEST_TSO4 | NET_GUEST_TSO6;
     features & all == all
 }
 
-/// Whether the guest's packet headers count; if not, they need not be read.
+/// Returns whether the guest's packet headers are meaningful; otherwise they need not be read.
 pub(crate) fn heeds_headers(features: u64) -> bool {
     features & (NET_CSUM | NET_HOST_TSO4 | NET_HOST_TSO6) != 0
 }
 
-/// Bytes before each packet in a ring.
+/// Returns the size of the header before each packet in a ring.
 pub(crate) fn header_bytes(features: u64) -> usize {
     match features & (NET_MRG_RXBUF | VERSION_1) {
         0 => 10,

@@ -1,4 +1,4 @@
-//! Packets of the guest: from its transmit ring into our buffer.
+//! Packets from the guest: copies them from its transmit ring into our buffer.
 
 use burstline_peer::{FromPeer, LONGEST, OFFLOAD_BYTES, Taken};
 
@@ -14,8 +14,8 @@ const NEEDS_CHECKSUM: u8 = 1;
 pub struct FromGuest(pub(crate) Vring);
 
 impl FromPeer for FromGuest {
-    /// Takes the next packet into `room`, which has [`LONGEST`] bytes. What was taken is the
-    /// guest's again after [`publish`](Self::publish).
+    /// Takes the next packet into `room`, which has [`LONGEST`] bytes. Its buffers return to the
+    /// guest with [`publish`](Self::publish).
     ///
     /// Cost: two loads of the ring's lines and the copy.
     #[inline]
@@ -46,19 +46,19 @@ impl FromPeer for FromGuest {
         }
     }
 
-    /// Gives back to the guest what was taken. Returns how many chains that was, by the index
-    /// that it sees (V3).
+    /// Gives taken chains back to the guest. Returns their number, according to the index that it
+    /// sees (V3).
     #[inline]
     fn publish(&mut self) -> u16 {
         self.0.publish()
     }
 
     fn fill(&mut self) -> (u16, u16) {
-        // More than any ring has: the guest's index is looked at anew.
+        // More than any ring has, so that the guest's index is read again.
         (self.0.available(u16::MAX), self.0.split.size())
     }
 
-    /// Asks the guest to ring when it sends. Returns whether something is there already.
+    /// Asks the guest to ring when it sends. Returns whether a packet is already there.
     fn arm(&mut self) -> bool {
         if !self.0.is_live() {
             return false;
@@ -72,14 +72,14 @@ impl FromPeer for FromGuest {
         }
     }
 
-    /// Asks it not to ring.
+    /// Asks the guest not to ring.
     fn disarm(&mut self) {
         self.0.split.disarm();
     }
 }
 
 impl FromGuest {
-    /// Why it does nothing any more, if so.
+    /// Returns the fault that stopped the ring, if any.
     pub fn fault(&self) -> Option<crate::RingFault> {
         self.0.fault
     }
@@ -87,8 +87,8 @@ impl FromGuest {
 
 const _: () = assert!(size_of::<Header>() >= OFFLOAD_BYTES);
 
-/// Copies a chain: the header, and the packet behind it. Returns the packet's length.
-/// What is read of a descriptor to see whether it is the whole chain is not used if it is not (V1).
+/// Copies a chain: the header, and the packet behind it. Returns the packet's length. The first
+/// descriptor is read to see whether it is the whole chain; if not, that value is not used (V1).
 #[inline]
 fn gather(
     ring: &mut Vring,
@@ -100,7 +100,7 @@ fn gather(
     let most = room.len().min(LONGEST);
     let whole = ring.split.desc(head);
     if !ring.heeds_headers && whole.flags & (WRITE | NEXT | INDIRECT) == 0 {
-        // The usual case: one buffer, and a header that need not be read.
+        // The usual case: one buffer, whose header need not be read.
         let bytes = (whole.bytes as usize).checked_sub(header_bytes).filter(|&bytes| bytes > 0);
         let bytes = bytes.ok_or(ChainFault::Short)?;
         let into = room.get_mut(..bytes).filter(|_| bytes <= most).ok_or(ChainFault::Long)?;
@@ -108,7 +108,7 @@ fn gather(
             return Ok(bytes);
         }
     }
-    // Bytes of the chain so far: first those of the header.
+    // Bytes of the chain so far, the header's first.
     let mut at = 0;
     let mut walk = ring.walk(head);
     while let Some(desc) = ring.step(&mut walk)? {

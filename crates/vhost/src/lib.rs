@@ -1,4 +1,4 @@
-//! vhost-user, device side: a guest's network card whose other end is this program.
+//! vhost-user, device side: a guest's network card that is connected to this program.
 //!
 //! ```text
 //!   guest's driver                                              this program
@@ -7,24 +7,24 @@
 //!   QEMU, DPDK   messages on a socket  <--> Session             server     control thread
 //! ```
 //!
-//! A front-end (QEMU, DPDK's virtio-user) tells by messages where the guest's memory and rings are.
-//! One control thread for each port carries the messages out and sleeps in between. It puts rings
-//! into berths. Packet threads take them from there, for a burst each, and make no system call
-//! except to ring a bell that the guest wants rung.
+//! A front-end (QEMU, DPDK's virtio-user) sends messages that say where the guest's memory and
+//! rings are. Each port has a control thread, which handles the messages and otherwise sleeps. It
+//! puts rings into berths. Packet threads take them from there, for a burst each. They make no
+//! system call except to ring a bell that the guest requested.
 //!
 //! The guest is hostile: it may write its memory at any moment. A descriptor is read once into a
-//! local value, then checked, then used. A chain has at most as many descriptors as its ring.
-//! What is wrong with one chain costs that packet; what is wrong with a ring's index stops the
-//! ring. Nothing of it reaches another port.
+//! local value, then checked, then used. A chain has at most as many descriptors as its ring. A
+//! fault in a chain costs that packet; a fault in a ring's index stops the ring. No fault affects
+//! another port.
 //!
-//! Read on in this order: `message`, `session`, `memory`, `split`, `from_guest`, `to_guest`,
-//! `server`, `device`.
+//! Reading order: `message`, `session`, `memory`, `split`, `from_guest`, `to_guest`, `server`,
+//! `device`.
 //!
 //! # Invariants
-//! - V1. A descriptor, an index and a header are each read once from the guest's memory.
-//! - V2. Packets are copied out of the guest's memory before any code looks at them.
-//! - V3. A ring's used index moves by as many chains as were taken from its available ring.
-//! - V4. A malformed message ends the connection, and with it all of its rings, and nothing else.
+//! - V1. Each descriptor, index and header is read once from the guest's memory.
+//! - V2. Packets are copied out of the guest's memory before any code inspects them.
+//! - V3. A ring's used index moves by the number of chains taken from its available ring.
+//! - V4. A malformed message ends only its connection, with all rings of that connection.
 #![forbid(unsafe_code)]
 
 mod device;
@@ -47,5 +47,5 @@ pub use session::Session;
 pub use split::RingFault;
 pub use to_guest::ToGuest;
 
-/// The most pairs of queues.
+/// The most queue pairs.
 pub const QUEUES_MAX: u16 = 16;

@@ -1,6 +1,6 @@
-//! The memory of a guest: regions of its addresses, each a part of a mapped file.
+//! The memory of a guest: address ranges, each a part of a mapped file.
 //!
-//! The front-end has its own addresses for the same bytes, in which it says where rings are.
+//! The front-end has its own addresses for the same bytes, and uses them for the location of rings.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -9,17 +9,17 @@ use burstline_peer::{PeerMemory, Window};
 
 use crate::message::{Fault, u64_at};
 
-/// Regions of one message. Source: `VHOST_MEMORY_BASELINE_NREGIONS` of QEMU.
+/// The most regions in one message. Source: `VHOST_MEMORY_BASELINE_NREGIONS` of QEMU.
 pub(crate) const TABLE_MAX: usize = 8;
-/// Regions that come one by one.
+/// The most regions that are added one by one.
 pub(crate) const SLOTS_MAX: usize = 32;
-/// What precedes a packet: 10 bytes, or with their number of buffers 12. Source: struct
+/// The header before a packet: 10 bytes, or 12 with the number of buffers. Source: struct
 /// virtio_net_hdr, section 5.1.6.
 pub(crate) type Header = [u8; 12];
-/// Bytes of a region in a message.
+/// The size of a region in a message.
 pub(crate) const REGION_BYTES: usize = 32;
 
-/// Regions of one guest. It does not change: a new one replaces it.
+/// The regions of one guest. Immutable: a change replaces the whole value.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct GuestMemory {
     regions: Vec<Region>,
@@ -32,12 +32,12 @@ struct Region {
     bytes: u64,
     /// Its address in the front-end.
     front: u64,
-    /// Where it begins in the file.
+    /// Its offset in the file.
     at: usize,
     memory: Arc<PeerMemory>,
 }
 
-/// Where some bytes are.
+/// The location of some bytes.
 struct Found<'a> {
     memory: &'a Arc<PeerMemory>,
     at: usize,
@@ -50,7 +50,7 @@ impl GuestMemory {
         self.regions.len()
     }
 
-    /// With a region more, as a message describes it.
+    /// Returns a copy with one more region, as described by a message.
     pub(crate) fn with(&self, body: &[u8], file: impl AsFd) -> Result<Self, Fault> {
         let [guest, bytes, front, offset] = [0, 8, 16, 24].map(|at| u64_at(body, at));
         let wrong = Fault::Region { at: guest, bytes };
@@ -66,7 +66,7 @@ impl GuestMemory {
         Ok(Self { regions })
     }
 
-    /// Without a region.
+    /// Returns a copy without a region.
     pub(crate) fn without(&self, body: &[u8]) -> Result<Self, Fault> {
         let [guest, bytes, front] = [0, 8, 16].map(|at| u64_at(body, at));
         let mut regions = self.regions.clone();
@@ -77,7 +77,7 @@ impl GuestMemory {
         }
     }
 
-    /// A window at an address of the front-end's.
+    /// Returns a window at an address of the front-end.
     pub(crate) fn window(&self, front: u64, bytes: usize, align: usize) -> Option<Window> {
         let region = self.regions.iter().find(|region| {
             front.checked_sub(region.front).is_some_and(|offset| offset < region.bytes)
@@ -104,8 +104,8 @@ impl GuestMemory {
         Some(Found { memory, at, left: region.bytes - offset })
     }
 
-    /// Has the core fetch the first and the last line of a buffer that will be read, or with
-    /// `WRITE` written. Does nothing where that is not in the region that was found last.
+    /// Prefetches the first and the last line of a buffer to be read, or with `WRITE` written. Does
+    /// nothing if it is not in the region that was found last.
     #[inline]
     pub(crate) fn prefetch<const WRITE: bool>(&self, guest: u64, bytes: usize, near: usize) {
         let Some(region) = self.regions.get(near) else { return };
@@ -115,7 +115,7 @@ impl GuestMemory {
         }
     }
 
-    /// Copies bytes of the guest out. False: some are nowhere.
+    /// Copies bytes out of the guest's memory. Returns false if some are in no region.
     #[inline]
     pub(crate) fn read(&self, mut guest: u64, mut into: &mut [u8], near: &mut usize) -> bool {
         loop {
@@ -128,14 +128,14 @@ impl GuestMemory {
             if later.is_empty() {
                 return true;
             }
-            // Into the next region, which may be another file.
+            // Continue in the next region, which may be in another file.
             into = later;
             guest += part as u64;
         }
     }
 
-    /// Copies bytes out that are `before` bytes behind an address. False, and nothing copied: they
-    /// and those before are not all in one region.
+    /// Copies bytes out that are `before` bytes behind an address. Returns false, and copies
+    /// nothing, if these and the bytes before them are not all in one region.
     #[inline]
     pub(crate) fn read_behind(
         &self,
@@ -149,7 +149,7 @@ impl GuestMemory {
         is_inside && found.memory.read(found.at + before, into)
     }
 
-    /// Copies bytes to the guest. False: some are nowhere.
+    /// Copies bytes to the guest. Returns false if some are in no region.
     #[inline]
     pub(crate) fn write(&self, mut guest: u64, mut from: &[u8], near: &mut usize) -> bool {
         loop {
@@ -167,8 +167,8 @@ impl GuestMemory {
         }
     }
 
-    /// Writes a header of `bytes` bytes, the rest of it zeros, unless it is there already. Then its
-    /// line is only read, and stays in the caches of both cores.
+    /// Writes the first `bytes` bytes of a header, whose rest is zeros, unless they are already
+    /// there. Then its line is only read, and stays in the caches of both cores.
     #[inline]
     pub(crate) fn write_header(
         &self,

@@ -1,4 +1,4 @@
-//! Messages as they are on the socket, and what can be wrong with them.
+//! Messages on the socket, and their possible faults.
 //!
 //! ```text
 //!   | request 4 | flags 4 | size 4 | size bytes ... |   and descriptors beside
@@ -13,7 +13,7 @@ use burstline_peer::PeerMemoryError;
 
 use crate::memory::TABLE_MAX;
 
-/// Bytes of a header.
+/// The size of a header.
 pub const HEADER_BYTES: usize = 12;
 /// The longest body: 8 regions take 264 bytes.
 pub const BODY_BYTES_MAX: usize = 512;
@@ -25,36 +25,36 @@ const VERSION_MASK: u32 = 3;
 const REPLY: u32 = 1 << 2;
 const NEED_REPLY: u32 = 1 << 3;
 
-/// What a message begins with.
+/// The header of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
     /// The request.
     pub request: u32,
-    /// Version, and whether an answer is wanted.
+    /// The version, and whether a reply is requested.
     pub flags: u32,
-    /// Bytes of the body.
+    /// The size of the body.
     pub bytes: u32,
 }
 
-/// A whole message.
+/// A complete message.
 #[derive(Debug)]
 pub struct Message {
-    /// What it begins with.
+    /// The header.
     pub header: Header,
-    /// What it says.
+    /// The body.
     pub body: Vec<u8>,
-    /// Descriptors that came with it.
+    /// The descriptors that came with it.
     pub files: Vec<OwnedFd>,
 }
 
-/// Why a connection ends: the front-end does not keep to the protocol, or has gone.
+/// The reason why a connection ends: the front-end violates the protocol, or is gone.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fault {
-    /// It has closed the connection.
+    /// The front-end has closed the connection.
     #[error("it has closed the connection")]
     Closed,
-    /// Another version, or an unexpected answer.
+    /// The message has another version, or is an unexpected reply.
     #[error("flags {0:#x} of a message: expected version 1 and no reply")]
     Flags(u32),
     /// The body is too long.
@@ -63,109 +63,109 @@ pub enum Fault {
     /// The body is too short or too long for the request.
     #[error("request {request} has {bytes} bytes: expected {expected}")]
     Size {
-        /// What was asked for.
+        /// The request.
         request: u32,
-        /// Bytes that came.
+        /// The size received.
         bytes: usize,
-        /// Bytes of such a message.
+        /// The size expected.
         expected: usize,
     },
-    /// Too many descriptors, or too few.
+    /// The message has the wrong number of descriptors.
     #[error("request {request} has {descriptors} descriptors: expected {expected}")]
     Descriptors {
-        /// What was asked for.
+        /// The request.
         request: u32,
-        /// How many came.
+        /// The number received.
         descriptors: usize,
-        /// How many such a message has.
+        /// The number expected.
         expected: usize,
     },
-    /// Descriptors were lost on the way.
+    /// Descriptors were lost in transit.
     #[error("a message has more descriptors than a message can bring")]
     Cut,
-    /// More descriptors than any message has.
+    /// The message has more descriptors than any request takes.
     #[error("{0} descriptors came with a message: at most {FILES_MAX}")]
     Files(usize),
-    /// We do not know it, or it was not offered.
+    /// The request is unknown, or was not offered.
     #[error("request {0} was not offered")]
     Unknown(u32),
-    /// Features that were not offered.
+    /// The front-end selected features that were not offered.
     #[error("features {0:#x} were not offered")]
     Features(u64),
-    /// Features that change under rings that run.
+    /// The features change while rings run.
     #[error("features change from {before:#x} to {now:#x} while rings run")]
     Changed {
-        /// As agreed.
+        /// The agreed features.
         before: u64,
-        /// As wanted now.
+        /// The new features.
         now: u64,
     },
-    /// There is no such ring.
+    /// The ring does not exist.
     #[error("ring {index} of {rings}")]
     Ring {
-        /// Its number.
+        /// The number of the ring.
         index: u32,
-        /// How many there are.
+        /// The number of rings.
         rings: usize,
     },
-    /// No ring has this size, or it runs.
+    /// The size of the ring is invalid, or the ring runs.
     #[error("ring {index} of {size} descriptors: a power of two up to 32768, while it is stopped")]
     RingSize {
-        /// Its number.
+        /// The number of the ring.
         index: u32,
-        /// Its size.
+        /// The size.
         size: u32,
     },
-    /// An index beyond 16 bits.
+    /// The index exceeds 16 bits.
     #[error("ring {index} begins at {base}: at most 65535")]
     Base {
-        /// Its number.
+        /// The number of the ring.
         index: u32,
-        /// Where it should begin.
+        /// The requested first index.
         base: u32,
     },
-    /// A ring that is not in the memory of the guest, or not aligned.
+    /// The ring is not in the memory of the guest, or not aligned.
     #[error("ring {index}: its {part} at {at:#x} is not in the guest's memory, or not aligned")]
     RingPlace {
-        /// Its number.
+        /// The number of the ring.
         index: usize,
-        /// Which part of it.
+        /// The part of the ring.
         part: &'static str,
-        /// Its address.
+        /// The address of the part.
         at: u64,
     },
-    /// A ring is started without addresses or a size.
+    /// The ring is started without addresses or a size.
     #[error("ring {0} is started before its address and size are known")]
     NotReady(usize),
-    /// Too many regions, or none.
+    /// The number of regions is 0 or too large.
     #[error("{0} regions of memory: 1 to 8 at a time, 32 in all")]
     Regions(usize),
-    /// A region that wraps or overlaps another.
+    /// The region wraps or overlaps another.
     #[error("a region of {bytes} bytes at {at:#x} wraps, is empty or overlaps another")]
     Region {
-        /// Its address in the guest.
+        /// The address in the guest.
         at: u64,
-        /// Its size.
+        /// The size.
         bytes: u64,
     },
-    /// A region to remove that there is not.
+    /// The region to remove does not exist.
     #[error("no region at {0:#x} to remove")]
     NoRegion(u64),
-    /// Its memory cannot be mapped.
+    /// The front-end's memory cannot be mapped.
     #[error(transparent)]
     Memory(#[from] PeerMemoryError),
-    /// A descriptor or the socket is not as it should be.
+    /// A descriptor or the socket failed.
     #[error("{what}: {error}")]
     Io {
-        /// What was tried.
+        /// The attempted operation.
         what: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         error: io::Error,
     },
 }
 
 impl Header {
-    /// Reads a header that the front-end has sent.
+    /// Parses a header that the front-end has sent.
     ///
     /// # Errors
     /// [`Fault::Flags`], [`Fault::TooLong`].
@@ -180,12 +180,12 @@ impl Header {
         Ok(Self { request, flags, bytes })
     }
 
-    /// Whether it wants to know how it went.
+    /// Returns whether the front-end requests a reply.
     pub(crate) fn needs_reply(&self) -> bool {
         self.flags & NEED_REPLY != 0
     }
 
-    /// An answer to it.
+    /// Encodes a reply to the message.
     pub(crate) fn reply(&self, body: &[u8]) -> Vec<u8> {
         let words = [self.request, VERSION | REPLY, body.len() as u32];
         let mut reply: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
@@ -193,7 +193,7 @@ impl Header {
         reply
     }
 
-    /// A body of known size.
+    /// Returns the body, if it has the expected size.
     pub(crate) fn exactly<'b>(&self, body: &'b [u8], expected: usize) -> Result<&'b [u8], Fault> {
         match body.len() == expected {
             true => Ok(body),
@@ -202,14 +202,14 @@ impl Header {
     }
 }
 
-/// A number of a body that is long enough.
+/// Reads a number from a body that is long enough.
 pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     let mut word = [0; 4];
     word.copy_from_slice(&bytes[at..at + 4]);
     u32::from_le_bytes(word)
 }
 
-/// As [`u32_at`].
+/// Like [`u32_at`].
 pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from(u32_at(bytes, at)) | u64::from(u32_at(bytes, at + 4)) << 32
 }

@@ -1,4 +1,4 @@
-//! A device with its socket, and the thread for its messages.
+//! A device with its socket, and the thread that handles its messages.
 //!
 //! ```text
 //!   Port --- owns ---> Attendant: Session --- puts rings into ---> Device { Lanes }
@@ -16,15 +16,15 @@ use crate::from_guest::FromGuest;
 use crate::server::Talk;
 use crate::to_guest::ToGuest;
 
-/// A device with its socket and the thread that serves it. Ends when dropped.
+/// A device with its socket and the thread that serves it. Dropping it ends both.
 #[derive(Debug)]
 pub struct Port(Attended<Device>);
 
 impl Port {
-    /// Listens at `path`, or connects to it and goes on trying.
+    /// Listens at `path`, or connects to it and keeps retrying.
     ///
     /// # Errors
-    /// [`AttendError`], each variant as it says.
+    /// [`AttendError`], as each variant says.
     pub fn open(path: &Path, options: &DeviceOptions) -> Result<Self, AttendError> {
         let place =
             Place { path: path.to_owned(), kind: Kind::Stream, is_client: options.is_client };
@@ -33,7 +33,7 @@ impl Port {
         Ok(Self(Attended::start(place, device, diary, Talk::new)?))
     }
 
-    /// Its rings.
+    /// Returns the device's rings.
     pub fn lanes(&self) -> &Lanes<FromGuest, ToGuest> {
         self.0.device().lanes()
     }

@@ -1,4 +1,4 @@
-//! One connection of a front-end: bytes become messages, messages go to the session.
+//! One connection of a front-end: parses messages and passes them to the session.
 
 use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
@@ -10,11 +10,11 @@ use crate::device::Device;
 use crate::message::{BODY_BYTES_MAX, FILES_MAX, Fault, HEADER_BYTES, Header, Message};
 use crate::session::Session;
 
-/// Messages that are heard in a row. A front-end that never pauses must not keep the thread from
-/// seeing that it has to end.
+/// The most messages handled in a row. A front-end that never pauses must not keep the thread from
+/// noticing that it has to end.
 const MESSAGES_MAX: usize = 64;
 
-/// A session, and what has come in of the next message.
+/// A session, and the received part of the next message.
 pub(crate) struct Talk {
     session: Session,
     incoming: Incoming,
@@ -35,7 +35,7 @@ impl Talk {
 impl Dialogue for Talk {
     type Fault = Fault;
 
-    /// The front-end speaks first.
+    /// The front-end sends first.
     fn begin(&mut self, _socket: &Socket) -> Result<(), Fault> {
         Ok(())
     }
@@ -57,7 +57,7 @@ impl Dialogue for Talk {
 }
 
 impl Incoming {
-    /// The next whole message. `None`: it is still to come.
+    /// Returns the next complete message; `None` if it has not arrived completely.
     fn next(&mut self, socket: &Socket) -> Result<Option<Message>, Fault> {
         loop {
             let wanted = match self.header()? {
@@ -85,7 +85,7 @@ impl Incoming {
             if arrived.bytes == 0 {
                 return Err(Fault::Closed);
             }
-            // A message may come a byte at a time, with descriptors at each.
+            // A message may arrive one byte at a time, with descriptors at each byte.
             if self.files.len() > FILES_MAX {
                 return Err(Fault::Files(self.files.len()));
             }
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
     use crate::DeviceOptions;
 
-    /// SET_OWNER: no answer is due.
+    /// SET_OWNER, which needs no reply.
     const MESSAGE: [u8; HEADER_BYTES] = [3, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0];
 
     fn talk() -> Talk {

@@ -1,12 +1,12 @@
-//! What a front-end has said so far, and what follows from the next message.
+//! The state of a front-end's connection, and the handling of its messages.
 //!
 //! ```text
 //!   features --> memory --> ring: size, addresses, base, bell --> kick: the ring is in its berth
 //!                                                             <-- GET_VRING_BASE: taken out
 //! ```
 //!
-//! A session is one connection. It changes rings only through their berths, so a packet thread has
-//! a ring as it was or as it is.
+//! A session is one connection. It changes rings only through their berths, so a packet thread sees
+//! a ring either before or after a change.
 //!
 //! Source: vhost-user protocol, QEMU's docs/interop/vhost-user.rst.
 
@@ -51,10 +51,10 @@ use request::*;
 
 /// The largest ring. Source: section 2.6 of Virtual I/O Device (VIRTIO) Version 1.1.
 const RING_SIZE_MAX: u32 = 32_768;
-/// In the number of a ring whose bell does not exist.
+/// In the number of a ring that has no bell.
 const NO_DESCRIPTOR: u64 = 1 << 8;
 
-/// One connection's state.
+/// The state of one connection.
 #[derive(Debug)]
 pub struct Session {
     device: Arc<Device>,
@@ -64,7 +64,7 @@ pub struct Session {
     rings: Vec<Ring>,
 }
 
-/// What was said of a ring.
+/// The configuration of a ring.
 #[derive(Debug, Default)]
 struct Ring {
     size: u16,
@@ -72,23 +72,23 @@ struct Ring {
     places: Option<[u64; 3]>,
     base: u16,
     kick: Option<Bell>,
-    /// For the ring, until that runs.
+    /// The guest's bell; moves to the ring when that starts.
     call: Option<Bell>,
     is_enabled: bool,
     is_running: bool,
 }
 
 impl Session {
-    /// A connection that has said nothing.
+    /// Creates the session of a new connection.
     pub fn new(device: Arc<Device>) -> Self {
         let rings = (0..2 * device.lanes().queues()).map(|_| Ring::default()).collect();
         Self { device, features: 0, protocol: 0, memory: Arc::default(), rings }
     }
 
-    /// Carries a message out. Returns the answer, if one is due.
+    /// Handles a message. Returns the reply, if one is due.
     ///
     /// # Errors
-    /// [`Fault`]: the connection has to end (V4).
+    /// [`Fault`], if the connection has to end (V4).
     pub fn handle(&mut self, message: Message) -> Result<Option<Vec<u8>>, Fault> {
         let Message { header, body, files } = message;
         let brings_files = [
@@ -117,7 +117,7 @@ impl Session {
         })
     }
 
-    /// What is asked for, if this is a question.
+    /// Returns the answer to a query; `None` if the request is not a query.
     fn answer(&mut self, header: &Header, body: &[u8]) -> Result<Option<Vec<u8>>, Fault> {
         let number = match header.request {
             GET_FEATURES => self.device.features(),
@@ -176,14 +176,14 @@ impl Session {
                 let (index, bell) = self.bell(header, number()?, files)?;
                 self.set_call(index, bell);
             }
-            // We have nothing to say there.
+            // We never use this bell.
             SET_VRING_ERR => drop(self.bell(header, number()?, files)?),
             other => return Err(Fault::Unknown(other)),
         }
         Ok(())
     }
 
-    /// A region comes or goes by itself.
+    /// Adds or removes a single region.
     fn change_region(
         &mut self,
         header: &Header,
@@ -192,7 +192,7 @@ impl Session {
     ) -> Result<(), Fault> {
         let region = &header.exactly(body, 8 + REGION_BYTES)?[8..];
         let memory = match header.request {
-            // Some front-ends send the descriptor once more.
+            // Some front-ends send the descriptor again.
             REM_MEM_REG => self.memory.without(region)?,
             _ => {
                 expect_files(header, &files, 1)?;
@@ -243,7 +243,7 @@ impl Session {
         Ok(())
     }
 
-    /// Rings that run go on in the new memory; one that is not in it stops.
+    /// Moves running rings to the new memory; a ring that is not in it is stopped.
     fn change_memory(&mut self, memory: GuestMemory) {
         self.memory = Arc::new(memory);
         for index in 0..self.rings.len() {
@@ -263,7 +263,7 @@ impl Session {
         }
     }
 
-    /// A ring's number and a number more.
+    /// Decodes a ring's number and another number.
     fn indexed(&self, header: &Header, body: &[u8]) -> Result<(usize, u32), Fault> {
         let body = header.exactly(body, 8)?;
         Ok((self.index(u32_at(body, 0))?, u32_at(body, 4)))
@@ -277,7 +277,7 @@ impl Session {
         }
     }
 
-    /// A ring's number and its bell.
+    /// Decodes a ring's number and its bell.
     fn bell(
         &self,
         header: &Header,
@@ -331,7 +331,7 @@ impl Session {
         self.features & features::RING_EVENT_IDX != 0
     }
 
-    /// A ring begins to run.
+    /// Starts a ring.
     fn start(&mut self, index: usize, kick: Option<Bell>) -> Result<(), Fault> {
         let tables = self.tables(index)?;
         if let Some(kick) = &kick
@@ -349,7 +349,7 @@ impl Session {
             return Ok(());
         }
         ring.is_running = true;
-        // Without protocol features there is no message that enables a ring.
+        // Without protocol features, no message enables a ring.
         ring.is_enabled |= self.features & PROTOCOL_FEATURES == 0;
         let split = Split::new(tables, ring.size, ring.base, has_event_index);
         let mut vring = Vring::new(split, Arc::clone(&self.memory), self.features);
@@ -365,7 +365,7 @@ impl Session {
             return;
         }
         self.device.change(index, |ring| {
-            // What was done before had no bell to ring.
+            // There was no bell to ring for earlier packets.
             call.iter().for_each(Bell::ring);
             ring.call = call;
             true
@@ -380,7 +380,7 @@ impl Session {
         });
     }
 
-    /// Stops a ring, and says where another device would go on.
+    /// Stops a ring, and returns the index at which another device would continue.
     fn stop_ring(&mut self, header: &Header, body: &[u8]) -> Result<Vec<u8>, Fault> {
         let (index, _) = self.indexed(header, body)?;
         if let Some(base) = self.take_out(index) {
@@ -412,7 +412,7 @@ impl Session {
         }
     }
 
-    /// What was agreed on, for people.
+    /// Returns the agreed parameters, for people.
     pub(crate) fn agreed(&self) -> String {
         let sizes: Vec<_> = self.rings.iter().filter(|ring| ring.is_running).collect();
         let size = sizes.first().map_or(0, |ring| ring.size);
@@ -421,7 +421,7 @@ impl Session {
         format!("{rings} rings of {size}, {memory} regions of memory, features {features:#x}")
     }
 
-    /// Whether pairs of rings run, and no half of one.
+    /// Returns whether rings run, and all of them in pairs.
     pub(crate) fn is_running(&self) -> bool {
         let mut pairs = self.rings.chunks(2);
         let count = |pair: &[Ring]| pair.iter().filter(|ring| ring.is_running).count();
@@ -443,7 +443,7 @@ fn expect_files(header: &Header, files: &[OwnedFd], expected: usize) -> Result<(
     }
 }
 
-/// Which way packets of a ring go.
+/// The direction of a ring's packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     ToGuest,
@@ -468,7 +468,7 @@ impl Device {
         self.lanes().bells().raise();
     }
 
-    /// Changes a ring, if there is one; false takes it out.
+    /// Changes a ring, if there is one; removes it if `change` returns false.
     fn change(&self, index: usize, change: impl FnOnce(&mut Vring) -> bool) {
         let lane = self.lanes().lane(index / 2);
         match Role::of(index) {

@@ -6,25 +6,25 @@
 //!   used         | flags 2 | index 2 | head 4, length 4 ... | avail_event 2 |   we write
 //! ```
 //!
-//! A head names a chain of descriptors. The guest publishes heads by `available.index`; we say by
-//! `used.index` that we are done with them. Both indices only grow, modulo 2^16.
+//! A head is the first descriptor of a chain. The guest publishes heads through `available.index`;
+//! we return used chains through `used.index`. Both indices only grow, modulo 2^16.
 //!
 //! - E1: `available.index` is loaded with Acquire, before heads and descriptors; the guest stored
 //!   them before it.
-//! - E2: `used.index` is stored with Release, behind used elements and what was copied.
-//! - E3: who sleeps and who wakes: store, fence, load on both sides. We store `used.index`, then
-//!   look at `used_event`; the guest stores `used_event`, then looks at `used.index`. The same the
-//!   other way round for `avail_event`.
+//! - E2: `used.index` is stored with Release, after used elements and copied data.
+//! - E3: sleep and wake-up: store, fence, load on both sides. We store `used.index`, then load
+//!   `used_event`; the guest stores `used_event`, then loads `used.index`. For `avail_event` the
+//!   roles are reversed.
 //!
 //! Source: Virtual I/O Device (VIRTIO) Version 1.1, section 2.6.
 
 use burstline_peer::{Refusal, Window, store_then_load};
 
-/// How many chains ahead buffers are prefetched, and their descriptors before that: a line that the
-/// guest's core wrote last takes longer than several packets.
+/// The number of chains by which buffers are prefetched ahead, and before that their descriptors. A
+/// line last written by the guest's core takes longer than several packets.
 const BUFFERS_AHEAD: u16 = 8;
 const DESCS_AHEAD: u16 = 8;
-/// The same for the entries of the rings, many to a line: the guest's, which we read, and ours,
+/// The prefetch distance for ring entries, many to a line: the guest's, which we read, and ours,
 /// which we write over lines that the guest has read.
 const HEADS_AHEAD: u16 = 48;
 const USED_AHEAD: u16 = 24;
@@ -33,10 +33,10 @@ const USED_AHEAD: u16 = 24;
 pub(crate) const NEXT: u16 = 1;
 pub(crate) const WRITE: u16 = 2;
 pub(crate) const INDIRECT: u16 = 4;
-/// Bytes of a descriptor.
+/// The size of a descriptor.
 pub(crate) const DESC_BYTES: usize = 16;
 
-/// Flag of the available ring: the guest polls. Of the used ring: we do.
+/// Flag of the available ring: the guest polls. Flag of the used ring: we poll.
 const NO_WAKE: u16 = 1;
 const INDEX_AT: usize = 2;
 const ENTRIES_AT: usize = 4;
@@ -51,59 +51,59 @@ pub(crate) struct Desc {
 }
 
 impl Desc {
-    /// From its two words.
+    /// Decodes a descriptor from its two words.
     pub(crate) fn of(address: u64, rest: u64) -> Self {
         let (bytes, flags, next) = (rest as u32, (rest >> 32) as u16, (rest >> 48) as u16);
         Self { address, bytes, flags, next }
     }
 }
 
-/// What is wrong with a ring, which is stopped by it.
+/// The reason why a ring was stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RingFault {
-    /// The guest says that there are more chains than descriptors.
+    /// The guest's index claims more chains than the ring has descriptors.
     #[error("{chains} chains are available in a ring of {size} descriptors")]
     Index {
-        /// How many.
+        /// The number of chains.
         chains: u16,
-        /// Of how many.
+        /// The size of the ring.
         size: u16,
     },
-    /// A head names no descriptor.
+    /// A head is not the number of a descriptor.
     #[error("a chain begins at descriptor {head} of {size}")]
     Head {
-        /// Which.
+        /// The head.
         head: u16,
-        /// Of how many.
+        /// The size of the ring.
         size: u16,
     },
-    /// The file of its memory was cut.
+    /// The file of the ring's memory was truncated.
     #[error("the guest has cut the file of its memory")]
     Lost,
 }
 
-/// What is wrong with a chain, which is given back with nothing done.
+/// The reason why a chain is given back unused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ChainFault {
-    /// It has more descriptors than its table.
+    /// The chain has more descriptors than its table.
     Endless,
-    /// A descriptor names one that is not in the table.
+    /// The next descriptor is not in the table.
     Next,
-    /// A table of descriptors inside another, of odd size, or not alone.
+    /// A table of descriptors is inside another, has an odd size, or is not alone.
     Indirect,
-    /// A buffer to read where one to write was expected, or the reverse.
+    /// A buffer has the wrong direction: to be read instead of written, or the reverse.
     Direction,
-    /// An address that is not in the guest's memory.
+    /// An address is not in the guest's memory.
     Address,
-    /// Less than a header, or an empty buffer.
+    /// The chain is shorter than a header, or has an empty buffer.
     Short,
-    /// More than the longest packet.
+    /// The chain is longer than the longest packet.
     Long,
 }
 
 impl ChainFault {
-    /// What is said of it outside.
+    /// Returns the corresponding refusal.
     pub(crate) fn refusal(self) -> Refusal {
         match self {
             Self::Short => Refusal::Short,
@@ -113,7 +113,7 @@ impl ChainFault {
     }
 }
 
-/// Where the tables are.
+/// The three tables of a ring.
 #[derive(Debug)]
 pub(crate) struct Tables {
     pub(crate) descs: Window,
@@ -129,22 +129,22 @@ pub(crate) struct Split {
     has_event_index: bool,
     /// The next chain to take.
     next: u16,
-    /// The guest's index when last seen.
+    /// The guest's index when it was last loaded.
     seen: u16,
-    /// Our index as the guest last saw it.
+    /// Our last published index.
     published: u16,
-    /// The first chain whose buffer was not asked for yet.
+    /// The first chain whose buffer was not prefetched yet.
     asked: u16,
 }
 
-/// Bytes of the three tables; `has_event_index` has two words more.
+/// Returns the sizes of the three tables; `has_event_index` adds two bytes to two of them.
 pub(crate) fn table_bytes(size: u16, has_event_index: bool) -> [usize; 3] {
     let (size, event) = (usize::from(size), if has_event_index { 2 } else { 0 });
     [DESC_BYTES * size, ENTRIES_AT + 2 * size + event, ENTRIES_AT + 8 * size + event]
 }
 
 impl Split {
-    /// One that goes on at `base`. It wants no wakes yet.
+    /// Creates a ring that continues at `base`. It requests no wake-ups yet.
     pub(crate) fn new(tables: Tables, size: u16, base: u16, has_event_index: bool) -> Self {
         let (next, seen, published, asked) = (base, base, base, base);
         let split = Self { tables, size, has_event_index, next, seen, published, asked };
@@ -152,7 +152,7 @@ impl Split {
         split
     }
 
-    /// The next chain: where another device would go on.
+    /// Returns the index of the next chain, where another device would continue.
     pub(crate) fn base(&self) -> u16 {
         self.next
     }
@@ -161,7 +161,7 @@ impl Split {
         self.size
     }
 
-    /// Chains that may be taken, at least `wanted` if there are as many.
+    /// Returns the chains that may be taken. Reads the index anew if fewer than `wanted` are known.
     #[inline]
     pub(crate) fn available(&mut self, wanted: u16) -> Result<u16, RingFault> {
         let known = self.seen.wrapping_sub(self.next);
@@ -186,7 +186,7 @@ impl Split {
         usize::from(index & (self.size - 1))
     }
 
-    /// The head of a chain that is available, `ahead` of the next.
+    /// Returns the head of an available chain, `ahead` of the next.
     #[inline]
     pub(crate) fn head(&self, ahead: u16) -> Result<u16, RingFault> {
         let slot = self.slot(self.next.wrapping_add(ahead));
@@ -197,15 +197,15 @@ impl Split {
         }
     }
 
-    /// Reads a descriptor; `index` is less than the size.
+    /// Reads a descriptor; `index` must be less than the size.
     #[inline]
     pub(crate) fn desc(&self, index: u16) -> Desc {
         let at = DESC_BYTES * usize::from(index);
         Desc::of(self.tables.descs.load_u64(at), self.tables.descs.load_u64(at + 8))
     }
 
-    /// The next buffer to fetch ahead, of the chains that are available; `None`:
-    /// enough was asked for. What it says may be anything, and is only good for a prefetch.
+    /// Returns the next available buffer to prefetch; `None` if enough were prefetched. Its
+    /// contents are unchecked and only good for a prefetch.
     #[inline]
     pub(crate) fn next_ahead(&mut self) -> Option<Desc> {
         let known = self.seen.wrapping_sub(self.next);
@@ -213,10 +213,10 @@ impl Split {
         if known == 0 || asked >= known.min(BUFFERS_AHEAD) && asked <= known {
             return None;
         }
-        // Chains went by without a request.
+        // Some chains were taken without a prefetch.
         let chain = if asked > known { self.next } else { self.asked };
         self.asked = chain.wrapping_add(1);
-        // Behind what is available the guest writes now: to read there would take its lines away.
+        // Behind the available chains the guest is writing: a read would take its lines away.
         let behind = self.seen.wrapping_sub(chain);
         if behind > HEADS_AHEAD {
             let heads = self.slot(chain.wrapping_add(HEADS_AHEAD));
@@ -233,7 +233,7 @@ impl Split {
         (head < self.size).then(|| self.desc(head))
     }
 
-    /// Notes that a chain is done with, into which `bytes` were written. Not published yet.
+    /// Records a used chain with `bytes` written bytes. It is not published yet.
     #[inline]
     pub(crate) fn note_used(&self, ahead: u16, head: u16, bytes: u32) {
         let at = ENTRIES_AT + 8 * self.slot(self.next.wrapping_add(ahead));
@@ -241,14 +241,14 @@ impl Split {
         self.tables.used.store_u32(at + 4, bytes);
     }
 
-    /// Goes past chains that are noted as used.
+    /// Advances past chains that were recorded as used.
     #[inline]
     pub(crate) fn advance(&mut self, chains: u16) {
         self.next = self.next.wrapping_add(chains);
     }
 
-    /// Shows the guest which chains are done with (V3). Returns how many, and whether it wants its
-    /// bell rung.
+    /// Publishes the used chains (V3). Returns their number, and whether the guest wants its bell
+    /// rung.
     #[inline]
     pub(crate) fn publish(&mut self) -> (u16, bool) {
         let (before, now) = (self.published, self.next);
@@ -272,7 +272,7 @@ impl Split {
         (chains, wants_bell)
     }
 
-    /// Asks the guest to ring when it makes a chain available. Returns whether there is one.
+    /// Asks the guest to ring when it makes a chain available. Returns whether one is available.
     pub(crate) fn arm(&mut self) -> Result<bool, RingFault> {
         match self.has_event_index {
             true => self.tables.used.store_u16(self.event_at(), self.next),
@@ -283,10 +283,10 @@ impl Split {
         Ok(self.available(1)? > 0)
     }
 
-    /// Asks it not to.
+    /// Asks the guest not to ring.
     pub(crate) fn disarm(&self) {
         match self.has_event_index {
-            // An index that has just passed: it is passed again in 65,535 chains.
+            // An index that was just passed: it comes again after 65,535 chains.
             true => self.tables.used.store_u16(self.event_at(), self.next.wrapping_sub(1)),
             false => self.tables.used.store_u16(0, NO_WAKE),
         }
@@ -296,7 +296,7 @@ impl Split {
         ENTRIES_AT + 8 * usize::from(self.size)
     }
 
-    /// The same ring at other addresses.
+    /// Moves the ring to other addresses.
     pub(crate) fn moved(&mut self, tables: Tables) {
         self.tables = tables;
     }

@@ -1,4 +1,4 @@
-//! Packets for the guest: into the buffers of its receive ring.
+//! Packets to the guest: copies them into the buffers of its receive ring.
 
 use burstline_peer::{OFFLOAD_BYTES, Put, ToPeer};
 
@@ -6,31 +6,31 @@ use crate::memory::Header;
 use crate::split::{ChainFault, INDIRECT, NEXT, WRITE};
 use crate::vring::Vring;
 
-/// Where a header has the number of buffers.
+/// The offset of the number of buffers in a header.
 const BUFFERS_AT: usize = 10;
 
-/// Buffers in a row that are none, before a packet has no room. Each takes a walk along a chain: a
-/// guest whose whole ring is of these would hold everybody up.
+/// The most invalid buffers in a row that a packet tries. Each costs a walk along a chain, and a
+/// guest could fill its whole ring with them to delay others.
 const REFUSED_MAX: u16 = 16;
 
 /// The device's side of a receive ring.
 #[derive(Debug)]
 pub struct ToGuest(pub(crate) Vring);
 
-/// What is known of a packet that is being written.
+/// The state of a packet that is being written.
 struct Writing<'p> {
     header: Header,
     header_bytes: usize,
     packet: &'p [u8],
-    /// Bytes written, the header's included.
+    /// Bytes written, including the header.
     at: usize,
-    /// Where the header is in the guest's memory.
+    /// The address of the header in the guest's memory.
     header_at: u64,
 }
 
 impl ToPeer for ToGuest {
-    /// Copies a packet into buffers of the guest. `offload` is what a device still has to do to
-    /// it, as a `virtio_net_hdr`; zeros: nothing. It is the guest's after
+    /// Copies a packet into buffers of the guest. `offload` is the offload that the packet still
+    /// needs, as a `virtio_net_hdr`; zeros for none. The guest sees the packet after
     /// [`publish`](Self::publish).
     ///
     /// Cost: two loads of the ring's lines and the copy.
@@ -70,7 +70,7 @@ impl ToPeer for ToGuest {
                     buffers += 1;
                 }
                 Err(_) if buffers == 0 => {
-                    // The guest gets it back empty; the packet goes to the next one.
+                    // The guest gets it back empty, and the packet is tried in the next chain.
                     ring.split.note_used(0, head, 0);
                     ring.split.advance(1);
                     (writing.at, refused) = (0, refused + 1);
@@ -78,47 +78,47 @@ impl ToPeer for ToGuest {
                         return Put::NoRoom;
                     }
                 }
-                // In the middle of a packet: nothing of it is published.
+                // In the middle of a packet: none of it is published.
                 Err(_) => return Put::Unfit,
             }
         }
         if buffers > 1 {
             let bytes = buffers.to_le_bytes();
             let at = writing.header_at.wrapping_add(BUFFERS_AT as u64);
-            // The header was written there a moment ago.
+            // Cannot fail: the header was just written there.
             let _ = ring.memory.write(at, &bytes, &mut ring.near);
         }
         ring.split.advance(buffers);
         Put::Done
     }
 
-    /// Shows the guest what was put, and rings if it wants.
+    /// Publishes the packets put so far, and rings if the guest wants it.
     #[inline]
     fn publish(&mut self) {
         self.0.publish();
     }
 
-    /// Whether the guest takes packets now.
+    /// Returns whether the guest currently accepts packets.
     fn is_live(&self) -> bool {
         self.0.is_live()
     }
 }
 
 impl ToGuest {
-    /// Why it does nothing any more, if so.
+    /// Returns the fault that stopped the ring, if any.
     pub fn fault(&self) -> Option<crate::RingFault> {
         self.0.fault
     }
 }
 
-/// Writes as much as a chain has room for. Of its first descriptor as in `gather` (V1).
+/// Writes as much as the chain has room for. Treats its first descriptor like `gather` (V1).
 #[inline]
 fn scatter(ring: &mut Vring, head: u16, writing: &mut Writing<'_>) -> Result<(), ChainFault> {
     let total = writing.header_bytes + writing.packet.len();
     let whole = ring.split.desc(head);
     let is_whole = whole.flags & (WRITE | NEXT | INDIRECT) == WRITE;
     if writing.at == 0 && is_whole && whole.bytes as usize >= total {
-        // The usual: one buffer for all.
+        // The usual case: one buffer for everything.
         let behind = whole.address.wrapping_add(writing.header_bytes as u64);
         let (memory, near) = (&ring.memory, &mut ring.near);
         let Writing { header, header_bytes, .. } = writing;

@@ -1,4 +1,4 @@
-//! A ring that runs: its tables, the memory that it names, and the guest's bell.
+//! A running ring: its tables, the guest's memory, and the guest's bell.
 
 use std::sync::Arc;
 
@@ -8,11 +8,11 @@ use crate::features;
 use crate::memory::GuestMemory;
 use crate::split::{ChainFault, DESC_BYTES, Desc, INDIRECT, NEXT, RingFault, Split};
 
-/// Bytes behind a buffer's header that are fetched ahead: a short packet. Longer ones are found by
-/// the core itself once they are read in a row.
+/// Bytes behind a buffer's header that are prefetched: a short packet. The core itself prefetches
+/// longer ones once they are read in sequence.
 const FETCHED: usize = 64;
 
-/// What both directions have.
+/// The common part of both directions.
 #[derive(Debug)]
 pub(crate) struct Vring {
     pub(crate) split: Split,
@@ -25,16 +25,16 @@ pub(crate) struct Vring {
     pub(crate) takes_offloads: bool,
     pub(crate) is_enabled: bool,
     pub(crate) call: Option<Bell>,
-    /// Why it does nothing any more.
+    /// The fault that stopped the ring.
     pub(crate) fault: Option<RingFault>,
 }
 
 /// A walk along a chain.
 pub(crate) struct Walk {
-    /// The table of descriptors in the guest's memory, if it is not the ring's: address and size.
+    /// Address and size of an indirect descriptor table in the guest's memory, if there is one.
     table: Option<(u64, u32)>,
     next: Option<u16>,
-    /// Descriptors that may still come.
+    /// The number of descriptors that may still follow.
     left: u32,
 }
 
@@ -54,13 +54,13 @@ impl Vring {
         }
     }
 
-    /// Whether it may be worked on.
+    /// Returns whether packets may be taken or put.
     #[inline]
     pub(crate) fn is_live(&self) -> bool {
         self.is_enabled && self.fault.is_none()
     }
 
-    /// Chains that may be taken; a ring with a fault has none.
+    /// Returns the chains that may be taken; a ring with a fault has none.
     #[inline]
     pub(crate) fn available(&mut self, wanted: u16) -> u16 {
         if !self.is_live() {
@@ -75,8 +75,8 @@ impl Vring {
         }
     }
 
-    /// Has the core fetch buffers of the next chains, to be read, or with `WRITE` written. A header
-    /// is only read, if it is looked at.
+    /// Prefetches buffers of the next chains, to be read, or with `WRITE` written. A header is only
+    /// read, if at all.
     #[inline]
     pub(crate) fn fetch_ahead<const WRITE: bool>(&mut self) {
         let header_bytes = self.header_bytes;
@@ -91,7 +91,7 @@ impl Vring {
         }
     }
 
-    /// Shows the guest what was done, and rings if it wants. Returns how many chains it was.
+    /// Publishes the used chains, and rings if the guest wants it. Returns their number.
     #[inline]
     pub(crate) fn publish(&mut self) -> u16 {
         let (chains, wants_bell) = self.split.publish();
@@ -101,13 +101,13 @@ impl Vring {
         chains
     }
 
-    /// The first descriptor of a chain and the walk along the others.
+    /// Begins a walk along a chain.
     #[inline]
     pub(crate) fn walk(&self, head: u16) -> Walk {
         Walk { table: None, next: Some(head), left: u32::from(self.split.size()) }
     }
 
-    /// The next descriptor of a chain that is a buffer. `None`: the chain is at its end.
+    /// Returns the next descriptor of a chain that is a buffer; `None` at the end of the chain.
     #[inline]
     pub(crate) fn step(&mut self, walk: &mut Walk) -> Result<Option<Desc>, ChainFault> {
         loop {
@@ -119,8 +119,8 @@ impl Vring {
                 _ => return Err(ChainFault::Next),
             };
             if desc.flags & INDIRECT == 0 {
-                // No driver has empty buffers, and QEMU refuses them. So a walk takes no more
-                // steps than a packet has bytes.
+                // No driver uses empty buffers, and QEMU refuses them. So a walk has at most as
+                // many steps as a packet has bytes.
                 if desc.bytes == 0 {
                     return Err(ChainFault::Short);
                 }
@@ -132,7 +132,7 @@ impl Vring {
             if walk.table.is_some() || desc.flags & NEXT != 0 || is_odd {
                 return Err(ChainFault::Indirect);
             }
-            // A chain has no more descriptors than the ring, wherever they are.
+            // A chain has at most as many descriptors as the ring, in whichever table they are.
             *walk = Walk { table: Some((desc.address, descs)), next: Some(0), left: walk.left + 1 };
         }
     }

@@ -1,13 +1,13 @@
-//! Packets without anything special, for loops that look at each.
+//! Plain packets, those without [`Facts`](crate::Facts), for loops that look at each packet.
 //!
 //! ```text
-//! worklist   | rest: not looked at yet |   run   | given |       in memory: newest first
+//! worklist   | rest: not checked |   run   | returned |          in memory: newest first
 //! ```
 //!
-//! In a log made in this process, the writer notes which packet of a segment is the first special
-//! one. All before it are one run. Elsewhere some dozens of descs are looked at together, in a loop
-//! that only collects whether any of them is special. When a packet is given, nothing is left to
-//! check.
+//! In a log made in this process, the writer records the first special packet of each segment, so
+//! all packets before it are one run. In other bursts, some dozens of descs are checked together,
+//! in a loop that only collects whether any of them is special. A packet that is returned then
+//! needs no check.
 //!
 //! Invariant P1: no desc of `run` has facts, and each points into the burst's place.
 
@@ -16,18 +16,18 @@ use std::slice;
 use super::{AHEAD, Burst, FactsAt, Place};
 use crate::desc::{Desc, Flags};
 
-/// Descs that are looked at together.
+/// Descs that are checked together.
 const RUN: usize = 32;
 
-/// A packet that has no [`Facts`](crate::Facts): it is whole, and no packets were lost just before
-/// it.
+/// A packet that has no [`Facts`](crate::Facts): it is not truncated, and no packets were lost just
+/// before it.
 #[derive(Clone, Copy, Debug)]
 pub struct PlainPacket<'a> {
     /// Its worklist entry.
     pub desc: Desc,
-    /// As [`Packet::bytes`](crate::Packet::bytes).
+    /// See [`Packet::bytes`](crate::Packet::bytes).
     pub bytes: &'a [u8],
-    /// As [`Packet::time_ns`](crate::Packet::time_ns).
+    /// See [`Packet::time_ns`](crate::Packet::time_ns).
     pub time_ns: u64,
 }
 
@@ -52,7 +52,7 @@ impl<'a> PlainPackets<'a> {
         Self { run: run.iter(), place, base_time_ns, rest }
     }
 
-    /// Looks at the next descs. False: there is no plain packet next.
+    /// Checks the next descs. Returns false if the next packet is not plain.
     #[inline]
     fn look(&mut self) -> bool {
         if self.rest.is_empty() {
@@ -66,7 +66,7 @@ impl<'a> PlainPackets<'a> {
         !self.run.as_slice().is_empty()
     }
 
-    /// What is plain at the start of `run`.
+    /// Returns the plain packets at the start of `run`.
     #[cold]
     fn start_of(&self, run: &'a [Desc]) -> slice::Iter<'a, Desc> {
         let is_special = |desc: &Desc| !are_plain(slice::from_ref(desc), &self.place);
@@ -75,10 +75,10 @@ impl<'a> PlainPackets<'a> {
     }
 
     /// # Safety
-    /// `desc` is one of a run (P1).
+    /// `desc` is part of a run (P1).
     #[inline(always)]
     unsafe fn packet(place: Place<'a>, base_time_ns: u64, desc: Desc) -> PlainPacket<'a> {
-        // SAFETY: the caller's word.
+        // SAFETY: the caller guarantees P1, so the desc points into the place.
         let bytes = unsafe { place.inside(desc) };
         PlainPacket { desc, bytes, time_ns: base_time_ns.wrapping_add(desc.time_delta_ns().into()) }
     }
@@ -97,31 +97,31 @@ impl<'a> Iterator for PlainPackets<'a> {
         if let Some(at) = left.len().checked_sub(AHEAD) {
             self.place.ask_for(left[at]);
         }
-        // SAFETY: P1.
+        // SAFETY: P1, the desc was taken from `run`.
         Some(unsafe { Self::packet(self.place, self.base_time_ns, desc) })
     }
 
-    /// A loop for each run, in which only the packets are looked at.
+    /// Loops over each run with no check per desc.
     #[inline(always)]
     fn fold<B, F: FnMut(B, PlainPacket<'a>) -> B>(mut self, first: B, mut add: F) -> B {
         let (mut sum, place, base_time_ns) = (first, self.place, self.base_time_ns);
         loop {
-            // One pointer is all that is kept: to each desc, and to the one `AHEAD` later.
+            // The loop keeps one pointer, to each desc; the later desc is `AHEAD` before it.
             let run = self.run.as_slice();
             let (last, _) = run.split_at(run.len().min(AHEAD));
-            // Of the whole run: both descs are read by it.
+            // Derived from the whole run, because both descs are read through it.
             let (mut at, end) = (run.as_ptr_range().end, run.as_ptr().wrapping_add(last.len()));
             while at != end {
                 at = at.wrapping_sub(1);
-                // SAFETY: both are in the run: `at` behind `last`, which has
-                // `AHEAD` descs where anything is behind it.
+                // SAFETY: both are in the run. `at` is after `last`, and `last` has `AHEAD` descs
+                // if anything follows it.
                 let (desc, later) = unsafe { (*at, *at.wrapping_sub(AHEAD)) };
                 place.ask_for(later);
-                // SAFETY: P1.
+                // SAFETY: P1, the desc is in the run.
                 sum = add(sum, unsafe { Self::packet(place, base_time_ns, desc) });
             }
             for &desc in last.iter().rev() {
-                // SAFETY: P1.
+                // SAFETY: P1, the desc is in the run.
                 sum = add(sum, unsafe { Self::packet(place, base_time_ns, desc) });
             }
             if !self.look() {
@@ -131,7 +131,7 @@ impl<'a> Iterator for PlainPackets<'a> {
     }
 }
 
-/// Whether no packet has facts, and all are in the place.
+/// Returns whether no packet has facts and all are inside the place.
 #[inline(always)]
 fn are_plain(descs: &[Desc], place: &Place<'_>) -> bool {
     let (mut any, mut end) = (0, 0);

@@ -1,55 +1,56 @@
-//! How much of a log's memory takes turns while its readers keep up.
+//! Decides how much of a log's memory is in rotation while its readers keep up.
 //!
 //! ```text
 //!            writer's core                          reader's core
 //!   private  | the last L2 bytes written |          | the last L2 bytes read |
-//!            -------------------- pushed out, both ----------------------------
-//!   shared   | what was written and read longer ago: anybody's, at the shared cache's rate |
+//!            ------------------------ evicted from both -----------------------
+//!   shared   | what was written and read longer ago: either core's, at the shared cache's rate |
 //! ```
 //!
-//! A segment is written, read, and written anew. What matters is where its lines are each time. If
-//! few segments take turns, the writer finds every line in the reader's private cache, and the
-//! reader finds it in the writer's. Each line goes from core to core twice, and each way costs the
-//! distance between them. If all segments together are larger than a private cache, both cores
-//! evict a line before it is written again. It goes into the cache that they share. The writer gets
-//! it from there at that cache's rate. If the segments are larger than the shared cache, the lines
-//! come from memory.
+//! A segment is written, read, and written again, and the cost depends on where its lines are each
+//! time. If few segments rotate, the writer finds every line in the reader's private cache, and the
+//! reader finds it in the writer's. Each line then goes from core to core twice, and each way costs
+//! the distance between them. If all segments together are larger than a private cache, both cores
+//! evict a line to their shared cache before it is written again. The writer then gets it at the
+//! rate of the shared cache. If the segments are larger than the shared cache, the lines come from
+//! memory.
 //!
-//! So a log uses `L2_TIMES` times the private cache, and not more than a part of the shared one. On
-//! an AMD EPYC (1 MiB private, 32 MiB shared) that doubled the packet rate in bursts of 32, against
-//! reusing the last segment. In larger bursts the rate was eight times as high (Decision 0027).
+//! A log therefore uses `L2_TIMES` times the private cache, but at most a part of the shared one.
+//! On an AMD EPYC (1 MiB private, 32 MiB shared) that doubled the packet rate in bursts of 32,
+//! against reusing the last segment. In larger bursts the rate was eight times as high (Decision
+//! 0027).
 
 use std::sync::OnceLock;
 
 use burstline_sys::affinity;
 use burstline_sys::caches::{self, Cache};
 
-/// How many private caches fit into the segments that take turns: the writer's, the reader's, and
-/// more because eviction is not in order.
+/// Size of the rotation in private caches: the writer's, the reader's, and more because eviction is
+/// not in order.
 const L2_TIMES: u64 = 6;
 
-/// What takes turns may have one of this many parts of the shared cache: other logs and other
-/// programs need it, too.
+/// The rotation takes at most one of this many parts of the shared cache; other logs and programs
+/// need the rest.
 const SHARED_PARTS: u64 = 4;
 
-/// What takes turns where nothing is known of the caches.
+/// Size of the rotation in bytes if the caches are unknown.
 const UNKNOWN_BYTES: u64 = 4 << 20;
 
-/// How many bytes of segments take turns.
+/// Bytes of segments in rotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Cycle {
     /// Of all logs that are used together.
     all: u64,
-    /// Of each of them, at least, where `all` is as much: its reader has a private cache to itself.
+    /// The minimum for each log, unless `all` is less: its reader has a private cache.
     least: u64,
 }
 
-/// How many bytes of segments take turns on this machine, of each of `logs` logs that are used
-/// together: they divide the shared cache.
+/// Returns the bytes of segments in rotation on this machine, for each of `logs` logs that are used
+/// together and divide the shared cache.
 ///
-/// 0 where this process has one core: a line that was used last is the nearest then.
+/// 0 if this process has only one core: the line used last is then the nearest.
 ///
-/// Cost: the kernel is asked for the caches once a process.
+/// Cost: one query of the kernel's cache information per process.
 pub(crate) fn of_each(logs: usize) -> usize {
     static CYCLE: OnceLock<Cycle> = OnceLock::new();
     CYCLE.get_or_init(Cycle::of_this_process).of_each(logs) as usize

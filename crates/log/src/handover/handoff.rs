@@ -1,23 +1,23 @@
-//! Which way packets go to their reader: through the caches, or past them.
+//! Chooses the way packets go to their reader: through the caches, or past them.
 //!
 //! ```text
-//!   near   store -> own cache  -> reader's cache        the line comes, and goes
-//!   far    store -> write-combining buffer -> memory    whole lines leave, none is fetched
+//!   near   store -> own cache  -> reader's cache        the line is fetched, then read
+//!   far    store -> write-combining buffer -> memory    whole lines are written, none fetched
 //! ```
 //!
-//! An ordinary store fetches the line first: from the reader, who read it last. Where both cores
-//! share a cache that takes 50 ns, and many lines are on their way at once. Where they do not it
-//! takes 200 to 300, and the reader waits as long for it to come back. A streaming store fetches
-//! nothing. Near, it costs more than half of the rate; far, it is worth a half more
+//! An ordinary store first fetches the line from the core that last read it, the reader's. If both
+//! cores share a cache, that takes 50 ns, and many lines are in flight at once. If not, it takes
+//! 200 to 300 ns, and the reader waits as long to get the line back. A streaming store fetches
+//! nothing. With a near reader it costs more than half of the rate; with a far one it gains a half
 //! (Decision 0031).
 //!
-//! How far the reader is can change while a job runs: a hypervisor moves cores. So the writer times
-//! one load a segment: that of the reader's cursor, which the reader has written since. It does so
-//! for a lossless reader. A reader that may be lapped must not slow the writer. A writer in its own
-//! cache is faster than one that streams, even if a reader then misses packets.
+//! The distance to the reader can change while a job runs, because a hypervisor moves cores. So the
+//! writer times one load a segment: that of the reader's cursor, which the reader has written
+//! since. It does so for a lossless reader only, because a lossy reader must not slow it down. A
+//! writer in its own cache is faster than one that streams, even if a reader then misses packets.
 //!
-//! Invariant H1: the way changes only between segments, and not before [`SURE`] more looks have
-//! said so than have said otherwise.
+//! Invariant H1: the way changes only between segments, and only after [`SURE`] more measurements
+//! in favour of the change than against it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -27,20 +27,20 @@ use burstline_sys::clock;
 
 use crate::protocol::{ReaderPage, Word64};
 
-/// How the way is chosen.
+/// How a log's writer chooses the way packets go.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Handoff {
-    /// By the time that a line takes from the reader.
+    /// By the time it takes to load a line from the reader.
     #[default]
     Auto,
     /// Through the caches.
     Near,
-    /// Past them.
+    /// Past the caches.
     Far,
 }
 
 impl Handoff {
-    /// All, by name.
+    /// All choices, by name.
     pub const ALL: [(&'static str, Self); 3] =
         [("auto", Self::Auto), ("near", Self::Near), ("far", Self::Far)];
 }
@@ -63,21 +63,21 @@ impl FromStr for Handoff {
     }
 }
 
-/// From here on a load is one from far, in ns. It is some 40 % of what `sys::distance` calls a way,
-/// which has a store in it, too: 20 ns where that is 50.
+/// A load that takes this long, in ns, is from a far core. A load takes some 40 % of a way as
+/// `sys::distance` measures it, which includes a store: 20 ns for a way of 50.
 const FAR_LOAD_NS: u64 = 60;
 
-/// How many looks in excess decide that the reader is far, or near again.
+/// Net number of measurements that decides that the reader is far, or near again.
 const SURE: i32 = 8;
 
-/// The writer's way, and what it rests on.
+/// The writer's current way and the measurements behind it.
 #[derive(Debug)]
 pub(crate) struct Way {
     choice: Handoff,
     is_far: bool,
-    /// Looks that found the reader far, less those that found it near, in `[-SURE, SURE]`.
+    /// Measurements that found the reader far, less those that found it near, in `[-SURE, SURE]`.
     sureness: i32,
-    /// The cursor that was seen last.
+    /// The cursor value of the last measurement.
     seen: u64,
 }
 
@@ -91,16 +91,16 @@ impl Way {
         self.is_far
     }
 
-    /// Measures how far away the reader is that the writer waits for, if the mode asks for it. Once
-    /// a segment.
+    /// Measures the distance to the reader that the writer waits for, if the mode requires it.
+    /// Called once a segment.
     ///
-    /// Cost: three looks at the clock.
+    /// Cost: three reads of the clock.
     pub(crate) fn look<P: ReaderPage>(&mut self, page: Option<&P>) {
         if self.choice != Handoff::Auto {
             return;
         }
         let Some(page) = page else {
-            // Nobody is waited for: the writer is fastest in its own cache (Decision 0031).
+            // No lossless reader: the writer is fastest in its own cache (Decision 0031).
             (self.is_far, self.sureness) = (false, -SURE);
             return;
         };
@@ -109,13 +109,13 @@ impl Way {
         let cursor = page.cursor().load(Relaxed); // only its time matters, not its value
         let spent_ns = clock::monotonic_ns().saturating_sub(start_ns);
         if cursor == self.seen {
-            return; // nobody has taken the line away since
+            return; // the reader has not taken the line since
         }
         self.seen = cursor;
         self.note(spent_ns.saturating_sub(start_ns - first_ns));
     }
 
-    /// A line took `line_ns` to come.
+    /// Records that a line took `line_ns` to load.
     fn note(&mut self, line_ns: u64) {
         let step = if line_ns >= FAR_LOAD_NS { 1 } else { -1 };
         self.sureness = (self.sureness + step).clamp(-SURE, SURE);

@@ -1,5 +1,5 @@
-//! How packets go from one writer to many readers: order of stores, waking, and which segment is
-//! next.
+//! The hand-over of packets from one writer to many readers: order of stores, waking, and choice of
+//! the next segment.
 
 pub(crate) mod cycle;
 pub(crate) mod handoff;

@@ -1,39 +1,37 @@
-//! Which segment the writer fills next.
+//! Decides which segment the writer fills next.
 //!
 //! ```text
 //!  spare --take--> valid (in the directory, oldest first) --retire--> limbo --take--> valid
 //! ```
 //!
-//! The caches decide the rate, so the `cycle` segments used last take turns (`cycle.rs` says how
-//! many, and why). The least recently used of these is next. With a cycle of one it is the segment
-//! used last. A segment that every reader has passed is retired at once; limbo is in the order in
+//! Cache use decides the rate, so the `cycle` segments used last rotate (`cycle.rs` says how many,
+//! and why). The least recently used of these is next; with a cycle of one that is the segment used
+//! last. A segment that every reader has passed is retired immediately. Limbo is in the order in
 //! which segments were retired.
 //!
-//! Spares, which nobody has touched yet, are broken open until the cycle is complete, and later
-//! only when all of limbo is pinned. What a slow reader made the writer use in addition is left
-//! alone when the reader has caught up. Only when no spare is left does the writer take the oldest
-//! segment from a lossy reader, which is then *lapped*. The writer does not wait for a lapped
-//! reader until it has kept up for some segments. So a reader that is stopped, or slower than the
-//! writer, costs one walk through the pool. It does not cost the writer's place in the cache for
-//! ever (Decision 0014).
+//! Spares, which were never touched, are taken until the cycle is complete, and later only if all
+//! of limbo is pinned. Segments that a slow reader added to the rotation are left alone once it has
+//! caught up. Only when no spare is left does the writer take the oldest segment from a lossy
+//! reader, which is then *lapped*. The writer does not keep segments for a lapped reader until it
+//! has kept up for some segments. So a reader that is stopped, or slower than the writer, costs one
+//! walk through the pool. It does not push the writer out of the cache for good (Decision 0014).
 //!
 //! With a *history*, a segment that every reader has passed stays valid until it is older than
 //! `keep_ns`, so later readers can still read it. The writer then cycles through as much memory as
-//! the past needs. A pool that is too small gives up its oldest segment and remembers that
-//! segment's age.
+//! the history needs. If the pool is too small, the writer gives up the oldest segment and records
+//! its age.
 //!
 //! Invariants:
 //! - I1: valid segments hold consecutive sequence numbers, the newest is the head.
 //! - I2: a segment is in exactly one of: spare, valid, limbo.
-//! - I3: the newest valid segment is never retired, so that a reader that was lapped always finds
-//!   the head, even when the log ends there.
-//! - I4: a segment leaves limbo only when one snapshot of all pins, read after its retirement,
-//!   does not name it (protocol edge E2).
+//! - I3: the newest valid segment is never retired, so a lapped reader always finds the head, even
+//!   if the log ends there.
+//! - I4: a segment leaves limbo only if one snapshot of all pins, read after its retirement, does
+//!   not name it (protocol edge E2).
 //! - I5: with a history, a segment leaves the valid ones only if its last packet is older than
-//!   `keep_ns`, or if nothing else can be taken.
-//! - I6: a decision about a reader comes from one load of its cursor. A second load may see
-//!   anything: with two loads, a page that changes all the time could block the writer without
-//!   being named as the one that blocks it.
+//!   `keep_ns`, or if nothing else is left.
+//! - I6: each decision about a reader uses a single load of its cursor. A hostile page can return
+//!   anything to a second load: it could block the writer without being named as the blocker.
 
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicU32;
@@ -41,35 +39,35 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 use crate::protocol::{self, Control, ReaderPage, Word64};
 
-/// What the writer knows of one reader. All but the page is the writer's own knowledge.
+/// What the writer knows about one reader. The page is hostile; the rest is the writer's data.
 pub trait Seat {
     /// The page that the reader writes.
     type Page: ReaderPage;
-    /// That page.
+    /// Returns the reader's page.
     fn page(&self) -> &Self::Page;
-    /// How many pins it may use.
+    /// Returns the number of pins that the reader may use.
     fn window(&self) -> usize;
-    /// Whether the writer waits for it.
+    /// Returns whether the writer waits for the reader.
     fn is_lossless(&self) -> bool;
-    /// How it has done since it was lapped.
+    /// Returns the reader's record since it was last lapped.
     fn standing(&self) -> &Standing;
 }
 
-/// Segments that a lapped reader has to keep up for before it counts again.
+/// Segments that a lapped reader has to keep up for before the writer keeps segments for it again.
 const PROBATION: u32 = 4;
 
-/// How a reader has done since it was lapped last: the writer's own knowledge.
+/// A reader's record since it was last lapped, kept by the writer.
 #[derive(Debug, Default)]
 pub struct Standing {
-    /// Segments that it has still to keep up for; 0 for one that counts.
+    /// Segments that it still has to keep up for; 0 if the writer keeps segments for it.
     ahead: AtomicU32,
 }
 
 impl Standing {
-    /// Whether a lossy reader that wants the segments from `cursor` on is one to keep them for,
-    /// where `[oldest, newest]` are there. To be asked once a segment.
+    /// Returns whether the writer keeps segments for a lossy reader that wants those from `cursor`
+    /// on, if `[oldest, newest]` are valid. Called once a segment.
     fn counts(&self, cursor: u64, oldest: u64, newest: u64) -> bool {
-        // Only the writer uses it; it is atomic because the seats are shared.
+        // Only the writer accesses it. It is atomic because the seats are shared.
         let ahead = match self.ahead.load(Relaxed) {
             _ if cursor < oldest => PROBATION,
             0 => 0,
@@ -90,11 +88,11 @@ pub struct Reuse {
     valid: VecDeque<Valid>,
     limbo: Vec<u32>,
     pins: Vec<u32>,
-    /// How many segments take turns, at least 1.
+    /// The number of segments in rotation, at least 1.
     cycle: usize,
-    /// How long a segment that every reader has passed stays valid; `None` for not at all.
+    /// How long a segment stays valid after every reader has passed it; `None` for no history.
     keep_ns: Option<u64>,
-    /// The least age at which a segment was given up that should have been kept.
+    /// The lowest age at which a segment was given up although it should have been kept.
     shortest_ns: Option<u64>,
 }
 
@@ -102,28 +100,28 @@ pub struct Reuse {
 #[derive(Clone, Copy, Debug)]
 struct Valid {
     segment: u32,
-    /// When it was taken, and thus when the one before it got its last packet.
+    /// When it was opened, which is also when the previous segment got its last packet.
     opened_ns: u64,
 }
 
 impl Reuse {
-    /// All of `segment_count` segments are spare, and the first sequence number will be 1. The
-    /// segment used last is taken first, unless more are to [take turns](Self::cycling).
+    /// Creates a state in which all `segment_count` segments are spare and the first sequence
+    /// number is 1. The segment used last is taken first, unless more [rotate](Self::cycling).
     pub fn new(segment_count: u32) -> Self {
         Self::starting_at(segment_count, 1)
     }
 
-    /// As it is, with `cycle` segments that take turns, at least 1.
+    /// Sets the number of segments in rotation to `cycle`, at least 1.
     pub fn cycling(self, cycle: usize) -> Self {
         Self { cycle: cycle.max(1), ..self }
     }
 
-    /// As it is, with a history of `keep_ns`, or without.
+    /// Sets the history to `keep_ns`, or to none.
     pub fn keeping(self, keep_ns: Option<u64>) -> Self {
         Self { keep_ns, ..self }
     }
 
-    /// As [`new`](Self::new), with another first sequence number, at least 1.
+    /// Like [`new`](Self::new), with another first sequence number, at least 1.
     pub(crate) fn starting_at(segment_count: u32, oldest: u64) -> Self {
         let room = segment_count as usize;
         Self {
@@ -139,40 +137,40 @@ impl Reuse {
         }
     }
 
-    /// Whether the past is kept, so that [`take`](Self::take) needs to know the time.
+    /// Returns whether there is a history, so that [`take`](Self::take) needs the time.
     pub fn has_history(&self) -> bool {
         self.keep_ns.is_some()
     }
 
-    /// The least age, in ns, at which a segment had to be given up although it should have been
-    /// kept; `None` while memory lasts.
+    /// Returns the lowest age, in ns, at which a segment was given up although it should have been
+    /// kept; `None` if that never happened.
     pub fn shortest_ns(&self) -> Option<u64> {
         self.shortest_ns
     }
 
-    /// The oldest sequence number that can still be entered.
+    /// Returns the oldest sequence number that can still be entered.
     pub fn oldest(&self) -> u64 {
         self.oldest
     }
 
-    /// How many segments have ever been used: the log's working set, at its largest.
+    /// Returns the number of segments ever used: the log's largest working set.
     pub fn high_water(&self) -> u32 {
         self.next_spare
     }
 
-    /// The newest sequence number; 0 before the first.
+    /// Returns the newest sequence number; 0 before the first.
     pub fn newest(&self) -> u64 {
         self.oldest + self.valid.len() as u64 - 1
     }
 
-    /// Takes a segment for the next sequence number, which [`newest`](Self::newest) then is; the
-    /// caller opens it. Every valid segment must be sealed. `None` when each candidate is pinned
-    /// or still wanted by a lossless reader. `now_ns` is the monotonic time; without a history any
-    /// number will do.
+    /// Takes a segment for the next sequence number, which then is [`newest`](Self::newest); the
+    /// caller opens it. Every valid segment must be sealed. Returns `None` if each candidate is
+    /// pinned or still wanted by a lossless reader. `now_ns` is the monotonic time; it is ignored
+    /// without a history.
     ///
-    /// `is_over` says of a lossless reader that wants the oldest segment whether the writer stops
-    /// waiting for it. It is asked by the same look at the reader's cursor that found it in the way
-    /// (I6).
+    /// `is_over` is called for a lossless reader that wants the oldest segment, and says whether
+    /// the writer stops waiting for it. It follows the same load of the reader's cursor that found
+    /// the reader in the way (I6).
     ///
     /// Cost: a full fence and one load per pin, once a segment.
     pub fn take<C: Control, S: Seat>(
@@ -200,8 +198,8 @@ impl Reuse {
         Some(segment)
     }
 
-    /// Whether a lossless reader that the writer still waits for wants the oldest segment. All of
-    /// those in the way are asked, so that each one whose time is over is known at once.
+    /// Returns whether a lossless reader that the writer still waits for wants the oldest segment.
+    /// Asks all readers in the way, so that every expired deadline is found in this call.
     fn is_front_wanted<S: Seat>(&self, seats: &[S], is_over: &mut impl FnMut(&S) -> bool) -> bool {
         let in_the_way =
             seats.iter().filter(|&seat| seat.is_lossless() && cursor(seat) <= self.oldest);
@@ -211,7 +209,7 @@ impl Reuse {
     fn retire_passed<C: Control, S: Seat>(&mut self, control: &C, seats: &[S], now_ns: u64) {
         let (oldest, newest) = (self.oldest, self.newest());
         let wanted = |seat: &S| {
-            // Each cursor is read once: between two looks it may have become anything.
+            // Each cursor is read once, because a second load may return anything (I6).
             let cursor = cursor(seat);
             let counts = seat.is_lossless() || seat.standing().counts(cursor, oldest, newest);
             counts.then_some(cursor)
@@ -223,7 +221,7 @@ impl Reuse {
         }
     }
 
-    /// How long ago the oldest segment got its last packet.
+    /// Time since the oldest segment got its last packet.
     fn age_of_front_ns(&self, now_ns: u64) -> u64 {
         self.valid.get(1).map_or(0, |next| now_ns.saturating_sub(next.opened_ns))
     }
@@ -232,7 +230,7 @@ impl Reuse {
         self.keep_ns.is_some_and(|keep_ns| self.age_of_front_ns(now_ns) < keep_ns)
     }
 
-    /// The oldest segment is about to be given up because there is no other.
+    /// Records the age of the oldest segment, which is given up because nothing else can be taken.
     fn note_shortage(&mut self, now_ns: u64) {
         if self.is_front_kept(now_ns) {
             let age_ns = self.age_of_front_ns(now_ns);
@@ -248,13 +246,13 @@ impl Reuse {
         }
     }
 
-    /// Whether as many segments are in use as take turns.
+    /// Returns whether the number of segments in use has reached the cycle.
     fn is_cycle_complete(&self) -> bool {
         self.valid.len() + self.limbo.len() >= self.cycle
     }
 
-    /// Takes a segment from limbo that no pin names. Of those that take turns, it is the one
-    /// retired first; if all of these are pinned, the newest of the others.
+    /// Takes an unpinned segment from limbo. Of those in rotation, it takes the one retired first;
+    /// if all of these are pinned, the newest of the others.
     fn unpinned<C: Control, S: Seat>(&mut self, control: &C, seats: &[S]) -> Option<u32> {
         if self.limbo.is_empty() {
             return None;
@@ -280,7 +278,7 @@ impl Reuse {
 }
 
 fn cursor<S: Seat>(seat: &S) -> u64 {
-    seat.page().cursor().load(Acquire) // E3 for segments passed without a pin of their own
+    seat.page().cursor().load(Acquire) // E3 for segments passed without a pin
 }
 
 #[cfg(all(test, not(loom)))]

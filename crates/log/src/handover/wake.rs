@@ -1,13 +1,13 @@
-//! Waking readers that sleep.
+//! Wakes up sleeping readers.
 //!
-//! A reader's `waiting` word is hostile input: a reader that always says it sleeps would cost a
-//! system call for every publish. So each reader has an allowance of wakes per millisecond. Beyond
-//! it, the reader looks by itself after one window (see `Reader::wait`), and nobody else pays. Each
-//! sleeps on a word of its own page, which no other reader has (decision 0060).
+//! A reader's `waiting` word is hostile input: a reader that always claims to sleep would cost a
+//! system call per publish. So each reader has an allowance of wake-ups per millisecond. Beyond it,
+//! the reader wakes by timeout after one window (see `Reader::wait`), at no cost to others. Each
+//! reader sleeps on a word of its own page, which no other reader has (decision 0060).
 //!
-//! Invariant W1: who comes and goes does not hold a publish up. The writer updates its list only
-//! when the seats' lock is free, and without calling the allocator. Entries of readers that have
-//! gone stay for others to remove ([`Gone`]): the next attach, or a publisher's server.
+//! Invariant W1: attaching and leaving readers do not delay a publish. The writer updates its list
+//! only if the seats' lock is free, and without calling the allocator. Entries of readers that left
+//! are removed by others ([`Gone`]): the next attach, or a publisher's server.
 
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,7 +19,7 @@ use crate::log::Shared;
 use crate::protocol::{self, Control, ReaderPage};
 use crate::seat::SeatEntry;
 
-/// Wakes that one reader may cause in each window: at 0.2 to 1 us a wake, below 2% of a core.
+/// Wake-ups that one reader may cause in each window: at 0.2 to 1 us each, below 2% of a core.
 const WAKES_PER_WINDOW: u32 = 16;
 pub(crate) const WAKE_WINDOW_NS: u64 = 1_000_000;
 
@@ -34,8 +34,8 @@ struct Allowance {
     wakes: u32,
 }
 
-/// Seats that the writer may be the last to let go of. It leaves them here, and who takes a seat
-/// next gives their memory back.
+/// Seats of which the writer may hold the last reference. It leaves them here, and the next attach
+/// frees their memory.
 pub(crate) struct Gone(Mutex<Vec<Arc<SeatEntry>>>);
 
 impl Gone {
@@ -44,8 +44,8 @@ impl Gone {
     }
 
     fn leave(&self, seat: Arc<SeatEntry>) {
-        // Between two attaches no more than all can go. The lock is held for a swap only; who
-        // comes in that moment costs the writer one system call.
+        // Between two attaches, at most all seats can be left. The lock is held for a swap only; if
+        // it is taken at this moment, the writer frees the seat itself, with one system call.
         if let Ok(mut gone) = self.0.try_lock()
             && gone.len() < MAX_READERS
         {
@@ -53,7 +53,7 @@ impl Gone {
         }
     }
 
-    /// Not for the writer's thread.
+    /// Frees the seats left here. Must not be called by the writer's thread.
     pub(crate) fn take_away(&self) {
         let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if lock().is_empty() {
@@ -61,12 +61,12 @@ impl Gone {
         }
         let mut taken = Vec::with_capacity(MAX_READERS);
         std::mem::swap(&mut taken, &mut *lock());
-        // The lock is free again: what is given back here holds nobody up.
+        // The lock is free again, so freeing the seats blocks nobody.
         drop(taken);
     }
 }
 
-/// The writer's list of those it may have to wake.
+/// The writer's list of readers that may sleep.
 pub(crate) struct Waker {
     version: u64,
     sleepers: Vec<Sleeper>,
@@ -77,11 +77,11 @@ impl Waker {
         Self { version: 0, sleepers: Vec::with_capacity(MAX_READERS) }
     }
 
-    /// Wakes the readers that sleep, if any. To be called after the news is published.
+    /// Wakes up the readers that sleep, if any. Must be called after the publish.
     #[inline]
     pub(crate) fn wake(&mut self, shared: &Shared) {
-        // What is looked at from here on is not older than what was published: a sleeper saw to
-        // that after it had a seat.
+        // Loads from here on return nothing older than the publish: a sleeper made sure of that
+        // after it got its seat.
         shared.memory.control.light_fence();
         if shared.version.load(Relaxed) != self.version {
             self.refresh(shared);
@@ -97,7 +97,7 @@ impl Waker {
 
     #[cold]
     fn refresh(&mut self, shared: &Shared) {
-        // Where it is taken, the next publish looks again; a sleeper has a timeout until then.
+        // If the lock is taken, the next publish tries again; until then a sleeper has its timeout.
         let Some(seats) = shared.try_lock() else { return };
         self.version = shared.version.load(Relaxed); // changes under the lock only
         let is_there = |sleeper: &Sleeper| seats.iter().any(|seat| sleeper.is_of(seat));
@@ -105,7 +105,7 @@ impl Waker {
             shared.gone.leave(self.sleepers.swap_remove(at).seat);
         }
         for seat in seats.iter() {
-            // Wakes that a reader has used stay used when other readers come.
+            // A reader's spent wake-ups stay spent when other readers attach.
             if !self.sleepers.iter().any(|sleeper| sleeper.is_of(seat)) {
                 let seat = Arc::clone(seat);
                 self.sleepers.push(Sleeper { seat, allowance: Allowance::default() });
@@ -123,7 +123,7 @@ impl Waker {
             }
             let word = page.wake_word();
             word.fetch_add(1, Release); // a reader about to sleep on the old value does not
-            // One thread: a hostile reader may have parked thousands, and to wake them takes long.
+            // Wake one thread only: a hostile reader may have parked thousands, which takes long.
             futex::wake(word, 1);
         }
     }
@@ -165,7 +165,7 @@ mod tests {
         let mut waker = Waker::new();
         let (first, second) = (attach(&log), attach(&log));
         {
-            // Somebody takes a seat, and takes long: the same thread would wait for ever.
+            // Another attach holds the lock for long. Waiting for it on this thread would deadlock.
             let _seats = log.shared.lock();
             append(&mut writer);
             waker.wake(&log.shared);
@@ -173,7 +173,7 @@ mod tests {
         }
         waker.wake(&log.shared);
         assert_eq!(waker.sleepers.len(), 2);
-        // Wakes that are spent stay spent when others come and go.
+        // Spent wake-ups stay spent when readers attach or leave.
         waker.sleepers[0].allowance.wakes = 9;
         drop(second);
         let _third = attach(&log);
@@ -184,7 +184,7 @@ mod tests {
             [9, 0]
         );
         assert_eq!(waker.sleepers.as_ptr(), pages, "nothing is allocated");
-        // Entries of readers that have gone stay until another reader comes.
+        // Entries of readers that left stay until another reader attaches.
         drop(first);
         waker.wake(&log.shared);
         assert_eq!((waker.sleepers.len(), log.shared.gone.0.lock().unwrap().len()), (1, 2));
@@ -192,7 +192,7 @@ mod tests {
         assert!(log.shared.gone.0.lock().unwrap().is_empty());
     }
 
-    /// Another reader, or all threads that it has, sleep on other words.
+    /// Other readers, and all threads of one reader, sleep on other words.
     #[test]
     fn a_wake_reaches_one_reader_and_no_other_process_can_make_one() {
         let (log, mut writer) = Log::create(LogConfig::default()).unwrap();
@@ -201,7 +201,7 @@ mod tests {
         assert_ne!(page.wake_word().as_ptr(), others.wake_word().as_ptr());
         let sleeping = std::thread::spawn(move || {
             let began = std::time::Instant::now();
-            // Twice: the first ends early where something was read before.
+            // Wait twice: the first wait ends early if something was read before.
             (0..2).for_each(|_| reader.wait(60_000_000_000));
             began.elapsed()
         });

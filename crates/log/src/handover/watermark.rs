@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Packing makes each hand-over one atomic store. 43 bits of sequence last five years at 100 Gbit/s
-//! in segments of 256 KiB. A writer that has used them up stops with an assertion.
+//! in segments of 256 KiB. A writer that exhausts them stops with an assertion.
 
 const SEALED: u64 = 2;
 const RETIRED: u64 = 1;
@@ -22,19 +22,19 @@ pub const MAX_COUNT: u32 = (1 << COUNT_BITS) - 1;
 /// The most segments in one log.
 pub const MAX_SEGMENTS: u32 = 1 << SEGMENT_BITS;
 
-/// Which sequence number a segment holds, how many of its packets are published, and its state.
+/// A segment's sequence number, the number of its published packets, and its state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Watermark(u64);
 
 impl Watermark {
-    /// A segment just opened.
+    /// Returns the watermark of a segment just opened.
     #[inline]
     pub fn open(sequence: u64) -> Self {
         assert!(sequence <= MAX_SEQUENCE, "sequence number {sequence} does not fit");
         Self(sequence << SEQUENCE_SHIFT)
     }
 
-    /// The same segment with `count` packets, in `[0, MAX_COUNT]`.
+    /// Returns the same segment with `count` packets, in `[0, MAX_COUNT]`.
     #[inline]
     pub fn with_count(self, count: u32) -> Self {
         debug_assert!(count <= MAX_COUNT);
@@ -42,80 +42,80 @@ impl Watermark {
         Self(rest | u64::from(count) << COUNT_SHIFT)
     }
 
-    /// The same, with no packet to come.
+    /// Returns the same, with a final count.
     pub fn sealed(self) -> Self {
         Self(self.0 | SEALED)
     }
 
-    /// The same, closed to new pins.
+    /// Returns the same, closed to new pins.
     pub fn retired(self) -> Self {
         Self(self.0 | RETIRED)
     }
 
-    /// Which sequence number the segment holds; 0 for one never used.
+    /// Returns the sequence number of the segment; 0 if it was never used.
     #[inline]
     pub fn sequence(self) -> u64 {
         self.0 >> SEQUENCE_SHIFT
     }
 
-    /// How many packets are published.
+    /// Returns the number of published packets.
     #[inline]
     pub fn count(self) -> u32 {
         (self.0 >> COUNT_SHIFT) as u32 & MAX_COUNT
     }
 
-    /// Whether the count is final.
+    /// Returns whether the count is final.
     #[inline]
     pub fn is_sealed(self) -> bool {
         self.0 & SEALED != 0
     }
 
-    /// Whether the segment may not be pinned any more.
+    /// Returns whether new pins on the segment are forbidden.
     #[inline]
     pub fn is_retired(self) -> bool {
         self.0 & RETIRED != 0
     }
 
-    /// From the word in memory; every value is a watermark.
+    /// Makes a watermark of the word in memory; every value is valid.
     #[inline]
     pub fn from_bits(bits: u64) -> Self {
         Self(bits)
     }
 
-    /// The word in memory.
+    /// Returns the word in memory.
     #[inline]
     pub fn bits(self) -> u64 {
         self.0
     }
 }
 
-/// Which segment holds a sequence number.
+/// The segment that holds a sequence number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DirectoryEntry(u64);
 
 impl DirectoryEntry {
-    /// `segment`, in `[0, MAX_SEGMENTS)`, holds `sequence`.
+    /// Returns the entry that maps `sequence` to `segment`, which is in `[0, MAX_SEGMENTS)`.
     pub fn new(sequence: u64, segment: u32) -> Self {
         assert!(segment < MAX_SEGMENTS, "segment {segment} does not fit");
         Self(sequence << SEGMENT_BITS | u64::from(segment))
     }
 
-    /// The sequence number; 0 where none was entered yet.
+    /// Returns the sequence number; 0 if none was entered yet.
     pub fn sequence(self) -> u64 {
         self.0 >> SEGMENT_BITS
     }
 
-    /// The segment, in `[0, MAX_SEGMENTS)`.
+    /// Returns the segment, in `[0, MAX_SEGMENTS)`.
     pub fn segment(self) -> u32 {
         self.0 as u32 & (MAX_SEGMENTS - 1)
     }
 
-    /// From the word in memory; every value is an entry.
+    /// Makes an entry of the word in memory; every value is valid.
     pub fn from_bits(bits: u64) -> Self {
         Self(bits)
     }
 
-    /// The word in memory.
+    /// Returns the word in memory.
     pub fn bits(self) -> u64 {
         self.0
     }

@@ -1,4 +1,4 @@
-//! Buckets: several readers share one log, and each takes the packets of its buckets.
+//! Buckets divide one log among several readers: each takes the packets of its buckets.
 //!
 //! ```text
 //! segment   | packet | packet | ...  free  ... | desc 2 | desc 1 | desc 0 | 7 | 3 | 7 | ...
@@ -8,21 +8,21 @@
 //!                |<- read ->|<--- lapped --->| read         segment how many there were before
 //! ```
 //!
-//! A packet's bucket is made of its hash. The writer writes a bucket byte beside the desc of each
-//! packet it publishes. So a reader finds its own among 64 packets in one cache line and some ten
-//! instructions; see `select`, and Decision 0015. Packets so short that there are more of them than
-//! the column has bytes are told apart by the hash in their desc.
+//! A packet's bucket is derived from its hash. The writer stores a bucket byte beside the desc of
+//! each packet it publishes. With them, a reader finds its own among 64 packets with one cache line
+//! and some ten instructions; see `select`, and Decision 0015. If packets are so short that a
+//! segment holds more of them than the column has bytes, the hash in the desc decides.
 //!
-//! A reader that is lapped goes on at the start of a segment. What of its buckets came before that
-//! and it has not read, it has missed: 61 less what it read.
+//! A lapped reader goes on at the start of a segment. It has missed the packets of its buckets that
+//! came before and that it has not read: 61 less the number read.
 //!
 //! Invariants:
 //! - B1: byte `i` of the column is the bucket of packet `i`, for each published `i` below its
-//!   length. It is written before the packet is published, and as constant after.
+//!   length. It is written before the packet is published, and constant afterwards.
 //! - B2: the counts of a segment are written while the writer owns it and before it is opened. So
-//!   they are ordered as its base time is (`protocol`, E1).
-//! - B3: the counts so far never include an unpublished packet: a killed writer leaves no reader
-//!   waiting for one. Once the log is closed they tell of all.
+//!   they are ordered like its base time (`protocol`, E1).
+//! - B3: the counts so far never include an unpublished packet: after the writer is killed, no
+//!   reader waits for one. Once the log is closed they include every packet.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -32,24 +32,24 @@ use crate::desc::Desc;
 use crate::reader::Reader;
 use crate::writer::Writer;
 
-/// 2^32 divided by the golden ratio, made odd: for hashes whose top bits say little. A network
-/// card's (Toeplitz) is linear, and with few addresses some of its bits never change. Source:
+/// 2^32 divided by the golden ratio, made odd: for hashes whose top bits vary little. A network
+/// card's (Toeplitz) hash is linear, so with few addresses some of its bits never change. Source:
 /// Knuth, The Art of Computer Programming, volume 3, 6.4, "multiplicative hashing".
 const MIX: u32 = 0x9e37_79b1;
 
-/// Buckets are the top eight bits.
+/// A bucket is the top eight bits of the mixed hash.
 const BUCKET_SHIFT: u32 = 24;
 
-/// In a code: there are buckets.
+/// Marks a code that stands for buckets.
 const IS_PART: u32 = 1 << 16;
 
-/// The bucket of a flow hash. Cost: a multiplication.
+/// Returns the bucket of a flow hash. Cost: a multiplication.
 #[inline]
 pub fn bucket_of(hash: u32) -> u8 {
     (hash.wrapping_mul(MIX) >> BUCKET_SHIFT) as u8
 }
 
-/// Neighbouring buckets, at least one.
+/// A range of adjacent buckets, at least one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Buckets {
     first: u8,
@@ -57,8 +57,8 @@ pub struct Buckets {
 }
 
 impl Buckets {
-    /// Those of a worker in `[0, workers)`, where each has an equal part, to one; of workers there
-    /// are from 1 to 256. A bucket is worker `bucket * workers / 256`'s.
+    /// Returns the buckets of a worker in `[0, workers)`, of 1 to 256 workers. Shares are equal, to
+    /// within one bucket: bucket `bucket` belongs to worker `bucket * workers / 256`.
     pub fn of_worker(worker: usize, workers: usize) -> Self {
         assert!(worker < workers && workers <= BUCKETS, "worker {worker} of {workers}");
         let (start, end) = (worker * BUCKETS, (worker + 1) * BUCKETS);
@@ -66,36 +66,36 @@ impl Buckets {
         Self { first: start as u8, last: (end - 1) as u8 }
     }
 
-    /// Whether `bucket` is one of them.
+    /// Returns whether `bucket` is in the range.
     #[inline]
     pub fn holds(self, bucket: u8) -> bool {
         bucket.wrapping_sub(self.first()) <= self.span()
     }
 
-    /// The same as a half-open range.
+    /// Returns the buckets as a half-open range.
     pub fn range(self) -> Range<usize> {
         self.first.into()..usize::from(self.last) + 1
     }
 
-    /// A number for messages; not 0.
+    /// Encodes the buckets as a number for messages; not 0.
     pub fn code(self) -> u32 {
         IS_PART | u32::from(self.last) << 8 | u32::from(self.first)
     }
 
-    /// What `code` made a number of; `None` for any other number.
+    /// Decodes a number made by [`code`](Self::code); `None` for any other number.
     pub fn from_code(code: u32) -> Option<Self> {
         let [first, last, ..] = code.to_le_bytes();
         let buckets = Self { first, last };
         (first <= last && buckets.code() == code).then_some(buckets)
     }
 
-    /// The first one.
+    /// Returns the first bucket.
     #[inline]
     pub(crate) fn first(self) -> u8 {
         self.first
     }
 
-    /// How far the last one is from the first.
+    /// Returns the distance from the first bucket to the last.
     #[inline]
     pub(crate) fn span(self) -> u8 {
         self.last.wrapping_sub(self.first)
@@ -103,13 +103,13 @@ impl Buckets {
 }
 
 impl Writer {
-    /// Packets of each bucket that are published; `None` in a log that counts none.
+    /// Returns the number of packets published in each bucket; `None` in a log without buckets.
     pub fn bucket_counts(&self) -> Option<[u64; BUCKETS]> {
         let totals = self.shared.memory.control.bucket_totals()?;
         Some(totals.each_ref().map(|word| word.load(Relaxed))) // the writer's own words
     }
 
-    /// Writes down what there was before `segment`, which is about to be opened.
+    /// Writes the counts before `segment`, which is about to be opened.
     pub(crate) fn tell_buckets(&self, segment: u32) {
         let control = &self.shared.memory.control;
         let (line, totals) = (control.buckets(segment), control.bucket_totals());
@@ -119,29 +119,29 @@ impl Writer {
     }
 
     /// Writes the buckets of packets `news` of the open segment, which are about to be published,
-    /// into its column, as far as that goes.
+    /// into the column, as far as its length allows.
     pub(crate) fn write_column(&mut self, news: Range<usize>) {
         let column_bytes = self.segment_bytes - self.top;
         for index in news.start..news.end.min(column_bytes) {
             let bucket = bucket_of(self.desc(index).hash());
-            // SAFETY: the column is inside the segment, above the descs; byte `index` belongs to a
-            // packet that is not published, so nobody else looks at it (W2).
+            // SAFETY: the column is inside the segment, above the descs. Byte `index` belongs to an
+            // unpublished packet, so nobody else accesses it (W2).
             unsafe { self.edge.base().add(self.top + index).write(bucket) };
         }
     }
 
-    /// Counts packets `news` of the open segment, which were published just now.
+    /// Counts packets `news` of the open segment, which were just published.
     pub(crate) fn count_buckets(&self, news: Range<usize>) {
         let Some(totals) = self.shared.memory.control.bucket_totals() else { return };
         for index in news {
             let total = &totals[usize::from(bucket_of(self.desc(index).hash()))];
-            // Nobody else writes it. Release pairs with the Acquire of `sum`: a reader that
+            // Only this writer stores it. Release pairs with the Acquire of `sum`: a reader that
             // sees a packet counted sees it published (B3).
             total.store(total.load(Relaxed) + 1, Release);
         }
     }
 
-    /// The desc of packet `index` of the open segment.
+    /// Returns the desc of packet `index` of the open segment.
     #[inline]
     fn desc(&self, index: usize) -> Desc {
         let at = self.top - (index + 1) * size_of::<Desc>();
@@ -152,8 +152,8 @@ impl Writer {
 }
 
 impl Reader {
-    /// Packets of `buckets` that came before the segment which it reads now; `None` in a log that
-    /// counts none, and between segments. Cost: a load for each bucket.
+    /// Returns the number of packets of `buckets` before the current segment; `None` in a log
+    /// without buckets, and between segments. Cost: a load for each bucket.
     pub(crate) fn counted_before(&self, buckets: Buckets) -> Option<u64> {
         let line = self.memory.control.buckets(self.current_segment()?)?; // under the pin (R1)
         Some(sum(line, buckets))
@@ -161,14 +161,14 @@ impl Reader {
 }
 
 impl ControlView {
-    /// Packets of `buckets` that were published so far; 0 in a log that counts none. Cost: a load
-    /// for each bucket.
+    /// Returns the number of packets of `buckets` published so far; 0 in a log without buckets.
+    /// Cost: a load for each bucket.
     pub(crate) fn counted(&self, buckets: Buckets) -> u64 {
         self.bucket_totals().map_or(0, |totals| sum(totals, buckets))
     }
 }
 
-/// A liar's numbers may wrap.
+/// Sums the counts. Those of a hostile writer may wrap.
 fn sum(line: &BucketLine, buckets: Buckets) -> u64 {
     // Acquire pairs with the Release of `count_buckets`.
     let counts = line[buckets.range()].iter().map(|word| word.load(Acquire));

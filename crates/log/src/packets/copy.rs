@@ -1,9 +1,9 @@
-//! Copying one packet: most are short, and a call to `memcpy` costs more than the bytes.
+//! Copies single packets: most are short, and a call to `memcpy` costs more than the bytes.
 //!
-//! Where the reader is far, packets go past this core's cache ([`Handoff`](crate::Handoff)): a
-//! store that went through it would first fetch the line from there. Whole lines leave at once.
-//! Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1, 10.4.6.2,
-//! "Caching of Temporal vs. Non-Temporal Data".
+//! If the reader is far, packets go past this core's cache ([`Handoff`](crate::Handoff)): a store
+//! through the cache would first fetch the line from the reader's core. Whole lines leave in one
+//! transfer. Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1,
+//! 10.4.6.2, "Caching of Temporal vs. Non-Temporal Data".
 
 use std::ptr;
 
@@ -14,23 +14,23 @@ const SHORT_BYTES: usize = 256;
 
 type Piece = [u8; 16];
 
-/// Pieces go in pairs, so that a packet of up to 64 bytes is copied without a loop.
+/// Pieces are copied in pairs, so a packet of up to 64 bytes needs no loop.
 const TWO: usize = 2 * size_of::<Piece>();
 
 /// Copies `packet` to `to`.
 ///
 /// # Safety
-/// `to` must be valid for writes of `packet.len()` bytes and not overlap it.
+/// `to` must be valid for writes of `packet.len()` bytes and must not overlap `packet`.
 #[inline]
 pub(crate) unsafe fn copy_packet(packet: &[u8], to: *mut u8) {
     let (from, length) = (packet.as_ptr(), packet.len());
     if !(size_of::<Piece>()..=SHORT_BYTES).contains(&length) {
-        // SAFETY: the caller's promise.
+        // SAFETY: guaranteed by the caller.
         unsafe { ptr::copy_nonoverlapping(from, to, length) };
         return;
     }
     if length < TWO {
-        // SAFETY: `length` is at least 16; the last 16 bytes, some of them for the second time.
+        // SAFETY: `length` is at least 16; the last 16 bytes may overlap the first.
         unsafe {
             copy_piece(from, to);
             copy_piece(from.add(length - TWO / 2), to.add(length - TWO / 2));
@@ -38,7 +38,7 @@ pub(crate) unsafe fn copy_packet(packet: &[u8], to: *mut u8) {
         return;
     }
     let last = length - TWO;
-    // SAFETY: `length` is at least 32; the last 32 bytes, some of them for the second time.
+    // SAFETY: `length` is at least 32; the last 32 bytes may overlap the first.
     unsafe {
         copy_two(from, to);
         copy_two(from.add(last), to.add(last));
@@ -52,19 +52,19 @@ pub(crate) unsafe fn copy_packet(packet: &[u8], to: *mut u8) {
 }
 
 /// # Safety
-/// Both must be valid for 32 bytes and not overlap.
+/// Both must be valid for 32 bytes and must not overlap.
 #[inline(always)]
 unsafe fn copy_two(from: *const u8, to: *mut u8) {
     const STEP: usize = size_of::<Piece>();
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         copy_piece(from, to);
         copy_piece(from.add(STEP), to.add(STEP));
     }
 }
 
-/// Copies `packet` to `to`, past the cache where the processor can. Nobody may be told of it before
-/// [`settle`]. What follows the packet up to the next multiple of 16 becomes zeros.
+/// Copies `packet` to `to`, past the cache if the processor supports it. It must not be announced
+/// before [`settle`]. The bytes after the packet, up to the next multiple of 16, become zeros.
 ///
 /// # Safety
 /// `to` must be aligned to 16, valid for writes of `packet.len()` bytes rounded up to a multiple of
@@ -78,23 +78,23 @@ pub(crate) unsafe fn stream_packet(packet: &[u8], to: *mut u8) {
     if !rest.is_empty() {
         let mut last = [0; size_of::<Piece>()];
         last[..rest.len()].copy_from_slice(rest);
-        // SAFETY: the caller's promise of room for whole pieces.
+        // SAFETY: the caller guarantees room for whole pieces.
         unsafe { stream_piece(last, to.add(size_of_val(pieces))) };
     }
 }
 
-/// Copies whole pieces, past the cache: as [`stream_packet`].
+/// Copies whole pieces past the cache, like [`stream_packet`].
 ///
 /// # Safety
 /// `from` and `to` must be aligned to 16, valid for `bytes` bytes, a multiple of 16, and apart.
 pub(crate) unsafe fn stream(from: *const u8, to: *mut u8, bytes: usize) {
     for at in (0..bytes).step_by(size_of::<Piece>()) {
-        // SAFETY: a piece of those that the caller promises.
+        // SAFETY: the piece is within the `bytes` bytes that the caller guarantees.
         unsafe { stream_piece(from.add(at).cast::<Piece>().read(), to.add(at)) };
     }
 }
 
-/// Writes a desc, past the cache: as [`stream_packet`].
+/// Writes a desc past the cache, like [`stream_packet`].
 ///
 /// # Safety
 /// `to` must be valid for writes.
@@ -104,30 +104,31 @@ pub(crate) unsafe fn stream_desc(desc: Desc, to: *mut Desc) {
     let mut piece = [0; size_of::<Piece>()];
     piece[..8].copy_from_slice(&place);
     piece[8..].copy_from_slice(&flow);
-    // SAFETY: the caller's word; a desc is aligned to its 16 bytes.
+    // SAFETY: guaranteed by the caller; a desc is aligned to its 16 bytes.
     unsafe { stream_piece(piece, to.cast()) };
 }
 
 /// # Safety
-/// `to` must be aligned to 16 and valid for writes of as many bytes.
+/// `to` must be aligned to 16 and valid for writes of 16 bytes.
 #[inline]
 unsafe fn stream_piece(piece: Piece, to: *mut u8) {
     #[cfg(all(target_arch = "x86_64", not(miri), not(tsan)))]
     {
         use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
-        // SAFETY: every x86-64 processor has SSE2; `piece` is 16 bytes; the rest is the caller's.
+        // SAFETY: every x86-64 processor has SSE2; `piece` is 16 bytes; the caller vouches for
+        // `to`.
         unsafe {
             _mm_stream_si128(to.cast::<__m128i>(), _mm_loadu_si128((&raw const piece).cast()))
         };
     }
     #[cfg(not(all(target_arch = "x86_64", not(miri), not(tsan))))]
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         to.cast::<Piece>().write(piece);
     }
 }
 
-/// Orders what was streamed before all stores that follow: a Release store alone does not.
+/// Orders streamed stores before all stores that follow: a Release store alone does not.
 #[inline]
 pub(crate) fn settle() {
     #[cfg(all(target_arch = "x86_64", not(miri), not(tsan)))]

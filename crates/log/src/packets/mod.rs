@@ -1,4 +1,4 @@
-//! Packets by themselves: how they are copied, and how a worklist names those that lie elsewhere.
+//! Copies and selects packets, and describes those in memory of others with a worklist.
 
 pub(crate) mod buckets;
 pub(crate) mod copy;

@@ -1,8 +1,8 @@
-//! A worklist for packets that stay where they are.
+//! A worklist for packets that are not copied into a log.
 //!
-//! A port that lends does not copy: the bytes stay in its file buffer, kernel block or frame, and
-//! only descs are made, here. The scratch is reused for every burst, so it stays in the first
-//! cache level: 1,024 descs are 16 KiB.
+//! A port that lends packets does not copy them. The bytes stay in its file buffer, kernel block or
+//! frame, and only the descs are built, here. The scratch is reused for every burst, so it stays in
+//! the first cache level: 1,024 descs are 16 KiB.
 
 use std::ptr::NonNull;
 
@@ -11,26 +11,26 @@ use crate::desc::{Desc, FACTS_BYTES, Facts, Flags, MAX_PACKET_BYTES};
 use crate::frames::{FrameSource, Frames, Turn};
 use crate::writer::Meta;
 
-/// The most packets that one lent burst has.
+/// The most packets of one lent burst.
 pub const SCRATCH_PACKETS: usize = 1024;
 
-/// Room for the worklist of one lent burst.
+/// Memory for the worklist of one lent burst.
 #[derive(Debug)]
 pub struct Scratch {
-    /// Filled from the end towards the start, as in a segment.
+    /// Filled from the end to the start, as in a segment.
     worklist: Box<[Desc; SCRATCH_PACKETS]>,
     len: usize,
     base_time_ns: u64,
     facts: Vec<(u32, Facts)>,
-    /// The burst that [`select`](Self::select) chose from; `None` where it was in frames.
+    /// The burst that [`select`](Self::select) chose from; `None` if it was in frames.
     origin: Option<Origin>,
-    /// How many packets, from the first on, came from a source and are held during this turn.
+    /// The number of packets, from the first on, that a source gave and that are held in this turn.
     taken: Option<(Turn, usize)>,
 }
 
-/// Which burst: packets with these numbers, from a worklist there. Numbers are what a port says:
-/// that a burst is the same one is for the packets to be the right ones, and no more. What a desc
-/// points to is sound without it (see [`Scratch::selected`]).
+/// Identity of a burst: the address of its worklist, and its packets' numbers. A port chooses the
+/// numbers, so a match only makes it likely that the packets are the right ones. The memory safety
+/// of the descs does not depend on it (see [`Scratch::selected`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Origin {
     worklist: usize,
@@ -53,7 +53,7 @@ impl Default for Scratch {
 }
 
 impl Scratch {
-    /// An empty scratch of 16 KiB.
+    /// Creates an empty scratch of 16 KiB.
     pub fn new() -> Self {
         let worklist = Box::new([Desc::default(); SCRATCH_PACKETS]);
         let facts = Vec::with_capacity(SCRATCH_PACKETS / FACTS_BYTES);
@@ -68,26 +68,26 @@ impl Scratch {
         (self.origin, self.taken) = (None, None);
     }
 
-    /// How many packets it describes.
+    /// Returns the number of packets it describes.
     #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether it describes none.
+    /// Returns whether it describes no packet.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Whether it can describe no more.
+    /// Returns whether it has no room for another packet.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.len == SCRATCH_PACKETS
     }
 
-    /// Describes a packet of `length` bytes at `offset` from the base of the burst to come.
-    /// Must not be full.
+    /// Describes a packet of `length` bytes at `offset` from the base of the future burst. The
+    /// scratch must not be full.
     #[inline]
     pub fn push(&mut self, offset: u32, length: u32, meta: &Meta) {
         if self.len == 0 {
@@ -101,9 +101,9 @@ impl Scratch {
         self.worklist[SCRATCH_PACKETS - self.len] = desc;
     }
 
-    /// Takes packets from a source and describes them: whole ones of up to `longest` bytes, up to
-    /// `most`. Returns how many; the source has another way for the others. All have the time,
-    /// port and marks of `meta`, and no hash. Cost: some 30 instructions a packet.
+    /// Takes up to `most` packets of up to `longest` bytes from a source and describes them. The
+    /// source handles truncated packets in another way. All get the time, port and flags of `meta`,
+    /// and no hash. Returns the number of packets. Cost: some 30 instructions a packet.
     pub fn take_plain(
         &mut self,
         source: &mut impl FrameSource,
@@ -137,9 +137,9 @@ impl Scratch {
         taken
     }
 
-    /// Describes `count` packets at once, at most [`SCRATCH_PACKETS`], instead of those before.
-    /// `fill` gets this many descs to write, the first packet's last, without facts and with times
-    /// after `base_time_ns`. If it returns false, no packet is described. Returns whether it could.
+    /// Replaces its contents with `count` packets, at most [`SCRATCH_PACKETS`]. `fill` writes the
+    /// descs, the first packet's last, without facts and with times after `base_time_ns`. If it
+    /// returns false, no packet is described. Returns the result of `fill`.
     #[inline]
     pub fn describe(
         &mut self,
@@ -161,16 +161,16 @@ impl Scratch {
         meta.flags.union(Flags::FACTS)
     }
 
-    /// The burst of all packets described, over `bytes`.
+    /// Returns the burst of all described packets, in `bytes`.
     pub fn burst<'a>(&'a self, bytes: &'a [u8], first_packet: u64) -> Burst<'a> {
         let worklist = &self.worklist[SCRATCH_PACKETS - self.len..];
         let facts = FactsAt::Aside { list: &self.facts, skipped: 0, is_in_frames: false };
-        // SAFETY: nobody writes `bytes` while they are borrowed; no packet is said to be plain.
+        // SAFETY: nobody writes `bytes` while they are borrowed; `facts` claims no plain packet.
         unsafe { Burst::new(Place::whole(bytes), worklist, self.base_time_ns, first_packet, facts) }
     }
 
-    /// The burst of all described packets, in memory of `extent` bytes from `start` on. A device
-    /// goes on writing there, beside these packets.
+    /// Returns the burst of all described packets, in memory of `extent` bytes from `start` on. A
+    /// device keeps writing there, beside these packets.
     ///
     /// # Safety
     /// While `'a` lasts, the memory is mapped, and nobody writes the bytes that a desc points to.
@@ -182,16 +182,16 @@ impl Scratch {
     ) -> Burst<'a> {
         let worklist = &self.worklist[SCRATCH_PACKETS - self.len..];
         let facts = FactsAt::Aside { list: &self.facts, skipped: 0, is_in_frames: true };
-        // SAFETY: the caller's promise is L1 for these descs; no packet is said to be plain.
+        // SAFETY: the caller guarantees L1 for these descs; `facts` claims no plain packet.
         unsafe {
             let place = Place::held(start, extent);
             Burst::new(place, worklist, self.base_time_ns, first_packet, facts)
         }
     }
 
-    /// Describes again those packets of `burst` for which `pick` returns a description and how many
-    /// of their bytes to keep. The bytes stay where they are. `burst` has up to
-    /// [`SCRATCH_PACKETS`]. Cost: some ns a packet.
+    /// Describes again those packets of `burst` for which `pick` returns metadata and the number of
+    /// bytes to keep. The bytes are not moved. `burst` has up to [`SCRATCH_PACKETS`]. Cost: some ns
+    /// a packet.
     pub fn select<'a>(
         &'a mut self,
         burst: &Burst<'a>,
@@ -207,37 +207,37 @@ impl Scratch {
             }
         }
         self.origin = (!burst.is_in_frames()).then(|| Origin::of(burst));
-        // SAFETY: each desc begins where one of the burst does, and is no longer.
+        // SAFETY: each desc begins where one of the burst's does, and is no longer.
         unsafe { self.described(burst, first_packet) }
     }
 
-    /// What [`select`](Self::select) chose from `burst`, once more; numbered from 0. Nothing, where
-    /// it was another burst.
+    /// Returns again what [`select`](Self::select) chose from `burst`, numbered from 0; empty for
+    /// any other burst.
     ///
-    /// Nothing, too, of a burst in frames, of which each is given back by itself: no number says
-    /// which are held, and the others are being written. Any other burst has a place that does not
-    /// change while it is lent. Descs that point outside of that place have no bytes.
+    /// Also empty for a burst in frames. Frames are given back one by one, no number says which are
+    /// held, and the others are being written. The place of any other burst does not change while
+    /// it is lent. Descs that point outside of that place have no bytes.
     pub fn selected<'a>(&'a self, burst: &Burst<'a>) -> Burst<'a> {
         match self.origin == Some(Origin::of(burst)) && !burst.is_in_frames() {
-            // SAFETY: it is not in frames, so nobody writes in its place.
+            // SAFETY: the burst is not in frames, so nobody writes in its place.
             true => unsafe { self.described(burst, 0) },
             false => burst.split_at(0).0,
         }
     }
 
     /// # Safety
-    /// Where `burst` is in frames, all that is described here lies in packets of it.
+    /// If `burst` is in frames, everything described here is inside its packets.
     unsafe fn described<'a>(&'a self, burst: &Burst<'a>, first_packet: u64) -> Burst<'a> {
         let worklist = &self.worklist[SCRATCH_PACKETS - self.len..];
         let is_in_frames = burst.is_in_frames();
         let facts = FactsAt::Aside { list: &self.facts, skipped: 0, is_in_frames };
-        // SAFETY: the caller's word; no packet is said to be plain.
+        // SAFETY: guaranteed by the caller; `facts` claims no plain packet.
         unsafe { burst.described_by(worklist, self.base_time_ns, first_packet, facts) }
     }
 
-    /// The burst of all packets described, in frames that are held. What is described elsewhere
-    /// has no bytes. Cost: a bit a packet; nothing for those that
-    /// [`take_plain`](Self::take_plain) has described and the source not given back.
+    /// Returns the burst of all described packets, in frames that are held. Descs of other memory
+    /// get no bytes. Cost: a bit a packet, except for packets that [`take_plain`](Self::take_plain)
+    /// described and the source has not given back.
     pub fn burst_in_frames<'a>(
         &'a mut self,
         frames: &'a impl Frames,
@@ -246,19 +246,20 @@ impl Scratch {
         let holds = |offset, length| frames.holds(offset, length);
         let known = self.taken.filter(|&(turn, _)| turn == frames.turn());
         let known = known.map_or(0, |(_, packets)| packets);
-        // SAFETY: by F1 it is mapped. By F2 nobody writes what `holds` accepts, which the burst is
-        // asked for; the `known` were accepted, or shown (F4), in this very turn (F3).
+        // SAFETY: by F1 the memory is mapped, and by F2 nobody writes what `holds` accepts. The
+        // burst asks `holds` for each desc, except the `known` ones. Those were accepted, or shown
+        // (F4), in this turn (F3).
         let place = unsafe { Place::held(frames.start(), frames.extent()) };
-        // SAFETY: as was just argued, of all that `holds` accepts and of the `known`.
+        // SAFETY: as above, for the packets that `holds` accepts and for the `known` ones.
         unsafe { self.burst_where(place, first_packet, known, holds) }
     }
 
-    /// The burst of all described packets that lie in `[start, start + bytes)` and that `holds`
-    /// accepts. It gets a packet's offset and length, the last packet first. Others have no bytes.
+    /// Returns the burst of all described packets in `[start, start + bytes)` that `holds` accepts.
+    /// `holds` gets a packet's offset and length, the last packet first. Other descs get no bytes.
     ///
     /// # Safety
-    /// While the burst lives, the bytes of what `holds` accepts are within that range, can be
-    /// read, and nobody writes there.
+    /// While the burst lives, the bytes that `holds` accepts are inside that range and readable,
+    /// and nobody writes to them.
     pub unsafe fn burst_of_held<'a>(
         &'a mut self,
         start: NonNull<u8>,
@@ -266,12 +267,11 @@ impl Scratch {
         first_packet: u64,
         holds: impl FnMut(u32, u32) -> bool,
     ) -> Burst<'a> {
-        // SAFETY: the caller's word of all that `holds` accepts.
+        // SAFETY: the caller guarantees this for all that `holds` accepts.
         unsafe { self.burst_where(Place::held(start, bytes), first_packet, 0, holds) }
     }
 
-    /// What `holds` does not accept, and is not of the first `known` packets, becomes a desc
-    /// without bytes.
+    /// Removes the bytes of every desc that `holds` rejects, except for the first `known` packets.
     ///
     /// # Safety
     /// L1 of `place` holds for what `holds` accepts and for the first `known` packets.
@@ -289,7 +289,7 @@ impl Scratch {
             }
         }
         let facts = FactsAt::Aside { list: &self.facts, skipped: 0, is_in_frames: true };
-        // SAFETY: each desc has no bytes, or the caller's word; no packet is said to be plain.
+        // SAFETY: each desc has no bytes or meets the guarantee; no packet is said to be plain.
         unsafe { Burst::new(place, worklist, self.base_time_ns, first_packet, facts) }
     }
 }
@@ -299,7 +299,7 @@ mod tests {
     use super::*;
     use crate::burst::PlainSum;
 
-    /// Twenty packets of ten bytes, each of its own number, from `start` on.
+    /// Makes twenty packets of ten bytes from `start` on, each filled with its number.
     fn packets(start: u8) -> (Vec<u8>, Scratch) {
         let mut scratch = Scratch::new();
         for number in 0..20 {
@@ -312,7 +312,7 @@ mod tests {
         burst.packets().filter_map(|packet| packet.bytes().first().copied()).collect()
     }
 
-    /// Those with even numbers, renumbered to another interface.
+    /// Selects the packets with even numbers and gives them another port.
     fn select_even<'a>(choice: &'a mut Scratch, burst: &Burst<'a>) -> usize {
         let chosen = choice.select(burst, 0, |packet| {
             let is_even = packet.time_ns().is_multiple_of(2);
@@ -361,7 +361,7 @@ mod tests {
             scratch.push(0, 10, &Meta::new(5 - number, 10, port));
         }
         let expected = PlainSum { bytes: 30, port: None, first_ns: 5, last_ns: 5 };
-        // Times before the first one's are facts.
+        // A time before the first packet's is stored as facts.
         assert_eq!(scratch.burst(&[0; 10], 0).plain_sum(), None);
         let (first, _) = scratch.burst(&[0; 10], 0).split_at(1);
         assert_eq!(first.plain_sum().map(|sum| (sum.port, sum.bytes)), Some((Some(6), 10)));
@@ -377,7 +377,7 @@ mod tests {
         let (bytes, mut scratch) = packets(0);
         let mut choice = Scratch::new();
         select_even(&mut choice, &scratch.burst(&bytes, 40));
-        // Another burst by the same worklist's address, length and number, over fewer bytes.
+        // Another burst with the same worklist address, length and number, over fewer bytes.
         scratch.clear();
         (0..20).for_each(|number| scratch.push(0, 1, &Meta::new(number, 1, 0)));
         let fewer = vec![99; 45];

@@ -1,19 +1,18 @@
-//! Which of up to 64 packets have a bucket of one's own: bits, so that nothing is guessed.
+//! Finds those of up to 64 packets that have one of the reader's buckets, without branches.
 //!
-//! For packets in random order a processor mispredicts "mine" about once per match, at some 20
-//! cycles. The bits of 64 packets together cost some 20 instructions, and one misprediction at
-//! their end.
+//! With packets in random order, a branch is mispredicted about once per match, at some 20 cycles.
+//! The bit mask of 64 packets costs some 20 instructions, and one misprediction at its end.
 
 use std::ops::Range;
 
 use crate::buckets::Buckets;
 
-/// Packets that are looked at together.
+/// Packets that are tested together.
 pub(crate) const WINDOW: usize = u64::BITS as usize;
 
-/// Bit `i` says whether packet `packets.start + i` of a segment has one of `buckets`, for 1 to 64
-/// `packets`. `column` is what is published of the segment's column; `bucket_at` tells a
-/// packet's bucket where that does not help.
+/// Returns a mask whose bit `i` says whether packet `packets.start + i` of a segment has one of
+/// `buckets`, for 1 to 64 `packets`. `column` is the published part of the segment's column.
+/// `bucket_at` returns a packet's bucket if `column` is too short.
 #[inline]
 pub(crate) fn own(
     column: &[u8],
@@ -21,8 +20,8 @@ pub(crate) fn own(
     buckets: Buckets,
     bucket_at: impl Fn(usize) -> u8,
 ) -> u64 {
-    // The 64 bytes that end with the last packet's: those before it are published, those behind
-    // it may be written right now.
+    // Use the 64 bytes that end with the last packet's. Bytes before it are published; bytes after
+    // it may be being written.
     match column.get(..packets.end).and_then(<[u8]>::last_chunk::<WINDOW>) {
         Some(window) => mask_of(window, buckets) >> (WINDOW - packets.len()),
         None => packets
@@ -31,7 +30,7 @@ pub(crate) fn own(
     }
 }
 
-/// Bit `i` says whether byte `i` is one of `buckets`. Cost: some 20 instructions.
+/// Returns a mask whose bit `i` says whether byte `i` is in `buckets`. Cost: some 20 instructions.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline]
 fn mask_of(window: &[u8; WINDOW], buckets: Buckets) -> u64 {
@@ -46,7 +45,7 @@ fn mask_of(window: &[u8; WINDOW], buckets: Buckets) -> u64 {
             let first = _mm_set1_epi8(buckets.first() as i8);
             let span = _mm_set1_epi8(buckets.span() as i8);
             let distance = _mm_sub_epi8(_mm_loadu_si128(piece.as_ptr().cast::<__m128i>()), first);
-            // Unsigned `distance <= span`, for which there is no comparison.
+            // SSE2 has no unsigned comparison, so this computes `distance <= span` with a minimum.
             _mm_movemask_epi8(_mm_cmpeq_epi8(_mm_min_epu8(distance, span), distance))
         };
         mask |= u64::from(bits as u32) << (16 * index);
@@ -54,7 +53,7 @@ fn mask_of(window: &[u8; WINDOW], buckets: Buckets) -> u64 {
     mask
 }
 
-/// Bit `i` says whether byte `i` is one of `buckets`.
+/// Returns a mask whose bit `i` says whether byte `i` is in `buckets`.
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
 fn mask_of(window: &[u8; WINDOW], buckets: Buckets) -> u64 {
     window.iter().rev().fold(0, |mask, &bucket| mask << 1 | u64::from(buckets.holds(bucket)))
@@ -72,8 +71,8 @@ mod tests {
             for (start, end) in
                 [(0, 1), (0, 64), (5, 64), (63, 65), (64, 128), (200, 263), (236, 300)]
             {
-                // Beyond its end the column's bytes belong to something else; a short column does
-                // not help.
+                // Bytes after the column's end are something else; a column that is too short is
+                // not used.
                 for known in [end, 280, 0] {
                     let bits = own(&column[..known], start..end, buckets, |index| column[index]);
                     for (offset, &bucket) in column[start..end].iter().enumerate() {

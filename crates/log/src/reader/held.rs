@@ -1,4 +1,4 @@
-//! Bursts that are kept beyond the next one.
+//! Bursts that are kept beyond the next call.
 
 use std::sync::Arc;
 
@@ -9,9 +9,9 @@ use crate::log::Memory;
 use crate::seat::SeatHandle;
 
 impl Reader {
-    /// As [`next_burst`](Self::next_burst), but the burst is kept until it is dropped, on any
-    /// thread. At most `window` segments can be held at once. Cost: of a part of a log, an
-    /// allocation more.
+    /// Like [`next_burst`](Self::next_burst), but the burst lives until it is dropped, on any
+    /// thread. At most `window` segments can be held at the same time. Additional cost for a part
+    /// of a log: an allocation.
     pub fn hold_burst(&mut self) -> Option<HeldBurst> {
         let (found, own) = match self.part.is_some() {
             true => {
@@ -26,24 +26,24 @@ impl Reader {
     }
 }
 
-/// A burst that is kept beyond the next one. Its segment stays pinned until it is dropped.
+/// A burst that is kept beyond the next call. Its segment stays pinned until it is dropped.
 pub struct HeldBurst {
     memory: Arc<Memory>,
     seat: Arc<SeatHandle>,
     found: Found,
-    /// Of a part of what was found: its worklist, and the number of its first packet.
+    /// For a part of a log: the worklist of its packets, and the number of the first.
     own: Option<(Box<[Desc]>, u64)>,
 }
 
 impl HeldBurst {
-    /// The packets.
+    /// Returns the packets.
     pub fn burst(&self) -> Burst<'_> {
-        // SAFETY: `to` came from the watermark, and this value's hold keeps the pin (R2).
+        // SAFETY: `to` came from the watermark, and this value holds the pin (R2).
         let burst = unsafe { lend(&self.memory, &self.found) };
         match &self.own {
             Some((worklist, first_packet)) => {
                 let (time_ns, facts) = (burst.base_time_ns(), FactsAt::Behind { plain: 0 });
-                // SAFETY: the place is published and pinned, all of it; none is said to be plain.
+                // SAFETY: all of the place is published and pinned; `facts` claims no plain packet.
                 unsafe { burst.described_by(worklist, time_ns, *first_packet, facts) }
             }
             None => burst,

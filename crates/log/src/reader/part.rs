@@ -1,16 +1,16 @@
-//! A part of a log: the packets of some buckets, and what of them was missed.
+//! Reads a part of a log: takes the packets of some buckets, and counts which of them were missed.
 //!
 //! ```text
 //! column      | 3 | 7 | 3 | 9 | 7 | ...      worklist of buckets 6 to 8, the reader's own
-//! segment     | p0| p1| p2| p3| p4| ...  ->  | desc 4 | desc 1 |   first packet: how many of its
-//!                                                                  own came before
+//! segment     | p0| p1| p2| p3| p4| ...  ->  | desc 4 | desc 1 |   first packet: the number of own
+//!                                                                  packets before
 //! ```
 //!
-//! The packets stay where they are; their descs are copied into a small worklist. So a burst of a
-//! part is a burst as any other. Packets of others are passed over, and cost a bit each.
+//! The packets are not moved; their descs are copied into a small worklist. So a burst of a part is
+//! like any other burst. Packets of other parts are skipped, at the cost of a bit each.
 //!
-//! Invariant P1: `next` is the writer's count of this part's packets up to where the reader is. So
-//! delivered + missed = `next` - `first`, unless a torn burst has put that in doubt.
+//! Invariant P1: `next` is the writer's count of this part's packets up to the reader's position.
+//! So delivered + missed = `next` - `first`, unless a torn burst has put that in doubt.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -24,28 +24,28 @@ use crate::desc::Desc;
 use crate::log::Memory;
 use crate::select::{self, WINDOW};
 
-/// The most packets of a part that are lent together: 16 KiB of descs.
+/// The most packets of a part in one burst: 16 KiB of descs.
 const PART_PACKETS: usize = 1024;
 
-/// Bursts without a packet of the part that one look passes over.
+/// Bursts without a packet of the part that one call skips.
 const OTHERS_TRIES: u32 = 16;
 
-/// What a reader of a part knows.
+/// State of the reader of a part.
 pub(crate) struct Part {
     pub(crate) buckets: Buckets,
-    /// Filled from the end towards the start, as in a segment.
+    /// Filled from the end to the start, as in a segment.
     worklist: Box<[Desc; PART_PACKETS]>,
-    /// Packets in it.
+    /// Number of packets in the worklist.
     len: usize,
-    /// Of the segment's packets, the first that was looked at for those in the worklist.
+    /// The first packet of the segment that was examined for this worklist.
     from: u32,
     /// The number of the next packet of the part.
     next: u64,
-    /// The number of the first that was this reader's.
+    /// The number of this reader's first packet.
     first: u64,
     delivered: u64,
     missed: u64,
-    /// Whether packets of unknown parts were thrown away.
+    /// Whether packets of unknown parts were discarded.
     is_in_doubt: bool,
 }
 
@@ -61,22 +61,22 @@ impl Part {
         ReaderStatistics { delivered: self.delivered, missed: self.missed, ..*all }
     }
 
-    /// Some of what comes next is lost, of an unknown part; the next count will tell.
+    /// Records that some packets, of unknown parts, are lost; the next count corrects the numbers.
     pub(super) fn doubt(&mut self) {
         self.is_in_doubt = true;
     }
 
-    /// The number of the first packet of the part that was this reader's.
+    /// Returns the number of this reader's first packet in the part.
     pub(super) fn first(&self) -> u64 {
         self.first
     }
 
-    /// The number of the next packet of the part.
+    /// Returns the number of the next packet of the part.
     pub(crate) fn next(&self) -> u64 {
         self.next
     }
 
-    /// A copy of the worklist's first `count` packets, and the number of the first.
+    /// Copies the worklist's first `count` packets, and returns the number of the first.
     pub(super) fn keep(&self, count: u32) -> (Box<[Desc]>, u64) {
         (self.worklist(count).into(), self.next - u64::from(count))
     }
@@ -85,15 +85,15 @@ impl Part {
         &self.worklist[PART_PACKETS - self.len.min(count as usize)..]
     }
 
-    /// Puts the descs of this part's packets of a burst, which begins with packet `from` of its
-    /// segment, into the worklist, up to `most`. Returns how many of all were looked at. Asks for
-    /// the packets' first lines: they are read soon.
+    /// Copies the descs of this part's packets from `burst`, up to `most`, into the worklist. The
+    /// burst begins with packet `from` of its segment. Returns the number of packets examined.
+    /// Prefetches the first lines of the packets taken, which are read soon.
     #[inline]
     fn pick(&mut self, burst: &Burst<'_>, column: &[u8], from: usize, most: usize) -> usize {
         let (descs, start) = (burst.worklist(), burst.start().as_ptr());
         let (count, most) = (descs.len(), most.min(PART_PACKETS));
         (self.len, self.from) = (0, from as u32);
-        // Numbers below count from the burst's first packet, whose desc is the last.
+        // Indices below count from the burst's first packet, whose desc is the last.
         let (mut len, mut at) = (0, 0);
         while at < count {
             let end = count.min(at + WINDOW);
@@ -120,21 +120,21 @@ impl Part {
 }
 
 impl Reader {
-    /// As [`next_burst`](Self::next_burst), of a part.
+    /// Like [`next_burst`](Self::next_burst), for a part.
     pub(super) fn next_part(&mut self) -> Option<Burst<'_>> {
         self.find_part(u64::MAX)?;
         let count = std::mem::take(&mut self.last);
         self.lend_part(count)
     }
 
-    /// Takes up to `most` packets of its part, at least 1. `last` is then their number; what was
-    /// found covers all packets that they lie among.
+    /// Takes up to `most` packets of its part, at least 1, and sets `last` to their number. The
+    /// result covers all packets examined.
     pub(super) fn find_part(&mut self, most: u64) -> Option<Found> {
         for _ in 0..OTHERS_TRIES {
             let found = self.advance()?;
             let part = self.part.as_mut()?;
-            // SAFETY: `advance` has read `to` from the watermark under the pin (R1), and the
-            // segment stays pinned until the next call of it.
+            // SAFETY: `advance` read `to` from the watermark under the pin (R1), and the segment
+            // stays pinned until `advance` is called again.
             let (burst, column) =
                 unsafe { (lend(&self.memory, &found), column(&self.memory, &found)) };
             let most = usize::try_from(most).unwrap_or(usize::MAX);
@@ -149,7 +149,7 @@ impl Reader {
         None
     }
 
-    /// Of what was found, packets up to `end` were looked at, and `own` of them taken.
+    /// Records that packets up to `end` of `found` were examined, and `own` of them taken.
     pub(crate) fn pass_part(&mut self, found: &Found, end: u32, own: u32) {
         self.unread(found.to.saturating_sub(end));
         self.last = own;
@@ -160,7 +160,7 @@ impl Reader {
         self.say();
     }
 
-    /// The first `count` packets of the worklist, lent. They were found in the current segment.
+    /// Lends the first `count` packets of the worklist, which are in the current segment.
     pub(super) fn lend_part(&self, count: u32) -> Option<Burst<'_>> {
         let (current, part) = (self.current?, self.part.as_ref()?);
         if count == 0 || part.from > current.taken {
@@ -168,15 +168,15 @@ impl Reader {
         }
         let found = Found { current, from: part.from, to: current.taken };
         // SAFETY: `taken` never exceeds a count read from the watermark of the segment, which is
-        // pinned while it is the current one (R1); the borrow of `self` keeps it so (R2).
+        // pinned while it is the current one (R1); the borrow of `self` keeps it current (R2).
         let burst = unsafe { lend(&self.memory, &found) };
         let (worklist, first) = (part.worklist(count), part.next.wrapping_sub(count.into()));
         let facts = FactsAt::Behind { plain: 0 };
-        // SAFETY: the place is published and pinned, all of it; no packet is said to be plain.
+        // SAFETY: all of the place is published and pinned; `facts` claims no plain packet.
         Some(unsafe { burst.described_by(worklist, burst.base_time_ns(), first, facts) })
     }
 
-    /// Puts the newest `packets` of those in the worklist back.
+    /// Puts the newest `packets` of the worklist back.
     pub(super) fn put_back_part(&mut self, packets: u32) {
         let kept = (self.last - packets) as usize;
         let (Some(part), Some(current)) = (&self.part, self.current) else { return };
@@ -190,7 +190,7 @@ impl Reader {
         self.return_part(packets, (burst.len() - passed) as u32);
     }
 
-    /// `packets` of the part, and `all` of all parts, were not taken after all.
+    /// Undoes the taking of `packets` of the part, and of `all` packets of all parts.
     pub(crate) fn return_part(&mut self, packets: u32, all: u32) {
         self.unread(all);
         self.last -= packets;
@@ -201,15 +201,15 @@ impl Reader {
         self.say();
     }
 
-    /// Packets of the part that were published since the reader's start; no fewer than it has seen.
+    /// Returns the part's packets published since the reader's start, at least those seen.
     pub(super) fn offered_part(&self) -> u64 {
         let Some(part) = &self.part else { return 0 };
         let offered = self.memory.control.counted(part.buckets).saturating_sub(part.first);
-        // Packets are published a moment before they are counted.
+        // Packets are published slightly before they are counted.
         offered.max(self.statistics().seen())
     }
 
-    /// Takes note of where the segment that was entered just now lies in the count of the part.
+    /// Updates the part's counters for the segment that was just entered.
     #[cold]
     pub(super) fn arrive_part(&mut self, is_first: bool, has_missed: bool) {
         let (Some(part), Some(current)) = (self.part.as_ref(), self.current) else { return };
@@ -233,7 +233,7 @@ impl Reader {
 }
 
 impl Reader {
-    /// There will be nothing more: what was thrown away last is known now by the log's count.
+    /// Settles the packets in doubt at the end of the log, with the log's final count.
     pub(super) fn settle_part(&mut self) {
         if let Some(part) = self.part.as_mut().filter(|part| part.is_in_doubt) {
             let missed = self.memory.control.counted(part.buckets).saturating_sub(part.next);
@@ -244,16 +244,16 @@ impl Reader {
     }
 }
 
-/// Packets of `buckets` among those of the segment that the reader has passed.
+/// Counts the packets of `buckets` among those of the segment that the reader has passed.
 fn count_part(memory: &Memory, current: &Current, buckets: Buckets) -> u64 {
     let geometry = memory.control.geometry();
     let (top, segment) = (geometry.top(), current.segment as usize);
     let passed = (current.taken as usize).min(top / size_of::<Desc>());
     let own = (0..passed).filter(|index| {
         let at = segment * geometry.segment_bytes + top - (index + 1) * size_of::<Desc>();
-        // SAFETY: two words inside the mapping, since the segment's number was checked when it was
-        // entered and descs end at `top`. A relaxed load is sound also where the writer is not
-        // trusted (`untrusted`, U1).
+        // SAFETY: both words are inside the mapping, because the segment's number was checked on
+        // entry and descs end at `top`. A relaxed load is sound even if the writer is not trusted
+        // (`untrusted`, U1).
         let flow =
             unsafe { memory.packets.add(at + size_of::<u64>()).cast::<AtomicU64>().as_ref() };
         buckets.holds(bucket_of(flow.load(Relaxed) as u32))
@@ -261,16 +261,16 @@ fn count_part(memory: &Memory, current: &Current, buckets: Buckets) -> u64 {
     own.count() as u64
 }
 
-/// What is published of the column of a segment, up to the packets found.
+/// Returns the published part of a segment's column, up to the packets found.
 ///
 /// # Safety
-/// As [`lend`].
+/// As for [`lend`].
 unsafe fn column<'a>(memory: &'a Memory, found: &Found) -> &'a [u8] {
     let geometry = memory.control.geometry();
     let bytes = geometry.column_bytes().min(found.to as usize);
     let at = found.current.segment as usize * geometry.segment_bytes + geometry.top();
-    // SAFETY: the column is the end of the segment, whose number was checked when it was entered;
-    // bytes of published packets are constant while the segment is pinned (`buckets`, B1).
+    // SAFETY: the column is the end of the segment, whose number was checked on entry; bytes of
+    // published packets are constant while the segment is pinned (`buckets`, B1).
     unsafe { std::slice::from_raw_parts(memory.packets.add(at).as_ptr(), bytes) }
 }
 

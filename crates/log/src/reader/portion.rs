@@ -1,27 +1,27 @@
-//! Taking a given number of packets, and putting back what there was no room for.
+//! Takes a given number of packets, and puts back those that the caller has no room for.
 //!
 //! ```text
 //! segment    ... taken before | taken() | not taken | unpublished
 //!                             '-- last --^ taken
 //! ```
 //!
-//! The packets stay where they are; only the reader's place in its segment moves. Taken packets lie
-//! below the published count of the segment that the reader pins, on every path. So lending them
+//! The packets are not moved, only the reader's position in its segment changes. On every path,
+//! taken packets are below the published count of the segment that the reader pins. So lending them
 //! again is sound at any time (R1).
 
 use super::{Found, Reader, lend};
 use crate::burst::Burst;
 
 impl Reader {
-    /// Takes up to `most` of the packets published since the last ones, and returns how many:
-    /// [`taken`](Self::taken) lends them. 0: as when [`next_burst`](Self::next_burst) gives
-    /// `None`, or `most` is 0.
+    /// Takes up to `most` of the packets published since the last ones, and returns their number;
+    /// [`taken`](Self::taken) lends them. 0 if `most` is 0 or [`next_burst`](Self::next_burst)
+    /// would return `None`.
     pub fn take_up_to(&mut self, most: u64) -> u64 {
         self.find_up_to(most).map_or(0, |_| u64::from(self.last))
     }
 
-    /// Lends what was taken last; `None` where that was nothing, or
-    /// [`next_burst`](Self::next_burst) has been called since.
+    /// Lends the packets taken last; `None` if there are none, or [`next_burst`](Self::next_burst)
+    /// was called since.
     pub fn taken(&self) -> Option<Burst<'_>> {
         if self.part.is_some() {
             return self.lend_part(self.last);
@@ -30,14 +30,14 @@ impl Reader {
         let from = current.taken.checked_sub(self.last)?;
         let found = Found { current, from, to: current.taken };
         // SAFETY: `taken` never exceeds a count read from the watermark of the segment, which is
-        // pinned while it is the current one (R1); the borrow of `self` keeps it so (R2).
+        // pinned while it is the current one (R1); the borrow of `self` keeps it current (R2).
         (self.last > 0).then(|| unsafe { lend(&self.memory, &found) })
     }
 
-    /// Puts the newest `packets` of those taken last back, to be taken again.
+    /// Puts the newest `packets` of those taken last back, so that they are taken again.
     ///
     /// # Panics
-    /// If they are more than [`taken`](Self::taken) lends.
+    /// If there are more than [`taken`](Self::taken) lends.
     pub fn put_back(&mut self, packets: u64) {
         assert!(packets <= u64::from(self.last), "{packets} packets of {} taken", self.last);
         if packets == 0 {
@@ -51,7 +51,7 @@ impl Reader {
         self.say();
     }
 
-    /// The newest `packets` of the current segment were not read after all.
+    /// Undoes the reading of the newest `packets` of the current segment.
     pub(super) fn unread(&mut self, packets: u32) {
         if let Some(current) = &mut self.current {
             current.taken -= packets;
@@ -60,7 +60,7 @@ impl Reader {
         }
     }
 
-    /// Finds up to `most` packets, and takes them.
+    /// Finds up to `most` packets and takes them.
     pub(crate) fn find_up_to(&mut self, most: u64) -> Option<Found> {
         self.last = 0;
         if most == 0 {

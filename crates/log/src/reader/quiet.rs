@@ -1,28 +1,28 @@
-//! A reader that keeps off the lines of a writer far away.
+//! Makes a reader poll less often while its writer is far.
 //!
-//! A reader at the writer's heels takes the watermark's line from it for each publish, and gets
-//! some dozens of packets for it. Where a line takes a quarter of a microsecond, that line is what
-//! both wait for. So after a look that found a little of a dense stream, the reader does not look
-//! again for a moment (Decision 0031).
+//! A reader directly behind the writer takes the watermark's line from it for each publish, and
+//! gets only some dozens of packets each time. If a line takes a quarter of a microsecond, both
+//! wait for that line. So after a poll that found a few packets of a dense stream, the reader
+//! pauses for a moment (Decision 0031).
 //!
-//! Invariant: a packet that comes by itself is not kept waiting. Only a look that found [`DENSE`]
-//! packets or more is followed by a pause, of [`QUIET_NS`] at most.
+//! Invariant: a single packet is not delayed. A pause, of at most [`QUIET_NS`], follows only a poll
+//! that found [`DENSE`] packets or more.
 
 use burstline_sys::clock;
 
 use super::Reader;
 
-/// This many packets at once are a stream: bursts of receive polls are no smaller.
+/// This many packets in one poll are a stream: bursts of receive polls are no smaller.
 const DENSE: u32 = 16;
 
-/// This many are worth fetching the line.
+/// This many packets are worth fetching the line.
 const ENOUGH: u32 = 1024;
 
-/// How long the reader does not look, in ns: as long as a line from far takes four times.
+/// Duration of the pause, in ns: four times the latency of a line from far.
 const QUIET_NS: u64 = 1_000;
 
 impl Reader {
-    /// After a look that found some packets from far.
+    /// Begins a pause, if needed, after a poll that found packets of a far writer.
     #[cold]
     pub(super) fn keep_quiet(&mut self, packets: u32) {
         if (DENSE..ENOUGH).contains(&packets) {
@@ -30,7 +30,7 @@ impl Reader {
         }
     }
 
-    /// Whether the pause goes on.
+    /// Returns whether the pause is not over yet.
     #[cold]
     pub(crate) fn is_quiet(&mut self) -> bool {
         let is_over = clock::monotonic_ns() >= self.quiet_until_ns;

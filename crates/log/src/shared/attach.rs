@@ -1,11 +1,11 @@
-//! A log seen from another process: three files, however they got there.
+//! Attaches to a log of another process, through three files that the process received.
 //!
 //! The publisher keeps a [`RemoteSeat`](crate::RemoteSeat) for each such reader and passes its
-//! files. Two of them are sealed against writing, so the reader can do no harm with them. The third
-//! is the reader's own page, which the writer treats as hostile. In the other direction the reader
-//! trusts: it borrows bytes that stay constant only if the writer keeps to the protocol. No check
-//! can replace that. So attaching is an unsafe function (Decision 0001). To read without trust,
-//! take an [`UntrustedReader`](crate::UntrustedReader), which copies.
+//! files. Two are sealed against writing, so the reader cannot damage them. The third is the
+//! reader's own page, which the writer treats as hostile. The reader in turn trusts the writer: it
+//! borrows bytes that stay constant only if the writer keeps to the protocol. No check can replace
+//! that, so attaching is an unsafe function (Decision 0001). To read without trust, use an
+//! [`UntrustedReader`](crate::UntrustedReader), which copies.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::protocol::Payer;
 use crate::reader::Reader;
 use crate::seat::SeatHandle;
 
-/// What the publisher gives to a reader.
+/// The files and numbers that a publisher passes to a reader.
 #[derive(Clone, Copy, Debug)]
 pub struct LogFiles<'a> {
     /// Packet memory, sealed.
@@ -32,17 +32,17 @@ pub struct LogFiles<'a> {
     pub page: BorrowedFd<'a>,
     /// The number of the seat.
     pub seat: usize,
-    /// How many segments the reader may hold.
+    /// The number of segments that the reader may hold.
     pub window: usize,
-    /// Where it starts.
+    /// The reader's start.
     pub start: Start,
-    /// The part that it takes; all if `None`.
+    /// The part to read; all if `None`.
     pub part: Option<Buckets>,
-    /// The column that it writes verdicts into, if it is to.
+    /// The column for the reader's verdicts, if it gives any.
     pub verdicts: Option<BorrowedFd<'a>>,
 }
 
-/// What a reader has received.
+/// The files and numbers that a reader received.
 #[derive(Debug)]
 pub struct ReceivedFiles {
     /// Packet memory.
@@ -53,26 +53,25 @@ pub struct ReceivedFiles {
     pub page: OwnedFd,
     /// The number of the seat, in `[0, MAX_READERS)`.
     pub seat: usize,
-    /// How many segments it may hold, in `[1, MAX_WINDOW]`.
+    /// The number of segments the reader may hold, in `[1, MAX_WINDOW]`.
     pub window: usize,
-    /// Where to start.
+    /// The reader's start.
     pub start: Start,
-    /// The part to take; all if `None`.
+    /// The part to read; all if `None`.
     pub part: Option<Buckets>,
-    /// The column to write verdicts into, if there is one: for [`Reader::verdicts`], before the
-    /// reader is attached.
+    /// The column for verdicts, if any: for [`Reader::verdicts`], before the reader is attached.
     pub verdicts: Option<OwnedFd>,
 }
 
 impl Reader {
     /// Attaches to a log of another process. The writer is trusted to keep to the protocol; the
-    /// seals and the geometry are checked. A seat's files serve one reader: the second is refused,
-    /// because it would overwrite the pins of the first.
+    /// seals and the geometry are checked. A seat's files serve one reader. A second one is
+    /// refused, because it would overwrite the pins of the first.
     ///
     /// # Safety
     /// The writer's process keeps to the protocol, and its publisher keeps the seat
     /// ([`RemoteSeat`](crate::RemoteSeat)) until this reader and every burst it holds are gone. Or
-    /// no burst is taken from this reader: looking at control memory is safe with any writer.
+    /// no burst is taken from this reader: reading control memory is safe with any writer.
     pub unsafe fn attach(files: ReceivedFiles) -> Result<Self, AttachError> {
         if !(1..=MAX_WINDOW).contains(&files.window) {
             return Err(AttachError::Window { asked: files.window, most: MAX_WINDOW });
@@ -81,10 +80,10 @@ impl Reader {
             return Err(AttachError::NotALog { reason: "the seat's number is too large" });
         }
         let control = Mapping::attach_read_only(files.control, None)?;
-        // SAFETY: the mapping is that large, page-aligned, and kept in `Memory` below.
+        // SAFETY: the mapping has this size, is page-aligned, and is kept in `Memory` below.
         let view = unsafe { ControlView::attach(control.as_ptr(), control.bytes())? };
         let geometry = *view.geometry();
-        // What is beyond it would cost us the mapping, and hold nothing.
+        // Memory beyond it would only waste address space.
         if control.bytes() > geometry.control_bytes().next_multiple_of(PAGE_BYTES) {
             return Err(AttachError::NotALog { reason: "its control memory is too large" });
         }
@@ -100,9 +99,9 @@ impl Reader {
                 reason: "the log has no parts, but a part was requested",
             });
         }
-        // No huge page has just this size. The owner could punch a hole for a huge page, and if no
-        // other is left to fill it, the next access would fault. That the reader may write it
-        // allows no seal against holes; a small page is made anew.
+        // A huge page never has exactly this size. In a huge page the owner could punch a hole; if
+        // no huge page is left to fill it, the next access faults. The reader may write the page,
+        // so no seal prevents holes, but a small page is always replaced.
         let page = Mapping::attach_writable(files.page, Some(PAGE_BYTES))?;
         let packets_at = packets.as_ptr();
         let seat = SeatHandle::attached(page, files.window, files.seat);

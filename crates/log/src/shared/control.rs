@@ -1,17 +1,17 @@
-//! The control memory: what the writer tells its readers, in a separate sealed region.
+//! The control memory: the writer's state for its readers, in a separate sealed region.
 //!
 //! ```text
 //! 0        header: magic, geometry | head | state | oldest | settled | seat states
 //! 4096     names: a cache line for each of 256 ports
 //! 20480    directory: one word per sequence number modulo the directory's length
 //! ...      two cache lines per segment: watermark | base time, first packet number
-//! ...      where it counts buckets: 256 words per segment, packets of each bucket before it,
+//! ...      with buckets: 256 words per segment, packets of each bucket before it,
 //!          and 256 words of all packets so far
 //! ```
 //!
-//! Every word is an atomic, because the reader may be another process. Geometry is read once, when
-//! a view is made, and checked against the size of the mapping. Nothing read later is used as an
-//! index without a check.
+//! Every word is an atomic, because the reader may be another process. The geometry is read once,
+//! when a view is made, and checked against the size of the mapping. No word read later is used as
+//! an index without a check.
 
 use std::hint::spin_loop;
 use std::ops::RangeInclusive;
@@ -28,41 +28,41 @@ use crate::names::{NAMES, PortName};
 use crate::protocol::{self, Control, Word32, Word64};
 use crate::watermark::{DirectoryEntry, MAX_SEGMENTS};
 
-/// The most readers that one log can have.
+/// The most readers of one log.
 pub const MAX_READERS: usize = 64;
-/// Buckets that a log can count its packets by.
+/// The number of buckets by which a log can count its packets.
 pub const BUCKETS: usize = 256;
-/// The most segments that one reader can pin at once.
+/// The most segments that one reader can pin at the same time.
 pub const MAX_WINDOW: usize = 8;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"brstline");
-/// Raised whenever the layout of shared memory changes.
+/// Incremented whenever the layout of shared memory changes.
 const VERSION: u32 = 7;
 const NAMES_AT: usize = 4096;
 const DIRECTORY_AT: usize = NAMES_AT + NAMES * size_of::<PortName>();
 const LINE_BYTES: usize = 64;
-/// Longer than a store waits to be seen, in ns: a line takes 300 from the farthest core we saw.
+/// Upper bound of a store's latency, in ns: a line from the farthest core we saw takes 300.
 const STORE_NS: u64 = 5_000;
-/// Looks at a head that moves before the last one counts.
+/// Attempts to read a consistent count while the head moves.
 const PUBLISHED_TRIES: u32 = 8;
 
-/// Life of a log, as readers see it.
+/// The state of a log, as readers see it: still being written.
 const STATE_OPEN: u32 = 1;
-/// The writer has gone, and said so: what is published is all there will be.
+/// The writer has ended the log: no more packets will be published.
 const STATE_CLOSED: u32 = 2;
-/// As closed, but the writer was stopped in the middle: another may follow.
+/// Like closed, but the writer was stopped early: another may follow.
 const STATE_STOPPED: u32 = 3;
 
-/// How a log ended, in its writer's words. A writer that was killed says nothing.
+/// How a log ended, according to its writer. A killed writer sets no ending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// Its sources had no more, or a limit was reached.
+    /// Its sources were exhausted, or a limit was reached.
     Final,
     /// It was asked to stop.
     Stopped,
 }
 
-/// Something on a cache line of its own.
+/// A value with a cache line to itself.
 #[repr(C, align(64))]
 pub(crate) struct Line<T>(pub(crate) T);
 
@@ -75,39 +75,39 @@ struct Header {
     segment_count: AtomicU32,
     max_readers: AtomicU32,
     clock_kind: AtomicU32,
-    /// Buckets that are counted: [`BUCKETS`], or 0.
+    /// The number of buckets counted: [`BUCKETS`], or 0.
     buckets: AtomicU32,
     head: Line<AtomicU64>,
     state: Line<AtomicU32>,
     oldest: Line<AtomicU64>,
-    /// Packets whose verdicts are of no more use: see `verdict`.
+    /// Packets whose verdicts are no longer needed: see `verdict`.
     settled: Line<AtomicU64>,
     seats: [AtomicU32; MAX_READERS],
 }
 
-/// One segment's lines. Only the watermark is ordered; the rest is written before it. The watermark
-/// has a line to itself, which moves to the writer and back with each publish. If the base time
-/// shared it, a reader would wait for that line again to find an unchanged time (Decision 0030).
+/// The cache lines of one segment. Only the watermark is ordered; the rest is written before it.
+/// The watermark has its own line, which moves to the writer and back with each publish. A reader
+/// would wait for that line again to find an unchanged base time in it (Decision 0030).
 #[repr(C, align(128))]
 pub(crate) struct SegmentLine {
     watermark: Line<AtomicU64>,
-    /// Time that the descs' deltas count from, in ns since 1970.
+    /// The time that the descs' deltas count from, in ns since 1970.
     pub(crate) base_time_ns: AtomicU64,
     /// The number of the segment's first packet, counted over the log's life.
     pub(crate) first_packet: AtomicU64,
-    /// The first packet, counted in the segment, that has facts; `u32::MAX` while none has.
+    /// The index in the segment of the first packet that has facts; `u32::MAX` if none has.
     pub(crate) first_special: AtomicU32,
     /// When the segment was opened, in monotonic ns; 0 in a log without history.
     pub(crate) opened_ns: AtomicU64,
-    /// Not 0 where packets went past the caches, since their reader is far.
+    /// Not 0 if packets went past the caches, because their reader is far.
     pub(crate) is_far: AtomicU32,
 }
 
-/// The column takes one part in 64 of a segment: a byte for each packet. Packets of 64 bytes and
-/// their descs leave room for no more.
+/// The column takes 1/64 of a segment: a byte per packet. A segment of 64-byte packets and their
+/// descs holds no more packets than that.
 const COLUMN_PART: usize = 64;
 
-/// Packets of each bucket that were published before a segment, or at all.
+/// Packets of each bucket that were published before a segment, or in total.
 pub(crate) type BucketLine = [AtomicU64; BUCKETS];
 
 const _: () = assert!(size_of::<Header>() <= NAMES_AT);
@@ -125,31 +125,31 @@ pub(crate) struct Geometry {
 }
 
 impl Geometry {
-    /// Entries of the directory: a power of two, at least the number of segments. So no two valid
-    /// sequence numbers, which are consecutive, share an entry.
+    /// Returns the number of directory entries: a power of two, at least the number of segments. So
+    /// no two valid sequence numbers, which are consecutive, share an entry.
     fn directory_entries(&self) -> usize {
         (self.segment_count as usize).next_power_of_two()
     }
 
-    /// Bytes of control memory that the shape needs.
+    /// Returns the size of the control memory, in bytes.
     pub(crate) fn control_bytes(&self) -> usize {
         let buckets = if self.has_buckets { size_of::<BucketLine>() } else { 0 };
         self.buckets_at() + (self.segment_count as usize + 1) * buckets
     }
 
-    /// Bytes of packet memory that the shape may have: its segments, and less than one more.
+    /// Returns the possible sizes of packet memory in bytes: the segments, and less than one more.
     pub(crate) fn packet_bytes(&self) -> RangeInclusive<usize> {
         let least = self.segment_bytes.saturating_mul(self.segment_count as usize);
         least..=least.saturating_add(self.segment_bytes - 1)
     }
 
-    /// Bytes of a segment's column of buckets.
+    /// Returns the size of a segment's column of buckets, in bytes.
     pub(crate) fn column_bytes(&self) -> usize {
         if self.has_buckets { self.segment_bytes / COLUMN_PART } else { 0 }
     }
 
-    /// Where a segment's descs begin, downwards: at its end, or where its column starts. A multiple
-    /// of 16.
+    /// Returns the offset at which a segment's descs begin, downwards: its end, or the start of its
+    /// column. A multiple of 16.
     #[inline]
     pub(crate) fn top(&self) -> usize {
         self.segment_bytes - self.column_bytes()
@@ -176,9 +176,9 @@ impl Geometry {
 /// A view of control memory.
 ///
 /// # Invariants
-/// - V1: `base` points to `geometry.control_bytes()` mapped bytes, 64-byte aligned, for as long
-///   as the view is used; the holder of a view also holds the mapping (see `Memory`).
-/// - V2: all accesses by anybody are atomic, and every word's value is valid.
+/// - V1: `base` points to `geometry.control_bytes()` mapped bytes, 64-byte aligned, for as long as
+///   the view is used; the holder of a view also holds the mapping (see `Memory`).
+/// - V2: all accesses from any process are atomic, and every word's value is valid.
 #[derive(Clone, Copy)]
 pub(crate) struct ControlView {
     base: NonNull<u8>,
@@ -187,9 +187,9 @@ pub(crate) struct ControlView {
     lines_at: usize,
 }
 
-// SAFETY: V2, all that is reachable through a view is atomic, so any thread may use it.
+// SAFETY: V2, everything reachable through a view is atomic, so any thread may use it.
 unsafe impl Send for ControlView {}
-// SAFETY: V2, all that is reachable through a view is atomic, so threads may share it.
+// SAFETY: V2, everything reachable through a view is atomic, so threads may share it.
 unsafe impl Sync for ControlView {}
 
 impl ControlView {
@@ -209,11 +209,11 @@ impl ControlView {
         header.max_readers.store(geometry.max_readers, Relaxed);
         header.buckets.store(if geometry.has_buckets { BUCKETS as u32 } else { 0 }, Relaxed);
         header.state.0.store(STATE_OPEN, Relaxed);
-        header.magic.store(MAGIC, Release); // pairs with `attach`: the rest is there
+        header.magic.store(MAGIC, Release); // pairs with `attach`: the rest is visible
         view
     }
 
-    /// Reads and checks the header of a log that somebody else made.
+    /// Reads and checks the header of a log that another process made.
     ///
     /// # Safety
     /// `base` must point to `mapped_bytes` bytes, 64-byte aligned, mapped while the view lives.
@@ -224,7 +224,7 @@ impl ControlView {
         if mapped_bytes < DIRECTORY_AT {
             return Err(AttachError::NotALog { reason: "its control memory is too small" });
         }
-        // SAFETY: the header fits in the mapping, checked just above; V2.
+        // SAFETY: the header fits in the mapping, checked above; V2.
         let header = unsafe { base.cast::<Header>().as_ref() };
         if Word64::load(&header.magic, Acquire) != MAGIC {
             return Err(AttachError::NotALog { reason: "the magic number is not there" });
@@ -252,17 +252,17 @@ impl ControlView {
         Self { base, geometry, directory_mask, lines_at: geometry.lines_at() }
     }
 
-    /// The shape, as checked when the view was made.
+    /// Returns the geometry, as checked when the view was made.
     pub(crate) fn geometry(&self) -> &Geometry {
         &self.geometry
     }
 
     fn header(&self) -> &Header {
-        // SAFETY: V1, the header is inside; V2.
+        // SAFETY: V1, the header is inside the mapping; V2.
         unsafe { self.base.cast::<Header>().as_ref() }
     }
 
-    /// The line of a segment in `[0, segment_count)`.
+    /// Returns the line of a segment in `[0, segment_count)`.
     #[inline]
     pub(crate) fn line(&self, segment: u32) -> &SegmentLine {
         assert!(segment < self.geometry.segment_count, "segment {segment} is out of range");
@@ -271,30 +271,30 @@ impl ControlView {
         unsafe { self.base.add(at).cast::<SegmentLine>().as_ref() }
     }
 
-    /// What there was before a segment in `[0, segment_count)`, in a log that counts buckets.
+    /// Returns the bucket counts before a segment in `[0, segment_count)`, in a log with buckets.
     pub(crate) fn buckets(&self, segment: u32) -> Option<&BucketLine> {
         assert!(segment < self.geometry.segment_count, "segment {segment} is out of range");
         self.bucket_line(segment)
     }
 
-    /// What there was so far, in a log that counts buckets.
+    /// Returns the bucket counts so far, in a log with buckets.
     pub(crate) fn bucket_totals(&self) -> Option<&BucketLine> {
         self.bucket_line(self.geometry.segment_count)
     }
 
     fn bucket_line(&self, segment: u32) -> Option<&BucketLine> {
         let at = self.geometry.buckets_at() + segment as usize * size_of::<BucketLine>();
-        // SAFETY: V1, the geometry has one for each segment, and one more, behind the segments'
-        // lines, which are aligned, so this one is inside; V2.
+        // SAFETY: V1, the geometry has a line for each segment, and one more, after the segments'
+        // lines, which are aligned. So this line is inside; V2.
         self.geometry.has_buckets.then(|| unsafe { self.base.add(at).cast().as_ref() })
     }
 
-    /// Whether the writer has ended the log. What it published before is then visible.
+    /// Returns whether the writer has ended the log. Everything it published is then visible.
     pub(crate) fn is_closed(&self) -> bool {
         self.ending().is_some()
     }
 
-    /// How the writer has ended the log, if it has.
+    /// Returns how the writer ended the log, if it has.
     pub(crate) fn ending(&self) -> Option<Ending> {
         // Pairs with the Release in `close`.
         match Word32::load(&self.header().state.0, Acquire) {
@@ -304,7 +304,7 @@ impl ControlView {
         }
     }
 
-    /// Writer: nothing more will come.
+    /// Writer: ends the log.
     pub(crate) fn close(&self, ending: Ending) {
         let state = match ending {
             Ending::Final => STATE_CLOSED,
@@ -313,18 +313,18 @@ impl ControlView {
         self.header().state.0.store(state, Release); // pairs with the Acquire in `ending`
     }
 
-    /// The name of a port.
+    /// Returns the name of a port.
     pub(crate) fn port_name(&self, port: u8) -> &PortName {
         let at = NAMES_AT + usize::from(port) * size_of::<PortName>();
-        // SAFETY: V1, there are as many entries as a port can have numbers, below the directory;
+        // SAFETY: V1, there is an entry for every possible port number, below the directory;
         // entries are aligned; V2.
         unsafe { self.base.add(at).cast::<PortName>().as_ref() }
     }
 
-    /// How many packets have been published over the log's life: the number of the next one.
+    /// Returns the number of packets published over the log's life: the next packet's number.
     ///
-    /// Exact for some moment during the call. If the writer opens segments faster than this can
-    /// look, the last look counts, which may mix two moments.
+    /// Exact for some moment during the call. If the writer opens segments faster than this
+    /// function can read, the last attempt counts, which may mix two moments.
     pub(crate) fn published(&self) -> u64 {
         let mut published = 0;
         for _ in 0..PUBLISHED_TRIES {
@@ -337,8 +337,8 @@ impl ControlView {
             let mark = protocol::watch(self, segment);
             let first_packet = Word64::load(&self.line(segment).first_packet, Acquire);
             published = first_packet.wrapping_add(u64::from(mark.count()));
-            // This Acquire and the fence of `pinned` pair: if the number belonged to a later use of
-            // the segment, we would see its retirement here.
+            // This Acquire pairs with the fence of `pinned`: if the number belonged to a later use
+            // of the segment, its retirement would be visible here.
             let after = protocol::watch(self, segment);
             if mark.sequence() == head && after.sequence() == head && !after.is_retired() {
                 break;
@@ -347,18 +347,18 @@ impl ControlView {
         published
     }
 
-    /// The oldest sequence number that can still be entered; 0 before the first. Changes under the
-    /// lock of the seats; without the lock it is only a place from which to start looking.
+    /// Returns the oldest sequence number that can still be entered; 0 before the first segment.
+    /// Changes under the seats' lock; without it, it is only a starting point for a search.
     pub(crate) fn oldest(&self) -> &AtomicU64 {
         &self.header().oldest.0
     }
 
-    /// Packets whose verdicts are of no more use: see `verdict`.
+    /// Packets whose verdicts are no longer needed: see `verdict`.
     pub(crate) fn settled(&self) -> &AtomicU64 {
         &self.header().settled.0
     }
 
-    /// What the writer says of seat `index`, in `[0, MAX_READERS)`.
+    /// Returns the writer's state of seat `index`, in `[0, MAX_READERS)`.
     pub(crate) fn seat_state(&self, index: usize) -> &AtomicU32 {
         &self.header().seats[index]
     }
@@ -411,9 +411,9 @@ impl Control for ControlView {
     }
 }
 
-/// A reader's mapping is read-only, and on read-only memory Rust promises relaxed loads only.
-/// So an acquire load is a relaxed one and a fence, which is at least as strong.
-/// Source: `std::sync::atomic`, "Atomic accesses to read-only memory".
+/// A reader's mapping is read-only, and Rust allows only relaxed loads from read-only memory. So an
+/// acquire load is a relaxed load and a fence, which is at least as strong. Source:
+/// `std::sync::atomic`, "Atomic accesses to read-only memory".
 #[cfg(not(tsan))]
 macro_rules! load {
     ($word:expr, $order:expr) => {{
@@ -425,8 +425,8 @@ macro_rules! load {
     }};
 }
 
-/// ThreadSanitizer knows no fences but knows orders. It runs on machines where an acquire load is
-/// one instruction that only reads, so that read-only memory is no matter (`scripts/tsan`).
+/// ThreadSanitizer supports orderings but no fences. It runs on machines whose acquire load is one
+/// instruction that only reads, so read-only memory is no problem (`scripts/tsan`).
 #[cfg(tsan)]
 macro_rules! load {
     ($word:expr, $order:expr) => {

@@ -1,4 +1,4 @@
-//! What writer and readers share besides the packets: control memory, pages of readers, seats.
+//! State shared by writer and readers besides the packets: control memory, reader pages, seats.
 
 pub(crate) mod attach;
 pub(crate) mod control;

@@ -1,33 +1,33 @@
-//! Names of interfaces, for readers in other processes: what a desc's port number stands for.
+//! Stores the interface names of descs' port numbers, for readers in other processes.
 //!
 //! ```text
 //! word 0: link type, 32 bits | length, 16 bits | name bytes 0 and 1     words 1 to 7: bytes 2..58
 //! ```
 //!
 //! A name is written once, before the first packet of its port is published, and never changes.
-//! To a reader it is input like any other: each word is read once, then the whole is checked.
+//! A reader treats it as untrusted input: it reads each word once and then checks the whole.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::protocol::Word64;
 
-/// The longest name of an interface that is kept, in bytes.
+/// The longest interface name that is stored, in bytes.
 pub(crate) const MAX_NAME_BYTES: usize = 58;
-/// As many as a desc's port number can tell apart.
+/// The number of ports that a desc can distinguish.
 pub(crate) const NAMES: usize = 256;
 const WORDS: usize = 8;
 const NAME_STARTS_AT: usize = 6;
 
-/// One port's entry, a cache line. All zeros is a port without a name.
+/// One port's entry, a cache line. All zeros means no name.
 #[repr(C, align(64))]
 pub(crate) struct PortName([AtomicU64; WORDS]);
 
 const _: () = assert!(size_of::<PortName>() == NAME_STARTS_AT + MAX_NAME_BYTES);
 
 impl PortName {
-    /// Writes it, cut to [`MAX_NAME_BYTES`] at a character; a name that is there already stays.
-    /// One thread at a time: the caller has a lock.
+    /// Writes the name, truncated to [`MAX_NAME_BYTES`] at a character. An existing name stays. The
+    /// caller holds a lock, so only one thread writes.
     pub(crate) fn write(&self, link: u32, name: &str) {
         if name.is_empty() || self.0[0].load(Relaxed) != 0 {
             return;
@@ -41,10 +41,10 @@ impl PortName {
             word.store(u64::from_le_bytes(*bytes), Relaxed);
         }
         let first = u64::from_le_bytes(bytes.as_chunks().0[0]);
-        self.0[0].store(first, Release); // pairs with `read`: the rest is there
+        self.0[0].store(first, Release); // pairs with `read`: the rest is visible
     }
 
-    /// The link type and the name; `None` where there is none, or what is there cannot be one.
+    /// Returns the link type and the name; `None` if there is no name or the entry is invalid.
     pub(crate) fn read(&self) -> Option<(u32, String)> {
         let mut bytes = [0; WORDS * 8];
         for (word, bytes) in self.0.iter().zip(bytes.as_chunks_mut().0) {

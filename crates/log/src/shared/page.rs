@@ -1,11 +1,11 @@
-//! A reader's page: the memory that one reader writes, seen from either side.
+//! A reader's page: the memory that one reader writes and the writer reads.
 //!
 //! ```text
 //! pins | cursor | waiting, wake word | attached | account        a cache line each
 //! ```
 //!
-//! To the writer all of it is hostile input. Each has its own line, so that a reader's account,
-//! which changes with every burst, takes no line away that the writer looks at.
+//! The writer treats all of it as hostile input. Each field has its own line, so that a reader's
+//! account, which changes with every burst, does not touch a line that the writer polls.
 
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::Relaxed;
@@ -14,10 +14,10 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 use crate::control::{Line, MAX_WINDOW};
 use crate::protocol::ReaderPage;
 
-/// A log's readers may not ask for less than this in a reader's page, in bytes.
+/// The minimum size of a reader's page, in bytes.
 pub(crate) const PAGE_BYTES: usize = 4096;
 
-/// What the word `attached` says: 0 at first, then for good one of these.
+/// Values of the word `attached`: 0 at first, then one of these for good.
 const CLAIMED: u32 = 1;
 const REVOKED: u32 = 2;
 
@@ -32,16 +32,16 @@ struct PageLayout {
 
 const _: () = assert!(size_of::<PageLayout>() <= PAGE_BYTES);
 
-/// A view of one reader's own page, from either side.
+/// A view of one reader's page, for either side.
 ///
 /// # Invariants
 /// As for `ControlView`: `PAGE_BYTES` mapped bytes, 64-byte aligned, all accesses atomic.
 #[derive(Clone, Copy)]
 pub(crate) struct PageView(NonNull<u8>);
 
-// SAFETY: all that is reachable through a view is atomic.
+// SAFETY: everything reachable through a view is atomic, so any thread may use it.
 unsafe impl Send for PageView {}
-// SAFETY: all that is reachable through a view is atomic, so threads may share it.
+// SAFETY: everything reachable through a view is atomic, so threads may share it.
 unsafe impl Sync for PageView {}
 
 impl PageView {
@@ -51,25 +51,25 @@ impl PageView {
         Self(base)
     }
 
-    /// Claims the page for a reader of another process. False if a reader has claimed it before, or
-    /// it was revoked. A page serves one reader in its life: two would clear each other's pins.
+    /// Claims the page for a reader of another process. Returns false if it was claimed before or
+    /// revoked. A page serves one reader only: two would clear each other's pins.
     pub(crate) fn claim(&self) -> bool {
         self.decide(CLAIMED)
     }
 
-    /// Has every later [`claim`](Self::claim) fail; false if one has succeeded.
+    /// Makes every later [`claim`](Self::claim) fail; returns false if one has succeeded.
     pub(crate) fn revoke(&self) -> bool {
         self.decide(REVOKED)
     }
 
-    /// The first call decides whose the page is, for good.
+    /// Decides the owner of the page; only the first call succeeds.
     fn decide(&self, word: u32) -> bool {
-        // One word decides, it carries no memory.
+        // Relaxed: the word orders no other memory.
         self.layout().attached.0.compare_exchange(0, word, Relaxed, Relaxed).is_ok()
     }
 
-    /// Reader: says what it has seen, for people to look at: packets delivered, packets missed,
-    /// and the number of the next one. They carry no other memory.
+    /// Reader: stores its account, as a statistic: packets delivered, packets missed, and the
+    /// number of the next one. The words order no other memory.
     #[inline]
     pub(crate) fn say(&self, account: [u64; 3]) {
         for (word, value) in self.layout().account.0.iter().zip(account) {
@@ -77,25 +77,25 @@ impl PageView {
         }
     }
 
-    /// What the reader said last. Hearsay: any value may be there.
+    /// Returns the reader's last account. It is unchecked: any value may be there.
     pub(crate) fn said(&self) -> [u64; 3] {
         self.layout().account.0.each_ref().map(|word| word.load(Relaxed))
     }
 
-    /// Whether a reader of another process has made the page its own.
+    /// Returns whether a reader of another process has claimed the page.
     pub(crate) fn is_claimed(&self) -> bool {
         self.layout().attached.0.load(Relaxed) == CLAIMED
     }
 
-    /// The word that its reader sleeps on; the writer changes it with every wake. Nobody else has
-    /// the page, so nobody else can wake this reader, or be woken with it (decision 0060).
+    /// Returns the word that the page's reader sleeps on; the writer changes it with every wake-up.
+    /// No other reader has the page, so none can wake this one, or be woken by it (decision 0060).
     pub(crate) fn wake_word(&self) -> &AtomicU32 {
         &self.layout().waiting.0[1]
     }
 
     #[inline]
     fn layout(&self) -> &PageLayout {
-        // SAFETY: the type's invariants; every bit pattern of an atomic is valid.
+        // SAFETY: by the type's invariants; every bit pattern of an atomic is valid.
         unsafe { self.0.cast::<PageLayout>().as_ref() }
     }
 }
@@ -128,8 +128,8 @@ mod tests {
         struct Bytes([u8; PAGE_BYTES]);
         for is_claimed in [true, false] {
             let mut bytes = Bytes([0; PAGE_BYTES]);
-            // SAFETY: as many bytes, aligned to 64, which outlive the view and are touched by it
-            // alone.
+            // SAFETY: `bytes` has this size, is aligned to 64, outlives the view, and only the view
+            // accesses it.
             let page = unsafe { PageView::over(NonNull::from(&mut bytes.0).cast()) };
             assert!(!page.is_claimed());
             assert!(if is_claimed { page.claim() } else { page.revoke() });

@@ -11,8 +11,8 @@ use crate::log::{Held, Shared, Start};
 use crate::seat::{SEAT_DEMOTED, SeatEntry};
 use crate::verdict::Column;
 
-/// A seat that a reader in another process sits on. Dropping it frees the seat, pins or not: only
-/// when that process is gone, or has let go (see the safety of [`Reader::attach`][attach]).
+/// A seat of a reader in another process. Dropping it frees the seat, pins or not: only when that
+/// process is gone, or has let go of the log (see the safety of [`Reader::attach`][attach]).
 ///
 /// [attach]: crate::Reader::attach
 pub struct RemoteSeat {
@@ -20,26 +20,26 @@ pub struct RemoteSeat {
     start: Start,
     part: Option<Buckets>,
     shared: Arc<Shared>,
-    /// Where its reader gives verdicts, if it does.
+    /// The column for its reader's verdicts, if it gives any.
     column: Option<Arc<Column>>,
     is_abandoned: bool,
 }
 
-/// What a publisher knows of a reader in another process. The reader wrote most of it, and it may
-/// be false: it is for people to look at.
+/// The publisher's view of a reader in another process. Most of it was written by the reader and
+/// may be false: it is a statistic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SeatStatus {
-    /// Packets that it says it has read.
+    /// Packets that the reader claims to have read.
     pub delivered: u64,
-    /// Packets that it says were taken away before it read them.
+    /// Packets that the reader claims were overwritten before it read them.
     pub missed: u64,
-    /// Packets published and, by its own word, not yet read; of all parts.
+    /// Packets published and, according to the reader, not yet read; of all parts.
     pub lag_packets: u64,
-    /// Segments that its pins keep from being reused, in `[0, window]`.
+    /// Segments that its pins keep from reuse, in `[0, window]`.
     pub held_segments: usize,
     /// Whether the reader has mapped its page yet.
     pub is_claimed: bool,
-    /// Whether the writer lost patience with it. This one the writer knows.
+    /// Whether the writer has stopped waiting for it. The writer itself sets this.
     pub is_demoted: bool,
 }
 
@@ -53,8 +53,8 @@ impl RemoteSeat {
         Self { entry, start, part, shared, column: None, is_abandoned: false }
     }
 
-    /// The files that the other process needs for [`Reader::attach`][attach]: two that it can only
-    /// read and one page to write.
+    /// Returns the files that the other process needs for [`Reader::attach`][attach]: two read-only
+    /// ones and one writable page.
     ///
     /// [attach]: crate::Reader::attach
     pub fn files(&self) -> LogFiles<'_> {
@@ -73,16 +73,15 @@ impl RemoteSeat {
         }
     }
 
-    /// Lets its reader give verdicts, into a column that is among its [`files`](Self::files) from
-    /// now on.
+    /// Lets its reader give verdicts, in a column that [`files`](Self::files) includes from now on.
     ///
     /// # Errors
-    /// [`AttachError::NoVerdicts`], or [`AttachError::HasGiver`] where another reader does.
+    /// [`AttachError::NoVerdicts`], or [`AttachError::HasGiver`] if another reader gives verdicts.
     pub fn take_verdicts(&mut self) -> Result<(), AttachError> {
         if !self.shared.config.takes_verdicts {
             return Err(AttachError::NoVerdicts);
         }
-        // Made before the lock is taken, as a page is.
+        // Created before the lock is taken, like a page.
         let column = Column::create(&self.shared)?;
         let mut giver = self.shared.lock_verdicts();
         if giver.is_some() {
@@ -94,7 +93,7 @@ impl RemoteSeat {
         Ok(())
     }
 
-    /// The worker no longer gives verdicts here.
+    /// Ends the verdicts of this seat's reader.
     fn end_verdicts(&mut self) {
         if self.column.take().is_some() {
             *self.shared.lock_verdicts() = None;
@@ -103,19 +102,19 @@ impl RemoteSeat {
         }
     }
 
-    /// How long this reader, if lossless, may hold the writer up before it is demoted, in ns.
+    /// Sets how long this reader, if lossless, may hold up the writer before it is demoted, in ns.
     /// Overrides the log's setting for its readers.
     pub fn set_lossless_deadline_ns(&self, deadline_ns: u64) {
         self.entry.set_deadline_ns(deadline_ns);
     }
 
-    /// Takes the seat back from a reader that has not claimed it; false if it has. A claim that
-    /// comes later fails.
+    /// Takes back an unclaimed seat, so that a later claim fails. Returns false if the reader has
+    /// claimed it.
     pub fn revoke(&self) -> bool {
         self.entry.page.revoke()
     }
 
-    /// How the reader is doing.
+    /// Returns the reader's status.
     pub fn status(&self) -> SeatStatus {
         let control = &self.shared.memory.control;
         let [delivered, missed, next_packet] = self.entry.page.said();
@@ -129,8 +128,8 @@ impl RemoteSeat {
         }
     }
 
-    /// Gives up watching the reader, which may live on. Its pins count for as long as the log
-    /// lives, it no longer holds the writer up, and its seat is never used again.
+    /// Stops watching the reader, which may live on. Its pins stay valid as long as the log lives,
+    /// it no longer holds up the writer, and its seat is never reused.
     pub fn abandon(mut self) {
         self.entry.demote(&self.shared.memory.control);
         self.end_verdicts();

@@ -1,4 +1,4 @@
-//! A reader's place at a log: its page, its window of pins, its policy.
+//! A reader's seat at a log: its page, its window of pins, its policy.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
@@ -18,10 +18,10 @@ const SEAT_LOSSY: u32 = 1;
 const SEAT_LOSSLESS: u32 = 2;
 pub(crate) const SEAT_DEMOTED: u32 = 3;
 
-/// Which readers the writer waits for.
+/// Whether the writer waits for a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
-    /// The writer goes on; what the reader missed is counted exactly.
+    /// The writer does not wait; packets that the reader missed are counted exactly.
     Lossy,
     /// The writer waits, up to the log's deadline.
     Lossless,
@@ -39,12 +39,12 @@ impl Policy {
 /// The publisher's record of a seat.
 pub(crate) struct SeatEntry {
     pub(crate) index: usize,
-    /// Whether its reader is of this process.
+    /// Whether its reader is in this process.
     pub(crate) is_own: bool,
     pub(crate) window: usize,
     pub(crate) page: PageView,
     policy: AtomicU32,
-    /// How long this reader may hold the writer up, in ns; [`LOGS_OWN`] is as the log says.
+    /// How long this reader may hold up the writer, in ns; [`LOGS_OWN`] selects the log's setting.
     deadline_ns: AtomicU64,
     standing: Standing,
     region: Region,
@@ -53,7 +53,7 @@ pub(crate) struct SeatEntry {
 const LOGS_OWN: u64 = u64::MAX;
 
 impl SeatEntry {
-    /// `region` is a fresh one of `PAGE_BYTES`.
+    /// `region` is a new one of `PAGE_BYTES`.
     pub(crate) fn new(
         index: usize,
         is_own: bool,
@@ -63,7 +63,7 @@ impl SeatEntry {
     ) -> Self {
         assert!(region.bytes() >= PAGE_BYTES, "a page of {} bytes", region.bytes());
         // SAFETY: the region is a zeroed page, checked above, and lives as long as this entry,
-        // which is as long as anybody uses the view.
+        // which outlives all uses of the view.
         let page = unsafe { PageView::over(region.as_ptr()) };
         let (policy, deadline_ns) = (AtomicU32::new(policy.code()), AtomicU64::new(LOGS_OWN));
         let standing = Standing::default();
@@ -74,25 +74,25 @@ impl SeatEntry {
         self.region.file()
     }
 
-    /// How long the writer waits for it, in ns, where that is not as the log says.
+    /// Returns how long the writer waits for it, in ns; `None` for the log's setting.
     pub(crate) fn deadline_ns(&self) -> Option<u64> {
-        Some(self.deadline_ns.load(Relaxed)).filter(|&ns| ns != LOGS_OWN) // carries no memory
+        Some(self.deadline_ns.load(Relaxed)).filter(|&ns| ns != LOGS_OWN) // orders no memory
     }
 
     pub(crate) fn set_deadline_ns(&self, deadline_ns: u64) {
-        self.deadline_ns.store(deadline_ns.min(LOGS_OWN - 1), Relaxed); // carries no memory
+        self.deadline_ns.store(deadline_ns.min(LOGS_OWN - 1), Relaxed); // orders no memory
     }
 
-    /// Segments that its pins name, or seem to: they are the reader's to write.
+    /// Returns how many segments its pins seem to name; the reader may write anything there.
     pub(crate) fn held_segments(&self) -> usize {
         let pins = (0..self.window).map(|slot| self.page.pin(slot).load(Relaxed));
         pins.filter(|&pin| pin != 0).count()
     }
 
-    /// The writer stops waiting for this reader, and says so where the reader can see it.
+    /// Stops waiting for this reader, and sets its visible state accordingly.
     pub(crate) fn demote(&self, control: &ControlView) {
-        self.policy.store(SEAT_DEMOTED, Relaxed); // a mark, carries no memory
-        control.seat_state(self.index).store(SEAT_DEMOTED, Relaxed); // a mark, carries no memory
+        self.policy.store(SEAT_DEMOTED, Relaxed); // a flag, orders no memory
+        control.seat_state(self.index).store(SEAT_DEMOTED, Relaxed); // a flag, orders no memory
     }
 }
 
@@ -116,13 +116,13 @@ impl Seat for Arc<SeatEntry> {
     }
 }
 
-/// The reader's end of a seat, kept by the reader and by every burst it holds. Dropping the last
-/// one leaves the seat.
+/// The reader's end of a seat, held by the reader and by every burst it holds. Dropping the last
+/// reference frees the seat.
 pub(crate) struct SeatHandle {
     pub(crate) page: PageView,
     pub(crate) window: usize,
     pub(crate) index: usize,
-    /// How many of this process's values read under each pin; 0 where the pin is free.
+    /// The number of values in this process that use each pin; 0 if the pin is free.
     holds: [AtomicU32; MAX_WINDOW],
     kept: Kept,
     tie: OnceLock<Arc<OwnedFd>>,
@@ -142,34 +142,34 @@ impl SeatHandle {
     }
 
     pub(crate) fn attached(page: Mapping, window: usize, index: usize) -> Arc<Self> {
-        // SAFETY: the mapping is a page at least, checked when it was attached, and kept here.
+        // SAFETY: the mapping has at least a page, checked when it was attached, and is kept here.
         let view = unsafe { PageView::over(page.as_ptr()) };
         let kept = Kept::Attached { _page: page };
         let (holds, tie) = Default::default();
         Arc::new(Self { page: view, window, index, holds, kept, tie })
     }
 
-    /// Keeps `socket` open as long as the seat is used; the first one counts.
+    /// Keeps `socket` open while the seat is used; only the first socket is kept.
     pub(crate) fn tie_to(&self, socket: Arc<OwnedFd>) {
         self.tie.get_or_init(|| socket);
     }
 
-    /// A pin that nothing in this process uses, if there is one.
+    /// Returns a pin that this process does not use.
     pub(crate) fn free_slot(&self) -> Option<usize> {
         // Pairs with the AcqRel in `drop_hold`: the last holder has cleared the pin.
         (0..self.window).find(|&slot| self.holds[slot].load(Acquire) == 0)
     }
 
-    /// One more value reads under pin `slot`.
+    /// Adds a user of pin `slot`.
     pub(crate) fn add_hold(&self, slot: usize) {
         self.holds[slot].fetch_add(1, Relaxed); // the caller owns a hold, or the free slot
     }
 
-    /// One value less; the last one clears the pin.
+    /// Removes a user of pin `slot`; the last one clears the pin.
     pub(crate) fn drop_hold(&self, slot: usize) {
         let holds = &self.holds[slot];
-        // Two threads may drop holds of one slot at a time. The last one clears
-        // the pin before the slot counts as free, else it could clear the next use's pin.
+        // Two threads may drop holds of one slot at the same time. The last one clears the pin
+        // before the slot counts as free; otherwise it could clear the pin of the next use.
         let mut seen = holds.load(Acquire);
         loop {
             if seen == 1 {

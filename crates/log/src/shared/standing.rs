@@ -1,7 +1,7 @@
-//! How full a log is, and how far the readers of its own process are: figures for people.
+//! Statistics about a log: how full it is, and how far the readers of its own process are.
 //!
-//! The writer does not know of a look, but for the lock of the seats: it takes that once a segment,
-//! and a look holds it for two loads and a copy of a short list.
+//! Reading them affects the writer only by the lock of the seats. The writer takes it once a
+//! segment; a read holds it for two loads and a copy of a short list.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -10,12 +10,12 @@ use crate::log::Log;
 use crate::protocol::Control;
 use crate::seat::SeatEntry;
 
-/// A log at some moment.
+/// The state of a log at some moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogStanding {
-    /// Segments that can be read: some reader has yet to pass them, or they are kept.
+    /// Segments that can be read: some reader has not passed them yet, or they are kept.
     pub segments: u64,
-    /// Seats taken, by readers of this process and of others.
+    /// Seats taken by readers of this and of other processes.
     pub readers: usize,
     /// Readers of this process.
     pub own: Vec<OwnReader>,
@@ -24,25 +24,25 @@ pub struct LogStanding {
 /// A reader of the publisher's own process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OwnReader {
-    /// Its seat's number.
+    /// The number of its seat.
     pub seat: usize,
-    /// Packets published that it has yet to read; of all parts.
+    /// Packets published that it has not read yet; of all parts.
     pub lag_packets: u64,
 }
 
 impl Log {
-    /// How full it is, and how far its readers of this process are. Cost: two allocations, and some
-    /// loads for each reader.
+    /// Returns how full the log is, and how far its readers of this process are. Cost: two
+    /// allocations, and some loads for each reader.
     pub fn standing(&self) -> LogStanding {
         let control = &self.shared.memory.control;
         let seats = self.shared.lock();
-        // Figures, which carry no memory. Under this lock the oldest does not change.
+        // These loads order no memory. Under this lock, `oldest` does not change.
         let (oldest, head) = (control.oldest().load(Relaxed), control.head().load(Relaxed));
         let readers = seats.len();
         let own: Vec<Arc<SeatEntry>> = seats.iter().filter(|seat| seat.is_own).cloned().collect();
         drop(seats);
         let own_reader = |seat: Arc<SeatEntry>| {
-            // Before what is published is looked at, which is then not less.
+            // Loaded before the published count, which is therefore not smaller.
             let [_, _, next_packet] = seat.page.said();
             let lag_packets = control.published().saturating_sub(next_packet);
             OwnReader { seat: seat.index, lag_packets }

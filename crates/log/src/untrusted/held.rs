@@ -1,7 +1,7 @@
 //! Copies that are kept beyond the next burst.
 //!
-//! A copy is a segment's size of memory. It goes back to its reader when it is let go, so that
-//! a reader which holds up to its window allocates that many once.
+//! A copy takes the memory of a segment. It returns to its reader when it is dropped, so a reader
+//! that holds up to its window allocates each copy only once.
 
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::{Copied, UntrustedReader};
 use crate::burst::Burst;
 
-/// The copies that a reader has besides its own one.
+/// A reader's copies besides its current one.
 #[derive(Default)]
 pub(super) struct Pool(Mutex<Copies>);
 
@@ -21,16 +21,16 @@ struct Copies {
 
 impl Pool {
     fn lock(&self) -> MutexGuard<'_, Copies> {
-        // A panic elsewhere leaves it whole: each change is one push or pop, and a number.
+        // A panic elsewhere leaves it consistent: each change is one push or pop, and a number.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl UntrustedReader {
-    /// As [`next_burst`](Self::next_burst), but the copy is kept until it is dropped, on any
-    /// thread. At most `window` copies can be held at once; `None` beyond that.
+    /// Like [`next_burst`](Self::next_burst), but the copy lives until it is dropped, on any
+    /// thread. At most `window` copies can be held at the same time; `None` beyond that.
     ///
-    /// Cost: as `next_burst`, two locks, and a segment's size of memory for each copy that is
+    /// Cost: that of `next_burst`, two locks, and the memory of a segment for each copy that is
     /// held for the first time.
     pub fn hold_burst(&mut self) -> Option<HeldCopy> {
         if self.is_window_full() {
@@ -46,20 +46,20 @@ impl UntrustedReader {
         Some(HeldCopy { copy, pool: Arc::clone(&self.pool) })
     }
 
-    /// Whether as many copies are held as may be.
+    /// Returns whether the maximum number of copies is held.
     pub fn is_window_full(&self) -> bool {
         self.pool.lock().held >= self.reader.window()
     }
 }
 
-/// A burst's copy that is kept beyond the next one.
+/// A burst's copy that is kept beyond the next burst.
 pub struct HeldCopy {
     copy: Copied,
     pool: Arc<Pool>,
 }
 
 impl HeldCopy {
-    /// The packets.
+    /// Returns the packets.
     pub fn burst(&self) -> Burst<'_> {
         self.copy.burst()
     }

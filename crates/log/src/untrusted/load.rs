@@ -1,17 +1,17 @@
-//! Copying out of memory that another process may write meanwhile.
+//! Copies from memory that another process may write at the same time.
 //!
 //! A plain read of such memory is a data race: undefined behaviour, even if the value is not used.
-//! A relaxed atomic load is none: it gives some value that was there. So the portable way is a loop
-//! over words of 8 bytes, five instructions each. No compiler makes it faster, because none joins
-//! or widens atomic loads.
+//! A relaxed atomic load is none: it returns some value that was there. So the portable way is a
+//! loop over words of 8 bytes, five instructions each. No compiler makes it faster, because none
+//! combines or widens atomic loads.
 //!
-//! On x86-64 the loop is written by hand, in pieces of 16 bytes. What `asm!` does must also be
-//! possible in the language. This is a relaxed atomic load of each byte in turn, and a store of it
-//! to our own memory. Nothing is said about bytes that belong together: a word may come out half
-//! old and half new, as packets may anyhow. That the processor loads 16 bytes at once is neither
-//! needed nor used. Source: The Rust Reference, "Inline assembly", rules for inline assembly.
+//! On x86-64 the loop is written in assembly, in pieces of 16 bytes. An `asm!` block may only do
+//! what the language allows. Here that is a relaxed atomic load of each byte in turn, and a store
+//! of it to private memory. Nothing is guaranteed across bytes: a word may be half old and half
+//! new, as packets may be anyway. The code does not rely on the processor loading 16 bytes in one
+//! access. Source: The Rust Reference, "Inline assembly", rules for inline assembly.
 //!
-//! What must not be torn (watermarks, counts) is not read here, but word by word in `protocol`.
+//! Words that must not be torn (watermarks, counts) are not read here, but in `protocol`.
 
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
@@ -20,37 +20,37 @@ use std::sync::atomic::Ordering::Relaxed;
 #[cfg(all(target_arch = "x86_64", not(miri), not(tsan)))]
 use super::WORD_BYTES;
 
-/// What the loop in assembly does at a time.
+/// The bytes copied by one iteration of the assembly loop.
 #[cfg(all(target_arch = "x86_64", not(miri), not(tsan)))]
 const STEP_BYTES: usize = 128;
 
-/// Fills `to` with the words from `from` on. Sound even if another process writes meanwhile.
+/// Fills `to` with the words at `from`. Sound even if another process writes at the same time.
 ///
 /// # Safety
 /// `from` is aligned to 8, and `words` words from there on are mapped, readable memory. Only other
-/// processes write it, or this one does so atomically. `to` may be uninitialized; it is this
-/// process's own, valid for writes of `words` words, and nobody else's while this runs.
+/// processes write it, or this one does so atomically. `to` may be uninitialized. It is private
+/// memory, valid for writes of `words` words, and nobody else accesses it during the call.
 #[inline]
 pub(crate) unsafe fn copy(from: NonNull<u8>, to: *mut u64, words: usize) {
-    // SAFETY: the caller's promise, handed on.
+    // SAFETY: the caller guarantees the same.
     let done = unsafe { copy_steps(from, to, words) };
     for index in done..words {
-        // SAFETY: word `index` of those that the caller promises on both sides.
+        // SAFETY: word `index` is among those that the caller guarantees on both sides.
         unsafe { to.add(index).write(load(from, index)) };
     }
 }
 
-/// Word `index` from `start` on. Sound even if another process writes it.
+/// Loads word `index` from `start` on. Sound even if another process writes it.
 ///
 /// # Safety
-/// As for [`copy`], of this word.
+/// As for [`copy`], for this word.
 #[inline]
 unsafe fn load(start: NonNull<u8>, index: usize) -> u64 {
-    // SAFETY: the caller's promise; a relaxed load is allowed on read-only memory.
+    // SAFETY: guaranteed by the caller; a relaxed load is allowed on read-only memory.
     unsafe { start.cast::<AtomicU64>().add(index).as_ref() }.load(Relaxed) // ordered by `take`
 }
 
-/// Copies whole steps of [`STEP_BYTES`]. Returns how many words those are.
+/// Copies whole steps of [`STEP_BYTES`]. Returns the number of words copied.
 ///
 /// # Safety
 /// As for [`copy`].
@@ -59,9 +59,9 @@ unsafe fn load(start: NonNull<u8>, index: usize) -> u64 {
 unsafe fn copy_steps(from: NonNull<u8>, to: *mut u64, words: usize) -> usize {
     let steps = words * WORD_BYTES / STEP_BYTES;
     if steps > 0 {
-        // SAFETY: the caller's promise for `steps * STEP_BYTES` bytes, no more than `words` words.
-        // Every x86-64 processor has SSE2, and movups asks for no alignment. It is a relaxed load
-        // of each byte, as said above.
+        // SAFETY: the caller guarantees `steps * STEP_BYTES` bytes, which are at most `words`
+        // words. Every x86-64 processor has SSE2, and movups requires no alignment. It is a relaxed
+        // load of each byte, as said above.
         unsafe {
             std::arch::asm!(
                 "2:",
@@ -99,10 +99,10 @@ unsafe fn copy_steps(from: NonNull<u8>, to: *mut u64, words: usize) -> usize {
     steps * (STEP_BYTES / WORD_BYTES)
 }
 
-/// Elsewhere every word is loaded by itself.
+/// On other targets every word is loaded separately.
 ///
 /// # Safety
-/// None is needed; it copies nothing.
+/// None: the function copies nothing.
 #[cfg(not(all(target_arch = "x86_64", not(miri), not(tsan))))]
 #[inline]
 unsafe fn copy_steps(_: NonNull<u8>, _: *mut u64, _: usize) -> usize {

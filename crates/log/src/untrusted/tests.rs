@@ -1,5 +1,5 @@
-//! In one process, so that miri follows each access: what a reader makes of memory that was
-//! scribbled over. `tests/untrusted.rs` has it with two processes.
+//! Tests reading of overwritten memory in one process, so that miri follows each access.
+//! `tests/untrusted.rs` tests it with two processes.
 
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::thread;
@@ -35,7 +35,7 @@ fn attach(log: &Log) -> UntrustedReader {
     UntrustedReader::from(log.attach(ReaderConfig::default()).unwrap())
 }
 
-/// Word `index` of the log's packet memory.
+/// Returns word `index` of the log's packet memory.
 fn packet_word(reader: &UntrustedReader, index: usize) -> &AtomicU64 {
     assert!(index < SEGMENTS * SEGMENT_BYTES / WORD_BYTES);
     // SAFETY: inside the region, aligned; these tests and the reader access it atomically while
@@ -43,7 +43,7 @@ fn packet_word(reader: &UntrustedReader, index: usize) -> &AtomicU64 {
     unsafe { reader.reader.memory.packets.cast::<AtomicU64>().add(index).as_ref() }
 }
 
-/// Everything that code might do with a burst.
+/// Uses everything in a burst that code might use.
 fn use_all_of(burst: &Burst<'_>) -> u64 {
     let mut sum = burst.first_packet() + burst.len() as u64;
     let mut mix = 0;
@@ -86,7 +86,7 @@ fn what_a_sound_writer_wrote_is_read_as_it_is() {
     assert_eq!(reader.statistics(), wanted);
 }
 
-/// One desc that points outside, in every way it can: the burst is thrown away, and counted.
+/// One desc points outside, in every possible way: the burst is discarded and counted.
 #[test]
 fn a_burst_with_one_wrong_desc_is_torn() {
     let desc = |offset, length, flags| Desc::new(offset, length, 0, flags);
@@ -139,7 +139,7 @@ fn a_segment_that_was_reused_under_the_copy_is_torn() {
     assert!(reader.copy.take(&reader.reader.memory, &found).is_none());
 }
 
-/// A stream of numbers that is good enough for scribbling. Source: Marsaglia, Xorshift RNGs, 2003.
+/// A random number generator that is good enough here. Source: Marsaglia, Xorshift RNGs, 2003.
 struct Noise(u64);
 
 impl Noise {
@@ -167,12 +167,12 @@ fn a_scribbler_beside_the_reader() {
             let words = SEGMENTS * SEGMENT_BYTES / WORD_BYTES;
             while !is_over.load(Relaxed) {
                 let (value, at) = (noise.next(), noise.next() as usize);
-                // SAFETY: aligned words inside of the packet memory, which the test touches only as
+                // SAFETY: aligned words inside the packet memory, which the test accesses only as
                 // atomics.
                 let word = unsafe { memory.packets.cast::<AtomicU64>().add(at % words).as_ref() };
                 word.store(value, Relaxed);
                 scribble_control(&memory.control, at as u32 % SEGMENTS as u32, value);
-                // Under miri threads take turns only when they yield.
+                // Miri switches threads only when they yield.
                 thread::yield_now();
             }
         });
@@ -192,7 +192,7 @@ fn a_scribbler_beside_the_reader() {
 fn scribble_control(control: &crate::control::ControlView, segment: u32, value: u64) {
     use crate::protocol::Control;
     let line = control.line(segment);
-    // Plausible words as well as noise: else no segment would ever be entered again.
+    // Plausible words as well as random ones: otherwise no segment would be entered again.
     let sequence = value % 6;
     let mark = crate::watermark::Watermark::open(sequence).with_count(value as u32 >> 20 & 0x3ff);
     match value >> 61 {

@@ -1,4 +1,4 @@
-//! The publisher's end of a column: reads each word once, and believes none.
+//! The publisher's end of a column: reads each word once, and trusts none.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -18,11 +18,11 @@ use crate::untrusted::load;
 const WORD_BYTES: usize = size_of::<u64>();
 const WORDS_BYTES: usize = VERDICTS_WAITING_MAX as usize * WORD_BYTES;
 const PLACES_AT: usize = WORDS_BYTES;
-/// Where replacements lie, from the start of the column.
+/// The offset of the replacements in the column.
 pub(super) const ROOM_AT: usize = 2 * WORDS_BYTES;
-/// Bytes for replacements.
+/// The size of the memory for replacements, in bytes.
 pub(super) const ROOM_BYTES: usize = 1 << 20;
-/// Replacements begin at multiples of this.
+/// The alignment of replacements, in bytes.
 pub(super) const ROOM_ALIGNMENT: usize = 16;
 pub(crate) const COLUMN_BYTES: usize = ROOM_AT + ROOM_BYTES;
 
@@ -30,17 +30,17 @@ pub(crate) const COLUMN_BYTES: usize = ROOM_AT + ROOM_BYTES;
 ///
 /// # Invariants
 /// C1. `base` points to `COLUMN_BYTES` mapped bytes, 64-byte aligned, for as long as the view is
-/// used. All accesses by anybody in this process are atomic. `control` is valid for as long as the
-/// view is used.
+/// used. All accesses in this process are atomic. `control` is valid for as long as the view is
+/// used.
 #[derive(Clone, Copy)]
 pub(crate) struct ColumnView {
     base: NonNull<u8>,
     control: ControlView,
 }
 
-// SAFETY: C1, all that is reachable through a view is atomic.
+// SAFETY: C1, everything reachable through a view is atomic, so any thread may use it.
 unsafe impl Send for ColumnView {}
-// SAFETY: C1, all that is reachable through a view is atomic, so threads may share it.
+// SAFETY: C1, everything reachable through a view is atomic, so threads may share it.
 unsafe impl Sync for ColumnView {}
 
 impl ColumnView {
@@ -50,16 +50,16 @@ impl ColumnView {
         Self { base, control }
     }
 
-    /// Word `index` of those from byte `start` on, a multiple of 8; the sum is below the end.
+    /// Returns word `index` from byte `start` on, a multiple of 8; the word must be in the column.
     #[inline]
     fn at(&self, start: usize, index: usize) -> &AtomicU64 {
         let at = start + index * WORD_BYTES;
         assert!(at + WORD_BYTES <= COLUMN_BYTES, "byte {at} of a column of {COLUMN_BYTES}");
-        // SAFETY: C1, inside by the check above, aligned to 8; any bits are an atomic.
+        // SAFETY: C1, inside by the check above, aligned to 8; every value of an atomic is valid.
         unsafe { self.base.add(at).cast::<AtomicU64>().as_ref() }
     }
 
-    /// Word `index` of the replacements' room.
+    /// Returns word `index` of the memory for replacements.
     pub(super) fn room(&self, index: usize) -> &AtomicU64 {
         self.at(ROOM_AT, index)
     }
@@ -82,7 +82,7 @@ impl VerdictWords for ColumnView {
     }
 }
 
-/// A column that the publisher made for one reader.
+/// A column that the publisher created for one reader.
 pub(crate) struct Column {
     view: ColumnView,
     region: Region,
@@ -91,8 +91,8 @@ pub(crate) struct Column {
 impl Column {
     pub(crate) fn create(shared: &Shared) -> Result<Arc<Self>, MemoryError> {
         let region = Region::create_shared("burstline-verdicts", COLUMN_BYTES)?;
-        // SAFETY: C1: the region has as many bytes, page-aligned and zeroed, and lives as long as
-        // this; the log's memory does, since who has a column has the log, too.
+        // SAFETY: C1: the region has this size, is page-aligned and zeroed, and lives as long as
+        // the column. The log's memory does, too: every holder of a column also holds the log.
         let view = unsafe { ColumnView::over(region.as_ptr(), shared.memory.control) };
         Ok(Arc::new(Self { view, region }))
     }
@@ -102,24 +102,24 @@ impl Column {
     }
 }
 
-/// What a reader's verdict comes to.
+/// The publisher's reading of a verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ruling {
-    /// As the verdict of this name, here and below.
+    /// Like [`Verdict::Pass`](crate::Verdict::Pass).
     Pass,
-    /// It ends here.
+    /// The packet is dropped.
     Drop,
-    /// It goes on with other bytes: see [`VerdictTaker::replacement`].
+    /// Other bytes are forwarded instead: see [`VerdictTaker::replacement`].
     Replace(Replacement),
-    /// It ends here, and its sender gets an answer.
+    /// The packet is dropped, and its sender gets an answer.
     Reject,
-    /// It goes on, and its flow with it.
+    /// The packet is forwarded, and so is its flow.
     PassFlow,
-    /// There is no such verdict, or its replacement is out of bounds.
+    /// The code is unknown, or the replacement is out of bounds.
     Invalid,
 }
 
-/// Where a replacement lies: checked.
+/// The location of a replacement, already checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Replacement {
     offset: u32,
@@ -127,7 +127,7 @@ pub struct Replacement {
 }
 
 impl Replacement {
-    /// What a place says, if it is inside of the room.
+    /// Decodes a place; `None` if it is out of bounds.
     fn of(place: u64) -> Option<Self> {
         let (offset, length) = ((place >> 32) as u32, place as u32);
         let is_sound = (REPLACEMENT_BYTES_MIN..=REPLACEMENT_BYTES_MAX).contains(&(length as usize))
@@ -136,13 +136,13 @@ impl Replacement {
         is_sound.then_some(Self { offset, length })
     }
 
-    /// How it is written.
+    /// Encodes a place.
     pub(super) fn place(offset: usize, length: usize) -> u64 {
         (offset as u64) << 32 | length as u64
     }
 }
 
-/// The publisher's end of a log's verdicts. One for each log; the writer's thread has it.
+/// The publisher's end of a log's verdicts. Each log has one, owned by the writer's thread.
 pub struct VerdictTaker {
     shared: Arc<Shared>,
     version: u64,
@@ -150,29 +150,29 @@ pub struct VerdictTaker {
 }
 
 impl VerdictTaker {
-    /// Takes the verdicts of a log.
+    /// Creates the taker of a log's verdicts.
     ///
     /// # Panics
-    /// If it was made without [`takes_verdicts`](crate::LogConfig::takes_verdicts).
+    /// If the log was made without [`takes_verdicts`](crate::LogConfig::takes_verdicts).
     pub fn new(log: &Log) -> Self {
         assert!(log.config().takes_verdicts, "a log that takes no verdicts");
         Self { shared: Arc::clone(&log.shared), version: 0, column: None }
     }
 
-    /// Whether [`has_changed`](Self::has_changed) has something to say. Until it is called,
-    /// [`look`](Self::look) still finds all verdicts of the reader that has gone. Cost: a load.
+    /// Returns whether [`has_changed`](Self::has_changed) would return true. Until that is called,
+    /// [`look`](Self::look) still finds all verdicts of the reader that left. Cost: a load.
     #[inline]
     pub fn is_changing(&self) -> bool {
-        // Pairs with the Release of a seat that goes: what its reader said is visible.
+        // Pairs with the Release of a leaving seat: its reader's verdicts are visible.
         self.shared.verdicts_version.load(Acquire) != self.version
     }
 
-    /// Looks whether another reader gives verdicts, or none any more, or one at last. True: what
-    /// was published before this call will get no verdict.
+    /// Checks whether the reader that gives verdicts has changed, left or arrived. If it returns
+    /// true, packets published before this call get no verdict.
     ///
-    /// Cost: a load, where nothing has changed.
+    /// Cost: a load, if nothing has changed.
     pub fn has_changed(&mut self) -> bool {
-        // A hint: the lock orders what it leads to. Seen late costs a look.
+        // A hint: the lock orders the rest. A change seen late costs one more check.
         let version = self.shared.verdicts_version.load(Relaxed);
         if version == self.version {
             return false;
@@ -182,13 +182,13 @@ impl VerdictTaker {
         true
     }
 
-    /// Whether somebody gives verdicts, as of the last look.
+    /// Returns whether a reader gave verdicts at the last check.
     #[inline]
     pub fn has_giver(&self) -> bool {
         self.column.is_some()
     }
 
-    /// The verdict on packet `number`, if there is one by now. Cost: a load.
+    /// Returns the verdict on packet `number`, if it has one by now. Cost: a load.
     #[inline]
     pub fn look(&self, number: u64) -> Option<Ruling> {
         let view = &self.column.as_ref()?.view;
@@ -202,16 +202,16 @@ impl VerdictTaker {
         })
     }
 
-    /// Puts a replacement's bytes at the end of `bytes`, as they are now.
+    /// Appends the current bytes of a replacement to `bytes`.
     pub fn replacement(&self, replacement: Replacement, bytes: &mut Vec<u8>) {
         let Some(column) = &self.column else { return };
         let Replacement { offset, length } = replacement;
         let words = (length as usize).div_ceil(WORD_BYTES);
         let mut copy: Vec<u64> = Vec::with_capacity(words);
-        // SAFETY: a replacement was checked to lie inside of the room. The room is a multiple of 8
-        // long, and the replacement begins at a multiple of 16 of it. So its words lie inside, too
-        // (C1). Nobody here writes there but atomically. The copy has room for as many, which are
-        // there when they are set.
+        // SAFETY: a replacement was checked to be inside the memory for replacements. That memory
+        // is a multiple of 8 bytes long, and the replacement begins at a multiple of 16 in it. So
+        // its words are inside, too (C1). This process accesses them only atomically. The copy has
+        // room for `words` words, which are initialized before `set_len`.
         unsafe {
             let from = column.view.base.add(ROOM_AT + offset as usize);
             load::copy(from, copy.as_mut_ptr(), words);
@@ -222,7 +222,7 @@ impl VerdictTaker {
         bytes.truncate(start + length as usize);
     }
 
-    /// Says that every packet below `number` is settled. Cost: a store.
+    /// Marks every packet below `number` as settled. Cost: a store.
     #[inline]
     pub fn settle(&self, number: u64) {
         if let Some(column) = &self.column {

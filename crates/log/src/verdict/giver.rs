@@ -1,4 +1,4 @@
-//! The reader's end of a column.
+//! The reader's end of a column: gives verdicts.
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -14,38 +14,38 @@ use crate::log::Memory;
 use crate::reader::Reader;
 use crate::untrusted::UntrustedReader;
 
-/// Why a verdict was not given.
+/// The reason why a verdict was not given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum VerdictError {
-    /// A replacement has a link header, and an end.
+    /// A replacement is too short for a link header, or too long.
     #[error("a replacement of {bytes} bytes: it must have {least} to {most}")]
     Length {
-        /// What it has.
+        /// The length of the replacement.
         bytes: usize,
-        /// The shortest.
+        /// The shortest length.
         least: usize,
-        /// The longest.
+        /// The longest length.
         most: usize,
     },
-    /// Replacements of packets that have yet to leave fill the room for them.
+    /// Replacements of packets that were not sent yet fill the memory for them.
     #[error(
         "{waiting} replacements wait to be sent, and {bytes} bytes more have no room: give the \
          older packets their verdicts first, or try again"
     )]
     NoRoom {
-        /// Replacements that the publisher has yet to take.
+        /// Replacements that the publisher has not taken yet.
         waiting: usize,
-        /// What there is no room for.
+        /// The size of the replacement that did not fit.
         bytes: usize,
     },
 }
 
 /// Gives verdicts on the packets of one log. Threads may share it.
 ///
-/// A packet's number is its burst's [`first_packet`](crate::Burst::first_packet) and its index
-/// there. Of several verdicts on a packet the publisher takes one; after it has, or after the
-/// packet's deadline, another changes nothing.
+/// A packet's number is its burst's [`first_packet`](crate::Burst::first_packet) plus its index in
+/// the burst. If a packet gets several verdicts, the publisher takes one of them. A verdict after
+/// that, or after the packet's deadline, has no effect.
 pub struct VerdictGiver {
     view: ColumnView,
     room: Mutex<Room>,
@@ -53,12 +53,12 @@ pub struct VerdictGiver {
     _memory: Arc<Memory>,
 }
 
-/// Which bytes of the replacements' room are taken: a ring.
+/// The used bytes of the memory for replacements: a ring.
 #[derive(Default)]
 struct Room {
-    /// Where the next one goes, if it fits before the end.
+    /// The position of the next replacement, if it fits before the end.
     head: usize,
-    /// Packet and start of each replacement that may still be read, the oldest first.
+    /// The packet and start of each replacement that may still be read, the oldest first.
     taken: VecDeque<Taken>,
 }
 
@@ -68,8 +68,8 @@ struct Taken {
 }
 
 impl Room {
-    /// Room for `length` bytes of packet `number`, where packets below `settled` need theirs no
-    /// more. `None`: there is none now.
+    /// Allocates `length` bytes for packet `number`. Packets below `settled` no longer need theirs.
+    /// `None` if there is not enough room now.
     fn take(&mut self, number: u64, length: usize, settled: u64) -> Option<usize> {
         while self.taken.front().is_some_and(|taken| taken.number < settled) {
             self.taken.pop_front();
@@ -77,7 +77,8 @@ impl Room {
         let length = length.next_multiple_of(ROOM_ALIGNMENT);
         let start = match self.taken.front() {
             None => 0,
-            // Taken is [tail, head): behind it, or before it. Where head meets tail all is taken.
+            // Used is [tail, head): free bytes follow it or precede it. If head meets tail, all are
+            // used.
             Some(&Taken { start: tail, .. }) if self.head > tail => {
                 if self.head + length <= ROOM_BYTES {
                     self.head
@@ -100,7 +101,7 @@ impl VerdictGiver {
     fn new(memory: &Arc<Memory>, file: OwnedFd) -> Result<Self, AttachError> {
         // Of small pages: see `Reader::attach`.
         let column = Mapping::attach_writable(file, Some(COLUMN_BYTES))?;
-        // SAFETY: the mapping has as many bytes, and is kept here, as the log's memory is.
+        // SAFETY: the mapping has this size, and is kept here, as is the log's memory.
         let view = unsafe { ColumnView::over(column.as_ptr(), memory.control) };
         let room = Mutex::default();
         Ok(Self { view, room, _column: column, _memory: Arc::clone(memory) })
@@ -108,10 +109,10 @@ impl VerdictGiver {
 
     /// Gives packet `number` a verdict.
     ///
-    /// Cost: a store; of a replacement a lock and a copy.
+    /// Cost: a store; for a replacement, also a lock and a copy.
     ///
     /// # Errors
-    /// Only a replacement can have one: its length, or no room. Nothing was given then.
+    /// Only for a replacement: its length is invalid, or there is no room. Nothing was given then.
     #[inline]
     pub fn give(&self, number: u64, verdict: Verdict<'_>) -> Result<(), VerdictError> {
         let place = match verdict {
@@ -122,7 +123,7 @@ impl VerdictGiver {
         Ok(())
     }
 
-    /// Packets of the log that have left, or ended: all below this number.
+    /// Returns the number below which all packets of the log are settled: sent, or dropped.
     pub fn settled(&self) -> u64 {
         settled(&self.view)
     }
@@ -132,7 +133,7 @@ impl VerdictGiver {
         if !(least..=most).contains(&bytes.len()) {
             return Err(VerdictError::Length { bytes: bytes.len(), least, most });
         }
-        // Numbers and lengths: a panic leaves it whole.
+        // A panic leaves the numbers and lengths consistent.
         let mut room = self.room.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(start) = room.take(number, bytes.len(), self.settled()) else {
             return Err(VerdictError::NoRoom { waiting: room.taken.len(), bytes: bytes.len() });
@@ -154,21 +155,21 @@ impl std::fmt::Debug for VerdictGiver {
 }
 
 impl Reader {
-    /// Gives verdicts on what this reader reads, into the column that came with its files
-    /// ([`ReceivedFiles::verdicts`](crate::ReceivedFiles::verdicts)).
+    /// Returns a giver of verdicts on the packets of this reader. `column` is the file that came
+    /// with the reader's files ([`ReceivedFiles::verdicts`](crate::ReceivedFiles::verdicts)).
     ///
     /// # Errors
-    /// The file is no column.
+    /// If the file is not a column.
     pub fn verdicts(&self, column: OwnedFd) -> Result<VerdictGiver, AttachError> {
         VerdictGiver::new(&self.memory, column)
     }
 }
 
 impl UntrustedReader {
-    /// As [`Reader::verdicts`].
+    /// Like [`Reader::verdicts`].
     ///
     /// # Errors
-    /// As [`Reader::verdicts`].
+    /// As for [`Reader::verdicts`].
     pub fn verdicts(&self, column: OwnedFd) -> Result<VerdictGiver, AttachError> {
         self.reader.verdicts(column)
     }

@@ -1,27 +1,27 @@
-//! Verdicts: what a reader decides about each packet of a log whose publisher waits for it.
+//! Verdicts: a reader's decisions about packets of a log whose publisher waits for them.
 //!
 //! ```text
-//! the log's memory, read-only to readers          a column, the reader's to write
+//! the log's memory, read-only to readers          a column, written by the reader
 //! | packet n | ... | desc n |                     word   n mod 16384:  n << 8 | verdict
 //!                                                 place  n mod 16384:  offset << 32 | length
 //!  control: packets settled so far                bytes: | replacement | replacement | ...
 //! ```
 //!
-//! Who owns what when: the column belongs to the reader and is hostile input to the publisher. The
-//! publisher reads each word once, checks it, and writes nothing there. A replacement's bytes are
-//! the reader's until it stores the packet's word, and then the publisher's to read until the
-//! packet is settled. [`VerdictTaker`] is the publisher's end, [`VerdictGiver`] the reader's. See
-//! Decision 0039.
+//! Ownership: the column belongs to the reader, and the publisher treats it as hostile input. The
+//! publisher reads each word once, checks it, and writes nothing there. A replacement's bytes
+//! belong to the reader until it stores the packet's word. Then the publisher may read them until
+//! the packet is settled. [`VerdictTaker`] is the publisher's end, [`VerdictGiver`] the reader's.
+//! See Decision 0039.
 //!
 //! Invariants:
-//! - V1: a word counts for the packet whose number it holds, and for no other.
+//! - V1: a word applies only to the packet whose number it holds.
 //! - V2: no value in a column is used as an index or a length before it was checked.
-//! - V3: a log has at most one column at a time; a packet's fate is decided once.
+//! - V3: a log has at most one column at a time, and each packet's fate is decided once.
 //!
 //! Edges (loom models of the same names in `tests/loom.rs`):
 //! - E5 verdict: word store (Release) -> word load (Acquire). The replacement is visible.
 //! - E6 settled: count store (Release) -> count load (Acquire). The publisher's last reads of a
-//!   replacement happen before the reader's first write of what takes its room.
+//!   replacement happen before the reader's first write of the next one in the same place.
 
 mod column;
 mod giver;
@@ -34,34 +34,34 @@ pub(crate) use column::{Column, ColumnView};
 pub use column::{Replacement, Ruling, VerdictTaker};
 pub use giver::{VerdictError, VerdictGiver};
 
-/// Packets that a column has words for: as many can wait for a verdict at a time.
+/// Packets that a column has words for: the most that can wait for a verdict at a time.
 pub const VERDICTS_WAITING_MAX: u64 = 16_384;
 /// The longest replacement, in bytes.
 pub const REPLACEMENT_BYTES_MAX: usize = 65_535;
-/// The shortest: an Ethernet header.
+/// The shortest replacement, in bytes: an Ethernet header.
 pub const REPLACEMENT_BYTES_MIN: usize = 14;
 
-/// A word's number is above its verdict.
+/// In a word, the packet's number is above the verdict.
 const NUMBER_SHIFT: u32 = 8;
 const NUMBER_MASK: u64 = u64::MAX >> NUMBER_SHIFT;
 
-/// What becomes of a packet.
+/// The fate of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict<'a> {
-    /// It goes on as it is.
+    /// The packet is forwarded unchanged.
     Pass,
-    /// It ends here.
+    /// The packet is dropped.
     Drop,
-    /// These bytes go on in its place, from the link header on.
+    /// These bytes are forwarded in its place, from the link header on.
     Replace(&'a [u8]),
-    /// It ends here, and its sender gets an answer: a TCP reset, or ICMP.
+    /// The packet is dropped, and its sender gets an answer: a TCP reset, or ICMP.
     Reject,
-    /// It goes on, and so do all later packets of its flow, without a verdict.
+    /// The packet is forwarded, and so are all later packets of its flow, without a verdict.
     PassFlow,
 }
 
 impl Verdict<'static> {
-    /// Those without bytes, by the words that people and addresses say.
+    /// Verdicts without bytes, by the words for them in commands and addresses.
     const WORDS: [(&'static str, Self); 4] = [
         ("pass", Self::Pass),
         ("drop", Self::Drop),
@@ -69,13 +69,13 @@ impl Verdict<'static> {
         ("pass-flow", Self::PassFlow),
     ];
 
-    /// The verdict of a word: `pass`, `drop`, `reject`, `pass-flow`.
+    /// Parses a verdict: `pass`, `drop`, `reject`, `pass-flow`.
     pub fn of_word(word: &str) -> Option<Self> {
         Self::WORDS.iter().find(|(known, _)| *known == word).map(|&(_, verdict)| verdict)
     }
 
-    /// The verdict of a code: 1 passes, 2 drops, 4 rejects, 5 passes the flow. C and Python say
-    /// these, too. A replacement is 3 and needs its bytes, so it is not among them.
+    /// Returns the verdict of a code: 1 passes, 2 drops, 4 rejects, 5 passes the flow. C and Python
+    /// use the same codes. Code 3 is a replacement, which needs its bytes, so it is not accepted.
     pub fn of_code(code: u32) -> Option<Self> {
         let mut verdicts = Self::WORDS.iter().map(|&(_, verdict)| verdict);
         verdicts.find(|verdict| u32::from(verdict.code()) == code)
@@ -94,19 +94,19 @@ impl Verdict<'_> {
     }
 }
 
-/// The words that a verdict goes by: a column's, and one of control memory.
+/// The words that a verdict uses: those of a column, and one of control memory.
 pub trait VerdictWords {
-    /// Their 64-bit atomics.
+    /// Its 64-bit atomics.
     type Word: Word64;
-    /// The word of a packet, which others have too.
+    /// Returns the word of a packet, shared with other packets.
     fn word(&self, number: u64) -> &Self::Word;
-    /// The place of its replacement, likewise.
+    /// Returns the place of its replacement, shared in the same way.
     fn place(&self, number: u64) -> &Self::Word;
-    /// Packets settled so far: of those below this number the publisher reads nothing more.
+    /// Packets settled so far: the publisher reads no word of packets below this number.
     fn settled(&self) -> &Self::Word;
 }
 
-/// Reader: gives packet `number` a verdict's code, and the place of its replacement if it has one.
+/// Reader: stores a verdict's code for packet `number`, and the place of its replacement, if any.
 #[inline]
 pub fn give<W: VerdictWords>(words: &W, number: u64, code: u8, place: Option<u64>) {
     if let Some(place) = place {
@@ -116,7 +116,7 @@ pub fn give<W: VerdictWords>(words: &W, number: u64, code: u8, place: Option<u64
     words.word(number).store(word, Release); // E5: pairs with the Acquire in `look`
 }
 
-/// Publisher: the code for packet `number`; `None` while there is none.
+/// Publisher: returns the code for packet `number`; `None` if it has none yet.
 #[inline]
 pub fn look<W: VerdictWords>(words: &W, number: u64) -> Option<u8> {
     let word = words.word(number).load(Acquire); // E5: pairs with the Release in `give`
@@ -124,18 +124,18 @@ pub fn look<W: VerdictWords>(words: &W, number: u64) -> Option<u8> {
     (word >> NUMBER_SHIFT == number & NUMBER_MASK && code != 0).then_some(code)
 }
 
-/// Publisher: where the replacement of packet `number` is, whose code was seen. Any value.
+/// Publisher: the unchecked place of packet `number`'s replacement, after its code was seen.
 pub fn place<W: VerdictWords>(words: &W, number: u64) -> u64 {
     words.place(number).load(Relaxed) // ordered by the load in `look`
 }
 
-/// Publisher: nothing of packets below `number` is read any more.
+/// Publisher: announces that it reads nothing more of packets below `number`.
 #[inline]
 pub fn settle<W: VerdictWords>(words: &W, number: u64) {
     words.settled().store(number, Release); // E6: pairs with the Acquire in `settled`
 }
 
-/// Reader: packets that the publisher no longer reads.
+/// Reader: the number of packets that the publisher no longer reads.
 pub fn settled<W: VerdictWords>(words: &W) -> u64 {
     words.settled().load(Acquire) // E6: pairs with the Release in `settle`
 }

@@ -1,4 +1,4 @@
-//! Packets that a device writes by DMA.
+//! Adopts packets that a device writes by DMA.
 //!
 //! ```text
 //! base           device ->                     <- writer      top
@@ -6,40 +6,40 @@
 //!          ^ adopted: a desc, no copy
 //! ```
 //!
-//! The writer hands segments out, one ahead of the open one, and appends nothing. Of what the
-//! device says is written the writer makes descs, and publishes those as any others. What lies
-//! between packets does not matter: a desc may point anywhere in its segment.
+//! The writer hands out segments, one ahead of the open one, and appends nothing itself. It makes
+//! descs for the packets that the device reports as written, and publishes them like any others.
+//! The bytes between packets do not matter, because a desc may point anywhere in its segment.
 
 use super::{DESC_BYTES, Meta, Writer};
 use crate::desc::{Desc, FACTS_BYTES, Flags, align_up};
 use crate::head::{HEAD_BYTES, Head, RARE};
 
-/// A segment that was handed out.
+/// A segment that was handed out to a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HandedOut {
-    /// Where it begins, from the start of the log's [packet memory](crate::Log::packet_memory).
+    /// Its start, from the start of the log's [packet memory](crate::Log::packet_memory).
     pub at: usize,
-    /// Bytes for packets and descs together.
+    /// Its size for packets and descs together, in bytes.
     pub bytes: usize,
 }
 
-/// What was adopted.
+/// The result of adopting packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Adopted {
-    /// How many packets.
+    /// The number of packets.
     pub packets: u64,
-    /// Where the next head is, from the start of the segment.
+    /// The offset of the next head in the segment.
     pub end: usize,
-    /// Whether the device goes on in the next segment.
+    /// Whether the device continues in the next segment.
     pub is_over: bool,
 }
 
 impl Writer {
-    /// Takes the segment that will be open next, for a device to write packets into. The device may
-    /// start at once, although packets are adopted only when it is [open](Self::turn). `None`:
-    /// there is no free segment, or one was taken already; try again later.
+    /// Takes the segment that will be opened next, for a device to write packets into. The device
+    /// may start immediately, although packets are adopted only once the segment is
+    /// [open](Self::turn). `None` if no segment is free or one is already handed out; retry later.
     ///
-    /// Cost: as what [`append`](Self::append) does once a segment.
+    /// Cost: that of [`append`](Self::append) once a segment.
     pub fn hand_out(&mut self) -> Option<HandedOut> {
         if self.ahead.is_some() {
             return None;
@@ -49,55 +49,56 @@ impl Writer {
         Some(HandedOut { at: segment as usize * self.segment_bytes, bytes: self.top })
     }
 
-    /// Seals the open segment, if any, and opens the one that was handed out. False, and nothing is
-    /// done: none was.
+    /// Seals the open segment, if any, and opens the one that was handed out. Returns false, and
+    /// does nothing, if none was.
     pub fn turn(&mut self) -> bool {
         self.ahead.is_some() && self.roll()
     }
 
     /// Makes descs of up to `most` packets in the open segment, which was handed out. Their
-    /// [heads](Head) lie from `from` on and before `limit`, or before the head that ends the
-    /// segment. All get the port. Readers see them after [`publish`](Self::publish).
+    /// [heads](Head) are at `from` and above, before `limit`, or before the head that ends the
+    /// segment. All get `port`. Readers see them after [`publish`](Self::publish).
     ///
     /// Cost: some 25 instructions a packet; only the head of a packet is read. Nothing is
     /// prefetched: descs go to lines that this core has just used.
     ///
     /// # Safety
-    /// From `from` up to `limit`, or up to a head that ends it, the segment is heads, back to back.
-    /// Each has its packet with it, and what follows the packet. All of that is written, and from
-    /// now on only this log writes to it. Only this writer uses the end of the segment, 16 bytes
-    /// for each packet.
+    /// From `from` up to `limit`, or up to a head that ends it, the segment consists of heads, back
+    /// to back. Each is followed by its packet and the room that belongs to the packet. All of that
+    /// is written, and from now on only this log writes to it. Only this writer uses the end of the
+    /// segment, 16 bytes for each packet.
     ///
     /// # Panics
-    /// If a packet is not behind those adopted before and in front of the descs.
+    /// If a packet is not between those adopted before and the descs.
     #[inline]
     pub unsafe fn adopt(&mut self, from: usize, limit: usize, most: u64, port: u8) -> Adopted {
         assert!(self.edge.low() <= from && from.is_multiple_of(HEAD_BYTES), "heads from {from} on");
         let mut adopted = Adopted { packets: 0, end: from, is_over: false };
         loop {
-            // SAFETY: the caller's word, here and below; all before `end` is done with.
+            // SAFETY: guaranteed by the caller, here and below; all before `end` is already
+            // adopted.
             unsafe { self.adopt_near(&mut adopted, limit, most, port) };
             let is_done = adopted.end >= limit.min(self.edge.high()) || adopted.packets == most;
-            // SAFETY: the caller's word that heads and packets up to `limit` are written; `end` is
-            // where the last adopted packet ends.
+            // SAFETY: the caller guarantees that heads and packets up to `limit` are written; `end`
+            // is the end of the last adopted packet.
             if is_done || !unsafe { self.adopt_rare(&mut adopted, port) } {
                 return adopted;
             }
         }
     }
 
-    /// As `adopt`, up to the first head that says more than a time within the segment, length and
-    /// hash.
+    /// Like `adopt`, up to the first head that carries more than a time within the segment, length
+    /// and hash.
     ///
     /// # Safety
-    /// As there.
+    /// As for [`adopt`](Self::adopt).
     #[inline(always)]
     unsafe fn adopt_near(&mut self, adopted: &mut Adopted, limit: usize, most: u64, port: u8) {
         // The first packet of a segment starts its clock.
         let is_first = self.edge.high() == self.top;
         let limit = if is_first { 0 } else { limit.min(self.edge.high()) };
         let (base, base_time_ns) = (self.edge.base(), self.edge.base_time_ns);
-        // In registers: a desc is written through a pointer that might point to this writer.
+        // In registers, because the pointer that descs are written through might alias this writer.
         let (mut at, mut high, mut bytes) = (adopted.end, self.edge.high(), self.edge.bytes);
         let first = Desc::new(HEAD_BYTES as u32, 0, port, Flags::NONE);
         let floor = high.saturating_sub((most - adopted.packets) as usize * DESC_BYTES);
@@ -112,9 +113,9 @@ impl Writer {
             let desc = first.moved(at, length);
             at += HEAD_BYTES + align_up(length as usize);
             high -= DESC_BYTES;
-            let delta = time_ns.wrapping_sub(base_time_ns) as u32; // it is not far
-            // SAFETY: above `floor`, and above all heads that were read, as a packet takes as many
-            // bytes at least below; so these 16 bytes are in the segment, above what was published,
+            let delta = time_ns.wrapping_sub(base_time_ns) as u32; // the head says it is not far
+            // SAFETY: above `floor`, and above all heads that were read, since each packet takes at
+            // least 16 bytes below. So these 16 bytes are in the segment, above what was published,
             // and the writer's (W2). `base` is aligned to a segment, and `high` to 16.
             unsafe { base.add(high).cast::<Desc>().write(desc.with((second >> 32) as u32, delta)) };
             bytes += length;
@@ -128,16 +129,16 @@ impl Writer {
         self.edge.bytes = bytes;
     }
 
-    /// As `adopt`, for one head of any kind. False: it ends the segment.
+    /// Like `adopt`, for one head of any kind. Returns false if it ends the segment.
     ///
     /// # Safety
-    /// As there.
+    /// As for [`adopt`](Self::adopt).
     #[cold]
     #[inline(never)]
     unsafe fn adopt_rare(&mut self, adopted: &mut Adopted, port: u8) -> bool {
         let from = adopted.end;
-        // SAFETY: `from` is a multiple of 16 in the segment, and a head is written there, by the
-        // caller's word.
+        // SAFETY: `from` is a multiple of 16 in the segment, and the caller guarantees that a head
+        // is written there.
         let words = unsafe { self.edge.base().add(from).cast::<[u64; 2]>().read() };
         let Some(head) = Head::read(words) else {
             (adopted.end, adopted.is_over) = (from + HEAD_BYTES, true);
@@ -157,7 +158,7 @@ impl Writer {
     }
 }
 
-/// Apart, so that both are in registers until then.
+/// Out of line, so that both values stay in registers until then.
 #[cold]
 #[inline(never)]
 fn misplaced(at: usize, high: usize) -> ! {
@@ -177,11 +178,11 @@ mod tests {
             .unwrap()
     }
 
-    /// Writes `bytes` where a device would.
+    /// Writes `bytes` like a device.
     fn device_writes(log: &Log, at: usize, bytes: &[u8]) {
         let (start, extent) = log.packet_memory();
         assert!(at + bytes.len() <= extent);
-        // SAFETY: inside, as just checked, and handed out; the test adopts it later.
+        // SAFETY: inside the memory, checked above, and handed out; the test adopts it later.
         unsafe { start.add(at).as_ptr().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
     }
 
@@ -193,7 +194,7 @@ mod tests {
             let place = writer.hand_out().unwrap();
             assert!(place.bytes == 4096 && writer.hand_out().is_none(), "one ahead");
             assert!(writer.turn() && !writer.turn());
-            // The third is five seconds late, and has room for facts behind it.
+            // The third is five seconds late, and is followed by room for facts.
             let (mut at, times) = (0, [7, 8, 5_000_000_008, 9]);
             for (number, time_ns) in times.into_iter().enumerate() {
                 let head = Head { time_ns, hash: 77, length: 60, is_far: number == 2 };
@@ -205,7 +206,7 @@ mod tests {
             }
             let end = [Head::END[0].to_ne_bytes(), Head::END[1].to_ne_bytes()].concat();
             device_writes(&log, place.at + at, &end);
-            // SAFETY: they are written, and left alone until the segment is handed out again.
+            // SAFETY: they are written, and not touched until the segment is handed out again.
             let adopted =
                 unsafe { [writer.adopt(0, at + 16, 1, 3), writer.adopt(80, at + 16, 9, 3)] };
             let first = Adopted { packets: 1, end: 80, is_over: false };
@@ -234,7 +235,7 @@ mod tests {
             let words = [words[0].to_ne_bytes(), words[1].to_ne_bytes()].concat();
             device_writes(&log, place.at + at, &words);
         }
-        // SAFETY: it is refused.
+        // SAFETY: `adopt` panics before it uses the packets.
         unsafe { writer.adopt(0, 96, 2, 0) };
     }
 }

@@ -1,17 +1,17 @@
-//! Packets in a row, filled in where they will lie, as a loop over many of them wants it.
+//! Appends packets in sequence, filled in place, for loops over many packets.
 //!
-//! A packet's bytes and its desc are written through pointers. As far as the compiler knows, those
-//! may point to the writer. So a writer's [`Edge`] is read from memory and written back for each
-//! packet. A batch has a copy, whose address is never taken: it stays in registers. The
-//! writer has its own back when a segment is full, when a desc does not say it all, and at the end.
+//! A packet's bytes and its desc are written through pointers. The compiler must assume that those
+//! may point to the writer. So it loads and stores a writer's [`Edge`] for each packet. A batch has
+//! a copy whose address is never taken, so it stays in registers. The writer gets its edge back
+//! when a segment is full, when a desc is not enough, and at the end.
 
 use std::ops::{Deref, DerefMut};
 
 use super::{Appended, Edge, Meta, Room, Writer};
 use crate::copy::copy_packet;
 
-/// A [`Writer`] that is given many packets one after the other. One that is leaked may take those
-/// with it that it was given last: they are in no log then, and in no count.
+/// A [`Writer`] that gets many packets in sequence. If a batch is leaked, its latest packets may be
+/// lost: they are in no log, and in no count.
 #[derive(Debug)]
 pub struct Batch<'w> {
     writer: &'w mut Writer,
@@ -24,7 +24,7 @@ impl<'w> Batch<'w> {
         Self { edge: writer.edge, writer }
     }
 
-    /// As [`Writer::append`].
+    /// Like [`Writer::append`].
     #[inline(always)]
     pub fn append(&mut self, packet: &[u8], meta: &Meta) -> Appended {
         let Some(room) = self.edge.room_after(packet.len()) else {
@@ -34,13 +34,13 @@ impl<'w> Batch<'w> {
             self.edge = edge;
             return appended;
         };
-        // SAFETY: W2, and there is room, as there.
+        // SAFETY: W2, and there is room, as in `Writer::append`.
         unsafe { copy_packet(packet, self.edge.at()) };
         self.commit(packet.len(), room, meta);
         Appended::Whole
     }
 
-    /// As [`Writer::reserve`].
+    /// Like [`Writer::reserve`].
     #[inline(always)]
     pub fn reserve(&mut self, length: usize) -> Option<BatchSlot<'_, 'w>> {
         let left = match self.edge.room_after(length) {
@@ -56,12 +56,12 @@ impl<'w> Batch<'w> {
         Some(BatchSlot { room, length, left, batch: self })
     }
 
-    /// Fills in `count` packets of `length` bytes each, where they will lie. `fill` gets the number
-    /// of a packet, in `[0, count)`, and its room, and says what is known of it. Returns how many
-    /// there are: fewer than `count` only when the log is full.
+    /// Fills in `count` packets of `length` bytes each, in place. `fill` gets the number of a
+    /// packet, in `[0, count)`, and its room, and returns its metadata. Returns the number of
+    /// packets, which is less than `count` only if the log is full.
     ///
-    /// Cost: some 15 instructions a packet beside `fill`: whether there is room is looked at once
-    /// for all that fit, and not once a packet.
+    /// Cost: some 15 instructions a packet besides `fill`: the room is checked once for all packets
+    /// that fit, and not once per packet.
     ///
     /// # Panics
     /// If `length` is more than [`Writer::max_packet_bytes`].
@@ -107,7 +107,7 @@ impl<'w> Batch<'w> {
         done
     }
 
-    /// Ends the packet whose `length` bytes stand at the edge, behind which `room` is left.
+    /// Commits the packet whose `length` bytes are at the edge; `room` is left after it.
     #[inline(always)]
     fn commit(&mut self, length: usize, room: usize, meta: &Meta) {
         if !self.edge.commit(length, room, meta) {
@@ -129,15 +129,15 @@ impl Drop for Batch<'_> {
 #[derive(Debug)]
 pub struct BatchSlot<'b, 'w> {
     room: Room<'b>,
-    /// As in [`Slot`](super::Slot).
+    /// See [`Slot`](super::Slot).
     length: usize,
-    /// As there.
+    /// See [`Slot`](super::Slot).
     left: usize,
     batch: &'b mut Batch<'w>,
 }
 
 impl BatchSlot<'_, '_> {
-    /// As [`Slot::commit`](super::Slot::commit).
+    /// Like [`Slot::commit`](super::Slot::commit).
     #[inline(always)]
     pub fn commit(self, meta: &Meta) {
         self.batch.commit(self.length, self.left, meta);
@@ -160,8 +160,8 @@ impl DerefMut for BatchSlot<'_, '_> {
     }
 }
 
-/// What the writer does itself, and where the edge is then. Both by value: the batch's own edge has
-/// no address.
+/// Calls `act` on the writer and returns the edge afterwards. Both are passed by value, because the
+/// batch's own edge has no address.
 #[cold]
 #[inline(never)]
 fn apart<R>(writer: &mut Writer, edge: Edge, act: impl FnOnce(&mut Writer) -> R) -> (Edge, R) {
@@ -190,8 +190,8 @@ mod tests {
         (writer, log.attach(seat).unwrap())
     }
 
-    /// Packet `number`: with its own length, time and marks. Every fifth is far in time or has lost
-    /// its end, so its desc is not enough.
+    /// Makes packet `number`, with its own length, time and flags. Every fifth is far in time or
+    /// truncated, so its desc is not enough.
     fn packet(number: u64) -> (Vec<u8>, Meta) {
         let length = number as usize * 37 % 300;
         let mut meta = Meta::new(1_000 + number, length as u32, number as u8);
@@ -204,13 +204,13 @@ mod tests {
         (vec![number as u8; length], meta)
     }
 
-    /// The next burst, if there is one. A reader of a stream from far lets packets gather first.
+    /// Returns the next burst, if any. A reader of a far stream lets packets gather first.
     fn look(reader: &mut Reader) -> Option<crate::Burst<'_>> {
         while reader.lag() > 0 && reader.is_quiet() {}
         reader.next_burst()
     }
 
-    /// What a reader sees of each packet that is there.
+    /// Returns a reader's view of each packet.
     fn seen(reader: &mut Reader) -> Vec<(Vec<u8>, String)> {
         let mut all = Vec::new();
         while let Some(burst) = look(reader) {
@@ -232,7 +232,7 @@ mod tests {
         batch_equals_writer(Handoff::Far);
     }
 
-    /// A batch that goes one way, beside a writer that goes the near one.
+    /// Compares a batch that takes the way of `handoff` with a writer that goes the near one.
     fn batch_equals_writer(handoff: Handoff) {
         let (mut one_by_one, mut expected) = log();
         let (mut writer, mut reader) = log_by(handoff);
@@ -255,7 +255,7 @@ mod tests {
                     assert_eq!(filled, 1);
                     continue;
                 }
-                // One is given up first: it leaves nothing.
+                // A slot dropped first leaves nothing.
                 batch.reserve(200).unwrap().write(0, &[0xee; 200]);
                 let mut slot = batch.reserve(bytes.len()).unwrap();
                 assert_eq!(slot.length(), bytes.len());
@@ -269,7 +269,7 @@ mod tests {
             assert_eq!(packets.len() as u64, batch_of);
             assert_eq!(packets, seen(&mut expected));
         }
-        // All but the segments, whose ends the packets that were given up may have brought nearer.
+        // Not the segments, which may end earlier because of the dropped slots.
         let (one, other) = (one_by_one.statistics(), writer.statistics());
         assert_eq!((one.packets, one.bytes), (other.packets, other.bytes));
     }

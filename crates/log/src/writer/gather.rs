@@ -1,17 +1,17 @@
-//! Packets of several bursts, taken in an order that is known, as a merge wants it.
+//! Appends packets of several bursts in a given order, for merging.
 //!
 //! ```text
 //! strand 0   | a | b | c |        order  0 1 0 0 1          segment  | a | x | b | c | y |
-//! strand 1   | x | y |                                               what is free | y c b x a |
+//! strand 1   | x | y |                                        free     | y c b x a |
 //! ```
 //!
 //! A packet that moves from one worklist to another keeps its length, flags, port and hash. Its
 //! offset changes, and its time counts from another base: the same number is added to the times of
-//! all packets of a strand. So each check is made once for all of them. When a strand is made: each
-//! packet is plain and inside of its burst. Before a part of a segment is begun: their times fit,
-//! and the longest fits as often as packets are taken.
+//! all packets of a strand. So each check is made once for all of them. When a strand is made, each
+//! packet must be plain and inside its burst. Before a part of a segment is begun, all times must
+//! fit, and so must the longest packet, times the number of packets taken.
 //!
-//! Packets of one strand that follow each other and lie back to back are moved as one block.
+//! Consecutive packets of one strand that are stored back to back are moved as one block.
 //!
 //! Invariant S1: each desc of a strand has no facts, and points into its place.
 
@@ -22,34 +22,34 @@ use crate::burst::{Burst, Place};
 use crate::copy::copy_packet;
 use crate::desc::{Desc, Flags, PACKET_ALIGNMENT, align_up};
 
-/// Consecutive plain packets of a burst; some may be taken already.
+/// Consecutive plain packets of a burst; some may already be taken.
 #[derive(Clone, Copy, Debug)]
 pub struct Strand<'a> {
     place: Place<'a>,
-    /// Those that are left, the next one's last.
+    /// The descs of the packets that are left, the next one's last.
     left: &'a [Desc],
-    /// What their times count from, in ns.
+    /// The base of the packets' times, in ns.
     base_time_ns: u64,
-    /// What is added to a desc's second word, so that its time counts from the segment's base.
+    /// A number added to a desc's second word, so that its time counts from the segment's base.
     later: u64,
-    /// Bytes of the longest.
+    /// The length of the longest packet.
     longest: usize,
-    /// Bytes of the packets that were taken.
+    /// Bytes of the packets taken.
     taken_bytes: u64,
-    /// Nobody writes between its packets either.
+    /// Whether the bytes between its packets are not written either.
     is_whole: bool,
 }
 
 impl<'a> Strand<'a> {
-    /// Of no packets.
+    /// Creates a strand without packets.
     pub fn empty() -> Self {
         let (place, left) = (Place::whole(&[]), &[]);
         Self { place, left, base_time_ns: 0, later: 0, longest: 0, taken_bytes: 0, is_whole: false }
     }
 
-    /// Packets `[from, from + count)` of a burst, with `offset_ns` added to their times. `None`
-    /// where one has facts, points outside of its burst, or has a time that can't be expressed.
-    /// Their times ascend: if not, those of packets in between may come out wrong.
+    /// Makes a strand of packets `[from, from + count)` of a burst, with `offset_ns` added to their
+    /// times. `None` if one has facts, points outside its burst, or has a time that can't be
+    /// expressed. Their times must ascend; if not, those of packets in between may become wrong.
     ///
     /// Cost: some six instructions a packet.
     pub fn new(burst: &Burst<'a>, from: usize, count: usize, offset_ns: i64) -> Option<Self> {
@@ -59,7 +59,7 @@ impl<'a> Strand<'a> {
         for desc in left {
             let [place, _] = desc.words();
             any |= place;
-            // The length is in its highest bits.
+            // The length is in the highest bits.
             most = place.max(most);
             farthest = desc.offset().max(farthest);
         }
@@ -68,7 +68,7 @@ impl<'a> Strand<'a> {
         let base_time_ns = burst.base_time_ns().checked_add_signed(offset_ns)?;
         let is_inside = match farthest as usize + longest <= burst.extent() {
             true => true,
-            // The longest is not the farthest one, perhaps.
+            // The longest packet may not be the farthest one.
             false => left.iter().all(|desc| end_of(*desc) <= burst.extent()),
         };
         let (place, is_whole) = (burst.place(), !burst.is_in_frames());
@@ -77,7 +77,7 @@ impl<'a> Strand<'a> {
         (!has_facts && is_inside && base_time_ns <= u64::MAX >> 1).then_some(strand)
     }
 
-    /// Packets that were not taken yet.
+    /// Returns the number of packets not taken yet.
     pub fn left(&self) -> usize {
         self.left.len()
     }
@@ -87,12 +87,12 @@ impl<'a> Strand<'a> {
         self.taken_bytes
     }
 
-    /// Bytes of the longest packet; 0 where there is none.
+    /// Returns the length of the longest packet; 0 if there is none.
     pub fn longest(&self) -> usize {
         self.longest
     }
 
-    /// Whether all times can be expressed by `base_ns`, the segment's, from now on.
+    /// Makes times count from `base_ns`, the segment's. Returns whether all can be expressed.
     fn count_from(&mut self, base_ns: u64) -> bool {
         let [last, .., next] = self.left else {
             let [only] = self.left else { return true };
@@ -108,7 +108,7 @@ impl<'a> Strand<'a> {
         delta(next).max(delta(last)) <= u64::from(u32::MAX)
     }
 
-    /// The next packet, by itself, which is taken.
+    /// Takes the next packet alone.
     fn next(&mut self) -> Option<(&'a [u8], Meta)> {
         let (&desc, left) = self.left.split_last()?;
         self.left = left;
@@ -116,18 +116,18 @@ impl<'a> Strand<'a> {
         let time_ns = self.base_time_ns + u64::from(desc.time_delta_ns());
         let mut meta = Meta::new(time_ns, desc.length(), desc.port());
         (meta.hash, meta.flags) = (desc.hash(), desc.flags());
-        // SAFETY: S1.
+        // SAFETY: S1, the desc is one of the strand's.
         Some((unsafe { self.place.inside(desc) }, meta))
     }
 
-    /// The desc of the next packets as it will be `by` bytes later, for its segment.
+    /// Returns a desc as it is in the segment, with its packet moved by `by` bytes.
     #[inline(always)]
     fn moved(&self, desc: Desc, by: u64) -> Desc {
         let [place, flow] = desc.words();
         Desc::from_words([place.wrapping_add(by), flow.wrapping_add(self.later)])
     }
 
-    /// How many of the next `most` packets lie back to back, as they would in a segment.
+    /// Returns how many of the next `most` packets are back to back, as they would be in a segment.
     fn run(&self, most: usize) -> usize {
         if !self.is_whole {
             return most.min(1);
@@ -146,7 +146,7 @@ impl<'a> Strand<'a> {
     }
 }
 
-/// Where the packet's bytes end, from the burst's base.
+/// Returns the end of the packet's bytes, from the burst's base.
 #[inline(always)]
 fn end_of(desc: Desc) -> usize {
     desc.offset() as usize + desc.length() as usize
@@ -154,8 +154,8 @@ fn end_of(desc: Desc) -> usize {
 
 impl Writer {
     /// Appends packets of `strands` in an order. The low 16 bits of a key are the number of the
-    /// packet's strand; the other bits are ignored. Returns how many there are now: fewer than keys
-    /// where the log is full, or a strand has no more.
+    /// packet's strand; the other bits are ignored. Returns the number of packets appended: fewer
+    /// than keys if the log is full, or a strand has no more.
     ///
     /// Cost: some 60 instructions for a packet of up to 64 bytes.
     pub fn gather(&mut self, strands: &mut [Strand<'_>], order: &[u64]) -> usize {
@@ -178,9 +178,10 @@ impl Writer {
         done
     }
 
-    /// Appends the next `count` packets of a strand. Returns how many, as [`gather`](Self::gather).
+    /// Appends the next `count` packets of a strand. Returns how many, like
+    /// [`gather`](Self::gather).
     ///
-    /// Cost: some 30 instructions a packet, and a copy of all, where they lie back to back.
+    /// Cost: some 30 instructions a packet, and one copy of all, if they are back to back.
     pub fn gather_run(&mut self, strand: &mut Strand<'_>, count: usize) -> usize {
         let (longest, count) = (strand.longest, count.min(strand.left()));
         let mut done = 0;
@@ -198,22 +199,22 @@ impl Writer {
         done
     }
 
-    /// How many of `most` packets there is room for, none longer than `longest`; 0: the next one
-    /// goes by itself.
+    /// Returns how many of `most` packets fit, none longer than `longest`; 0 if the next one must
+    /// be appended alone.
     fn gather_most(&mut self, strands: &mut [Strand<'_>], longest: usize, most: usize) -> usize {
         if self.way.is_far() {
             self.edge.measure();
         }
         let base_ns = self.edge.base_time_ns;
         let mut strands = strands.iter_mut();
-        // Of a segment without packets this is no time.
+        // In a segment without packets, `base_ns` is not a time.
         match self.count() > 0 && strands.all(|strand| strand.count_from(base_ns)) {
             true => self.edge.fits(longest, most),
             false => 0,
         }
     }
 
-    /// Has `take` append up to `most` packets, through the caches or past them.
+    /// Lets `take` append up to `most` packets, through the caches or past them.
     fn by_way(
         &mut self,
         longest: usize,
@@ -230,7 +231,7 @@ impl Writer {
         taken
     }
 
-    /// Appends a strand's next packet, if there is one, and room for it.
+    /// Appends a strand's next packet, if it has one and there is room.
     #[cold]
     fn append_next(&mut self, strand: &mut Strand<'_>) -> bool {
         let before = *strand;
@@ -244,7 +245,7 @@ impl Writer {
 }
 
 impl Edge {
-    /// Packets in order, until a strand has no more. There is room for as many of the longest.
+    /// Appends packets in order, until a strand is empty; all must fit if each is the longest.
     fn gather(&mut self, strands: &mut [Strand<'_>], order: &[u64]) -> usize {
         let (mut at, mut descs) = (self.at(), self.descs());
         let taken = |strands: &[Strand<'_>]| -> u64 {
@@ -255,8 +256,8 @@ impl Edge {
             let Some(strand) = strands.get_mut(usize::from(*key as u16)) else { break };
             let Some((&desc, left)) = strand.left.split_last() else { break };
             strand.left = left;
-            // SAFETY: S1 for what is read. W2 for what is written: there is room for the longest
-            // as often as there are keys, and nobody has a slice of unpublished bytes.
+            // SAFETY: S1 for the source. W2 for the target: there is room for as many of the
+            // longest packet as there are keys, and no slice of unpublished bytes exists.
             unsafe { copy_packet(strand.place.inside(desc), at) };
             let low = (at.addr() - self.base().addr()) as u64;
             let desc = strand.moved(desc, low.wrapping_sub(desc.offset().into()));
@@ -272,18 +273,18 @@ impl Edge {
         self.advance(at, descs, (taken(strands) - before) as usize)
     }
 
-    /// The next packets of a strand, as many as lie back to back, `most` at most. There is room
-    /// for as many of the longest.
+    /// Appends the next packets of a strand that are back to back, at most `most`. There must be
+    /// room for this number of the longest packet.
     fn gather_run(&mut self, strand: &mut Strand<'_>, most: usize) -> usize {
         let count = strand.run(most);
         let (left, run) = strand.left.split_at(strand.left.len() - count);
         let [last, ..] = run else { return 0 };
         let first = run[count - 1].offset() as usize;
         let length = end_of(*last) - first;
-        // SAFETY: from the first packet to the last one's end is in the place, as both are (S1).
-        // Nobody writes there, as the strand is whole or this is one packet. W2 for what is
-        // written: each packet has its length rounded up, as in a segment, and there is room for as
-        // many.
+        // SAFETY: the range from the first packet to the last one's end is in the place, because
+        // both are (S1). Nobody writes there, because the strand is whole or this is one packet. W2
+        // for the target: each packet takes its length rounded up, as in a segment, and there is
+        // room for all.
         unsafe {
             let packets = strand.place.start().add(first);
             ptr::copy_nonoverlapping(packets, self.at(), length);
@@ -303,7 +304,7 @@ impl Edge {
         self.advance(at, descs, bytes)
     }
 
-    /// Packets of this many `bytes` are there, up to `at` and `descs`. Returns how many.
+    /// Records the packets written up to `at` and `descs`, of `bytes` bytes. Returns their number.
     fn advance(&mut self, at: *mut u8, descs: *mut Desc, bytes: usize) -> usize {
         let (low, count) = (at.addr() - self.at().addr(), self.descs().addr() - descs.addr());
         let count = count / DESC_BYTES;

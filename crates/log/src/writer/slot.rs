@@ -1,4 +1,4 @@
-//! A packet that is filled in where it will lie.
+//! Packets that are filled in place.
 
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
@@ -7,7 +7,7 @@ use super::{Meta, Writer};
 use crate::copy::copy_packet;
 use crate::desc::align_up;
 
-/// Bytes of a log that are the writer's alone, for one packet.
+/// Bytes of a log that belong to the writer alone, for one packet.
 ///
 /// # Invariants
 /// `[start, start + align_up(length))` is in the open segment, at and above the writer's `low`
@@ -20,19 +20,19 @@ pub struct Room<'w> {
 }
 
 impl Room<'_> {
-    /// `length` bytes from `start` on, for which there is room.
+    /// Makes a room of `length` bytes from `start` on, which must be free.
     #[inline]
     pub(super) fn new(start: *mut u8, length: usize) -> Self {
         Self { start, length, lent: PhantomData }
     }
 
-    /// The room's first byte; valid for writes of `length` bytes until the slot is gone.
+    /// Returns the room's first byte; valid for writes of `length` bytes as long as the slot lives.
     #[inline]
     pub fn as_ptr(&self) -> *mut u8 {
         self.start
     }
 
-    /// The room's size in bytes.
+    /// Returns the room's size in bytes.
     #[inline]
     pub fn length(&self) -> usize {
         self.length
@@ -42,19 +42,19 @@ impl Room<'_> {
     #[inline]
     pub fn write(&mut self, at: usize, bytes: &[u8]) {
         assert!(at <= self.length && bytes.len() <= self.length - at, "outside the slot");
-        // SAFETY: inside the room, which is the writer's alone; see `append` on overlap.
+        // SAFETY: inside the room, which belongs to the writer alone; see `append` on overlap.
         unsafe { copy_packet(bytes, self.as_ptr().add(at)) };
     }
 
-    /// Copies `bytes` to `at`, by as few stores as their number, which the compiler knows, takes.
-    /// They may go over the slot's end, into what no other packet has: up to the next multiple of
-    /// [`PACKET_ALIGNMENT`](crate::PACKET_ALIGNMENT).
+    /// Copies `bytes` to `at`, with the fewest stores for their constant number. They may extend
+    /// beyond the slot's end, up to the next multiple of
+    /// [`PACKET_ALIGNMENT`](crate::PACKET_ALIGNMENT), where no other packet is stored.
     #[inline(always)]
     pub fn write_array<const N: usize>(&mut self, at: usize, bytes: &[u8; N]) {
         let room = align_up(self.length);
         assert!(at <= room && N <= room - at, "outside the slot");
-        // SAFETY: `align_up(length)` bytes from `start` on are the writer's alone, so that no slice
-        // of `bytes` can be there.
+        // SAFETY: `align_up(length)` bytes from `start` on belong to the writer alone, so the slice
+        // `bytes` is not there.
         unsafe { self.as_ptr().add(at).cast::<[u8; N]>().write_unaligned(*bytes) };
     }
 }
@@ -63,22 +63,22 @@ impl Room<'_> {
 #[derive(Debug)]
 pub struct Slot<'w> {
     room: Room<'w>,
-    /// The room's length. Not read from the room: safe code may have exchanged that for another
-    /// slot's.
+    /// The room's length. Not read from the room, because safe code may have swapped that for
+    /// another slot's.
     length: usize,
-    /// What is left of the writer's room behind it.
+    /// The writer's room left behind it.
     left: usize,
     writer: &'w mut Writer,
 }
 
 impl<'w> Slot<'w> {
-    /// The writer has room for `length` bytes, and `left` is left then.
+    /// Makes a slot of `length` bytes, for which the writer has room; `left` is left after it.
     #[inline]
     pub(super) fn new(writer: &'w mut Writer, length: usize, left: usize) -> Self {
         Self { room: Room::new(writer.edge.at(), length), length, left, writer }
     }
 
-    /// Makes it a packet of the log. Bytes never written hold what an earlier packet left.
+    /// Commits the packet to the log. Bytes never written keep the contents of an earlier packet.
     #[inline]
     pub fn commit(self, meta: &Meta) {
         self.writer.commit(self.length, self.left, meta);

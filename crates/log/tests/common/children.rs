@@ -1,4 +1,4 @@
-//! A test's other process: this same program, started for one ignored test, its role, with the
+//! Starts a test's second process: this same program, running one ignored test, its role, with the
 //! files of a seat open.
 
 use std::env;
@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use burstline_log::{ReceivedFiles, RemoteSeat, Start};
 use rustix::io::{FdFlags, fcntl_setfd};
 
-/// The environment variable that has the numbers of the files, the seat's and the window.
+/// The environment variable with the numbers of the files, of the seat, and of the window.
 const FILES: &str = "BURSTLINE_TEST_FILES";
 
 /// Starts the test `role` in a process that inherits the seat's files.
@@ -29,11 +29,11 @@ pub(crate) fn spawn(role: &str, seat: &RemoteSeat) -> Child {
         .unwrap()
 }
 
-/// In the started process, once: what it has inherited.
+/// Returns the inherited files. Call it once, in the started process.
 pub(crate) fn inherited(start: Start) -> ReceivedFiles {
     let text = env::var(FILES).expect("started by another test");
     let numbers: Vec<RawFd> = text.split(' ').map(|word| word.parse().unwrap()).collect();
-    // SAFETY: the parent left these three open for this process, and nobody else here owns them.
+    // SAFETY: the parent left these three open for this process, and nothing else here owns them.
     let [packets, control, page] = [0, 1, 2].map(|at| unsafe { OwnedFd::from_raw_fd(numbers[at]) });
     let (seat, window) = (numbers[3] as usize, numbers[4] as usize);
     ReceivedFiles { packets, control, page, seat, window, start, part: None, verdicts: None }

@@ -1,10 +1,10 @@
-//! What several of the log's tests need.
+//! Helpers for several of the log's tests.
 
 use std::os::fd::BorrowedFd;
 
 use burstline_log::{LogFiles, ReceivedFiles};
 
-/// The files of a seat as the process at the other end of a socket receives them.
+/// Returns the files of a seat as a process receives them over a socket.
 pub(crate) fn received(files: LogFiles<'_>) -> ReceivedFiles {
     let own = |file: BorrowedFd<'_>| file.try_clone_to_owned().unwrap();
     ReceivedFiles {

@@ -1,8 +1,8 @@
-//! A writer or a reader that dies between any two steps, as by SIGKILL, and those who go on.
+//! Models a writer or a reader that dies between any two steps, as by SIGKILL, and the survivors.
 //!
 //! A step is one access to shared memory, or a fence. Each model runs for every number of steps
-//! that a life can have: it dies before the step of that number, and loom tries all interleavings.
-//! The last life of the row is the one that reaches its end.
+//! that a side can live: it dies before the step of that number, and loom tries all interleavings.
+//! The last run is the one in which the side lives to the end.
 
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -18,13 +18,13 @@ use loom::thread;
 
 use super::{Log, Narrow, Page, Place, Wide, check, pages};
 
-/// What a packet is while it is being written.
+/// The value of a packet that is being written.
 const HALF: u64 = u64::MAX;
 
-/// What unwinds a thread that dies.
+/// The panic payload that unwinds a dying thread.
 struct Death;
 
-/// A side of the log, and the steps that it has left to live.
+/// A side of the log, and the number of steps it has left to live.
 struct Mortal<S> {
     side: Arc<S>,
     left: Cell<u32>,
@@ -84,8 +84,8 @@ impl ReaderPage for Mortal<Page> {
 }
 
 impl Mortal<Log> {
-    /// As `Log::write`, of a packet that takes two steps. `is_early`: it is published before it is
-    /// whole, which breaks the rule.
+    /// Like `Log::write`, for a packet that takes two steps. `is_early`: it is published before it
+    /// is complete, which violates the protocol.
     fn write(&self, reuse: &mut Reuse, seats: &[Place], is_early: bool) {
         let segment = reuse.take(self, seats, 0, |_| false).expect("one is always free");
         let sequence = reuse.newest();
@@ -102,12 +102,12 @@ impl Mortal<Log> {
     }
 
     fn put(&self, segment: u32, value: u64) {
-        // SAFETY: loom fails the model if anybody else is at it.
+        // SAFETY: loom fails the model if another thread accesses the packet.
         self.step().packets[segment as usize].with_mut(|packet| unsafe { *packet = value });
     }
 }
 
-/// All packets that a reader who comes now finds, from the oldest on, each of them whole.
+/// Returns all packets that a new reader finds, from the oldest on; checks that they are complete.
 fn walk(log: &Log) -> Vec<u64> {
     let (page, mut from, mut seen) = (&pages(1)[0].0, 1, Vec::new());
     loop {
@@ -124,7 +124,7 @@ fn walk(log: &Log) -> Vec<u64> {
     }
 }
 
-/// Whether the side that had a number of steps to live died in any of a model's runs.
+/// The number of steps that a side lives, and whether it died in any of a model's runs.
 #[derive(Clone)]
 struct Life {
     steps: u32,
@@ -132,7 +132,7 @@ struct Life {
 }
 
 impl Life {
-    /// Does some work. A part of it, if life is too short.
+    /// Does some work, or a part of it if life is too short.
     fn spend<S>(&self, side: &Arc<S>, work: impl FnOnce(&Mortal<S>)) -> bool {
         let mortal = Mortal { side: Arc::clone(side), left: Cell::new(self.steps) };
         match catch_unwind(AssertUnwindSafe(|| work(&mortal))) {
@@ -146,8 +146,8 @@ impl Life {
     }
 }
 
-/// Runs a model for lives of no step, of one, and so on, until one is long enough. There must be
-/// `least` that are not.
+/// Runs a model for lives of 0, 1, ... steps, until one is long enough. At least `least` of them
+/// must be too short.
 fn at_each_step(least: u32, model: impl Fn(Life)) {
     let dies = |&steps: &u32| {
         let has_died = std::sync::Arc::<AtomicBool>::default();
@@ -159,7 +159,7 @@ fn at_each_step(least: u32, model: impl Fn(Life)) {
     println!("died before each of {steps} steps");
 }
 
-/// A writer fills `laps` segments, dies or not, and a reader looks at the head beside it.
+/// A writer fills `laps` segments and may die, while a reader looks at the head.
 fn writer_dies(life: Life, laps: u64, looks: u64, is_early: bool) {
     check((looks > 1).then_some(2), move || {
         let log = Log::new(3, true);
@@ -182,7 +182,7 @@ fn writer_dies(life: Life, laps: u64, looks: u64, is_early: bool) {
         }
         let published = writer.join().unwrap();
         let seen = walk(&log);
-        // What was published last is never taken away, and there are no gaps before it.
+        // The last published packet is never taken away, and there are no gaps before it.
         assert_eq!(seen.last().copied().unwrap_or(0), published);
         assert!(seen.is_sorted_by(|one, next| one + 1 == *next), "{seen:?}");
     });
@@ -204,8 +204,8 @@ fn a_writer_that_dies_with_half_a_packet_published_is_caught() {
     at_each_step(0, |life| writer_dies(life, 1, 1, true));
 }
 
-/// A writer dies while a reader goes to sleep: the reader comes back from there, and once its time
-/// is over it finds all that was published.
+/// A writer dies while a reader goes to sleep. The reader wakes up, and after its timeout it finds
+/// everything published.
 fn writer_dies_beside_a_sleeper(life: Life) {
     check(None, move || {
         let log = Log::new(2, true);
@@ -223,7 +223,7 @@ fn writer_dies_beside_a_sleeper(life: Life) {
             is_published = true;
             is_waking = protocol::has_sleeper(mortal, seats.iter().map(Place::page));
         });
-        log.interrupt.switch_away(); // the kernel does, from what is dead
+        log.interrupt.switch_away(); // the kernel does this for a dead thread
         let has_news = reader.join().unwrap();
         assert!(!is_alive || has_news || is_waking, "asleep for ever");
         assert_eq!(walk(&log).len(), usize::from(is_published));
@@ -255,7 +255,7 @@ impl Seat for Lossless {
     }
 }
 
-/// Two looks at the head, if the reader lives that long.
+/// The reader looks at the head twice, if it lives that long.
 fn spawn_mortal_reader(log: &Arc<Log>, seat: &Place, life: &Life) -> thread::JoinHandle<()> {
     let (log, page, life) = (Arc::clone(log), Arc::clone(&seat.0), life.clone());
     thread::spawn(move || {
@@ -272,8 +272,8 @@ fn spawn_mortal_reader(log: &Arc<Log>, seat: &Place, life: &Life) -> thread::Joi
     })
 }
 
-/// A reader of the head dies or not while the writer goes on. A lossy one holds nobody up, although
-/// its seat is still taken. `segments`: 3 are enough for one reader.
+/// A reader of the head may die while the writer continues. A lossy one blocks nobody, although its
+/// seat is still taken. `segments`: 3 are enough for one reader.
 fn reader_dies(life: Life, segments: usize) {
     check(None, move || {
         let log = Log::new(segments, true);
@@ -301,8 +301,8 @@ fn a_dead_reader_in_a_log_without_a_segment_for_it_is_caught() {
     at_each_step(0, |life| reader_dies(life, 2));
 }
 
-/// The writer waits for a lossless reader, dead or alive. Once its seat is given back, it goes on,
-/// and the next reader misses nothing of what is there.
+/// The writer waits for a lossless reader, dead or alive. Once the seat is given back, the writer
+/// continues, and the next reader misses no packet that is still in the log.
 fn lossless_reader_dies(life: Life, is_given_back: bool) {
     check(None, move || {
         let log = Log::new(3, true);

@@ -1,5 +1,5 @@
-//! The edges of `verdict`: a reader that gives two verdicts with a replacement each, in one place,
-//! and a publisher that takes them.
+//! Models the edges of `verdict`: a reader gives two verdicts, each with a replacement, in one
+//! place, and a publisher takes them.
 
 use burstline_log::protocol::Word64;
 use burstline_log::verdict::{self, VerdictWords};
@@ -10,7 +10,7 @@ use loom::thread;
 
 const REPLACE: u8 = 3;
 
-/// A word whose order may be taken away.
+/// A word whose memory ordering can be removed.
 struct Word {
     value: AtomicU64,
     is_ordered: bool,
@@ -43,9 +43,9 @@ struct Column {
     room: UnsafeCell<u64>,
 }
 
-// SAFETY: loom checks every access to the cell; that is what the models are for.
+// SAFETY: loom checks every access to the cell, which is the purpose of the models.
 unsafe impl Sync for Column {}
-// SAFETY: loom checks every access to the cell, from whichever thread it comes.
+// SAFETY: loom checks every access to the cell, from any thread.
 unsafe impl Send for Column {}
 
 impl VerdictWords for Column {
@@ -62,7 +62,7 @@ impl VerdictWords for Column {
 }
 
 fn replace(column: &Column, number: u64) {
-    // SAFETY: loom fails the model if anybody else is at it.
+    // SAFETY: loom fails the model if another thread accesses the room.
     column.room.with_mut(|room| unsafe { *room = 100 + number });
     verdict::give(column, number, REPLACE, Some(10 + number));
 }
@@ -73,13 +73,13 @@ fn take(column: &Column, number: u64) {
     }
     assert_eq!(verdict::look(column, number), Some(REPLACE));
     assert_eq!(verdict::place(column, number), 10 + number, "the place of another");
-    // SAFETY: loom fails the model if somebody writes meanwhile.
+    // SAFETY: loom fails the model if another thread writes the room at the same time.
     let bytes = column.room.with(|room| unsafe { *room });
     assert_eq!(bytes, 100 + number, "the replacement of another");
     verdict::settle(column, number + 1);
 }
 
-/// `is_seen`: E5 holds. `is_settled`: E6 does.
+/// `is_seen`: E5 holds. `is_settled`: E6 holds.
 fn replaced_twice(is_seen: bool, is_settled: bool) {
     let column = Arc::new(Column {
         word: Word::new(is_seen),

@@ -1,4 +1,4 @@
-//! What a handle is.
+//! Properties of a handle.
 
 use std::ffi::{c_int, c_void};
 use std::mem::size_of;
@@ -11,7 +11,7 @@ use crate::dead::free;
 use crate::real::real;
 use crate::slots;
 
-/// What its packets begin with: a DLT_ value.
+/// Returns the link type of the packets: a DLT_ value.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcap_datalink(pcap: *mut Pcap) -> c_int {
     ours!(pcap, pcap_datalink() -> c_int, ERROR, |slot, capture| {
@@ -19,7 +19,7 @@ pub unsafe extern "C" fn pcap_datalink(pcap: *mut Pcap) -> c_int {
     })
 }
 
-/// The same, with what files say besides: nothing.
+/// Like `pcap_datalink`, with the information from files: there is none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcap_datalink_ext(pcap: *mut Pcap) -> c_int {
     ours!(pcap, pcap_datalink_ext() -> c_int, ERROR, |slot, capture| {
@@ -27,17 +27,17 @@ pub unsafe extern "C" fn pcap_datalink_ext(pcap: *mut Pcap) -> c_int {
     })
 }
 
-/// Every DLT_ value that can be chosen: one.
+/// Lists the DLT_ values that can be chosen: one.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcap_list_datalinks(pcap: *mut Pcap, list: *mut *mut c_int) -> c_int {
     ours!(pcap, pcap_list_datalinks(list: *mut *mut c_int) -> c_int, ERROR, |slot, capture| {
         let Some(shape) = capture.shape() else { return not_activated(slot) };
-        // SAFETY: malloc(3) of a small size; the caller gives it to pcap_free_datalinks.
+        // SAFETY: malloc(3) of a small size; the caller frees it with pcap_free_datalinks.
         let memory = unsafe { libc::malloc(size_of::<c_int>()) }.cast::<c_int>();
         if memory.is_null() {
             return slot.fail("malloc: no memory");
         }
-        // SAFETY: just allocated; `list` is what C owes us.
+        // SAFETY: just allocated; the C caller guarantees `list` (module `exports`).
         unsafe {
             memory.write(shape.datalink);
             list.write(memory);
@@ -46,13 +46,13 @@ pub unsafe extern "C" fn pcap_list_datalinks(pcap: *mut Pcap, list: *mut *mut c_
     })
 }
 
-/// Gives back what `pcap_list_datalinks` gave.
+/// Frees the list of `pcap_list_datalinks`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcap_free_datalinks(list: *mut c_int) {
     free(list.cast());
 }
 
-/// Chooses the one that there is.
+/// Chooses a link type; only the handle's own is possible.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcap_set_datalink(pcap: *mut Pcap, datalink: c_int) -> c_int {
     ours!(pcap, pcap_set_datalink(datalink: c_int) -> c_int, ERROR, |slot, capture| {
@@ -67,7 +67,7 @@ pub unsafe extern "C" fn pcap_set_datalink(pcap: *mut Pcap, datalink: c_int) -> 
     })
 }
 
-/// The most bytes of a packet that it gives.
+/// Returns the snapshot length.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcap_snapshot(pcap: *mut Pcap) -> c_int {
     ours!(pcap, pcap_snapshot() -> c_int, ERROR, |slot, capture| {
@@ -75,31 +75,31 @@ pub unsafe extern "C" fn pcap_snapshot(pcap: *mut Pcap) -> c_int {
     })
 }
 
-/// Of files only.
+/// Applies to files only.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcap_is_swapped(pcap: *mut Pcap) -> c_int {
     ours!(pcap, pcap_is_swapped() -> c_int, ERROR, |_slot, _capture| 0)
 }
 
-/// Of files only.
+/// Applies to files only.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcap_major_version(pcap: *mut Pcap) -> c_int {
     ours!(pcap, pcap_major_version() -> c_int, ERROR, |_slot, _capture| 0)
 }
 
-/// Of files only.
+/// Applies to files only.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcap_minor_version(pcap: *mut Pcap) -> c_int {
     ours!(pcap, pcap_minor_version() -> c_int, ERROR, |_slot, _capture| 0)
 }
 
-/// Of files only.
+/// Applies to files only.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcap_bufsize(pcap: *mut Pcap) -> c_int {
     ours!(pcap, pcap_bufsize() -> c_int, ERROR, |_slot, _capture| 0)
 }
 
-/// Of files only: NULL.
+/// Applies to files only: returns NULL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcap_file(pcap: *mut Pcap) -> *mut c_void {
     match slots::slot(pcap) {

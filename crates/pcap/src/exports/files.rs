@@ -1,4 +1,4 @@
-//! Files for packets of ours: the real library opens them, and writes what is not gathered.
+//! Files for our packets: the real library opens them, and writes packets that are not gathered.
 
 use std::ffi::{c_char, c_int, c_long, c_uchar, c_void};
 use std::{ptr, slice};
@@ -11,7 +11,7 @@ use crate::dump;
 use crate::real::real;
 use crate::slots::Slot;
 
-/// `pcap_dumper_t` and `FILE`, which are passed on.
+/// `pcap_dumper_t` and `FILE`, which are only passed on.
 type Opaque = *mut c_void;
 
 fn open(slot: &Slot, capture: &Capture, open: impl FnOnce(*mut Pcap) -> Opaque) -> Opaque {
@@ -26,7 +26,7 @@ fn open(slot: &Slot, capture: &Capture, open: impl FnOnce(*mut Pcap) -> Opaque) 
     opened
 }
 
-/// The same by a path, so that nobody else has the `FILE`.
+/// Opens a file by its path, so that nobody else has its `FILE`.
 fn open_path(slot: &Slot, capture: &Capture, by: impl FnOnce(*mut Pcap) -> Opaque) -> Opaque {
     let opened = open(slot, capture, by);
     if !opened.is_null() {
@@ -35,7 +35,7 @@ fn open_path(slot: &Slot, capture: &Capture, by: impl FnOnce(*mut Pcap) -> Opaqu
     opened
 }
 
-/// A file for the handle's packets.
+/// Opens a file for the handle's packets.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcap_dump_open(pcap: *mut Pcap, path: *const c_char) -> Opaque {
     ours!(
@@ -46,7 +46,7 @@ pub unsafe extern "C" fn pcap_dump_open(pcap: *mut Pcap, path: *const c_char) ->
     )
 }
 
-/// The same, behind what a file has.
+/// Opens a file for appending the handle's packets.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcap_dump_open_append(pcap: *mut Pcap, path: *const c_char) -> Opaque {
     ours!(
@@ -57,7 +57,7 @@ pub unsafe extern "C" fn pcap_dump_open_append(pcap: *mut Pcap, path: *const c_c
     )
 }
 
-/// The same, into an open `FILE`.
+/// Uses an open `FILE` for the handle's packets.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcap_dump_fopen(pcap: *mut Pcap, file: Opaque) -> Opaque {
     ours!(
@@ -68,14 +68,14 @@ pub unsafe extern "C" fn pcap_dump_fopen(pcap: *mut Pcap, file: Opaque) -> Opaqu
     )
 }
 
-/// Appends a packet. Within a callback of ours, it may be gathered first.
+/// Appends a packet. In a callback of this library, it may be gathered first.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcap_dump(
     user: *mut c_uchar,
     header: *const PacketHeader,
     bytes: *const c_uchar,
 ) {
-    // SAFETY: the caller owes libpcap a header, and as many bytes as it says (module `exports`).
+    // SAFETY: the caller guarantees a header, and the bytes that it announces (module `exports`).
     let is_gathered = unsafe {
         let packet = slice::from_raw_parts(bytes, (*header).captured as usize);
         dump::gather(user.cast(), &*header, packet)
@@ -93,18 +93,18 @@ pub unsafe extern "C" fn pcap_dump_close(file: Opaque) {
     real!(pcap_dump_close(file => Opaque));
 }
 
-/// The `FILE` behind a dumper.
+/// Returns the `FILE` of a dumper.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcap_dump_file(file: Opaque) -> Opaque {
     dump::let_go(file);
     real!(pcap_dump_file(file => Opaque) -> Opaque)
 }
 
-/// Defines functions that look at a dumper's file, which is to have all packets then; and what they
-/// return where a signal's handler has interrupted who writes it.
+/// Defines functions that access a dumper's file, which must have all packets first. Each has a
+/// result for the case that a signal handler has interrupted the thread that writes.
 macro_rules! settled {
     ($($name:ident -> $result:ty, $inside:literal;)*) => {$(
-        /// The real library's, of all packets that were dumped.
+        /// The real library's function, after all dumped packets were written.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(file: Opaque) -> $result {
             if !dump::settle() {

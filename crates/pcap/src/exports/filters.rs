@@ -1,4 +1,4 @@
-//! Filters: compiled by the real library, run by ours before a packet is touched.
+//! Filters: compiled by the real library, and executed here before a packet is read.
 
 use std::ffi::{c_char, c_int};
 
@@ -8,7 +8,7 @@ use super::open::not_activated;
 use super::ours;
 use crate::abi::{BpfProgram, ERROR, Pcap};
 
-/// Translates an expression of pcap-filter(7).
+/// Compiles an expression of pcap-filter(7).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcap_compile(
     pcap: *mut Pcap,
@@ -36,21 +36,21 @@ pub unsafe extern "C" fn pcap_compile(
     )
 }
 
-/// Has only packets given that a program lets through, from the next packet on.
+/// Sets a filter: from the next packet on, only packets that pass it are returned.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcap_setfilter(pcap: *mut Pcap, program: *mut BpfProgram) -> c_int {
     ours!(pcap, pcap_setfilter(program: *mut BpfProgram) -> c_int, ERROR, |slot, capture| {
         if program.is_null() {
             return slot.fail("No filter specified");
         }
-        // SAFETY: what C owes us.
+        // SAFETY: guaranteed by the C caller (module `exports`).
         let (count, first) = unsafe { ((*program).count as usize, (*program).instructions) };
         if first.is_null() || count > INSTRUCTIONS_MAX {
             return slot.fail(&format!(
                 "the filter has {count} instructions: there must be 1-{INSTRUCTIONS_MAX}"
             ));
         }
-        // SAFETY: what C owes us: a program has as many instructions as it says.
+        // SAFETY: the C caller guarantees that the program has this number of instructions.
         let instructions = unsafe { std::slice::from_raw_parts(first, count) };
         let instructions = instructions.iter().map(|raw| Instruction {
             code: raw.code,

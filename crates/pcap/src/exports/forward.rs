@@ -1,4 +1,4 @@
-//! What has nothing to do with handles of ours: the real library's functions, passed on.
+//! Functions that do not involve our handles: passed on to the real library.
 
 use std::ffi::{c_char, c_int, c_uchar, c_uint, c_void};
 
@@ -7,12 +7,12 @@ use crate::real::real;
 
 type Text = *const c_char;
 type Buffer = *mut c_char;
-/// `FILE`, `pcap_dumper_t`, `struct addrinfo` and others that are passed on.
+/// `FILE`, `pcap_dumper_t`, `struct addrinfo` and others that are only passed on.
 type Opaque = *mut c_void;
 
 macro_rules! forward {
     ($($name:ident($($argument:ident: $type:ty),*) $(-> $result:ty)?;)*) => {$(
-        /// The real library's.
+        /// The real library's function.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($argument: $type),*) $(-> $result)? {
             real!($name($($argument => $type),*) $(-> $result)?)
@@ -73,6 +73,6 @@ forward! {
     pcap_nametollc(name: Text) -> c_int;
 }
 
-/// The version as programs of long ago read it: a variable.
+/// The version as a variable, for very old programs.
 #[unsafe(no_mangle)]
 pub static pcap_version: [u8; 33] = *b"libpcap version 1.10 (burstline)\0";

@@ -1,4 +1,4 @@
-//! The list of devices: the real library's, and one for each published name.
+//! The list of devices: those of the real library, and one for each published name.
 
 use std::ffi::{CString, c_char, c_int};
 use std::mem::size_of;
@@ -11,27 +11,27 @@ use crate::abi::{IF_UP_RUNNING, Interface};
 use crate::device::PREFIX;
 use crate::real::real;
 
-/// All devices that can be opened; to be given back with `pcap_freealldevs`.
+/// Lists all devices that can be opened; the caller frees the list with `pcap_freealldevs`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcap_findalldevs(list: *mut *mut Interface, errbuf: *mut c_char) -> c_int {
     let code = real!(pcap_findalldevs(
         list => *mut *mut Interface, errbuf => *mut c_char) -> c_int);
     if code == 0 {
         border((), || {
-            // SAFETY: the real library has just filled it with a list that is ours to change.
+            // SAFETY: the real library has just stored a list there, which we may change.
             unsafe { append(list) };
         });
     }
     code
 }
 
-/// Appends a device for each name that is published now.
+/// Appends a device for each published name.
 ///
 /// # Safety
-/// `list` is a list as `pcap_findalldevs` gives it.
+/// `list` is a list from `pcap_findalldevs`.
 unsafe fn append(list: *mut *mut Interface) {
     let mut end = list;
-    // SAFETY: the caller's promise: each entry's `next` is the next entry, or null.
+    // SAFETY: the caller guarantees that each entry's `next` is the next entry, or null.
     unsafe {
         while !(*end).is_null() {
             end = &raw mut (**end).next;
@@ -47,7 +47,7 @@ unsafe fn append(list: *mut *mut Interface) {
     }
 }
 
-/// A list's entry from malloc(3), as `pcap_freealldevs` frees it; `None` without memory.
+/// Allocates an entry of the list with malloc(3), for `pcap_freealldevs`; `None` without memory.
 fn device(Published { name, status }: &Published) -> Option<*mut Interface> {
     let logs = status.logs.len();
     let plural = if logs == 1 { "log" } else { "logs" };
@@ -59,7 +59,7 @@ fn device(Published { name, status }: &Published) -> Option<*mut Interface> {
         (libc::strdup(name.as_ptr()), libc::strdup(about.as_ptr()), entry)
     };
     if name.is_null() || about.is_null() || entry.is_null() {
-        return None; // There is no memory, and the process will hear of it soon.
+        return None; // out of memory, which the process will soon notice
     }
     let (next, addresses) = (ptr::null_mut(), ptr::null_mut());
     // SAFETY: just allocated, of this size.
@@ -69,7 +69,7 @@ fn device(Published { name, status }: &Published) -> Option<*mut Interface> {
     Some(entry)
 }
 
-/// Network and mask of an interface; a log has none, which is not a failure.
+/// Returns network and mask of an interface; a log has none, which is not an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcap_lookupnet(
     device: *const c_char,
@@ -77,9 +77,9 @@ pub unsafe extern "C" fn pcap_lookupnet(
     mask: *mut u32,
     errbuf: *mut c_char,
 ) -> c_int {
-    // SAFETY: what C owes us.
+    // SAFETY: guaranteed by the C caller (module `exports`).
     if unsafe { text(device) }.is_some_and(|device| device.starts_with(PREFIX)) {
-        // SAFETY: what C owes us.
+        // SAFETY: guaranteed by the C caller (module `exports`).
         unsafe {
             network.write(0);
             mask.write(0);

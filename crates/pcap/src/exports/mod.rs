@@ -1,8 +1,8 @@
 //! libpcap's functions, with libpcap's names.
 //!
-//! C's obligations are those towards libpcap. A handle comes from this library, and one thread at a
-//! time uses it, except in `pcap_breakloop`. A string ends in NUL; a pointer to fill may be
-//! written; an error's buffer has 256 bytes. Where ours can tell a mistake, it is an error.
+//! C callers have the same obligations as towards libpcap. A handle comes from this library, and
+//! one thread at a time uses it, except in `pcap_breakloop`. A string ends in NUL; a pointer to
+//! fill may be written; an error's buffer has 256 bytes. Mistakes detected here are errors.
 
 #![expect(clippy::missing_safety_doc, reason = "it is said once, above")]
 
@@ -31,10 +31,10 @@ pub use verdicts::*;
 
 use crate::abi::errbuf_bytes;
 
-/// Does what a function of ours does; a panic in it becomes `fallback`. Its place is printed to
-/// standard error, as Rust does.
+/// Runs the body of an exported function; a panic in it results in `fallback`. Its location is
+/// printed to standard error, as usual in Rust.
 fn border<T>(fallback: T, body: impl FnOnce() -> T) -> T {
-    // What a panic may leave half-changed is the session, which does not go back then.
+    // A panic can leave only the session half-changed, and the session is not returned then.
     catch_unwind(AssertUnwindSafe(body)).unwrap_or(fallback)
 }
 
@@ -47,12 +47,12 @@ unsafe fn tell(buffer: *mut c_char, text: &str) {
         return;
     }
     for (at, byte) in errbuf_bytes(text).enumerate() {
-        // SAFETY: there are at most `ERRBUF_BYTES`, which the caller says may be written.
+        // SAFETY: there are at most `ERRBUF_BYTES`, which the caller guarantees to be writable.
         unsafe { buffer.add(at).write(byte as c_char) };
     }
 }
 
-/// The text behind a pointer; `None` where it is null or no UTF-8.
+/// Returns the text behind a pointer; `None` if it is null or not UTF-8.
 ///
 /// # Safety
 /// `text` is null, or ends in NUL and does not change while the result is used.
@@ -60,12 +60,12 @@ unsafe fn text<'a>(text: *const c_char) -> Option<&'a str> {
     if text.is_null() {
         return None;
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe { CStr::from_ptr(text) }.to_str().ok()
 }
 
-/// Does with a handle of ours what the last argument says, and calls the real library with any
-/// other. Where ours is closed, `$fallback` is the answer.
+/// Runs the last argument on a handle of this library, or calls the real library with any other. If
+/// the handle is closed, the result is `$fallback`.
 macro_rules! ours {
     (
         $pcap:ident, $name:ident($($argument:ident: $type:ty),*) -> $result:ty,

@@ -1,4 +1,4 @@
-//! Handles come and go.
+//! Opens and closes handles.
 
 use std::ffi::{c_char, c_int};
 use std::ptr;
@@ -10,19 +10,19 @@ use crate::device::{Device, PREFIX};
 use crate::real::real;
 use crate::slots;
 
-/// What stands behind `burst:` in the name of a device of ours.
+/// Returns the text after `burst:` in the name of a device of this library.
 ///
 /// # Safety
 /// As for [`text`].
 unsafe fn our_device<'a>(device: *const c_char) -> Option<&'a str> {
-    // SAFETY: the caller's promise.
+    // SAFETY: guaranteed by the caller.
     unsafe { text(device) }.and_then(|device| device.strip_prefix(PREFIX))
 }
 
-/// A handle for a device, not activated yet.
+/// Creates a handle for a device, not activated yet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcap_create(device: *const c_char, errbuf: *mut c_char) -> *mut Pcap {
-    // SAFETY: what C owes us.
+    // SAFETY: guaranteed by the C caller (module `exports`).
     let Some(name) = (unsafe { our_device(device) }) else {
         return real!(pcap_create(
             device => *const c_char, errbuf => *mut c_char) -> *mut Pcap);
@@ -33,7 +33,7 @@ pub unsafe extern "C" fn pcap_create(device: *const c_char, errbuf: *mut c_char)
             slots::add(Capture::new(device)).ok_or_else(|| full.to_owned())
         });
         created.unwrap_or_else(|error| {
-            // SAFETY: what C owes us.
+            // SAFETY: guaranteed by the C caller (module `exports`).
             unsafe { tell(errbuf, &error) };
             ptr::null_mut()
         })
@@ -58,7 +58,7 @@ pub unsafe extern "C" fn pcap_activate(pcap: *mut Pcap) -> c_int {
     })
 }
 
-/// Creates, sets up and activates in one call.
+/// Creates, configures and activates a handle in one call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcap_open_live(
     device: *const c_char,
@@ -67,13 +67,13 @@ pub unsafe extern "C" fn pcap_open_live(
     timeout_ms: c_int,
     errbuf: *mut c_char,
 ) -> *mut Pcap {
-    // SAFETY: what C owes us.
+    // SAFETY: guaranteed by the C caller (module `exports`).
     if unsafe { our_device(device) }.is_none() {
         return real!(pcap_open_live(
             device => *const c_char, snaplen => c_int, promiscuous => c_int,
             timeout_ms => c_int, errbuf => *mut c_char) -> *mut Pcap);
     }
-    // SAFETY: what C owes us.
+    // SAFETY: guaranteed by the C caller (module `exports`).
     let pcap = unsafe { pcap_create(device, errbuf) };
     let Some(slot) = slots::slot(pcap) else { return pcap };
     let opened = border(false, || {
@@ -82,7 +82,7 @@ pub unsafe extern "C" fn pcap_open_live(
             (settings.snaplen, settings.timeout_ms) = (snaplen, timeout_ms);
         });
         let Some(Err(refused)) = capture.activate() else { return true };
-        // SAFETY: what C owes us.
+        // SAFETY: guaranteed by the C caller (module `exports`).
         unsafe { tell(errbuf, &refused.text) };
         slot.close();
         false
@@ -90,7 +90,7 @@ pub unsafe extern "C" fn pcap_open_live(
     if opened { pcap } else { ptr::null_mut() }
 }
 
-/// Closes a handle. Packets that it gave must not be looked at any more.
+/// Closes a handle. Its packets must not be accessed any more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcap_close(pcap: *mut Pcap) {
     match slots::slot(pcap) {
@@ -99,7 +99,7 @@ pub unsafe extern "C" fn pcap_close(pcap: *mut Pcap) {
     }
 }
 
-/// Says why a call needs an activated handle.
+/// Reports that a call needs an activated handle.
 pub(super) fn not_activated(slot: &slots::Slot) -> c_int {
     slot.tell("this handle is not activated: call pcap_activate() first");
     ERROR_NOT_ACTIVATED

@@ -1,4 +1,4 @@
-//! Packets, and what is known of those that did not come.
+//! Reads packets, and counts those that were lost.
 
 use std::ffi::{c_char, c_int, c_uchar, c_void};
 use std::ops::ControlFlow;
@@ -13,7 +13,7 @@ use crate::real::real;
 use crate::session::Fetched;
 use crate::slots::{self, Slot};
 
-/// Reads from a handle, or answers with libpcap's number for why it cannot.
+/// Reads from a handle, or returns libpcap's code for why it cannot.
 fn read(slot: &Slot, capture: &Capture, body: impl FnOnce(&mut Reading<'_>) -> c_int) -> c_int {
     match capture.read() {
         Ok(mut reading) => {
@@ -31,7 +31,7 @@ fn read(slot: &Slot, capture: &Capture, body: impl FnOnce(&mut Reading<'_>) -> c
     }
 }
 
-/// Makes sure that there are packets; otherwise what the call answers: 0 where none came.
+/// Makes sure that there are packets; otherwise breaks with the result of the call: 0 if none came.
 fn fetch(
     slot: &Slot,
     capture: &Capture,
@@ -64,7 +64,7 @@ fn fetch(
 /// Gives packets of one burst to a callback, at most `most`.
 ///
 /// # Safety
-/// `handler` is a function of C's to which `user` may be given.
+/// `handler` is a C function that accepts `user`.
 unsafe fn give(
     slot: &Slot,
     capture: &Capture,
@@ -77,10 +77,10 @@ unsafe fn give(
     capture.renew_filter(session);
     let Capture { counts, verdicts, .. } = capture;
     let given = session.give(most, counts, verdicts, |header, bytes| {
-        // SAFETY: the caller's promise; header and bytes live during the call.
+        // SAFETY: guaranteed by the caller; header and bytes live during the call.
         unsafe { handler(user, header, bytes) };
         if slot.is_parents() {
-            return false; // the packets, and their verdicts, are the parent's
+            return false; // the packets, and their verdicts, belong to the parent
         }
         verdicts.go_on();
         !slot.is_breaking() && !capture.is_closed() && !capture.has_new_filter()
@@ -95,8 +95,8 @@ fn limit(count: c_int) -> usize {
     usize::try_from(count).ok().filter(|&count| count > 0).unwrap_or(usize::MAX)
 }
 
-/// Gives packets to a callback until there were `count` (0 or less: for ever). Also ends when the
-/// log has ended for good, after `pcap_breakloop`, or on an error.
+/// Gives packets to a callback until there were `count` (0 or less: no limit). Also ends at the
+/// final end of the log, after `pcap_breakloop`, or on an error.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcap_loop(
     pcap: *mut Pcap,
@@ -110,14 +110,14 @@ pub unsafe extern "C" fn pcap_loop(
             let (mut left, mut gathers) = (limit(count), None);
             while left > 0 {
                 if !reading.session().is_behind() {
-                    gathers = None; // it may wait: what was dumped is written first
+                    gathers = None; // it may wait: dumped packets are written first
                 }
                 if let ControlFlow::Break(code) = fetch(slot, &capture, reading, true) {
                     let has_ended = code == ERROR_BREAK && reading.session().has_ended();
                     return if has_ended { 0 } else { code };
                 }
                 gathers = gathers.or_else(Giving::begin);
-                // SAFETY: what C owes us.
+                // SAFETY: guaranteed by the C caller (module `exports`).
                 left -= unsafe { give(slot, &capture, reading, left, handler, user) };
             }
             0
@@ -126,7 +126,7 @@ pub unsafe extern "C" fn pcap_loop(
 }
 
 /// Gives the packets of one burst to a callback, at most `count` (0 or less: all of them), and
-/// returns how many. 0: none came in time.
+/// returns their number. 0 if none came in time.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcap_dispatch(
     pcap: *mut Pcap,
@@ -142,13 +142,13 @@ pub unsafe extern "C" fn pcap_dispatch(
             }
             let most = limit(count).min(c_int::MAX as usize);
             let _gathers = Giving::begin();
-            // SAFETY: what C owes us.
+            // SAFETY: guaranteed by the C caller (module `exports`).
             (unsafe { give(slot, &capture, reading, most, handler, user) }) as c_int
         })
     )
 }
 
-/// The next packet, which stays where it is until the next call with this handle.
+/// Returns the next packet, which stays valid until the next call with this handle.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcap_next_ex(
     pcap: *mut Pcap,
@@ -170,7 +170,7 @@ pub unsafe extern "C" fn pcap_next_ex(
                 });
                 let Some((next, at)) = found else { continue };
                 session.header = next;
-                // SAFETY: what C owes us. The header lives as long as the session does.
+                // SAFETY: guaranteed by the C caller. The header lives as long as the session does.
                 unsafe {
                     header.write(&raw mut session.header);
                     bytes.write(at);
@@ -181,7 +181,7 @@ pub unsafe extern "C" fn pcap_next_ex(
     )
 }
 
-/// The next packet, or NULL where there is none or something went wrong.
+/// Returns the next packet, or NULL if there is none or an error occurred.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcap_next(pcap: *mut Pcap, header: *mut PacketHeader) -> *const c_uchar {
     if slots::slot(pcap).is_none() {
@@ -189,16 +189,16 @@ pub unsafe extern "C" fn pcap_next(pcap: *mut Pcap, header: *mut PacketHeader) -
             pcap => *mut Pcap, header => *mut PacketHeader) -> *const c_uchar);
     }
     let (mut at, mut bytes) = (ptr::null_mut(), ptr::null());
-    // SAFETY: what C owes us; the two places are here.
+    // SAFETY: guaranteed by the C caller; the two variables are local.
     if unsafe { pcap_next_ex(pcap, &raw mut at, &raw mut bytes) } != 1 {
         return ptr::null();
     }
-    // SAFETY: what C owes us; `at` was just filled.
+    // SAFETY: guaranteed by the C caller; `at` was just filled.
     unsafe { header.write(at.read()) };
     bytes
 }
 
-/// Ends the loop that runs with this handle. May be called by a handler of a signal.
+/// Ends the loop that runs with this handle. May be called by a signal handler.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcap_breakloop(pcap: *mut Pcap) {
     match slots::slot(pcap) {
@@ -207,20 +207,20 @@ pub unsafe extern "C" fn pcap_breakloop(pcap: *mut Pcap) {
     }
 }
 
-/// How many packets came and how many were lost.
+/// Returns the numbers of received and lost packets.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcap_stats(pcap: *mut Pcap, stat: *mut Stat) -> c_int {
     ours!(pcap, pcap_stats(stat: *mut Stat) -> c_int, ERROR, |slot, capture| {
         if capture.shape().is_none() {
             return not_activated(slot);
         }
-        // SAFETY: what C owes us.
+        // SAFETY: guaranteed by the C caller (module `exports`).
         unsafe { stat.write(capture.counts.stat()) };
         0
     })
 }
 
-/// A descriptor for select(2) and poll(2); -1 where there is none.
+/// Returns a descriptor for select(2) and poll(2); -1 if there is none.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcap_get_selectable_fd(pcap: *mut Pcap) -> c_int {
     ours!(pcap, pcap_get_selectable_fd() -> c_int, ERROR, |_slot, capture| {
@@ -228,7 +228,7 @@ pub unsafe extern "C" fn pcap_get_selectable_fd(pcap: *mut Pcap) -> c_int {
     })
 }
 
-/// The same descriptor.
+/// Returns the same descriptor.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcap_fileno(pcap: *mut Pcap) -> c_int {
     ours!(pcap, pcap_fileno() -> c_int, ERROR, |_slot, capture| {
@@ -236,7 +236,7 @@ pub unsafe extern "C" fn pcap_fileno(pcap: *mut Pcap) -> c_int {
     })
 }
 
-/// None: the descriptor says when there are packets.
+/// Returns none: the descriptor signals packets.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcap_get_required_select_timeout(pcap: *mut Pcap) -> *const libc::timeval {
     match slots::slot(pcap) {
@@ -249,7 +249,7 @@ pub unsafe extern "C" fn pcap_get_required_select_timeout(pcap: *mut Pcap) -> *c
 const READ_ONLY: &str = "a burst: device is a published log, which only its publisher writes: send \
                          by an interface, e.g. pcap_open_live(\"eth0\", ...)";
 
-/// Nobody but the publisher writes a log.
+/// Fails: only the publisher writes a log.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcap_inject(
     pcap: *mut Pcap,
@@ -262,7 +262,7 @@ pub unsafe extern "C" fn pcap_inject(
     )
 }
 
-/// Nobody but the publisher writes a log.
+/// Fails: only the publisher writes a log.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcap_sendpacket(
     pcap: *mut Pcap,
@@ -275,7 +275,7 @@ pub unsafe extern "C" fn pcap_sendpacket(
     )
 }
 
-/// What went wrong last with this handle.
+/// Returns the text of the last error of this handle.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcap_geterr(pcap: *mut Pcap) -> *mut c_char {
     match slots::slot(pcap) {
@@ -284,14 +284,14 @@ pub unsafe extern "C" fn pcap_geterr(pcap: *mut Pcap) -> *mut c_char {
     }
 }
 
-/// Prints what went wrong last to standard error, behind a word of the caller's.
+/// Prints the last error to standard error, after a prefix of the caller.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcap_perror(pcap: *mut Pcap, prefix: *const c_char) {
     let Some(slot) = slots::slot(pcap) else {
         return real!(pcap_perror(pcap => *mut Pcap, prefix => *const c_char));
     };
     border((), || {
-        // SAFETY: what C owes us; the slot's text ends in NUL.
+        // SAFETY: guaranteed by the C caller; the slot's text ends in NUL.
         let [prefix, said] = unsafe { [super::text(prefix), super::text(slot.text())] };
         eprintln!("{}: {}", prefix.unwrap_or_default(), said.unwrap_or_default());
     });

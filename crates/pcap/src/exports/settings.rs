@@ -1,4 +1,4 @@
-//! What a program asks for before it activates a handle, and modes of reading.
+//! Settings before a handle is activated, and modes of reading.
 
 use std::ffi::{c_char, c_int};
 
@@ -19,7 +19,7 @@ fn set(slot: &Slot, capture: &Capture, change: impl FnOnce(&mut Settings)) -> c_
     ERROR_ACTIVATED
 }
 
-/// The most bytes of a packet that the program wants.
+/// Sets the most bytes of a packet that the program gets.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcap_set_snaplen(pcap: *mut Pcap, snaplen: c_int) -> c_int {
     ours!(pcap, pcap_set_snaplen(snaplen: c_int) -> c_int, ERROR, |slot, capture| {
@@ -27,7 +27,7 @@ pub unsafe extern "C" fn pcap_set_snaplen(pcap: *mut Pcap, snaplen: c_int) -> c_
     })
 }
 
-/// How long a call waits for packets.
+/// Sets how long a call waits for packets.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcap_set_timeout(pcap: *mut Pcap, timeout_ms: c_int) -> c_int {
     ours!(pcap, pcap_set_timeout(timeout_ms: c_int) -> c_int, ERROR, |slot, capture| {
@@ -35,7 +35,7 @@ pub unsafe extern "C" fn pcap_set_timeout(pcap: *mut Pcap, timeout_ms: c_int) ->
     })
 }
 
-/// Who publishes the log decides that: it is taken note of only.
+/// Accepted without effect: the publisher decides this.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcap_set_promisc(pcap: *mut Pcap, promiscuous: c_int) -> c_int {
     ours!(pcap, pcap_set_promisc(promiscuous: c_int) -> c_int, ERROR, |slot, capture| {
@@ -43,7 +43,7 @@ pub unsafe extern "C" fn pcap_set_promisc(pcap: *mut Pcap, promiscuous: c_int) -
     })
 }
 
-/// Whether the program wants each packet as soon as it is there. Otherwise calls let some gather.
+/// Sets whether the program wants each packet immediately. Otherwise calls let some gather.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcap_set_immediate_mode(pcap: *mut Pcap, immediate: c_int) -> c_int {
     ours!(pcap, pcap_set_immediate_mode(immediate: c_int) -> c_int, ERROR, |slot, capture| {
@@ -51,7 +51,7 @@ pub unsafe extern "C" fn pcap_set_immediate_mode(pcap: *mut Pcap, immediate: c_i
     })
 }
 
-/// The log has its publisher's size.
+/// Accepted without effect: the publisher decides the size of the log.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcap_set_buffer_size(pcap: *mut Pcap, bytes: c_int) -> c_int {
     ours!(pcap, pcap_set_buffer_size(bytes: c_int) -> c_int, ERROR, |slot, capture| {
@@ -59,7 +59,7 @@ pub unsafe extern "C" fn pcap_set_buffer_size(pcap: *mut Pcap, bytes: c_int) -> 
     })
 }
 
-/// There is no monitor mode.
+/// Monitor mode is not supported.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcap_set_rfmon(pcap: *mut Pcap, rfmon: c_int) -> c_int {
     ours!(pcap, pcap_set_rfmon(rfmon: c_int) -> c_int, ERROR, |slot, capture| {
@@ -67,13 +67,13 @@ pub unsafe extern "C" fn pcap_set_rfmon(pcap: *mut Pcap, rfmon: c_int) -> c_int 
     })
 }
 
-/// There is no monitor mode.
+/// Monitor mode is not supported.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcap_can_set_rfmon(pcap: *mut Pcap) -> c_int {
     ours!(pcap, pcap_can_set_rfmon() -> c_int, ERROR, |_slot, _capture| 0)
 }
 
-/// Which packets of an interface's kernel are wanted: a log has what its publisher has.
+/// Accepted without effect: a log has the packets that its publisher receives.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcap_set_protocol_linux(pcap: *mut Pcap, protocol: c_int) -> c_int {
     ours!(pcap, pcap_set_protocol_linux(protocol: c_int) -> c_int, ERROR, |slot, capture| {
@@ -81,7 +81,7 @@ pub unsafe extern "C" fn pcap_set_protocol_linux(pcap: *mut Pcap, protocol: c_in
     })
 }
 
-/// Whose clock stamps packets: the publisher's.
+/// Sets the clock of time stamps: only the publisher's is possible.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcap_set_tstamp_type(pcap: *mut Pcap, kind: c_int) -> c_int {
     ours!(pcap, pcap_set_tstamp_type(kind: c_int) -> c_int, ERROR, |slot, capture| {
@@ -92,23 +92,23 @@ pub unsafe extern "C" fn pcap_set_tstamp_type(pcap: *mut Pcap, kind: c_int) -> c
     })
 }
 
-/// None can be chosen.
+/// Lists no clock, since none can be chosen.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcap_list_tstamp_types(pcap: *mut Pcap, types: *mut *mut c_int) -> c_int {
     ours!(pcap, pcap_list_tstamp_types(types: *mut *mut c_int) -> c_int, ERROR, |_slot, _c| {
-        // SAFETY: what C owes us.
+        // SAFETY: guaranteed by the C caller (module `exports`).
         unsafe { types.write(std::ptr::null_mut()) };
         0
     })
 }
 
-/// Gives back what `pcap_list_tstamp_types` gave.
+/// Frees the list of `pcap_list_tstamp_types`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcap_free_tstamp_types(types: *mut c_int) {
     free(types.cast());
 }
 
-/// Micro- or nanoseconds.
+/// Sets microseconds or nanoseconds.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcap_set_tstamp_precision(pcap: *mut Pcap, precision: c_int) -> c_int {
     ours!(pcap, pcap_set_tstamp_precision(precision: c_int) -> c_int, ERROR, |slot, capture| {
@@ -121,7 +121,7 @@ pub unsafe extern "C" fn pcap_set_tstamp_precision(pcap: *mut Pcap, precision: c
     })
 }
 
-/// Micro- or nanoseconds.
+/// Returns microseconds or nanoseconds.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcap_get_tstamp_precision(pcap: *mut Pcap) -> c_int {
     ours!(pcap, pcap_get_tstamp_precision() -> c_int, ERROR, |_slot, capture| {
@@ -129,7 +129,7 @@ pub unsafe extern "C" fn pcap_get_tstamp_precision(pcap: *mut Pcap) -> c_int {
     })
 }
 
-/// Which direction of packets is wanted: a log knows none.
+/// Sets the direction of packets: a log does not distinguish directions.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcap_setdirection(pcap: *mut Pcap, direction: c_int) -> c_int {
     ours!(pcap, pcap_setdirection(direction: c_int) -> c_int, ERROR, |slot, _capture| {
@@ -140,7 +140,7 @@ pub unsafe extern "C" fn pcap_setdirection(pcap: *mut Pcap, direction: c_int) ->
     })
 }
 
-/// Whether a call returns at once where there is no packet.
+/// Sets whether a call returns immediately if there is no packet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcap_setnonblock(
     pcap: *mut Pcap,
@@ -148,7 +148,7 @@ pub unsafe extern "C" fn pcap_setnonblock(
     errbuf: *mut c_char,
 ) -> c_int {
     if slots::slot(pcap).is_some_and(|slot| slot.capture().is_none()) {
-        // SAFETY: what C owes us.
+        // SAFETY: guaranteed by the C caller (module `exports`).
         unsafe { tell(errbuf, "this handle is closed") };
     }
     ours!(
@@ -160,7 +160,7 @@ pub unsafe extern "C" fn pcap_setnonblock(
     )
 }
 
-/// Whether a call returns at once where there is no packet.
+/// Returns whether a call returns immediately if there is no packet.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pcap_getnonblock(pcap: *mut Pcap, errbuf: *mut c_char) -> c_int {
     ours!(pcap, pcap_getnonblock(errbuf: *mut c_char) -> c_int, ERROR, |_slot, capture| {

@@ -1,6 +1,6 @@
-//! What libpcap does not have: a program decides about the packet that it was given.
+//! Functions that libpcap does not have: a program decides about the packet that it got.
 //!
-//! `include/burstline-pcap.h` declares these. A program finds them by that name only where this
+//! `include/burstline-pcap.h` declares these. A program finds them by that name only if this
 //! library is loaded.
 
 use std::ffi::{c_int, c_void};
@@ -11,7 +11,7 @@ use super::border;
 use crate::abi::{ERROR, Pcap};
 use crate::slots::{self, Slot};
 
-/// Gives a verdict on the packet that the program has; 0, or -1 and `pcap_geterr` says why not.
+/// Gives a verdict on the current packet. Returns 0, or -1 with the reason in `pcap_geterr`.
 fn decide(slot: &Slot, verdict: Verdict<'_>) -> c_int {
     let Some(capture) = slot.capture() else { return slot.fail("this handle is closed") };
     match capture.verdicts.decide(verdict) {
@@ -20,8 +20,8 @@ fn decide(slot: &Slot, verdict: Verdict<'_>) -> c_int {
     }
 }
 
-/// The verdict on the packet that the program has: a `BURSTLINE_VERDICT_` constant of
-/// `burstline.h`. -1 where `pcap` is not a `burst:` handle that gives verdicts.
+/// Gives a verdict on the program's current packet: a `BURSTLINE_VERDICT_` constant of
+/// `burstline.h`. Returns -1 if `pcap` is not a `burst:` handle that gives verdicts.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn burstline_pcap_verdict(pcap: *mut Pcap, verdict: c_int) -> c_int {
     let Some(slot) = slots::slot(pcap) else { return ERROR };
@@ -34,7 +34,7 @@ pub unsafe extern "C" fn burstline_pcap_verdict(pcap: *mut Pcap, verdict: c_int)
     })
 }
 
-/// Other bytes go on in place of the packet that the program has, from the link header on. -1 where
+/// Replaces the program's current packet by other bytes, from the link header on. Returns -1 if
 /// there is no room for them now.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn burstline_pcap_replace(
@@ -47,7 +47,7 @@ pub unsafe extern "C" fn burstline_pcap_replace(
         if bytes.is_null() || length > isize::MAX as usize {
             return slot.fail("a replacement needs its bytes");
         }
-        // SAFETY: what C owes us: as many bytes, which do not change during the call.
+        // SAFETY: the C caller guarantees `length` bytes that do not change during the call.
         let bytes = unsafe { std::slice::from_raw_parts(bytes.cast::<u8>(), length) };
         decide(slot, Verdict::Replace(bytes))
     })

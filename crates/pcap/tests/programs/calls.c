@@ -1,4 +1,4 @@
-/* What a program may do with a handle of libpcap: calls CASE DEVICE PACKETS */
+/* Uses a libpcap handle in the ways of programs: calls CASE DEVICE PACKETS */
 #include <poll.h>
 #include <pthread.h>
 #include <string.h>
@@ -65,7 +65,7 @@ static void curious(unsigned char *user, const struct pcap_pkthdr *header, const
     struct pcap_stat stat;
     count(user, header, bytes);
     CHECK(pcap_stats(handle, &stat) == 0);
-    CHECK(pcap_dispatch(handle, 1, count, NULL) == -1); /* it is reading already */
+    CHECK(pcap_dispatch(handle, 1, count, NULL) == -1); /* already reading */
     if (seen == 10) filter("arp");
     if (seen > 10) CHECK(bytes[12] == 8 && bytes[13] == 6);
     if (seen == limit) pcap_breakloop(handle);
@@ -107,7 +107,7 @@ static void by_threads(const char *device, long packets) {
     CHECK(seen <= packets && seen > 0); /* two threads count without a lock */
 }
 
-/* 0 and more than there is mean all of a packet; whatever it is, the length on the wire stays. */
+/* 0 and values above a packet's length mean the whole packet; the length on the wire never changes. */
 static void cut(const char *device) {
     static const int asked[] = { 0, -1, 1, 64, 65535, 1 << 30 };
     struct pcap_pkthdr *header;
@@ -132,7 +132,7 @@ static void *filtering(void *unused) {
     return unused;
 }
 
-/* Each packet is counted once by the handle, or passed over by a filter. */
+/* The handle counts each packet once, unless a filter rejects it. */
 static void filter_under_load(const char *device, long packets) {
     pthread_t thread;
     struct pcap_stat stat;
@@ -161,8 +161,8 @@ static void by_forks(const char *device, long packets) {
     all_came(packets);
 }
 
-/* A child reads by the handle that its parent has opened, and selects by its descriptor, as after
- * daemon(3). The parent's is as it was. */
+/* A child reads from its parent's handle, and selects on its descriptor, as after daemon(3). The
+ * parent's handle is not affected. */
 static void by_child(const char *device, long packets, int is_selected) {
     int code = 1;
     opened(device);
@@ -190,7 +190,7 @@ static void by_child(const char *device, long packets, int is_selected) {
     all_came(packets);
 }
 
-/* One that goes on in its parent's loop gets an error, and can read after that. */
+/* A child that continues in its parent's loop gets an error, and can read after that. */
 static void descending(unsigned char *user, const struct pcap_pkthdr *header, const unsigned char *bytes) {
     count(user, header, bytes);
     if (seen == 10) *(pid_t *)user = fork();
@@ -211,19 +211,19 @@ static void by_descent(const char *device, long packets) {
     all_came(packets);
 }
 
-/* The list has the published name among the interfaces, and what it says can be opened. */
+/* The list has the published name among the interfaces, and that name can be opened. */
 static void by_list(void) {
     struct pcap_if *all, *tap = NULL;
     CHECK(pcap_findalldevs(&all, error) == 0);
     for (struct pcap_if *each = all; each; each = each->next, seen++)
         if (!strcmp(each->name, "burst:tap")) tap = each;
     CHECK(tap && strstr(tap->description, "1 log published by process") && !tap->addresses);
-    CHECK(tap->flags == (2 | 4 | 0x30)); /* up, running, and with no link to be connected */
+    CHECK(tap->flags == (2 | 4 | 0x30)); /* up, running, connection status not applicable */
     opened(tap->name);
     pcap_freealldevs(all);
 }
 
-/* Reads nothing more before the writer has overwritten what came, and said so by a line. */
+/* Reads no more packets until the writer has overwritten them, and announced that by a line. */
 static void lapped(unsigned char *user, const struct pcap_pkthdr *header, const unsigned char *bytes) {
     count(user, header, bytes);
     if (seen > 1) return;

@@ -1,4 +1,4 @@
-/* Programs that write what they capture by pcap_dump: dumps CASE DEVICE PATH */
+/* Writes captured packets with pcap_dump: dumps CASE DEVICE PATH */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <signal.h>
@@ -18,7 +18,7 @@ void pcap_dump_close(pcap_dumper_t *);
 
 static const char *path;
 static pcap_dumper_t *dumper, *other;
-/* Bytes that the file has when all that was dumped is written. */
+/* The size of the file once all dumped packets are written. */
 static long due = 24;
 
 static pcap_dumper_t *opened(const char *suffix) {
@@ -42,7 +42,7 @@ static void dump(unsigned char *user, const struct pcap_pkthdr *header, const un
     due += 16 + header->caplen;
 }
 
-/* Two dumpers at once, one of which is looked at in all ways. */
+/* Two dumpers at the same time, one of which is queried in all ways. */
 static void look(unsigned char *user, const struct pcap_pkthdr *header, const unsigned char *bytes) {
     pcap_dump((unsigned char *)other, header, bytes);
     dump(user, header, bytes);
@@ -52,7 +52,7 @@ static void look(unsigned char *user, const struct pcap_pkthdr *header, const un
     if (seen > 15000) CHECK(ftell((FILE *)dumper) == due);
 }
 
-/* A file for each 3,000 packets, closed where the next packet needs another. */
+/* A file for each 3,000 packets, closed when the next packet needs another one. */
 static void rotate(unsigned char *user, const struct pcap_pkthdr *header, const unsigned char *bytes) {
     if (seen && seen % 3000 == 0) {
         pcap_dump_close(dumper);
@@ -70,7 +70,7 @@ static void leave(unsigned char *user, const struct pcap_pkthdr *header, const u
     exit(0);
 }
 
-/* A handler that flushes, as tcpdump's for SIGUSR2 does, wherever the program is. */
+/* A signal handler that flushes at any moment, like tcpdump's for SIGUSR2. */
 static volatile int flushes;
 static void flush(int signal) {
     (void)signal;
@@ -78,8 +78,8 @@ static void flush(int signal) {
     flushes++;
 }
 
-/* Each `us`, or never by 0. Not as often as the slack of a sleep, 50 us (PR_SET_TIMERSLACK): none
- * would end. */
+/* Flushes every `us`, or never if 0. The interval must exceed the slack of a sleep, 50 us
+ * (PR_SET_TIMERSLACK): otherwise no sleep would end. */
 static void flush_each(long us) {
     struct itimerval each = {{0, us}, {0, us}};
     struct sigaction action = {.sa_handler = flush, .sa_flags = SA_RESTART};
@@ -87,7 +87,7 @@ static void flush_each(long us) {
     CHECK(setitimer(ITIMER_REAL, &each, NULL) == 0);
 }
 
-/* Another thread flushes, too, until this ends. */
+/* Another thread flushes, too, until the end. */
 static volatile int is_over;
 static void *flush_on(void *unused) {
     while (!is_over) flush(0);

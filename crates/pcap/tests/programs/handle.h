@@ -1,5 +1,5 @@
-/* What the C programs of the tests have in common: libpcap's functions, the handle that a program
- * has, and a check that says where it failed. */
+/* The common part of the tests' C programs: libpcap's functions, a program's handle, and a check that
+ * reports its location. */
 #ifndef HANDLE_H
 #define HANDLE_H
 
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <sys/time.h>
 
-/* As in pcap/pcap.h, which a bare machine does not have. */
+/* Like pcap/pcap.h, which is not installed everywhere. */
 typedef struct pcap pcap_t;
 struct pcap_pkthdr { struct timeval ts; uint32_t caplen, len; };
 struct pcap_stat { unsigned recv, drop, ifdrop; };

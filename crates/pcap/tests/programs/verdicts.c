@@ -1,4 +1,4 @@
-/* What a program in line may do with the packets that it is given: verdicts CASE DEVICE PACKETS */
+/* Gives verdicts in all ways of a program in line: verdicts CASE DEVICE PACKETS */
 #include <poll.h>
 #include <string.h>
 #include <unistd.h>
@@ -6,7 +6,7 @@
 #include "burstline-pcap.h"
 #include "handle.h"
 
-/* One of six things, by the packet's turn. */
+/* One of six verdicts, in turn. */
 static void decide(const struct pcap_pkthdr *header, const unsigned char *bytes) {
     unsigned char copy[65536];
     switch (seen++ % 6) {
@@ -19,7 +19,7 @@ static void decide(const struct pcap_pkthdr *header, const unsigned char *bytes)
         CHECK(burstline_pcap_replace(handle, copy, header->caplen) == 0);
         break;
     case 5: CHECK(burstline_pcap_verdict(handle, BURSTLINE_VERDICT_PASS) == 0); break;
-    default: return; /* it goes on without a word */
+    default: return; /* goes on without a verdict */
     }
     CHECK(burstline_pcap_verdict(handle, BURSTLINE_VERDICT_DROP) == -1);
     CHECK(strstr(pcap_geterr(handle), "only once"));
@@ -43,7 +43,7 @@ static void closing(unsigned char *user, const struct pcap_pkthdr *header, const
     CHECK(strstr(pcap_geterr(handle), "closed"));
 }
 
-/* Each packet but the last is decided after it was given, and before the next one is. */
+/* Each packet but the last is decided after it was given, and before the next one is given. */
 static void by_next(void) {
     struct pcap_pkthdr *header;
     const unsigned char *bytes;
@@ -56,7 +56,7 @@ static void by_next(void) {
     pcap_close(handle);
 }
 
-/* One packet each time that the descriptor is readable, and none after the last. */
+/* One packet each time the descriptor is readable, and none after the last. */
 static void by_poll(void) {
     struct pcap_pkthdr *header;
     const unsigned char *bytes;
@@ -83,7 +83,7 @@ static void misuse(unsigned char *user, const struct pcap_pkthdr *header, const 
     CHECK(burstline_pcap_replace(handle, much, sizeof much) == -1);
     CHECK(burstline_pcap_replace(handle, NULL, 60) == -1);
     CHECK(burstline_pcap_replace(handle, much, (size_t)-1) == -1);
-    CHECK(burstline_pcap_verdict(handle, BURSTLINE_VERDICT_DROP) == 0); /* nothing was given */
+    CHECK(burstline_pcap_verdict(handle, BURSTLINE_VERDICT_DROP) == 0); /* no verdict was given */
     seen++;
 }
 
@@ -115,5 +115,5 @@ int main(int words, char **word) {
     if (!strcmp(word[1], "misuse")) misused(word[2]);
     CHECK(seen == limit || !strcmp(word[1], "decide"));
     puts("fine");
-    return 0; /* without pcap_close: the end of the process is as good */
+    return 0; /* without pcap_close: the end of the process has the same effect */
 }

@@ -1,5 +1,5 @@
-//! Whether a program that was linked with libpcap, or compiled with its headers, finds in ours what
-//! it looks for: this machine's libpcap, and those of Debian 12 and 13 (`scripts/libpcap`).
+//! Tests that programs linked with libpcap, or compiled with its headers, find everything here.
+//! Compares with this machine's libpcap, and those of Debian 12 and 13 (`scripts/libpcap`).
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,15 +11,15 @@ use burstline_skip::{skip, test_name};
 
 use crate::common::{Folder, is_there, library, run, target};
 
-// What the library takes for the headers' word.
+// The library's definitions, which are compared with the headers.
 #[path = "../../src/abi.rs"]
 #[allow(dead_code, unreachable_pub)] // a part is compared
 mod declared;
 
 use declared::{BpfProgram, Instruction, Interface, PacketHeader, Stat, Timeval};
 
-/// Where `scripts/setup sensors` puts the libpcap of a release; where it did not, the test is
-/// counted as skipped.
+/// Returns where `scripts/setup sensors` installs the libpcap of a release. If it is missing, the
+/// test is counted as skipped.
 fn fetched_or_skip(release: &str) -> Option<PathBuf> {
     let root = target().join("libpcap").join(release);
     if root.is_dir() {
@@ -29,13 +29,13 @@ fn fetched_or_skip(release: &str) -> Option<PathBuf> {
     None
 }
 
-/// The library below this root.
+/// Returns the library below this root.
 fn in_root(root: &Path) -> PathBuf {
     let folder = format!("usr/lib/{}-linux-gnu", std::env::consts::ARCH);
     root.join(folder).join("libpcap.so.0.8")
 }
 
-/// Names that a library defines.
+/// Returns the names that a library defines.
 fn names(library: &Path) -> BTreeSet<String> {
     let mut command = Command::new("nm");
     let said = run(command.args(["-D", "--defined-only"]).arg(library), 0);
@@ -48,12 +48,12 @@ fn assert_has_every_function_of(real: &Path) {
     }
     let (ours, theirs) = (names(&library()), names(real));
     assert!(theirs.len() > 90, "it is a libpcap: {theirs:?}");
-    // A table of the real library's own, which no header declares: ours would take its place.
+    // A table of the real library that no header declares: ours would replace it.
     let missing: Vec<_> =
         theirs.difference(&ours).filter(|name| name.as_str() != "eproto_db").collect();
     assert!(missing.is_empty(), "{missing:?}");
     let besides: Vec<_> = ours.difference(&theirs).map(String::as_str).collect();
-    // Others may clash with a program's.
+    // Other additional names might clash with a program's.
     assert_eq!(besides, ["burstline_pcap_replace", "burstline_pcap_verdict"]);
 }
 
@@ -74,7 +74,7 @@ fn every_function_of_debian_13_is_there() {
     assert_has_every_function_of(&in_root(&root));
 }
 
-/// What holds of the headers if ours is right: places and sizes of fields, and numbers.
+/// Returns claims about the headers that must hold: offsets and sizes of fields, and numbers.
 fn claims() -> Vec<String> {
     macro_rules! fields {
         ($theirs:literal, $ours:ty, $($their_field:literal: $field:ident),*) => {
@@ -117,7 +117,7 @@ fn claims() -> Vec<String> {
     [structs.concat(), numbers.to_vec()].concat()
 }
 
-/// A compiler judges, by the headers of a release.
+/// Compiles the claims with the headers of a release.
 fn assert_headers_say_the_same(release: &str) {
     let Some(root) = fetched_or_skip(release) else { return };
     if !is_there("cc") {
@@ -130,7 +130,7 @@ fn assert_headers_say_the_same(release: &str) {
         .collect::<String>();
     let source = format!("#include <pcap.h>\n#include <stddef.h>\n{asserts}");
     fs::write(folder.at("headers.c"), source).unwrap();
-    // Its own headers, and not this machine's.
+    // The release's headers, not this machine's.
     let mut compiler = Command::new("cc");
     compiler.args(["-std=gnu11", "-H", "-fsyntax-only"]).arg("-I").arg(root.join("usr/include"));
     let output = compiler.arg(folder.at("headers.c")).output().unwrap();

@@ -1,4 +1,4 @@
-//! A C program that does with a handle what programs do, and some things that they should not.
+//! Tests a C program that uses a handle as programs do, and in some ways they should not.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::Stdio;
@@ -9,7 +9,7 @@ use crate::traffic::mix;
 fn calls(case: &str, packets: usize) {
     let folder = Folder::new();
     let Some(program) = compiled(&folder, "calls") else { return };
-    // These open and close before a publisher would see it.
+    // These open and close before a publisher notices.
     let readers = usize::from(!["misuse", "list"].contains(&case));
     let publishing = folder.publish(mix(packets), readers);
     let mut command = folder.preloaded(program.to_str().unwrap());
@@ -80,7 +80,7 @@ fn a_list_of_devices_has_published_names() {
     calls("list", 100);
 }
 
-/// What the program got and what it missed is what the publisher has written.
+/// Packets received and missed by the program add up to those that the publisher wrote.
 #[test]
 fn stats_have_what_was_overwritten() {
     let packets = 60_000;

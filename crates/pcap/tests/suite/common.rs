@@ -1,4 +1,4 @@
-//! What the tests share: a folder, a publisher in this process, programs that load the library.
+//! Helpers of the tests: a folder, a publisher in this process, programs that load the library.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -16,10 +16,10 @@ use burstline_sys::temporary::TemporaryFolder;
 
 use crate::traffic::Packet;
 
-/// What tests capture from.
+/// The device that tests capture from.
 pub(crate) const DEVICE: &str = "burst:tap?lossless&start=oldest";
 
-/// A folder that goes with the test. Names are published in it.
+/// A folder that is removed after the test. Names are published in it.
 pub(crate) struct Folder(TemporaryFolder);
 
 impl Folder {
@@ -31,14 +31,14 @@ impl Folder {
         self.0.path().join(name)
     }
 
-    /// A program that finds ours before the real libpcap, and names of this folder.
+    /// Returns a command that loads ours before the real libpcap, and finds names of this folder.
     pub(crate) fn preloaded(&self, program: &str) -> Command {
         let mut command = self.command(program);
         command.env("LD_PRELOAD", library());
         command
     }
 
-    /// The same program with the real libpcap.
+    /// Returns the same command with the real libpcap.
     pub(crate) fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         command.current_dir(self.0.path()).env("BURSTLINE_RUN", self.0.path()).env("LC_ALL", "C");
@@ -51,12 +51,12 @@ impl Folder {
         self.publish_until(packets, readers, Ending::Final, false)
     }
 
-    /// The same, a packet a millisecond at most, until the caller has the result hurry.
+    /// The same, a packet a millisecond at most, until [`hurry`](Publishing::hurry) is called.
     pub(crate) fn publish_slowly(&self, packets: Vec<Packet>, readers: usize) -> Publishing {
         self.publish_until(packets, readers, Ending::Final, true)
     }
 
-    /// The same with an end of another kind, and slowly or not.
+    /// The same with another ending, and slowly or not.
     pub(crate) fn publish_until(
         &self,
         packets: Vec<Packet>,
@@ -111,7 +111,7 @@ impl Folder {
     }
 }
 
-/// A publisher at work.
+/// A running publisher.
 pub(crate) struct Publishing {
     is_written: Arc<AtomicBool>,
     is_read: Arc<AtomicBool>,
@@ -121,7 +121,7 @@ pub(crate) struct Publishing {
 }
 
 impl Publishing {
-    /// Waits until all packets are in the log, and its end.
+    /// Waits until all packets, and the end, are in the log.
     pub(crate) fn wait_until_written(&self) {
         until("all packets are written", || self.is_written());
     }
@@ -140,23 +140,23 @@ impl Publishing {
         until("all packets are read", || self.is_read.load(Relaxed));
     }
 
-    /// Ends it, after its readers.
+    /// Ends the publisher, after its readers.
     pub(crate) fn end(self) {
         self.is_over.store(true, Relaxed);
         self.thread.join().unwrap();
     }
 }
 
-/// The library as cargo has built it for this test.
+/// Returns the library that cargo built for this test.
 pub(crate) fn library() -> PathBuf {
-    // Beside the test's own program: only `cargo build` puts it one folder higher.
+    // Next to the test's own program: only `cargo build` puts it one folder higher.
     let library = env::current_exe().unwrap().with_file_name("libburstline_pcap.so");
     assert!(library.exists(), "{} is not there", library.display());
     library
 }
 
-/// A C program of the tests, compiled into the folder. It calls the library by libpcap's names.
-/// `None`, and the test is skipped: there is no compiler.
+/// Compiles a C program of the tests into the folder. It calls the library by libpcap's names.
+/// `None` if there is no compiler; the test is then skipped.
 pub(crate) fn compiled(folder: &Folder, name: &str) -> Option<PathBuf> {
     if !is_there("cc") {
         skip(test_name(), "cc is not installed: scripts/setup rust");
@@ -175,12 +175,12 @@ pub(crate) fn target() -> &'static Path {
     Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("cargo's folder is in it")
 }
 
-/// The folder of the repository.
+/// Returns the folder of the repository.
 pub(crate) fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("this is crates/pcap")
 }
 
-/// Waits for something that must come.
+/// Waits for an event that must happen.
 pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let began = Instant::now();
     while !is_so() {
@@ -189,18 +189,18 @@ pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Whether a program can be started.
+/// Returns whether a program can be started.
 pub(crate) fn is_there(program: &str) -> bool {
     let folders = env::var_os("PATH").unwrap_or_default();
     env::split_paths(&folders).any(|folder| Path::new(&folder).join(program).exists())
 }
 
-/// Ends a program as Ctrl-C does.
+/// Interrupts a program like Ctrl-C.
 pub(crate) fn interrupt(program: &Child) {
     burstline_testbed::signal(program.id(), "-INT").unwrap();
 }
 
-/// Runs a program, and returns what it printed; `code` is how it has to end.
+/// Runs a program that must exit with `code`, and returns what it printed.
 pub(crate) fn run(command: &mut Command, code: i32) -> String {
     let Output { status, stdout, stderr } =
         command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));

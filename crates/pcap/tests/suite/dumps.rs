@@ -1,5 +1,5 @@
-//! Programs that write what they capture by `pcap_dump`: their files have what they dumped, whole
-//! and in order, whenever they look.
+//! Tests programs that write files with `pcap_dump`: whenever they check a file, it has the packets
+//! they dumped, complete and in order.
 
 use std::fs;
 
@@ -11,11 +11,11 @@ const PACKETS: usize = 20_000;
 /// A run of the program.
 struct Run {
     folder: Folder,
-    /// What it said.
+    /// The program's output.
     said: String,
 }
 
-/// Runs the program; `None`: the test is skipped.
+/// Runs the program; `None` if the test is skipped.
 fn dumps(case: &str, path: &str) -> Option<Run> {
     let folder = Folder::new();
     let program = compiled(&folder, "dumps")?;
@@ -26,7 +26,7 @@ fn dumps(case: &str, path: &str) -> Option<Run> {
     Some(Run { folder, said })
 }
 
-/// Has the program write `dump.pcap`, which must have the bytes that it counted.
+/// Runs the program, which writes `dump.pcap`; the file must have the bytes that it counted.
 fn whole(case: &str) -> Option<Folder> {
     let Run { folder, said } = dumps(case, "dump.pcap")?;
     let bytes = fs::metadata(folder.at("dump.pcap")).unwrap().len();
@@ -52,7 +52,7 @@ fn a_file_is_whole_when_a_callback_exits() {
     whole("exit");
 }
 
-/// Each signal may find the program while it gathers.
+/// A signal may arrive at any time while the program gathers packets.
 #[test]
 fn a_signals_handler_may_flush_at_any_moment() {
     whole("handler");

@@ -1,4 +1,4 @@
-//! Programs and publishers that stop, die and come back while packets come.
+//! Programs and publishers that stop, die and restart while packets arrive.
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
@@ -25,11 +25,11 @@ fn a_sensor_that_is_stopped_and_killed_takes_nothing_from_another_one() {
     fs::write(folder.at("file.pcap"), pcap_file(&packets)).unwrap();
     let print = ["-n", "-tt", "-x", "--nano"];
     let mut victim = folder.preloaded("tcpdump");
-    // Not lossless: a publisher waits for a lossless one that is stopped, as it was told to.
+    // Not lossless: a publisher waits for a stopped lossless reader, as requested.
     victim.args(["-i", "burst:tap?start=oldest", "-w", "/dev/null"]).stderr(Stdio::piped());
     let publishing = folder.publish(packets, 2);
     let mut victim = victim.spawn().unwrap();
-    // It says so once it is there: the publisher waits for both.
+    // tcpdump reports that it has attached; the publisher waits for both.
     let mut said = BufReader::new(victim.stderr.take().unwrap()).lines();
     assert!(said.any(|line| line.unwrap().contains("listening on")));
     let mut other = folder.preloaded("tcpdump");
@@ -54,7 +54,7 @@ fn a_sensor_goes_on_with_the_next_publisher() {
     let packets = mix(2000);
     fs::write(folder.at("file.pcap"), pcap_file(&packets)).unwrap();
     let (first, second) = packets.split_at(1200);
-    // A line for each packet, as soon as it comes. With its rights: it opens the log once more.
+    // Print a line for each packet immediately. Keep privileges, to open the log again.
     let print = ["-n", "-tt", "-e", "-l", "--nano", "-Z", "root"];
     let publishing = folder.publish_until(first.to_vec(), 1, Ending::Stopped, false);
     let printed = fs::File::create(folder.at("printed")).unwrap();
@@ -70,11 +70,11 @@ fn a_sensor_goes_on_with_the_next_publisher() {
     assert_eq!(printed(), theirs);
 }
 
-/// One that comes later prints the same: TCP numbers are not counted from its first packet.
+/// A tcpdump that starts later prints the same: TCP numbers do not count from its first packet.
 const UPGRADED: [&str; 5] = ["-n", "-S", "-tt", "-x", "--nano"];
 
-/// Starts tcpdump with the library at this path on what comes from now on, and returns when it has
-/// printed a packet into a file.
+/// Starts tcpdump with the library at this path, on new packets. Returns once it has printed a
+/// packet into a file.
 fn start_with(folder: &Folder, library: &Path, printed: &str) -> Child {
     let mut live = folder.command("tcpdump");
     live.env("LD_PRELOAD", library).args(UPGRADED).args(["-l", "-i"]);
@@ -84,8 +84,8 @@ fn start_with(folder: &Folder, library: &Path, printed: &str) -> Child {
     live
 }
 
-/// Packets come slowly as long as tcpdumps come and go. The publisher waits for them all: it has to
-/// let go of the killed one by itself.
+/// Packets come slowly while tcpdumps start and end. The publisher waits for them all: it has to
+/// notice itself that one was killed.
 #[test]
 fn a_sensor_is_upgraded_under_load() {
     if !is_there("tcpdump") {
@@ -127,7 +127,7 @@ fn a_sensor_is_upgraded_under_load() {
     assert!(theirs.ends_with(&new), "from its first packet to the last, nothing is missing");
 }
 
-/// Whether a program has this file's contents in its memory.
+/// Returns whether a program has mapped this file.
 fn mapped(program: &Child, inode: u64) -> bool {
     let maps = fs::read_to_string(format!("/proc/{}/maps", program.id())).unwrap();
     maps.lines().any(|line| line.split_whitespace().nth(4) == Some(&inode.to_string()))

@@ -1,4 +1,4 @@
-//! A publisher that breaks its own log, and a program that has not vouched for it.
+//! A publisher that damages its own log, and a program that does not trust it.
 
 use std::fs::{self, File};
 use std::os::unix::process::ExitStatusExt;
@@ -14,24 +14,24 @@ use crate::common::{Folder, interrupt, is_there, until};
 use crate::scribbler::scribble;
 use crate::traffic::{Packet, mix};
 
-/// Of the log: no other one of these tests has it.
+/// The name of the log, which no other test uses.
 const NAME: &str = "mad";
-/// Packets that are written before the log is scribbled over, and of these again each time after.
+/// Packets written before the log is scribbled over, and the number written again each time after.
 const PACKETS: usize = 2000;
 const MORE: usize = 32;
-/// How often it is scribbled over while a program reads.
+/// The number of times it is scribbled over while a program reads.
 const HEAPS: usize = 3000;
 
 fn append(writer: &mut Writer, packets: &[Packet]) {
     for Packet { time_ns, bytes } in packets {
         let meta = Meta::new(*time_ns, bytes.len() as u32, 0);
-        // Where nonsense says that a reader holds up the log, there is no room for some.
+        // If scribbled memory says that a reader holds up the log, some packets have no room.
         let _: Appended = writer.append(bytes, &meta);
     }
     writer.publish();
 }
 
-/// A tcpdump that prints into files of these names.
+/// Starts a tcpdump that prints into files of these names.
 fn start(folder: &Folder, more: &[&str], printed: &str) -> Child {
     let mut live = folder.preloaded("tcpdump");
     live.args(["-n", "-tt", "-e", "-x", "-l", "-i", "burst:tap?start=oldest"]).args(more);
@@ -39,7 +39,7 @@ fn start(folder: &Folder, more: &[&str], printed: &str) -> Child {
     live.stderr(File::create(folder.at("said")).unwrap()).spawn().unwrap()
 }
 
-/// It ends when it is asked to, if it has not before, and no signal kills it.
+/// Checks that it ends when asked to, if it has not before, and that no signal kills it.
 fn assert_ends(folder: &Folder, mut live: Child) {
     if live.try_wait().unwrap().is_none() {
         interrupt(&live);
@@ -53,7 +53,7 @@ fn assert_ends(folder: &Folder, mut live: Child) {
     assert_eq!(status.unwrap().signal(), None, "{said}");
 }
 
-/// One program reads sound packets before the nonsense begins; the other comes in the midst of it.
+/// One program reads intact packets before the scribbling; the other starts during it.
 fn round(more: &[&str]) {
     let folder = Folder::new();
     let segment_bytes = 64 << 10;

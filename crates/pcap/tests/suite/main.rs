@@ -1,4 +1,4 @@
-//! The library under real programs, and under a C program that does what programs may do.
+//! Tests the library with real programs, and with a C program that does what programs may do.
 
 mod abi;
 mod calls;

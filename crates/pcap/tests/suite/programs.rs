@@ -1,5 +1,5 @@
-//! Real programs get the same packets twice: from a file by the real libpcap, and live from a log
-//! by ours. What they say has to be the same.
+//! Tests real programs with the same packets twice: from a file with the real libpcap, and live
+//! from a log with ours. Their outputs must be equal.
 
 use std::fs;
 
@@ -10,8 +10,8 @@ use crate::traffic::{mix, mix_of_now, pcap_file};
 
 pub(crate) const PACKETS: usize = 3000;
 
-/// Runs a program with ours on the log and with the real libpcap on the file, and returns what
-/// `outcome` makes of each.
+/// Runs a program with ours on the log and with the real libpcap on the file, and compares what
+/// `outcome` extracts from each.
 pub(crate) fn twice(
     program: &str,
     live: &[&str],
@@ -23,7 +23,7 @@ pub(crate) fn twice(
         return skip(test_name(), format!("{program} is not installed: scripts/setup sensors"));
     }
     let folder = Folder::new();
-    // Of now: some forget flows by their own clock.
+    // With current times: some programs expire flows by their own clock.
     let packets = mix_of_now(PACKETS);
     fs::write(folder.at("file.pcap"), pcap_file(&packets)).unwrap();
     let publishing = folder.publish(packets, 1);
@@ -58,7 +58,7 @@ fn tcpdump_filters_the_same() {
 
 #[test]
 fn dumpcap_records_the_same() {
-    // It reads no files, so tcpdump says what is in both.
+    // dumpcap reads no files, so tcpdump prints the contents of both recordings.
     if let Some(missing) = ["dumpcap", "tcpdump"].into_iter().find(|name| !is_there(name)) {
         return skip(test_name(), format!("{missing} is not installed: scripts/setup test"));
     }
@@ -78,7 +78,7 @@ fn tshark_dissects_the_same() {
     let more = ["-e", "_ws.col.Protocol", "-e", "_ws.col.Info"];
     let live = [&fields[..], &more, &["-i", DEVICE]].concat();
     let from_file = [&fields[..], &more, &["-r", "file.pcap"]].concat();
-    // dumpcap asks for microseconds where a device does not say more.
+    // dumpcap requests microseconds if a device does not announce more.
     let in_us = |_: &Folder, said: String| {
         let cut = said.lines().map(|line| {
             let (time, rest) = line.split_once('\t').unwrap();
@@ -104,8 +104,8 @@ fn ngrep_finds_the_same() {
 fn ndpi_detects_the_same() {
     let live = ["-v", "2", "-i", DEVICE];
     let from_file = ["-v", "2", "-i", "file.pcap"];
-    // From the protocols on it speaks of packets; before, of its times. Then come the flows, behind
-    // numbers that depend on where they lie.
+    // From the protocols on, its output is about packets; before, about its times. Then come the
+    // flows, after numbers that depend on memory addresses.
     let found = |_: &Folder, said: String| {
         let (_, found) = said.split_once("Detected protocols:").expect("a summary");
         let protocols = found.split("\n\n").next().unwrap_or_default();
@@ -127,7 +127,7 @@ fn p0f_recognises_the_same() {
         said
     };
     let live = ["-i", DEVICE, "-o", "p0f.log"];
-    // When the log ends, p0f says that its interface is down, and aborts.
+    // When the log ends, p0f reports that its interface is down, and aborts.
     let abort = 1;
     twice("p0f", &live, &["-r", "file.pcap", "-o", "p0f.log"], abort, log);
 }
@@ -137,8 +137,8 @@ fn argus_has_the_same_flows() {
     if let Some(missing) = ["argus", "ra", "tcpdump"].into_iter().find(|name| !is_there(name)) {
         return skip(test_name(), format!("{missing} is not installed: scripts/setup sensors"));
     }
-    // It asks the kernel for an interface, so tcpdump reads the log for it. It writes to a file: ra
-    // now and then misses the last flow of a pipe.
+    // It asks the kernel for an interface, so tcpdump reads the log for it. argus writes to a file,
+    // because ra sometimes misses the last flow of a pipe.
     let flows = "argus -r - -w argus && ra -n -r argus -s stime,dur,proto,saddr,sport,daddr,dport,\
                  pkts,bytes - not man | sort";
     let library = library();

@@ -1,4 +1,4 @@
-//! Suricata 7: what it says of packets in a log, by ours, and in a file, by the real libpcap.
+//! Compares the outputs of Suricata 7 for packets in a log, with ours, and in a file, with libpcap.
 
 use std::fs;
 use std::path::Path;
@@ -12,12 +12,12 @@ use crate::suricata_said::{alerts, flows};
 use crate::traffic::{Packet, mix_of_now, pcap_file};
 use crate::verdicts::{Got, decided_until};
 
-/// The last is a question, so its alert says that Suricata has looked at all.
+/// The last packet is a DNS query, so its alert shows that Suricata has processed all packets.
 const PACKETS: usize = 2992;
-/// Packets that wait for verdicts.
+/// The number of packets that wait for verdicts.
 const WAITING: usize = 600;
 
-/// Alerts by the words of an application, by a stream's, and by a pattern.
+/// Rules that alert on application fields, on a stream, and on a pattern.
 pub(crate) const RULES: &str = r#"
 alert http any any -> any any (msg:"a request"; http.method; content:"GET"; sid:1; rev:1;)
 alert dns any any -> any any (msg:"a question"; dns.query; content:"example"; sid:2; rev:1;)
@@ -25,8 +25,7 @@ alert tcp any any -> any any (msg:"a server"; flow:to_client; content:"nginx"; s
 alert http any any -> any any (msg:"an agent"; http.user_agent; pcre:"/curl\/7/"; sid:4; rev:1;)
 "#;
 
-/// What ends, where Suricata is asked: all questions, and half of the hosts' conversations from
-/// their request on.
+/// Rules that drop all DNS queries, and half of the hosts' conversations from their request on.
 const DROPS: &str = r#"
 drop dns any any -> any any (msg:"a question"; dns.query; content:"example"; sid:5; rev:1;)
 drop http 10.0.0.0/25 any -> any any (msg:"a request"; http.method; content:"GET"; sid:6; rev:1;)
@@ -35,7 +34,7 @@ drop http 10.0.0.0/25 any -> any any (msg:"a request"; http.method; content:"GET
 /// Its outputs in line, as `make install-pcap` installs them.
 const IN_LINE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/suricata-in-line.yaml");
 
-/// What starts it, where `scripts/setup sensors` puts it; otherwise the test is counted as skipped.
+/// Returns the start script of `scripts/setup sensors`; without it, counts the test as skipped.
 fn starter_or_skip() -> Option<String> {
     if !target().join("suricata/usr/bin/suricata").exists() {
         skip(test_name(), "Suricata is not installed: scripts/setup sensors");
@@ -44,7 +43,7 @@ fn starter_or_skip() -> Option<String> {
     Some(repository().join("scripts/suricata").to_str().unwrap().to_owned())
 }
 
-/// Makes a command a Suricata that writes into folder `log`.
+/// Turns a command into a Suricata that writes into folder `log`.
 fn as_suricata(mut command: Command, log: &str, source: &[&str]) -> Command {
     command.env("CARGO_TARGET_DIR", target());
     command.args(["-S", "rules", "-l", log, "--runmode=single"]).args(source);
@@ -72,7 +71,7 @@ fn suricata_alerts_the_same() {
     let device = format!("--pcap={DEVICE}");
     let mut live = as_suricata(folder.preloaded(&starter), "of-log", &[&device]).spawn().unwrap();
     publishing.wait_for_readers();
-    // What it has read it has still to look at, and it does not once it is interrupted.
+    // It has not processed all packets it has read, and does not do so once interrupted.
     until("it has alerted on all", || alerts(&of_log).len() >= expected.len());
     interrupt(&live);
     assert!(live.wait().unwrap().success());
@@ -81,7 +80,7 @@ fn suricata_alerts_the_same() {
     assert_eq!(flows(&of_log), flows(&of_file));
 }
 
-/// In line, where its filter says what goes on; it looks at that as ever.
+/// In line, its filter decides what passes; alerts stay the same.
 #[test]
 fn suricata_in_line_alerts_on_what_its_filter_lets_pass() {
     let Some(starter) = starter_or_skip() else { return };
@@ -106,14 +105,14 @@ fn suricata_in_line_alerts_on_what_its_filter_lets_pass() {
     }
 }
 
-/// Which packets of the file it drops, by its own log, from 0.
+/// Returns the packets of the file that it drops, from 0, according to its log.
 fn dropped_of_file(log: &Path) -> Vec<usize> {
     let events = fs::read_to_string(log.join("drops.json")).unwrap();
     let events = events.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     events.map(|event| event["pcap_cnt"].as_u64().unwrap() as usize - 1).collect()
 }
 
-/// Its rules decide: it drops the packets of a log that it drops of a file with the real libpcap.
+/// Its rules decide: it drops the same packets of a log as of a file with the real libpcap.
 #[test]
 fn suricata_in_line_drops_by_its_rules() {
     let Some(starter) = starter_or_skip() else { return };

@@ -1,11 +1,11 @@
-//! What Suricata has written: for the tests of this crate, and of the command line.
+//! Reads Suricata's output, for the tests of this crate and of the command line.
 
 use std::fs;
 use std::path::Path;
 
 use serde_json::Value;
 
-/// The lines of its `fast.log`, in order: an alert each.
+/// Returns the lines of its `fast.log`, sorted: an alert each.
 pub(crate) fn alerts(log: &Path) -> Vec<String> {
     let said = fs::read_to_string(log.join("fast.log")).unwrap_or_default();
     let mut alerts: Vec<_> = said.lines().map(str::to_owned).collect();
@@ -13,7 +13,7 @@ pub(crate) fn alerts(log: &Path) -> Vec<String> {
     alerts
 }
 
-/// Its flows, in order: both ends, protocols, and the packets and bytes of both directions.
+/// Returns its flows, sorted: both ends, protocols, and the packets and bytes of both directions.
 pub(crate) fn flows(log: &Path) -> Vec<String> {
     let events = fs::read_to_string(log.join("eve.json")).unwrap();
     let events = events.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());

@@ -1,8 +1,8 @@
-//! Traffic that sensors have something to say about: DNS, HTTP with its handshake, ARP, and more.
+//! Generates traffic that sensors report: DNS, HTTP with its handshake, ARP, and more.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// One packet and when it came.
+/// One packet and its arrival time.
 #[derive(Clone, Debug)]
 pub(crate) struct Packet {
     pub(crate) time_ns: u64,
@@ -11,7 +11,7 @@ pub(crate) struct Packet {
 
 const FIRST_NS: u64 = 1_700_000_000_123_456_789;
 
-/// A mix of `count` packets, each conversation with its own addresses. Tens of them are whole.
+/// Returns a mix of `count` packets; each conversation has its own addresses. Tens are complete.
 pub(crate) fn mix(count: usize) -> Vec<Packet> {
     let frames = (0_u8..=255).cycle().enumerate().flat_map(|(number, host)| {
         let port = 20_000 + (number % 40_000) as u16;
@@ -28,7 +28,7 @@ pub(crate) fn mix(count: usize) -> Vec<Packet> {
     stamped.collect()
 }
 
-/// The same, as if it came now: what is live forgets flows by its own clock.
+/// Returns the mix with current times: live programs expire flows by their own clock.
 pub(crate) fn mix_of_now(count: usize) -> Vec<Packet> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
     let mut packets = mix(count);
@@ -103,7 +103,7 @@ fn dns_query(id: u16) -> Vec<u8> {
     query
 }
 
-/// A handshake, a request and its answer, and how both ends take their leave.
+/// Returns a handshake, a request and its answer, and the closing of the connection.
 fn http(host: u8, port: u16) -> Vec<Vec<u8>> {
     let request = b"GET / HTTP/1.1\r\nHost: example.com\r\nUser-Agent: curl/7.88.1\r\n\r\n";
     let answer = b"HTTP/1.1 200 OK\r\nServer: nginx\r\nContent-Length: 2\r\n\r\nok";
@@ -133,7 +133,7 @@ fn http(host: u8, port: u16) -> Vec<Vec<u8>> {
     ]
 }
 
-/// A pcap file with nanoseconds. Source: draft-ietf-opsawg-pcap.
+/// Encodes a pcap file with nanoseconds. Source: draft-ietf-opsawg-pcap.
 pub(crate) fn pcap_file(packets: &[Packet]) -> Vec<u8> {
     let mut file = Vec::new();
     for word in [0xa1b2_3c4d_u32, 0x0004_0002, 0, 0, 262_144, 1] {

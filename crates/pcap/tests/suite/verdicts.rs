@@ -1,5 +1,5 @@
-//! Programs in line: which verdict does each packet get from a program that gives some, or knows
-//! nothing of verdicts?
+//! Tests which verdict each packet gets from programs in line, whether they give verdicts or do not
+//! know them.
 
 use std::process::{Child, Command, Stdio};
 
@@ -12,10 +12,10 @@ use crate::common::{Folder, compiled, is_there, until};
 use crate::traffic::{Packet, mix};
 
 const PACKETS: usize = 600;
-/// With what a program's own replacement begins.
+/// The first byte of a program's own replacement.
 const CHANGED: u8 = 0xfe;
 
-/// What a packet got.
+/// The verdict that a packet got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Got {
     Nothing,
@@ -23,12 +23,12 @@ pub(crate) enum Got {
     Drop,
     Reject,
     PassFlow,
-    /// Its own bytes, but for the first.
+    /// The packet's own bytes, except for the first.
     Changed,
 }
 
 /// Runs a program on packets that wait, as `ips`, and returns what each packet got. The log ends
-/// when all are decided; a program may end before.
+/// when all are decided; a program may end earlier.
 fn decided(folder: &Folder, command: &mut Command, packets: &[Packet]) -> (String, Vec<Got>) {
     decided_until(folder, command, packets, |_| {})
 }
@@ -98,7 +98,7 @@ fn got(taker: &VerdictTaker, number: u64, bytes: &[u8]) -> Got {
     }
 }
 
-/// What packets get from the C program. It begins with the oldest: it has to see all.
+/// Returns what packets get from the C program. It starts with the oldest, to see all packets.
 fn c_program(case: &str, options: &str, limit: usize) -> Option<Vec<Got>> {
     let folder = Folder::new();
     let program = compiled(&folder, "verdicts")?;
@@ -109,7 +109,7 @@ fn c_program(case: &str, options: &str, limit: usize) -> Option<Vec<Got>> {
     Some(found)
 }
 
-/// What the C program says, by turns; `quiet` is for the packets of which it says nothing.
+/// Returns the verdicts of the C program's turns; packets it does not decide get `quiet`.
 fn by_turns(count: usize, quiet: Got) -> Vec<Got> {
     let turns = [quiet, Got::Drop, Got::Reject, Got::PassFlow, Got::Changed, Got::Pass];
     turns.into_iter().cycle().take(count).collect()
@@ -125,7 +125,7 @@ fn a_callback_decides_about_its_packet() {
 
 #[test]
 fn after_next_ex_a_packet_is_decided_until_the_next_call() {
-    // The last one is decided by the end of the handle, and the others are nobody's.
+    // The last one is decided by closing the handle, and the remaining ones by nobody.
     let Some(found) = c_program("next", "verdict=reject", 601 - 6 * 50) else { return };
     let mut wanted = by_turns(301, Got::Reject);
     wanted.resize(PACKETS, Got::Nothing);
@@ -154,7 +154,7 @@ fn misuse_of_verdicts_is_an_error_and_no_fault() {
     assert_eq!(found, [Got::Drop; PACKETS]);
 }
 
-/// The word of a device for what its filter selects, and for what it leaves out.
+/// The device's verdicts for packets that its filter selects, and for the others.
 #[test]
 fn tcpdump_is_a_firewall() {
     if !is_there("tcpdump") {

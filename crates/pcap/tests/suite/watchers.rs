@@ -1,5 +1,5 @@
-//! Programs that watch for long and end by themselves only after a file, and one that reads none.
-//! As in `programs`: the same packets by the real libpcap and live from the log, the same output.
+//! Tests programs that end by themselves only after a file, and one that reads no files. As in
+//! `programs`: the same packets with the real libpcap and live from the log, the same output.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -14,10 +14,10 @@ use crate::common::{DEVICE, Folder, is_there, library, run};
 use crate::programs::{PACKETS, twice};
 use crate::traffic::{mix, mix_of_now, pcap_file};
 
-/// Packets for a program that needs them in one ring of the kernel's.
+/// Packets for a program that needs all of them in one ring of the kernel.
 const FEW: usize = 300;
 
-/// What softflowd says of each flow, in order, but for its number and where it lies in memory.
+/// Returns softflowd's flows, sorted, without their numbers and memory addresses.
 pub(crate) fn flows(said: &str) -> Vec<&str> {
     let said = said.lines().filter_map(|line| line.strip_prefix("EXPIRED: seq:"));
     let said = said.filter_map(|line| line.split_once(' ')?.1.rsplit_once(" (0x"));
@@ -26,7 +26,7 @@ pub(crate) fn flows(said: &str) -> Vec<&str> {
     flows
 }
 
-/// It goes on after the end of a log, and ends when its control program says so.
+/// softflowd continues after the end of a log, and ends when its control program commands it.
 #[test]
 fn softflowd_has_the_same_flows() {
     let missing = ["softflowd", "softflowctl"].into_iter().find(|name| !is_there(name));
@@ -54,7 +54,7 @@ fn softflowd_has_the_same_flows() {
     assert_eq!(flows(&live), flows(&from_file));
 }
 
-/// In a network of its own, where it need not wait for the names of hosts.
+/// In a separate network, where it need not wait for host names.
 #[test]
 fn arpwatch_reports_the_same_stations() {
     if !is_there("arpwatch") {
@@ -71,12 +71,12 @@ fn arpwatch_reports_the_same_stations() {
     };
     let live = watch(library().to_str().unwrap(), &format!("-i '{DEVICE}'"));
     let from_file = watch("", "-r \"$PWD/file.pcap\"");
-    // It names the interface in each report; what it keeps has a part of the name in column 5.
+    // Each report names the interface; the stored table has a part of the name in column 5.
     let reports = |_: &Folder, said: String| said.replace(DEVICE, "(from file)");
     twice("sh", &["-c", &live], &["-c", &from_file], 0, reports);
 }
 
-/// Prints what each packet is, until there are 300.
+/// Prints a description of each packet, until there are 300.
 const RECEIVE: &str = "
     set device [lindex $argv 0]
     set packets [hping recv $device 0 1]
@@ -89,7 +89,7 @@ const RECEIVE: &str = "
     flush stdout; exit
 ";
 
-/// Sends packets once a program is ready, and returns what it says of them.
+/// Sends packets once a program is ready, and returns its lines about them.
 fn received(mut live: Child, send: impl FnOnce()) -> Vec<String> {
     let mut said = BufReader::new(live.stdout.take().unwrap()).lines().map(Result::unwrap);
     assert_eq!(said.next().as_deref(), Some("ready"));
@@ -99,9 +99,9 @@ fn received(mut live: Child, send: impl FnOnce()) -> Vec<String> {
     said
 }
 
-/// hping3 reads no files, so the real libpcap has the packets from an interface. With a log that
-/// ends and a long name of the device it was seen to give 140 of 300 packets. It is not known which
-/// of the two that was: here the log is stopped, and the name is short.
+/// hping3 reads no files, so the real libpcap gets the packets from an interface. With a log that
+/// ends and a long device name, it once returned 140 of 300 packets. Which of the two caused that
+/// is unknown. Here the log is stopped, and the name is short.
 #[test]
 fn hping3_receives_the_same() {
     if !is_there("hping3") {
@@ -109,7 +109,7 @@ fn hping3_receives_the_same() {
     }
     let Some(bed) = Bed::or_skip() else { return };
     for host in [&bed.near, &bed.far] {
-        // Nobody else may send there: neighbours are looked for by IPv6.
+        // No other traffic may be sent there; IPv6 would search for neighbours.
         host.command("sysctl", &["-q", "-w", "net.ipv6.conf.all.disable_ipv6=1"]).unwrap();
     }
     let folder = Folder::new();

@@ -1,4 +1,4 @@
-//! Ringing by the end of a read that the kernel carries out for us.
+//! Rings an event through the completion of a read that the kernel executes.
 
 use std::io;
 use std::mem::zeroed;
@@ -8,14 +8,14 @@ use std::sync::OnceLock;
 
 use rustix::fs::{MemfdFlags, memfd_create};
 
-/// Ends of reads that the kernel may keep for us before it wants them taken.
+/// The most completions that the kernel may keep before we fetch them.
 const ENDS: usize = 128;
 
 /// Source: include/uapi/linux/aio_abi.h.
 const IOCB_CMD_PREAD: u16 = 0;
 const IOCB_FLAG_RESFD: u32 = 1;
 
-/// `struct iocb` of aio_abi.h on a machine of the byte order that this is built for.
+/// `struct iocb` of aio_abi.h, for the byte order of the target.
 #[repr(C)]
 struct Request {
     data: u64,
@@ -45,7 +45,7 @@ struct End {
     result2: i64,
 }
 
-/// The process's context of such reads, and an empty file to read.
+/// The process's context for asynchronous reads, and an empty file to read.
 pub(super) struct Ringer {
     context: libc::c_ulong,
     file: OwnedFd,
@@ -54,7 +54,7 @@ pub(super) struct Ringer {
 static RINGER: OnceLock<Option<Ringer>> = OnceLock::new();
 
 impl Ringer {
-    /// Rings an event. False: the kernel has no such calls, or does not let us.
+    /// Rings an event. Returns false if the kernel has no such calls, or does not allow them.
     pub(super) fn ring(event: BorrowedFd<'_>) -> bool {
         let ringer = RINGER.get_or_init(|| Self::open().ok());
         ringer.as_ref().is_some_and(|ringer| ringer.submit(event) || ringer.submit(event))
@@ -63,25 +63,25 @@ impl Ringer {
     fn open() -> io::Result<Self> {
         let file = memfd_create("bells", MemfdFlags::CLOEXEC)?;
         let mut context: libc::c_ulong = 0;
-        // SAFETY: the kernel writes one number to a live place.
+        // SAFETY: the kernel writes one number to a live variable.
         match unsafe { libc::syscall(libc::SYS_io_setup, ENDS, &raw mut context) } {
             0 => Ok(Self { context, file }),
             _ => Err(io::Error::last_os_error()),
         }
     }
 
-    /// A read of nothing, which has ended when this returns. False: it was refused, because too
-    /// many ends wait to be taken; then they are taken.
+    /// Submits an empty read, which is complete when this returns. Returns false if the kernel
+    /// refused because too many completions wait; these are then fetched.
     fn submit(&self, event: BorrowedFd<'_>) -> bool {
-        // SAFETY: a plain structure, for which zeros are valid.
+        // SAFETY: a plain structure, for which all zeros are valid.
         let mut request: Request = unsafe { zeroed() };
         request.opcode = IOCB_CMD_PREAD;
         request.file = self.file.as_raw_fd() as u32;
         request.flags = IOCB_FLAG_RESFD;
         request.event = event.as_raw_fd() as u32;
         let mut list = [&raw mut request];
-        // SAFETY: one request that lives during the call; it reads 0 bytes of an empty file, so
-        // it ends within the call and touches no memory.
+        // SAFETY: one request that lives during the call. It reads 0 bytes of an empty file, so it
+        // completes within the call and touches no memory.
         let sent =
             unsafe { libc::syscall(libc::SYS_io_submit, self.context, 1, list.as_mut_ptr()) };
         if sent != 1 {
@@ -96,7 +96,7 @@ impl Ringer {
         let mut at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
         let (most, room) = (ENDS as libc::c_long, ends.as_mut_ptr());
         loop {
-            // SAFETY: room for as many ends as are asked for.
+            // SAFETY: there is room for the requested number of completions.
             let taken = unsafe {
                 let least: libc::c_long = 0;
                 let number = libc::SYS_io_getevents;

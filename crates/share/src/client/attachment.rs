@@ -1,10 +1,10 @@
-//! Reading what another process publishes.
+//! Attaches to logs that another process publishes.
 //!
 //! ```text
 //! while let Some(burst) = reader.next_burst() { ... }
 //! is there more?  reader.is_finished()        the writer has ended the log: no
-//!                 link.is_gone()              it was killed: once more next_burst, then no
-//! then            Attachment::open_next(..)   the next writer, epoch + 1, when it is there
+//!                 link.is_gone()              it was killed: call next_burst once more, then no
+//! then            Attachment::open_next(..)   the next writer, epoch + 1, once it publishes
 //! ```
 
 use std::os::fd::OwnedFd;
@@ -22,21 +22,21 @@ use crate::query::query;
 use crate::status::LOGS_MAX;
 use crate::trust::Trust;
 
-/// What a reader asks for.
+/// A reader's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AttachConfig {
-    /// Whether it may be lapped, or holds the writer up.
+    /// Whether the reader may be lapped, or holds up the writer.
     pub policy: Policy,
-    /// How many segments it may hold at once, in `[1, MAX_WINDOW]`.
+    /// The number of segments it may hold at the same time, in `[1, MAX_WINDOW]`.
     pub window: usize,
-    /// Where it starts.
+    /// The reader's start.
     pub start: Start,
-    /// Which log of the name, from 0; all if `None`.
+    /// The number of a log of the name, from 0; all if `None`.
     pub log: Option<u32>,
-    /// Whose logs are read in place.
+    /// Publishers whose logs are read in place.
     pub trust: Trust,
-    /// Whether it gives verdicts on the packets, to a publisher that waits for them. One reader of
-    /// a log can.
+    /// Whether it gives verdicts on the packets, to a publisher that waits for them. Each log
+    /// accepts one such reader.
     pub gives_verdicts: bool,
 }
 
@@ -47,34 +47,34 @@ impl Default for AttachConfig {
     }
 }
 
-/// Seats at the logs of a name, not yet mapped.
+/// Seats at the logs of a name, not mapped yet.
 #[derive(Debug)]
 pub struct Offer {
-    /// What each log's reader needs. The seats stay taken while `link`'s socket is open.
+    /// The files of each log. The seats stay taken while `link`'s socket is open.
     pub logs: Vec<ReceivedFiles>,
     /// The connection.
     pub link: WriterLink,
-    /// Whether the publisher is one whose logs are read in place.
+    /// Whether this publisher's logs are read in place.
     pub is_in_place: bool,
 }
 
 impl Offer {
-    /// Takes seats at the logs published as `name`, or, with a slash in it, at that path. Takes
-    /// up to 10 s where the publisher does not answer.
+    /// Takes seats at the logs published as `name`, or, if it contains a slash, at that path. Takes
+    /// up to 10 s if the publisher does not answer.
     ///
     /// # Errors
     /// [`ShareError::Absent`]: there is no publisher. [`ShareError::NotAllowed`] or
-    /// [`ShareError::Refused`]: it refuses us. [`ShareError::NotTrusted`]: we refuse it. The rest
-    /// says what is broken.
+    /// [`ShareError::Refused`]: the publisher refuses this process. [`ShareError::NotTrusted`]:
+    /// this process does not trust the publisher. Other errors say what is broken.
     pub fn ask(name: &str, config: &AttachConfig) -> Result<Self, ShareError> {
         let call = Call::connect(name)?;
-        // Before the call is answered: who answers is the process that was looked at.
+        // Checked before the request is sent, so that the checked process is the one that answers.
         let is_in_place = config.trust.covers(&call.path, call.peer)?;
         call.send(&Request::Attach(AttachRequest {
             policy: config.policy,
             start: config.start,
             is_untrusted: !is_in_place,
-            // More than a u32 is more than any publisher's most.
+            // A window that exceeds u32 exceeds every publisher's maximum.
             window: u32::try_from(config.window).unwrap_or(u32::MAX),
             log: config.log,
             gives_verdicts: config.gives_verdicts,
@@ -125,28 +125,28 @@ impl Offer {
 /// Readers of a name's logs.
 #[derive(Debug)]
 pub struct Attachment {
-    /// One for each log. Each may go its own way: it keeps the seats taken as long as it lives.
+    /// One for each log. They can be used independently: each keeps the seats taken while it lives.
     pub readers: Vec<Feed>,
-    /// For each reader where its verdicts go; none unless they were asked for.
+    /// The receiver of each reader's verdicts; empty unless verdicts were requested.
     pub verdicts: Vec<Arc<VerdictGiver>>,
     /// The connection.
     pub link: Arc<WriterLink>,
 }
 
 impl Attachment {
-    /// Attaches to the logs published as `name`. What is read is copied and checked, unless
-    /// [`AttachConfig::trust`] covers the publisher: then it is read in place.
+    /// Attaches to the logs published as `name`. Packets are copied and checked, unless
+    /// [`AttachConfig::trust`] covers the publisher: then they are read in place.
     ///
     /// # Errors
-    /// As for [`Offer::ask`]; [`ShareError::Attach`] where what it passes is no log.
+    /// As for [`Offer::ask`]; [`ShareError::Attach`] if the publisher passes no log.
     pub fn open(name: &str, config: &AttachConfig) -> Result<Self, ShareError> {
         let Offer { logs, link, is_in_place } = Offer::ask(name, config)?;
         let attach = |files| match is_in_place {
             // SAFETY: `Trust` covers the publisher. Either the caller has promised that it keeps to
-            // the protocol. Or its process runs this program's file. Then its writer is the one
-            // compiled into this process, and we assume no more of it than of a writer here. The
-            // seat stays ours while the socket is open, and `tie_to` keeps that open as long as the
-            // reader or a burst it holds lives.
+            // the protocol. Or its process runs this program's file: its writer is the one compiled
+            // into this process, and we assume no more of it than of a writer here. The seat stays
+            // ours while the socket is open, and `tie_to` keeps that open while the reader or a
+            // burst it holds lives.
             true => unsafe { Reader::attach(files) }.map(Feed::Trusting),
             false => UntrustedReader::attach(files).map(|reader| Feed::Wary(Box::new(reader))),
         };
@@ -164,15 +164,15 @@ impl Attachment {
         Ok(Self { readers, verdicts, link: Arc::new(link) })
     }
 
-    /// Attaches to the next publisher at the place of `link`'s publisher. What is attached already
-    /// stays as it is, to be drained. `None` while there is no publisher, or still the same one: a
-    /// publisher that has ended stays for a moment, and its report would name a reader that read
-    /// nothing.
+    /// Attaches to the publisher that follows `link`'s publisher at the same place. Existing
+    /// readers stay attached, to be drained. `None` if there is no publisher, or still the same
+    /// one. A publisher that has ended stays for a moment, and its report would list a reader that
+    /// read nothing.
     ///
     /// # Errors
     /// As for [`open`](Self::open), except `Absent`.
     pub fn open_next(link: &WriterLink, config: &AttachConfig) -> Result<Option<Self>, ShareError> {
-        // It has a slash, so it is looked for nowhere else.
+        // The path has a slash, so no directories are searched.
         let path = link.path().to_string_lossy();
         let next = query(&path).and_then(|now| match now.epoch == link.epoch() {
             true => Ok(None),

@@ -1,16 +1,16 @@
-//! Following a name: its logs in turn, and its writers one after the other.
+//! Follows a name: reads its logs in turn, and its writers one after the other.
 //!
 //! ```text
 //!            stopped or killed, and drained              epoch + 1
 //!  Reading ────────────────────────────────► Waiting ──────────────► Reading
-//!     │ final, or not following                 once 50 ms: who publishes now?
+//!    │ final, or not following                 every 50 ms: who publishes now?
 //!     ▼
 //!  Ended
 //! ```
 //!
-//! A writer that was killed says nothing; the end of its socket does. If that was seen *before* a
-//! look at its logs found nothing, they are drained. The libraries for other languages read this
-//! way: a call waits for the next burst, and holds it.
+//! A killed writer does not end its logs; the closing of its socket shows that it is gone. If that
+//! was seen *before* a poll of its logs found nothing, they are drained. The libraries for other
+//! languages use this reader: a call waits for the next burst, and holds it.
 
 use std::sync::Arc;
 use std::thread;
@@ -23,74 +23,74 @@ use crate::link::WriterLink;
 use crate::sums::Sums;
 use burstline_log::{Ending, Start, VerdictGiver};
 
-/// Between two looks whether the writer still lives.
+/// Time between two checks whether the writer still lives.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
-/// Between two looks for the next writer.
+/// Time between two attempts to find the next writer.
 const WAIT_EVERY: Duration = Duration::from_millis(50);
-/// The longest sleep on a log; the writer's end does not wake.
+/// The longest sleep on a log; the end of a writer wakes nobody.
 const SLEEP_NS: u64 = 50_000_000;
-/// The longest sleep on one of several logs: the others do not wake.
+/// The longest sleep on one of several logs: the others do not wake the reader.
 const SLEEP_IN_TURN_NS: u64 = 1_000_000;
-/// As above, where packets wait for verdicts.
+/// Like `SLEEP_IN_TURN_NS`, if packets wait for verdicts.
 const SLEEP_BEFORE_VERDICTS_NS: u64 = 100_000;
 
-/// Where the reader stands.
+/// The state of a follower.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// There is a writer, or was one whose logs are not drained yet.
+    /// There is a writer, or there was one whose logs are not drained yet.
     Reading,
-    /// There is no publisher, or not yet a new one.
+    /// There is no publisher, or the old one is still there.
     Waiting,
-    /// There will never be more.
+    /// No more packets will come.
     Ended,
 }
 
-/// What there is for a caller who wants a burst.
+/// The result of asking for a burst.
 pub enum Next {
     /// A burst of log `log`.
     Burst {
         /// Its packets.
         held: Held,
-        /// Which log of the name.
+        /// The number of the log within the name.
         log: u32,
     },
-    /// Nothing within the timeout.
+    /// No packets within the timeout.
     None,
-    /// Never more.
+    /// No more packets will come.
     End,
-    /// Nothing: bursts of all segments of the window are held.
+    /// Bursts in all segments of the window are held.
     WindowFull,
-    /// Nothing yet: the caller's own question says that it is to end.
+    /// The caller's `is_interrupted` returned true.
     Interrupted,
 }
 
-/// The logs of a name.
+/// A reader of the logs of a name.
 pub struct Follower {
     attach: AttachConfig,
     is_following: bool,
     feeds: Vec<Feed>,
-    /// By feed, where verdicts are given.
+    /// By feed, if verdicts are given.
     verdicts: Vec<Arc<VerdictGiver>>,
     link: Arc<WriterLink>,
     phase: Phase,
-    /// The reader whose turn it is.
+    /// The index of the feed to read next.
     turn: usize,
-    /// Whether the publisher was seen to be gone.
+    /// Whether the publisher was found to be gone.
     is_gone: bool,
     looked: Instant,
-    /// What was read of the writers before.
+    /// Totals of the previous writers.
     past: Sums,
     writers_down: u64,
 }
 
 impl Follower {
-    /// Attaches to the logs published as `name`. `is_following`: it goes on with the next writer.
+    /// Attaches to the logs published as `name`. `is_following`: it continues with the next writer.
     ///
     /// # Errors
     /// As for [`Attachment::open`].
     pub fn open(name: &str, attach: &AttachConfig, is_following: bool) -> Result<Self, ShareError> {
         let Attachment { readers: feeds, verdicts, link } = Attachment::open(name, attach)?;
-        // What the next writer has written before it was found is wanted, too.
+        // Packets that the next writer publishes before it is found must be read, too.
         let attach = AttachConfig { start: Start::Oldest, ..*attach };
         Ok(Self {
             attach,
@@ -107,13 +107,13 @@ impl Follower {
         })
     }
 
-    /// The next packets, waiting for them at most `timeout_ns`, in `[0, u64::MAX]`; the last is
-    /// for ever. While there are none, it calls `is_interrupted` at least every 50 ms.
+    /// Returns the next packets. Waits for them at most `timeout_ns`; `u64::MAX` is for ever. While
+    /// it waits, it calls `is_interrupted` at least every 50 ms.
     ///
     /// # Errors
-    /// The next writer cannot be attached to; the next call tries again.
+    /// If attaching to the next writer fails; the next call retries.
     ///
-    /// Cost: where packets are, no system call.
+    /// Cost: no system call if there are packets.
     pub fn next(
         &mut self,
         timeout_ns: u64,
@@ -151,66 +151,66 @@ impl Follower {
         }
     }
 
-    /// Link type and name of a port of log `log`; `None` where the writer has not named it, or
-    /// there is no such log.
+    /// Returns link type and name of a port of log `log`; `None` if the writer has not named it, or
+    /// the log does not exist.
     pub fn port_name(&self, log: u32, port: u8) -> Option<(u32, String)> {
         let index = log.checked_sub(self.first_log())?;
         self.feeds.get(index as usize)?.port_name(port)
     }
 
-    /// Readers of the writer's logs, the first one of log [`first_log`](Self::first_log).
+    /// Returns the readers of the writer's logs, from log [`first_log`](Self::first_log) on.
     pub fn feeds(&self) -> &[Feed] {
         &self.feeds
     }
 
-    /// Where verdicts on the packets of log `log` go, for bursts of this writer: a burst of the one
-    /// before has another. `None` where none are given, or there is no such log.
+    /// Returns the receiver of verdicts on the packets of log `log`, for bursts of the current
+    /// writer only. `None` if no verdicts are given, or the log does not exist.
     pub fn verdicts(&self, log: u32) -> Option<&Arc<VerdictGiver>> {
         self.verdicts.get(log.checked_sub(self.first_log())? as usize)
     }
 
-    /// The connection to the writer that is read, or was read last.
+    /// Returns the connection to the current or last writer.
     pub fn link(&self) -> &WriterLink {
         &self.link
     }
 
-    /// How often a writer was stopped or killed.
+    /// Returns the number of times that a writer was stopped or killed.
     pub fn writers_down(&self) -> u64 {
         self.writers_down
     }
 
-    /// Packets published that have yet to be read.
+    /// Returns the number of packets published but not read yet.
     pub fn lag(&self) -> u64 {
         self.feeds.iter().fold(0, |sum, feed| sum.saturating_add(feed.lag()))
     }
 
-    /// The part of its fullest log that was begun since the segment that is read, in percent.
+    /// Returns the share of its fullest log that was opened since the current segment, in percent.
     pub fn filled_percent(&self) -> u64 {
         self.feeds.iter().map(Feed::filled_percent).max().unwrap_or(0)
     }
 
-    /// Whether the writer has ended or gone: the next call of [`next`](Self::next) finds out more.
+    /// Returns whether the writer has ended or is gone; [`next`](Self::next) then finds out which.
     pub fn is_over(&self) -> bool {
         let is_over = |feed: &Feed| feed.ending().is_some() && feed.lag() == 0;
         self.feeds.iter().all(is_over) || self.link.is_gone()
     }
 
-    /// Whether there is no writer, and the next one is waited for.
+    /// Returns whether it waits for the next writer.
     pub fn is_waiting(&self) -> bool {
         self.phase == Phase::Waiting
     }
 
-    /// The number of the first log of the name that is read.
+    /// Returns the number of the first log of the name that it reads.
     pub fn first_log(&self) -> u32 {
         self.attach.log.unwrap_or(0)
     }
 
-    /// What was read, over all logs and all writers.
+    /// Returns the totals over all logs and all writers.
     pub fn sums(&self) -> Sums {
         self.feeds.iter().fold(self.past, Sums::with)
     }
 
-    /// Looks at each log once, from the one whose turn it is.
+    /// Polls each log once, beginning with the one whose turn it is.
     fn look(&mut self) -> Option<Next> {
         let logs = self.feeds.len();
         for step in 0..logs {
@@ -223,7 +223,7 @@ impl Follower {
         None
     }
 
-    /// Nothing was found: is that the end, or should one look again?
+    /// Handles a poll without packets. Returns whether to poll again or report the end.
     fn has_changed(&mut self) -> bool {
         if self.feeds.iter().all(Feed::is_finished) {
             self.writer_ended();
@@ -233,8 +233,8 @@ impl Follower {
             return false;
         }
         if self.is_gone {
-            // It was gone before the last look. That has seen the last packet unless it was one at
-            // a part, which ends early where there are only others' packets.
+            // The publisher was gone before the last poll, so that saw the last packet. Only a poll
+            // of a part may miss it, because it can end early, after packets of other parts.
             let is_drained = !self.feeds.iter().any(Feed::has_more);
             if is_drained {
                 self.writer_ended();
@@ -248,12 +248,12 @@ impl Follower {
         self.is_gone
     }
 
-    /// Whether some log cannot go on before a burst is let go of.
+    /// Returns whether a log cannot continue before a held burst is dropped.
     fn is_window_full(&self) -> bool {
         self.feeds.iter().any(|feed| !feed.is_finished() && feed.is_window_full())
     }
 
-    /// The writers have published their last packets, and those were read.
+    /// Handles the end of a writer whose packets were all read.
     fn writer_ended(&mut self) {
         let is_final = |feed: &Feed| feed.is_finished() && feed.ending() == Some(Ending::Final);
         if self.feeds.iter().all(is_final) {
@@ -279,7 +279,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Sleeps until there may be news, at most `left_ns`, and at most 50 ms.
+    /// Sleeps until there may be new packets, at most `left_ns` and at most 50 ms.
     pub fn wait(&self, left_ns: u64) {
         match (self.phase, self.feeds.as_slice()) {
             (Phase::Reading, [feed]) => feed.wait(left_ns.min(SLEEP_NS)),

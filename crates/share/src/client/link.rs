@@ -1,4 +1,4 @@
-//! The client's end of a connection: the call, and then the silence that says the writer lives.
+//! The client's end of a connection: first the request, then only a sign that the writer lives.
 
 use std::fs;
 use std::io;
@@ -16,10 +16,10 @@ use crate::error::ShareError;
 use crate::message::{MESSAGE_BYTES_MAX, Reply, Request};
 use crate::places;
 
-/// How long a publisher may take to answer. One that runs takes a millisecond.
+/// How long a publisher may take to answer. A running one takes a millisecond.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// A connection on which something is being said.
+/// A connection with a request in progress.
 pub(crate) struct Call {
     pub(crate) path: PathBuf,
     pub(crate) peer: Credentials,
@@ -58,13 +58,13 @@ impl Call {
 
     pub(crate) fn send(&self, request: &Request) -> Result<(), ShareError> {
         match self.socket.send(&request.encode(), &[]) {
-            // Refused before it was asked: the answer is there to be read.
+            // If it refused before the request was sent, its answer can still be read.
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(self.failed(error)),
             _ => Ok(()),
         }
     }
 
-    /// The next message, and the descriptors that it brings.
+    /// Receives the next message and its descriptors.
     pub(crate) fn receive(
         &self,
         mut files: Option<&mut Vec<OwnedFd>>,
@@ -74,7 +74,7 @@ impl Call {
             return Err(silent(self.path.clone(), self.peer.pid));
         }
         let mut outcome = self.socket.receive(&mut room, files.as_deref_mut());
-        // What the publisher has not read of ours resets the connection; what it said is there.
+        // Data that the publisher did not read resets the connection; its answer can still be read.
         if outcome.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::ConnectionReset) {
             outcome = self.socket.receive(&mut room, files);
         }
@@ -94,7 +94,7 @@ impl Call {
         ShareError::Broken { path: self.path.clone(), pid: self.peer.pid, reason }
     }
 
-    /// The publisher ended when it was called.
+    /// Returns the error if the publisher ended when it was called.
     fn gone(&self) -> ShareError {
         ShareError::Absent { name: self.path.to_string_lossy().into_owned(), is_stale: true }
     }
@@ -107,16 +107,16 @@ impl Call {
         }
     }
 
-    /// All is said.
+    /// Ends the conversation and keeps the connection.
     pub(crate) fn hang_on(self, epoch: u64) -> WriterLink {
-        // Without it, for instance where the publisher has just ended, the socket's end tells.
+        // Without it, for instance if the publisher has just ended, only the socket's end tells.
         let process = self.socket.peer_process().ok();
         let socket = Arc::new(OwnedFd::from(self.socket));
         WriterLink { path: self.path, peer: self.peer, epoch, socket, process }
     }
 }
 
-/// Whether that is what stands there. What cannot be looked at may be one, or have been.
+/// Returns whether the file is a socket. True if that cannot be checked.
 fn is_socket(path: &Path) -> bool {
     fs::metadata(path).map_or(true, |found| found.file_type().is_socket())
 }
@@ -125,9 +125,9 @@ fn silent(path: PathBuf, pid: u32) -> ShareError {
     ShareError::Silent { path, pid, waited_s: PATIENCE.as_secs() }
 }
 
-/// The connection to a log's publisher, on which nothing more is said: its end tells that the
-/// publisher has gone. The seat is free when the last clone of its socket is closed, which every
-/// [`Reader`](burstline_log::Reader) of an attachment has.
+/// The silent connection to a log's publisher: its closing shows that the publisher is gone. The
+/// seat is free once the last clone of its socket is closed, and every
+/// [`Reader`](burstline_log::Reader) of an attachment has a clone.
 #[derive(Debug)]
 pub struct WriterLink {
     path: PathBuf,
@@ -138,43 +138,43 @@ pub struct WriterLink {
 }
 
 impl WriterLink {
-    /// The publisher's socket, as it was found.
+    /// Returns the path at which the publisher's socket was found.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Which publisher of the name it is: the next one's number is one more, or larger still.
+    /// Returns the publisher's number within the name: a later one's is larger, usually by one.
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
 
-    /// The publisher's process; 0 if it is of another process namespace.
+    /// Returns the publisher's process; 0 if it is in another process namespace.
     pub fn pid(&self) -> u32 {
         self.peer.pid
     }
 
-    /// The publisher's user.
+    /// Returns the publisher's user.
     pub fn uid(&self) -> u32 {
         self.peer.uid
     }
 
-    /// Whether the publisher has gone, however it ended. What it published before is then
-    /// visible: if this was true *before* [`next_burst`](burstline_log::Reader::next_burst) gave
-    /// `None`, and the window is not full, the log is drained.
+    /// Returns whether the publisher is gone, however it ended. Everything it published is then
+    /// visible. If this was true *before* [`next_burst`](burstline_log::Reader::next_burst)
+    /// returned `None`, and the window is not full, the log is drained.
     ///
-    /// Cost: a system call. To be asked when there is nothing to read.
+    /// Cost: a system call. Call it when there is nothing to read.
     pub fn is_gone(&self) -> bool {
         let ends = self.descriptors();
         readiness::wait_each(&ends, 0).is_ok_and(|ready| ready.contains(&true))
     }
 
-    /// What gets readable when the publisher goes: for a poll(2) of the caller's own.
+    /// Returns descriptors for the caller's poll(2), readable once the publisher is gone.
     pub fn descriptors(&self) -> Vec<BorrowedFd<'_>> {
         let process = self.process.as_ref().map(AsFd::as_fd);
         std::iter::once(self.socket.as_fd()).chain(process).collect()
     }
 
-    /// The socket, to be kept by what reads: see [`Reader::tie_to`](burstline_log::Reader::tie_to).
+    /// Returns the socket for readers: see [`Reader::tie_to`](burstline_log::Reader::tie_to).
     pub fn socket(&self) -> Arc<OwnedFd> {
         Arc::clone(&self.socket)
     }

@@ -1,4 +1,4 @@
-//! The end that reads: a call to a name, its logs, and what may be read in place.
+//! The reading side: a request to a name, its logs, and the decision what is read in place.
 
 pub(crate) mod attachment;
 pub(crate) mod feed;

@@ -1,4 +1,4 @@
-//! Asking publishers how they are.
+//! Queries the status of publishers.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use crate::message::{Reply, Request};
 use crate::places;
 use crate::status::{LOGS_MAX, PublisherStatus, READERS_MAX};
 
-/// Asks the publisher of `name` how it is. Takes up to 5 s where that does not answer.
+/// Queries the publisher of `name`. Takes up to 5 s if it does not answer.
 ///
 /// # Errors
 /// As for [`Attachment::open`](crate::Attachment::open).
@@ -36,17 +36,17 @@ pub fn query(name: &str) -> Result<PublisherStatus, ShareError> {
     Ok(PublisherStatus { path: path.to_owned(), epoch, pid, uid, up_s, logs, readers })
 }
 
-/// A name that is published now.
+/// A name that is currently published.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Published {
-    /// The name: that of its socket's file.
+    /// The name, which is its socket's file name.
     pub name: String,
-    /// What its publisher says.
+    /// The publisher's answer.
     pub status: PublisherStatus,
 }
 
-/// The names in the directories that a reader looks in whose publishers answer, sorted by path.
-/// Takes up to 5 s for one that does not.
+/// Returns the names, sorted by path, that a reader finds and whose publishers answer. Takes up to
+/// 5 s for each publisher that does not.
 pub fn published() -> Vec<Published> {
     let answered = places::published_sockets().into_iter().filter_map(|path| {
         let name = path.file_name()?.to_str()?.to_owned();

@@ -1,8 +1,8 @@
-//! What was read, over all logs and all writers.
+//! Totals of a reader over all logs and all writers.
 
 use crate::feed::Feed;
 
-/// Counts of packets. What a liar among writers says is cut, so that sums do not overflow.
+/// Counts of packets. Sums saturate, because a writer may lie.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
     /// Published since the reader's start, by the writers' count.
@@ -11,18 +11,18 @@ pub struct Sums {
     pub delivered: u64,
     /// Overwritten before they were read.
     pub missed: u64,
-    /// How often the writer overtook the reader.
+    /// Number of times that the writer overtook the reader.
     pub laps: u64,
-    /// Overwritten while they were looked at.
+    /// Overwritten while they were read.
     pub torn: u64,
 }
 
 impl Sums {
-    /// With what one reader has seen.
+    /// Adds the counts of one reader.
     pub(crate) fn with(self, feed: &Feed) -> Self {
         let seen = feed.statistics();
         Self {
-            // Read after what was consumed, so it is at least that.
+            // Read after the counts of packets read, so it is at least as large.
             offered: self.offered.saturating_add(feed.offered()),
             delivered: self.delivered.saturating_add(seen.delivered),
             missed: self.missed.saturating_add(seen.missed),

@@ -1,4 +1,4 @@
-//! Whose logs are read in place, and whose are copied and checked.
+//! Decides whose logs are read in place, and whose are copied and checked.
 //!
 //! ```text
 //! Trust::NOBODY       copied and checked                                    the default
@@ -7,12 +7,12 @@
 //! Trust::anyone()     in place                                              unsafe: a promise
 //! ```
 //!
-//! A reader in place has `&[u8]` over memory that another process may write. That is sound only
-//! where that process keeps to the protocol of the log (`burstline_log`, Decision 0001). No check
-//! of the memory can show that. Neither does the process's user: a faulty program of our own user
-//! scribbles like any other. So reading in place needs a promise, or an argument. A process that
-//! runs the same file as this one has the same [`Writer`](burstline_log::Writer). A reader inside
-//! this process relies on that one as well (Decision 0023).
+//! A reader in place has `&[u8]` over memory that another process may write. That is sound only if
+//! that process keeps to the protocol of the log (`burstline_log`, Decision 0001). No check of the
+//! memory can prove that. Nor does the process's user: a faulty program of our own user scribbles
+//! like any other. So reading in place needs a promise, or an argument. A process that runs the
+//! same file as this one has the same [`Writer`](burstline_log::Writer). A reader inside this
+//! process relies on that writer, too (Decision 0023).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ use burstline_sys::users;
 
 use crate::error::ShareError;
 
-/// Whose logs are read in place. All others are copied and checked, or refused.
+/// Publishers whose logs are read in place. All others are copied and checked, or refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Trust(Whom);
 
@@ -37,22 +37,21 @@ enum Whom {
 }
 
 impl Trust {
-    /// Every log is copied and checked: nothing that a writer does harms this process.
+    /// Every log is copied and checked: no writer can harm this process.
     pub const NOBODY: Self = Self(Whom::Nobody);
 
-    /// A log is read in place if the publisher runs as our user or root. The process of the
-    /// publisher must also run the same file as this one, as `/proc` shows. Every other log is
-    /// copied and checked.
+    /// A log is read in place if the publisher is our user or root. The publisher's process must
+    /// also run the same file as this one, according to `/proc`. Other logs are copied and checked.
     ///
     /// Cost: some system calls for each attachment.
     pub const PROGRAM: Self = Self(Whom::Program);
 
-    /// Logs of our own user and root are read in place; those of others are refused.
+    /// Logs of our own user and root are read in place; those of other users are refused.
     ///
     /// # Safety
     /// Each process of our own user or root that publishes under the name keeps to the log's
-    /// protocol: it changes no published byte of a pinned segment. This must hold as long as a
-    /// reader attached with this, or a burst of it, lives.
+    /// protocol: it changes no published byte of a pinned segment. This holds as long as a reader
+    /// attached with this trust, or a burst of it, lives.
     pub const unsafe fn own_user() -> Self {
         Self(Whom::OwnUser)
     }
@@ -60,12 +59,12 @@ impl Trust {
     /// Logs of every publisher are read in place.
     ///
     /// # Safety
-    /// As for [`own_user`](Self::own_user), of each process that publishes under the name.
+    /// As for [`own_user`](Self::own_user), for each process that publishes under the name.
     pub const unsafe fn anyone() -> Self {
         Self(Whom::Anyone)
     }
 
-    /// Whether logs of the process at the other end of a connection are read in place.
+    /// Returns whether logs of the process at the other end of a connection are read in place.
     pub(crate) fn covers(self, path: &Path, peer: Credentials) -> Result<bool, ShareError> {
         let ours = users::effective_user();
         let is_own = peer.uid == ours || peer.uid == 0;
@@ -81,8 +80,8 @@ impl Trust {
     }
 }
 
-/// Whether a process runs the file that this code is in. False where `/proc` does not show it:
-/// another user's process, another process namespace, a process with more rights than this one.
+/// Returns whether a process runs the file that contains this code. False if `/proc` does not show
+/// it: for another user's process, another process namespace, or a process with more privileges.
 fn runs_this_program(pid: u32) -> bool {
     let theirs = id_of(&format!("/proc/{pid}/exe"));
     pid != 0 && theirs.is_some() && theirs == id_of(OWN_PROGRAM) && is_in_the_program()
@@ -94,8 +93,8 @@ fn id_of(path: &str) -> Option<FileId> {
     fs::metadata(path).ok().as_ref().map(FileId::of)
 }
 
-/// Whether this code is part of the program's own file. In a library that an interpreter has
-/// loaded it is not, and then two processes of that interpreter may have different writers.
+/// Returns whether this code is part of the program's own file. In a library loaded by an
+/// interpreter it is not, and two processes of that interpreter may then have different writers.
 fn is_in_the_program() -> bool {
     let here = (is_in_the_program as fn() -> bool as *const ()).addr();
     let maps = fs::read_to_string("/proc/self/maps").unwrap_or_default();
@@ -103,7 +102,7 @@ fn is_in_the_program() -> bool {
     program.is_some() && file_at(&maps, here) == program
 }
 
-/// The file that is mapped at an address. Source: proc_pid_maps(5).
+/// Returns the file that is mapped at an address. Source: proc_pid_maps(5).
 fn file_at(maps: &str, address: usize) -> Option<PathBuf> {
     maps.lines().find_map(|line| {
         let mut fields = line.splitn(6, ' ');
@@ -123,10 +122,10 @@ mod tests {
     #[test]
     fn a_process_of_this_program_is_known_by_its_file() {
         assert!(runs_this_program(std::process::id()));
-        // A child that waits: of another file, and it is not what this process runs.
+        // A waiting child that runs another file.
         let mut other = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
         while id_of(&format!("/proc/{}/exe", other.id())) == id_of(OWN_PROGRAM) {
-            std::thread::yield_now(); // it has not come to execve(2)
+            std::thread::yield_now(); // before its execve(2)
         }
         assert!(!runs_this_program(other.id()));
         other.kill().unwrap();
@@ -155,7 +154,7 @@ mod tests {
         let pid = std::process::id();
         let peer = |uid, pid| Credentials { uid, pid, gid: 0 };
         let path = Path::new("/tap");
-        // SAFETY: no log is attached to with these.
+        // SAFETY: these are not used to attach to a log.
         let (own, anyone) = unsafe { (Trust::own_user(), Trust::anyone()) };
         let covers = |trust: Trust, peer| trust.covers(path, peer).ok();
         let (us, root, other) = (peer(ours, pid), peer(0, pid), peer(ours + 1, pid));

@@ -47,7 +47,7 @@ fn reader() -> impl Strategy<Value = ReaderStatus> {
 }
 
 fn refusal() -> impl Strategy<Value = Refusal> {
-    // Of some codes the numbers are not told.
+    // Some codes do not carry their numbers.
     (1..=11u16, any::<u64>(), any::<u64>())
         .prop_map(|(code, first, second)| Refusal::decode(Coded { code, first, second }).unwrap())
 }
@@ -106,7 +106,7 @@ proptest! {
         if has_header {
             bytes.splice(0..0, header(kind));
         }
-        // What is not refused says the same when it is said again.
+        // An accepted message decodes to the same value after it is encoded again.
         if let Ok(request) = Request::decode(&bytes) {
             prop_assert_eq!(Request::decode(&request.encode()), Ok(request));
         }

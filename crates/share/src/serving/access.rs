@@ -1,14 +1,14 @@
-//! Who may read: the socket's owner, group and mode, asked once more of who really called.
+//! Decides who may read: checks the socket's owner, group and mode against the actual caller.
 //!
 //! To connect, a process needs write permission on the socket's file. Others can change that file
-//! later, and a process can pass its connection on. So the publisher also compares the peer's
-//! credentials with its configuration (`SO_PEERCRED`, `SO_PEERGROUPS`).
+//! later, and a process can pass its connection on. So the publisher also checks the peer's
+//! credentials against its configuration (`SO_PEERCRED`, `SO_PEERGROUPS`).
 
 use std::io;
 
 use burstline_sys::seqpacket::{Credentials, SeqPacket};
 
-/// Who may connect. Root and the publisher's own user always may.
+/// The users that may connect. Root and the publisher's own user always may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Access {
     pub(crate) own_user: u32,
@@ -18,7 +18,7 @@ pub(crate) struct Access {
 }
 
 impl Access {
-    /// Whether the process that made this connection may read.
+    /// Returns whether the process that made this connection may read.
     pub(crate) fn admits(&self, socket: &SeqPacket, peer: Credentials) -> io::Result<bool> {
         let mut groups = socket.peer_groups()?;
         groups.push(peer.gid);
@@ -29,7 +29,7 @@ impl Access {
         if user == 0 || user == self.own_user {
             return true;
         }
-        // The write bit of the first class that fits, as the kernel does it.
+        // Use the write bit of the first class that matches, like the kernel.
         let write_bit = if user == self.owner {
             0o200
         } else if groups.contains(&self.group) {
@@ -50,12 +50,12 @@ mod tests {
         let access = |mode| Access { own_user: 5, owner: 10, group: 20, mode };
         let cases = [
             (0o600, 10, 20, true),
-            (0o060, 10, 20, false), // the owner's bit is off, and the group does not count
+            (0o060, 10, 20, false), // the owner's bit is off, so the group does not count
             (0o060, 11, 20, true),
             (0o600, 11, 20, false),
             (0o606, 11, 20, false),
             (0o606, 11, 21, true),
-            (0o444, 10, 20, false), // reading a socket's file is not connecting to it
+            (0o444, 10, 20, false), // read permission on a socket's file does not allow connecting
             (0o000, 0, 0, true),
             (0o000, 5, 1, true),
         ];

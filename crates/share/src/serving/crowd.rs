@@ -1,17 +1,17 @@
-//! Which client to disconnect when too many wait: one of those that take up most room.
+//! Chooses the client to disconnect if too many wait: one of those with the most connections.
 //!
 //! A client that may connect may connect often. If the publisher dropped the oldest connection, one
-//! client could push out all others before they ask for anything. So it drops a connection of the
-//! user with the most, and among those of the process with the most; of equals the oldest.
+//! client could push out all others before they send a request. So it drops a connection of the
+//! user with the most, and of that user's process with the most. Among equals it drops the oldest.
 
 use std::cmp::Reverse;
 
 use burstline_sys::seqpacket::Credentials;
 
-/// Which of `waiting` makes room for `newcomer`, who counts for its user. They are in order, oldest
-/// first, each with its place in the caller's list. `None` if none waits.
+/// Returns which of `waiting` makes room for `newcomer`, which counts for its user. `waiting` is in
+/// order, oldest first, each with its index in the caller's list. `None` if it is empty.
 ///
-/// Cost: the square of their number.
+/// Cost: quadratic in their number.
 pub(crate) fn one_to_let_go(
     waiting: &[(usize, Credentials)],
     newcomer: Credentials,
@@ -37,7 +37,7 @@ mod tests {
     fn who_takes_up_most_room_makes_room() {
         let cases = [
             (vec![], of(1, 1), None),
-            (vec![(4, of(1, 1)), (5, of(2, 2))], of(3, 3), Some(4)), // equals: the oldest
+            (vec![(4, of(1, 1)), (5, of(2, 2))], of(3, 3), Some(4)), // equal: the oldest
             (vec![(4, of(1, 1)), (5, of(2, 2))], of(2, 3), Some(5)), // the newcomer counts
             (vec![(0, of(1, 1)), (1, of(2, 2)), (2, of(2, 2))], of(3, 3), Some(1)),
             (vec![(0, of(1, 1)), (1, of(1, 2)), (2, of(1, 2))], of(1, 3), Some(1)), // one user

@@ -1,4 +1,4 @@
-//! The publisher's thread: whose calls it takes, and what each user may have.
+//! The publisher's thread: the clients it accepts, and the limits of each user.
 
 pub(crate) mod access;
 pub(crate) mod crowd;

@@ -1,34 +1,34 @@
-//! What one user may take of a name: calls a second, seats, and the writer's patience.
+//! Limits a user's share of a name: calls a second, seats, and time of holding up the writer.
 //!
 //! ```text
-//! call --> too often?  200 a second, and 200 at once  --no--> attach: seats? patience? --> seat
+//! call --> too often?  200 a second, and 200 at once  --no--> attach: seats? deadline? --> seat
 //!                                                             query: status
 //! ```
 //!
-//! A user here is the kernel's: one who starts many processes is still one. Root and the
-//! publisher's own user are never without a seat because of others, and root not because of the
-//! owner. Both may query as often as they like: they can end the publisher anyway.
+//! A user is a kernel uid, however many processes it runs. Root and the publisher's own user always
+//! get a seat, however many other users take; root even if the owner takes many. Both may query as
+//! often as they like, because they can end the publisher anyway.
 //!
-//! Cost: a look through at most [`USERS_MAX`] users for each call, none for a packet.
+//! Cost: a search through at most [`USERS_MAX`] users for each call, none for a packet.
 
 use crate::refusal::Refusal;
 
-/// Calls of one user a second, attaches and queries; as many at once. A seat costs the writer some
-/// microseconds, and a query the publisher's thread.
+/// A user's attaches and queries a second, and its largest burst. A seat costs the writer some
+/// microseconds; a query costs the publisher's thread about as much.
 pub(crate) const CALLS_A_SECOND: u64 = 200;
-/// How much longer a user is refused lossless seats than one of theirs held the writer up.
+/// Ratio of the time without lossless seats to the time that the user's reader held up the writer.
 const PATIENCE_TIMES: u64 = 10;
-/// The least of that, in ns.
+/// The minimum of that time, in ns.
 const REFUSED_NS_MIN: u64 = 10_000_000_000;
-/// Users that are remembered: beyond it the one who was here longest ago is forgotten.
+/// The most users that are remembered; beyond that, the one seen longest ago is forgotten.
 const USERS_MAX: usize = 64;
-/// From this many seats on, a log keeps one for root and one more for its owner; with fewer, all
-/// are for everybody.
+/// A log with at least this number of seats reserves one for root and one more for its owner; with
+/// fewer, all are for everybody.
 const SEATS_MIN: usize = 8;
 pub(crate) const ROOT: u32 = 0;
 const NS_PER_S: u64 = 1_000_000_000;
 
-/// What is remembered of users.
+/// The recorded users.
 #[derive(Debug, Default)]
 pub(crate) struct Quotas {
     users: Vec<User>,
@@ -37,26 +37,26 @@ pub(crate) struct Quotas {
 #[derive(Debug)]
 struct User {
     uid: u32,
-    /// Calls that may come at once, in ns of the time that each takes to come back.
+    /// The user's unused calls, measured in ns of the time that each takes to come back.
     credit_ns: u64,
     seen_ns: u64,
-    /// Until when there are no lossless seats for this user.
+    /// End of the period during which this user gets no lossless seat.
     lossy_until_ns: u64,
 }
 
-/// The seats of a log, when a reader wants one.
+/// The seats of a log at the time of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seats {
-    /// How many there are.
+    /// The number of seats.
     pub(crate) all: usize,
-    /// How many are taken, by whomever.
+    /// The number of taken seats.
     pub(crate) taken: usize,
-    /// How many of these by the same user.
+    /// The number of seats that the same user has taken.
     pub(crate) of_user: usize,
 }
 
 impl Quotas {
-    /// Whether a user may call once more now.
+    /// Returns whether a user may call now; counts the call.
     pub(crate) fn call(&mut self, uid: u32, now_ns: u64) -> Result<(), Refusal> {
         const EACH_NS: u64 = NS_PER_S / CALLS_A_SECOND;
         let user = self.user(uid, now_ns);
@@ -70,7 +70,7 @@ impl Quotas {
         Ok(())
     }
 
-    /// Whether a user may have a lossless seat.
+    /// Returns whether a user may have a lossless seat.
     pub(crate) fn lossless(&mut self, uid: u32, now_ns: u64) -> Result<(), Refusal> {
         let left_ns = self.user(uid, now_ns).lossy_until_ns.saturating_sub(now_ns);
         if left_ns == 0 {
@@ -79,7 +79,7 @@ impl Quotas {
         Err(Refusal::HeldUp { uid: uid.into(), wait_s: left_ns.div_ceil(NS_PER_S) })
     }
 
-    /// A lossless reader of this user held the writer up for `deadline_ns`, and is lossy now.
+    /// Records that this user's reader held up the writer for `deadline_ns` and was demoted.
     pub(crate) fn held_up(&mut self, uid: u32, deadline_ns: u64, now_ns: u64) {
         let refused_ns = deadline_ns.saturating_mul(PATIENCE_TIMES).max(REFUSED_NS_MIN);
         self.user(uid, now_ns).lossy_until_ns = now_ns.saturating_add(refused_ns);
@@ -101,11 +101,11 @@ impl Quotas {
 }
 
 impl Seats {
-    /// Whether `uid` may have one more, where the publisher's user is `own_user`.
+    /// Returns whether `uid` may have another seat, if the publisher's user is `own_user`.
     pub(crate) fn admit(self, uid: u32, own_user: u32) -> Result<(), Refusal> {
         let Self { all, taken, of_user } = self;
         if uid == ROOT || all < SEATS_MIN {
-            return Ok(()); // the log itself says when it is full
+            return Ok(()); // the log itself reports when it is full
         }
         let (most, kept) = if uid == own_user { (all, 1) } else { (all / 2, 2) };
         if of_user >= most || taken + kept >= all {
@@ -164,11 +164,11 @@ mod tests {
         let cases = [
             (other, seats(0, 0), true),
             (other, seats(7, 7), true),
-            (other, seats(8, 8), false), // half of them
+            (other, seats(8, 8), false), // half of all seats
             (other, seats(13, 0), true),
-            (other, seats(14, 0), false), // the owner's and root's
+            (other, seats(14, 0), false), // reserved for the owner and root
             (own, seats(14, 14), true),
-            (own, seats(15, 2), false), // root's
+            (own, seats(15, 2), false), // reserved for root
             (ROOT, seats(15, 15), true),
         ];
         for (uid, seats, is_fine) in cases {

@@ -1,4 +1,4 @@
-//! The seats of a name: who has which, and what a status reports about them.
+//! The seats of a name: their holders, and their status.
 
 use std::fs;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,28 +13,28 @@ use crate::quotas::{Quotas, ROOT, Seats};
 use crate::refusal::Refusal;
 use crate::status::{self, LogStatus, ReaderStatus, Visits};
 
-/// Seats of readers that have gone which are remembered.
+/// The number of seats of past readers that are remembered.
 const GONE_MAX: usize = 1024;
-/// How long a reader may take to claim its seat: one that runs takes microseconds.
+/// How long a reader may take to claim its seat. A running one takes microseconds.
 const CLAIM_NS: u64 = 5_000_000_000;
 
-/// Whether readers of other processes may hold the writer up.
+/// Whether readers of other processes may be lossless and hold up the writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum LosslessReaders {
-    /// They may not.
+    /// No reader may.
     #[default]
     Refused,
-    /// Each may, for so long at a time, in ns; then it is demoted to lossy.
+    /// Each may, up to a deadline, in ns; then it is demoted to lossy.
     For {
-        /// From the moment that the writer had no segment to go on with.
+        /// Counted from the moment when the writer has no free segment.
         deadline_ns: u64,
     },
-    /// Each may, without end.
+    /// Each may, without a deadline.
     Forever,
 }
 
-/// The logs of a name, and their readers. Shared by the publisher's thread, which gives out and
-/// frees seats, and by callers that ask for the readers' status.
+/// The logs of a name and their readers. Shared by the publisher's thread, which gives out and
+/// frees seats, and by callers that read the status.
 pub(crate) struct Roster {
     pub(crate) epoch: u64,
     logs: Vec<Log>,
@@ -54,7 +54,7 @@ struct Guest {
     command: String,
     request: AttachRequest,
     since_ns: u64,
-    /// Each with the number of its log.
+    /// The seats, each with the number of its log.
     seats: Vec<(u32, RemoteSeat)>,
 }
 
@@ -72,8 +72,8 @@ impl Roster {
         }
     }
 
-    /// Takes a seat at each requested log, or at none. `welcome` then sends one log's
-    /// files; if that fails the seats are free again, and the result is false.
+    /// Takes a seat at each requested log, or at none. `welcome` then sends one log's files. If
+    /// that fails, the seats are freed and the result is false.
     pub(crate) fn seat(
         &self,
         connection: u64,
@@ -96,7 +96,7 @@ impl Roster {
         let count = seats.len() as u32;
         let (epoch, pid, window) = (self.epoch, std::process::id(), request.window);
         let (command, since_ns) = (command(peer.pid), clock::monotonic_ns());
-        // Listed before it hears of its seats: what it says of them is true by then.
+        // Listed before the client learns its seats, so that any status it asks for is right.
         let mut guests = self.lock();
         let is_welcome = (0..).zip(&seats).all(|(index, (_, seat))| {
             let LogFiles { seat: number, part, .. } = seat.files();
@@ -112,7 +112,7 @@ impl Roster {
         Ok(is_welcome)
     }
 
-    /// Whether this user may ask for that now.
+    /// Returns whether this user may make this request now.
     fn allow(&self, peer: Credentials, request: &AttachRequest) -> Result<(), Refusal> {
         let now_ns = clock::monotonic_ns();
         for guest in self.lock().iter().filter(|guest| guest.peer.uid == peer.uid) {
@@ -126,7 +126,7 @@ impl Roster {
         }
     }
 
-    /// Remembers of a reader that it held the writer up for too long.
+    /// Records that a reader was demoted for holding up the writer too long.
     fn note_demotions(&self, guest: &Guest, now_ns: u64) {
         let LosslessReaders::For { deadline_ns } = self.lossless else { return };
         if guest.seats.iter().any(|(_, seat)| seat.status().is_demoted) {
@@ -134,7 +134,7 @@ impl Roster {
         }
     }
 
-    /// Whether there is a seat of a log for this user.
+    /// Returns whether a log has a seat for this user.
     fn admit(&self, number: u32, peer: Credentials) -> Result<(), Refusal> {
         let of_user = |guest: &&Guest| guest.peer.uid == peer.uid;
         let guests = self.lock();
@@ -171,12 +171,12 @@ impl Roster {
         Ok(seat)
     }
 
-    /// Gives back what belonged to readers that have gone.
+    /// Frees the memory of readers that left.
     pub(crate) fn tidy(&self) {
         self.logs.iter().for_each(Log::tidy);
     }
 
-    /// The connection has ended: its seats are free.
+    /// Frees the seats of a connection that has ended.
     pub(crate) fn leave(&self, connection: u64) {
         let mut guests = self.lock();
         let Some(at) = guests.iter().position(|guest| guest.connection == connection) else {
@@ -194,8 +194,8 @@ impl Roster {
         }
     }
 
-    /// The connections with seats that they have not claimed in time. Those are theirs no more: a
-    /// claim that comes later fails.
+    /// Returns the connections whose seats were not claimed in time. These seats are revoked: a
+    /// later claim fails.
     pub(crate) fn revoke_unclaimed(&self) -> Vec<u64> {
         let now_ns = clock::monotonic_ns();
         let is_late = |guest: &&Guest| {
@@ -205,8 +205,8 @@ impl Roster {
         self.lock().iter().filter(is_late).map(|guest| guest.connection).collect()
     }
 
-    /// Nothing watches the connections any more. Their readers live on, perhaps beside a writer,
-    /// so that no seat of theirs may be given to another.
+    /// Stops watching the connections. Their readers live on, perhaps beside a writer, so their
+    /// seats are never given to others.
     pub(crate) fn abandon(&self) {
         for guest in self.lock().drain(..) {
             guest.seats.into_iter().for_each(|(_, seat)| seat.abandon());
@@ -225,14 +225,14 @@ impl Roster {
         statuses.collect()
     }
 
-    /// Everybody who has been here.
+    /// Returns all readers so far.
     pub(crate) fn all_visits(&self) -> Visits {
-        // Who leaves, leaves under this lock.
+        // A reader that leaves does so under this lock.
         let guests = self.lock();
         Visits { there: Self::statuses(&guests), ..self.visits().clone() }
     }
 
-    /// The answer to a query.
+    /// Returns the answer to a query.
     pub(crate) fn answer(&self, peer: Credentials) -> Result<Vec<Reply>, Refusal> {
         if peer.uid != ROOT && peer.uid != self.own_user {
             self.quotas().call(peer.uid, clock::monotonic_ns())?;
@@ -249,7 +249,7 @@ impl Roster {
     }
 
     fn quotas(&self) -> MutexGuard<'_, Quotas> {
-        self.quotas.lock().unwrap_or_else(PoisonError::into_inner) // each entry by itself
+        self.quotas.lock().unwrap_or_else(PoisonError::into_inner) // each entry is independent
     }
 
     fn visits(&self) -> MutexGuard<'_, Visits> {
@@ -298,7 +298,7 @@ fn log_status(log: &Log) -> LogStatus {
     }
 }
 
-/// What a process calls itself: for people, and nothing in it may move their cursor.
+/// Returns a process's name, for people; control characters are replaced.
 fn command(pid: u32) -> String {
     let comm = fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
     status::plain(&comm)

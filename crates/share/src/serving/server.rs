@@ -1,16 +1,16 @@
-//! The publisher's thread: takes calls, gives seats, and sees who has gone.
+//! The publisher's thread: accepts clients, gives seats, and notices clients that are gone.
 //!
 //! ```text
-//! accept --> allowed? --> asks within a second? --> Attach: seated --> socket or process ends
-//!              no: Refused     no: dropped          Query: answered        seats are free
+//! accept --> allowed? --> request within a second? --> Attach: seated --> socket or process ends
+//!              no: Refused     no: dropped             Query: answered        seats are free
 //! ```
 //!
-//! Nothing here blocks but one poll(2) over everything; so no client can delay another. An answer
-//! for which the socket has no room yet waits with its client.
+//! The thread blocks only in one poll(2) over everything, so no client can delay another. An answer
+//! that the socket has no room for waits with its client.
 //!
-//! A client that is not seated costs one of [`WAITING_MAX`] places. Where all are taken a newcomer
-//! gets that of the oldest of the user who has most (`crowd`). The thread has no capabilities, and
-//! no way to the writer but the seats.
+//! A client without a seat takes one of [`WAITING_MAX`] places. If all are taken, a newcomer gets
+//! the place of the oldest client of the user with the most (`crowd`). The thread has no
+//! capabilities, and reaches the writer only through the seats.
 
 use std::collections::VecDeque;
 use std::io;
@@ -29,20 +29,20 @@ use crate::message::{MESSAGE_BYTES_MAX, Reply, Request, Welcome};
 use crate::refusal::Refusal;
 use crate::roster::Roster;
 
-/// Clients that may be connected without having asked for anything, or heard all of the answer.
+/// The most clients connected that have not sent a request, or not received all of the answer.
 const WAITING_MAX: usize = 64;
-/// How long they may take, for both together.
+/// Time limit for both together.
 const WAITING_NS: u64 = 1_000_000_000;
-/// Accepted at a time, before those who are in are looked at again.
+/// Clients accepted at a time, before existing clients are served again.
 const ACCEPTS_A_TURN: usize = 32;
-/// How long it accepts no connection when it has no descriptor left even to refuse one.
+/// Duration of the pause in accepting if no descriptor is left even to refuse a client.
 const PAUSE_NS: u64 = 100_000_000;
 
-/// A writer lets go of a reader that has gone at its next publish. So for this long after a reader
-/// has gone, the thread looks this often for something to give back.
+/// A writer drops a departed reader at its next publish. So for `TIDIES_NS` after a reader has
+/// left, the thread frees memory every `TIDY_NS`.
 const TIDIES_NS: u64 = 1_000_000_000;
 const TIDY_NS: u64 = 20_000_000;
-/// How long to sleep when poll(2) itself fails.
+/// Duration of a sleep if poll(2) itself fails.
 const BLIND_NS: u64 = 10_000_000;
 
 pub(crate) struct Server {
@@ -52,11 +52,11 @@ pub(crate) struct Server {
     stop: Arc<Event>,
     clients: Vec<Client>,
     next_connection: u64,
-    /// Given up for a moment where there is no other descriptor to refuse a client with.
+    /// Closed for a moment if a client has to be refused and no other descriptor is free.
     spare: Option<Event>,
-    /// Until when it accepts no connection, on the monotonic clock.
+    /// End of the pause in accepting, on the monotonic clock.
     pause_until_ns: u64,
-    /// Until when readers that have gone may have left something.
+    /// End of the period during which departed readers may have left memory to free.
     tidy_until_ns: u64,
 }
 
@@ -67,31 +67,31 @@ struct Client {
     peer: Credentials,
     since_ns: u64,
     is_seated: bool,
-    /// Replies to a status query that are not sent yet.
+    /// Replies to a status query that were not sent yet.
     unsaid: VecDeque<Reply>,
 }
 
-/// What becomes of a client after it was looked at.
+/// Whether a client stays after it was served.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Stays,
     Goes,
 }
 
-/// What became of a try to refuse a client without a descriptor for it.
+/// Result of an attempt to refuse a client without a descriptor for it.
 enum Spared {
     Refused,
     NobodyWaits,
-    /// Another thread has taken the spare one: to poll for callers now would be to spin.
+    /// Another thread has taken the spare descriptor, so polling for clients now would spin.
     NoDescriptor,
 }
 
-/// What poll(2) found.
+/// Result of poll(2).
 struct Found {
     is_stopped: bool,
     is_called: bool,
-    /// For each client: whether it has said something, or has room for what we have to say to it;
-    /// and whether its process has ended.
+    /// For each client: whether it has sent something, or has room for what we have to send; and
+    /// whether its process has ended.
     clients: Vec<(bool, bool)>,
 }
 
@@ -118,7 +118,7 @@ impl Server {
 
     /// Runs until `stop` is raised.
     pub(crate) fn run(mut self) {
-        // Only a filter of system calls can refuse this, and what it does needs no right.
+        // Only a system call filter can make this fail; the thread needs no privileges anyway.
         let _ = privileges::give_up();
         loop {
             let found = self.wait();
@@ -157,7 +157,7 @@ impl Server {
                     .map(|[said, ended]| (*said, *ended))
                     .collect(),
             },
-            // More descriptors than the process may have by now: look at each, none blocks.
+            // There may be more descriptors than the process may use: check each, none blocks.
             Err(_) => Found {
                 is_stopped: self.is_stopped_within(BLIND_NS),
                 is_called: true,
@@ -168,11 +168,11 @@ impl Server {
 
     fn is_stopped_within(&self, timeout_ns: u64) -> bool {
         let ready = readiness::wait_each(&[self.stop.as_fd()], timeout_ns);
-        // Where not even that can be asked, the job's end is the process's.
+        // If even this fails, the thread ends only with the process.
         ready.is_ok_and(|ready| ready[0])
     }
 
-    /// Until the next thing that no descriptor announces.
+    /// Time until the next event that no descriptor announces.
     fn sleep_ns(&self, now_ns: u64) -> u64 {
         let waiting = self.clients.iter().filter(|client| !client.is_seated);
         let silent = waiting.map(|client| client.since_ns + WAITING_NS).min();
@@ -215,8 +215,8 @@ impl Server {
         });
     }
 
-    /// Lets those go who were given seats and have not claimed them. Such a seat matters only to a
-    /// client that wants one, and its call has woken the thread.
+    /// Drops clients that did not claim their seats. Such a seat matters only to another client
+    /// that wants one, whose request wakes up the thread.
     fn drop_unclaimed(&mut self) {
         for connection in self.roster.revoke_unclaimed() {
             self.clients.retain(|client| client.connection != connection);
@@ -234,13 +234,13 @@ impl Server {
             match self.listener.accept() {
                 Ok(socket) => self.admit(socket),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                // The kernel says so before it looks whether a client waits.
+                // The kernel reports this before it checks whether a client waits.
                 Err(error) if is_out_of_descriptors(&error) => match self.refuse_with_spare() {
                     Spared::Refused => {}
                     Spared::NobodyWaits => return,
                     Spared::NoDescriptor => return self.pause(),
                 },
-                // Gone before it was accepted.
+                // The client left before it was accepted.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(_) => return self.pause(),
@@ -252,7 +252,7 @@ impl Server {
         self.pause_until_ns = clock::monotonic_ns() + PAUSE_NS;
     }
 
-    /// Refuses the next client with the descriptor that was kept for that.
+    /// Refuses the next client with the spare descriptor.
     fn refuse_with_spare(&mut self) -> Spared {
         self.spare = None;
         let spared = match self.listener.accept() {
@@ -278,7 +278,7 @@ impl Server {
             Err(error) if is_out_of_descriptors(&error) => {
                 return refuse(&socket, out_of_descriptors());
             }
-            // It has ended already.
+            // The client has already ended.
             Err(_) => return,
         };
         self.make_room(peer);
@@ -286,13 +286,13 @@ impl Server {
         self.next_connection += 1;
         let (is_seated, unsaid) = (false, VecDeque::new());
         let mut client = Client { connection, socket, process, peer, since_ns, is_seated, unsaid };
-        // What it asks is mostly there by now.
+        // Usually its request has already arrived.
         if client.listen(&self.roster) == Fate::Stays {
             self.clients.push(client);
         }
     }
 
-    /// Lets one client go that is not seated, if there are too many of its kind.
+    /// Drops one client without a seat, if there are too many.
     fn make_room(&mut self, newcomer: Credentials) {
         let waiting: Vec<(usize, Credentials)> = self
             .clients
@@ -304,7 +304,7 @@ impl Server {
         if waiting.len() < WAITING_MAX {
             return;
         }
-        // They are in the order in which they came.
+        // They are in order of arrival.
         if let Some(at) = crowd::one_to_let_go(&waiting, newcomer) {
             let client = self.clients.remove(at);
             client.refuse(busy(clock::monotonic_ns() - client.since_ns, waiting.len()));
@@ -313,7 +313,7 @@ impl Server {
 }
 
 impl Client {
-    /// Takes what it says.
+    /// Receives and handles a request.
     fn listen(&mut self, roster: &Roster) -> Fate {
         let mut room = [0; MESSAGE_BYTES_MAX];
         let received = match self.socket.receive(&mut room, None) {
@@ -321,7 +321,7 @@ impl Client {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Fate::Stays,
             Err(_) => return Fate::Goes,
         };
-        // The end, or a word too many: after the welcome nothing is said.
+        // The end of the connection, or an illegal message: after the welcome nothing is sent.
         if received.bytes == 0 || self.is_seated {
             return Fate::Goes;
         }
@@ -362,8 +362,8 @@ impl Client {
         }
     }
 
-    /// Says what is still to be said, as far as there is room. Who does not read it within the
-    /// time for all that is not seated does not hear the end of it.
+    /// Sends the rest of the answer, as far as there is room. A client that does not read it within
+    /// the time limit for clients without a seat does not get the rest.
     fn answer(&mut self) -> Fate {
         while let Some(reply) = self.unsaid.front() {
             match self.socket.send(&reply.encode(), &[]) {
@@ -387,7 +387,7 @@ fn pass(socket: &SeqPacket, welcome: Welcome, seat: &RemoteSeat) -> io::Result<(
     socket.send(&Reply::Welcome(welcome).encode(), &passed)
 }
 
-/// Says no, if the other side hears it.
+/// Sends a refusal; a failure to send is ignored.
 fn refuse(socket: &SeqPacket, refusal: Refusal) {
     let _ = socket.send(&Reply::Refused(refusal).encode(), &[]);
 }

@@ -1,5 +1,5 @@
-//! Faults by the hundred, from a seed: readers that die under load, writers that restart under
-//! load; and every account closes.
+//! Injects hundreds of faults from a seed: readers die and writers restart under load, and every
+//! account must balance.
 //!
 //! `BURSTLINE_FAULTS=1000` sets the number of faults, `BURSTLINE_SEED` repeats an order of them.
 
@@ -18,19 +18,19 @@ use rustix::process::Signal;
 
 use crate::common::{Directory, Follower, Role, until};
 
-/// What the writers append and publish at a time: with [`LOG_SEGMENTS`] of 64 KiB, so much that a
-/// stopped lossless reader makes the log full, and a stopped lossy one is lapped.
+/// Packets that the writers append and publish at a time. With [`LOG_SEGMENTS`] of 64 KiB, a
+/// stopped lossless reader fills up the log, and a stopped lossy one is lapped.
 pub(crate) const LOAD_PACKETS: u64 = 256;
-/// Segments of a log: room for the windows of a wave of victims and the good reader, and some.
+/// Segments of a log: enough for the windows of a wave of victims and the good reader, and more.
 pub(crate) const LOG_SEGMENTS: usize = 24;
-/// How a victim says that it was in the middle of a burst.
+/// The exit status of a victim that exits in the middle of a burst.
 pub(crate) const EXIT_IN_MID_BURST: i32 = 77;
 
 const FAULTS: u64 = 1000;
 const WAVE_MOST: u64 = 14;
 const RESTARTS: u64 = 50;
 
-/// SplitMix64: any order will do, as long as its seed brings it back.
+/// SplitMix64: any generator will do that repeats its order for the same seed.
 struct Dice(u64);
 
 impl Dice {
@@ -41,7 +41,7 @@ impl Dice {
         Self(seed)
     }
 
-    /// A number in `[0, sides)`.
+    /// Returns a number in `[0, sides)`.
     fn roll(&mut self, sides: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut bits = self.0;
@@ -66,7 +66,7 @@ enum Fault {
     ExitInMidBurst,
 }
 
-/// A reader with a fault to come.
+/// A reader that is about to suffer a fault.
 struct Victim {
     role: Role,
     fault: Fault,
@@ -89,10 +89,10 @@ impl Victim {
         Self { role, fault: faults[kind], is_stopped: false }
     }
 
-    /// The next step of its fault; false after the last one.
+    /// Executes the next step of its fault; returns false after the last one.
     fn strike(&mut self) -> bool {
         if self.fault == Fault::ExitInMidBurst {
-            // It may wait for packets that a stopped lossless one holds up: not waited for here.
+            // It may wait for packets held up by a stopped lossless reader, so do not block here.
             let Some(status) = self.role.ended() else { return true };
             assert_eq!(status.code(), Some(EXIT_IN_MID_BURST));
             return false;
@@ -103,7 +103,7 @@ impl Victim {
             return true;
         }
         self.role.signal(Signal::KILL);
-        // One that had found a wrong packet would have ended otherwise.
+        // A victim that found a wrong packet would have exited instead.
         assert_eq!(self.role.wait().signal(), Some(Signal::KILL.as_raw()));
         false
     }
@@ -111,7 +111,7 @@ impl Victim {
 
 #[derive(Default)]
 struct Counts {
-    /// Killed, stopped and killed, exits.
+    /// Killed, stopped and killed, exited.
     faults: [u64; 3],
     lossless: u64,
     waves: u64,
@@ -171,24 +171,24 @@ fn readers_that_die_under_load_cost_nobody_a_packet() {
     assert_eq!(directory.files(), ["tap.lock"]);
 }
 
-/// What the reader saw of one writer.
+/// A reader's account of one writer.
 #[derive(Debug)]
 struct Epoch {
     number: u64,
     pid: u32,
-    /// The number of the packet after the last one, by the reader's own count.
+    /// The number after the last packet, as the reader counted it.
     end: u64,
     delivered: u64,
     ending: Option<Ending>,
 }
 
-/// Reads what writer after writer publishes; `attached` tells to whom it is attached.
+/// Reads the packets of writer after writer; stores the current writer's epoch in `attached`.
 fn follow(name: &str, attached: &AtomicU64) -> Vec<Epoch> {
     let config = AttachConfig { policy: Policy::Lossless, ..AttachConfig::default() };
     let mut epochs = Vec::new();
     let mut next: Option<Attachment> = None;
     while epochs.len() < RESTARTS as usize {
-        // As long as nobody publishes, or one that is just going.
+        // Retry while there is no publisher, or one that is just leaving.
         until("the next writer", || {
             next = Attachment::open(name, &config).ok();
             next.is_some()
@@ -198,7 +198,7 @@ fn follow(name: &str, attached: &AtomicU64) -> Vec<Epoch> {
         loop {
             let is_gone = link.is_gone();
             follower.read(reader);
-            // Where it came after the last packet, it could not say how many there were.
+            // If it attached after the last packet, it cannot know the number of packets.
             if follower.next.is_some() {
                 attached.store(link.epoch(), Release);
             }
@@ -207,7 +207,7 @@ fn follow(name: &str, attached: &AtomicU64) -> Vec<Epoch> {
             }
             reader.wait(1_000_000);
         }
-        // One that has ended its log may still publish it: the next one is wanted.
+        // A writer that has ended its log may still publish it; wait for the next one.
         until("the writer has gone", || link.is_gone());
         let seen = reader.statistics();
         assert_eq!((seen.missed, seen.delivered), (0, reader.offered()));
@@ -233,7 +233,7 @@ fn writers_that_restart_under_load_are_followed_and_every_epoch_adds_up() {
             let epoch = role.hear("epoch").parse().unwrap();
             until("it is followed", || attached.load(Acquire) == epoch);
             dice.pause(30_000);
-            // The last one ends in peace, so that nothing is left of it.
+            // The last writer ends properly, so that it leaves no files.
             let is_killed = killed_left > 0
                 && (clean_left == 1 || dice.roll(killed_left + clean_left) < killed_left);
             let pid = role.pid();

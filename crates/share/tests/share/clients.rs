@@ -1,4 +1,4 @@
-//! Clients that say nonsense, nothing, too much, or hold on: none of it costs anybody else.
+//! Clients that send nonsense, nothing or too much, or stay too long harm no other client.
 
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -72,7 +72,7 @@ fn lossless_only_where_it_is_allowed_and_only_for_so_long() {
     let lossless = LosslessReaders::For { deadline_ns: 1_000_000 };
     let allowing = PublishConfig { lossless, ..PublishConfig::new(&name) };
     let (publisher, log, mut writer) = publish(&allowing);
-    // The log itself has no deadline: this one, which keeps up, is never demoted.
+    // The log itself has no deadline: this reader, which keeps up, is never demoted.
     let own = log.attach(burstline_log::ReaderConfig {
         policy: Policy::Lossless,
         ..burstline_log::ReaderConfig::default()
@@ -102,7 +102,7 @@ fn another_version_is_told_both_numbers() {
     let name = directory.name("tap");
     let (_publisher, ..) = publish(&PublishConfig::new(&name));
     for version in [0, 1, u16::MAX] {
-        // Whatever else a later version says, the answer is about the version.
+        // Whatever else a later version sends, the answer is about the version.
         for mut bytes in [attach(version), wire::header(version, 77)] {
             bytes.push(1);
             assert_eq!(
@@ -113,7 +113,7 @@ fn another_version_is_told_both_numbers() {
     }
 }
 
-/// A separate generator, so that a failure can be run again: xorshift64.
+/// A random number generator with a fixed seed, so that a failure can be repeated: xorshift64.
 struct Random(u64);
 
 impl Random {
@@ -134,14 +134,14 @@ fn malformed_messages_are_refused_and_cost_nothing() {
     let before = open_files(&role);
     let good = attach(wire::VERSION);
     for length in (0..200).chain(2040..2060) {
-        // Zeros, a good message cut or with something behind it, and noise behind a good header.
+        // Zeros, a valid message shortened or extended, and noise after a valid header.
         let mut longer = good.clone();
         longer.resize(length, 0);
         let mut noise = wire::header(wire::VERSION, 1);
         let mut random = Random(1 + length as u64);
         noise.resize_with(length.max(16), || random.next() as u8);
         for bytes in [vec![0; length], longer, noise] {
-            // An empty message is as the end of all.
+            // An empty message looks like the end of the connection.
             if bytes == good || bytes.is_empty() {
                 continue;
             }
@@ -206,7 +206,7 @@ fn a_good_one_gets_in_past_200_who_say_nothing() {
     let mut attachment = Attachment::open(&name, &AttachConfig::default()).unwrap();
     append(&mut writer, 0, 50);
     assert_eq!(read(&mut attachment.readers[0]), 50);
-    // All of them learn it, whether a newcomer took their place or their second was over.
+    // All are informed, whether a newcomer took their place or their time was over.
     for socket in &silent {
         let (code, _, waiting) = hear(socket).unwrap().refusal();
         assert!(code == 11 && waiting <= 64, "{code} {waiting}");
@@ -226,10 +226,10 @@ fn a_user_who_connects_without_end_pushes_nobody_else_out() {
     until("it is heard within its second", || {
         let patient = connect(&name);
         let flood = as_nobody(&[], || (0..200).map(|_| connect(&name)).collect::<Vec<_>>());
-        // The first of them learn that they made room, so all of them were looked at.
+        // The first of them are informed that they made room, so all of them were processed.
         let (code, _, waiting) = hear(&flood[0]).unwrap().refusal();
         assert!(code == 11 && waiting <= 64, "{code} {waiting}");
-        // Where it has gone, that must be for its second.
+        // If the client is gone, its time must be over.
         let _ = patient.send(&attach(wire::VERSION), &[]);
         let answer = hear(&patient).unwrap();
         let is_welcome = answer.kind == wire::WELCOME;
@@ -268,7 +268,7 @@ fn an_answer_that_is_larger_than_a_socket_is_heard_to_its_end() {
     until("all of it is heard within its second", || {
         let slow = connect(&name);
         slow.send(&wire::header(wire::VERSION, wire::QUERY), &[]).unwrap();
-        // Somebody who came later has been served: what there was room for has been said by now.
+        // A later client was served, so everything that fits in the socket was sent by now.
         ask(&name, &wire::header(wire::VERSION, 77), &[]).unwrap();
         let answers: Vec<_> = std::iter::from_fn(|| hear(&slow)).collect();
         let of = |kind| answers.iter().filter(move |answer| answer.kind == kind).count() as u64;
@@ -308,7 +308,7 @@ fn a_child_that_holds_the_socket_does_not_hold_the_seat() {
     role.kill();
     until("its seat is free", || log.readers() == 0);
     let child = rustix::process::Pid::from_raw(child).unwrap();
-    // It has held the socket all the time.
+    // The child held the socket all the time.
     rustix::process::kill_process(child, rustix::process::Signal::KILL).unwrap();
 }
 
@@ -319,7 +319,7 @@ fn a_killed_reader_frees_its_seat_each_of_200_times() {
     let (publisher, log, mut writer) = publish(&PublishConfig::new(&name));
     let mut written = 0;
     for _ in 0..200 {
-        // With 8 seats, each that stayed taken would soon be missed.
+        // With 8 seats, a seat that stayed taken would soon be missed.
         let mut role = Role::start("idler", &[&name]);
         role.hear("attached");
         append(&mut writer, written, written + 100);
@@ -341,7 +341,7 @@ fn a_held_burst_keeps_the_seat() {
     let held = attachment.readers[0].hold_burst().unwrap();
     assert!(matches!(held, Held::Pinned(_)));
     drop(attachment);
-    // The log is written over many times, but not where the burst lies.
+    // The log is overwritten many times, except for the segment of the burst.
     append(&mut writer, 10, 50_000);
     assert_eq!(log.readers(), 1);
     for (number, found) in (0..).zip(held.burst().packets()) {

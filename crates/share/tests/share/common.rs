@@ -1,5 +1,4 @@
-//! What the tests have in common: a directory of one's own, logs, and this program once more as
-//! another process.
+//! Helpers of the tests: a temporary directory, logs, and this program as another process.
 
 use std::env;
 use std::fs;
@@ -18,18 +17,18 @@ use rustix::process::{Pid, Signal, kill_process};
 
 pub(crate) const SEGMENT_BYTES: usize = 64 << 10;
 
-/// A directory that goes with the test.
+/// A directory that is removed after the test.
 pub(crate) struct Directory(TemporaryFolder);
 
 impl Directory {
-    /// One that all users may look into: some tests act as another one.
+    /// Creates a directory that all users may read: some tests act as another user.
     pub(crate) fn new() -> Self {
         let folder = TemporaryFolder::create("burstline-share-").unwrap();
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
         Self(folder)
     }
 
-    /// A name in it: a path.
+    /// Returns the path of a name in it.
     pub(crate) fn name(&self, name: &str) -> String {
         self.0.file(name)
     }
@@ -38,7 +37,7 @@ impl Directory {
         self.0.path()
     }
 
-    /// What is in it, sorted.
+    /// Returns its files, sorted.
     pub(crate) fn files(&self) -> Vec<String> {
         let entries = fs::read_dir(self.0.path()).unwrap().map(|entry| entry.unwrap().file_name());
         let mut names: Vec<String> = entries.map(|name| name.into_string().unwrap()).collect();
@@ -64,7 +63,7 @@ pub(crate) fn publish(config: &PublishConfig) -> (Publisher, Log, Writer) {
     (Publisher::start(config, vec![log.clone()]).unwrap(), log, writer)
 }
 
-/// A reader in place: the publishers of these tests run the same file.
+/// Returns the configuration of a reader in place: the publishers of these tests run the same file.
 pub(crate) fn in_place() -> AttachConfig {
     AttachConfig { trust: Trust::PROGRAM, ..AttachConfig::default() }
 }
@@ -88,7 +87,7 @@ pub(crate) fn append(writer: &mut Writer, from: u64, to: u64) {
     writer.publish();
 }
 
-/// Reads and checks what there is now.
+/// Reads and checks the packets published so far.
 pub(crate) fn read(reader: &mut Feed) -> u64 {
     let mut read = 0;
     while let Some(burst) = reader.next_burst() {
@@ -100,15 +99,15 @@ pub(crate) fn read(reader: &mut Feed) -> u64 {
     read
 }
 
-/// Reads and checks, and that no packet is left out or comes twice.
+/// Reads packets and checks that none is left out or repeated.
 #[derive(Default)]
 pub(crate) struct Follower {
-    /// The number of the packet to come, after the first one.
+    /// The number of the next packet, once the first one was read.
     pub(crate) next: Option<u64>,
 }
 
 impl Follower {
-    /// Reads and checks what there is now.
+    /// Reads and checks the packets published so far.
     pub(crate) fn read(&mut self, reader: &mut Feed) {
         while let Some(burst) = reader.next_burst() {
             let first = burst.first_packet();
@@ -121,7 +120,7 @@ impl Follower {
     }
 }
 
-/// Waits for something that must come; how long it takes is nobody's business.
+/// Waits for an event, without a time limit that matters for the test.
 pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let began = Instant::now();
     while !is_so() {
@@ -130,7 +129,7 @@ pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// This test program once more, as another process that runs one ignored test, the role.
+/// This test program as another process that runs one ignored test, the role.
 pub(crate) struct Role {
     child: Child,
     stdout: BufReader<std::process::ChildStdout>,
@@ -142,12 +141,12 @@ impl Role {
         Self::start_in(role, arguments, &[])
     }
 
-    /// With just these of the variables that say where names are.
+    /// Starts a role with only these of the environment variables for the places of names.
     pub(crate) fn start_in(role: &str, arguments: &[&str], places: &[(&str, &str)]) -> Self {
         Self::start_program(&env::current_exe().unwrap(), role, arguments, places)
     }
 
-    /// As another file with the same tests: another program.
+    /// Starts a role from another file with the same tests, which counts as another program.
     pub(crate) fn start_program(
         program: &Path,
         role: &str,
@@ -173,7 +172,7 @@ impl Role {
         self.child.id()
     }
 
-    /// The rest of the next line that it says with this word in front.
+    /// Returns the rest of the next line that begins with this word.
     pub(crate) fn hear(&mut self, word: &str) -> String {
         let mut line = String::new();
         loop {
@@ -185,7 +184,7 @@ impl Role {
         }
     }
 
-    /// Lets it go on where it waits.
+    /// Lets it continue from where it waits.
     pub(crate) fn go_on(&mut self) {
         self.stdin.write_all(b"\n").unwrap();
     }

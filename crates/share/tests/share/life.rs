@@ -1,4 +1,4 @@
-//! Readers and writers that come, go, stop and die.
+//! Readers and writers that start, leave, stop and die.
 
 use burstline_log::{
     Appended, Buckets, Ending, Log, LogConfig, Meta, Policy, Start, Writer, bucket_of,
@@ -51,7 +51,7 @@ fn several_logs_are_one_name() {
     assert!(error.ends_with("it has 2 logs, and number 2 was asked for: they are counted from 0"));
 }
 
-/// Attaches to the one that publishes now where a link's publisher was.
+/// Attaches to the current publisher at the path of a link's publisher.
 fn reopen(link: &WriterLink) -> Result<Attachment, ShareError> {
     Attachment::open(&link.path().to_string_lossy(), &AttachConfig::default())
 }
@@ -134,13 +134,13 @@ fn a_program_that_a_publisher_has_started_inherits_nothing_of_it() {
     let name = directory.name("tap");
     let mut role = Role::start("starting_publisher", &[&name]);
     let child = role.hear("child");
-    // It has its name once it has closed what is closed on exec.
+    // The child has its name once exec has closed the close-on-exec descriptors.
     let name_of_child = || std::fs::read_to_string(format!("/proc/{child}/comm")).unwrap();
     until("the child runs", || name_of_child() == "sleep\n");
     let config = AttachConfig { start: Start::Oldest, ..AttachConfig::default() };
     let mut old = Attachment::open(&name, &config).unwrap();
     let files = std::fs::read_dir(format!("/proc/{child}/fd")).unwrap();
-    // One that has gone meanwhile is the loader's: what is inherited stays.
+    // A file that disappears in the meantime is the loader's; inherited ones stay.
     let files = files.filter_map(|file| std::fs::read_link(file.unwrap().path()).ok());
     let is_publishers = |file: &std::path::PathBuf| {
         let file = file.to_string_lossy();
@@ -148,7 +148,7 @@ fn a_program_that_a_publisher_has_started_inherits_nothing_of_it() {
     };
     let inherited: Vec<_> = files.filter(is_publishers).collect();
     role.kill();
-    // The child lives, and holds neither the readers nor the name.
+    // The child lives, but holds neither the readers nor the name.
     until("the link tells", || old.link.is_gone());
     assert_eq!(read(&mut old.readers[0]), 10);
     let (publisher, ..) = publish(&PublishConfig::new(&name));
@@ -193,7 +193,7 @@ fn without_its_lock_a_publisher_keeps_its_name_and_the_next_one_has_another_numb
     assert!(matches!(taken, ShareError::Taken { pid, .. } if pid == role.pid()), "{taken}");
     role.kill();
     assert_eq!(read(&mut old.readers[0]), 3);
-    // It is empty now, and gone the second time.
+    // The lock file is empty the first time, and missing the second time.
     let (second, ..) = publish(&PublishConfig::new(&name));
     assert!(second.epoch() > first);
     let number = second.epoch();
@@ -205,7 +205,7 @@ fn without_its_lock_a_publisher_keeps_its_name_and_the_next_one_has_another_numb
     assert!(third.epoch() > number && new.link.epoch() == third.epoch());
 }
 
-/// A packet of a worker of two.
+/// Appends a packet of one of two workers.
 fn append_of(writer: &mut Writer, worker: usize) {
     let buckets = Buckets::of_worker(worker, 2);
     let hash = (0..).find(|&hash| buckets.holds(bucket_of(hash))).unwrap();
@@ -214,7 +214,7 @@ fn append_of(writer: &mut Writer, worker: usize) {
     writer.publish();
 }
 
-/// One look at a part passes over some bursts of others only.
+/// A single poll of a part skips several bursts of other parts only.
 #[test]
 fn a_part_is_read_to_its_end_though_its_next_packet_lies_far_behind_those_of_others() {
     for attach in [AttachConfig::default(), in_place()] {
@@ -230,13 +230,13 @@ fn a_part_is_read_to_its_end_though_its_next_packet_lies_far_behind_those_of_oth
         let part = log.part(Buckets::of_worker(1, 2));
         let publisher = Publisher::start(&PublishConfig::new(&name), vec![part]).unwrap();
         let mut follower = Follower::open(&name, &attach, false).unwrap();
-        // The others' fill more than half of the log.
+        // The other part's packets fill more than half of the log.
         (0..40 * SEGMENT_BYTES / 1000).for_each(|_| append_of(&mut writer, 0));
         append_of(&mut writer, 1);
-        // Its log was not ended: as if it had been killed.
+        // The log was not ended, as if the writer had been killed.
         drop(publisher);
         until("the reader knows", || follower.link().is_gone());
-        std::thread::sleep(std::time::Duration::from_millis(20)); // it looks every 10 ms
+        std::thread::sleep(std::time::Duration::from_millis(20)); // it checks every 10 ms
         let (mut packets, mut looks) = (0, 0);
         loop {
             match follower.next(1_000_000_000, || false).unwrap() {

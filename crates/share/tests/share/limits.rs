@@ -6,7 +6,7 @@ use crate::common::{Directory, Role, read, until};
 
 #[test]
 fn without_descriptors_it_serves_those_it_has_and_recovers() {
-    // One reader takes three: whichever of them is the one too many, it gets an answer.
+    // One reader takes three descriptors: whichever of them is one too many, it gets an answer.
     for spare in [6, 7, 8] {
         let directory = Directory::new();
         let name = directory.name("tap");

@@ -1,4 +1,4 @@
-//! A publisher that breaks its own log, and each kind of reader that has not vouched for it.
+//! A publisher that damages its own log, and each kind of reader that does not trust it.
 
 use std::hint::black_box;
 use std::process::Command;
@@ -9,17 +9,17 @@ use burstline_share::{AttachConfig, Attachment, Feed, Trust};
 
 use crate::common::{Directory, Role, SEGMENT_BYTES, until};
 
-/// Packets that the publisher writes before it scribbles, and then beside it.
+/// Packets that the publisher writes before it scribbles, and then while it scribbles.
 pub(crate) const PACKETS: u64 = 2_000;
 
-/// Looks of each reader at a log that is scribbled over.
+/// Polls of each reader of a log that is scribbled over.
 const LOOKS: u32 = 20_000;
 
-/// The publisher as another program: the same file at another place, with another number.
+/// Starts the publisher as another program: a copy of the file, with another inode.
 fn start(directory: &Directory, name: &str, what: &str) -> Role {
     let program = directory.path().join(format!("other-{what}"));
-    // By a process that has nothing else open: a child that another test starts meanwhile would
-    // still have the file open for writing, and nobody may run it then (ETXTBSY).
+    // A separate process copies it, with no other files open. A child started by another test in
+    // this process would keep the file open for writing, and nobody could run it (ETXTBSY).
     let copied = Command::new("cp").arg(env::current_exe().unwrap()).arg(&program).status();
     assert!(copied.unwrap().success());
     let arguments = [name, what];
@@ -28,7 +28,7 @@ fn start(directory: &Directory, name: &str, what: &str) -> Role {
     role
 }
 
-/// Everything that code might do with a burst.
+/// Uses everything in a burst that code might use.
 fn use_all_of(burst: &Burst<'_>) {
     assert!(burst.len() <= SEGMENT_BYTES / 16 && burst.extent() <= SEGMENT_BYTES);
     let mut sum = burst.first_packet() + burst.len() as u64;
@@ -47,8 +47,7 @@ fn oldest(trust: Trust) -> AttachConfig {
     AttachConfig { trust, start: Start::Oldest, window: 2, ..AttachConfig::default() }
 }
 
-/// What is the writer's to change is changed: descs. Its counts hold, and so each packet that
-/// is not delivered was torn.
+/// The writer changes descs. Its counts stay correct, so each packet that is not delivered is torn.
 #[test]
 fn every_packet_of_a_publisher_that_scribbles_over_its_descs_is_delivered_or_torn() {
     let directory = Directory::new();
@@ -85,7 +84,7 @@ fn a_publisher_that_scribbles_over_everything_harms_no_reader() {
     let mut role = start(&directory, &name, "everything");
     role.hear("written");
     for config in [oldest(Trust::NOBODY), oldest(Trust::PROGRAM)] {
-        // A header that is scribbled over is refused; it is whole again before long.
+        // A header that is scribbled over is refused; it is soon restored.
         let mut attachment = None;
         until("it can be attached to", || {
             attachment = Attachment::open(&name, &config).ok();
@@ -102,7 +101,7 @@ fn a_publisher_that_scribbles_over_everything_harms_no_reader() {
     role.end();
 }
 
-/// Reads in turn by each way that there is.
+/// Reads in turn in each possible way.
 fn look_once(reader: &mut Feed, look: u32) {
     match look % 3 {
         0 => reader.next_burst().iter().for_each(use_all_of),

@@ -1,4 +1,4 @@
-//! Logs shared between real processes, over real sockets in a directory of each test's own.
+//! Shares logs between real processes, over real sockets in a directory of each test.
 
 mod campaign;
 mod clients;

@@ -1,4 +1,4 @@
-//! Who may read: the file's owner, group and mode, and who really called.
+//! Tests who may read: the file's owner, group and mode, and the actual caller.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -17,7 +17,7 @@ use crate::common::{Directory, append, log, publish, read};
 const NOBODY: u32 = 65_534;
 const GROUP: u32 = 54_321;
 
-/// Whether this test can be another user for a while.
+/// Returns whether this test can act as another user.
 pub(crate) fn is_root(test: &str) -> bool {
     if !geteuid().is_root() {
         skip(test, "it needs root to act as another user; use sudo");
@@ -25,7 +25,7 @@ pub(crate) fn is_root(test: &str) -> bool {
     geteuid().is_root()
 }
 
-/// Runs `work` on a thread that is another user, without rights.
+/// Runs `work` on a thread as another user, without capabilities.
 pub(crate) fn as_nobody<T: Send>(groups: &[u32], work: impl FnOnce() -> T + Send) -> T {
     let groups: Vec<Gid> = groups.iter().map(|&group| Gid::from_raw(group)).collect();
     thread::scope(|scope| {
@@ -111,7 +111,7 @@ fn a_writer_of_another_user_is_copied_unless_it_is_vouched_for() {
     let (log, mut writer) = log();
     let config = PublishConfig::new(&name);
     let publisher = as_nobody(&[], || Publisher::start(&config, vec![log])).unwrap();
-    // SAFETY: the writer is this test's own, which keeps to the protocol.
+    // SAFETY: the writer belongs to this test, and keeps to the protocol.
     let (own_user, anyone) = unsafe { (Trust::own_user(), Trust::anyone()) };
     let attach =
         |trust| Attachment::open(&name, &AttachConfig { trust, ..AttachConfig::default() });
@@ -125,7 +125,7 @@ fn a_writer_of_another_user_is_copied_unless_it_is_vouched_for() {
     append(&mut writer, 0, 10);
     assert_eq!(read(&mut attachment.readers[0]), 10);
     assert_eq!((attachment.link.uid(), query(&name).unwrap().uid), (NOBODY, NOBODY));
-    // The lock is nobody's own: nor may he take root's.
+    // The lock belongs to the user nobody, who may not take root's lock either.
     drop(publisher);
     fs::remove_file(directory.name("tap.lock")).unwrap();
     let _roots = publish(&config);
@@ -158,7 +158,7 @@ fn only_a_socket_is_replaced() {
     refuse("a directory");
     fs::remove_dir(&name).unwrap();
 
-    // A dead socket, one half made, and nonsense in the lock: as after a crash.
+    // As after a crash: a dead socket, an unfinished one, and nonsense in the lock.
     drop(burstline_sys::seqpacket::SeqPacket::bind(Path::new(&name)).unwrap());
     drop(burstline_sys::seqpacket::SeqPacket::bind(Path::new(&directory.name(".tap"))).unwrap());
     fs::write(directory.name("tap.lock"), [0xff; 100]).unwrap();

@@ -1,4 +1,4 @@
-//! Where names are: each user's own directory, and root's for everybody.
+//! Tests the places of names: each user's own directory, and root's for everybody.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -8,7 +8,7 @@ use rustix::process::geteuid;
 
 use crate::common::{Directory, Role};
 
-/// What the role says: where it published, and which names it then sees.
+/// Returns the role's output: the path at which it published, and the names it then sees.
 fn publish_in(places: &[(&str, &str)], name: &str, user: &str) -> (String, String) {
     let mut role = Role::start_in("places", &[name, user], places);
     let said = (role.hear("path"), role.hear("seen"));
@@ -48,7 +48,7 @@ fn each_user_has_a_directory_and_sees_roots() {
     let made = fs::metadata(directory.name("burstline")).unwrap();
     assert_eq!((made.mode() & 0o777, made.uid()), (0o700, 65_534));
 
-    // Without such a directory there is one in /tmp, and only if it is the user's alone.
+    // Without such a directory, one in /tmp is used, if it belongs to the user alone.
     let own = "/tmp/burstline-65534";
     let (path, _) = publish_in(&[], &name, "nobody");
     assert_eq!(path, format!("{own}/{name}"));

@@ -1,4 +1,4 @@
-//! What one user takes of a name leaves enough for others, and for the writer.
+//! Tests that one user's share of a name leaves enough for others, and for the writer.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -33,7 +33,7 @@ fn who_held_the_writer_up_does_not_do_it_again_by_attaching_anew() {
         append(&mut writer, written, written + 32);
         written += 32;
     }
-    // Whether it is still there, or has gone.
+    // Whether the reader is still there or has left.
     let is_told = |error| matches!(refusal(error), Refusal::HeldUp { wait_s: 9 | 10, .. });
     assert!(is_told(open().unwrap_err()));
     drop(slow);
@@ -57,7 +57,7 @@ fn a_storm_of_attaches_is_bounded_and_leaves_others_alone() {
                 Ok(_) => attached += 1,
                 Err(error) => match refusal(error) {
                     Refusal::TooOften { uid: 65_534, most: 200 } => refused += 1,
-                    // The publisher has yet to see that the last ones have gone.
+                    // The publisher has not noticed yet that the previous readers left.
                     Refusal::UsersSeats { .. } => {}
                     refusal => panic!("{refusal}"),
                 },
@@ -129,13 +129,13 @@ fn a_seat_that_is_not_claimed_is_taken_back() {
     let claimed = Attachment::open(&name, &AttachConfig::default()).unwrap();
     assert_eq!(log.readers(), 2);
     thread::sleep(Duration::from_secs(5));
-    // Somebody who wants a seat has the publisher look.
+    // A request for a seat makes the publisher check.
     until("the seat that nobody claimed is free", || {
         let _ = query(&name);
         log.readers() == 1
     });
     assert!(publisher.readers()[0].is_claimed && !claimed.link.is_gone());
-    // And its reader comes too late.
+    // The reader of that seat comes too late.
     let files = offer.logs.into_iter().next().unwrap();
     assert!(burstline_log::UntrustedReader::attach(files).is_err());
     assert!(offer.link.is_gone());

@@ -1,4 +1,4 @@
-//! What this program does as another process.
+//! The roles of this program as another process.
 
 mod campaign;
 mod mad;
@@ -19,7 +19,7 @@ fn arguments() -> Vec<String> {
     text.split('\n').map(str::to_owned).collect()
 }
 
-/// Until the test says so, which is true, or has gone.
+/// Waits for the test's command; returns false if the test is gone.
 fn wait() -> bool {
     io::stdin().lock().read_line(&mut String::new()).is_ok_and(|bytes| bytes > 0)
 }
@@ -28,7 +28,7 @@ fn number(text: &str) -> u64 {
     text.parse().unwrap()
 }
 
-/// Publishes a log with this many packets, and ends it as told.
+/// Publishes a log with this number of packets, and ends it as requested.
 #[test]
 #[ignore = "another process of the tests"]
 fn publisher() {
@@ -44,7 +44,7 @@ fn publisher() {
     writer.finish(Ending::Stopped);
 }
 
-/// Reads until the log ends or its writer has gone.
+/// Reads until the log ends or its writer is gone.
 #[test]
 #[ignore = "another process of the tests"]
 fn reader() {
@@ -69,7 +69,7 @@ fn reader() {
     }
 }
 
-/// Attaches and does nothing more.
+/// Attaches and does nothing else.
 #[test]
 #[ignore = "another process of the tests"]
 fn idler() {
@@ -78,7 +78,7 @@ fn idler() {
     wait();
 }
 
-/// A program that holds none of the streams up on which the tests' own results are waited for.
+/// Starts a program that does not keep open the streams from which the tests read results.
 fn sleeper(seconds: &str) -> Child {
     let mut sleep = Command::new("sleep");
     sleep.arg(seconds).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -97,7 +97,7 @@ fn forker() {
     child.wait().unwrap();
 }
 
-/// Publishes, and starts a program that lives on.
+/// Publishes, and starts a program that outlives it.
 #[test]
 #[ignore = "another process of the tests"]
 fn starting_publisher() {
@@ -108,13 +108,13 @@ fn starting_publisher() {
     child.wait().unwrap();
 }
 
-/// Publishes, and may open only this many more descriptors.
+/// Publishes, with a limit of this number of additional descriptors.
 #[test]
 #[ignore = "another process of the tests"]
 fn poor_publisher() {
     let arguments = arguments();
     let (_publisher, _log, mut writer) = publish(&PublishConfig::new(&arguments[0]));
-    // Those that are open have the lowest numbers, less the one that looks.
+    // Open descriptors have the lowest numbers; one is that of the directory read here.
     let open = std::fs::read_dir("/proc/self/fd").unwrap().count() as u64 - 1;
     let limit = open + number(&arguments[1]);
     let both = Rlimit { current: Some(limit), maximum: Some(limit) };
@@ -123,7 +123,7 @@ fn poor_publisher() {
     wait();
     append(&mut writer, 0, 500);
     println!("say written");
-    // A writer that does nothing keeps its list of readers, and their pages, as it was.
+    // A writer that is idle keeps its list of readers, and their pages.
     let mut number = 500;
     while wait() {
         append(&mut writer, number, number + 1);
@@ -131,7 +131,7 @@ fn poor_publisher() {
     }
 }
 
-/// Publishes under a name without a slash, and says which it sees that are of this test.
+/// Publishes under a name without a slash, and prints the names of this test that it sees.
 #[test]
 #[ignore = "another process of the tests"]
 fn places() {
@@ -153,7 +153,7 @@ fn places() {
     if arguments[1] == "nobody" { as_nobody(&[], work) } else { work() }
 }
 
-/// Gives verdicts, or could, until the test ends it.
+/// Gives verdicts, or is able to, until the test ends it.
 #[test]
 #[ignore = "another process of the tests"]
 fn verdict_giver() {

@@ -1,5 +1,5 @@
-//! What a publisher with a bad pointer does to its own log. The tests of `burstline-pcap` use it,
-//! too.
+//! Simulates a publisher with a bad pointer that damages its own log. The tests of `burstline-pcap`
+//! use it, too.
 
 use std::fs;
 use std::sync::atomic::Ordering::Relaxed;
@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use burstline_log::Log;
 
-/// Between two heaps of nonsense: readers find something whole now and then.
+/// Pause between two rounds of scribbling, so that readers sometimes find intact packets.
 const PAUSE: Duration = Duration::from_micros(50);
 
-/// The words of this process's writable mapping of a log's memfd. `log` is the only one of the
-/// process whose configuration has this name, and `part` is what the memfd's name ends with.
+/// Returns this process's writable mapping of a log's memfd. `log` is the only one of the process
+/// whose configuration has this name, and `part` is the end of the memfd's name.
 pub(crate) fn own_memory<'log>(_log: &'log Log, name: &str, part: &str) -> &'log [AtomicU64] {
     let maps = fs::read_to_string("/proc/self/maps").unwrap();
     let wanted = format!("/memfd:burstline-{name}{part} (deleted)");
@@ -22,11 +22,11 @@ pub(crate) fn own_memory<'log>(_log: &'log Log, name: &str, part: &str) -> &'log
     let number = |text: &str| usize::from_str_radix(text, 16).unwrap();
     let (start, end) = range.split_once('-').map(|(a, b)| (number(a), number(b))).unwrap();
     let first = std::ptr::with_exposed_provenance::<AtomicU64>(start);
-    // SAFETY: the kernel says that it is mapped, and it stays so as long as the log is borrowed.
+    // SAFETY: the kernel lists it as mapped, and it stays mapped while the log is borrowed.
     unsafe { std::slice::from_raw_parts(first, (end - start) / size_of::<AtomicU64>()) }
 }
 
-/// A stream of numbers that is good enough for scribbling. Source: Marsaglia, Xorshift RNGs, 2003.
+/// A random number generator that is good enough here. Source: Marsaglia, Xorshift RNGs, 2003.
 struct Noise(u64);
 
 impl Noise {
@@ -37,7 +37,7 @@ impl Noise {
         self.0
     }
 
-    /// Nonsense, or sense in the wrong place, in some words.
+    /// Overwrites some words with random values, or with plausible ones in the wrong place.
     fn scribble(&mut self, words: &[AtomicU64]) {
         let (value, at) = (self.next(), self.next() as usize % words.len());
         let old = words[at].load(Relaxed);
@@ -50,8 +50,8 @@ impl Noise {
     }
 }
 
-/// Scribbles over all of the log until it is over: over its control memory too, which is mended
-/// each time before `write` writes some packets.
+/// Scribbles over all of the log until `is_over`. Control memory is restored each time before
+/// `write` writes some packets.
 pub(crate) fn scribble(log: &Log, name: &str, is_over: &AtomicBool, mut write: impl FnMut()) {
     let [packets, control] = ["", "-control"].map(|part| own_memory(log, name, part));
     let sound: Vec<u64> = control.iter().map(|word| word.load(Relaxed)).collect();

@@ -1,4 +1,4 @@
-//! Publishers that are none: the client says what is wrong, and takes no harm.
+//! Fake publishers: the client reports the fault and is not harmed.
 
 use std::fs::File;
 use std::io::{Error, ErrorKind};
@@ -12,7 +12,7 @@ use burstline_sys::seqpacket::SeqPacket;
 use crate::common::{Directory, SEGMENT_BYTES, log};
 use crate::wire::{OTHER, PUBLISHER, VERSION, fake_publisher, header, welcome};
 
-/// What our client says of a publisher that answers so.
+/// Returns our client's error for a publisher with these answers.
 fn verdict(say: impl Fn(&SeqPacket) + Send + 'static) -> ShareError {
     let directory = Directory::new();
     let name = directory.name("tap");
@@ -31,15 +31,15 @@ fn answers_that_are_none() {
         vec![0; 100],
         vec![0xff; 2048],
         header(VERSION, 99),
-        header(VERSION, 8),      // an end, of what nobody asked for
+        header(VERSION, 8),      // an end, of no request
         welcome(1, 2, 1),        // the second log first
         welcome(0, 0, 1),        // of no logs
-        welcome(0, 65, 1),       // of too many
-        welcome(0, 1, 9),        // a window that there is none of
+        welcome(0, 65, 1),       // of too many logs
+        welcome(0, 1, 9),        // an invalid window
         welcome(0, 1, u32::MAX), // likewise
         welcome(0, 1, 1),        // without descriptors
     ];
-    // (An empty message is what an end of the connection looks like.)
+    // (An empty message looks like the end of the connection.)
     wrong.extend((1..welcome(0, 1, 1).len()).map(|length| welcome(0, 1, 1)[..length].to_vec()));
     for answer in wrong {
         let said = answer.clone();
@@ -70,7 +70,7 @@ fn a_query_is_not_answered_for_ever() {
     let publisher = fake_publisher(&name, 1, |socket| {
         let mut status = header(VERSION, PUBLISHER);
         status.extend([0; 24]);
-        // Nothing of it is wrong but that there is no end.
+        // The only fault is that the answer does not end.
         let is_full = |error: &Error| error.kind() == ErrorKind::WouldBlock;
         while !socket.send(&status, &[]).is_err_and(|error| !is_full(&error)) {}
     });
@@ -116,8 +116,8 @@ fn descriptors_that_are_no_log() {
         for at in 0..3 {
             let mut files = good();
             files[at] = own(file.as_fd());
-            // A sealed region of any content is as good as packet memory, if it is large enough;
-            // and a page of any content is a page, if it is as large as one.
+            // A sealed region with any contents is valid packet memory, if it is large enough. A
+            // page with any contents is a valid reader's page, if it has that size.
             let is_packets = at == 0 && number == 2;
             let is_page = at == 2 && number == 7;
             if is_packets || is_page {

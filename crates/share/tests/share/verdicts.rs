@@ -1,4 +1,4 @@
-//! Verdicts by name: who may give them, and what comes of them when somebody goes.
+//! Tests verdicts by name: who may give them, and what happens when a process leaves.
 
 use std::thread;
 

@@ -1,4 +1,4 @@
-//! The protocol by hand: what a test says when it is not our client, or not our publisher.
+//! Encodes the protocol by hand, for tests that replace our client or our publisher.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -16,9 +16,9 @@ pub(crate) const LOG: u16 = 6;
 pub(crate) const READERS: u16 = 7;
 pub(crate) const END: u16 = 8;
 
-/// The version that is spoken.
+/// The current version.
 pub(crate) const VERSION: u16 = 3;
-/// Another one.
+/// Another version.
 pub(crate) const OTHER: u16 = 2;
 
 pub(crate) fn header(version: u16, kind: u16) -> Vec<u8> {
@@ -29,7 +29,7 @@ pub(crate) fn header(version: u16, kind: u16) -> Vec<u8> {
     bytes
 }
 
-/// Lossy, from now on, a window of 1, all logs.
+/// Returns an attach request: lossy, start now, a window of 1, all logs.
 pub(crate) fn attach(version: u16) -> Vec<u8> {
     let mut bytes = header(version, ATTACH);
     bytes.extend([0, 0, 0, 0]);
@@ -39,7 +39,7 @@ pub(crate) fn attach(version: u16) -> Vec<u8> {
     bytes
 }
 
-/// Log 0 of `count`, epoch 1, seat 0, and this many segments.
+/// Returns a welcome: log `index` of `count`, epoch 1, seat 0, a window of this number of segments.
 pub(crate) fn welcome(index: u32, count: u32, window: u32) -> Vec<u8> {
     let mut bytes = header(VERSION, WELCOME);
     bytes.extend(1u64.to_le_bytes());
@@ -53,10 +53,10 @@ pub(crate) fn connect(name: &str) -> SeqPacket {
     SeqPacket::connect(Path::new(name), Duration::from_secs(60)).unwrap()
 }
 
-/// What the publisher says to this; `None` if it hangs up.
+/// Sends these bytes and returns the publisher's answer; `None` if it closes the connection.
 pub(crate) fn ask(name: &str, bytes: &[u8], files: &[BorrowedFd<'_>]) -> Option<Answer> {
     let socket = connect(name);
-    // It may have hung up before.
+    // The publisher may already have closed the connection.
     let _ = socket.send(bytes, files);
     hear(&socket)
 }
@@ -78,7 +78,7 @@ pub(crate) fn hear(socket: &SeqPacket) -> Option<Answer> {
                 let kind = u16::from_le_bytes([bytes[10], bytes[11]]);
                 return Some(Answer { kind, bytes, files });
             }
-            // It hung up with something of ours unread, and what it said before is still there.
+            // The connection was reset with unread data of ours; the answer can still be read.
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => {}
             Err(error) => panic!("{error}"),
         }
@@ -87,7 +87,7 @@ pub(crate) fn hear(socket: &SeqPacket) -> Option<Answer> {
 }
 
 impl Answer {
-    /// Code and numbers of a refusal.
+    /// Returns code and numbers of a refusal.
     pub(crate) fn refusal(&self) -> (u64, u64, u64) {
         assert_eq!((self.kind, self.bytes.len()), (REFUSED, 40), "{self:?}");
         let word = |at| u64::from_le_bytes(*self.bytes[at..].first_chunk().unwrap());
@@ -95,8 +95,8 @@ impl Answer {
     }
 }
 
-/// A publisher that answers everybody who says something with these messages, in a thread that
-/// ends with `connections`.
+/// Starts a publisher that answers each request with these messages, in a thread that ends after
+/// `connections` connections.
 pub(crate) fn fake_publisher(
     name: &str,
     connections: usize,

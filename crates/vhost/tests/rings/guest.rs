@@ -1,4 +1,4 @@
-//! The driver's side of a ring, in this process, with the tools to break it.
+//! The driver's side of a ring, in this process, with functions to damage it.
 #![allow(dead_code)] // each test file uses a part
 
 use std::os::fd::{AsFd, OwnedFd};
@@ -9,9 +9,9 @@ use burstline_vhost::{Device, DeviceOptions, Fault, Header, Message, Session};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 
-/// Bytes of the guest's memory.
+/// The size of the guest's memory.
 pub(crate) const MEMORY: u64 = 1 << 20;
-/// Where it begins in the guest, and in the front-end.
+/// Its address in the guest, and in the front-end.
 pub(crate) const GUEST: u64 = 0x10_0000;
 pub(crate) const FRONT: u64 = 0x7f00_0000_0000;
 pub(crate) const SIZE: u16 = 64;
@@ -21,14 +21,14 @@ pub(crate) const FEATURES: u64 = 1 << 32 | 1 << 30 | 1 << 28 | 1 << 15;
 const DESCS: [usize; 2] = [0, 0x2000];
 const AVAILABLE: [usize; 2] = [0x1000, 0x3000];
 const USED: [usize; 2] = [0x1800, 0x3800];
-/// Where buffers are.
+/// The offset of buffers.
 pub(crate) const BUFFERS: usize = 0x1_0000;
 
 pub(crate) fn event() -> OwnedFd {
     eventfd(0, EventfdFlags::CLOEXEC).unwrap()
 }
 
-/// What a guest writes into a desc of a ring: a buffer, VIRTQ_DESC_F_ flags, and the next desc.
+/// A descriptor as the guest writes it: a buffer, VIRTQ_DESC_F_ flags, and the next descriptor.
 /// Source: Virtual I/O Device 1.2, 2.7.5.
 #[derive(Clone, Copy)]
 pub(crate) struct Desc {
@@ -39,7 +39,7 @@ pub(crate) struct Desc {
 }
 
 impl Desc {
-    /// One that the device reads, and that is alone.
+    /// Returns a single descriptor that the device reads.
     pub(crate) fn of(address: u64, bytes: u32) -> Self {
         Self { address, bytes, flags: 0, next: 0 }
     }
@@ -55,7 +55,7 @@ pub(crate) struct Guest {
     pub(crate) session: Session,
     pub(crate) memory: Arc<PeerMemory>,
     pub(crate) file: OwnedFd,
-    /// Its indices of available chains.
+    /// The guest's indices of available chains.
     pub(crate) next: [u16; 2],
 }
 
@@ -84,7 +84,7 @@ pub(crate) fn file() -> OwnedFd {
 }
 
 impl Guest {
-    /// One whose rings run.
+    /// Starts a guest with running rings.
     pub(crate) fn start() -> Self {
         Self::with(FEATURES)
     }
@@ -166,14 +166,14 @@ impl Guest {
         u16::from_le_bytes(self.read(USED[ring] + 2))
     }
 
-    /// A used element: head and bytes.
+    /// Returns a used element: head and bytes.
     pub(crate) fn used(&self, ring: usize, index: u16) -> (u32, u32) {
         let at = USED[ring] + 4 + 8 * usize::from(index % SIZE);
         let [a, b]: [[u8; 4]; 2] = [self.read(at), self.read(at + 4)];
         (u32::from_le_bytes(a), u32::from_le_bytes(b))
     }
 
-    /// Sends a packet in one descriptor, its header before it.
+    /// Sends a packet in one descriptor, with its header in front.
     pub(crate) fn send(&mut self, index: u16, packet: &[u8]) {
         let at = BUFFERS + 0x1000 * usize::from(index);
         self.write(at, &[0; 12]);

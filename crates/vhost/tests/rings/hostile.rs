@@ -1,6 +1,6 @@
-//! A guest that breaks its rings, also while we work on them.
+//! A guest that damages its rings, even while we work on them.
 //!
-//! F13 to F16 are the classes of faults that other programs had:
+//! F13 to F16 are classes of faults that other programs had:
 //! - short and split headers and double fetches (CVE-2022-2132, CVE-2024-11614)
 //! - indices and addresses (CVE-2019-14818, CVE-2020-10722 to 10726)
 //! - offsets that wrap and chains past the ring (VPP e36567760d6)
@@ -28,7 +28,7 @@ fn fault(guest: &Guest) -> Option<RingFault> {
     guest.device.lanes().lane(0).from.try_look(|ring| ring.fault()).unwrap()
 }
 
-/// Each is one chain, which is given back; the next packet is delivered.
+/// Offers one invalid chain, which is given back; the next packet is delivered.
 fn refused(guest: &mut Guest, head: u16, expected: Refusal) {
     let before = guest.used_index(1);
     guest.offer(1, head);
@@ -47,7 +47,7 @@ fn f13_a_header_that_is_short_or_alone_is_refused() {
         guest.desc(1, 0, Desc::of(at, bytes));
         refused(&mut guest, 0, Refusal::Short);
     }
-    // Split over twelve descriptors of a byte, and nothing behind.
+    // A header split over twelve descriptors of a byte, without a packet.
     for index in 0..12 {
         guest.desc(1, index, Desc::of(at, 1).marked(u16::from(index < 11), index + 1));
     }
@@ -61,7 +61,7 @@ fn f14_addresses_outside_of_the_memory_are_refused() {
         guest.desc(1, 0, Desc::of(address, 100));
         refused(&mut guest, 0, Refusal::Malformed);
     }
-    // It begins inside and ends outside.
+    // The buffer begins inside the memory and ends outside.
     guest.desc(1, 0, Desc::of(GUEST + MEMORY - 50, 100));
     refused(&mut guest, 0, Refusal::Malformed);
     guest.desc(1, 0, Desc::of(GUEST + BUFFERS as u64, 100).marked(2, 0));
@@ -78,11 +78,11 @@ fn f15_chains_without_end_past_the_ring_or_too_long_are_refused() {
     refused(&mut guest, 0, Refusal::Malformed);
     guest.desc(1, 0, Desc::of(at, u32::MAX));
     refused(&mut guest, 0, Refusal::Long);
-    // Together they wrap 32 bits.
+    // The sum of the lengths wraps 32 bits.
     guest.desc(1, 0, Desc::of(at, 0x8000).marked(1, 1));
     guest.desc(1, 1, Desc::of(at, 0xffff_8000));
     refused(&mut guest, 0, Refusal::Long);
-    // Many that are not too long each.
+    // Many buffers, none of which is too long alone.
     for index in 0..40 {
         guest.desc(1, index, Desc::of(at, 0x8000).marked(u16::from(index < 39), index + 1));
     }
@@ -97,7 +97,7 @@ fn f15_tables_of_descriptors_inside_others_or_of_odd_size_are_refused() {
         guest.desc(1, 0, Desc::of(at, bytes).marked(flags, 0));
         refused(&mut guest, 0, Refusal::Malformed);
     }
-    // A table that names itself.
+    // An indirect table that contains itself.
     let own: [u8; 16] = {
         let mut own = [0; 16];
         own[..8].copy_from_slice(&at.to_le_bytes());
@@ -108,7 +108,7 @@ fn f15_tables_of_descriptors_inside_others_or_of_odd_size_are_refused() {
     guest.write(BUFFERS, &own);
     guest.desc(1, 0, Desc::of(at, 16).marked(4, 0));
     refused(&mut guest, 0, Refusal::Malformed);
-    // One that goes on in a circle: no more of it is read than the ring has descriptors.
+    // A cyclic chain: no more of it is read than the ring has descriptors.
     let mut circle = own;
     circle[8] = 1;
     circle[12] = 1;
@@ -131,7 +131,7 @@ fn f14_an_index_or_a_head_that_cannot_be_stops_the_ring_and_nothing_else() {
     guest.offer(1, SIZE);
     assert_eq!(take_one(&guest), Taken::Nothing);
     assert_eq!(fault(&guest), Some(RingFault::Head { head: SIZE, size: SIZE }));
-    // The other ring goes on, and the front-end can start this one anew.
+    // The other ring continues, and the front-end can start this one again.
     guest.desc(0, 0, Desc::of(GUEST + BUFFERS as u64, 2000).marked(2, 0));
     guest.offer(0, 0);
     let mut ring = guest.device.lanes().lane(0).to.take().unwrap();
@@ -168,8 +168,8 @@ fn buffers_that_are_none_are_given_back_empty_and_hold_nobody_up() {
     assert_eq!([0, 4, 5].map(|index| guest.used(0, index)), [(0, 0), (4, 0), (8, 72)]);
 }
 
-/// The guest chooses how long chains are and how many are wrong: an empty buffer ends a chain, and
-/// a packet tries no more than 16.
+/// The guest chooses the length of chains and the number of invalid ones. An empty buffer ends a
+/// chain, and a packet tries at most 16.
 #[test]
 fn empty_buffers_and_rings_full_of_wrong_ones_hold_nobody_up() {
     let mut guest = Guest::start();
@@ -200,13 +200,13 @@ fn f16_memory_that_is_cut_under_us_stops_only_this_guest() {
     guest.send(0, &[1; 60]);
     assert!(matches!(take_one(&guest), Taken::Packet { .. }));
     ftruncate(&guest.file, 0).unwrap();
-    // Its index is 0 now, which is behind what was taken.
+    // The ring's index is 0 now, which is less than what was taken.
     assert_eq!(take_one(&guest), Taken::Nothing);
     assert_eq!(fault(&guest), Some(RingFault::Lost));
 }
 
-/// Somebody writes over rings, descriptors and buffers while we take and put: nothing panics,
-/// hangs or reads outside; the index that the guest sees is what was taken.
+/// Another thread overwrites rings, descriptors and buffers while we take and put. Nothing panics,
+/// hangs or reads out of bounds, and the guest's view of the index matches the chains taken.
 #[test]
 fn a_guest_that_scribbles_while_we_read_harms_itself_only() {
     let chains: u64 = std::env::var("BURSTLINE_CHAINS").map_or(300_000, |n| n.parse().unwrap());
@@ -216,11 +216,11 @@ fn a_guest_that_scribbles_while_we_read_harms_itself_only() {
         (taken, done, guests) = (taken + round.taken, done + round.done, guests + 1);
     }
     assert!(done > 0);
-    // A ring stops where a buffer's address, scribbled, is one of the ring's own words: seldom.
+    // A ring stops if a scribbled buffer address hits the ring's own words, which is rare.
     assert!(guests <= 2 + chains / 30_000, "{guests} guests for {chains} chains");
 }
 
-/// What one guest has seen until it had enough chains, or wrote over its own ring.
+/// Counts of one guest, until it had enough chains or overwrote its own ring.
 struct Scribbled {
     taken: u64,
     done: u64,
@@ -254,7 +254,7 @@ impl Scribbled {
         seen
     }
 
-    /// Takes what the guest sends, and returns how many chains it got back.
+    /// Takes all packets of the guest, and returns the number of chains given back.
     fn take_all(&mut self, guest: &Guest, is_sound: &mut bool) -> u64 {
         let berth = &guest.device.lanes().lane(0).from;
         let (mut ring, mut room) = (berth.take().unwrap(), vec![0; LONGEST]);
@@ -269,13 +269,13 @@ impl Scribbled {
         }
         let given = ring.publish();
         *is_sound &= ring.fault().is_none();
-        // Before anything may fail: the guest's end waits for its rings.
+        // Before any assertion may fail: the guest's drop waits for its rings.
         berth.give_back(ring);
         assert!(longest <= LONGEST, "{longest}");
         given.into()
     }
 
-    /// Gives the guest more packets than it has room for.
+    /// Sends more packets to the guest than it has room for.
     fn put_some(&mut self, guest: &Guest, is_sound: &mut bool) {
         let berth = &guest.device.lanes().lane(0).to;
         let mut ring = berth.take().unwrap();
@@ -292,8 +292,7 @@ impl Scribbled {
     }
 }
 
-/// Writes anything over descriptors and buffers with headers; not over the index, which would stop
-/// the ring.
+/// Overwrites descriptors and buffers with headers; not the index, which would stop the ring.
 fn scribble(memory: &PeerMemory, is_over: &AtomicBool) {
     let mut seed = 88_172_645_463_325_252u64;
     while !is_over.load(Relaxed) {

@@ -1,4 +1,4 @@
-//! Rings and messages of a guest that means well, and of one that does not.
+//! Tests rings and messages with a well-behaved guest and with a hostile one.
 
 mod guest;
 mod hostile;

@@ -1,4 +1,4 @@
-//! Messages that are wrong, alone and in any order.
+//! Invalid messages, alone and in any order.
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -11,7 +11,7 @@ fn descriptors() -> usize {
     fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
-/// What the session says to one message.
+/// Returns the session's fault for one message.
 fn fault_of(request: u32, body: Vec<u8>, files: Vec<OwnedFd>) -> String {
     let mut session = Session::new(device());
     let fault = session.handle(message(request, body, files)).unwrap_err();
@@ -94,11 +94,11 @@ fn f16_a_ring_that_runs_follows_its_memory_or_stops() {
     assert!(matches!(guest.say(2, longs(&[0]), vec![]), Err(Fault::Changed { .. })));
     guest.set_memory().unwrap();
     assert!(guest.device.lanes().lane(0).from.try_look(|ring| ring.fault()).is_some());
-    // Memory in which the rings are not.
+    // Memory that does not contain the rings.
     let elsewhere = [words(&[1, 0]), longs(&[GUEST, MEMORY, 4096, 0])].concat();
     guest.say(5, elsewhere, vec![file()]).unwrap();
     assert!(guest.device.lanes().lane(0).from.take().is_none());
-    // It may begin anew.
+    // The front-end may start the ring again.
     guest.set_memory().unwrap();
     guest.start_ring(1, 7).unwrap();
     let answer = guest.say(11, words(&[1, 0]), vec![]).unwrap().unwrap();

@@ -1,4 +1,4 @@
-//! Packets in all shapes that a driver may give them.
+//! Packets in all layouts that a driver may use.
 
 use burstline_peer::{FromPeer, LONGEST, OFFLOAD_BYTES, Put, Taken, ToPeer};
 
@@ -64,7 +64,7 @@ fn a_chain_may_be_cut_anywhere_and_its_descriptors_may_be_elsewhere() {
         guest.desc(1, 5, Desc::of(GUEST + at, cut).marked(1, 9));
         guest.desc(1, 9, Desc::of(GUEST + at + u64::from(cut), 112 - cut));
         guest.offer(1, 5);
-        // The same behind a table of the guest's.
+        // The same in an indirect table.
         let table = [
             (GUEST + at).to_le_bytes().to_vec(),
             words(&[cut, 1 | 1 << 16]),
@@ -102,7 +102,7 @@ fn a_long_packet_takes_several_buffers_where_that_was_agreed() {
         all.extend(guest.read::<1000>(BUFFERS + 0x1000));
         all.extend(guest.read::<512>(BUFFERS + 0x2000));
         assert_eq!(all, packet(2500));
-        // One buffer is too few, and stays.
+        // One buffer is too few, and stays available.
         guest.offer(0, 3);
         assert_eq!((put(&guest, &packet(2500)), guest.used_index(0)), (Put::NoRoom, 3));
         assert_eq!((put(&guest, &packet(60)), guest.used_index(0)), (Put::Done, 4));
@@ -115,7 +115,7 @@ fn a_guest_that_wants_its_bell_rung_hears_it_and_one_that_polls_does_not() {
         let mut guest = Guest::with(features);
         let call = crate::guest::event();
         guest.say(13, 1u64.to_le_bytes().to_vec(), vec![call.try_clone().unwrap()]).unwrap();
-        // What was there rings once.
+        // Setting the bell rings it once for earlier packets.
         let mut counter = [0; 8];
         rustix::io::read(&call, &mut counter).unwrap();
         if polls {
@@ -124,7 +124,7 @@ fn a_guest_that_wants_its_bell_rung_hears_it_and_one_that_polls_does_not() {
         for index in 0..8 {
             guest.send(index, &packet(60));
         }
-        // With an event index it wants to hear of the fifth, which is among these.
+        // With an event index, the guest wants a bell for the fifth chain, which is among these.
         guest.write(0x3000 + 4 + 128, &4u16.to_le_bytes());
         assert_eq!(take(&guest).len(), 8);
         guest.send(9, &packet(60));

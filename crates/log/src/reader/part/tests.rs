@@ -17,7 +17,7 @@ fn hash_of(number: u64) -> u32 {
     (number as u32).wrapping_mul(0x85eb_ca6b)
 }
 
-/// Packet `number`; every eleventh one has facts.
+/// Appends packet `number`; every eleventh one has facts.
 fn append(writer: &mut Writer, number: u64, length: usize) {
     let drops_before = u64::from(number.is_multiple_of(11));
     let meta = Meta { drops_before, ..Meta::new(number, length as u32, 1) };
@@ -33,7 +33,7 @@ fn worker_of(number: u64) -> usize {
     usize::from(bucket_of(hash_of(number))) * WORKERS / BUCKETS
 }
 
-/// The kinds of readers.
+/// A reader of either kind.
 enum Any {
     Trusting(Reader),
     Wary(UntrustedReader),
@@ -57,19 +57,19 @@ fn readers(log: &Log, is_wary: bool) -> Vec<Any> {
     parts(log).into_iter().map(attach).collect()
 }
 
-/// Whatever is taken, put back, lapped: each reader's packets are its own, in order, and what it
-/// has not had it has missed.
+/// After any takes, returns and laps, each reader gets its own packets in order, and the rest is
+/// missed.
 #[cfg_attr(miri, ignore = "it would take minutes")]
 #[test]
 fn parts_are_disjoint_whole_and_counted() {
-    let lengths: [usize; 2] = [60, 0]; // of the empty ones there are more than a column has bytes
+    let lengths: [usize; 2] = [60, 0]; // a segment has more empty packets than its column has bytes
     for (is_wary, length) in lengths.into_iter().flat_map(|l| [(false, l), (true, l)]) {
         let (segment_bytes, flood) = (8192, 4000);
         let (log, mut writer) = log(6, segment_bytes);
         let (mut readers, mut number) = (readers(&log, is_wary), 0_u64);
-        let mut next = [0_u64; WORKERS]; // the number of the least packet that may come
+        let mut next = [0_u64; WORKERS]; // the lowest packet number that may come next
         for round in 0..120_u64 {
-            // Every fourth round is more than the log holds.
+            // Every fourth round appends more than the log holds.
             for _ in 0..if round % 4 == 3 { flood } else { 50 + round } {
                 append(&mut writer, number, length);
                 number += 1;
@@ -129,7 +129,7 @@ fn parts_are_disjoint_whole_and_counted() {
     }
 }
 
-/// One that comes late counts from where it comes in, wherever that is.
+/// A late reader counts from its own start, wherever that is.
 #[test]
 fn a_part_begins_where_its_reader_does() {
     for start in [Start::Now, Start::Segment, Start::Oldest] {
@@ -176,7 +176,7 @@ fn a_held_burst_of_a_part_outlives_the_next_ones() {
     assert!(held.burst().packets().all(|packet| bucket_of(packet.desc().hash()) >= 128));
 }
 
-/// The counts of a log that nobody reads tell of what is published, and of nothing else.
+/// The counts of a log without readers include exactly the published packets.
 #[test]
 fn the_writer_counts_what_it_publishes() {
     let (log, mut writer) = log(4, 4096);

@@ -11,10 +11,10 @@ fn log(handoff: Handoff) -> (Writer, Reader) {
     (writer, log.attach(seat).unwrap())
 }
 
-/// What there is to know of a packet.
+/// All properties of a packet.
 type Seen = (Vec<u8>, u64, u32, u8, Flags);
 
-/// All packets that are there.
+/// Returns all packets in the log.
 fn seen(reader: &mut Reader) -> Vec<Seen> {
     let mut all = Vec::new();
     while reader.lag() > 0 {
@@ -31,7 +31,7 @@ fn seen(reader: &mut Reader) -> Vec<Seen> {
     all
 }
 
-/// A source's packets: back to back where `is_tight`, as in a log, and of many lengths.
+/// A source's packets, of many lengths; back to back, as in a log, if `is_tight`.
 struct Packets {
     bytes: Vec<u8>,
     scratch: Scratch,
@@ -61,7 +61,7 @@ fn packets(number: u8, count: usize, is_tight: bool) -> Packets {
 const COUNT: usize = 300;
 const OFFSETS_NS: [i64; 3] = [0, -3_000, 1 << 33];
 
-/// Everything in an order that `choose` makes, by `gather`, beside what it has to be.
+/// Gathers everything in the order of `choose` and compares it with the expected packets.
 fn in_order(handoff: Handoff, choose: impl Fn(usize) -> usize) {
     let (mut writer, mut reader) = log(handoff);
     let sources = [packets(0, COUNT, true), packets(1, COUNT, false), packets(2, COUNT, true)];
@@ -77,7 +77,7 @@ fn in_order(handoff: Handoff, choose: impl Fn(usize) -> usize) {
             let mut packet = sources[source].expected[next[source]].clone();
             packet.1 = packet.1.checked_add_signed(OFFSETS_NS[source]).unwrap();
             next[source] += 1;
-            // One that is far in time has its time beside it.
+            // A packet that is far in time has facts.
             packet.4 = packet.4.without(Flags::FACTS);
             expected.push(packet);
         }
@@ -111,7 +111,7 @@ fn a_run_is_what_its_packets_are_one_by_one() {
         [Handoff::Near, Handoff::Far].into_iter().flat_map(|way| [(way, true), (way, false)])
     {
         if cfg!(miri) && is_tight != (handoff == Handoff::Near) {
-            continue; // half of them take minutes there
+            continue; // half of them take minutes under miri
         }
         let (mut writer, mut reader) = log(handoff);
         let source = packets(3, COUNT, is_tight);

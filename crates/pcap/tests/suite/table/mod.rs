@@ -1,12 +1,12 @@
-//! `make programs`: the table of `docs/sensors.md`, program by program. Each gets the same packets
-//! from a file by the real libpcap and from a published log by ours, and has to find the same. It
-//! gets them from an interface by the real one, too: that is the other live capture, whose times of
-//! arrival are its own.
+//! `make programs`: creates the table of `docs/sensors.md`, program by program. Each gets the same
+//! packets from a file with the real libpcap and from a published log with ours, and must find the
+//! same. It also gets them from an interface with the real libpcap. That is the other way to
+//! capture live; its arrival times differ.
 //!
 //! Invariants:
-//! - T1: ns a packet are of a turn with all packets, less one with few: what starts and ends a
-//!   program is in neither. All of its processes are in it, by the kernel's account of children.
-//! - T2: the table is made of the record alone.
+//! - T1: ns per packet come from a turn with all packets, less one with few, which excludes the
+//!   start and end of a program. All of its processes count, by the kernel's account of children.
+//! - T2: the table depends on the record only.
 
 mod programs;
 mod record;
@@ -22,13 +22,13 @@ use turns::{Place, Source, Turn};
 
 const PACKETS: usize = 120_000;
 const FEW: usize = 600;
-/// From one packet's time to the next one's: all are of some seconds, so that no flow is old.
+/// The time between two packets: all packets span some seconds, so that no flow expires.
 const APART_NS: u64 = 20_010;
 const TURNS: usize = 3;
 const SOURCES: [(Source, &str); 3] =
     [(Source::File, "file"), (Source::Log, "log"), (Source::Interface, "veth")];
 
-/// What programs get, as if it came now.
+/// Returns the packets for the programs, with current times.
 fn packets(count: usize) -> Vec<Packet> {
     let mut packets = mix_of_now(count);
     let first_ns = packets[0].time_ns;
@@ -38,7 +38,7 @@ fn packets(count: usize) -> Vec<Packet> {
     packets
 }
 
-/// What its own turns have shown of a program.
+/// Measures a program and returns its record.
 fn measured(place: &Place, program: &Program) -> Value {
     let (mut ns, mut found, mut had) = (Map::new(), Map::new(), Map::new());
     let (mut is_same, mut difference) = (true, Value::Null);
@@ -97,7 +97,7 @@ fn the_record_has_every_program_and_nothing_that_differs() {
     }
 }
 
-/// Writes record and table; fails where a program has not found the same.
+/// Writes record and table; fails if a program did not find the same.
 #[test]
 #[ignore = "make programs runs it: minutes, and a quiet machine"]
 fn measure_programs() {

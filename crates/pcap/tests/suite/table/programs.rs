@@ -1,4 +1,4 @@
-//! The programs of the table: how each is started, how it ends, and what it has found.
+//! The programs of the table: how each is started and ended, and what it has found.
 
 use std::fs;
 
@@ -8,29 +8,29 @@ use crate::suricata_said::{alerts, flows};
 /// One program.
 pub(super) struct Program {
     pub(super) name: &'static str,
-    /// What has to be there.
+    /// The required commands.
     pub(super) needs: &'static [&'static str],
-    /// Its command; `{}` is where its packets come from, `$OURS` what is preloaded.
+    /// Its command; `{}` is replaced by the packet source, `$OURS` by the preloaded library.
     pub(super) command: &'static str,
-    /// Its words for the file, where it reads files.
+    /// Its arguments for the file, if it reads files.
     pub(super) of_file: Option<&'static str>,
-    /// Its words in front of a device's name.
+    /// Its arguments before a device's name.
     pub(super) of_device: &'static str,
-    /// Its command on an interface, where that is another one.
+    /// Its command for an interface, if it is a different one.
     pub(super) on_interface: Option<&'static str>,
-    /// Whether it goes on when the log has ended, until somebody ends it.
+    /// Whether it continues after the end of the log, until it is ended.
     pub(super) goes_on: bool,
-    /// What ends it then; otherwise a signal does.
+    /// The command that ends it then; otherwise a signal does.
     pub(super) end: Option<&'static str>,
-    /// What the things are called that it finds.
+    /// The name of the things it finds.
     pub(super) finds: &'static str,
-    /// These things, each with all that has to be the same, in order.
+    /// Returns the things found, sorted, with everything that must be equal.
     pub(super) found: fn(&Folder, &str) -> Vec<String>,
-    /// The packets that it has had, by its own word, where it says that.
+    /// Returns the number of packets it received, if it reports that.
     pub(super) packets: fn(&Folder, &str) -> Option<u64>,
 }
 
-/// In most ways they are like this one, whose output is a line a packet.
+/// Most programs differ little from this one, whose output is a line a packet.
 const TCPDUMP: Program = Program {
     name: "tcpdump",
     needs: &["tcpdump"],
@@ -62,7 +62,7 @@ pub(super) const ALL: [Program; 10] = [
         needs: &["tshark"],
         command: "exec env LD_PRELOAD=$OURS tshark -n -T fields -e frame.time_epoch -e frame.len \
                   -e _ws.col.Protocol -e _ws.col.Info {}",
-        // dumpcap, which it starts, asks for microseconds where a device does not say more.
+        // dumpcap, which tshark starts, requests microseconds if a device does not announce more.
         found: |_, said| said.lines().map(in_us).collect(),
         ..TCPDUMP
     },
@@ -99,7 +99,7 @@ pub(super) const ALL: [Program; 10] = [
     Program {
         name: "argus",
         needs: &["argus", "ra", "tcpdump"],
-        // It misses what comes with the end of a pipe, so tcpdump writes packet by packet.
+        // argus misses packets at the end of a pipe, so tcpdump writes packet by packet.
         command: "rm -f argus
                   env LD_PRELOAD=$OURS tcpdump -Z root -U {} -w - | argus -r - -w argus",
         on_interface: Some("rm -f argus; exec argus -X {} -w argus"),
@@ -135,7 +135,7 @@ pub(super) const ALL: [Program; 10] = [
         needs: &["arpwatch"],
         command: "rm -f arp.dat*; touch arp.dat
                   exec env LD_PRELOAD=$OURS arpwatch -d -N -f \"$PWD/arp.dat\" {} 2>&1",
-        // It does not stay in this folder.
+        // It changes to another folder.
         of_file: Some("-r \"$PWD/file.pcap\""),
         finds: "stations",
         found: |_, said| stations(said),
@@ -161,7 +161,7 @@ pub(super) const ALL: [Program; 10] = [
 ];
 
 impl Program {
-    /// What it takes that is not there.
+    /// Returns a required command that is missing.
     pub(super) fn lacks(&self) -> Option<&'static str> {
         if self.name == "Suricata" && !target().join("suricata/usr/bin/suricata").exists() {
             return Some("suricata");
@@ -169,7 +169,7 @@ impl Program {
         self.needs.iter().copied().find(|name| !crate::common::is_there(name))
     }
 
-    /// As it says itself.
+    /// Returns its version, as it reports it.
     pub(super) fn version(&self) -> String {
         let ask = match self.name {
             "Suricata" => format!("{} -V", starter()),
@@ -185,7 +185,7 @@ impl Program {
     }
 }
 
-/// What starts Suricata, with the folder that it is in.
+/// Returns the command that starts Suricata, with the folder that it is in.
 pub(super) fn starter() -> String {
     let script = repository().join("scripts/suricata");
     format!("env CARGO_TARGET_DIR={} {}", target().display(), script.display())
@@ -199,14 +199,14 @@ fn lines(said: &str, is_one: impl Fn(&str) -> bool) -> Vec<String> {
     said.lines().filter(|line| is_one(line)).map(str::to_owned).collect()
 }
 
-/// The number that a text begins with.
+/// Returns the number at the start of a text.
 fn number(text: &str) -> Option<u64> {
     let text = text.trim_start();
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     text[..end].parse().ok()
 }
 
-/// What tcpdump says is in a recording.
+/// Returns the packets of a recording, as tcpdump prints them.
 fn recorded(folder: &Folder) -> Vec<String> {
     let mut tcpdump = folder.command("tcpdump");
     let said = run(tcpdump.args(["-n", "-tt", "-e", "-x", "-r", "copy"]), 0);
@@ -218,13 +218,13 @@ fn in_us(line: &str) -> String {
     format!("{}\t{rest}", &time[..time.len().saturating_sub(3)])
 }
 
-/// ngrep's matches: the line of a packet, and what is in it.
+/// Returns ngrep's matches: the line of a packet, and its contents.
 fn matches(said: &str) -> Vec<String> {
     let packets = said.split("\n\n").filter(|packet| packet.contains(" -> "));
     packets.map(|packet| packet.trim().to_owned()).collect()
 }
 
-/// Flows that nDPI lists, without the numbers that depend on where they lie.
+/// Returns the flows that nDPI lists, without the numbers that depend on memory addresses.
 fn detected(said: &str) -> Vec<String> {
     let found = said.split_once("Detected protocols:").map_or("", |(_, found)| found);
     let flows = found.lines().filter(|line| line.contains(" <-> ") || line.contains(" -> "));
@@ -243,7 +243,7 @@ fn argus_flows(folder: &Folder) -> Vec<String> {
     flows
 }
 
-/// Its reports of stations: address and hardware.
+/// Returns its reports of stations: address and hardware.
 fn stations(said: &str) -> Vec<String> {
     let keys = ["ip address:", "ethernet address:"];
     let is_one = |line: &str| keys.iter().any(|key| line.contains(key));

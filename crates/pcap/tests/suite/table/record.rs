@@ -1,4 +1,4 @@
-//! The record of the table, and the table that is made of it.
+//! Reads and writes the record of the table, and makes the table from it.
 
 use std::fs;
 use std::process::Command;
@@ -8,18 +8,18 @@ use serde_json::{Value, json};
 use super::turns::PER_MS;
 use crate::common::repository;
 
-/// Between these lines of the page is the table.
+/// The lines of the page that enclose the table.
 const MARKS: [&str; 2] = ["<!-- programs: make programs -->\n", "<!-- end of programs -->\n"];
 const RECORD: &str = "runs/programs.json";
 const PAGE: &str = "docs/sensors.md";
 
-/// The committed record.
+/// Returns the committed record.
 pub(super) fn committed() -> Value {
     let text = fs::read_to_string(repository().join(RECORD)).unwrap();
     serde_json::from_str(&text).unwrap()
 }
 
-/// Writes the record, and the page anew.
+/// Writes the record, and updates the page.
 pub(super) fn write(packets: [usize; 2], programs: &[Value]) {
     let said = |command: &str| {
         let said = Command::new("sh").args(["-c", command]).current_dir(repository()).output();
@@ -48,7 +48,7 @@ pub(super) fn write(packets: [usize; 2], programs: &[Value]) {
     fs::write(repository().join(PAGE), inserted(&page, &table(&record))).unwrap();
 }
 
-/// The page as it has to be by the committed record, and as it is.
+/// Returns the page as the committed record requires it, and the actual page.
 pub(super) fn pages() -> [String; 2] {
     let page = fs::read_to_string(repository().join(PAGE)).unwrap();
     [inserted(&page, &table(&committed())), page]
@@ -60,7 +60,7 @@ fn inserted(page: &str, table: &str) -> String {
     format!("{before}{}{table}{}{after}", MARKS[0], MARKS[1])
 }
 
-/// The table in Markdown.
+/// Returns the table in Markdown.
 pub(super) fn table(record: &Value) -> String {
     let head = "| program | packets: file, log, veth | finds: file, log | the same | file, ns | \
                 veth, ns | log, ns |\n|---|---|---|---|---|---|---|\n";
@@ -79,7 +79,7 @@ pub(super) fn table(record: &Value) -> String {
     head.to_owned() + &rows.collect::<String>()
 }
 
-/// The median of some; where there are none, a dash.
+/// Returns the median of some samples; a dash if there are none.
 fn ns(samples: &Value) -> String {
     let mut samples: Vec<f64> =
         samples.as_array().unwrap().iter().filter_map(Value::as_f64).collect();
@@ -90,7 +90,7 @@ fn ns(samples: &Value) -> String {
     }
 }
 
-/// A number with a comma at each thousand; where there is none, `all`.
+/// Formats a number with a comma at each thousand; `all` if there is none.
 fn grouped(number: &Value) -> String {
     let Some(number) = number.as_u64() else { return "all".to_owned() };
     let digits = number.to_string();

@@ -1,4 +1,4 @@
-//! A program's turn: started on a file, on a log, or on an interface, and given all packets.
+//! A program's turn: starts it on a file, on a log, or on an interface, and gives it all packets.
 //!
 //! ```text
 //!   file.pcap --> the real libpcap --> program
@@ -23,14 +23,14 @@ use super::programs::{Program, starter};
 use crate::common::{DEVICE, Folder, library, run, until};
 use crate::traffic::{Packet, pcap_file};
 
-/// Packets of each ms, where they are live.
+/// Packets a millisecond, from live sources.
 pub(super) const PER_MS: usize = 30;
-/// How often it is looked whether a program has nothing more to do, and how much that is.
+/// The interval of the checks whether a program is idle, and the time that counts as idle.
 const LOOK: Duration = Duration::from_millis(250);
 const IDLE_NS: u64 = 10_000_000;
 const SEGMENT_BYTES: usize = 64 << 10;
 
-/// Where packets come from.
+/// The source of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Source {
     File,
@@ -38,31 +38,31 @@ pub(super) enum Source {
     Interface,
 }
 
-/// What came of a turn.
+/// The result of a turn.
 pub(super) struct Turn {
     /// Of all its processes, from start to end.
     pub(super) cpu_ns: u64,
     pub(super) found: Vec<String>,
-    /// By its own word.
+    /// According to the program.
     pub(super) packets: Option<u64>,
-    /// Packets that its reader took of the log, and missed.
+    /// Packets that its reader took from the log, and missed.
     pub(super) read: Option<[u64; 2]>,
 }
 
-/// Where turns are made.
+/// The environment of turns.
 pub(super) struct Place {
     bed: Bed,
     folder: Folder,
 }
 
 impl Place {
-    /// With these rules for Suricata.
+    /// Creates the environment with these rules for Suricata.
     pub(super) fn new(bed: Bed, rules: &str) -> Self {
         for host in [&bed.near, &bed.far] {
-            // Nobody else may send there: neighbours are looked for by IPv6.
+            // No other traffic may be sent there; IPv6 would search for neighbours.
             host.command("sysctl", &["-q", "-w", "net.ipv6.conf.all.disable_ipv6=1"]).unwrap();
         }
-        // arpwatch wants one, of the network that it watches. Nobody asks for it.
+        // arpwatch needs an address in the network that it watches. It is otherwise unused.
         let address = ["addr", "add", "10.1.255.254/16", "dev", FAR];
         bed.far.command("ip", &address).unwrap();
         let folder = Folder::new();
@@ -70,7 +70,7 @@ impl Place {
         Self { bed, folder }
     }
 
-    /// One turn. Where a program reads no files, the file itself is what it has to write.
+    /// Makes one turn. For a program that reads no files, the file is its expected output.
     pub(super) fn turn(&self, program: &Program, source: Source, packets: &[Packet]) -> Turn {
         let before = usage::children();
         let mut read = None;
@@ -87,12 +87,12 @@ impl Place {
         Turn { cpu_ns: used.user_ns + used.system_ns, found, packets, read }
     }
 
-    /// Starts it where there is nobody who knows names of hosts. What it prints is in `said`.
+    /// Starts it where host names cannot be resolved. Its output is in `said`.
     fn start(&self, command: &str, source: &str, library: &str) -> Child {
         let script = command.replace("{}", source);
         let mut command = self.folder.command("sh");
         command.args(["-c", &script]).env("OURS", library).stdin(Stdio::null());
-        // Word for word: the shell takes apart what a variable has.
+        // Not quoted: the shell splits the variable into words.
         command.env("SURICATA", starter());
         command.stdout(fs::File::create(self.folder.at("said")).unwrap());
         command.stderr(fs::File::create(self.folder.at("complained")).unwrap());
@@ -144,7 +144,7 @@ impl Place {
         }
         self.end(child);
         until("it has gone", || !publisher.visits().gone.is_empty());
-        // Who opens a device to look at it first, as tshark does, has read nothing by that.
+        // A program that opens a device only to inspect it, like tshark, has read nothing then.
         let gone = publisher.visits().gone;
         [gone.iter().map(|reader| reader.delivered).sum(), gone.iter().map(|r| r.missed).sum()]
     }
@@ -153,7 +153,7 @@ impl Place {
         let command = program.on_interface.unwrap_or(program.command);
         let child = self.start(command, &format!("{}{FAR}", program.of_device), "");
         let listens = || {
-            // Source: net/packet/af_packet.c, `packet_seq_show`: column 6 is whether it is at work.
+            // Source: net/packet/af_packet.c, `packet_seq_show`: column 6 is whether it is running.
             let sockets = fs::read_to_string("/proc/thread-self/net/packet").unwrap();
             sockets.lines().skip(1).any(|line| line.split_whitespace().nth(5) == Some("1"))
         };
@@ -172,7 +172,7 @@ impl Place {
         self.end(child);
     }
 
-    /// Has it end when it has nothing more to do.
+    /// Ends the program once it is idle.
     fn stop(&self, program: &Program, child: &Child) {
         wait_until_idle(child.id());
         match program.end {
@@ -181,7 +181,7 @@ impl Place {
         }
     }
 
-    /// Waits for its end. How it ends is its own way; a signal that it did not catch is a fault.
+    /// Waits for its end. Any exit status is accepted; an uncaught signal is a failure.
     fn end(&self, mut child: Child) {
         let status = child.wait().unwrap();
         let said = fs::read_to_string(self.folder.at("complained")).unwrap_or_default();
@@ -203,7 +203,7 @@ fn paced(packets: &[Packet], mut give: impl FnMut(&[Packet])) {
     }
 }
 
-/// Waits until a program and those that it has started have nothing to do.
+/// Waits until a program and its descendants are idle.
 fn wait_until_idle(process: u32) {
     let mut before = spent_ns(process);
     loop {
@@ -216,7 +216,7 @@ fn wait_until_idle(process: u32) {
     }
 }
 
-/// A process and all that it has started.
+/// Returns a process and all its descendants.
 fn family(process: u32) -> Vec<u32> {
     let path = format!("/proc/{process}/task/{process}/children");
     let children = fs::read_to_string(path).unwrap_or_default();
@@ -224,7 +224,7 @@ fn family(process: u32) -> Vec<u32> {
     [process].into_iter().chain(children.flat_map(family)).collect()
 }
 
-/// What their threads have had of processors so far.
+/// Returns the processor time of their threads so far.
 fn spent_ns(process: u32) -> u64 {
     let of = |process| usage::processor_ns(process).unwrap_or(0); // 0: it has ended
     family(process).into_iter().map(of).sum()

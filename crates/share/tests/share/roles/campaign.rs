@@ -1,5 +1,4 @@
-//! Other processes of the campaigns: writers under load, a reader that is good, and readers to be
-//! killed.
+//! Processes of the campaigns: writers under load, a good reader, and readers to be killed.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, BufRead};
@@ -37,22 +36,22 @@ fn publish_to_many(name: &str) -> (Publisher, Log, burstline_log::Writer) {
     (Publisher::start(&config, vec![log.clone()]).unwrap(), log, writer)
 }
 
-/// Raised when the test says so, or has gone.
+/// Returns a flag that is raised when the test commands it, or is gone.
 fn told_to_stop() -> Arc<AtomicBool> {
     let stop = Arc::new(AtomicBool::new(false));
     let raise = Arc::clone(&stop);
     thread::spawn(move || {
         let _ = io::stdin().lock().read_line(&mut String::new());
-        raise.store(true, Relaxed); // the flag carries no memory
+        raise.store(true, Relaxed); // the flag orders no other memory
     });
     stop
 }
 
 fn open_descriptors() -> usize {
-    fs::read_dir("/proc/self/fd").unwrap().count() - 1 // the one that looks
+    fs::read_dir("/proc/self/fd").unwrap().count() - 1 // without that of the directory itself
 }
 
-/// Writes from one command until the next, and says how everything ended.
+/// Writes from one command until the next, and prints the final counts.
 #[test]
 #[ignore = "another process of the tests"]
 fn loaded_publisher() {
@@ -70,7 +69,7 @@ fn loaded_publisher() {
     let did = writer.statistics();
     writer.finish(Ending::Final);
     assert_eq!((did.packets, log.published()), (written, written));
-    // Those who have gone have; the good reader goes when it has read all.
+    // The victims are gone; the good reader leaves when it has read everything.
     until("all seats are free", || log.readers() == 0 && publisher.readers().is_empty());
     until("all descriptors are closed", || open_descriptors() <= before);
     let visits = publisher.visits();
@@ -100,7 +99,7 @@ fn good_reader() {
     println!("say account {} {} {} {next}", seen.delivered, seen.missed, reader.offered());
 }
 
-/// Attaches as a user does whose readers come by the hundred and hold the writer up.
+/// Attaches; if a quota refuses the reader, tries again later, or as a lossy reader.
 fn attach(name: &str, mut config: AttachConfig) -> Attachment {
     loop {
         match Attachment::open(name, &config) {
@@ -115,10 +114,10 @@ fn attach(name: &str, mut config: AttachConfig) -> Attachment {
     }
 }
 
-/// Reads and checks until a fault strikes; with a number, exits in the middle of that burst.
+/// Reads and checks until a fault occurs; with a number, exits in the middle of that burst.
 #[test]
 #[ignore = "another process of the tests"]
-#[expect(clippy::disallowed_methods)] // to end where it stands is what it is for
+#[expect(clippy::disallowed_methods)] // to exit in mid-burst is the purpose
 fn victim() {
     let arguments = arguments();
     let policy = if arguments[1] == "lossless" { Policy::Lossless } else { Policy::Lossy };
@@ -142,8 +141,8 @@ fn victim() {
     }
 }
 
-/// Publishes under load at once. Before it appends packets, it raises the count in a file by them:
-/// what is ever published lies between that and `LOAD_PACKETS` less.
+/// Publishes under load immediately. Before it appends packets, it increases the count in a file.
+/// The number of published packets is between that count less `LOAD_PACKETS` and the count.
 #[test]
 #[ignore = "another process of the tests"]
 fn restarted_writer() {

@@ -12,8 +12,8 @@ use crate::common::{append, publish};
 use crate::mad::PACKETS;
 use crate::scribbler::{own_memory, scribble};
 
-/// `NAME descs`: some descs point elsewhere, before anybody reads. `NAME everything`: all of the
-/// log is scribbled over while it is read, and mended, again and again.
+/// `NAME descs`: some descs point elsewhere before a reader attaches. `NAME everything`: all of the
+/// log is scribbled over while it is read, and restored, again and again.
 #[test]
 #[ignore = "another process of the tests"]
 fn mad_publisher() {
@@ -21,8 +21,8 @@ fn mad_publisher() {
     let (_publisher, log, mut writer) = publish(&PublishConfig::new(&arguments[0]));
     append(&mut writer, 0, PACKETS);
     if arguments[1] == "descs" {
-        // A desc's first word has the offset; no packet begins where these say. In every other
-        // segment: a reader finds two that were filled one after the other.
+        // A desc's first word has the offset; no packet begins at these. In every other segment
+        // only: a reader finds two that were filled one after the other.
         let words = crate::common::SEGMENT_BYTES / size_of::<AtomicU64>();
         for segment in own_memory(&log, "share", "").chunks_exact(words).step_by(2) {
             segment[words - 2 * 40].fetch_or(0xffff_fff0, Relaxed);
