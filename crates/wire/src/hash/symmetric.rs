@@ -1,4 +1,4 @@
-//! A hash that does not see the direction: the two ends are put in order, then mixed.
+//! A hash that ignores the direction: the two ends are put in order, then mixed.
 //!
 //! An end is its address and port together. So the different flows `a:1 > b:2` and `a:2 > b:1` stay
 //! different (an XOR of the fields would be the same for both). The mixing step is a 64 by 64 bit
@@ -45,13 +45,13 @@ pub(super) fn ethernet(macs: [u8; 12], ether_type: u16) -> u32 {
     finish(ordered_mix(source, destination), u64::from(ether_type))
 }
 
-/// Hash of a list of VLAN numbers; their order counts.
+/// Hash of a list of VLAN ids; their order matters.
 #[inline]
 pub(super) fn vlans(numbers: impl Iterator<Item = u16>) -> u32 {
     finish(numbers.fold(K0, |hash, number| mix(hash ^ u64::from(number), K1)), 0)
 }
 
-/// Hash of what tells datagrams between two hosts apart, with direction: for the fragment table.
+/// Hash of what distinguishes datagrams between two hosts, with direction: for the fragment table.
 #[inline]
 pub(super) fn datagram(addresses: &[u8], id: u32, protocol: u8) -> u64 {
     let (words, _) = addresses.as_chunks::<8>();
