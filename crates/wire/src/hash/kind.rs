@@ -148,7 +148,7 @@ impl FromStr for HashKind {
         if let Some(named) = Self::NAMED.iter().find(|named| named.name == text) {
             return Ok(named.kind);
         }
-        // The only name until there were other symmetric kinds.
+        // The former name of `five-tuple`.
         if text == "symmetric" {
             return Ok(Self::FiveTuple);
         }
