@@ -73,8 +73,8 @@ pub(crate) fn unhashed(packet: &[u8]) -> Metadata {
     Metadata { rss_type: 0, ..Metadata::of(&headers) }
 }
 
-/// Whether a frame has nothing to parse: its EtherType is not IP, it has no tag, and it is not an
-/// 802.3 frame with a length in that field. A few instructions, while `parse` takes many.
+/// Returns whether a frame has nothing to parse: its EtherType is not IP, it has no tag, and it is
+/// not an 802.3 frame with a length in that field. A few instructions; `parse` takes many.
 #[inline]
 fn is_opaque(frame: &[u8]) -> bool {
     let Some(&[high, low]) = frame.get(12..).and_then(|rest| rest.first_chunk()) else {

@@ -24,7 +24,7 @@ const TCP_BYTES: usize = 20;
 const ICMP_BYTES: usize = 8;
 /// Most bytes of the packet that an ICMPv6 error quotes: the error is at most 1280 bytes long.
 const ICMPV6_QUOTE_MOST: usize = 1280 - IPV6_BYTES - ICMP_BYTES;
-/// Bytes behind the IP header that an ICMP error for IPv4 quotes.
+/// Bytes after the IP header that an ICMP error for IPv4 quotes.
 const ICMP_QUOTE_BYTES: usize = 8;
 
 /// TCP's flags. Source: RFC 9293, section 3.1.

@@ -1,4 +1,4 @@
-//! The journal, from which the next start learns what a killed program had made and written.
+//! The journal, which tells the next start what a killed program had produced and written.
 //!
 //! `TREE/.journal-SENSOR` has a few lines of `name=value`. The program that writes the tree locks
 //! this file. It rewrites the file every 100 ms and with each file of the tree, and marks it as

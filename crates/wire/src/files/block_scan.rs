@@ -60,9 +60,9 @@ impl Decoder {
         self.found(within.len(), Mode::Slot)
     }
 
-    /// Whether a block of known type and matching lengths starts here, `ahead` bytes after the
-    /// offset, and has a plausible successor. A packet block without options that fits exactly
-    /// needs no successor.
+    /// Returns whether a block of known type and matching lengths starts here, `ahead` bytes after
+    /// the offset, and has a plausible successor. A packet block without options that fits exactly
+    /// needs none.
     fn candidate(&self, here: &[u8], ahead: u64, aligned: bool, at_end: bool) -> Candidate {
         let cut = |bytes: usize| if at_end { Candidate::No } else { Candidate::Need(bytes) };
         if here.len() < MIN_BLOCK as usize {
@@ -112,9 +112,9 @@ impl Decoder {
         if plausible { Candidate::Yes } else { Candidate::No }
     }
 
-    /// Whether a section header is real. Blocks must lead from it to the file's end, or further
-    /// than the longest packet, so no packet can contain them all. A pipe may stay silent for a
-    /// long time: a few blocks are enough there.
+    /// Returns whether a section header is real. Blocks must lead from it to the file's end, or
+    /// further than the longest packet, so no packet can contain them all. A pipe may stay silent
+    /// for a long time: a few blocks are enough there.
     fn section_leads_on(&self, here: &[u8], mut swapped: bool, at_end: bool) -> Candidate {
         let (mut at, mut blocks) = (0, 0);
         while at <= MAX_CAPTURED as usize && !(self.live && blocks == LIVE_CHAIN) {

@@ -5,7 +5,7 @@ use super::blocks::{MIN_BLOCK, is_known};
 use super::slots::State;
 use super::{Decoder, word};
 
-/// What is known of the slot being scanned: two bits for each position where a block may start.
+/// Results for the slot being scanned: two bits for each position where a block may start.
 ///
 /// A scan may try every position of a slot, and all of them may lead to one bad block. The result
 /// for a position holds for all that lead to it. So a slot costs no more steps than it has

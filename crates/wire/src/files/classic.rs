@@ -191,7 +191,7 @@ impl Decoder {
         if at_end { self.found(here.len(), Mode::Ended) } else { Turn::need(here.len() + 1) }
     }
 
-    /// Whether the record of `bytes` bytes is followed by the end or by a plausible header.
+    /// Returns whether a record of `bytes` bytes is followed by the end or a plausible header.
     fn successor(&self, here: &[u8], bytes: usize, seconds: u32, at_end: bool) -> Verdict {
         let rest = &here[bytes..];
         match self.classic.header(rest, self.swapped) {
@@ -229,7 +229,7 @@ impl Decoder {
         }
     }
 
-    /// Whether [`CHAIN`] believable records follow each other, or fewer up to the file's end.
+    /// Returns whether [`CHAIN`] believable records, or fewer up to the file's end, form a chain.
     fn chain(&self, bytes: &[u8], mut belief: Belief, at_end: bool) -> Verdict {
         // The last record of a file has no successor; without a reference two records must agree.
         let last = if belief == Belief::Near(None) { 2 } else { 1 };

@@ -66,9 +66,9 @@ pub(super) enum Mode {
     Careful,
     /// At the start of a slot of a segmented section.
     Slot,
-    /// Looking for the next record behind damage in a classic file.
+    /// Looking for the next record after damage in a classic file.
     ScanClassic,
-    /// Looking for the next block behind damage.
+    /// Looking for the next block after damage.
     ScanBlocks,
     /// Inside a long block; `left` bytes may be skipped, then comes the trailing length.
     Skip { start: u64, left: u64, length: u32 },

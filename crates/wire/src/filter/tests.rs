@@ -17,7 +17,7 @@ fn accumulator(steps: &[Instruction]) -> u32 {
     Program::new(program).unwrap().run(&PACKET, 60)
 }
 
-/// The same with X copied into A at the end.
+/// Returns X after `steps`, copied into A at the end.
 fn index(steps: &[Instruction]) -> u32 {
     accumulator(&[steps, &[plain(MISC | TXA, 0)]].concat())
 }

@@ -10,7 +10,7 @@ use crate::headers::{self, LinkType, Ports, protocol};
 
 /// A requested conversation, in both directions.
 ///
-/// As text: the two ends and the protocol, as [`FlowKey`] prints them, or with commas:
+/// Its text form is the two ends and the protocol, as [`FlowKey`] prints them, or with commas:
 /// `10.0.0.1:53 > 10.0.0.2:999 udp`, `10.0.0.1:53,10.0.0.2:999,udp`,
 /// `[fe80::1]:53,[fe80::2]:9,tcp`, `10.0.0.1,10.0.0.2,icmp`; or a Community ID:
 /// `1:LQU9qZlK+B5F3KDmev6m5PMibrg=`.

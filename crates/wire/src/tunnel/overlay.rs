@@ -33,7 +33,7 @@ pub(super) fn vxlan_gpe(at: &mut Cursor<'_>) -> Option<Content> {
         return None;
     }
     match next {
-        // As plain VXLAN.
+        // Same as plain VXLAN.
         _ if flags & GPE_HAS_PROTOCOL == 0 => Some(Content::Ethernet),
         GPE_IPV4 => Some(Content::Ipv4),
         GPE_IPV6 => Some(Content::Ipv6),

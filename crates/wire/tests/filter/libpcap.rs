@@ -213,7 +213,7 @@ fn opposites(program: &Program, raws: &[RawInstruction], packets: &[Vec<u8>]) ->
     true
 }
 
-/// Original packets first, then changed ones, then noise.
+/// Returns original packets, then changed ones, then noise.
 fn corpus(seed: u64) -> Vec<Vec<u8>> {
     let random = &mut Random(seed);
     let mut corpus = packets();
@@ -264,7 +264,7 @@ fn a_sockets_program_and_its_complement_are_opposites() {
         for optimise in [true, false] {
             let raw = pcap::compile(expression, LinkType::ETHERNET.0, 65_535, optimise).unwrap();
             let has_pair = opposites(&ours(&raw).unwrap(), &raw, &corpus);
-            // Only the optimiser finds out that a divisor in X is a constant.
+            // Only the optimiser detects that a divisor in X is a constant.
             assert!(has_pair || (!optimise && expression.contains('%')), "{expression}");
             pairs += usize::from(has_pair);
         }
@@ -290,7 +290,7 @@ fn other_link_types_too() {
             let raw = pcap::compile(expression, link.0, 65_535, true).unwrap();
             let program = ours(&raw).unwrap();
             for packet in packets() {
-                // Without its Ethernet header, after as many bytes as this link has in front.
+                // The packet without its Ethernet header, after this link's own header bytes.
                 let front = match link {
                     LinkType::NULL => vec![2, 0, 0, 0],
                     LinkType::LINUX_SLL => [&[0; 14][..], &packet[12..14]].concat(),

@@ -73,7 +73,7 @@ impl Packet {
         Self { link, bytes: ip(addresses, protocol, fragment, payload) }
     }
 
-    /// The packet of a flow.
+    /// Returns the packet of a flow.
     pub(crate) fn flow(addresses: Addresses, protocol: u8, ports: (u16, u16)) -> Self {
         Self::ip(addresses, protocol, &transport(protocol, ports, &[7; 18]))
     }
@@ -242,7 +242,7 @@ fn gpe_next(ether_type: u16) -> u8 {
     }
 }
 
-/// A label stack; time to live 64.
+/// Returns a label stack with time to live 64.
 pub(crate) fn stack(above: &[u32], bottom: u32) -> Vec<u8> {
     let entry =
         |label: u32, is_bottom| (label << 12 | u32::from(is_bottom) << 8 | 64).to_be_bytes();

@@ -173,7 +173,7 @@ impl Trailer {
         bytes
     }
 
-    /// Whether S is a power of two in the range that is written.
+    /// Returns whether S is a power of two in the range that is written.
     pub(in super::super) fn segment_bytes_are_possible(&self) -> bool {
         self.segment_bytes.is_power_of_two() && (4096..=16 << 20).contains(&self.segment_bytes)
     }
