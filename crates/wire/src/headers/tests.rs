@@ -1,4 +1,4 @@
-//! The fast path against the general walk. Their results are tested in `tests/headers_*.rs`.
+//! The fast path against the general walk. Their results are tested in `tests/headers`.
 
 use proptest::prelude::*;
 
