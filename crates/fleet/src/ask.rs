@@ -1,16 +1,16 @@
-//! One sensor: ssh runs `burstline extract ... -w -` there, and its output is spooled in a file.
+//! Queries one sensor: ssh runs `burstline extract ... -w -` there, and a file spools its output.
 //!
 //! ```text
 //!  sensor                                this machine
 //!  extract -w - ── stdout ── packets ──► copier thread ──► spool file
 //!               ── stderr ── report ───► listener thread ─► text, bounded
-//!                                        asker: waits for the end, counts silence
+//!                                        asker: waits for the end, measures silence
 //! ```
 //!
-//! Nothing waits for ever: a connection has its time-out, and a sensor that sends no byte for as
-//! long as [`Patience::silence`] is given up. What it has sent until then is kept.
+//! All waits are bounded: a connection has a timeout, and a sensor that sends no byte for
+//! [`Patience::silence`] is given up. The bytes received until then are kept.
 //!
-//! Invariant A1: the asker returns even if somebody keeps ssh's output open after its end.
+//! Invariant A1: the asker returns even if another process keeps ssh's output open after its end.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -25,67 +25,67 @@ use serde_json::Value;
 use crate::Sensor;
 use crate::ssh::{NOT_FOUND, SSH_FAILED, Way, last_line};
 
-/// Between two looks at the sensor's progress.
+/// Interval for checking the sensor's progress.
 const LOOK: Duration = Duration::from_millis(10);
 /// How long output may stay open after ssh has ended.
 const LINGER: Duration = Duration::from_secs(2);
-/// Bytes that are kept of what a sensor says besides packets.
+/// Bytes that are kept of a sensor's standard error.
 const SAID_MOST: usize = 1 << 20;
 const CHUNK_BYTES: usize = 256 << 10;
 
-/// What is asked of every sensor: the flags of `extract`.
+/// The query for every sensor: the flags of `extract`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Question {
-    /// As in `--from=... --to=... --flow=... --filter=...`.
+    /// Flags such as `--from=... --to=... --flow=... --filter=...`.
     pub flags: Vec<String>,
 }
 
-/// How long a sensor may take, and how much it may send.
+/// Limits on a sensor's time and bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
-    /// For a connection. Whole seconds count, at least one.
+    /// Timeout of a connection. Rounded to whole seconds, at least one.
     pub connect: Duration,
-    /// Without a byte.
+    /// Longest time without a byte.
     pub silence: Duration,
-    /// Bytes that are taken of one sensor.
+    /// Most bytes from one sensor.
     pub bytes_most: u64,
 }
 
-/// How it ended.
+/// Outcome of a query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It has sent all that it found.
+    /// The sensor sent everything it found.
     Whole,
-    /// It has sent some, or what it read was damaged: why.
+    /// The sensor sent only a part, or its files were damaged; with the reason.
     Partial(String),
-    /// It has sent nothing: why.
+    /// The sensor sent nothing; with the reason.
     Failed(String),
 }
 
-/// What a sensor has answered.
+/// A sensor's answer.
 #[derive(Clone, Debug)]
 pub struct Answer {
     /// How it ended.
     pub outcome: Outcome,
-    /// Its own report, if it came to one.
+    /// The sensor's own report, if there is one.
     pub report: Option<Value>,
     /// Bytes in the spool file.
     pub bytes: u64,
 }
 
 impl Answer {
-    /// A number of its report.
+    /// Returns a number from the report.
     pub fn number(&self, key: &str) -> Option<u64> {
         self.report.as_ref()?[key].as_u64()
     }
 }
 
-/// What the threads of one question share.
+/// State shared by the threads of one query.
 #[derive(Default)]
 struct Progress {
-    /// Bytes that were written.
+    /// Bytes written so far.
     bytes: u64,
-    /// Set when the thread has nothing more to do.
+    /// Set once the thread is done.
     is_copied: bool,
     is_heard: bool,
     is_too_much: bool,
@@ -97,15 +97,15 @@ struct Progress {
 struct Shared(Mutex<Progress>);
 
 impl Shared {
-    /// A thread that holds it changes a few words and cannot panic in between.
+    /// Never poisoned: a thread that holds the lock only changes a few words, and cannot panic.
     fn lock(&self) -> MutexGuard<'_, Progress> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Asks a sensor, and writes what it sends to `spool`, which must be a new file.
+/// Queries a sensor, and writes its packets to `spool`, which must be a new file.
 ///
-/// Blocks until the sensor is done, is given up, or `is_stopped` says so.
+/// Blocks until the sensor is done or given up, or until `is_stopped` returns true.
 pub fn ask(
     sensor: &Sensor,
     question: &Question,
@@ -124,7 +124,7 @@ pub fn ask(
     };
     let shared = Arc::new(Shared::default());
     if let Err(error) = listen(&mut child, spool, patience.bytes_most, &shared) {
-        // Nobody would take what it sends.
+        // Nothing would read its output.
         let _ = child.kill();
         let _ = child.wait();
         let why = format!("start a thread for ssh: {error}");
@@ -134,7 +134,7 @@ pub fn ask(
     judge(sensor, &shared, &ended)
 }
 
-/// ssh, with the command that it runs on the sensor.
+/// Builds the ssh command line, with the command to run on the sensor.
 fn command(
     sensor: &Sensor,
     question: &Question,
@@ -150,7 +150,7 @@ fn command(
     command
 }
 
-/// Starts the threads that take what ssh prints. They end with its output.
+/// Starts the threads that read ssh's output. They end with the output.
 fn listen(
     child: &mut Child,
     mut spool: File,
@@ -196,7 +196,7 @@ fn copy(from: &mut impl Read, to: &mut File, most: u64, shared: &Shared) -> io::
     }
 }
 
-/// Keeps the end of what is said: the report is its last line.
+/// Keeps the end of standard error: the report is its last line.
 fn hear(from: &mut impl Read, shared: &Shared) {
     let (mut said, mut chunk) = (Vec::new(), vec![0; 4096]);
     while let Ok(length @ 1..) = from.read(&mut chunk) {
@@ -210,9 +210,9 @@ fn hear(from: &mut impl Read, shared: &Shared) {
     }
 }
 
-/// Why nobody waits any longer.
+/// Why the wait ended.
 enum Ended {
-    /// ssh has ended with this code; `None`: by a signal.
+    /// ssh ended with this code; `None` if a signal killed it.
     Code(Option<i32>),
     GivenUp(String),
 }
@@ -234,17 +234,17 @@ fn wait(
         }
         let progress = shared.lock();
         let is_done = progress.is_copied && progress.is_heard;
-        // What is said besides is no progress: it may go on for ever.
+        // Standard error is not progress: it may never end.
         let bytes = progress.bytes;
         let (is_too_much, has_failed) = (progress.is_too_much, progress.error.is_some());
         drop(progress);
         match code {
             Some((code, _)) if is_done => break Ended::Code(code),
-            // A1. While bytes come, ssh's own buffer is still being emptied.
+            // A1. While bytes arrive, ssh's own buffer is still being drained.
             Some((code, at)) if bytes == known && at.elapsed().min(since.elapsed()) > LINGER => {
                 break Ended::Code(code);
             }
-            // Unless it is one that ssh has left behind who writes them.
+            // A process that ssh left behind may be writing them.
             Some((code, at)) if at.elapsed() > patience.silence => break Ended::Code(code),
             _ => {}
         }
@@ -267,13 +267,13 @@ fn wait(
         }
         thread::sleep(LOOK);
     };
-    // It may have ended; it is gone then, and so is the wait.
+    // It may have ended already; then both calls do nothing.
     let _ = child.kill();
     let _ = child.wait();
     ended
 }
 
-/// What came of it.
+/// Builds the answer.
 fn judge(sensor: &Sensor, shared: &Shared, ended: &Ended) -> Answer {
     let mut progress = shared.lock();
     let said = std::mem::take(&mut progress.said);

@@ -1,4 +1,4 @@
-//! Flow records to a bus: Kafka, or NATS JetStream.
+//! Sends flow records to a bus: Kafka, or NATS JetStream.
 //!
 //! ```text
 //! writer thread ── write ──► queue ──► courier thread ──► store ──► bus
@@ -6,22 +6,22 @@
 //!                                                         or a spool refuses, is silent
 //! ```
 //!
-//! A message is a batch: a file of Parquet, the same for every bus (decision 0052). Its name is
-//! `SENSOR/BOOT/BATCH`, which the bus or a reader drops a second copy by; a header says where a
-//! tree has it as a file.
+//! A message is a batch: a Parquet file, the same for every bus (decision 0052). Its name is
+//! `SENSOR/BOOT/BATCH`, by which the bus or a reader drops duplicates. A header has its path in a
+//! tree of files.
 //!
-//! - `address`: what is typed after `--kafka`, `--nats`, `--spool`.
+//! - `address`: the values of `--kafka`, `--nats`, `--spool`.
 //! - `sink`: the [`RecordSink`](burstline_flow::RecordSink) that hands over batches.
 //! - `courier`: the thread that encodes, sends, and counts.
-//! - `store`: messages until they are acknowledged; `spool`: those of them that are on disk.
+//! - `store`: messages until they are acknowledged; `spool`: messages on disk.
 //! - `kafka`, `nats`: the two buses, each a feature of the build.
 //!
 //! Invariants:
-//! - B1: a record that the sink was given is acknowledged, in the spool, or lost by name, once.
-//! - B2: a message leaves the store when the bus has acknowledged it, or refuses it for good.
+//! - B1: a record given to the sink is acknowledged, in the spool, or lost by name, exactly once.
+//! - B2: a message leaves the store when the bus has acknowledged or permanently refused it.
 //! - B3: the same batch has the same name and the same bytes, however often it is sent.
-//! - B4: a bus holds up the courier for no longer than one call's patience, and packets never.
-// A build without clients refuses each address: what a client would use is then unused.
+//! - B4: a bus delays the courier at most for one call's patience, and never delays packets.
+// A build without clients refuses each address, so code for clients is unused.
 #![cfg_attr(not(all(feature = "kafka", feature = "nats")), allow(dead_code))]
 
 use std::time::Duration;
@@ -42,29 +42,29 @@ pub(crate) use address::in_brackets;
 pub use address::{BusAddress, BusError, SpoolPlace};
 pub use sink::BusSink;
 
-/// Nobody answers, or nobody who has a place for it.
+/// No server answers, or none that has a stream or topic for it.
 const ABSENT: &str = "bus_absent";
-/// It has no room.
+/// The bus has no room.
 #[cfg(any(feature = "kafka", feature = "nats"))]
 const FULL: &str = "bus_full";
-/// It takes less than comes, or does not say in time that it took it.
+/// The bus accepts less than arrives, or acknowledges too late.
 const SLOW: &str = "bus_slow";
-/// It will never take this message.
+/// The bus will never accept this message.
 const REFUSED: &str = "bus_refused";
 
-/// The headers of a message's name, where the bus has none of its own, and of its place in a tree.
+/// Headers for a message's name, if the bus has no own field for it, and for its path in a tree.
 #[cfg(feature = "kafka")]
 const ID: &str = "burstline-id";
 #[cfg(any(feature = "kafka", feature = "nats"))]
 const PLACE: &str = "burstline-tree";
 
-/// A message, as a bus takes it.
+/// A message for a bus.
 #[derive(Clone, Debug)]
 #[cfg_attr(not(any(feature = "kafka", feature = "nats")), expect(dead_code, reason = "no bus"))]
 struct Message {
     /// `SENSOR/BOOT/BATCH`.
     id: String,
-    /// Where a tree has it as a file.
+    /// Its path in a tree of files.
     place: String,
     bytes: Bytes,
 }
@@ -72,28 +72,28 @@ struct Message {
 /// Why a message is not acknowledged.
 #[derive(Clone, Debug)]
 struct Trouble {
-    /// The loss that it becomes if it lasts.
+    /// The name of the loss if it persists.
     name: &'static str,
     error: String,
 }
 
-/// What became of the message of a ticket.
+/// The result for a ticket's message.
 type Verdict = (u64, Result<(), Trouble>);
 
-/// One way to readers elsewhere. The courier's thread owns it.
+/// A connection to a bus. The courier's thread owns it.
 ///
-/// Neither call waits for the bus longer than it says. A message that was submitted gets one
-/// verdict, or none while the bus is silent.
+/// Neither call waits for the bus longer than documented. A submitted message gets one verdict, or
+/// none while the bus is silent.
 trait Bus {
-    /// Hands over a message, which `ticket` stands for.
+    /// Submits a message, identified by `ticket`.
     ///
     /// # Errors
-    /// It was not taken; there will be no verdict.
+    /// The message was not accepted; there will be no verdict.
     fn submit(&mut self, ticket: u64, message: &Message) -> Result<(), Trouble>;
 
-    /// Waits for verdicts, `patience` at most.
+    /// Waits for verdicts, at most for `patience`.
     fn settle(&mut self, patience: Duration) -> Vec<Verdict>;
 
-    /// What is wrong now, as far as it is known.
+    /// Returns the current problem, if one is known.
     fn trouble(&self) -> Option<Trouble>;
 }

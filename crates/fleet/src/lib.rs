@@ -1,16 +1,16 @@
-//! Beyond one machine. Packets stay on the sensor that recorded them; who needs some fetches them.
+//! Functions beyond one machine. Packets stay on the sensor that recorded them until requested.
 //!
 //! ```text
 //! sensors   a file that names sensors: hosts, folders of recordings
-//! ask       one sensor: ssh runs `burstline extract` there, its output is spooled here
-//! ssh       how a machine is reached, by those and by the lab
-//! survey    all sensors, some at a time
+//! ask       queries one sensor: ssh runs `burstline extract` there, the output is spooled here
+//! ssh       connections to machines, for `ask` and the lab
+//! survey    queries all sensors, some at a time
 //! ipfix     flow records to a collector
 //! bus       flow records to Kafka or NATS, with a spool on disk
-//! query     questions about flow records, which DuckDB answers
+//! query     SQL queries on flow records, run by DuckDB
 //! ```
 //!
-//! Nothing of a cluster is ours: ssh finds the way and proves who is who, the sensor's own
+//! There is no cluster service of our own: ssh connects and authenticates, and the sensor's own
 //! `extract` finds the packets.
 #![forbid(unsafe_code)]
 

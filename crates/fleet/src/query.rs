@@ -1,13 +1,13 @@
-//! Questions about a tree of flow records, which DuckDB answers.
+//! SQL queries on a tree of flow records, run by DuckDB.
 //!
 //! ```text
-//!  SQL ──► ready   a ready question by its name, with its values
+//!  SQL ──► ready   a predefined query by name, with its values
 //!      ──► engine  python3 and its duckdb package: engine.py, which the program carries
-//!      ◄── a line of JSON with the columns, then one a row
+//!      ◄── a line of JSON with the columns, then one per row
 //! ```
 //!
-//! DuckDB is a package of Python's, and no part of this program: who asks nothing needs none. It
-//! reads the tree and nothing else, and writes nothing.
+//! DuckDB is a Python package and not part of this program: only queries need it. It reads only the
+//! tree, and writes nothing.
 
 mod engine;
 mod ready;

@@ -1,4 +1,4 @@
-//! The file that names sensors.
+//! Parses the file of sensors.
 //!
 //! ```toml
 //! config = "ssh_config"              # optional: ssh -F; beside this file, if relative
@@ -13,8 +13,8 @@
 //!
 //! Invariants:
 //! - S1: a name is a safe file name: it does not begin with a dot or a hyphen.
-//! - S2: a host is neither an option of ssh nor anything that a shell obeys: its user and its name
-//!   begin with a letter, a digit, or (the name) a bracket.
+//! - S2: a host is neither an option of ssh nor shell syntax: its user and its name begin with a
+//!   letter, a digit, or (the name) a bracket.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -22,35 +22,35 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 use toml::Spanned;
 
-/// The most characters of a name, and of a host.
+/// Most characters of a name, and of a host.
 const NAME_MOST: usize = 64;
 const HOST_MOST: usize = 255;
 
-/// One machine that has recordings.
+/// A machine with recordings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sensor {
-    /// What it is called here.
+    /// Its name here.
     pub name: String,
-    /// Where ssh finds it: `HOST` or `USER@HOST`.
+    /// Its host for ssh: `HOST` or `USER@HOST`.
     pub host: String,
-    /// The port of its ssh server; `None`: as ssh is configured.
+    /// Port of its ssh server; `None` for ssh's configured port.
     pub port: Option<u16>,
-    /// Recordings, folders and patterns on that machine.
+    /// Recordings, folders and patterns on it.
     pub files: Vec<String>,
-    /// The program on that machine.
+    /// Path of the program on it.
     pub program: String,
 }
 
-/// All of a file.
+/// The contents of a file of sensors.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sensors {
-    /// ssh's configuration; `None`: the user's own.
+    /// ssh's configuration; `None` for the user's own.
     pub config: Option<PathBuf>,
-    /// In the order of the file, at least one.
+    /// The sensors in the order of the file, at least one.
     pub sensors: Vec<Sensor>,
 }
 
-/// What is wrong with a file of sensors.
+/// Why a file of sensors cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SensorsError {
     /// It cannot be read.
@@ -58,19 +58,19 @@ pub enum SensorsError {
     Read {
         /// The file.
         path: String,
-        /// What the kernel says.
+        /// The system's error.
         error: std::io::Error,
     },
-    /// It makes no sense.
+    /// Invalid text.
     #[error("{path}: line {line}, column {column}: {what}")]
     Text {
         /// The file.
         path: String,
-        /// From 1.
+        /// Line, from 1.
         line: usize,
-        /// From 1, in characters.
+        /// Column, from 1, in characters.
         column: usize,
-        /// What is wrong there, and what would be right.
+        /// The problem, and what is expected.
         what: String,
     },
 }
@@ -93,7 +93,7 @@ struct Entry {
     program: Option<Spanned<String>>,
 }
 
-/// What is wrong, and at which byte.
+/// A problem, and its byte offset.
 struct Fault {
     at: usize,
     what: String,
@@ -103,7 +103,7 @@ impl Sensors {
     /// Reads a file.
     ///
     /// # Errors
-    /// [`SensorsError`]: it cannot be read, or the first thing that is wrong in it.
+    /// [`SensorsError`]: the file cannot be read, or its first problem.
     pub fn read(path: &Path) -> Result<Self, SensorsError> {
         let name = path.display().to_string();
         let text = std::fs::read_to_string(path)
@@ -190,12 +190,12 @@ fn is_name(name: &str) -> bool {
         && !name.starts_with(['.', '-'])
 }
 
-/// What [`is_host`] accepts.
+/// The rule of [`is_host`] in words.
 pub const HOST_RULE: &str = "HOST or USER@HOST, each begins with a letter or digit, and has A-Z \
                              a-z 0-9 . _ : % - (at most 255 in all); options belong into ssh's \
                              configuration";
 
-/// S2: whether this is a host, and nothing that ssh or a shell obeys.
+/// S2: returns whether this is a host, without options of ssh or shell syntax.
 pub fn is_host(host: &str) -> bool {
     let is_fine = |letter: u8| letter.is_ascii_alphanumeric() || b"._:%-[]".contains(&letter);
     let is_part = |part: &str| part.starts_with(|first: char| first.is_ascii_alphanumeric());

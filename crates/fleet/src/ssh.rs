@@ -1,36 +1,36 @@
-//! ssh as the way to another machine: existing keys and configuration, and no service of ours.
+//! Connects to other machines by ssh, with existing keys and configuration and no own service.
 //!
-//! ssh asks nobody (`BatchMode`), forwards nothing, and gives up a connection in time.
+//! ssh never prompts (`BatchMode`), forwards nothing, and has timeouts.
 //!
 //! Invariants:
-//! - W1: the host stands behind `--` on ssh's command line, so it is never an option.
-//! - W2: each word of the command that a shell there reads is in single quotes.
+//! - W1: the host comes after `--` on ssh's command line, so it is never an option.
+//! - W2: each word of the command for the remote shell is in single quotes.
 
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-/// What ssh returns for its own failures. Source: ssh(1), "EXIT STATUS".
+/// ssh's exit code for its own failures. Source: ssh(1), "EXIT STATUS".
 pub const SSH_FAILED: i32 = 255;
-/// What shells return for a program that there is not. Source: POSIX.1-2017, sh, "EXIT STATUS".
+/// A shell's exit code for a missing program. Source: POSIX.1-2017, sh, "EXIT STATUS".
 pub const NOT_FOUND: i32 = 127;
 
-/// How to reach a machine.
+/// A machine, and how to connect to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Way<'a> {
     /// HOST or USER@HOST.
     pub host: &'a str,
-    /// `None`: as ssh's configuration has it.
+    /// Port; `None` for ssh's configured one.
     pub port: Option<u16>,
-    /// ssh's configuration file; `None`: the user's.
+    /// ssh's configuration file; `None` for the user's.
     pub config: Option<&'a Path>,
-    /// For a connection. Whole seconds count, at least one. A connection that answers nothing for
-    /// three times as long is given up, too.
+    /// Timeout of a connection. Rounded to whole seconds, at least one. An established connection
+    /// is given up after three times as long without an answer.
     pub connect: Duration,
 }
 
 impl Way<'_> {
-    /// ssh that runs these words there. The caller says what its three streams are.
+    /// Builds the ssh command that runs these words there. The caller sets up its three streams.
     pub fn command<'w>(&self, words: impl Iterator<Item = &'w str>) -> Command {
         let connect = self.connect.as_secs().max(1);
         let mut command = Command::new("ssh");
@@ -66,7 +66,7 @@ fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// The last line of what was said that has something in it.
+/// Returns the last line that is not empty.
 pub fn last_line(said: &str) -> String {
     let last = said.lines().rev().map(str::trim).find(|line| !line.is_empty());
     last.unwrap_or("without a word").to_owned()

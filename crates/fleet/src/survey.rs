@@ -1,4 +1,4 @@
-//! All sensors, some at a time.
+//! Queries all sensors, some at a time.
 
 use std::fs::File;
 use std::io;
@@ -8,8 +8,9 @@ use std::thread;
 
 use crate::{Answer, Outcome, Patience, Question, Sensors, ask};
 
-/// Asks every sensor, `at_a_time` of them at once. Each answer is in a file of `folder` that has
-/// the sensor's name. Answers have the order of the sensors; `done` hears of each as it comes.
+/// Queries every sensor, at most `at_a_time` of them concurrently. Each answer is in a file of
+/// `folder` with the sensor's name. Answers have the order of the sensors; `done` is called as each
+/// arrives.
 pub fn survey(
     sensors: &Sensors,
     question: &Question,
@@ -42,7 +43,7 @@ pub fn survey(
     thread::scope(|scope| {
         for _ in 1..at_a_time.clamp(1, count.max(1)) {
             let helper = thread::Builder::new().name("survey".to_owned());
-            // Where the system gives no more threads, fewer sensors are asked at a time.
+            // If the system provides no more threads, fewer sensors are queried concurrently.
             if helper.spawn_scoped(scope, work).is_err() {
                 break;
             }
@@ -67,7 +68,7 @@ mod tests {
     use super::*;
     use crate::Sensor;
 
-    /// Whether a process is the one that gets no threads.
+    /// Marks the process that gets no threads.
     const TRY: &str = "BURSTLINE_TEST_TRY";
 
     fn sensor(name: &str) -> Sensor {
@@ -102,7 +103,7 @@ mod tests {
         let test = "survey::tests::without_threads_each_sensor_still_has_an_answer";
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", test, "--test-threads=1", "--nocapture"]);
-        // No address space has room for such a stack.
+        // No address space has room for this stack.
         command.env(TRY, "1").env("RUST_MIN_STACK", (1_u64 << 60).to_string());
         let output = command.output().unwrap();
         assert!(output.status.success(), "{output:?}");

@@ -1,4 +1,4 @@
-//! The way from the packets' threads to the writer's: a fixed number of batches that go round.
+//! The queue from packet threads to the writer thread: a fixed number of reused batches.
 //!
 //! ```text
 //! table ──► Outbox ──full batches──► Writer ──► sinks
@@ -6,11 +6,11 @@
 //!              └────empty batches───────┘
 //! ```
 //!
-//! An outbox without an empty batch is one whose writer is too slow. A source that can wait waits;
-//! of any other the records are dropped, and counted with their packets.
+//! An outbox without an empty batch has a writer that is too slow. A source that can wait waits;
+//! the records of any other are dropped, and counted with their packets.
 //!
 //! Invariants:
-//! - Q1: batches are made when the queue is; none is allocated while packets come.
+//! - Q1: batches are created with the queue; none is allocated while packets arrive.
 //! - Q2: a record is in a batch, in a sink, or counted as dropped.
 
 use std::sync::atomic::AtomicU64;
@@ -28,10 +28,10 @@ const BATCH_RECORDS: usize = 512;
 /// Batches of each outbox: 65,536 records, some 12 MiB once they are used.
 const BATCHES: usize = 128;
 
-/// How often sinks are called when nothing comes.
+/// Interval of calls to the sinks when no records arrive.
 const TICK: Duration = Duration::from_millis(100);
 
-/// What one outbox shows of its progress. Counts for others to look at: they carry no memory.
+/// Progress of one outbox. Counters for other threads to read: they publish no memory.
 #[derive(Debug, Default)]
 struct Shown {
     packets: AtomicU64,
@@ -46,13 +46,13 @@ struct Shown {
 pub struct Shows(Vec<Shown>);
 
 impl Shows {
-    /// Of this many outboxes.
+    /// Creates the progress of this many outboxes.
     #[must_use]
     pub fn new(outboxes: usize) -> Self {
         Self((0..outboxes).map(|_| Shown::default()).collect())
     }
 
-    /// The sums.
+    /// Returns the sums.
     #[must_use]
     pub fn made(&self) -> Made {
         let mut made = Made::default();
@@ -72,7 +72,7 @@ struct Full {
     home: usize,
 }
 
-/// One packet thread's end.
+/// The sending side, one per packet thread.
 pub struct Outbox<'a> {
     batch: Option<Vec<Record>>,
     full: SyncSender<Full>,
@@ -84,7 +84,7 @@ pub struct Outbox<'a> {
     packets_dropped: u64,
 }
 
-/// The writer's end.
+/// The receiving side.
 pub struct Writer<'a> {
     full: Receiver<Full>,
     homes: Vec<SyncSender<Vec<Record>>>,
@@ -92,17 +92,18 @@ pub struct Writer<'a> {
     next: u64,
 }
 
-/// A queue with an outbox for each of `can_wait`, which says whether its source can.
+/// Creates a queue with an outbox per element of `can_wait`, which says whether its source can
+/// wait.
 #[must_use]
 pub fn queue<'a>(can_wait: &[bool], shows: &'a Shows) -> (Vec<Outbox<'a>>, Writer<'a>) {
-    // Room for all batches: sending never waits.
+    // Room for all batches: sending never blocks.
     let (full, received) = mpsc::sync_channel(can_wait.len() * BATCHES);
     let mut homes = Vec::new();
     let each = can_wait.iter().zip(&shows.0).enumerate();
     let outboxes = each.map(|(home, (&can_wait, shown))| {
         let (give, empty) = mpsc::sync_channel(BATCHES);
         for _ in 0..BATCHES {
-            // There is room, and `empty` is here.
+            // There is room, and `empty` is still open.
             let _ = give.try_send(Vec::with_capacity(BATCH_RECORDS));
         }
         homes.push(give);
@@ -122,7 +123,7 @@ pub fn queue<'a>(can_wait: &[bool], shows: &'a Shows) -> (Vec<Outbox<'a>>, Write
 }
 
 impl Outbox<'_> {
-    /// Takes a record.
+    /// Adds a record.
     pub fn push(&mut self, record: &Record) {
         if self.batch.is_none() {
             self.batch = self.take_empty();
@@ -138,20 +139,20 @@ impl Outbox<'_> {
         }
     }
 
-    /// Sends what it holds.
+    /// Sends the current batch.
     pub fn flush(&mut self) {
         if let Some(records) = self.batch.take_if(|batch| !batch.is_empty()) {
-            // There is room for every batch. Without a writer nobody wants it.
+            // There is room for every batch. Without a writer it is dropped.
             let _ = self.full.try_send(Full { records, home: self.home });
         }
     }
 
-    /// From now on it waits for the writer: the source has ended.
+    /// Waits for the writer from now on: the source has ended.
     pub fn wait_from_now(&mut self) {
         self.can_wait = true;
     }
 
-    /// Shows what its table has counted, and what was dropped. Cost: five stores.
+    /// Publishes the table's counts and the dropped records. Cost: five stores.
     #[inline]
     pub fn show(&self, counts: &TableCounts) {
         self.shown.packets.store(counts.packets, Relaxed);
@@ -171,12 +172,12 @@ impl Outbox<'_> {
 }
 
 impl Writer<'_> {
-    /// Gives all batches to all sinks, until every outbox is dropped.
+    /// Passes all batches to all sinks until every outbox is dropped.
     pub fn run(self, sinks: &mut [Box<dyn RecordSink>]) {
         self.run_telling(sinks, &mut |_| {});
     }
 
-    /// The same, and tells at once what goes wrong with a sink.
+    /// Like [`run`](Self::run), and reports errors of sinks immediately.
     pub fn run_telling(mut self, sinks: &mut [Box<dyn RecordSink>], tell: &mut dyn FnMut(String)) {
         let mut ticked = Instant::now();
         loop {
@@ -187,7 +188,7 @@ impl Writer<'_> {
                     sinks.iter_mut().for_each(|sink| sink.write(&batch));
                     let mut records = batch.records;
                     records.clear();
-                    // There is room for every batch; the outbox may be gone.
+                    // There is room for every batch; the outbox may be dropped.
                     let _ = self.homes[home].try_send(records);
                 }
                 Err(RecvTimeoutError::Timeout) => {}
@@ -203,7 +204,7 @@ impl Writer<'_> {
             }
         }
         let made = self.shows.made();
-        // From the last on, which is the tree: it waits for nobody, and each of the others may.
+        // In reverse, so that the tree is first: it waits for nothing, but the others may wait.
         sinks.iter_mut().rev().for_each(|sink| sink.finish(&made));
     }
 }

@@ -1,5 +1,5 @@
-//! One finished record: plain data, as the table had it. What a column holds is computed when it is
-//! written, on the writer's thread.
+//! A finished record: plain data from the table. The columns are computed when it is written, on
+//! the writer's thread.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -11,13 +11,13 @@ use burstline_wire::tunnel;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum EndReason {
-    /// No packet for the idle time-out.
+    /// No packet for the idle timeout.
     Idle,
-    /// It was open for the active time-out, and goes on in the next record.
+    /// It was open for the active timeout, and continues in the next record.
     Active,
-    /// Both TCP ends had finished.
+    /// Both TCP ends sent a FIN.
     Fin,
-    /// A TCP end had reset the connection.
+    /// A TCP end reset the connection.
     Rst,
     /// The source or the program ended.
     #[default]
@@ -25,10 +25,10 @@ pub enum EndReason {
 }
 
 impl EndReason {
-    /// All of them, by their numbers.
+    /// All reasons, by number.
     pub const ALL: [Self; 5] = [Self::Idle, Self::Active, Self::Fin, Self::Rst, Self::End];
 
-    /// The word in the column `end_reason`.
+    /// Returns the value of the column `end_reason`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -41,16 +41,16 @@ impl EndReason {
     }
 }
 
-/// The innermost tunnel that the packets came in.
+/// The innermost tunnel of the packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tunnel {
     /// Its kind.
     pub kind: tunnel::Tunnel,
-    /// Its number, for the kinds where both directions have the same.
+    /// Its network number, for the kinds where both directions have the same.
     pub id: Option<u32>,
 }
 
-/// All kinds of tunnels; a number stands for the position in this list, from 1.
+/// All kinds of tunnels; the number of a kind is its position in this list, from 1.
 const TUNNELS: [tunnel::Tunnel; 9] = [
     tunnel::Tunnel::Erspan,
     tunnel::Tunnel::Geneve,
@@ -63,21 +63,21 @@ const TUNNELS: [tunnel::Tunnel; 9] = [
     tunnel::Tunnel::VxlanGpe,
 ];
 
-/// A tunnel's number is there.
+/// Set if the tunnel has a number.
 const HAS_ID: u64 = 0x8000;
 
 impl Tunnel {
-    /// The bits of a word that are about the tunnel; bits 16 to 31 are not.
+    /// The bits of a word for the tunnel; bits 16 to 31 are not.
     pub(crate) const MASK: u64 = 0xffff_ffff_0000_ffff;
 
-    /// As a number other than 0: kind in bits 0 to 7, whether it has a number in bit 15, and that
-    /// in bits 32 to 63.
+    /// Encodes the tunnel as a number other than 0: kind in bits 0 to 7, a flag for the network
+    /// number in bit 15, and that number in bits 32 to 63.
     pub(crate) fn to_bits(self) -> u64 {
         let kind = TUNNELS.iter().position(|kind| *kind == self.kind).unwrap_or(0) as u64 + 1;
         self.id.map_or(kind, |id| u64::from(id) << 32 | HAS_ID | kind)
     }
 
-    /// The tunnel of a word's bits; others are passed over. `None`: there is none.
+    /// Decodes the tunnel from a word; other bits are ignored. `None` if there is no tunnel.
     pub(crate) fn from_bits(bits: u64) -> Option<Self> {
         let kind = *TUNNELS.get((bits & 0xff).checked_sub(1)? as usize)?;
         Some(Self { kind, id: (bits & HAS_ID != 0).then_some((bits >> 32) as u32) })
@@ -101,16 +101,16 @@ impl fmt::Display for Tunnel {
     }
 }
 
-/// What a source is called.
+/// The names of a source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PortName {
-    /// The source, as in the ledger.
+    /// Name of the source, as in the ledger.
     pub name: String,
-    /// The files that hold its packets, by the number that a [`Place`] has.
+    /// The files that hold its packets, by the file number of a [`Place`].
     pub files: Vec<String>,
 }
 
-/// Where a packet is.
+/// Location of a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
     /// The number of its file, in [`PortName::files`].
@@ -121,12 +121,12 @@ pub struct Place {
     pub number: u64,
 }
 
-/// One conversation, or a part of it; "back" is the direction against the first packet.
+/// A conversation, or a part of it; "back" is the direction opposite to the first packet's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Record {
     /// Addresses, protocol and ports in the direction of the record's first packet.
     pub key: FlowKey,
-    /// Type and code of the first packet, where that is ICMP or ICMPv6.
+    /// Type and code of the first packet, if it is ICMP or ICMPv6.
     pub icmp: Option<[u8; 2]>,
     /// The outermost VLAN number.
     pub vlan: Option<u16>,
@@ -142,42 +142,42 @@ pub struct Record {
     pub last_ns: u64,
     /// Packets of both directions.
     pub packets: u64,
-    /// Of which back.
+    /// Packets of the direction back.
     pub packets_back: u64,
     /// Bytes of both directions: frames as on the wire, without FCS.
     pub bytes: u64,
-    /// Of which back.
+    /// Bytes of the direction back.
     pub bytes_back: u64,
     /// TCP flags of the first packet's direction, ORed.
     pub tcp_flags: u8,
-    /// Of the other.
+    /// TCP flags of the other direction, ORed.
     pub tcp_flags_back: u8,
-    /// From the SYN to the ACK that ends the handshake.
+    /// Time from the SYN to the ACK that completes the handshake.
     pub rtt_ns: Option<u64>,
-    /// TCP segments below the highest byte sent, both directions.
+    /// TCP segments below the highest byte sent, in both directions.
     pub retransmissions: u32,
     /// Why it ended.
     pub end: EndReason,
     /// Packets that the port lost while the record was open.
     pub losses: u64,
-    /// Where the first packet is.
+    /// Location of the first packet.
     pub place: Place,
 }
 
 impl Record {
-    /// The Community ID. Cost: some 200 ns.
+    /// Computes the Community ID. Cost: some 200 ns.
     #[must_use]
     pub fn flow_id(&self) -> CommunityId {
         CommunityId::of(&self.key, self.icmp)
     }
 
-    /// Sender of the first packet.
+    /// Returns the sender of the first packet.
     #[must_use]
     pub fn source(&self) -> IpAddr {
         self.key.source_address()
     }
 
-    /// Receiver of the first packet.
+    /// Returns the receiver of the first packet.
     #[must_use]
     pub fn destination(&self) -> IpAddr {
         self.key.destination_address()

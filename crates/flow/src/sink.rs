@@ -1,4 +1,4 @@
-//! Those who take records: files, buses and collectors. The writer's thread calls them.
+//! The sinks of records: files, buses and collectors. The writer's thread calls them.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,61 +6,61 @@ use std::path::PathBuf;
 use crate::record::Record;
 use crate::tree::NotWritten;
 
-/// Records in the order in which they ended, as one thread gave them.
+/// Records in the order in which they ended, from one thread.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Batch {
-    /// Its number, from 0, of this start of the program.
+    /// Its number since the program's start, from 0.
     pub number: u64,
     /// The records.
     pub records: Vec<Record>,
 }
 
 impl Batch {
-    /// Packets of all its records.
+    /// Returns the packets of all its records.
     pub fn packets(&self) -> u64 {
         self.records.iter().map(|record| record.packets).sum()
     }
 }
 
-/// What the job has made so far: what a sink may tell about what it does not have.
+/// The job's progress, for sinks that report what they did not get.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Made {
     /// Packets delivered to the tables.
     pub packets: u64,
-    /// Of which without a record.
+    /// Packets of these without a record.
     pub packets_without_flow: u64,
     /// Records that ended.
     pub records: u64,
-    /// Of which the queue had no room for.
+    /// Records of these that the queue had no room for.
     pub records_dropped: u64,
-    /// Packets of these.
+    /// Packets of the dropped records.
     pub packets_dropped: u64,
 }
 
 /// What a sink has written and lost, in absolute counts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SinkAccount {
-    /// What it is: tree, ipfix, kafka, nats.
+    /// Kind of the sink: tree, ipfix, kafka, nats.
     pub kind: &'static str,
-    /// Records written; by a bus, acknowledged.
+    /// Records written; for a bus, acknowledged.
     pub records: u64,
-    /// Packets of these.
+    /// Packets of the records written.
     pub packets: u64,
     /// Bytes written.
     pub bytes: u64,
-    /// Files, or messages.
+    /// Number of files or messages.
     pub parts: u64,
     /// Whether parts are messages.
     pub sends: bool,
-    /// What a spool on disk keeps for later.
+    /// Records that a spool on disk keeps for later.
     pub spooled: Spooled,
-    /// What earlier starts had left in that spool.
+    /// Records that earlier starts left in that spool.
     pub earlier: Earlier,
     /// Records that could not be written, by name.
     pub lost: Vec<LostRecords>,
-    /// What went wrong first, with its reason.
+    /// The first error, with its reason.
     pub first_error: Option<String>,
-    /// Things to tell.
+    /// Notes for the user.
     pub notes: Vec<String>,
 }
 
@@ -69,20 +69,20 @@ pub struct SinkAccount {
 pub struct Spooled {
     /// Records.
     pub records: u64,
-    /// Packets of these.
+    /// Packets of the records.
     pub packets: u64,
 }
 
-/// What earlier starts had left in a spool, and what became of it.
+/// Records that earlier starts left in a spool, and their fate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Earlier {
-    /// Records found there.
+    /// Records found in the spool.
     pub found: u64,
-    /// Of which acknowledged by now.
+    /// Records of these acknowledged so far.
     pub acknowledged: u64,
-    /// Of which the bus refuses for good, or the disk does not give back.
+    /// Records of these that the bus rejected permanently, or the disk failed to read.
     pub lost: u64,
-    /// What the start before had not brought into the spool, if it was killed.
+    /// Records that the previous start did not spool, if it was killed.
     pub last: Option<NotWritten>,
 }
 
@@ -93,7 +93,7 @@ pub struct LostRecords {
     pub name: &'static str,
     /// Records.
     pub records: u64,
-    /// Packets of these.
+    /// Packets of the records.
     pub packets: u64,
 }
 
@@ -111,7 +111,7 @@ impl SinkAccount {
         self.lost[at].packets += packets;
     }
 
-    /// Records that are lost, for whatever reason, and their packets.
+    /// Returns the lost records and their packets, over all reasons.
     pub fn lost_in_all(&self) -> LostRecords {
         let mut sum = LostRecords { name: "all", ..LostRecords::default() };
         for lost in &self.lost {
@@ -122,78 +122,78 @@ impl SinkAccount {
     }
 }
 
-/// Whether the disk has no room, or grants this user no more.
+/// Returns whether the disk is full, or the user's quota is exceeded.
 pub(crate) fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
-/// The name of the loss of records that a disk has refused.
+/// Returns the name of the loss if a disk refused records.
 #[must_use]
 pub fn disk_loss(error: &io::Error) -> &'static str {
     if is_full(error) { "disk_full" } else { "write_failed" }
 }
 
-/// Takes batches of records. What it cannot write it counts in its account and forgets; it may take
-/// its time, but the records that come meanwhile are then dropped by the queue.
+/// Takes batches of records. A sink counts records that it cannot write in its account and drops
+/// them. It may be slow, but the queue then drops the records that arrive in the meantime.
 pub trait RecordSink: Send {
     /// Takes a batch.
     fn write(&mut self, batch: &Batch);
 
-    /// Called every 100 ms or so, also when nothing comes.
+    /// Called about every 100 ms, even if no records arrive.
     fn tick(&mut self, made: &Made);
 
-    /// What has gone wrong since the last call, to be said at once. Called after
+    /// Returns the errors since the last call, to be reported immediately. Called after
     /// [`tick`](Self::tick).
     fn news(&mut self) -> Vec<String> {
         Vec::new()
     }
 
-    /// Writes what it holds. Called once, at the end.
+    /// Writes all remaining records. Called once, at the end.
     fn finish(&mut self, made: &Made);
 
-    /// What it has written and lost.
+    /// Returns the records written and lost.
     fn account(&self) -> SinkAccount;
 }
 
-/// A tree that cannot be opened, or compacted.
+/// Why a tree cannot be opened or compacted.
 #[derive(Debug, thiserror::Error)]
 pub enum TreeError {
-    /// A name that would not be one folder.
+    /// A name that is not a valid folder name.
     #[error(
         "sensor name {name:?}: expected 1 to 64 of the characters A-Z a-z 0-9 . _ -, the first not \
          a dot; --sensor NAME names it"
     )]
     Sensor {
-        /// As it was given.
+        /// The name as given.
         name: String,
     },
-    /// Somebody else writes it.
+    /// Another program writes as this sensor.
     #[error(
         "{path}: another program writes as sensor {sensor}; --sensor NAME names another",
         path = path.display()
     )]
     Taken {
-        /// The journal.
+        /// Path of the journal.
         path: PathBuf,
-        /// Its sensor.
+        /// Name of the sensor.
         sensor: String,
     },
-    /// The system refused.
+    /// A system error.
     #[error("{action} {path}: {error}", path = path.display())]
     Io {
-        /// What was tried.
+        /// The failed action.
         action: &'static str,
-        /// With what.
+        /// Its path.
         path: PathBuf,
-        /// What it said.
+        /// The error.
         error: std::io::Error,
     },
-    /// A file of the tree that is none.
+    /// A file of the tree that is not valid Parquet.
     #[error("{path}: {what}", path = path.display())]
     Parquet {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         what: String,
     },
 }

@@ -1,4 +1,4 @@
-//! What DuckDB reads in a tree is what was written, value for value.
+//! DuckDB reads exactly the values that were written to a tree.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -13,11 +13,11 @@ use burstline_sys::temporary::TemporaryFolder;
 use burstline_wire::flow::{FlowKey, IpVersion};
 use burstline_wire::headers::Ports;
 
-/// More than a row group, so that there are two.
+/// More than a row group, so that two are written.
 const RECORDS: u64 = 150_000;
 const BASE_NS: u64 = 1_700_000_000_000_000_000;
 
-/// A record of any kind: values that repeat, values that do not, and values that are not there.
+/// Returns a record of any kind: values that repeat, values that do not, and missing values.
 fn record(number: u64) -> Record {
     // Odd, so that neighbours differ in all bits. Source: Knuth, "The Art of Computer Programming",
     // volume 3, section 6.4.
@@ -68,7 +68,7 @@ fn mac(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(":")
 }
 
-/// The row that DuckDB should print.
+/// Returns the row that DuckDB should print.
 fn row(record: &Record) -> String {
     let text = |value: Option<String>| value.unwrap_or_else(|| "None".to_owned());
     let number = |value: Option<u64>| text(value.map(|value| value.to_string()));
@@ -112,7 +112,7 @@ fn what_duckdb_reads_is_what_was_written() {
     let (mut sink, _) = TreeSink::open(folder.path(), origin, Duration::from_secs(600)).unwrap();
     let all: Vec<u64> = (0..RECORDS).collect();
     for (number, part) in (0..).zip(all.chunks(500)) {
-        // Within a batch they come as they end, which is not by time.
+        // Within a batch they are in the order in which they end, not by time.
         let records = part.iter().rev().map(|&number| record(number)).collect();
         sink.write(&Batch { number, records });
     }

@@ -1,9 +1,9 @@
-//! A card put together: memory, device, drivers, and the device's thread.
+//! A complete card: memory, device, drivers, and the device's thread.
 //!
 //! ```text
-//!   Room::create      memory or logs             (of both cards, where one sends the other's)
-//!   Assembly::new     device + drivers, which a test can step by itself
-//!   Assembly::start   the device gets a thread: a Card, which ends it when dropped
+//!   Room::create      memory or logs             (of both cards, if one sends the other's packets)
+//!   Assembly::new     device + drivers, which a test can step without a thread
+//!   Assembly::start   starts the device's thread: a Card, which ends it when dropped
 //! ```
 
 use std::io;
@@ -36,21 +36,21 @@ use crate::trace::Trace;
 use crate::wire::Wire;
 use crate::{Mode, Settings};
 
-/// Readers that a queue's log can have: the driver, a device that sends it, and an observer.
+/// Most readers of a queue's log: the driver, a device that sends it, and an observer.
 const READERS: usize = 3;
 
-/// Bits a second of a line: from the slowest Ethernet on, whose rings empty within seconds when a
-/// job is to end.
+/// Rates of a line in bit/s. The slowest Ethernet still empties its rings within seconds at the end
+/// of a job.
 const LINES: std::ops::RangeInclusive<f64> = 1e7..=1e12;
 
 /// Segments of a queue's log, up to 16 GiB of 256 KiB each.
 const SEGMENTS: std::ops::RangeInclusive<usize> = MIN_SEGMENTS..=1 << 16;
 
-/// Why there is no card.
+/// Why a card cannot be created.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CardError {
-    /// There is not enough memory, or none of the kind.
+    /// Not enough memory, or none of this kind.
     #[error(transparent)]
     Memory(#[from] MemoryError),
     /// A queue's log could not be made.
@@ -62,20 +62,20 @@ pub enum CardError {
     /// The device's thread could not be started.
     #[error("starting the thread of a simulated card: {0}")]
     Thread(#[source] io::Error),
-    /// A setting that no card has.
+    /// An invalid setting.
     #[error("{what} of {value}: {allowed}")]
     Setting {
-        /// Which.
+        /// Name of the setting.
         what: &'static str,
-        /// What it is set to.
+        /// Its value.
         value: u64,
-        /// What it can be.
+        /// The allowed values.
         allowed: &'static str,
     },
 }
 
 impl Settings {
-    /// Fails on the first setting that no card has.
+    /// Fails on the first invalid setting.
     ///
     /// # Errors
     /// [`CardError::Setting`], with the numbers.
@@ -119,7 +119,7 @@ impl Settings {
     }
 }
 
-/// The memory that a card's packets come to, laid out as its settings say.
+/// The memory for a card's packets, laid out according to its settings.
 pub struct Room {
     settings: Settings,
     memory: Option<Arc<HostMemory>>,
@@ -136,11 +136,11 @@ struct LogEnds {
 }
 
 impl Room {
-    /// Room for what `settings` says. With `copies_to_send`, also for packets that are copied to
-    /// be sent; without `receives`, only for those.
+    /// Allocates memory according to `settings`. With `copies_to_send`, also for copies of packets
+    /// to send; without `receives`, only for those.
     ///
     /// # Errors
-    /// As [`CardError`] says.
+    /// See [`CardError`].
     pub fn create(
         settings: &Settings,
         receives: bool,
@@ -175,21 +175,21 @@ impl Room {
         Ok(room)
     }
 
-    /// The scattered buffers.
+    /// Returns the scattered buffers.
     pub fn memory(&self) -> Option<&Arc<HostMemory>> {
         self.memory.as_ref()
     }
 
-    /// A reader of queue 0's log, for another card to send it.
+    /// Attaches a reader to queue 0's log, for another card that sends it.
     ///
     /// # Errors
-    /// There is no seat at the log.
+    /// The log has no free seat.
     pub fn reader(&self) -> Option<Result<Reader, AttachError>> {
         self.logs.first().map(|ends| ends.log.attach(every_packet(1)))
     }
 }
 
-/// Bytes of memory for a queue's buffers.
+/// Returns the bytes of memory for a queue's buffers.
 fn area_bytes(settings: &Settings) -> u64 {
     Scattered::area_bytes(settings.ring, settings.spare(), settings.buffer)
 }
@@ -207,19 +207,19 @@ fn log(settings: &Settings, number: usize) -> Result<LogEnds, CardError> {
     Ok(LogEnds { log, writer, reader })
 }
 
-/// Who must not miss a packet: the device waits, and its FIFO overflows.
+/// Configures a reader that must not miss a packet: the device waits, and its FIFO overflows.
 fn every_packet(window: usize) -> ReaderConfig {
     let (policy, start) = (Policy::Lossless, Start::Segment);
     ReaderConfig { policy, start, window }
 }
 
-/// What a card sends.
+/// The packets that a card sends.
 pub enum Sending {
     /// Nothing.
     Nothing,
     /// Packets that are copied into its own room.
     Copies,
-    /// Packets that lie in another card's buffers.
+    /// Packets in another card's buffers.
     Lying(Arc<HostMemory>),
     /// Packets of another card's log.
     Log(Box<Reader>),
@@ -227,21 +227,21 @@ pub enum Sending {
 
 /// The driver's end of sending.
 pub enum Transmit {
-    /// There is none.
+    /// No sending.
     Nothing,
-    /// By descriptors.
+    /// Through descriptors.
     Ring(Transmitter),
-    /// By log.
+    /// Through a log.
     Log(Box<LogTransmitter>),
 }
 
-/// A device and its drivers.
+/// A device and its drivers, without a thread.
 pub struct Assembly {
-    /// The device, not running yet.
+    /// The device.
     pub device: Device,
-    /// One for each receive queue.
+    /// One driver per receive queue.
     pub receivers: Vec<Receiver>,
-    /// For the transmit queue.
+    /// The driver of the transmit queue.
     pub transmit: Transmit,
     control: Arc<Control>,
     bus: Bus,
@@ -249,8 +249,8 @@ pub struct Assembly {
 }
 
 impl Assembly {
-    /// Puts a card together, with the settings of its room. Its packets are of the interface
-    /// `port`, on all queues.
+    /// Assembles a card with the settings of its room. Its packets have the interface `port`, on
+    /// all queues.
     pub fn new(
         room: Room,
         wire: Box<dyn Wire>,
@@ -284,8 +284,8 @@ impl Assembly {
         Self { device, receivers, transmit, control, bus, name }
     }
 
-    /// Gives the device a thread, which gives up its capabilities: it looks into packets, and its
-    /// wire is open.
+    /// Starts the device's thread, which drops its capabilities: it parses packets, and its wire is
+    /// untrusted.
     ///
     /// # Errors
     /// [`CardError::Thread`].
@@ -295,7 +295,7 @@ impl Assembly {
         let seen = Arc::clone(&control);
         let live = move || {
             let run = || privileges::give_up().map(|()| device.run());
-            // What a panic has left half done is given up: only counts are looked at again.
+            // State left by a panic is not used again: only counts are read.
             if !matches!(catch_unwind(AssertUnwindSafe(run)), Ok(Ok(()))) {
                 let _ = catch_unwind(AssertUnwindSafe(|| device.give_up()));
                 raise(&seen.is_dead);
@@ -305,7 +305,7 @@ impl Assembly {
         Ok((Card { control, bus, thread: Some(thread) }, receivers, transmit))
     }
 
-    /// What the bus has carried, by a device that is stepped.
+    /// Returns the bus account of a device that is stepped.
     pub fn bus_account(&mut self) -> BusAccount {
         self.device.show_bus();
         self.control.bus(&self.bus)
@@ -399,7 +399,7 @@ impl Parts<'_> {
     }
 }
 
-/// A card that runs.
+/// A running card.
 pub struct Card {
     control: Arc<Control>,
     bus: Bus,
@@ -407,18 +407,18 @@ pub struct Card {
 }
 
 impl Card {
-    /// What the bus has carried: exact once the device is idle.
+    /// Returns the bus account: exact once the device is idle.
     pub fn bus_account(&self) -> BusAccount {
         self.control.bus(&self.bus)
     }
 
-    /// The bus.
+    /// Returns the bus.
     pub fn bus(&self) -> &Bus {
         &self.bus
     }
 
-    /// Whether the device has died: its thread has panicked, where that does not end the program.
-    /// What it had is lost by name, and nothing comes or goes any more.
+    /// Returns whether the device has died: its thread has panicked, if that does not abort the
+    /// program. Its packets are lost by name, and no more are received or sent.
     pub fn is_dead(&self) -> bool {
         self.control.is_dead.load(Acquire)
     }
@@ -428,7 +428,7 @@ impl Drop for Card {
     fn drop(&mut self) {
         self.control.is_over.store(true, Relaxed); // the join orders everything
         if let Some(thread) = self.thread.take() {
-            // It catches its panics.
+            // The thread catches its panics.
             let _ = thread.join();
         }
     }

@@ -1,24 +1,24 @@
-//! Frames that go round and round, as from a tester's memory.
+//! A wire that repeats given frames forever, like a tester's memory.
 
 use burstline_log::{Meta, SCRATCH_PACKETS, Scratch};
 
 use crate::wire::{Arrived, Wire, WireState};
 
-/// Given frames, without end. What is sent is counted.
+/// Sends the given frames without end. What the card sends is counted.
 ///
-/// They are described once, so that a frame costs the device's thread nothing here.
+/// The frames are described once, so the device's thread spends nothing on them here.
 pub struct Carousel {
     bytes: Vec<u8>,
-    /// All frames, in rounds of as many as one can describe.
+    /// All frames, in rounds of at most one scratch each.
     rounds: Vec<Scratch>,
-    /// Which round is on, and how many of its frames have come.
+    /// The current round, and how many of its frames have arrived.
     round: usize,
     next: usize,
     sent: u64,
 }
 
 impl Carousel {
-    /// Of these frames, below 4 GiB together; without any, none ever comes.
+    /// Creates a wire with these frames, below 4 GiB together; without any, none arrives.
     pub fn new<'a>(frames: impl IntoIterator<Item = &'a [u8]>) -> Self {
         let (mut bytes, mut rounds) = (Vec::new(), vec![Scratch::new()]);
         for frame in frames {
@@ -32,7 +32,7 @@ impl Carousel {
             bytes.extend_from_slice(frame);
             bytes.resize(bytes.len().next_multiple_of(16), 0);
         }
-        // A few frames go round often.
+        // A few frames are repeated in one round.
         let few = rounds[0].len();
         if rounds.len() == 1 && few > 0 {
             let described: Vec<_> =
@@ -49,7 +49,7 @@ impl Carousel {
 }
 
 impl Wire for Carousel {
-    /// All frames have the time 0: a caller that wants another has to read a clock.
+    /// All frames have the time 0: a caller that needs another one must read a clock.
     fn arrive(&mut self, budget: u64) -> Arrived<'_> {
         if self.next == self.rounds[self.round].len() {
             (self.round, self.next) = ((self.round + 1) % self.rounds.len(), 0);

@@ -1,31 +1,31 @@
-//! What a queue of the device has counted, readable by another thread as of one moment.
+//! The counts of a device's queue, which another thread can read as a consistent snapshot.
 //!
-//! A sequence lock: the device makes the version odd, stores, makes it even. A reader tries
-//! again while it is odd or has changed. Source: Boehm, "Can seqlocks get along with programming
-//! language memory models?", MSPC 2012, section 4.
+//! A sequence lock: the device makes the version odd, stores, makes it even. A reader retries while
+//! it is odd or has changed. Source: Boehm, "Can seqlocks get along with programming language
+//! memory models?", MSPC 2012, section 4.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::fence;
 
-/// The counts of one receive queue. All packets that arrived are in one of the others.
+/// The counts of one receive queue. Each arrived packet is in exactly one of the others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReceiveCounts {
-    /// Frames that arrived on the wire for this queue: by the MAC, before anything is done.
+    /// Frames that arrived on the wire for this queue, counted by the MAC first of all.
     pub arrived: u64,
     /// Frames that the FIFO had no room for.
     pub overflowed: u64,
-    /// Frames that were in the FIFO when the device restarted, or arrived before it was ready.
+    /// Frames in the FIFO when the device restarted, or arrived before it was ready.
     pub reset: u64,
-    /// Frames that came while the link was down.
+    /// Frames that arrived while the link was down.
     pub link_down: u64,
-    /// Frames longer than the device takes.
+    /// Frames longer than the device accepts.
     pub too_long: u64,
     /// Frames in the FIFO now.
     pub in_fifo: u64,
-    /// Frames written to memory, and told of.
+    /// Frames written to memory and reported.
     pub delivered: u64,
-    /// 1 once no more will come: the wire has ended, or was stopped, and the FIFO is empty.
+    /// 1 once no more will arrive: the wire has ended or was stopped, and the FIFO is empty.
     pub is_over: u64,
 }
 
@@ -44,7 +44,7 @@ impl ReceiveCounts {
     }
 }
 
-/// Counts that one side writes and any may read.
+/// Counts with one writer and any number of readers.
 #[repr(align(128))]
 #[derive(Default)]
 pub(crate) struct Shown {
@@ -53,9 +53,9 @@ pub(crate) struct Shown {
 }
 
 impl Shown {
-    /// To be called by the device alone. Cost: ten stores.
+    /// Publishes the counts; only for the device. Cost: ten stores.
     pub(crate) fn show(&self, counts: &ReceiveCounts) {
-        let version = self.version.load(Relaxed); // nobody else writes it
+        let version = self.version.load(Relaxed); // the only writer
         self.version.store(version + 1, Relaxed);
         fence(Release); // odd before the words, for a reader that has seen one of them
         for (place, word) in self.words.iter().zip(counts.words()) {
@@ -64,12 +64,12 @@ impl Shown {
         self.version.store(version + 2, Release); // the words before even
     }
 
-    /// All counts as they were at one moment.
+    /// Returns a consistent snapshot of all counts.
     pub(crate) fn read(&self) -> ReceiveCounts {
         loop {
             let before = self.version.load(Acquire);
             let words = std::array::from_fn(|at| self.words[at].load(Relaxed));
-            fence(Acquire); // the words before the second look
+            fence(Acquire); // the words before the second load
             if before.is_multiple_of(2) && self.version.load(Relaxed) == before {
                 return ReceiveCounts::of(words);
             }

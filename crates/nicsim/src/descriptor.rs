@@ -1,4 +1,4 @@
-//! The descriptors of the Intel 82599, bit for bit. The same 16 bytes mean one thing when the
+//! The descriptors of the Intel 82599, bit for bit. The same 16 bytes have one format when the
 //! driver writes them and another when the device does.
 //!
 //! ```text
@@ -12,51 +12,51 @@
 //! ```
 //!
 //! Source: Intel 82599 10 GbE Controller Datasheet, 7.1.6 (receive) and 7.2.3.2.4 (transmit); the
-//! paper's tables 1 and 2 are the first two. The device has no RSC and splits no headers: RSCCNT,
-//! HDR_LEN and SPH are 0. A tag stays in the packet, and is reported besides.
+//! paper's tables 1 and 2 are the first two. The device has no RSC and does not split headers:
+//! RSCCNT, HDR_LEN and SPH are 0. A tag stays in the packet and is also reported.
 
 use burstline_wire::headers::{Headers, Network, Outcome, protocol};
 
-/// The two words of a descriptor, in the order of memory.
+/// The two words of a descriptor, in memory order.
 pub type Words = [u64; 2];
 
 /// Descriptor done: the device has written it.
 pub const DONE: u64 = 1;
-/// End of packet: the last of its descriptors.
+/// End of packet: its last descriptor.
 pub const END_OF_PACKET: u64 = 1 << 1;
 /// The packet has a VLAN tag.
 const VLAN_PRESENT: u64 = 1 << 3;
-/// The IP checksum was looked at.
+/// The IP checksum was checked.
 const IP_CHECKED: u64 = 1 << 6;
-/// The transport's checksum was looked at.
+/// The transport checksum was checked.
 const TRANSPORT_CHECKED: u64 = 1 << 5;
-/// The length of the packet is not what its headers say (extended error bit 5).
+/// The length of the packet contradicts its headers (extended error bit 5).
 const LENGTH_ERROR: u64 = 1 << 25;
-/// The IP header contradicts itself (extended error bit 11).
+/// The IP header is malformed (extended error bit 11).
 const IP_ERROR: u64 = 1 << 31;
 
-/// What the driver writes: where a packet may go.
+/// Returns the words that the driver writes: the address of a buffer for a packet.
 ///
-/// Bit 0 of both addresses is given up: A0 and DD are 0.
+/// Bit 0 of both addresses is lost: A0 and DD are 0.
 #[must_use]
 pub fn receive_read(buffer: u64) -> Words {
     [buffer & !1, 0]
 }
 
-/// What the device reads there.
+/// Returns the buffer address that the device reads.
 #[must_use]
 pub fn buffer_of(words: Words) -> u64 {
     words[0] & !1
 }
 
-/// What the device knows of a packet, as it writes it back or in front of the packet.
+/// The device's metadata of a packet, in the write-back format or before the packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Metadata {
     /// The Toeplitz hash, or 0.
     pub hash: u32,
-    /// Which fields were hashed: 4 bits.
+    /// The hashed fields: 4 bits.
     pub rss_type: u8,
-    /// Which headers there are: 13 bits.
+    /// The headers found: 13 bits.
     pub packet_type: u16,
     /// Bytes in this buffer.
     pub length: u16,
@@ -67,7 +67,7 @@ pub struct Metadata {
 }
 
 impl Metadata {
-    /// What there is to know of a packet, but its hash and length.
+    /// Returns all metadata of a packet except its hash and length.
     #[inline]
     #[must_use]
     pub fn of(headers: &Headers) -> Self {
@@ -93,7 +93,7 @@ impl Metadata {
         }
     }
 
-    /// The write-back format, of a packet's last buffer or of another.
+    /// Returns the write-back format, for a packet's last buffer or another one.
     #[inline]
     #[must_use]
     pub fn write_back(&self, is_last: bool) -> Words {
@@ -123,7 +123,7 @@ impl Metadata {
         }
     }
 
-    /// Whether the device says that something is wrong with the packet.
+    /// Returns whether the device reports an error in the packet.
     #[inline]
     #[must_use]
     pub fn is_damaged(&self) -> bool {
@@ -131,7 +131,7 @@ impl Metadata {
     }
 }
 
-/// Bits of the packet type. Source: 82599 Datasheet, table 7-17; bits 4 to 16 of the first word.
+/// Returns the packet type. Source: 82599 Datasheet, table 7-17; bits 4 to 16 of the first word.
 #[inline]
 fn packet_type(headers: &Headers) -> u16 {
     let network = match headers.network {
@@ -141,7 +141,7 @@ fn packet_type(headers: &Headers) -> u16 {
         Network::Ipv6 => 4,
         _ => return 0,
     };
-    // Of a later fragment the transport is not seen.
+    // A later fragment has no transport header.
     let transport = match headers.protocol {
         _ if headers.is_later_fragment() => 0,
         protocol::TCP => 0x10,
@@ -152,7 +152,7 @@ fn packet_type(headers: &Headers) -> u16 {
     network | transport
 }
 
-/// What the hash is of. Source: 82599 Datasheet, table 7-15.
+/// Returns the input of the hash. Source: 82599 Datasheet, table 7-15.
 #[inline]
 fn rss_type(headers: &Headers) -> u8 {
     let has_ports = headers.ports.is_some() && headers.fragment.is_none();
@@ -169,28 +169,28 @@ fn rss_type(headers: &Headers) -> u8 {
 
 /// Descriptor type "advanced data", and extension: both always set.
 const TRANSMIT_DATA: u64 = 3 << 20 | 1 << 29;
-/// The device puts the FCS behind the packet.
+/// The device adds the FCS after the packet.
 const INSERT_FCS: u64 = 1 << 25;
 const TRANSMIT_END: u64 = 1 << 24;
-/// The device is to write the descriptor back.
+/// The device must write the descriptor back.
 const REPORT_STATUS: u64 = 1 << 27;
 const TRANSMIT_DONE: u64 = 1 << 32;
 
-/// A piece of a packet to be sent.
+/// A piece of a packet to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outgoing {
-    /// Where it is.
+    /// Its address.
     pub address: u64,
-    /// Its bytes.
+    /// Its length in bytes.
     pub length: u16,
-    /// Whether the packet ends with it.
+    /// Whether it is the packet's last piece.
     pub is_last: bool,
-    /// Whether the device says that it was sent by writing the descriptor back.
+    /// Whether the device reports sending it by writing the descriptor back.
     pub reports: bool,
 }
 
 impl Outgoing {
-    /// The words for the device; `packet_bytes` are those of the whole packet.
+    /// Returns the words for the device; `packet_bytes` is the length of the whole packet.
     #[inline]
     #[must_use]
     pub fn words(&self, packet_bytes: u32) -> Words {
@@ -201,7 +201,7 @@ impl Outgoing {
         [self.address, second]
     }
 
-    /// What the device reads.
+    /// Reads the words as the device does.
     #[inline]
     #[must_use]
     pub fn read([address, second]: Words) -> Self {
@@ -214,10 +214,10 @@ impl Outgoing {
     }
 }
 
-/// The second word of a transmit descriptor that was sent: all but DD is reserved.
+/// The second word of a sent transmit descriptor: all bits but DD are reserved.
 pub const SENT: u64 = TRANSMIT_DONE;
 
-/// Whether the second word of a transmit descriptor says that it was sent.
+/// Returns whether the second word of a transmit descriptor reports that it was sent.
 #[inline]
 #[must_use]
 pub fn is_sent(second: u64) -> bool {
@@ -248,7 +248,7 @@ mod tests {
         Metadata { hash: 0xdead_beef, length: frame.len() as u16, ..metadata }.write_back(true)
     }
 
-    /// Byte by byte, as the tables have them, the least first.
+    /// Checks byte by byte, lowest first, as in the tables.
     #[test]
     fn the_tables_of_the_paper() {
         let bytes = |words: Words| [words[0].to_le_bytes(), words[1].to_le_bytes()].concat();

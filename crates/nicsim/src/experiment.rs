@@ -1,13 +1,13 @@
-//! The paper's experiment, and its disadvantage: what a driver costs, measured.
+//! The paper's experiment and its drawback: measures the cost of a driver.
 //!
 //! ```text
-//!   device.step()   a batch comes in: not timed, it would be a card's
-//!   driver part     timed: lend and look; or from ring to ring; or keep some of it
+//!   device.step()   a batch arrives: not timed, a card would do it
+//!   driver part     timed: lend and read; or from ring to ring; or keep some of it
 //! ```
 //!
-//! Device and driver take turns on one core, so everything is in its cache. This is the cost of
-//! instructions, without that of cache lines that come from a device. Wires are carousels: the
-//! frames are those of the caller, the same in every mode.
+//! Device and driver take turns on one core, so everything is in its cache. This measures the cost
+//! of instructions, without that of cache lines that come from a device. Wires are carousels: the
+//! caller supplies the frames, the same in every mode.
 
 mod keep;
 mod pair;
@@ -23,20 +23,20 @@ use crate::{
 pub use keep::{Keeping, Retained, Retention};
 pub use pair::{Lane, Pair, Passed};
 
-/// Packets of a call of a driver.
+/// Packets per call of a driver.
 const BATCH: u64 = 1024;
 
-/// What a driver has done, and how long that took.
+/// The work of a driver, and its time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cost {
-    /// Packets that it has taken.
+    /// Packets taken.
     pub packets: u64,
-    /// In the driver's part alone.
+    /// Time in the driver's part alone.
     pub time: Duration,
 }
 
 impl Cost {
-    /// Nanoseconds a packet; not a number without packets.
+    /// Returns the nanoseconds per packet; NaN without packets.
     #[must_use]
     pub fn ns_a_packet(&self) -> f64 {
         self.time.as_secs_f64() * 1e9 / self.packets as f64
@@ -52,7 +52,7 @@ fn carousel(frames: &[Vec<u8>]) -> Box<Carousel> {
     Box::new(Carousel::new(frames.iter().map(|frame| &frame[..])))
 }
 
-/// What a card sends that passes on what comes into `room`: packets where they lie there.
+/// Returns what a card sends if it forwards the packets of `room` in place.
 fn sending_of(room: &Room) -> Result<Sending, CardError> {
     Ok(match (room.memory(), room.reader()) {
         (Some(memory), _) => Sending::Lying(Arc::clone(memory)),
@@ -66,23 +66,23 @@ fn receiving(settings: &Settings, frames: &[Vec<u8>]) -> Result<Assembly, CardEr
     Ok(Assembly::new(room, carousel(frames), Sending::Nothing, 0, None))
 }
 
-/// Packets are received and counted.
+/// Receives and counts packets.
 pub struct Reception {
     card: Assembly,
-    /// So far.
+    /// Cost so far.
     pub cost: Cost,
 }
 
 impl Reception {
-    /// By one card.
+    /// Creates one card.
     ///
     /// # Errors
-    /// There is no such card.
+    /// The card cannot be created.
     pub fn new(settings: &Settings, frames: &[Vec<u8>]) -> Result<Self, CardError> {
         Ok(Self { card: receiving(settings, frames)?, cost: Cost::default() })
     }
 
-    /// A batch.
+    /// Processes a batch.
     pub fn step(&mut self) {
         self.card.device.step();
         let start = Instant::now();
@@ -92,7 +92,7 @@ impl Reception {
     }
 }
 
-/// The driver's part of receiving: packets and bytes. By itself, so that a profiler finds it.
+/// The driver's part of receiving; returns packets and bytes. A separate function for profilers.
 #[inline(never)]
 pub fn receive_part(receiver: &mut Receiver) -> (u64, u64) {
     let burst = receiver.lend(BATCH);
@@ -100,20 +100,20 @@ pub fn receive_part(receiver: &mut Receiver) -> (u64, u64) {
     (burst.len() as u64, bytes)
 }
 
-/// Packets come in by one card and leave by another, and are not copied: one direction of a
-/// [`Pair`], device and driver in turns.
+/// Forwards packets from one card to another without copies. It is one direction of a [`Pair`],
+/// with device and driver in turns.
 pub struct Forwarding {
     near: Assembly,
     far: Assembly,
-    /// So far.
+    /// Cost so far.
     pub cost: Cost,
 }
 
 impl Forwarding {
-    /// By two cards of the same settings.
+    /// Creates two cards with the same settings.
     ///
     /// # Errors
-    /// There are no such cards.
+    /// The cards cannot be created.
     pub fn new(settings: &Settings, frames: &[Vec<u8>]) -> Result<Self, CardError> {
         let room = Room::create(settings, true, false)?;
         let sending = sending_of(&room)?;
@@ -123,7 +123,7 @@ impl Forwarding {
         Ok(Self { near, far, cost: Cost::default() })
     }
 
-    /// A batch.
+    /// Processes a batch.
     pub fn step(&mut self) {
         self.near.device.step();
         let start = Instant::now();
@@ -132,13 +132,13 @@ impl Forwarding {
         while self.far.device.step() {}
     }
 
-    /// What both buses have carried.
+    /// Returns the sum of both bus accounts.
     pub fn bus_account(&mut self) -> BusAccount {
         self.near.bus_account().and(&self.far.bus_account())
     }
 }
 
-/// The driver's part of forwarding: packets. By itself, so that a profiler finds it.
+/// The driver's part of forwarding; returns packets. A separate function for profilers.
 #[inline(never)]
 pub fn forward_part(entry: &mut Receiver, exit: &mut Transmit) -> u64 {
     match exit {

@@ -1,26 +1,26 @@
-//! The packet buffer on the chip: frames that wait for a descriptor.
+//! The packet buffer on the chip: frames waiting for a descriptor.
 //!
 //! ```text
-//!   | bytes ... | bytes ... |      one circle of bytes, and beside it of each frame
-//!                                  where it is, and what is known of it
+//!   | bytes ... | bytes ... |      one circular buffer of bytes, and for each frame
+//!                                  its position and its metadata
 //! ```
 
 use std::collections::VecDeque;
 
 use crate::descriptor::Metadata;
 
-/// What a frame takes beside its bytes.
+/// Bytes that a frame takes in addition to its own.
 const OVERHEAD_BYTES: usize = 16;
 
-/// A frame on its way in.
+/// An arriving frame.
 pub(crate) struct Frame<'a> {
     pub(crate) bytes: &'a [u8],
-    /// What the device knows of it, but its length; nothing where that goes nowhere.
+    /// The device's metadata except the length; empty if it is not reported anywhere.
     pub(crate) metadata: Metadata,
     pub(crate) time_ns: u64,
 }
 
-/// A frame that waits.
+/// A waiting frame.
 struct Waiting {
     at: usize,
     length: usize,
@@ -28,13 +28,13 @@ struct Waiting {
     time_ns: u64,
 }
 
-/// Frames, first in, first out, in this many bytes.
+/// A FIFO of frames with a limit in bytes.
 ///
-/// A frame lies in one piece. The circle is larger than its capacity by one longest frame. So a gap
-/// at its end, where a frame did not fit in one piece, takes no room away.
+/// A frame is contiguous. The circular buffer exceeds the capacity by one longest frame. So a gap
+/// at its end, too small for a frame, does not reduce the capacity.
 pub(crate) struct Fifo {
     circle: Box<[u8]>,
-    /// Where the next frame goes, unless it has to go to the start.
+    /// Position of the next frame, unless it has to wrap to the start.
     end: usize,
     frames: VecDeque<Waiting>,
     held: usize,
@@ -42,7 +42,7 @@ pub(crate) struct Fifo {
 }
 
 impl Fifo {
-    /// Of frames of up to `longest` bytes.
+    /// Creates a FIFO for frames of up to `longest` bytes.
     pub(crate) fn new(capacity: usize, longest: usize) -> Self {
         let circle = vec![0; capacity + longest].into();
         Self { circle, end: 0, frames: VecDeque::new(), held: 0, capacity }
@@ -56,25 +56,25 @@ impl Fifo {
         self.frames.len() as u64
     }
 
-    /// Bytes that are free.
+    /// Returns the free bytes.
     pub(crate) fn room(&self) -> usize {
         self.capacity - self.held
     }
 
-    /// Room that a frame takes.
+    /// Returns the bytes that a frame takes.
     pub(crate) fn takes(length: usize) -> usize {
         length + OVERHEAD_BYTES
     }
 
-    /// Takes a frame in. False: there is no room, or it is longer than any may be.
+    /// Adds a frame. Returns false if there is no room, or the frame is too long.
     pub(crate) fn push(&mut self, frame: &Frame<'_>) -> bool {
         let &Frame { bytes, metadata, time_ns } = frame;
         let length = bytes.len();
         if self.room() < Self::takes(length) || length > self.circle.len() - self.capacity {
             return false;
         }
-        // There is room in one piece: all that waits, what the end has left over and this frame
-        // are less than the circle.
+        // There is contiguous room: all waiting frames, the gap at the end and this frame are less
+        // than the buffer.
         let at = if self.end + length <= self.circle.len() { self.end } else { 0 };
         self.circle[at..at + length].copy_from_slice(bytes);
         self.end = at + length;
@@ -83,20 +83,20 @@ impl Fifo {
         true
     }
 
-    /// The frame that came first.
+    /// Returns the oldest frame.
     pub(crate) fn front(&self) -> Option<Frame<'_>> {
         let &Waiting { at, length, metadata, time_ns } = self.frames.front()?;
         Some(Frame { bytes: &self.circle[at..at + length], metadata, time_ns })
     }
 
-    /// Forgets the frame at the front, which `front` has shown.
+    /// Removes the oldest frame.
     pub(crate) fn pop(&mut self) {
         if let Some(first) = self.frames.pop_front() {
             self.held -= Self::takes(first.length);
         }
     }
 
-    /// Forgets all, and returns how many there were.
+    /// Removes all frames, and returns how many there were.
     pub(crate) fn clear(&mut self) -> u64 {
         let frames = self.len();
         self.frames.clear();

@@ -1,5 +1,5 @@
-//! A simulated network card that brings packets to memory in three ways, and a driver that runs for
-//! real. There is also an account of the bus between them.
+//! A simulated network card with three ways to deliver packets to memory, its driver, and an
+//! account of the bus between them.
 //!
 //! ```text
 //!  writeback    | d | d | d |  ring      buffers  [ packet  ] [ packet ]    descriptor and packet
@@ -10,28 +10,27 @@
 //!                                                                           descs by the driver
 //! ```
 //!
-//! No card with all three is on the market, so nobody can compare them there. The device is a
+//! No card on the market has all three, so they cannot be compared in hardware. The device is a
 //! thread that accesses memory like a card's DMA, so the driver's cost to the host is *measured*.
-//! What the bus carries is *computed*, transaction by transaction, from what the device really does
-//! ([`pcie`]).
+//! The bus traffic is *computed*, transaction by transaction, from what the device does ([`pcie`]).
 //!
-//! Who owns what when: a buffer, or a segment of a log, belongs to the driver or the device, and
-//! passes between them by the five edges of `ring`. A buffer that a driver hands on or keeps is a
-//! value ([`Part`], [`Kept`]) that cannot be copied. `memory` is the one module that writes by
-//! pointers, and its users argue by those edges. `tests/loom.rs` models them.
+//! Ownership: a buffer, or a segment of a log, belongs to the driver or the device, and passes
+//! between them by the five edges of `ring`. A buffer that a driver hands on or keeps is a value
+//! ([`Part`], [`Kept`]) that cannot be copied. Only `memory` writes through pointers, and its users
+//! argue by those edges. `tests/loom.rs` models them.
 //!
-//! Differences to a card: positions count up for ever, so a ring of one descriptor works. A VLAN
-//! tag stays in the packet and is also reported. There are no interrupts. Time on the wire stands
-//! still while the device's thread is off its core for long. Frames of a line come in batches of up
-//! to 2 us, and the device shows what it wrote some packets at a time.
+//! Differences to a card: positions never wrap, so a ring of one descriptor works. A VLAN tag stays
+//! in the packet and is also reported. There are no interrupts. Time on the wire stops while the
+//! device's thread is off its core for long. Frames of a line arrive in batches of up to 2 us, and
+//! the device shows written packets in groups.
 //!
-//! Read on in this order: `descriptor`, `ring`, `memory`, `device`, `driver`, `card`, `pcie`.
+//! Read in this order: `descriptor`, `ring`, `memory`, `device`, `driver`, `card`, `pcie`.
 //!
-//! Invariants of the whole:
+//! Invariants of the crate:
 //! - N1: arrived = taken by the driver + every named loss + in the FIFO + in memory and not taken.
-//! - N2: nothing that the wire brings, and no setting that [`Settings::check`] lets pass, panics. A
-//!   device whose wire panics all the same dies, and says so: N1 holds, and drivers wait for
-//!   nothing. That is where panics unwind; the program as it is shipped ends by any panic.
+//! - N2: no input from the wire, and no setting that [`Settings::check`] accepts, panics. A device
+//!   whose wire panics dies and reports that: N1 holds, and drivers do not wait. This applies if
+//!   panics unwind; the released program aborts on any panic.
 
 mod bus;
 mod card;

@@ -1,29 +1,29 @@
-//! When the line is free for the next frame.
+//! Computes when the line is free for the next frame.
 
-/// Bytes that a frame takes on the wire beside its own: FCS 4, preamble 8, gap 12.
+/// Bytes that a frame takes on the wire in addition to its own: FCS 4, preamble 8, gap 12.
 /// Source: IEEE 802.3, 3.1.1 and 4.4.2.
 const WIRE_BYTES: u64 = 24;
 
 /// The shortest frame, without FCS.
 const SHORTEST: u64 = 60;
 
-/// How long a pause the line makes up for, in ns: the device's thread is not always on a core, and
-/// a real card's clock does not stop. Frames of a longer pause do not come at all, so the FIFO is
-/// not blamed for the scheduler's losses. At 10 Gbit/s this is 3,720 of the shortest frames, and
-/// the default FIFO has room for 6,898.
+/// Longest pause that the line makes up for, in ns: the device's thread is not always on a core,
+/// and a real card's clock does not stop. Frames of a longer pause are not sent at all, so
+/// scheduler delays do not overflow the FIFO. At 10 Gbit/s this is 3,720 of the shortest frames,
+/// and the default FIFO has room for 6,898.
 const CATCH_UP_NS: u64 = 250_000;
 
-/// How long a frame that could begin waits for others, in ns. Handling each alone would cost more
-/// than the frames do, and a receiver would wait for each one's cache line. It begins late for
-/// that, and the line is no slower.
+/// How long a due frame waits for others, in ns. Handling each alone would cost more than the
+/// frames do, and a receiver would wait for each one's cache line. The batch starts late, but the
+/// line's rate stays the same.
 const GATHERED_NS: u64 = 2000;
 
-/// A line of this many bits a second, in one direction.
+/// One direction of a line with this rate in bit/s.
 pub(crate) struct Line {
-    /// Picoseconds that a byte takes, times 1024; 0 where frames take no time.
+    /// Picoseconds per byte, times 1024; 0 if frames take no time.
     byte_ps_1024: u64,
-    /// When the line is free again, in ns, and the part below in ps times 1024; 0 before it was
-    /// looked at.
+    /// When the line is free again, in ns, and the fraction in ps times 1024; 0 before the first
+    /// check.
     free_ns: u64,
     rest: u64,
 }
@@ -34,13 +34,13 @@ impl Line {
         Self { byte_ps_1024, free_ns: 0, rest: 0 }
     }
 
-    /// Whether frames take time.
+    /// Returns whether frames take time.
     pub(crate) fn is_timed(&self) -> bool {
         self.byte_ps_1024 > 0
     }
 
-    /// How many frames may begin by `now_ns`, if they are short ones; at most `most`. Fewer than
-    /// that are none yet, until the first could have begun [`GATHERED_NS`] ago.
+    /// Returns how many frames may start by `now_ns`, if they are short; at most `most`. Returns 0
+    /// for fewer than that until the first could have started [`GATHERED_NS`] ago.
     pub(crate) fn due(&mut self, now_ns: u64, most: u64) -> u64 {
         if !self.is_timed() {
             return most;
@@ -55,11 +55,11 @@ impl Line {
         if ahead_ns >= GATHERED_NS || due == most { due } else { 0 }
     }
 
-    /// This many frames begin, one after the other, of this many bytes together: as many as were
-    /// due at most.
+    /// Starts this many frames, one after the other, with this many bytes in total. At most the due
+    /// frames may be started.
     #[inline]
     pub(crate) fn advance(&mut self, frames: u64, bytes: u64) {
-        // No overflow: where a byte takes long, one frame is due.
+        // No overflow: if a byte takes long, only one frame is due.
         let taken = self.rest + self.byte_ps_1024 * (bytes + frames * WIRE_BYTES);
         self.free_ns += taken / (1000 * 1024);
         self.rest = taken % (1000 * 1024);
@@ -81,7 +81,7 @@ mod tests {
             frames += due;
             now_ns += 4000;
         }
-        // 10 ms of 14,880,952 frames a second, and the one that begins at the end.
+        // 10 ms of 14,880,952 frames a second, and the one that starts at the end.
         assert!((148_795..=148_812).contains(&frames), "{frames}");
     }
 
@@ -94,7 +94,7 @@ mod tests {
         assert_eq!(line.free_ns, 1_072_304);
         assert_eq!(line.due(1_072_303, 9), 0);
         assert_eq!(line.due(1_072_304, 1), 1);
-        // Several would be gathered: 2 us of 672 ns.
+        // Several would be batched: 2 us of 672 ns.
         assert_eq!([1_072_304, 1_074_303, 1_074_304].map(|now| line.due(now, 9)), [0, 0, 3]);
         // 250 us of 672 ns.
         assert_eq!(line.due(9_000_000_000, 1000), 250_000 / 672 + 1);

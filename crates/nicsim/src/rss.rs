@@ -1,4 +1,4 @@
-//! Which queue a packet goes to: a Toeplitz hash and a table of 128 entries.
+//! Selects the queue of a packet by a Toeplitz hash and a table of 128 entries.
 //!
 //! Source: Microsoft, "RSS Hashing Functions"; Intel 82599 Datasheet, 7.1.2.8.
 
@@ -10,7 +10,7 @@ use crate::descriptor::Metadata;
 /// Entries of the table.
 pub const INDIRECTION_ENTRIES: usize = 128;
 
-/// Up to here it is the length of a frame of 802.3. Source: IEEE 802.3, 3.2.6.
+/// Up to here the field is the length of an 802.3 frame. Source: IEEE 802.3, 3.2.6.
 const LENGTH_MAX: u16 = 1500;
 
 /// Hash and table.
@@ -20,14 +20,14 @@ pub struct Spreader {
 }
 
 impl Spreader {
-    /// Spreads over `queues`, in `[1, 16]`, with the table that drivers begin with: in turns.
+    /// Spreads over `queues`, in `[1, 16]`, with the drivers' default table: round robin.
     #[must_use]
     pub fn new(queues: usize) -> Self {
         let table = std::array::from_fn(|entry| (entry % queues) as u8);
         Self { hasher: FlowHasher::new(HashKind::Rss), table }
     }
 
-    /// What is known of a packet but its length, as far as it is wanted; the hash, or 0.
+    /// Returns the wanted metadata of a packet except its length; a hash of 0 if it is not hashed.
     #[inline]
     pub(crate) fn describe(
         &mut self,
@@ -48,13 +48,13 @@ impl Spreader {
         Metadata { hash, rss_type, ..known }
     }
 
-    /// The hash of a packet, with Microsoft's key. Cost: some ns, and a lookup a byte hashed.
+    /// Returns the hash of a packet, with Microsoft's key. Cost: some ns, and a lookup per byte.
     #[inline]
     pub fn hash(&mut self, headers: &Headers, packet: &[u8]) -> u32 {
         self.hasher.hash_parsed(LinkType::ETHERNET, headers, packet)
     }
 
-    /// The queue of a hash: its seven low bits say which entry of the table.
+    /// Returns the queue of a hash, whose seven low bits select the table entry.
     #[inline]
     #[must_use]
     pub fn queue(&self, hash: u32) -> usize {
@@ -62,7 +62,7 @@ impl Spreader {
     }
 }
 
-/// What is known of a packet that is not hashed, but its length.
+/// Returns the metadata of an unhashed packet except its length.
 #[inline]
 pub(crate) fn unhashed(packet: &[u8]) -> Metadata {
     if is_opaque(packet) {
@@ -73,8 +73,8 @@ pub(crate) fn unhashed(packet: &[u8]) -> Metadata {
     Metadata { rss_type: 0, ..Metadata::of(&headers) }
 }
 
-/// Whether there is nothing to parse in a frame: its EtherType is not IP, it has no tag, and it is
-/// not an 802.3 frame with a length in that place. A few instructions, where `parse` takes many.
+/// Returns whether a frame has nothing to parse: its EtherType is not IP, it has no tag, and it is
+/// not an 802.3 frame with a length in that field. A few instructions; `parse` takes many.
 #[inline]
 fn is_opaque(frame: &[u8]) -> bool {
     let Some(&[high, low]) = frame.get(12..).and_then(|rest| rest.first_chunk()) else {
@@ -123,7 +123,7 @@ mod tests {
         }
     }
 
-    /// What is left out is what `parse` would not have found, for every EtherType.
+    /// Skipping the parser changes nothing, for every EtherType.
     #[test]
     fn a_frame_is_described_as_its_headers_say() {
         let mut spreader = Spreader::new(1);

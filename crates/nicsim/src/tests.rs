@@ -7,7 +7,7 @@ use burstline_log::{Meta, Scratch};
 use crate::pcie::{Batch, Bus, Direction, Kind, Work};
 use crate::{Arrived, Assembly, Mode, Room, Sending, Settings, Trace, Transmit, Wire, WireState};
 
-/// A wire that brings given frames, and keeps those that are sent.
+/// A wire that delivers given frames, and stores the sent ones.
 struct TestWire {
     frames: Vec<Vec<u8>>,
     next: usize,
@@ -42,7 +42,7 @@ impl Wire for TestWire {
     }
 }
 
-/// Frame `number`, of this many bytes: IPv4 and UDP of one of 64 flows, and a pattern.
+/// Frame `number` with this length: IPv4 and UDP of one of 64 flows, and a pattern.
 fn frame(number: usize, length: usize) -> Vec<u8> {
     let mut frame: Vec<u8> = (0..length).map(|at| (at * 7 + number) as u8).collect();
     frame[12..24].copy_from_slice(&[8, 0, 0x45, 0, 0, 46, 0, 0, 0x40, 0, 64, 17]);
@@ -58,7 +58,7 @@ fn settings(mode: Mode) -> Settings {
     Settings::new(mode, Bus::new("3.0x8".parse().unwrap(), 256, 512).unwrap())
 }
 
-/// What a wire was given to send.
+/// Frames sent to a wire.
 type Sent = Arc<Mutex<Vec<Vec<u8>>>>;
 
 fn wire(frames: Vec<Vec<u8>>, can_wait: bool) -> (Box<dyn Wire>, Sent) {
@@ -73,7 +73,7 @@ fn card(settings: &Settings, frames: Vec<Vec<u8>>, can_wait: bool) -> Assembly {
     Assembly::new(room, wire(frames, can_wait).0, Sending::Nothing, 7, None)
 }
 
-/// Holds the ledger of queue `at` against what was taken, and returns it.
+/// Checks the ledger of queue `at` against the taken packets, and returns it.
 fn check(card: &Assembly, at: usize) -> crate::ReceiveCounts {
     let receiver = &card.receivers[at];
     let counts = receiver.counts();
@@ -83,7 +83,7 @@ fn check(card: &Assembly, at: usize) -> crate::ReceiveCounts {
     counts
 }
 
-/// Steps and takes until nothing more comes by any queue.
+/// Steps and takes until no more packets come from any queue.
 fn run(card: &mut Assembly, budget: u64) -> Vec<Vec<u8>> {
     let (mut got, mut idle) = (Vec::new(), 0);
     while idle < 3 {
@@ -124,7 +124,7 @@ fn a_ring_of_one_descriptor_works() {
     for mode in [Mode::Writeback, Mode::Inline] {
         let settings = Settings { ring: 1, ..settings(mode) };
         assert!(run(&mut card(&settings, all.clone(), true), 100) == all, "{mode}");
-        // What needs two buffers has nowhere to go, and is lost by name.
+        // A packet that needs two buffers cannot be delivered, and is lost by name.
         let settings = Settings { buffer: 256, ..settings };
         let mut card = card(&settings, frames([100, 600, 101]), true);
         assert_eq!(run(&mut card, 9).len(), 2, "{mode}");
@@ -165,7 +165,7 @@ fn a_device_that_restarts_loses_what_was_on_it_by_name() {
     }
 }
 
-/// All segments are held when the device restarts: one that is given back is enough to go on.
+/// All segments are held when the device restarts: one returned segment is enough to continue.
 #[test]
 fn a_device_that_restarts_without_a_free_segment_goes_on_with_one() {
     let (log_bytes, segment, longest) = (5 << 12, 1 << 12, 200);
@@ -210,8 +210,8 @@ fn frames_that_come_while_the_link_is_down_or_are_too_long_are_named() {
     }
 }
 
-/// All packets are kept: in write-back until the ring starves, inline until there is no other
-/// buffer for a kept one's place.
+/// Keeps all packets: in write-back mode until the ring starves, inline until no buffer is free to
+/// replace a kept one.
 #[test]
 fn kept_packets_stay_whole_until_the_buffers_are_used_up() {
     for mode in [Mode::Writeback, Mode::Inline] {
@@ -245,7 +245,7 @@ fn kept_packets_stay_whole_until_the_buffers_are_used_up() {
     }
 }
 
-/// A kept packet that is let go while it is lent is not written before the rest is given back.
+/// A kept packet that is let go while lent is not overwritten before the rest is returned.
 #[test]
 fn what_is_lent_stays_as_it_is_whatever_is_let_go() {
     for mode in [Mode::Writeback, Mode::Inline] {
@@ -284,7 +284,7 @@ fn parts_are_values_and_come_back_to_where_they_are_from() {
         let driver = card.receivers[0].scattered().unwrap();
         let parts: Vec<_> = std::iter::from_fn(|| driver.next_part()).collect();
         assert_eq!(parts.len(), 8, "{mode}");
-        // Nothing is lent in inline mode while parts are out: they would be given back with it.
+        // Nothing is lent in inline mode while parts are out: they would be returned with it.
         let lent = card.receivers[0].lend(100).len();
         assert!(lent == 0 || mode == Mode::Writeback, "{mode}: {lent}");
         let driver = card.receivers[0].scattered().unwrap();
@@ -309,8 +309,8 @@ fn parts_are_values_and_come_back_to_where_they_are_from() {
     }
 }
 
-/// The exit's ring is shorter than the entry's, and its device slower: what it has passed comes
-/// back however it was noticed.
+/// The exit's ring is shorter than the entry's, and its device slower. Passed parts are returned,
+/// however the driver noticed.
 #[test]
 fn every_part_comes_back_from_a_ring_that_is_full() {
     for mode in [Mode::Writeback, Mode::Inline] {
@@ -336,7 +336,7 @@ fn every_part_comes_back_from_a_ring_that_is_full() {
                 let Some(part) = entry.next_part() else { break };
                 parts.push(part);
             }
-            // It is asked for room more often than it is taken back from.
+            // `room` is called more often than parts are taken back.
             while exit.room(parts.len() as u32) < parts.len() as u32 && turn % 3 > 0 {
                 far.device.step();
             }
@@ -430,13 +430,13 @@ fn flows_are_spread_over_queues_by_their_hash() {
     }
 }
 
-/// The account of a device that ran is the one that was computed, transaction by transaction.
+/// A running device's account equals the computed one, transaction by transaction.
 #[test]
 fn the_bus_carries_what_was_computed() {
     for mode in Mode::ALL {
         let (settings, packets) = (settings(mode), 256);
         let mut card = card(&settings, frames((0..packets).map(|_| 60)), true);
-        // One step: a batch, all of it straight through.
+        // One step: one batch, which goes straight through.
         card.device.step();
         run(&mut card, 1024);
         let account = card.bus_account();
@@ -454,7 +454,7 @@ fn the_bus_carries_what_was_computed() {
                 "{mode} {kind:?}"
             );
         }
-        // 8 fetches of 32 descriptors; or one of one, for a segment.
+        // 8 fetches of 32 descriptors; or one of one descriptor, for a segment.
         let fetched = if mode == Mode::Contiguous { 16 + 20 } else { 8 * (512 + 2 * 20) };
         assert_eq!(cost(Kind::DescriptorCompletion), fetched, "{mode}");
         assert_eq!(cost(Kind::HeadRequest), 0, "no register is read to receive");

@@ -1,11 +1,11 @@
-//! The other end of the cable.
+//! The interface to the other end of the cable.
 
 use burstline_log::Burst;
 
-/// Whether frames will come.
+/// Whether more frames will arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WireState {
-    /// There may be more at once.
+    /// More may be available immediately.
     Busy,
     /// None now.
     Idle,
@@ -13,25 +13,25 @@ pub enum WireState {
     Ended,
 }
 
-/// Frames that have come.
+/// Frames that have arrived.
 #[derive(Debug)]
 pub struct Arrived<'a> {
-    /// Where they lie; as they are on the wire, without FCS.
+    /// The frames as on the wire, without FCS.
     pub frames: Burst<'a>,
-    /// Whether to look again.
+    /// Whether to poll again.
     pub state: WireState,
 }
 
-/// What a card is plugged into.
+/// The other end of a card's cable.
 pub trait Wire: Send {
-    /// Up to `budget` frames, and no more are taken from wherever they come.
+    /// Returns up to `budget` frames, and takes no more from its source.
     fn arrive(&mut self, budget: u64) -> Arrived<'_>;
 
-    /// Whether frames wait where they are until they are taken, so that none has to be lost.
+    /// Returns whether frames wait at their source until they are taken, so that none is lost.
     fn can_wait(&self) -> bool;
 
-    /// No more frames will be asked for; some may still be sent. Before the device says that its
-    /// queues are over.
+    /// Announces that no more frames will be requested; some may still be sent. Called before the
+    /// device reports that its queues are over.
     fn close(&mut self) {}
 
     /// Takes a frame that the card sends.

@@ -1,4 +1,4 @@
-//! What the driver costs, in instructions. Prints, and asserts what was promised:
+//! Cost of the driver, in instructions. Prints, and asserts the documented limits:
 //! `cargo test --release -p burstline-nicsim --test cost -- --ignored --nocapture`
 
 #![forbid(unsafe_code)]
@@ -12,7 +12,7 @@ use burstline_skip::skip;
 
 /// A 64-byte frame without its FCS.
 const LENGTH: usize = 60;
-/// Packets of a step of the device: what the driver finds at a poll.
+/// Packets per step of the device: what the driver finds in one poll.
 const BATCH: u64 = 256;
 
 /// Runs device and driver in turns.
@@ -32,7 +32,7 @@ fn run(work: &str, mode: Mode, steps: u64) {
     assert_eq!(cost.packets, steps * BATCH);
 }
 
-/// Says to a copy of this program what to run.
+/// Tells a copy of this program what to run.
 const TASK: &str = "BURSTLINE_NICSIM_COST_TASK";
 
 #[test]
@@ -64,7 +64,7 @@ fn instructions_of_a_packet() {
     }
 }
 
-/// Instructions of the driver's part in a run of this program under callgrind.
+/// Returns the instructions of the driver's part in a run of this program under callgrind.
 fn instructions(work: &str, mode: Mode, steps: u32) -> Option<u64> {
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])

@@ -1,7 +1,7 @@
 //! Loom models of the five edges of `ring`, over its production code: who may touch a buffer when.
 //!
-//! Run with `make loom`. Each model has a twin that breaks the rule and must fail: a model that
-//! cannot fail proves nothing.
+//! Run with `make loom`. Each model has a variant that breaks the rule and must fail, which proves
+//! that the model can detect the fault.
 #![cfg(loom)]
 
 use burstline_nicsim::descriptor::{DONE, Metadata, SENT, buffer_of, is_sent, receive_read};
@@ -10,17 +10,17 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
 
-/// A ring of one descriptor, and the buffer that it points to: loom fails a model in which one side
+/// A ring of one descriptor, and the buffer that it points to. Loom fails a model in which one side
 /// touches the cell while the other may.
 struct Shared {
     ring: Ring,
     buffer: UnsafeCell<u32>,
 }
 
-// SAFETY: that the cell is touched by one thread at a time is what the models are about; loom fails
-// the model in which it is not, before memory is.
+// SAFETY: the models test that one thread at a time touches the cell; loom fails a model that
+// breaks this before the access happens.
 unsafe impl Sync for Shared {}
-// SAFETY: what is sent is touched by one thread at a time, or loom fails the model.
+// SAFETY: the value is touched by one thread at a time, or loom fails the model.
 unsafe impl Send for Shared {}
 
 impl Shared {
@@ -45,7 +45,7 @@ fn wait(is_true: impl Fn() -> bool) {
     }
 }
 
-/// Receiving, twice by the same buffer: E1 hands it to the device, E2 back.
+/// Receives twice with the same buffer: E1 hands it to the device, E2 back.
 fn receive(breaks: Breaks) {
     loom::model(move || {
         let shared = Shared::new();
@@ -78,7 +78,7 @@ fn receive(breaks: Breaks) {
     });
 }
 
-/// Sending, twice from the same buffer: E1 hands it to the device; E2, or by `head` E3, back.
+/// Sends twice from the same buffer: E1 hands it to the device; E2, or E3 through `head`, back.
 fn send(is_by_head: bool, breaks: Breaks) {
     loom::model(move || {
         let shared = Shared::new();
@@ -143,7 +143,7 @@ fn a_head_that_passes_a_packet_too_early_is_caught() {
     send(true, Breaks::Device);
 }
 
-/// E4: a device that restarts reads the ring only as it was laid out anew.
+/// E4: a device that restarts reads the ring only after it was laid out again.
 #[test]
 fn a_ring_is_laid_out_anew_before_the_device_goes_on() {
     loom::model(|| {
@@ -164,15 +164,15 @@ fn a_ring_is_laid_out_anew_before_the_device_goes_on() {
     });
 }
 
-/// E5: packets back to back, in two buffers: the pointer hands each packet over, and the driver
-/// posts the next buffer when it has looked at all of one.
+/// E5: contiguous packets in two buffers: the pointer hands each packet over, and the driver posts
+/// the next buffer when it has processed all of one.
 fn contiguous(is_too_early: bool) {
     loom::model(move || {
         let shared = Shared::new();
         let device = Arc::clone(&shared);
         let thread = thread::spawn(move || {
             for units in 1..3 {
-                // The second packet fills the same buffer anew, which was posted again.
+                // The second packet fills the same buffer again, which was posted again.
                 wait(|| device.ring.tail.read() >= units);
                 assert_eq!(buffer_of(device.ring.slot(units - 1).words()), 64);
                 if is_too_early {

@@ -1,21 +1,21 @@
-//! Why a job cannot be placed as asked.
+//! The reasons why a job cannot be placed as requested.
 
 use burstline_sys::affinity::{CoreId, format_cores};
 use burstline_sys::memory::NodeId;
 
-/// Why the job cannot be placed. Each message is one line with the numbers and what would work.
+/// Why the job cannot be placed. Each message is one line with the numbers and the alternatives.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanError {
-    /// No receive thread was asked for.
+    /// No receive thread was requested.
     #[error("0 receive threads: a job needs at least one")]
     NoThreads,
-    /// There is no such node.
+    /// The node does not exist.
     #[error("no node {node}; this machine has {}", list(present))]
     NoSuchNode {
         /// The node.
         node: NodeId,
-        /// Those that exist.
+        /// The existing nodes.
         present: Vec<NodeId>,
     },
     /// No thread can be pinned to a core of the node.
@@ -37,10 +37,10 @@ pub enum PlanError {
     NodeWithoutMemory {
         /// The node.
         node: NodeId,
-        /// The nodes that have some.
+        /// The nodes with memory.
         others: Vec<NodeId>,
     },
-    /// A placement names more nodes than there are.
+    /// A placement names more nodes than exist.
     #[error(
         "placement {placement} needs {needed} nodes with usable cores; there {}",
         there(present)
@@ -48,9 +48,9 @@ pub enum PlanError {
     TooFewNodes {
         /// The placement.
         placement: String,
-        /// Nodes that it names.
+        /// Number of nodes it names.
         needed: usize,
-        /// The nodes with cores that can be used.
+        /// The nodes with usable cores.
         present: Vec<NodeId>,
     },
     /// More threads than physical cores.
@@ -60,21 +60,21 @@ pub enum PlanError {
         node.map(|node| format!(" on node {node}")).unwrap_or_default()
     )]
     TooFewCores {
-        /// Threads that are to go there.
+        /// Threads to be placed there.
         threads: usize,
         /// Physical cores there.
         cores: usize,
-        /// The node, where it had to be that.
+        /// The node, if it was required.
         node: Option<NodeId>,
     },
-    /// Two requests that exclude each other.
+    /// Two requests contradict each other.
     #[error("{first} and {second} contradict each other: {why}")]
     Contradiction {
-        /// One.
+        /// The first request.
         first: String,
-        /// The other.
+        /// The second request.
         second: String,
-        /// In what.
+        /// The contradiction.
         why: String,
     },
     /// A named core cannot be used.
@@ -82,19 +82,19 @@ pub enum PlanError {
     Core {
         /// The core.
         core: CoreId,
-        /// Why not.
+        /// The reason.
         why: &'static str,
         /// The cores that threads can be pinned to.
         usable: Vec<CoreId>,
     },
-    /// A source names an interface that is not there.
+    /// A source names an interface that does not exist.
     #[error("{source_name}: no interface {interface}; there {}", interfaces(present))]
     NoSuchInterface {
         /// The source.
         source_name: String,
         /// The interface.
         interface: String,
-        /// Those that exist.
+        /// The existing interfaces.
         present: Vec<String>,
     },
 }

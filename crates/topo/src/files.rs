@@ -1,14 +1,14 @@
-//! The kernel's little files, below a root folder.
+//! Reads the kernel's small files below a root folder.
 //!
-//! A file that is missing, unreadable or malformed is `None`: unknown. Only what every job needs is
-//! an error, and `sys` reads that.
+//! A file that is missing, unreadable or malformed is `None`: unknown. Only missing files that
+//! every job needs are errors, and `sys` reads those.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use burstline_sys::affinity::{CORES_MAX, CoreId, parse_cores};
 
-/// A folder that stands for `/`.
+/// A folder that replaces `/`.
 #[derive(Clone, Debug)]
 pub(crate) struct Files {
     root: PathBuf,
@@ -19,23 +19,23 @@ impl Files {
         Self { root: root.to_owned() }
     }
 
-    /// Where `path`, without a leading slash, is.
+    /// Returns the location of `path`, which has no leading slash.
     pub(crate) fn path(&self, path: &str) -> PathBuf {
         self.root.join(path)
     }
 
-    /// A file's text without white space around it.
+    /// Reads a file's text without surrounding white space.
     pub(crate) fn text(&self, path: &str) -> Option<String> {
         let text = fs::read_to_string(self.path(path)).ok()?;
         Some(text.trim().to_owned())
     }
 
-    /// A file with one number in it.
+    /// Reads a file with a single number.
     pub(crate) fn number(&self, path: &str) -> Option<u64> {
         self.text(path)?.parse().ok()
     }
 
-    /// A file with a list of cores (or nodes) in it, `0-3,8`; an empty one is no core.
+    /// Reads a file with a list of cores (or nodes), `0-3,8`; an empty file is an empty list.
     pub(crate) fn list(&self, path: &str) -> Option<Vec<CoreId>> {
         let text = self.text(path)?;
         match text.is_empty() {
@@ -44,12 +44,12 @@ impl Files {
         }
     }
 
-    /// A file with a mask of cores in it: groups of 32 bits in hexadecimal, the highest first.
+    /// Reads a file with a mask of cores: groups of 32 bits in hexadecimal, the highest first.
     pub(crate) fn mask(&self, path: &str) -> Option<Vec<CoreId>> {
         parse_mask(&self.text(path)?)
     }
 
-    /// The value of `field` in a file of `field value` lines, with or without a colon.
+    /// Returns the value of `field` in a file of `field value` lines, with or without a colon.
     pub(crate) fn field(&self, path: &str, field: &str) -> Option<String> {
         self.text(path)?.lines().find_map(|line| {
             let rest = line.trim_start().strip_prefix(field)?;
@@ -57,13 +57,13 @@ impl Files {
         })
     }
 
-    /// The choice in brackets: `always [madvise] never`.
+    /// Returns the choice in brackets: `always [madvise] never`.
     pub(crate) fn choice(&self, path: &str) -> Option<String> {
         let text = self.text(path)?;
         Some(text.split_once('[')?.1.split_once(']')?.0.to_owned())
     }
 
-    /// The names in a folder, in order; none if it is not there.
+    /// Returns the names in a folder, sorted; empty if it does not exist.
     pub(crate) fn names(&self, path: &str) -> Vec<String> {
         let entries = fs::read_dir(self.path(path)).into_iter().flatten().flatten();
         let mut names: Vec<_> =
@@ -72,7 +72,7 @@ impl Files {
         names
     }
 
-    /// The numbers of names such as `cpu3`, ascending.
+    /// Returns the numbers of names such as `cpu3`, ascending.
     pub(crate) fn numbered(&self, path: &str, prefix: &str) -> Vec<u32> {
         let names = self.names(path);
         let mut numbers: Vec<u32> =

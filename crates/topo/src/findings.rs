@@ -1,8 +1,9 @@
-//! What makes a machine lose packets: each defect with its cost, the source of that figure, and the
-//! commands that fix it.
+//! Finds defects that make a machine lose packets. Each has its cost, the source of that figure,
+//! and the commands that fix it.
 //!
 //! A cost is a figure only if it was measured, and the finding names the source. Otherwise it says
-//! what happens. Costs that follow from the machine's own numbers are computed. Nothing is changed.
+//! what happens. Costs that follow from the machine's own numbers are computed. No setting is
+//! changed.
 
 mod cores;
 mod dpdk;
@@ -14,31 +15,31 @@ use crate::plan::Plan;
 pub use cores::{FAR_SOURCE, KERNEL_NEEDS, KernelNeed};
 pub use dpdk::{Dpdk, DpdkDriver, dpdk_findings};
 
-/// Something that was looked at.
+/// The result of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// What was looked at: `huge pages`, `steering`.
+    /// The checked item: `huge pages`, `steering`.
     pub name: &'static str,
-    /// Whether something is wrong.
+    /// Whether it is a defect.
     pub is_defect: bool,
-    /// How it is, with the numbers.
+    /// The current state, with the numbers.
     pub what: String,
-    /// What a defect costs; empty if there is none.
+    /// The cost of a defect; empty if there is none.
     pub cost: String,
-    /// Where the cost is from; empty if there is none.
+    /// The source of the cost; empty if there is none.
     pub source: &'static str,
-    /// The commands that mend a defect, for a root shell. None where no command does.
+    /// Commands for a root shell that fix a defect; empty if no command does.
     pub mend: Vec<String>,
 }
 
 impl Finding {
-    /// Something that is as it should be.
+    /// Creates a finding without a defect.
     pub fn fine(name: &'static str, what: impl Into<String>) -> Self {
         let (what, cost, mend) = (what.into(), String::new(), Vec::new());
         Self { name, is_defect: false, what, cost, source: "", mend }
     }
 
-    /// Something that is wrong: what it costs, where that is from, and the commands that fix it.
+    /// Creates a defect with its cost, the source of the cost, and the commands that fix it.
     pub fn defect(
         name: &'static str,
         what: impl Into<String>,
@@ -51,9 +52,9 @@ impl Finding {
     }
 }
 
-/// Everything that was looked at, the defects of one thing beside each other.
+/// Returns all findings, with the defects of one item next to each other.
 ///
-/// `plan`: of the job that is meant; then interrupts are held against its cores, too.
+/// With the `plan` of a job, interrupts are also checked against its cores.
 pub fn findings(inventory: &Inventory, plan: Option<&Plan>) -> Vec<Finding> {
     [
         cores::kernel(inventory),
@@ -72,7 +73,7 @@ pub fn findings(inventory: &Inventory, plan: Option<&Plan>) -> Vec<Finding> {
     .concat()
 }
 
-/// `core 3`, `cores 3, 4`
+/// Formats like `core 3`, `cores 3, 4`.
 fn plural(word: &str, items: &[impl ToString]) -> String {
     let s = if items.len() == 1 { "" } else { "s" };
     let items: Vec<String> = items.iter().map(ToString::to_string).collect();

@@ -1,12 +1,12 @@
-//! What the machine has, and how it is set.
+//! The machine's hardware and settings.
 //!
 //! Nodes with their distances and memory, cores with their siblings and caches, interfaces with
-//! their queues and interrupts, and the settings that cost packets. `sys` reads what it needs
-//! itself to make memory (nodes, cores, huge pages); the rest is read here.
+//! their queues and interrupts, and the settings that cost packets. `sys` itself reads what it
+//! needs to allocate memory (nodes, cores, huge pages); this module reads the rest.
 //!
 //! # Invariants
-//! - I1. Lists are ascending by number or name; a core or node is in them once.
-//! - I2. `None` is "the kernel does not say", never "no".
+//! - I1. Lists are ascending by number or name; a core or node occurs once.
+//! - I2. `None` means "unknown to the kernel", never "no".
 //!
 //! Source: Documentation/ABI/stable/sysfs-devices-node, Documentation/ABI/testing/
 //! {sysfs-devices-system-cpu,sysfs-class-net-queues,sysfs-bus-pci}, core-api/irq/irq-affinity.rst,
@@ -33,27 +33,27 @@ pub use cards::{Card, Group, Lenders, PciId, Presence};
 pub struct Inventory {
     /// The kernel's release, as `uname -r` prints it; empty if unknown.
     pub kernel: String,
-    /// What the processor calls itself.
+    /// The processor's name for itself.
     pub processor: Option<String>,
     /// The nodes, at least one.
     pub nodes: Vec<Node>,
     /// The cores that are online.
     pub cores: Vec<Core>,
-    /// The cores that are there and switched off.
+    /// The cores that are present but offline.
     pub offline: Vec<CoreId>,
-    /// The cores that this process runs on unless told otherwise.
+    /// The cores that this process runs on by default.
     pub allowed: Vec<CoreId>,
-    /// Cores that other processes of this program have pinned threads to. Only of this machine.
+    /// Cores to which other processes of this program have pinned threads. Only of this machine.
     pub taken: Vec<CoreId>,
-    /// The network interfaces, loopback left out.
+    /// The network interfaces, without loopback.
     pub interfaces: Vec<Interface>,
     /// The network cards on the PCI bus, with any driver.
     pub cards: Vec<Card>,
-    /// The kernel's drivers that give a card up to a program.
+    /// The kernel's drivers that hand a card to a program.
     pub lenders: Lenders,
     /// Huge pages of the whole machine, by ascending size.
     pub huge_pages: Vec<HugePages>,
-    /// How it is set.
+    /// The machine's settings.
     pub settings: Settings,
 }
 
@@ -62,22 +62,22 @@ pub struct Inventory {
 pub struct Node {
     /// Its number.
     pub id: NodeId,
-    /// Its cores that are online; none for a node that is memory only.
+    /// Its online cores; empty for a memory-only node.
     pub cores: Vec<CoreId>,
-    /// Its memory, in bytes; 0 for a node that has none.
+    /// Its memory, in bytes; 0 if it has none.
     pub memory_bytes: u64,
-    /// Of it, what is free, in bytes.
+    /// Its free memory, in bytes.
     pub free_bytes: u64,
-    /// Whether this process may have memory there.
+    /// Whether this process may use its memory.
     pub is_allowed: bool,
-    /// How far it is to each node, itself included: 10 is here, 20 twice as far.
-    /// Source: ACPI 6.5, section 5.2.17 (SLIT).
+    /// Distance to each node, including itself: 10 is local, 20 twice as far. Source: ACPI 6.5,
+    /// section 5.2.17 (SLIT).
     pub distances: Vec<(NodeId, u32)>,
     /// Its huge pages, by ascending size.
     pub huge_pages: Vec<HugePages>,
 }
 
-/// One core (logical CPU) that is online.
+/// An online core (logical CPU).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Core {
     /// Its number.
@@ -86,26 +86,26 @@ pub struct Core {
     pub node: NodeId,
     /// Whether a thread of this process can be pinned to it.
     pub is_usable: bool,
-    /// Whether the scheduler leaves it to those who ask for it (`isolcpus=`).
+    /// Whether the scheduler reserves it for explicitly pinned threads (`isolcpus=`).
     pub is_isolated: bool,
-    /// The logical CPUs of the same physical core, itself included.
+    /// The logical CPUs of the same physical core, including itself.
     pub siblings: Vec<CoreId>,
-    /// Its data caches, the nearest first; of a snapshot from the second level on.
+    /// Its data caches, the nearest first; in a snapshot from the second level on.
     pub caches: Vec<Cache>,
-    /// How its frequency is chosen: `performance`, `schedutil`, ...
+    /// Its frequency governor: `performance`, `schedutil`, ...
     pub governor: Option<String>,
-    /// The least and the highest frequency, in kHz.
+    /// The lowest and the highest frequency, in kHz.
     pub frequencies_khz: Option<(u64, u64)>,
 }
 
-/// Where an interface is plugged in.
+/// Attachment of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Attached {
-    /// At this node.
+    /// To this node.
     Node(NodeId),
-    /// The kernel does not know: `numa_node` is -1.
+    /// Unknown to the kernel: `numa_node` is -1.
     Unknown,
-    /// Nowhere: it is made of software.
+    /// None: it is a software interface.
     Software,
 }
 
@@ -114,15 +114,15 @@ pub enum Attached {
 pub struct Interface {
     /// Its name.
     pub name: String,
-    /// Where it is plugged in.
+    /// Its attachment.
     pub attached: Attached,
-    /// Its driver's name, of one that is plugged in.
+    /// The name of its driver, if it is hardware.
     pub driver: Option<String>,
     /// Its receive queues.
     pub receive: Vec<ReceiveQueue>,
     /// Its transmit queues.
     pub transmit: Vec<TransmitQueue>,
-    /// Frames that its receive ring has now, and could have. Only of this machine.
+    /// Current and maximum frames of its receive ring. Only of this machine.
     pub receive_ring: Option<(u32, u32)>,
 }
 
@@ -131,11 +131,11 @@ pub struct Interface {
 pub struct ReceiveQueue {
     /// Its number.
     pub number: u32,
-    /// What tells that packets came.
+    /// The interrupt for received packets.
     pub interrupt: Option<Interrupt>,
-    /// Where received packets are steered to (RPS); no core if that is off.
+    /// Cores that received packets are steered to (RPS); empty if that is off.
     pub steered_to: Vec<CoreId>,
-    /// Flows that are steered to where they are read (RFS); 0 if that is off.
+    /// Flows that are steered to their readers' cores (RFS); 0 if that is off.
     pub flows: u64,
 }
 
@@ -144,7 +144,7 @@ pub struct ReceiveQueue {
 pub struct TransmitQueue {
     /// Its number.
     pub number: u32,
-    /// The cores that send through it (XPS); none if unknown.
+    /// The cores that send through it (XPS); empty if unknown.
     pub cores: Vec<CoreId>,
 }
 
@@ -153,38 +153,38 @@ pub struct TransmitQueue {
 pub struct Interrupt {
     /// Its number: the `38` of `/proc/irq/38`.
     pub number: u32,
-    /// Where it may go.
+    /// The cores it may go to.
     pub allowed: Vec<CoreId>,
-    /// Where it goes.
+    /// The cores it goes to.
     pub effective: Vec<CoreId>,
 }
 
-/// How the machine is set.
+/// Settings of the machine.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Settings {
     /// Transparent huge pages: `always`, `madvise`, `never`.
     pub transparent_pages: Option<String>,
-    /// The same for shared memory, which logs are.
+    /// The same for shared memory, which logs use.
     pub transparent_shared_pages: Option<String>,
-    /// Whether the kernel moves pages to where they are used.
+    /// Whether the kernel moves pages to the nodes that use them.
     pub has_numa_balancing: Option<bool>,
-    /// Flows that the machine steers to where they are read.
+    /// Flows that the machine steers to their readers' cores.
     pub steered_flows: Option<u64>,
     /// Whether irqbalance runs.
     pub has_irqbalance: bool,
-    /// Room for memory on disks, in bytes.
+    /// Size of the swap space, in bytes.
     pub swap_bytes: u64,
-    /// What this process and its group may have, in bytes, and the file that says so.
+    /// Memory limit of this process and its group in bytes, and the file with the limit.
     pub memory_limit_bytes: Option<(u64, String)>,
-    /// What they may have of the cores, and the file that says so: 1.5 is one and a half.
+    /// CPU limit of both, in cores (1.5 is one and a half), and the file with the limit.
     pub cores_limit: Option<(f64, String)>,
 }
 
 impl Inventory {
-    /// Reads this machine, and asks the drivers of its interfaces. Cost: some milliseconds.
+    /// Reads this machine, and queries the drivers of its interfaces. Cost: some milliseconds.
     ///
     /// # Errors
-    /// As [`read_from`](Self::read_from).
+    /// See [`read_from`](Self::read_from).
     pub fn read() -> Result<Self, TopologyError> {
         let root = Path::new("/");
         let mut inventory = Self::read_from(root)?;
@@ -195,10 +195,10 @@ impl Inventory {
         Ok(inventory)
     }
 
-    /// Reads a machine below `root`, which stands for `/`.
+    /// Reads a machine below `root`, which replaces `/`.
     ///
     /// # Errors
-    /// Nodes, cores or huge pages are not as the kernel writes them.
+    /// Files about nodes, cores or huge pages do not have the kernel's format.
     pub fn read_from(root: &Path) -> Result<Self, TopologyError> {
         let files = Files::below(root);
         let topology = Topology::read_from(&files.path("sys"))?;
@@ -219,28 +219,28 @@ impl Inventory {
         })
     }
 
-    /// A core that is online.
+    /// Returns an online core.
     pub fn core(&self, id: CoreId) -> Option<&Core> {
         self.cores.iter().find(|core| core.id == id)
     }
 
-    /// A node.
+    /// Returns a node.
     pub fn node(&self, id: NodeId) -> Option<&Node> {
         self.nodes.iter().find(|node| node.id == id)
     }
 
-    /// An interface.
+    /// Returns an interface.
     pub fn interface(&self, name: &str) -> Option<&Interface> {
         self.interfaces.iter().find(|interface| interface.name == name)
     }
 
-    /// The cores of a node that threads can be pinned to.
+    /// Returns the cores of a node that threads can be pinned to.
     pub fn usable_on(&self, node: NodeId) -> impl Iterator<Item = &Core> {
         self.cores.iter().filter(move |core| core.node == node && core.is_usable)
     }
 
-    /// The nodes from the nearest to `node`, itself first where it is there; of equally near ones
-    /// the lower number.
+    /// Returns the nodes by distance from `node`, which is first if it exists; equally near ones
+    /// are in order of their number.
     pub fn nearest(&self, node: NodeId) -> Vec<&Node> {
         let distances = self.node(node).map(|node| &node.distances[..]).unwrap_or_default();
         let distance = |other: &Node| {
@@ -254,21 +254,21 @@ impl Inventory {
 }
 
 impl Node {
-    /// Whether logs and stacks can be there.
+    /// Returns whether logs and stacks can be placed there.
     pub fn has_memory(&self) -> bool {
         self.memory_bytes > 0 && self.is_allowed
     }
 }
 
 impl Core {
-    /// The cache that it shares with most others.
+    /// Returns the cache that it shares with the most cores.
     pub fn last_cache(&self) -> Option<&Cache> {
         self.caches.last()
     }
 }
 
 impl Interface {
-    /// Cores that take its receive interrupts.
+    /// Returns the cores that handle its receive interrupts.
     pub fn interrupt_cores(&self) -> impl Iterator<Item = CoreId> {
         let interrupts = self.receive.iter().filter_map(|queue| queue.interrupt.as_ref());
         interrupts.flat_map(|interrupt| interrupt.effective.iter().copied())

@@ -1,9 +1,9 @@
-//! Placement: what a machine has, where a job's threads and memory go on it, and why.
+//! Placement: reads the machine, places a job's threads and memory on it, and gives the reasons.
 //!
 //! ```text
 //!   /sys, /proc ──► Inventory ──► plan(request) ──► Plan: queue -> thread -> core, log -> node
 //!   (or a folder               │                          each with its reasons
-//!   in their place)            └► findings() ─────► Finding: what, what it costs, what mends it
+//!   in their place)            └► findings() ─────► Finding: defect, its cost, its fix
 //! ```
 //!
 //! All of it is plain data, read once and never refreshed. This crate changes no setting and starts

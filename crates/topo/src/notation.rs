@@ -1,4 +1,4 @@
-//! How a placement is written: `A_AA`, `A_AB`, `A_BB`, `AB_AABB`.
+//! The notation of placements: `A_AA`, `A_AB`, `A_BB`, `AB_AABB`.
 //!
 //! ```text
 //!   AB _ AABB
@@ -6,66 +6,66 @@
 //!   └┴──────── a receive thread each, on that node
 //! ```
 //!
-//! A letter is a node, not which: different letters are different nodes, and A is the node of the
-//! first receive thread. Letters appear in the order of the alphabet. A job without workers, run to
-//! completion, has no second part: `A`, `AB`.
+//! A letter stands for a node, but not for a fixed one: different letters are different nodes, and
+//! A is the node of the first receive thread. Letters appear in alphabetical order. A
+//! run-to-completion job without workers has no second part: `A`, `AB`.
 //!
 //! Source: H. Wang, D. He, H. Wang, "Comparison of High-Performance Packet Processing Frameworks on
-//! NUMA", section V: A and B each stand for node 0 or node 1. Several receive threads are its
-//! outlook.
+//! NUMA", section V: A and B each stand for node 0 or node 1. Its outlook mentions several receive
+//! threads.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Nodes that a placement can tell apart.
+/// Nodes that a placement can distinguish.
 const LETTERS: u8 = 26;
 /// Threads that a placement can name: the maximum number of sources.
 const THREADS_MAX: usize = 256;
 
-/// On which nodes the threads of a job are: 0 for A, 1 for B, ...
+/// The nodes of a job's threads: 0 for A, 1 for B, ...
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placement {
-    /// For each receive thread, at least one.
+    /// Node of each receive thread, at least one.
     pub receivers: Vec<u8>,
-    /// For each worker.
+    /// Node of each worker.
     pub workers: Vec<u8>,
 }
 
-/// Why a text is no placement.
+/// Why a text is not a placement.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlacementError {
     /// No receive thread.
     #[error("placement `{0}` has no receive thread; it is written A_AB: receive threads, workers")]
     NoReceiver(String),
-    /// Something else than a capital letter or the one underscore.
+    /// A character other than a capital letter or the single underscore.
     #[error("placement `{text}`: `{character}` is neither a letter from A to Z nor the single _")]
     Character {
         /// The whole text.
         text: String,
-        /// What is wrong.
+        /// The invalid character.
         character: char,
     },
-    /// A letter comes before those before it in the alphabet.
+    /// A letter is used before an earlier one of the alphabet.
     #[error("placement `{text}`: {found} comes before {missing}; the first node is A, the next B")]
     Order {
         /// The whole text.
         text: String,
         /// The letter.
         found: char,
-        /// The one that had to come first.
+        /// The letter that should come first.
         missing: char,
     },
     /// More threads than a placement can name.
     #[error("placement of {threads} threads: {THREADS_MAX} at most")]
     TooMany {
-        /// Threads.
+        /// Number of threads.
         threads: usize,
     },
 }
 
 impl Placement {
-    /// The placement of threads on any kind of node, named as they come.
+    /// Returns the placement of threads on any kind of node, lettered in order of appearance.
     pub(crate) fn of<N: PartialEq + Copy>(receivers: &[N], workers: &[N]) -> (Self, Vec<N>) {
         let mut nodes: Vec<N> = Vec::new();
         let mut letter = |node: &N| {
@@ -81,7 +81,7 @@ impl Placement {
         (Self { receivers, workers }, nodes)
     }
 
-    /// How many nodes it names.
+    /// Returns how many nodes it names.
     pub fn nodes(&self) -> usize {
         let letters = self.receivers.iter().chain(&self.workers);
         letters.max().map_or(0, |&last| usize::from(last) + 1)
@@ -132,7 +132,7 @@ impl fmt::Display for Placement {
     }
 }
 
-/// The letter of a node.
+/// Returns the letter of a node.
 pub(crate) fn name(letter: u8) -> char {
     char::from(b'A' + letter.min(LETTERS - 1))
 }

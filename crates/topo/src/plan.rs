@@ -1,17 +1,17 @@
-//! Which queue, thread, log and page goes where, and why.
+//! Plans where each queue, thread, log and page is placed, with reasons.
 //!
 //! ```text
 //!   1. letters   what was forced (a placement, cores, a node), else near the network card
 //!   2. nodes     A is the node of the first receive thread; B the nearest other one, ...
-//!   3. cores     on each node: not where the card interrupts, isolated ones first, one thread a
+//!   3. cores     on each node: not where the card interrupts, isolated ones first, one thread per
 //!                physical core, near each other in the caches                        (choose.rs)
-//!   4. memory    a log where it is read, a stack where its thread runs                 (memory.rs)
+//!   4. memory    a log at its reader, a stack at its thread                            (memory.rs)
 //! ```
 //!
-//! A log goes to its reader's node, not to its writer's. Stores to another node wait in the core's
+//! A log is on its reader's node, not on its writer's. Stores to another node wait in the core's
 //! buffers; loads from there stall the core. So each packet crosses once, when it is copied, and
 //! every later access is local. `--pool-node` overrides that. With the receive thread's node it
-//! gives the pool of the document from which the notation comes.
+//! gives the pool of the document that the notation comes from.
 
 mod choose;
 mod memory;
@@ -26,20 +26,20 @@ use crate::{Attached, PlanError};
 use choose::Chooser;
 pub use request::{LogSharing, PlanRequest, SourceRequest};
 
-/// Where everything goes.
+/// A complete plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// The placement of its threads.
     pub placement: Placement,
     /// The nodes that A, B, ... stand for.
     pub nodes: Vec<NodeId>,
-    /// Who receives from which queue.
+    /// Which thread receives from which queue.
     pub feeds: Vec<Feed>,
-    /// The threads: those that receive, then the workers.
+    /// The threads: receive threads, then workers.
     pub threads: Vec<PlannedThread>,
-    /// The logs between them; none for run to completion.
+    /// The logs between them; empty for run to completion.
     pub logs: Vec<PlannedLog>,
-    /// What the plan assumes because the machine does not show it, or cannot provide it.
+    /// Assumptions of the plan, because the machine does not show or cannot provide something.
     pub notes: Vec<String>,
 }
 
@@ -48,27 +48,27 @@ pub struct Plan {
 pub struct Feed {
     /// The source.
     pub source: String,
-    /// The queue, where it has several.
+    /// The queue, if the source has several.
     pub queue: Option<u32>,
-    /// The thread's place in [`Plan::threads`].
+    /// The thread's index in [`Plan::threads`].
     pub thread: usize,
 }
 
-/// What a thread does.
+/// The role of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// It receives from sources.
+    /// Receives from sources.
     Receive,
-    /// It reads logs.
+    /// Reads logs.
     Work,
 }
 
-/// A thread and its place.
+/// A thread and its placement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlannedThread {
     /// Its name.
     pub name: String,
-    /// What it does.
+    /// Its role.
     pub role: Role,
     /// Its core.
     pub core: CoreId,
@@ -76,24 +76,24 @@ pub struct PlannedThread {
     pub node: NodeId,
     /// The node of its stack.
     pub stack_node: NodeId,
-    /// Why there.
+    /// The reasons for its core.
     pub reasons: Vec<String>,
 }
 
-/// A log and its place.
+/// A log and its placement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlannedLog {
     /// Its name.
     pub name: String,
-    /// The thread that writes it, in [`Plan::threads`].
+    /// The index in [`Plan::threads`] of the thread that writes it.
     pub writer: usize,
-    /// The threads that read it.
+    /// The indices of the threads that read it.
     pub readers: Vec<usize>,
     /// The node of its memory.
     pub node: NodeId,
-    /// The pages that it would get now.
+    /// The pages that it would currently get.
     pub pages: String,
-    /// Why there.
+    /// The reasons for its node.
     pub reasons: Vec<String>,
 }
 
@@ -144,14 +144,14 @@ pub fn plan(inventory: &Inventory, request: &PlanRequest) -> Result<Plan, PlanEr
     Ok(Plan { placement, nodes: letters, feeds, threads, logs, notes })
 }
 
-/// A thread's core, and why it.
+/// A thread's core, and the reasons.
 pub(crate) struct Place {
     core: CoreId,
     node: NodeId,
     reasons: Vec<String>,
 }
 
-/// The cores that were named, in their order.
+/// Takes the named cores, in their order.
 fn named(
     chooser: &mut Chooser<'_>,
     threads: usize,
@@ -168,7 +168,7 @@ fn named(
     cores[..threads].iter().map(|&core| chooser.take(core, notes)).collect()
 }
 
-/// Cores that the plan chooses.
+/// Chooses the cores.
 fn automatic(
     chooser: &mut Chooser<'_>,
     receivers: usize,
@@ -202,7 +202,7 @@ fn automatic(
     Ok(places)
 }
 
-/// Notes cards whose packets arrive on another node than their receive thread's.
+/// Notes cards whose packets arrive on a different node than their receive thread's.
 fn remark_far(
     inventory: &Inventory,
     source: &SourceRequest,

@@ -1,4 +1,5 @@
-//! A machine as one text file: what [`crate::Inventory`] reads, as `tail -n +1 FILE...` prints it.
+//! A machine as one text file: the input of [`crate::Inventory`], as `tail -n +1 FILE...` prints
+//! it.
 //!
 //! ```text
 //!   ==> sys/devices/system/node/online <==
@@ -8,9 +9,9 @@
 //!   10 21
 //! ```
 //!
-//! `burstline doctor snapshot` takes one; a bug report carries it, a test keeps it. It holds no
-//! address and no name of a host or a user. A snapshot may come from anyone, so a path that would
-//! leave its folder is refused.
+//! `burstline doctor snapshot` takes one, for bug reports and tests. It contains no address and no
+//! name of a host or a user. A snapshot may come from anyone, so a path that would leave its folder
+//! is refused.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,8 +19,8 @@ use std::{fs, io};
 
 use burstline_sys::temporary::TemporaryFolder;
 
-/// What a machine is known by. A `*` stands for any name; `..` after `device` is the device that
-/// a virtio device is a part of.
+/// The files of a snapshot. A `*` stands for any name; `..` after `device` is the device that a
+/// virtio device is a part of.
 const PATTERNS: [&str; 56] = [
     "proc/cpuinfo",
     "proc/interrupts",
@@ -79,7 +80,7 @@ const PATTERNS: [&str; 56] = [
     "sys/module/vfio_pci/parameters/disable_idle_d3",
 ];
 
-/// Only some lines of these files: the others are long, or identify a user.
+/// Only these lines of these files are included: the others are long, or identify a user.
 const LINES: [(&str, &[&str]); 4] = [
     ("proc/cpuinfo", &["model name"]),
     ("proc/self/status", &["Cpus_allowed_list", "Mems_allowed_list"]),
@@ -87,20 +88,20 @@ const LINES: [(&str, &[&str]); 4] = [
     ("sys/class/net", &["DRIVER"]),
 ];
 
-/// A process that moves interrupts. A snapshot names no other process.
+/// A process that moves interrupts. A snapshot names no other processes.
 const BALANCER: &str = "irqbalance";
 
-/// Why a text is no snapshot, or could not be laid out as files.
+/// Why a text is not a snapshot, or could not be laid out as files.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SnapshotError {
-    /// It begins with something else than a file's name.
+    /// It does not start with a file's name.
     #[error("not a snapshot of a machine: line {line} is not ==> PATH <==")]
     NoPath {
         /// The line, from 1.
         line: usize,
     },
-    /// A path that leads out of the folder.
+    /// A path outside of the folder.
     #[error("snapshot of a machine: line {line}: {path} is not below proc/ or sys/")]
     Outside {
         /// The line, from 1.
@@ -108,12 +109,12 @@ pub enum SnapshotError {
         /// The path.
         path: String,
     },
-    /// A file could not be written, or the snapshot not be read.
+    /// A file could not be written, or the snapshot could not be read.
     #[error("{}: {error}", path.display())]
     File {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
 }
@@ -125,7 +126,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Lays `text` out below the folder for temporary files.
+    /// Lays out `text` as files below the folder for temporary files.
     ///
     /// # Errors
     /// [`SnapshotError`], with the line.
@@ -147,13 +148,13 @@ impl Snapshot {
         Ok(snapshot)
     }
 
-    /// The folder that stands for `/`.
+    /// Returns the folder that replaces `/`.
     pub fn root(&self) -> &Path {
         self.root.path()
     }
 }
 
-/// The snapshot of the machine below `root`, `/` for this one.
+/// Takes a snapshot of the machine below `root`, which is `/` for this one.
 pub fn take_snapshot(root: &Path) -> String {
     let mut files = BTreeMap::new();
     for pattern in PATTERNS {
@@ -170,7 +171,7 @@ pub fn take_snapshot(root: &Path) -> String {
     text
 }
 
-/// Reads what `pattern` fits below `root` and the names so far.
+/// Reads the files that match `pattern` below `root` and the names so far.
 fn gather(
     root: &Path,
     names: &mut Vec<String>,
@@ -202,7 +203,7 @@ fn gather(
     }
 }
 
-/// A path without `..`: where it leads once the snapshot is laid out, for then `device` is no link.
+/// Returns a path without `..`. In the laid-out snapshot `device` is no link, so `..` would differ.
 fn plain(names: &[String]) -> String {
     let mut path: Vec<&str> = Vec::new();
     for name in names {
@@ -214,7 +215,7 @@ fn plain(names: &[String]) -> String {
     path.join("/")
 }
 
-/// The lines of a file that a snapshot includes.
+/// Returns the lines of a file that a snapshot includes.
 fn kept(path: &str, content: &str) -> String {
     let chosen = LINES.iter().find(|(prefix, _)| path.starts_with(prefix));
     let Some((_, fields)) =
@@ -224,7 +225,7 @@ fn kept(path: &str, content: &str) -> String {
     };
     let wanted = |line: &&str| fields.iter().any(|field| line.starts_with(field));
     let mut lines: Vec<&str> = content.lines().filter(wanted).collect();
-    // Each core has its model's name: one will do.
+    // Each core repeats its model's name: one is enough.
     lines.dedup();
     lines.join("\n")
 }
@@ -245,7 +246,7 @@ fn parse(text: &str) -> Result<Vec<(&str, String)>, SnapshotError> {
                 files.push((path, String::new()));
             }
             (None, Some((_, content))) => *content += &format!("{line}\n"),
-            // Remarks at the top.
+            // Comments at the top.
             (None, None) if line.is_empty() || line.starts_with('#') => {}
             (None, None) => return Err(SnapshotError::NoPath { line: line_number }),
         }

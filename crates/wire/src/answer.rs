@@ -22,9 +22,9 @@ const IPV4_BYTES: usize = 20;
 const IPV6_BYTES: usize = 40;
 const TCP_BYTES: usize = 20;
 const ICMP_BYTES: usize = 8;
-/// What an ICMPv6 error may have of the packet: it must not be longer than 1280 bytes in all.
+/// Most bytes of the packet that an ICMPv6 error quotes: the error is at most 1280 bytes long.
 const ICMPV6_QUOTE_MOST: usize = 1280 - IPV6_BYTES - ICMP_BYTES;
-/// What one of IPv4 has behind the packet's IP header.
+/// Bytes after the IP header that an ICMP error for IPv4 quotes.
 const ICMP_QUOTE_BYTES: usize = 8;
 
 /// TCP's flags. Source: RFC 9293, section 3.1.
@@ -33,8 +33,8 @@ const SYN: u8 = 0x02;
 const RST: u8 = 0x04;
 const ACK: u8 = 0x10;
 
-/// Appends the answer to an Ethernet packet that is rejected. False: it gets none, and nothing was
-/// appended.
+/// Appends the answer to a rejected Ethernet packet. Returns false if the packet gets no answer;
+/// then nothing is appended.
 pub fn append_refusal(packet: &[u8], out: &mut Vec<u8>) -> bool {
     let headers = headers::parse(LinkType::ETHERNET, packet);
     if headers.is_later_fragment() || headers.outcome == Outcome::TruncatedNetwork {
@@ -55,7 +55,7 @@ pub fn append_refusal(packet: &[u8], out: &mut Vec<u8>) -> bool {
     true
 }
 
-/// Link and network header back to the sender, for `length` bytes.
+/// Appends the link and network headers back to the sender, for `length` bytes of payload.
 fn append_headers(
     headers: &Headers,
     packet: &[u8],
@@ -148,7 +148,7 @@ mod tests {
 
     const MAC: [u8; 12] = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1];
 
-    /// A packet of IPv4, from 10.0.0.1 to 10.0.0.2, of this protocol and payload.
+    /// An IPv4 packet from 10.0.0.1 to 10.0.0.2 with this protocol and payload.
     fn ipv4(number: u8, payload: &[u8]) -> Vec<u8> {
         let total = (20 + payload.len()) as u16;
         let mut packet = MAC.to_vec();

@@ -1,19 +1,20 @@
-//! The Internet checksum: the sum of 16-bit words, where 0xffff counts as nothing.
+//! The Internet checksum: the ones' complement sum of 16-bit words, where 0xffff equals zero.
 //!
 //! Sums of parts add up to the sum of the whole if each part but the last has an even length. So a
-//! header's checksum is summed up once, and only what differs from packet to packet is added for
-//! each. Source: RFC 1071, section 2.
+//! header is summed once, and only the fields that differ are added for each packet. Source: RFC
+//! 1071, section 2.
 
 use crate::headers::{Headers, Network, Outcome, bytes_at, protocol};
 
-/// The sum of the words of `bytes`, in network order; an odd last byte is the upper half of a word.
+/// Returns the sum of the words of `bytes`, in network order. An odd last byte is the upper half of
+/// a word.
 ///
-/// Cost: an addition for each four bytes, and the compiler does several at a time.
+/// Cost: one addition per four bytes, which the compiler vectorizes.
 #[inline]
 #[must_use]
 pub fn sum(bytes: &[u8]) -> u16 {
-    // Carries are added back by `fold`, and the order of bytes in a word by the swap at the end:
-    // RFC 1071, section 2 (B).
+    // `fold` adds the carries back, and the swap at the end fixes the byte order of a word: RFC
+    // 1071, section 2 (B).
     let (words, rest) = bytes.as_chunks::<4>();
     let mut sum: u64 = words.iter().map(|&word| u64::from(u32::from_ne_bytes(word))).sum();
     let mut last = [0; 4];
@@ -24,7 +25,7 @@ pub fn sum(bytes: &[u8]) -> u16 {
     u16::from_be_bytes(fold(sum as u32).to_ne_bytes())
 }
 
-/// Brings a sum of words to 16 bits. The checksum is its complement.
+/// Folds a sum of words to 16 bits. The checksum is its complement.
 #[inline]
 #[must_use]
 pub fn fold(sum: u32) -> u16 {
@@ -32,11 +33,11 @@ pub fn fold(sum: u32) -> u16 {
     ((sum & 0xffff) + (sum >> 16)) as u16
 }
 
-/// Whether the packet's own checksums are right: of the IPv4 header, and of TCP or UDP
-/// over addresses, header and payload. `None` where there is none to judge by: no IP, a fragment,
-/// another protocol, UDP without one, or bytes that are cut off.
+/// Returns whether the checksums of the IPv4 header and of TCP or UDP are right. `None` if there is
+/// nothing to check: no IP, a fragment, another protocol, UDP without a checksum, or truncated
+/// bytes.
 ///
-/// Cost: a pass over the packet, behind its link header.
+/// Cost: one pass over the packet after its link header.
 #[must_use]
 pub fn holds(headers: &Headers, packet: &[u8]) -> Option<bool> {
     let segment = whole_segment(headers, packet)?;
@@ -54,10 +55,10 @@ pub fn holds(headers: &Headers, packet: &[u8]) -> Option<bool> {
     Some(fold(pseudo + u32::from(sum(segment))) == 0xffff)
 }
 
-/// Computes a packet's own checksums anew: of the IPv4 header, and of TCP, UDP, ICMP or ICMPv6
-/// where the datagram is whole. UDP that has none gets one.
+/// Recomputes the checksums of the IPv4 header and, if the datagram is whole, of TCP, UDP, ICMP or
+/// ICMPv6. UDP without a checksum gets one.
 ///
-/// Cost: a pass over the packet, behind its link header.
+/// Cost: one pass over the packet after its link header.
 pub fn renew(headers: &Headers, packet: &mut [u8]) {
     if let Some(length) = ipv4_header(headers, packet).map(<[u8]>::len) {
         let header = &mut packet[headers.network_offset as usize..][..length];
@@ -80,33 +81,32 @@ pub fn renew(headers: &Headers, packet: &mut [u8]) {
     segment[at..at + 2].copy_from_slice(&sendable(headers, checksum).to_be_bytes());
 }
 
-/// What a checksum becomes when `old` turns into `new` where it covers them, both of an even number
-/// of bytes. One that was wrong stays as wrong as it was. Source: RFC 1624, section 3.
+/// Returns the checksum after `old` became `new` in the bytes it covers, both of even length. A
+/// wrong checksum stays wrong by the same difference. Source: RFC 1624, section 3.
 #[inline]
 #[must_use]
 fn updated(checksum: u16, old: &[u8], new: &[u8]) -> u16 {
     !fold(u32::from(!checksum) + u32::from(!sum(old)) + u32::from(sum(new)))
 }
 
-/// Updates the checksum of an IPv4 header in which `old` became `new`, both of an even number of
-/// bytes.
+/// Updates the checksum of an IPv4 header in which `old` became `new`, both of even length.
 pub fn update_network(headers: &Headers, packet: &mut [u8], old: &[u8], new: &[u8]) {
-    // By I2 of `headers` the fixed header is there, also where its options are cut off.
+    // By I2 of `headers` the fixed header is present, even if its options are truncated.
     if headers.network == Network::Ipv4 {
         let at = headers.network_offset as usize + 10;
         update(packet, at, |checksum| updated(checksum, old, new));
     }
 }
 
-/// Updates the checksum of the transport header, if it is there, after `old` became `new` in an IP
-/// address or a port. Both have an even number of bytes. UDP that has none gets none; that of SCTP
-/// cannot be updated by a difference and stays.
+/// Updates the checksum of the transport header, if present, after `old` became `new` in an IP
+/// address or a port. Both have even length. UDP without a checksum stays without one. SCTP's
+/// checksum cannot be updated by a difference and is left alone.
 pub fn update_transport(headers: &Headers, packet: &mut [u8], old: &[u8], new: &[u8]) {
-    // What seems to be the transport header then is the network's own.
+    // The bytes at the transport offset then belong to the network header.
     if headers.outcome == Outcome::TruncatedNetwork {
         return;
     }
-    // That of ICMP for IPv4 covers no address; a later fragment has no transport header.
+    // ICMP's checksum for IPv4 covers no address; a later fragment has no transport header.
     let Some(at) = transport_field(headers) else { return };
     if headers.protocol == protocol::ICMP || headers.is_later_fragment() {
         return;
@@ -121,7 +121,7 @@ pub fn update_transport(headers: &Headers, packet: &mut [u8], old: &[u8], new: &
     }
 }
 
-/// Changes the 16 bits at `at`, if they are there.
+/// Changes the 16 bits at `at`, if they are present.
 fn update(packet: &mut [u8], at: usize, change: impl FnOnce(u16) -> u16) {
     if let Some(field) = packet.get_mut(at..at + 2) {
         let checksum = change(u16::from_be_bytes([field[0], field[1]]));
@@ -129,8 +129,8 @@ fn update(packet: &mut [u8], at: usize, change: impl FnOnce(u16) -> u16) {
     }
 }
 
-/// Where the checksum of the transport header is that covers the IP addresses, or for ICMP only
-/// itself, in bytes from its start.
+/// Returns the offset of the checksum in the transport header. ICMP's covers only ICMP itself, all
+/// others also the IP addresses.
 fn transport_field(headers: &Headers) -> Option<usize> {
     match headers.protocol {
         protocol::TCP => Some(16),
@@ -140,12 +140,12 @@ fn transport_field(headers: &Headers) -> Option<usize> {
     }
 }
 
-/// A computed checksum as it is sent: 0 in UDP would say that there is none. Source: RFC 768.
+/// Returns a computed checksum as it is sent: 0 in UDP means "no checksum". Source: RFC 768.
 fn sendable(headers: &Headers, checksum: u16) -> u16 {
     if checksum == 0 && headers.protocol == protocol::UDP { 0xffff } else { checksum }
 }
 
-/// The IPv4 header with its options, if that is the network header and all of it is there.
+/// Returns the IPv4 header with its options, if the packet has one and it is not truncated.
 pub(crate) fn ipv4_header<'a>(headers: &Headers, packet: &'a [u8]) -> Option<&'a [u8]> {
     let network = headers.network_offset as usize;
     let words = usize::from(packet.get(network)? & 0xf);
@@ -153,7 +153,7 @@ pub(crate) fn ipv4_header<'a>(headers: &Headers, packet: &'a [u8]) -> Option<&'a
     (headers.network == Network::Ipv4 && words >= 5).then_some(header)
 }
 
-/// Transport header and payload, if all that IP says is there, and is no fragment.
+/// Returns transport header and payload, if they are complete and not a fragment.
 fn whole_segment<'a>(headers: &Headers, packet: &'a [u8]) -> Option<&'a [u8]> {
     if headers.outcome != Outcome::Complete || headers.fragment.is_some() {
         return None;
@@ -162,7 +162,7 @@ fn whole_segment<'a>(headers: &Headers, packet: &'a [u8]) -> Option<&'a [u8]> {
     (segment.len() == transport_length(headers, packet)?).then_some(segment)
 }
 
-/// How long transport header and payload are, by the IP header.
+/// Returns the length of transport header and payload according to the IP header.
 fn transport_length(headers: &Headers, packet: &[u8]) -> Option<usize> {
     let (network, transport) = (headers.network_offset as usize, headers.transport_offset as usize);
     match headers.network {
@@ -178,7 +178,8 @@ fn transport_length(headers: &Headers, packet: &[u8]) -> Option<usize> {
     }
 }
 
-/// The sum of addresses, protocol and length. Source: RFC 9293, section 3.1; RFC 8200, section 8.1.
+/// Returns the sum of addresses, protocol and length. Source: RFC 9293, section 3.1; RFC 8200,
+/// section 8.1.
 fn pseudo_sum(headers: &Headers, packet: &[u8]) -> Option<u32> {
     let network = headers.network_offset as usize;
     let addresses = match headers.network {

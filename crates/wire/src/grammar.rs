@@ -1,4 +1,4 @@
-//! Numbers, sizes, times and rates as people type them: one grammar, in flags and in addresses.
+//! Parses numbers, sizes, times and rates: one grammar, in flags and in addresses.
 //!
 //! | what | form | examples |
 //! |---|---|---|
@@ -8,9 +8,9 @@
 //! | milliseconds | an integer, or a time | `100`, `2s` |
 //! | rate | a decimal with `k` to `T`, of packets or `bit`, or a `%` | `14.88M`, `9.5Gbit`, `50%` |
 //!
-//! Sizes take upper case and lower, and `B` or `iB` behind the unit; rates `bit/s`, `bps`, `pps`.
-//! No sign, no exponent, no blank. [`Bounds`] say what a place takes, and its error says so too.
-//! The code that shows the error names the place and the text.
+//! Sizes take either case, and `B` or `iB` after the unit; rates also `bit/s`, `bps`, `pps`. No
+//! sign, no exponent, no blank. [`Bounds`] are the values a parameter takes, and its error names
+//! them. The code that shows the error names the parameter and the text.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -23,7 +23,7 @@ const THOUSANDS: &[(&str, u64)] =
 /// Units of sizes.
 const BINARY: &[(&str, u64)] = &[("k", 1 << 10), ("m", 1 << 20), ("g", 1 << 30)];
 
-/// Units of times, in ns; those that end like another one come first.
+/// Units of times, in ns; a unit that ends like another one comes before it.
 const TIMES: &[(&str, u64)] = &[
     ("ns", 1),
     ("us", 1000),
@@ -35,47 +35,47 @@ const TIMES: &[(&str, u64)] = &[
 
 const MILLISECOND_NS: u64 = 1_000_000;
 
-/// Line and column of a byte of `text`, from 1, as editors count them; of its end where `at` is
-/// beyond.
+/// Returns line and column of a byte of `text`, from 1, as editors count them. Past the end,
+/// returns those of the end.
 pub fn place_of(text: &str, at: usize) -> (usize, usize) {
     let before = &text[..text.floor_char_boundary(at)];
     let column = before.rsplit('\n').next().map_or(0, |line| line.chars().count()) + 1;
     (before.matches('\n').count() + 1, column)
 }
 
-/// What an integer counts, and so how it is typed.
+/// What an integer counts, which determines its form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quantity {
-    /// Things.
+    /// Plain count.
     Number,
     /// Bytes.
     Size,
     /// Nanoseconds.
     Time,
-    /// Milliseconds, which need no unit.
+    /// Milliseconds; the unit is optional.
     Milliseconds,
 }
 
-/// Why a text is not what a place takes. Prints what the place takes.
+/// Why a text is invalid. Prints what is expected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GrammarError {
-    /// It is not of the form.
+    /// Wrong form.
     #[error("{}", .0.expected())]
     Form(Quantity),
-    /// It has more digits than a number here.
+    /// Too many digits.
     #[error("must be below 2^64")]
     TooLarge,
-    /// It is out of bounds.
+    /// Out of bounds.
     #[error("must be {0}")]
     Bounds(Bounds),
-    /// It is not a rate.
+    /// Not a rate.
     #[error(
         "expected packets/s (500, 1k, 14.88M), line rate (9.5Gbit), or a part of the link's (50%)"
     )]
     Rate,
 }
 
-/// What a place takes: integers within bounds, perhaps powers of two only.
+/// Accepted values: integers within bounds, optionally powers of two only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
     quantity: Quantity,
@@ -85,7 +85,7 @@ pub struct Bounds {
 }
 
 impl Quantity {
-    /// What it takes, with an example.
+    /// Describes the form, with an example.
     fn expected(self) -> &'static str {
         match self {
             Self::Number => "expected an integer, with k, M, G or T behind it or not, e.g. 10k",
@@ -97,7 +97,7 @@ impl Quantity {
         }
     }
 
-    /// What stands for it in help texts.
+    /// Returns its placeholder in help texts.
     pub const fn shape(self) -> &'static str {
         match self {
             Self::Number => "N",
@@ -107,7 +107,7 @@ impl Quantity {
         }
     }
 
-    /// Reads one.
+    /// Parses a value.
     fn read(self, text: &str) -> Result<u64, GrammarError> {
         let form = GrammarError::Form(self);
         match self {
@@ -132,7 +132,7 @@ impl Quantity {
         }
     }
 
-    /// The largest unit that a value is a multiple of, as it would be typed.
+    /// Formats a value in the largest unit that divides it.
     fn show(self, value: u64) -> String {
         let units = match self {
             Self::Number | Self::Milliseconds => return value.to_string(),
@@ -148,34 +148,34 @@ impl Quantity {
 }
 
 impl Bounds {
-    /// Integers in `range`: things, bytes, ns, ms, as `quantity` says.
+    /// Accepts integers in `range`: things, bytes, ns, ms, depending on `quantity`.
     pub const fn new(quantity: Quantity, range: RangeInclusive<u64>) -> Self {
         Self { quantity, least: *range.start(), most: *range.end(), is_power_of_two: false }
     }
 
-    /// Of these, the powers of two.
+    /// Restricts the values to powers of two.
     #[must_use]
     pub const fn powers_of_two(self) -> Self {
         Self { is_power_of_two: true, ..self }
     }
 
-    /// What it counts.
+    /// Returns the quantity.
     pub const fn quantity(&self) -> Quantity {
         self.quantity
     }
 
-    /// Whether every integer is taken.
+    /// Returns whether every integer is accepted.
     pub const fn is_open(&self) -> bool {
         self.least == 0 && self.most == u64::MAX && !self.is_power_of_two
     }
 
-    /// Reads one.
+    /// Parses a value.
     ///
     /// # Errors
-    /// As [`GrammarError`] says.
+    /// See [`GrammarError`].
     ///
     /// # Panics
-    /// On bounds that `T` cannot hold.
+    /// If `T` cannot hold the bounds.
     pub fn read<T: TryFrom<u64>>(&self, text: &str) -> Result<T, GrammarError> {
         let value = self.quantity.read(text)?;
         let is_within = (self.least..=self.most).contains(&value);
@@ -188,7 +188,7 @@ impl Bounds {
 }
 
 impl fmt::Display for Bounds {
-    /// `1-524287`, `a power of two, 4k-16m`.
+    /// Formats like `1-524287`, `a power of two, 4k-16m`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.is_power_of_two {
             f.write_str("a power of two, ")?;
@@ -204,16 +204,16 @@ impl fmt::Display for Bounds {
 /// A rate as it was typed: `1000`, `14.88M`, `9.5Gbit/s`, `50%`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rate {
-    /// Packets a second.
+    /// Packets per second.
     Packets(f64),
-    /// Bits a second on the line, with FCS, preamble and gap.
+    /// Bits per second on the line, with FCS, preamble and gap.
     LineBits(f64),
-    /// Per cent of what the link has.
+    /// Percentage of the link's rate.
     Percent(f64),
 }
 
 impl Rate {
-    /// The rate on a link of `link_bits` bits a second; `None` for a part of an unknown link's.
+    /// Returns the rate on a link of `link_bits` bit/s; `None` for a percentage of an unknown rate.
     #[must_use]
     pub fn of_link(self, link_bits: Option<f64>) -> Option<Self> {
         match self {
@@ -240,7 +240,7 @@ impl FromStr for Rate {
     }
 }
 
-/// Reads digits, with one point or without; `None` for anything else.
+/// Parses digits with at most one point; `None` for anything else.
 pub fn decimal(text: &str) -> Option<f64> {
     let is_number = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     text.parse().ok().filter(|_| is_number)
@@ -251,7 +251,7 @@ fn scaled_decimal(text: &str) -> Option<f64> {
     decimal(digits).map(|number| number * factor as f64)
 }
 
-/// Digits and one of the units.
+/// Parses digits with an optional unit.
 fn scaled(text: &str, units: &[(&str, u64)], form: GrammarError) -> Result<u64, GrammarError> {
     let (digits, factor) = split(text, units);
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -261,8 +261,8 @@ fn scaled(text: &str, units: &[(&str, u64)], form: GrammarError) -> Result<u64, 
     value.ok_or(GrammarError::TooLarge)
 }
 
-/// A text without its unit, and what that stands for: 1 where there is none. The units are tried
-/// in order.
+/// Splits off the unit. Returns the rest and the unit's factor, 1 without a unit. The units are
+/// tried in order.
 fn split<'a>(text: &'a str, units: &[(&str, u64)]) -> (&'a str, u64) {
     let known = units.iter().find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, *factor)));
     known.unwrap_or((text, 1))

@@ -1,12 +1,12 @@
-//! Link addresses as people type them: one grammar, wherever one is typed.
+//! Link addresses in text form: one grammar for all of them.
 //!
 //! Six numbers of one or two hexadecimal digits with colons between them: `02:00:00:00:00:01`,
 //! `2:0:0:0:0:1`. Source: IEEE 802-2014, 8.1, which has hyphens; `ip-link(8)`, which has colons.
 
-/// Reads one; `None` where it is not like that.
+/// Parses an address; `None` if the text is invalid.
 pub fn parse(text: &str) -> Option<[u8; 6]> {
     let byte = |digits: &str| {
-        // `from_str_radix` would take a sign, too.
+        // `from_str_radix` would also accept a sign.
         let is_number = digits.bytes().all(|digit| digit.is_ascii_hexdigit()) && digits.len() <= 2;
         is_number.then(|| u8::from_str_radix(digits, 16).ok()).flatten()
     };
@@ -18,7 +18,7 @@ pub fn parse(text: &str) -> Option<[u8; 6]> {
     bytes.next().is_none().then_some(address)
 }
 
-/// One as it is shown: two digits a number.
+/// Formats an address with two digits per byte.
 #[must_use]
 pub fn text(address: [u8; 6]) -> String {
     address.map(|byte| format!("{byte:02x}")).join(":")

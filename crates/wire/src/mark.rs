@@ -1,32 +1,32 @@
-//! The mark at the end of a generated packet, by which a receiver knows what happened to it.
+//! The mark at the end of a generated packet, by which a receiver detects loss, delay and damage.
 //!
 //! ```text
 //!  ... payload | magic | check | run, flow | sequence | time |(0)|
 //!              0       2       4           8          12     18    one byte more in odd lengths
 //! ```
 //!
-//! All numbers are big-endian. The mark stands at the end of the packet. So it is found without
-//! parsing headers, even if the packet was encapsulated on its way. Its offset is even, so sums of
-//! words can be taken apart.
+//! All numbers are big-endian. The mark is at the end of the packet. So it is found without parsing
+//! headers, even if the packet was encapsulated on its way. Its offset is even, so sums of words
+//! can be split there.
 //!
 //! - magic: [`MAGIC`].
-//! - check: the complement of the sum of all the packet's words, Ethernet header and mark included,
-//!   with the check as it is. It finds every error of one byte anywhere in the packet, and misses
-//!   one in 65,535 of the others. (A TCP or UDP checksum cancels the payload, so the sum of a whole
+//! - check: the complement of the sum of all the packet's words, Ethernet header, mark and the
+//!   check itself included. It detects every error of one byte anywhere in the packet, and misses
+//!   one in 65,535 other errors. (A TCP or UDP checksum cancels the payload, so the sum of a whole
 //!   packet depends only on its headers: the check is a constant of a flow and a length.)
 //! - run and flow: 12 and 20 bits, see [`Stream`].
-//! - sequence: number of the packet among those of its flow that have a mark, from 0, modulo 2^32.
+//! - sequence: number of the packet among the marked ones of its flow, from 0, modulo 2^32.
 //! - time: when the packet was due, in ns since 1970, modulo 2^48 (78 hours).
 //!
-//! A packet shorter than its headers and 18 bytes has no mark. UDP over IPv4 has one from frames of
-//! 64 bytes on, FCS included; TCP from 76. IPv6 adds 20 to these, a VLAN tag 4.
+//! A packet shorter than its headers plus 18 bytes has no mark. UDP over IPv4 has one from frames
+//! of 64 bytes on, FCS included; TCP from 76. IPv6 adds 20 to these, a VLAN tag 4.
 
 use crate::checksum::{fold, sum};
 
 /// Bytes of a mark.
 pub const BYTES: usize = 18;
 
-/// What a mark begins with.
+/// First bytes of a mark.
 pub const MAGIC: [u8; 2] = [0xb5, 0x7e];
 
 /// Bits of a flow's number.
@@ -40,27 +40,27 @@ const TIME_BITS: u32 = 48;
 pub struct Stream(pub u32);
 
 impl Stream {
-    /// Flow `flow`, in `[0, 2^20)`, of run `run`, in `[0, 2^12)`.
+    /// Creates the stream of flow `flow`, in `[0, 2^20)`, of run `run`, in `[0, 2^12)`.
     #[must_use]
     pub fn new(run: u16, flow: u32) -> Self {
         Self(u32::from(run) << FLOW_BITS | flow & ((1 << FLOW_BITS) - 1))
     }
 
-    /// Which run of a generator it was, to tell consecutive runs apart. 0 for a run that can be
-    /// repeated byte for byte.
+    /// Returns the run of the generator, which distinguishes consecutive runs. 0 for a run that can
+    /// be repeated byte for byte.
     #[must_use]
     pub fn run(self) -> u16 {
         (self.0 >> FLOW_BITS) as u16
     }
 
-    /// The number of the flow.
+    /// Returns the number of the flow.
     #[must_use]
     pub fn flow(self) -> u32 {
         self.0 & ((1 << FLOW_BITS) - 1)
     }
 }
 
-/// What a mark says.
+/// Contents of a mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
     /// The flow.
@@ -72,8 +72,8 @@ pub struct Mark {
 }
 
 impl Mark {
-    /// Nanoseconds from the mark's time to `now_ns`; below 0 where that clock is behind. Exact
-    /// for less than 39 hours.
+    /// Returns the nanoseconds from the mark's time to `now_ns`; negative if that clock is behind.
+    /// Exact for less than 39 hours.
     #[inline]
     #[must_use]
     pub fn age_ns(&self, now_ns: u64) -> i64 {
@@ -82,21 +82,21 @@ impl Mark {
     }
 }
 
-/// Where the mark of a packet of `length` bytes stands; `None` where it has no room.
+/// Returns the offset of the mark in a packet of `length` bytes; `None` if it does not fit.
 #[inline]
 #[must_use]
 pub fn offset(length: usize) -> Option<usize> {
     Some(length.checked_sub(BYTES)? & !1)
 }
 
-/// The check of a packet whose words sum up to `sum`.
+/// Returns the check of a packet with a word sum of `sum`.
 #[inline]
 #[must_use]
 pub fn check(sum: u16) -> u16 {
     !sum
 }
 
-/// The bytes of a mark. Cost: a few instructions.
+/// Encodes a mark. Cost: a few instructions.
 #[inline]
 #[must_use]
 pub fn encode(mark: &Mark, check: u16) -> [u8; BYTES] {
@@ -109,7 +109,7 @@ pub fn encode(mark: &Mark, check: u16) -> [u8; BYTES] {
     bytes
 }
 
-/// The mark of a packet as it stands there, even if its check is wrong. `None`: there is no magic.
+/// Returns the mark of a packet, even if its check is wrong. `None` if it has no magic.
 #[inline]
 #[must_use]
 pub fn find(packet: &[u8]) -> Option<Mark> {
@@ -117,7 +117,7 @@ pub fn find(packet: &[u8]) -> Option<Mark> {
     (bytes[..2] == MAGIC).then(|| decode(bytes))
 }
 
-/// As [`find`], for a packet whose magic is damaged and nothing else.
+/// Like [`find`], for a packet of which only the magic is damaged.
 #[must_use]
 pub fn find_damaged(packet: &[u8]) -> Option<Mark> {
     let bytes: &[u8; BYTES] = packet.get(offset(packet.len())?..)?.first_chunk()?;
@@ -126,7 +126,7 @@ pub fn find_damaged(packet: &[u8]) -> Option<Mark> {
     (fold(fold(healed).into()) == !word(&bytes[2..]) as u16).then(|| decode(bytes))
 }
 
-/// Whether every byte of a packet is as it was made. Cost: a pass over its bytes.
+/// Returns whether every byte of a packet is unchanged. Cost: a pass over its bytes.
 #[inline]
 #[must_use]
 pub fn is_intact(packet: &[u8]) -> bool {
@@ -145,7 +145,7 @@ fn decode(bytes: &[u8; BYTES]) -> Mark {
 mod tests {
     use super::*;
 
-    /// A packet of `length` bytes with a mark, whose "transport checksum" is at byte 40.
+    /// Returns a marked packet of `length` bytes with its "transport checksum" at byte 40.
     fn packet(length: usize, mark: &Mark) -> Vec<u8> {
         let mut packet: Vec<u8> = (0..length).map(|at| (at * 31) as u8).collect();
         if length % 2 == 1 {
@@ -155,7 +155,7 @@ mod tests {
         packet[at..at + BYTES].copy_from_slice(&encode(mark, 0));
         let total = sum(&packet);
         packet[at..at + BYTES].copy_from_slice(&encode(mark, check(total)));
-        // What a transport checksum does: it takes up what the payload has more.
+        // A transport checksum cancels the difference of the payload.
         let more = fold(u32::from(sum(&packet)) + u32::from(!total));
         let old = u16::from_be_bytes([packet[40], packet[41]]);
         let new = fold(u32::from(old) + u32::from(!more));

@@ -1,13 +1,13 @@
-//! Atomics stay where their orderings are argued and modelled.
+//! Atomics are used only where their orderings are documented and modelled.
 //!
-//! An atomic is half of an edge between two threads. Edges live in `log` (under loom) and `sys`;
-//! elsewhere an atomic only tells a thread to stop.
+//! An atomic is half of a synchronization edge between two threads. Edges are in `log` (under loom)
+//! and `sys`; elsewhere an atomic only tells a thread to stop.
 
 use crate::finding::Finding;
 use crate::rust;
 use crate::tree::{TextFile, Tree};
 
-/// Path prefixes that may name `sync::atomic`, and why.
+/// Path prefixes that may use `sync::atomic`, and why.
 const ALLOWED: [(&str, &str); 18] = [
     ("crates/afpacket/", "the ring's words, which the kernel writes and reads"),
     ("crates/xdp/", "the rings' words and the counters of programs, likewise"),
@@ -29,7 +29,7 @@ const ALLOWED: [(&str, &str); 18] = [
     ("crates/topo/src/snapshot.rs", "a number that makes names of folders unique"),
 ];
 
-/// Checks every Rust file; test code may use what it likes.
+/// Checks every Rust file except test code.
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     tree.rust_files().filter(|file| !file.is_test()).flat_map(check_file).collect()
 }

@@ -1,18 +1,18 @@
-//! The book: which pages it has, and that every link of them leads somewhere in it.
+//! Checks and builds the book: its pages, and that all their links have targets in it.
 //!
 //! ```text
 //! docs/SUMMARY.md ──► pages, by their places in the repository ──► FOLDER/src: the same places,
 //!                     and the files that they link to                            SUMMARY.md beside
 //! ```
 //!
-//! `cargo run -p xtask -- book FOLDER` copies all of that into FOLDER, from which `mdbook build`
-//! makes the pages (`make book`). Because each page keeps its place, links need no change.
+//! `cargo run -p xtask -- book FOLDER` copies all of these into FOLDER, from which `mdbook build`
+//! builds the pages (`make book`). Links need no change, because each page keeps its path.
 //!
 //! Rules:
 //! - B1: each Markdown file below `docs/` is in the summary.
 //! - B2: a link of a page leads to another page of the book or to a file that is not Markdown. A
-//!   folder, or a page that is not in the book, is a dead link there.
-//! - B3: a link to a heading leads to one that the page has.
+//!   folder, or a page that is not in the book, would be a dead link there.
+//! - B3: a link to a heading leads to an existing heading of the page.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -64,7 +64,7 @@ fn check_page(tree: &Tree, page: &TextFile, listed: &BTreeSet<String>) -> Vec<Fi
     findings
 }
 
-/// Writes what `mdbook build FOLDER` needs.
+/// Writes the input of `mdbook build FOLDER`.
 pub(crate) fn write(tree: &Tree, folder: &Path) -> Result<usize, String> {
     let summary = tree.file(SUMMARY).ok_or_else(|| format!("there is no {SUMMARY}"))?;
     let listed = pages(summary);
@@ -82,7 +82,7 @@ pub(crate) fn write(tree: &Tree, folder: &Path) -> Result<usize, String> {
         fs::create_dir_all(parent).map_err(|error| fail(path, error))?;
         fs::copy(tree.root().join(path), &to).map_err(|error| fail(path, error))?;
     }
-    // The summary stands at the root of the source, so its paths are those of the repository.
+    // The summary is at the root of the source, so its paths are those of the repository.
     let text = targets(&summary.text).into_iter().fold(summary.text.clone(), |text, (_, to)| {
         text.replace(&format!("]({to})"), &format!("]({})", resolved(SUMMARY, to)))
     });
@@ -92,17 +92,17 @@ pub(crate) fn write(tree: &Tree, folder: &Path) -> Result<usize, String> {
     Ok(listed.len())
 }
 
-/// The places of the pages that a summary lists.
+/// Returns the paths of the pages that a summary lists.
 fn pages(summary: &TextFile) -> BTreeSet<String> {
     targets(&summary.text).into_iter().map(|(_, to)| resolved(SUMMARY, to)).collect()
 }
 
-/// Whether a link stays in the repository.
+/// Returns whether a link stays in the repository.
 fn is_here(target: &str) -> bool {
     !target.contains("://") && !target.starts_with("mailto:")
 }
 
-/// The place of a link's target, from the place of the page that has it; itself if empty.
+/// Resolves a link's target relative to the path of its page; an empty target is the page itself.
 fn resolved(page: &str, target: &str) -> String {
     if target.is_empty() {
         return page.to_owned();
@@ -119,8 +119,8 @@ fn resolved(page: &str, target: &str) -> String {
     parts.join("/")
 }
 
-/// The names by which links know a page's headings: lower case, words joined by `-`, punctuation
-/// left out. Source: mdBook, `normalize_id`; GitHub does the same.
+/// Returns the ids of a page's headings for links: lower case, words joined by `-`, no punctuation.
+/// Source: mdBook, `normalize_id`; GitHub does the same.
 fn headings(text: &str) -> BTreeSet<String> {
     let mut is_fenced = false;
     let mut found = BTreeSet::new();

@@ -1,22 +1,22 @@
-//! One broken rule: a place, what is wrong there, and what to do.
+//! A broken rule: its place, the problem, and the fix.
 
 use std::fmt;
 
 /// A broken rule. Prints as `path:line: what, mend`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Finding {
-    /// Relative to the root of the repository, as git names it.
+    /// Path from the root of the repository, as in git.
     pub(crate) path: String,
-    /// Counted from 1.
+    /// Line number, from 1.
     pub(crate) line: usize,
-    /// What is wrong, with the number that shows it.
+    /// The problem, with the number that shows it.
     pub(crate) what: String,
-    /// What to do about it, in the imperative.
+    /// The fix, in the imperative.
     pub(crate) mend: &'static str,
 }
 
 impl Finding {
-    /// A finding at `path:line`; `line` in `[1, lines of the file]`.
+    /// Creates a finding at `path:line`; `line` is in `[1, lines of the file]`.
     pub(crate) fn new(path: &str, line: usize, what: String, mend: &'static str) -> Self {
         Self { path: path.to_owned(), line, what, mend }
     }

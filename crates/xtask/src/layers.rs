@@ -1,7 +1,7 @@
 //! Dependencies between our crates point down, so that each can be read without those above it.
 //!
 //! Each crate has a level. A crate uses only crates of lower levels; its tests may also use crates
-//! of the same level. `xtask` stands apart: none uses it, and it uses none of them, except that its
+//! of the same level. `xtask` is independent: no crate uses it, and it uses none, except that its
 //! tests use the crate that counts skipped ones.
 
 use crate::finding::Finding;
@@ -35,10 +35,10 @@ const LEVELS: [(&str, u8); 23] = [
     ("burstline", 6),
 ];
 
-/// The crate that stands apart.
+/// The independent crate.
 const APART: &str = "xtask";
 
-/// What tests of every crate may use.
+/// The crate that all tests may use.
 const FOR_TESTS: &str = "burstline-skip";
 
 /// Checks every edge between members of the workspace.
@@ -73,7 +73,7 @@ fn fault(package: &Package, to: &str, is_dev: bool) -> Option<String> {
     if from == APART || to == APART {
         return Some(format!("{from} depends on {to} (xtask stands apart)"));
     }
-    // A crate without a level has its own finding.
+    // A crate without a level has a separate finding.
     let (above, below) = (level(from)?, level(to)?);
     let is_down = below < above || (is_dev && below == above);
     (!is_down).then(|| format!("{from} (level {above}) depends on {to} (level {below})"))

@@ -1,4 +1,4 @@
-//! Nothing unfinished is merged, and nothing points outside the repository.
+//! No unfinished work is merged, and no file refers to a folder outside the repository.
 
 use crate::finding::Finding;
 use crate::rust;
@@ -7,10 +7,10 @@ use crate::tree::{TextFile, Tree};
 /// Macros that mark unfinished or forgotten work.
 const MACROS: [&str; 3] = ["todo", "unimplemented", "dbg"];
 
-/// Comment words that mark unfinished work. Spelled in two halves: this file is checked too.
+/// Comment words that mark unfinished work. Split in two, because this file is checked too.
 const WORDS: [&str; 2] = [concat!("FIX", "ME"), concat!("X", "XX")];
 
-/// Folders of one developer's machine. A clone elsewhere does not have them.
+/// Folders of one developer's machine, which do not exist in other clones.
 const FOREIGN: [&str; 2] = [concat!("../", "shared"), concat!("/", "work/")];
 
 /// Checks every file: macros and words in Rust, foreign folders everywhere.
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn finds_macros_in_code_only() {
-        // The first macro in two halves, as above.
+        // The first macro is split in two, as above.
         let lines = [
             concat!("// todo", "!()"),
             "let todo = 1;",

@@ -1,10 +1,10 @@
-//! Every package that takes part in a build may be used under a licence we accept.
+//! Every package used in a build has a licence that we accept.
 
 use crate::finding::Finding;
 use crate::metadata::{Metadata, Package};
 use crate::spdx;
 
-/// Licences a dependency may have, and why where it is not plain.
+/// Licences a dependency may have, and the reason if it is not obvious.
 const ALLOWED: [(&str, &str); 13] = [
     ("MIT", "ours"),
     ("Apache-2.0", "ours"),
@@ -21,7 +21,7 @@ const ALLOWED: [(&str, &str); 13] = [
     ("NCSA", "permissive; covers libFuzzer, which only the fuzz harness links"),
 ];
 
-/// Checks the packages of each manifest, ours too.
+/// Checks the packages of each manifest, including ours.
 pub(crate) fn check(manifests: &[&Metadata]) -> Vec<Finding> {
     let mut findings: Vec<Finding> = manifests
         .iter()

@@ -1,6 +1,6 @@
-//! Relative links in Markdown lead to a file or folder that exists.
+//! Relative links in Markdown lead to an existing file or folder.
 //!
-//! Web addresses are not followed: a check of our tree must not depend on the rest of the world.
+//! Web addresses are not followed: a check of our tree must not depend on external servers.
 
 use std::path::Path;
 
@@ -29,7 +29,7 @@ fn check_file(root: &Path, file: &TextFile) -> Vec<Finding> {
     findings
 }
 
-/// Every `](target)` and its line, outside of code blocks and code spans.
+/// Returns every `](target)` and its line, outside of code blocks and code spans.
 pub(crate) fn targets(text: &str) -> Vec<(usize, &str)> {
     let mut found = Vec::new();
     let mut is_fenced = false;

@@ -2,26 +2,26 @@
 //!
 //! `cargo run -p xtask -- book FOLDER` collects the pages of the book: see `book`.
 //!
-//! A rule that nobody checks is a wish. Each module here holds one family of rules. It reads the
-//! tree as git lists it (tracked files and new ones that are not ignored). It returns findings, one
-//! line each: where, what with its number, and what to do about it.
+//! Each module checks one family of rules. It reads the tree as git lists it (tracked files and new
+//! ones that are not ignored). It returns findings, one line each: the place, the problem with its
+//! number, and the fix.
 //!
 //! | module | rule |
 //! |---|---|
 //! | `layers` | dependencies point down only |
-//! | `unsafety` | `unsafe` stays in the crates that may have it, each with its argument |
+//! | `unsafety` | `unsafe` only in the crates that may have it, each with its argument |
 //! | `tested` | each file with `unsafe` names the tests that run it |
-//! | `atomics` | atomics stay in the crates whose orderings are modelled |
+//! | `atomics` | atomics only in the crates whose orderings are modelled |
 //! | `size` | lines, functions, files and folders stay small |
 //! | `leftovers` | nothing unfinished, and no mention of a folder outside the repository |
 //! | `licences` | every dependency may be used under the licences we accept |
-//! | `prose` | no phrase in what the program prints that reads as translated |
+//! | `prose` | no phrases in printed text that read as translated |
 //! | `sentences` | no sentence of a page or a comment is longer than 25 words |
-//! | `links` | relative links in Markdown lead somewhere |
+//! | `links` | relative links in Markdown have existing targets |
 //! | `book` | each page of `docs/` is in the book, and its links lead to pages and headings |
 //!
-//! The modules `rust`, `spdx`, `metadata` and `tree` read; they have no opinion. `rust` blanks
-//! comments and literals and matches braces, which is all that these rules need of a parser.
+//! The modules `rust`, `spdx`, `metadata` and `tree` only read. `rust` blanks comments and literals
+//! and matches braces; these rules need no more of a parser.
 #![forbid(unsafe_code)]
 
 mod atomics;
@@ -68,7 +68,7 @@ fn write_book(folder: &Path) -> Result<ExitCode, String> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs every rule; returns the number of files read and what was found, in order of place.
+/// Runs every rule. Returns the number of files read and the findings, sorted by place.
 fn check() -> Result<(usize, Vec<Finding>), String> {
     let tree = Tree::read()?;
     let workspace = Metadata::read(tree.root(), "Cargo.toml")?;

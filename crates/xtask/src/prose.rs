@@ -1,16 +1,16 @@
-//! What the program prints is plain English: phrases that read as translated do not come back.
+//! Printed text is plain English: phrases that read as translated are findings.
 
 use crate::finding::Finding;
 use crate::rust;
 use crate::tree::{TextFile, Tree};
 
-/// Crates whose string literals a user reads.
+/// Crates with string literals for users.
 const CRATES: [&str; 5] = ["cli", "port", "engine", "topo", "lab"];
 
-/// Files whose documentation comments are printed, too: by `--help`, and as the help of a loss.
+/// Files whose documentation comments are also printed: by `--help`, and as the help of a loss.
 const HELP: [&str; 2] = ["crates/cli/src/args", "crates/port/src/account.rs"];
 
-/// Phrases that nobody says. CONTRIBUTING.md has what to write instead.
+/// Phrases that are not idiomatic. CONTRIBUTING.md has what to write instead.
 const PHRASES: [&str; 22] = [
     "is told",
     "is had",
@@ -36,7 +36,7 @@ const PHRASES: [&str; 22] = [
     "asked for it",
 ];
 
-/// Checks what the crates above print, tests aside.
+/// Checks the string literals of the crates above, except in tests.
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let printed = |file: &&TextFile| {
         file.crate_folder().is_some_and(|name| CRATES.contains(&name)) && !file.is_test()

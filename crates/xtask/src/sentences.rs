@@ -1,16 +1,17 @@
 //! Sentences are short, in pages and in comments.
 //!
-//! A paragraph is consecutive lines of a Markdown file, or of comments of a Rust file. It goes up
-//! to an empty line, a list item, a heading or a table. Fenced blocks are pictures and code, and
-//! have no sentences. A full stop, a colon or a semicolon ends one.
+//! A paragraph is consecutive lines of a Markdown file, or of comments of a Rust file. It ends at
+//! an empty line, a list item, a heading or a table. Fenced blocks are pictures and code, without
+//! sentences. A full stop, a colon or a semicolon ends a sentence.
 
 use crate::finding::Finding;
 use crate::tree::{TextFile, Tree};
 
-/// Words of a sentence. A code span is one word.
+/// Most words of a sentence. A code span is one word.
 const WORDS_MAX: usize = 25;
 
-/// Checks every Markdown file and every Rust file. Reports of runs are as the program wrote them.
+/// Checks every Markdown file and every Rust file. Reports of runs are skipped: the program wrote
+/// them.
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let files = tree.files().iter().filter(|file| !file.path.starts_with("runs/"));
     let has_prose = |file: &&TextFile| file.path.ends_with(".md") || file.is_rust();
@@ -38,16 +39,16 @@ fn check_file(file: &TextFile) -> Vec<Finding> {
     findings
 }
 
-/// What a line of Rust says, if it is a comment.
+/// Returns the text of a Rust line, if it is a comment.
 fn comment(line: &str) -> Option<&str> {
     let rest = line.trim_start().strip_prefix("//")?;
     let rest = rest.strip_prefix(['/', '!']).unwrap_or(rest);
     Some(rest.strip_prefix(' ').unwrap_or(rest))
 }
 
-/// Lines that belong together.
+/// Consecutive lines of text.
 struct Paragraph {
-    /// Where it begins, counted from 1.
+    /// First line, from 1.
     line: usize,
     text: String,
 }
@@ -77,14 +78,14 @@ fn paragraphs(lines: &[&str]) -> Vec<Paragraph> {
     all
 }
 
-/// Whether a list has a new item here: `- `, `* `, `1. `.
+/// Returns whether a line starts a list item: `- `, `* `, `1. `.
 fn is_item(text: &str) -> bool {
     let word = text.split(' ').next().unwrap_or_default();
     let is_number = word.strip_suffix('.').is_some_and(|rest| rest.parse::<u32>().is_ok());
     matches!(word, "-" | "*") || is_number
 }
 
-/// The sentences of a paragraph. A link is its text, a code span is `x`.
+/// Returns the sentences of a paragraph. A link becomes its text, a code span becomes `x`.
 fn sentences(text: &str) -> Vec<String> {
     let mut plain = String::new();
     let mut parts = text.split('`');
@@ -107,7 +108,7 @@ fn sentences(text: &str) -> Vec<String> {
     all
 }
 
-/// `[text](target)` becomes `text`.
+/// Replaces `[text](target)` by `text`.
 fn without_targets(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;

@@ -2,7 +2,7 @@
 //! most 15 files.
 //!
 //! Tests are long because they list cases; only their columns are limited. A folder of tests has a
-//! file for each program that cargo makes of it, so those are not counted either.
+//! file for each test program, so those are not counted either.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +10,14 @@ use crate::finding::Finding;
 use crate::rust;
 use crate::tree::{TextFile, Tree};
 
-/// Characters in a line.
+/// Most characters in a line.
 const COLUMNS_MAX: usize = 100;
-/// Lines of a function, from `fn` to its closing brace.
+/// Most lines of a function, from `fn` to its closing brace.
 const FUNCTION_LINES_MAX: usize = 70;
-/// Lines of a file outside its tests.
+/// Most lines of a file outside its tests.
 const FILE_LINES_MAX: usize = 500;
 
-/// Rust files of a folder, those of folders in it aside.
+/// Most Rust files of a folder, without its subfolders.
 const FOLDER_FILES_MAX: usize = 15;
 
 /// Checks every Rust file, and every folder.

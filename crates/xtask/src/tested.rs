@@ -1,9 +1,10 @@
-//! Each file with `unsafe` names the tests that run it: in the tables of [`PAGE`].
+//! Each file with `unsafe` lists the tests that run it, in the tables of [`PAGE`].
 //!
-//! A heading `` ## `log` `` begins the table of a crate. Its rows say which files, or a folder with
-//! `/` at its end, and which tests: `` `path.rs::name` ``, or `` `make target` ``. Paths are below
-//! the crate's folder, or begin with `crates/`. That a test runs a block is for people to see, best
-//! by coverage. Here each file has a row, each row a file with `unsafe`, and each name a test.
+//! A heading `` ## `log` `` begins the table of a crate. Its rows list files, or a folder with a
+//! trailing `/`, and tests: `` `path.rs::name` ``, or `` `make target` ``. Paths are relative to
+//! the crate's folder, or begin with `crates/`. People must verify that a test runs a block, best
+//! by coverage. The check is that each file has a row, each row a file with `unsafe`, and each name
+//! a test.
 
 use crate::finding::Finding;
 use crate::rust;
@@ -38,7 +39,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// The line of the first block or implementation that is `unsafe` and no test's.
+/// Returns the line of the first `unsafe` block or implementation outside of tests.
 fn first_use(text: &str) -> Option<usize> {
     let code = rust::code_only(text);
     let tests = rust::test_spans(&code);
@@ -50,7 +51,7 @@ fn first_use(text: &str) -> Option<usize> {
 
 struct Row<'a> {
     line: usize,
-    /// Of the crate, with `/` at its end.
+    /// The crate's folder, with a trailing `/`.
     folder: String,
     files: Vec<&'a str>,
     tests: Vec<&'a str>,
@@ -74,7 +75,7 @@ fn rows(page: &str) -> Vec<Row<'_>> {
     rows
 }
 
-/// What stands between backticks.
+/// Returns the texts between backticks.
 fn quoted(text: &str) -> Vec<&str> {
     text.split('`').skip(1).step_by(2).collect()
 }
@@ -125,14 +126,15 @@ impl Row<'_> {
     }
 }
 
-/// Whether the name at `at` is that of a function below `#[test]`, other attributes between.
+/// Returns whether the name at `at` is a function below `#[test]`, with other attributes in
+/// between.
 fn is_test_at(code: &str, at: usize) -> bool {
     let Some(before) = code[..at].trim_end().strip_suffix("fn") else { return false };
     let lines = before.trim_end().lines().rev();
     lines.take_while(|line| line.trim_start().starts_with("#[")).any(|l| l.trim() == "#[test]")
 }
 
-/// Whether `path` is `place`, or below it if that is a folder.
+/// Returns whether `path` is `place`, or below it if that is a folder.
 fn is_at(path: &str, place: &str) -> bool {
     path == place || (place.ends_with('/') && path.starts_with(place))
 }

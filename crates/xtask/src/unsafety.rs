@@ -1,17 +1,17 @@
-//! `unsafe` stays where its invariants are stated and tested, and each use argues why it holds.
+//! `unsafe` is used only where its invariants are stated and tested, and each use has its argument.
 //!
-//! Crates that may have it are listed in [`ALLOWED`]; the root of every other crate forbids it to
-//! the compiler. In the allowed crates each `unsafe` block and `unsafe impl` has a `SAFETY` comment
-//! within [`REACH`] lines above. The comment says why, and not where that is said. (Clippy's
-//! `undocumented_unsafe_blocks` looks at blocks too; it does not look into other configurations,
-//! such as loom's.)
+//! Crates that may use it are listed in [`ALLOWED`]; the root of every other crate forbids it. In
+//! the allowed crates each `unsafe` block and `unsafe impl` has a `SAFETY` comment within [`REACH`]
+//! lines above. The comment gives the argument, not a reference to another one. (Clippy's
+//! `undocumented_unsafe_blocks` also checks blocks, but not in other configurations such as
+//! loom's.)
 
 use crate::finding::Finding;
 use crate::metadata::Metadata;
 use crate::rust;
 use crate::tree::{TextFile, Tree};
 
-/// Folders below `crates/` whose crates may hold `unsafe`, and why.
+/// Folders below `crates/` whose crates may use `unsafe`, and why.
 const ALLOWED: [(&str, &str); 13] = [
     ("sys", "the Linux boundary"),
     ("afpacket", "rings that the kernel fills and sends from"),
@@ -28,7 +28,7 @@ const ALLOWED: [(&str, &str); 13] = [
     ("lab", "the benchmarks' rivals, which do by hand what the log does"),
 ];
 
-/// Lines above an `unsafe` in which its argument must begin.
+/// Most lines between an `unsafe` and the start of its argument.
 const REACH: usize = 8;
 
 /// Checks every Rust file, and the root of every crate of the workspace.
@@ -65,13 +65,14 @@ fn check_file(file: &TextFile) -> Vec<Finding> {
     findings
 }
 
-/// Whether the `unsafe` at `at` is a block or an implementation: these need an argument and a test.
+/// Returns whether the `unsafe` at `at` is a block or an implementation: these need an argument and
+/// a test.
 pub(crate) fn is_use(code: &str, at: usize) -> bool {
     let next = code[at + "unsafe".len()..].trim_start();
     next.starts_with('{') || next.starts_with("impl")
 }
 
-/// What an argument says that is none.
+/// Returns the words of an argument that only refers to another one.
 fn points_elsewhere(line: &str) -> Option<&'static str> {
     let argument = line.trim_start().strip_prefix("//")?.trim_start().strip_prefix("SAFETY: ")?;
     ["as above", "as in `", "as for `"].into_iter().find(|words| argument.starts_with(words))

@@ -1,4 +1,5 @@
-//! The bill of materials: `scripts/sbom` names what a build for users links, as Cargo.lock has it.
+//! The bill of materials: `scripts/sbom` lists what a build for users links, with Cargo.lock's
+//! versions.
 
 use std::collections::HashSet;
 use std::fs;
@@ -31,11 +32,11 @@ fn each_part_of_the_program_is_named_with_licence_and_checksum() {
         let sum = text(&component["hashes"][0]["content"]);
         assert!(name.starts_with("burstline-") || lock.contains(&sum) && sum.len() == 64, "{name}");
     }
-    // Linked, linked by one of ours, and for tests only.
+    // Linked, linked by one of ours, and only used in tests.
     let names: HashSet<_> = components.iter().map(|component| text(&component["name"])).collect();
     let has = |name: &str| names.contains(name);
     assert!(has("burstline-engine") && has("clap") && has("rustix") && !has("proptest"));
-    // Each package that another needs is one of the list.
+    // Each dependency of a package is also listed.
     let references: HashSet<_> = components.iter().map(|one| text(&one["bom-ref"])).collect();
     let needs = bill["dependencies"].as_array().unwrap().iter();
     let needs: Vec<_> = needs.flat_map(|one| one["dependsOn"].as_array().unwrap()).collect();

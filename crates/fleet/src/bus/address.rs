@@ -1,4 +1,4 @@
-//! What is typed after `--kafka`, `--nats` and `--spool`.
+//! Parses the values of `--kafka`, `--nats` and `--spool`.
 
 use std::io;
 use std::net::Ipv6Addr;
@@ -11,94 +11,94 @@ use burstline_wire::grammar::{Bounds, Quantity};
 /// The smallest spool: some segments of a few messages.
 const SPOOL_LEAST: u64 = 1 << 20;
 const SPOOL: Bounds = Bounds::new(Quantity::Size, SPOOL_LEAST..=1 << 50);
-/// A day of some 100 records a second and more.
+/// Default spool size: a day of 100 records per second or more.
 const SPOOL_USUAL: u64 = 1 << 30;
 
-/// A bus and the place on it.
+/// A bus, and the topic or stream on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BusAddress {
     /// `kafka` or `nats`.
     pub kind: &'static str,
-    /// `HOST:PORT` of each server that is asked first.
+    /// `HOST:PORT` of each initial server.
     pub servers: Vec<String>,
-    /// Their ports.
+    /// Ports of the servers.
     pub ports: Vec<u16>,
-    /// Kafka's topic; in NATS what a subject begins with, before the sensor.
+    /// Kafka's topic; for NATS the subject prefix before the sensor.
     pub topic: String,
-    /// The stream of NATS that keeps the messages.
+    /// The NATS stream that stores the messages.
     pub stream: String,
 }
 
-/// Where messages wait on disk, and how many bytes may.
+/// The spool's folder and size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpoolPlace {
-    /// The folder, which is made if it is not there.
+    /// The folder, which is created if it does not exist.
     pub folder: PathBuf,
-    /// For each bus.
+    /// Most bytes for each bus.
     pub bytes: u64,
 }
 
-/// What is wrong with a bus, or a spool.
+/// Why a bus or a spool cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum BusError {
-    /// The program has no client for it.
+    /// The program has no client for the bus.
     #[error("built without {kind}: make buses builds a program with it")]
     NotBuilt {
         /// `kafka` or `nats`.
         kind: &'static str,
     },
-    /// It makes no sense.
+    /// Invalid text.
     #[error("{text:?}: expected {expected}")]
     Text {
-        /// As it was typed.
+        /// The text as typed.
         text: String,
-        /// What would make sense.
+        /// The expected form.
         expected: &'static str,
     },
-    /// An IPv6 address whose end is not clear.
+    /// An IPv6 address without brackets, which is ambiguous.
     #[error("{text:?}: an IPv6 address stands in brackets: {instead}")]
     Bracket {
-        /// As it was typed.
+        /// The text as typed.
         text: String,
-        /// As it is meant.
+        /// The corrected text.
         instead: String,
     },
-    /// The size of a spool is wrong.
+    /// The size of a spool is invalid.
     #[error("{text:?}: size={what}")]
     Size {
-        /// As it was typed.
+        /// The text as typed.
         text: String,
-        /// What is wrong with it.
+        /// The problem.
         what: String,
     },
     /// The spool's folder belongs to another program, or cannot be used.
     #[error("--spool: {0}")]
     Spool(#[from] TreeError),
-    /// The client could not be made.
+    /// The client could not be created.
     #[error("--{kind}: {error}")]
     Client {
         /// `kafka` or `nats`.
         kind: &'static str,
-        /// What it says.
+        /// The client's error.
         error: io::Error,
     },
 }
 
 impl BusAddress {
-    /// Understands `HOST:PORT,HOST:PORT?topic=NAME`, and looks nothing up.
+    /// Parses `HOST:PORT,HOST:PORT?topic=NAME` without name resolution.
     ///
     /// # Errors
-    /// It makes no sense, or this program has no client for Kafka.
+    /// The text is invalid, or this program has no client for Kafka.
     pub fn kafka(text: &str) -> Result<Self, BusError> {
         let expected = "HOST:PORT of brokers, with commas between, and ?topic=NAME or not, e.g. \
                         10.0.0.9:9092?topic=flows";
         Self::built("kafka", cfg!(feature = "kafka"), text, &["topic"], expected)
     }
 
-    /// Understands `HOST:PORT,HOST:PORT?subject=NAME&stream=NAME`, and looks nothing up.
+    /// Parses `HOST:PORT,HOST:PORT?subject=NAME&stream=NAME` without name resolution.
     ///
     /// # Errors
-    /// It makes no sense, or this program has no client for NATS.
+    /// The text is invalid, or this program has no client for NATS.
     pub fn nats(text: &str) -> Result<Self, BusError> {
         let expected = "HOST:PORT of servers, with commas between, and ?subject=NAME&stream=NAME \
                         or not, e.g. 10.0.0.9:4222?stream=flows";
@@ -142,7 +142,7 @@ impl BusAddress {
     }
 }
 
-/// `ADDRESS:PORT` as `[ADDRESS]:PORT`, if it is an IPv6 address without brackets.
+/// Converts `ADDRESS:PORT` to `[ADDRESS]:PORT`, if it is an IPv6 address without brackets.
 pub(crate) fn in_brackets(server: &str) -> Option<String> {
     let (host, port) = server.rsplit_once(':')?;
     let (address, _zone) = host.split_once('%').unwrap_or((host, ""));
@@ -156,7 +156,7 @@ fn port_of(server: &str) -> Option<u16> {
     port.parse().ok().filter(|port| *port > 0 && is_good)
 }
 
-/// What is a topic of Kafka's, a subject of NATS's and, without dots, a stream.
+/// Returns whether a text is a valid Kafka topic, NATS subject and, without dots, stream name.
 fn is_name(text: &str, may_have_dots: bool) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let is_word = |word: &str| !word.is_empty() && word.chars().all(is_plain);
@@ -166,7 +166,7 @@ fn is_name(text: &str, may_have_dots: bool) -> bool {
 impl FromStr for SpoolPlace {
     type Err = BusError;
 
-    /// Understands `FOLDER?size=BYTES`.
+    /// Parses `FOLDER?size=BYTES`.
     fn from_str(text: &str) -> Result<Self, BusError> {
         let (folder, bytes) = match text.rsplit_once("?size=") {
             Some((folder, size)) => (folder, SPOOL.read(size)),
@@ -229,7 +229,7 @@ mod tests {
             let wanted = format!("{text:?}: an IPv6 address stands in brackets: {instead}");
             assert_eq!(wrong(text), wanted);
         }
-        // No address, with whatever behind it.
+        // Not an address, whatever follows.
         assert!(wrong("x::y:1:").contains("expected HOST:PORT"));
     }
 

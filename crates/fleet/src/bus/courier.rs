@@ -1,8 +1,8 @@
-//! The thread that has the bus: it encodes batches, keeps them in the store, and sends from there.
+//! The courier thread, which owns the bus: it encodes batches, stores them, and sends them.
 //!
-//! Messages are sent in the order in which they came; one that is refused is sent again a little
-//! later, before those that wait. At the end the bus has some seconds for what is left; what
-//! is then not acknowledged stays in the spool, or is lost by name.
+//! Messages are sent in order; a refused one is retried a little later, before those still waiting.
+//! At the end the bus gets some seconds for the remaining messages. Those not acknowledged by then
+//! stay in the spool, or are lost by name.
 
 use std::io;
 use std::sync::Arc;
@@ -14,22 +14,22 @@ use burstline_flow::{Batch, Made, Origin, SinkAccount, disk_loss, encode};
 use super::store::{Entry, Left, Store, Unstored};
 use super::{ABSENT, Bus, REFUSED, SLOW, Trouble};
 
-/// Messages that are submitted and have no verdict.
+/// Most submitted messages without a verdict.
 const WINDOW: usize = 256;
-/// Batches that are taken between two looks at the bus.
+/// Batches taken between two polls of the bus.
 const TAKEN: usize = 16;
-/// How long one look at the queue, or at the bus, may take.
+/// Longest time of one poll of the queue or the bus.
 const LOOK: Duration = Duration::from_millis(20);
 const GLANCE: Duration = Duration::from_millis(2);
-/// Between a refusal and the next try; and where nobody was there, which costs no message's way.
+/// Delay after a refusal, and after a missing bus, where a retry transfers no message.
 const RETRY: Duration = Duration::from_secs(1);
 const RETRY_ABSENT: Duration = Duration::from_millis(200);
-/// How long a client that has just begun may take to connect before that is said.
+/// How long a new client may take to connect before that is reported.
 const CONNECTS: Duration = Duration::from_secs(5);
-/// How long the bus has for what is left when the job ends.
+/// How long the bus gets for the remaining messages when the job ends.
 const FINISH: Duration = Duration::from_secs(10);
 
-/// What the sink hands over.
+/// An order from the sink.
 pub(super) enum Order {
     Batch(Batch),
     Made(Made),
@@ -41,13 +41,13 @@ pub(super) struct Courier {
     origin: Arc<Origin>,
     account: SinkAccount,
     begun: Instant,
-    /// Nothing is submitted before.
+    /// Nothing is submitted before this time.
     resume: Instant,
-    /// Why it was not acknowledged, until something is.
+    /// Why a message was refused, until another one is acknowledged.
     refusal: Option<Trouble>,
-    /// Why the disk has refused a message, the first time.
+    /// Why the disk refused a message, the first time.
     disk: Option<Trouble>,
-    /// What is said at once.
+    /// For news to report immediately.
     news: Sender<String>,
 }
 
@@ -66,7 +66,7 @@ impl Courier {
         Self { bus, store, origin, account, begun, resume: begun, refusal, disk, news }
     }
 
-    /// Sends what comes, until the sink hands over no more.
+    /// Processes orders until the sink is closed.
     pub(super) fn run(mut self, orders: &Receiver<Order>) -> SinkAccount {
         while self.hear(orders) {
             let patience = if self.store.out() > 0 { GLANCE } else { Duration::ZERO };
@@ -79,7 +79,7 @@ impl Courier {
         self.conclude()
     }
 
-    /// Takes what the sink has handed over. False: it hands over no more.
+    /// Takes orders from the sink. Returns false if the sink is closed.
     fn hear(&mut self, orders: &Receiver<Order>) -> bool {
         let mut patience = if self.store.out() > 0 { Duration::ZERO } else { LOOK };
         for _ in 0..TAKEN {
@@ -96,7 +96,7 @@ impl Courier {
         true
     }
 
-    /// Makes a message of a batch, and stores it.
+    /// Encodes a batch as a message, and stores it.
     fn keep(&mut self, batch: &Batch) {
         let records = batch.records.len() as u64;
         let packets = batch.packets();
@@ -113,7 +113,7 @@ impl Courier {
             Ok(None) => {}
             Ok(Some(error)) => self.disk_refused(&error),
             Err(Unstored { name, error }) => {
-                // Memory is full because of the bus.
+                // Memory is full because the bus does not drain it.
                 let name = if name.is_empty() { self.reason() } else { name };
                 self.account.lose(name, records, packets);
                 if let Some(error) = error {
@@ -124,7 +124,7 @@ impl Courier {
         }
     }
 
-    /// A message is in memory, because the disk does not take it: said once.
+    /// Reports once that a message is in memory because the disk refused it.
     fn disk_refused(&mut self, error: &io::Error) {
         if self.disk.is_none() {
             let name = disk_loss(error);
@@ -135,18 +135,18 @@ impl Courier {
     }
 
     fn tell(&mut self, what: String) {
-        // Nobody hears it once the job ends; the report has it.
+        // The receiver is gone once the job ends; the report contains it.
         let _ = self.news.send(what.clone());
         self.account.notes.push(what);
     }
 
-    /// The name of the loss that the bus is the reason for.
+    /// Returns the name of losses caused by the bus.
     fn reason(&self) -> &'static str {
         let now = self.bus.trouble();
         now.as_ref().or(self.refusal.as_ref()).map_or(SLOW, |trouble| trouble.name)
     }
 
-    /// Submits what may be submitted, and waits for verdicts.
+    /// Submits messages up to the limits, and waits for verdicts.
     fn send(&mut self, patience: Duration) {
         while self.store.out() < WINDOW && Instant::now() >= self.resume {
             let Some(taken) = self.store.take() else { break };
@@ -193,7 +193,7 @@ impl Courier {
         }
         self.store.put_back(ticket);
         let is_absent = trouble.name == ABSENT;
-        // A client that has just begun has no connection yet.
+        // A new client has no connection yet.
         if !is_absent || self.account.parts > 0 || self.begun.elapsed() > CONNECTS {
             self.note(&trouble.error);
         }
@@ -209,7 +209,7 @@ impl Courier {
         self.note(error);
     }
 
-    /// What went wrong first.
+    /// Notes the first error.
     fn note(&mut self, error: &str) {
         let prefix = format!("{}: ", self.account.kind);
         if !self.account.notes.iter().any(|note| note.starts_with(&prefix)) {
@@ -217,10 +217,10 @@ impl Courier {
         }
     }
 
-    /// Counts what is left.
+    /// Counts the remaining messages.
     fn conclude(mut self) -> SinkAccount {
         let name = match self.reason() {
-            // A client that has not connected yet says nothing.
+            // A client that has not connected yet has no error.
             SLOW if self.account.parts == 0 => ABSENT,
             name => name,
         };
@@ -228,9 +228,9 @@ impl Courier {
         if let Some(trouble) = trouble.filter(|_| !self.store.is_empty()) {
             self.note(&trouble.error);
         }
-        // What should be on disk and is not is lost because of that.
+        // Messages that should be on disk but are not are lost because of the disk.
         let name = self.disk.as_ref().map_or(name, |disk| disk.name);
-        // The client goes first: what it still has must not be sent while it is counted.
+        // Drop the client first: it must not send messages while they are counted.
         drop(self.bus);
         let account = &mut self.account;
         for (entry, left) in self.store.close() {
@@ -253,7 +253,7 @@ impl Courier {
     }
 }
 
-/// Records are lost; an error, if that is because of the disk.
+/// Counts lost records; notes an error if the disk caused the loss.
 fn fail(account: &mut SinkAccount, disk: Option<&Trouble>) {
     if let (None, Some(disk)) = (&account.first_error, disk) {
         account.first_error = Some(disk.error.clone());
@@ -272,7 +272,7 @@ mod tests {
     use super::super::{Message, SpoolPlace, Verdict};
     use super::*;
 
-    /// A bus that is not there.
+    /// A bus without a server.
     struct Nobody;
 
     impl Bus for Nobody {
@@ -289,7 +289,7 @@ mod tests {
         }
     }
 
-    /// A courier with a spool, whose bus is not there.
+    /// Returns a courier with a spool and without a reachable bus.
     fn courier(place: &SpoolPlace) -> (Courier, Receiver<String>) {
         let sensor = SensorName::new("one").unwrap();
         let origin = Arc::new(Origin { sensor, boot: BootId::default(), ports: Vec::new() });

@@ -1,10 +1,9 @@
-//! Kafka, by librdkafka.
+//! The Kafka client, based on librdkafka.
 //!
-//! The producer is idempotent: within one start the library sends a message again until it is
-//! acknowledged, and the broker drops second copies. It never gives up by itself (no time-out), so
-//! an outage costs only time. If it must give up, since the broker has lost what it had
-//! acknowledged, a new producer sends what is left; a reader then drops by name what is there
-//! twice.
+//! The producer is idempotent: within one start the library retries a message until it is
+//! acknowledged, and the broker drops duplicates. The library never gives up (no timeout), so an
+//! outage costs only time. If the broker has lost acknowledged messages, the producer has to give
+//! up. Then a new producer sends the remaining messages, and a reader drops duplicates by name.
 
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,11 +20,11 @@ use super::{
     ABSENT, Bus, BusAddress, BusError, FULL, ID, Message, PLACE, REFUSED, SLOW, Trouble, Verdict,
 };
 
-/// What the library's calls into this program leave.
+/// Results of the library's callbacks.
 #[derive(Default)]
 struct Heard {
     verdicts: Vec<Verdict>,
-    /// No broker answers.
+    /// Set if no broker answers.
     absent: Option<String>,
 }
 
@@ -39,7 +38,7 @@ impl Ear {
 }
 
 impl ClientContext for Ear {
-    /// What matters comes as an error or a verdict.
+    /// Important events arrive as errors or verdicts.
     fn log(&self, _: RDKafkaLogLevel, _: &str, _: &str) {}
 
     fn error(&self, error: KafkaError, reason: &str) {
@@ -74,7 +73,7 @@ pub(super) struct Kafka {
 }
 
 impl Kafka {
-    /// Begins to connect, and does not wait for it.
+    /// Starts to connect without waiting.
     pub(super) fn new(address: &BusAddress, origin: &Origin) -> Result<Self, BusError> {
         let sensor = origin.sensor.as_str().to_owned();
         let (servers, client) = (address.servers.join(","), format!("burstline-{sensor}"));
@@ -85,14 +84,14 @@ impl Kafka {
             ("enable.idempotence", "true"),
             ("acks", "all"),
             ("message.timeout.ms", "0"),
-            // A batch is a message, and packed: few to wait for.
+            // A batch is one compressed message: there are few to wait for.
             ("linger.ms", "5"),
             ("compression.codec", "none"),
-            // A broker that is silent is left after this time.
+            // A silent broker is dropped after this time.
             ("socket.timeout.ms", "10000"),
             ("request.timeout.ms", "10000"),
             ("reconnect.backoff.max.ms", "1000"),
-            // A topic that is not there yet.
+            // For a topic that does not exist yet.
             ("topic.metadata.propagation.max.ms", "5000"),
         ] {
             config.set(key, value);
@@ -105,11 +104,11 @@ impl Kafka {
         Ok(Self { config, producer, ear, topic: address.topic.clone(), sensor })
     }
 
-    /// A producer that has come to its end hands everything back, and another takes its place.
+    /// Replaces a producer that has failed: it hands everything back.
     fn replace(&mut self) {
         self.producer.purge(PurgeConfig::default().queue().inflight());
         self.producer.poll(Duration::from_millis(100));
-        // The settings were good before.
+        // The settings were valid before.
         if let Ok(producer) = self.config.create_with_context(self.ear.clone()) {
             self.producer = producer;
         }

@@ -1,9 +1,9 @@
-//! NATS JetStream, by the client that its makers maintain.
+//! The NATS JetStream client, based on the client by the NATS project.
 //!
-//! The client is asynchronous. Its tasks run on this thread alone, while it waits here: no more
-//! threads. A message that gets no acknowledgement is sent again under the same `Nats-Msg-Id`. The
-//! server drops the second copy if it comes within the stream's window (2 minutes, unless the
-//! stream says otherwise). After that a reader drops it by the same name.
+//! The client is asynchronous. Its tasks run only on this thread, while it waits here: no more
+//! threads. A message without an acknowledgement is sent again under the same `Nats-Msg-Id`. The
+//! server drops a duplicate within the stream's window (2 minutes by default). After that a reader
+//! drops it by the same name.
 
 use std::io;
 use std::pin::Pin;
@@ -29,11 +29,11 @@ use super::{
     ABSENT, Bus, BusAddress, BusError, FULL, Message, PLACE, REFUSED, SLOW, Trouble, Verdict,
 };
 
-/// How long an acknowledgement may take.
+/// Timeout of an acknowledgement.
 const ACKNOWLEDGED: Duration = Duration::from_secs(5);
-/// How long a connection may take, and how often a silent one is asked whether it is there.
+/// Timeout of a connection, and interval of pings on a silent one.
 const CONNECTED: Duration = Duration::from_secs(2);
-/// Between two tries to connect.
+/// Delay between connection attempts.
 const RETRY: Duration = Duration::from_millis(500);
 
 type Waiting = Pin<Box<dyn Future<Output = (u64, Result<(), PublishError>)> + Send>>;
@@ -44,18 +44,18 @@ pub(super) struct Nats {
     context: Context,
     subject: String,
     stream: stream::Config,
-    /// Whether the stream is there, as far as is known; and who looks.
+    /// Whether the stream is known to exist, and the task that checks.
     has_stream: bool,
     look: Option<JoinHandle<Result<(), String>>>,
-    /// Why it is not, as far as is known.
+    /// Why it does not exist, as far as known.
     no_stream: String,
-    /// What the server has said last, until it lets us in.
+    /// The server's last message before it accepts the connection.
     said: Arc<Mutex<Option<String>>>,
     waiting: FuturesUnordered<Waiting>,
 }
 
 impl Nats {
-    /// Begins to connect, and does not wait for it.
+    /// Starts to connect without waiting.
     pub(super) fn new(address: &BusAddress, origin: &Origin) -> Result<Self, BusError> {
         let failed = |error| BusError::Client { kind: "nats", error };
         let runtime =
@@ -72,7 +72,7 @@ impl Nats {
             .event_callback(hear)
             .name(format!("burstline {}", origin.sensor.as_str()))
             .retry_on_initial_connect()
-            // Landlock lets this thread connect to the ports that were named.
+            // Landlock allows this thread to connect to the named ports only.
             .ignore_discovered_servers()
             .connection_timeout(CONNECTED)
             .ping_interval(CONNECTED)
@@ -81,11 +81,11 @@ impl Nats {
         let client =
             runtime.block_on(connecting).map_err(|error| failed(io::Error::other(error)))?;
         let context = {
-            // The context starts a task.
+            // The context spawns a task.
             let _inside = runtime.enter();
             ContextBuilder::new().timeout(ACKNOWLEDGED).build(client.clone())
         };
-        // A dot would begin another word of the subject.
+        // A dot would start another token of the subject.
         let sensor = origin.sensor.as_str().replace('.', "_");
         let stream = stream::Config {
             name: address.stream.clone(),
@@ -106,13 +106,13 @@ impl Nats {
         })
     }
 
-    /// Has a task look for the stream, and make it where it is not there.
+    /// Spawns a task that looks up the stream, and creates it if it does not exist.
     fn look_for_stream(&mut self) {
         match self.look.take_if(|look| look.is_finished()) {
             Some(look) => match self.runtime.block_on(look) {
                 Ok(Ok(())) => self.has_stream = true,
                 Ok(Err(why)) => self.no_stream = why,
-                // A task that has failed has not found it.
+                // A failed task has not found the stream.
                 Err(_) => {}
             },
             None if self.look.is_some() => {}
@@ -129,7 +129,7 @@ impl Nats {
     }
 }
 
-/// Remembers what tells why the server does not let us in.
+/// Notes events that explain why the server rejects the connection.
 fn heard(said: &Mutex<Option<String>>, event: &Event) {
     let what = match event {
         Event::Connected => None,
@@ -142,7 +142,7 @@ fn heard(said: &Mutex<Option<String>>, event: &Event) {
     *said.lock().unwrap_or_else(PoisonError::into_inner) = what;
 }
 
-/// Why there is no stream.
+/// Describes why there is no stream.
 fn no_stream(name: &str, error: &CreateStreamError) -> String {
     use CreateStreamErrorKind::{JetStream, JetStreamUnavailable};
     let code = match error.kind() {
@@ -169,7 +169,7 @@ fn trouble(error: &PublishError) -> Trouble {
         (PublishErrorKind::MaxPayloadExceeded, _)
         | (_, Some(ErrorCode::STREAM_MESSAGE_EXCEEDS_MAXIMUM)) => REFUSED,
         (PublishErrorKind::StreamNotFound | PublishErrorKind::BrokenPipe, _) => ABSENT,
-        // "maximum bytes exceeded", "maximum messages exceeded", a disk without room.
+        // "maximum bytes exceeded", "maximum messages exceeded", a full disk
         (
             _,
             Some(
@@ -207,7 +207,7 @@ impl Bus for Nats {
         let waiting = &mut self.waiting;
         let settled = self.runtime.block_on(async {
             let mut settled = Vec::new();
-            // The client's own tasks have their turn in any case.
+            // Let the client's own tasks run in any case.
             tokio::task::yield_now().await;
             if waiting.is_empty() {
                 tokio::time::sleep(patience).await;

@@ -1,4 +1,4 @@
-//! Who takes batches of records, and what became of them.
+//! The sink that passes batches of records to the courier, and its account.
 
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError, sync_channel};
@@ -13,31 +13,31 @@ use super::spool::Spool;
 use super::store::Store;
 use super::{Bus, BusAddress, BusError, SLOW, SpoolPlace};
 
-/// Batches that the queue to the courier has room for: some 25 MB.
+/// Most batches in the queue to the courier: some 25 MB.
 const ORDERS: usize = 256;
-/// How long a batch waits for room in it. The courier waits for no bus, only for processor and
-/// disk.
+/// How long a batch waits for room in the queue. The courier never waits for the bus, only for
+/// processor and disk.
 const PATIENCE: Duration = Duration::from_secs(10);
 const NAP: Duration = Duration::from_millis(1);
 
-/// Sends records to a bus.
+/// A sink that sends records to a bus.
 pub struct BusSink {
     kind: &'static str,
     orders: Option<SyncSender<Order>>,
     courier: Option<JoinHandle<SinkAccount>>,
-    /// The courier did not make room in time, and has not since.
+    /// Whether the courier did not make room in time, and has not since.
     is_stuck: bool,
-    /// What the courier says at once.
+    /// News from the courier to report immediately.
     news: Receiver<String>,
     account: SinkAccount,
 }
 
 impl BusSink {
-    /// Opens the spool, if there is one, and starts the courier. A bus that does not answer is no
-    /// error: it may come later.
+    /// Opens the spool, if there is one, and starts the courier. A bus that does not answer is not
+    /// an error: it may appear later.
     ///
     /// # Errors
-    /// The spool belongs to another program, or cannot be used; the client cannot be made.
+    /// The spool belongs to another program, or cannot be used; the client cannot be created.
     pub fn open(
         address: &BusAddress,
         origin: &Arc<Origin>,
@@ -51,8 +51,8 @@ impl BusSink {
         let (tell, news) = mpsc::channel();
         let (address, origin) = (address.clone(), Arc::clone(origin));
         let courier = move || {
-            // The job's own threads say so where that is refused. The client's threads have no
-            // more rights than this one, which starts them.
+            // The job's own threads report it if this fails. The client's threads inherit this
+            // thread's rights.
             let _ = privileges::give_up();
             let account = SinkAccount { kind, sends: true, ..SinkAccount::default() };
             match connect(&address, &origin) {
@@ -75,7 +75,7 @@ impl BusSink {
         Ok(Self { kind, orders, courier, is_stuck: false, news, account })
     }
 
-    /// Hands over an order, unless the courier has no room for it in time.
+    /// Sends an order, unless the courier makes no room for it in time.
     fn hand_over(&mut self, mut order: Order) -> Result<(), Order> {
         let Some(orders) = &self.orders else { return Err(order) };
         let begun = Instant::now();
@@ -96,7 +96,7 @@ impl BusSink {
     }
 }
 
-#[allow(unused_variables)] // a build without buses refuses the address before
+#[allow(unused_variables)] // a build without buses refuses the address earlier
 fn connect(address: &BusAddress, origin: &Origin) -> Result<Box<dyn Bus>, BusError> {
     match address.kind {
         #[cfg(feature = "kafka")]
@@ -116,7 +116,7 @@ impl RecordSink for BusSink {
 
     fn tick(&mut self, made: &Made) {
         if let Some(orders) = &self.orders {
-            // The next one says it, too.
+            // The next one replaces it.
             let _ = orders.try_send(Order::Made(*made));
         }
     }

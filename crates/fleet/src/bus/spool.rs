@@ -1,23 +1,23 @@
-//! Messages on disk: written before they are sent, gone when they are acknowledged.
+//! The spool: messages on disk, written before they are sent and removed once acknowledged.
 //!
 //! ```text
-//! FOLDER/kafka-SENSOR/BOOT-00000000.spool    segments: messages one behind the other
-//!                     BOOT-00000001.spool    removed once all of theirs are settled
-//!                     .journal-SENSOR        locked; what was made, and what was written here
+//! FOLDER/kafka-SENSOR/BOOT-00000000.spool    segments: consecutive messages
+//!                     BOOT-00000001.spool    removed once all of their messages are settled
+//!                     .journal-SENSOR        locked; records made, and records written here
 //! ```
 //!
-//! A message is a head of [`HEAD`] bytes and its body. One byte of the head says whether it is
-//! settled; it is the only one that is written twice. A start finds what earlier ones left. A
-//! message that was being written when its program was killed is no whole one, and is cut off. One
-//! that is damaged and has others behind it is found, and lost by name when it is read; if its head
-//! is damaged, too, the next whole one is looked for.
+//! A message is a head of [`HEAD`] bytes and its body. One byte of the head, the only one written
+//! twice, marks it as settled. On startup the spool finds messages of earlier starts. A message
+//! that was being written when its program was killed is incomplete, and is cut off. A damaged one
+//! with others after it is found, and lost by name when it is read. If its head is also damaged,
+//! the next complete message is searched.
 //!
-//! What the kernel has taken survives the program. The disk has it a second later (`sync_data`), so
-//! a machine that loses power loses a second.
+//! Written data survives the program. It is on disk a second later (`sync_data`), so a power loss
+//! costs one second.
 //!
 //! Invariants:
-//! - P1: segments and the next message have at most the size that was asked for.
-//! - P2: a message that is read is as it was written, by its checksum.
+//! - P1: segments plus the next message stay within the requested size.
+//! - P2: a message that is read is unchanged, by its checksum.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -37,19 +37,19 @@ use super::{BusError, SpoolPlace};
 /// Bytes before a message's body.
 const HEAD: usize = 48;
 const MAGIC: [u8; 4] = *b"BSPL";
-/// Where a head says that the message is settled: 1.
+/// Offset in the head of the settled flag: 1.
 const SETTLED_AT: u64 = 4;
-/// The longest body that is read.
+/// Length of the longest body that is read.
 const BODY_MOST: u32 = 1 << 28;
-/// A segment is full from here on; a small spool has smaller ones.
+/// Size of a full segment; a small spool has smaller ones.
 const SEGMENT: u64 = 8 << 20;
 const SEGMENTS_LEAST: u64 = 16;
-/// How far behind a damaged head the next message is looked for: more than a segment has.
+/// How far after a damaged head the next message is searched: more than a segment.
 const SEARCHED_MOST: u64 = 64 << 20;
-/// Between two times that the disk is asked to have everything.
+/// Interval of syncs to disk.
 const SYNC: Duration = Duration::from_secs(1);
 
-/// Where a message is.
+/// Location of a message.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     segment: u64,
@@ -64,7 +64,7 @@ struct Segment {
     waiting: u64,
 }
 
-/// What a head says.
+/// Contents of a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Head {
     is_settled: bool,
@@ -80,12 +80,12 @@ pub(super) struct Spool {
     folder: PathBuf,
     boot: String,
     size: u64,
-    /// Of all segments.
+    /// Bytes of all segments.
     bytes: u64,
-    /// By age.
+    /// Segments in order of age.
     segments: BTreeMap<u64, Segment>,
     next: u64,
-    /// The segment that is written, and its file.
+    /// The segment being written, and its file.
     open: Option<(u64, File)>,
     synced: Instant,
     is_dirty: bool,
@@ -96,7 +96,7 @@ pub(super) struct Spool {
 }
 
 impl Spool {
-    /// Takes the place of a sensor, and finds what earlier starts have left there.
+    /// Opens the spool of a sensor, and finds messages of earlier starts.
     pub(super) fn open(place: &SpoolPlace, kind: &str, origin: &Origin) -> Result<Self, BusError> {
         let folder = place.folder.join(format!("{kind}-{}", origin.sensor.as_str()));
         let is_there = |what: &str| was_written(&folder, what);
@@ -163,8 +163,8 @@ impl Spool {
         Ok(())
     }
 
-    /// The first message from an offset on, and where it begins. One that is damaged alone is one,
-    /// too: who reads it loses it by name. `None`: the rest was being written.
+    /// Returns the first message from an offset on, and its offset. A single damaged message
+    /// counts: its reader loses it by name. `None` if the rest was being written.
     fn next_message(
         &mut self,
         path: &Path,
@@ -190,12 +190,12 @@ impl Spool {
         Ok(Some((begin, head)))
     }
 
-    /// What earlier starts have left, oldest first.
+    /// Returns the messages of earlier starts, oldest first.
     pub(super) fn left(&mut self) -> Vec<Entry> {
         std::mem::take(&mut self.left)
     }
 
-    /// Writes a message; `None`: the spool is full.
+    /// Writes a message; `None` if the spool is full.
     pub(super) fn append(
         &mut self,
         number: u64,
@@ -230,7 +230,7 @@ impl Spool {
         let full = SEGMENT.min(self.size / SEGMENTS_LEAST);
         let is_full = |segment: &Segment| segment.bytes >= full;
         if let Some((id, file)) = self.open.take_if(|(id, _)| {
-            // One that is gone is as good as full.
+            // A missing segment counts as full.
             self.segments.get(id).is_none_or(is_full)
         }) {
             file.sync_data()?;
@@ -256,7 +256,7 @@ impl Spool {
             .write_all_at(head, offset)
             .and_then(|()| file.write_all_at(body, offset + head.len() as u64));
         if let Err(error) = written {
-            // If this fails, too, the next start cuts off the incomplete message.
+            // If this also fails, the next start cuts off the incomplete message.
             let _ = file.set_len(offset);
             return Err(error);
         }
@@ -265,7 +265,7 @@ impl Spool {
         Ok(Place { segment: *id, offset })
     }
 
-    /// Whether the next start will find a message, as far as names of files tell.
+    /// Returns whether the next start will find a message, judging by file names.
     pub(super) fn has(&self, place: &Place) -> bool {
         self.segments.get(&place.segment).is_some_and(|segment| segment.path.exists())
     }
@@ -283,20 +283,20 @@ impl Spool {
         Ok(body.into())
     }
 
-    /// A message is over.
+    /// Marks a message as settled.
     pub(super) fn settle(&mut self, place: &Place) {
         let Some(segment) = self.segments.get_mut(&place.segment) else { return };
         segment.waiting -= 1;
         if segment.waiting > 0 || self.open.as_ref().is_some_and(|(id, _)| *id == place.segment) {
             let file = File::options().write(true).open(&segment.path);
-            // A start after a crash sends it once more if this fails, under the same name.
+            // If this fails, a start after a crash sends it again under the same name.
             let _ = file.and_then(|file| file.write_all_at(&[1], place.offset + SETTLED_AT));
         } else {
             self.remove_settled(place.segment);
         }
     }
 
-    /// Removes a segment without a message that waits.
+    /// Removes a segment without waiting messages.
     fn remove_settled(&mut self, id: u64) {
         let Some(segment) = self.segments.get(&id).filter(|segment| segment.waiting == 0) else {
             return;
@@ -307,19 +307,19 @@ impl Spool {
         }
     }
 
-    /// Tells the journal how far the job is, and has the disk keep what was written.
+    /// Updates the journal with the job's progress, and syncs written data to disk.
     pub(super) fn tell(&mut self, made: &Made, lost: &LostRecords) {
         self.journal.tell(made, lost);
         if self.is_dirty && self.synced.elapsed() >= SYNC {
             (self.is_dirty, self.synced) = (false, Instant::now());
             if let Some((_, file)) = &self.open {
-                // The next message's write says what is wrong.
+                // The next message's write reports the error.
                 let _ = file.sync_data();
             }
         }
     }
 
-    /// Ends.
+    /// Closes the spool.
     pub(super) fn close(&mut self) {
         if let Some((id, file)) = self.open.take() {
             let _ = file.sync_data();
@@ -343,7 +343,7 @@ impl Head {
         bytes
     }
 
-    /// `None`: there is no head, or the file ends within it.
+    /// Returns `None` if there is no head, or the file ends within it.
     fn read(file: &File, offset: u64) -> io::Result<Option<Self>> {
         let mut bytes = [0; HEAD];
         match file.read_exact_at(&mut bytes, offset) {
@@ -365,12 +365,12 @@ impl Head {
         Ok(Some(head).filter(|head| bytes[..4] == MAGIC && head.length <= BODY_MOST))
     }
 
-    /// Where the next message begins.
+    /// Returns where the next message starts.
     fn end(&self, offset: u64) -> u64 {
         offset + HEAD as u64 + u64::from(self.length)
     }
 
-    /// `None`: the body is another.
+    /// Returns `None` if the checksum of the body does not match.
     fn body(&self, file: &File, offset: u64) -> io::Result<Option<Vec<u8>>> {
         if self.end(offset) > file.metadata()?.len() {
             return Ok(None);
@@ -380,22 +380,22 @@ impl Head {
         Ok(Some(body).filter(|body| self.sum(body) == self.checksum))
     }
 
-    /// Of all but whether it is settled.
+    /// Returns the checksum of everything but the settled flag.
     fn sum(&self, body: &[u8]) -> u32 {
         let head = Self { is_settled: false, checksum: 0, ..*self }.encode();
         crc32c::crc32c_append(crc32c::crc32c(&head), body)
     }
 }
 
-/// Segments of a folder, oldest first.
+/// Returns the segments of a folder, oldest first.
 fn segments_of(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder)? {
         let entry = entry?;
         let path = entry.path();
         if path.extension().is_some_and(|extension| extension == "spool") {
-            // Settling a message changes an older segment later. Not all file systems know when a
-            // file was made.
+            // Settling a message modifies an older segment later. Not all file systems store
+            // creation times.
             let metadata = entry.metadata()?;
             found.push((metadata.created().or_else(|_| metadata.modified())?, path));
         }
@@ -409,14 +409,14 @@ fn boot_of(path: &Path) -> String {
     name.split('-').next().unwrap_or_default().to_owned()
 }
 
-/// Whether the message `BOOT/NUMBER` is in a folder of segments.
+/// Returns whether the message `BOOT/NUMBER` is in a folder of segments.
 fn was_written(folder: &Path, what: &str) -> bool {
     let Some((boot, number)) = what.split_once('/') else { return false };
     let paths = segments_of(folder).unwrap_or_default();
     paths.iter().filter(|path| boot_of(path) == boot).any(|path| {
         let Ok(file) = open_regular(path) else { return false };
         let mut offset = 0;
-        // Bodies of others are not read: the start reads them once, when it finds them.
+        // Bodies are not read here: startup reads them once, when it finds them.
         while let Ok(Some(head)) = Head::read(&file, offset) {
             if number == head.number.to_string() {
                 return matches!(head.body(&file, offset), Ok(Some(_)));
@@ -427,7 +427,7 @@ fn was_written(folder: &Path, what: &str) -> bool {
     })
 }
 
-/// The first whole message from an offset on, and where it begins.
+/// Returns the first complete message from an offset on, and its offset.
 fn next_whole(file: &File, from: u64) -> io::Result<Option<(u64, Head)>> {
     let bytes = file.metadata()?.len().saturating_sub(from).min(SEARCHED_MOST);
     let mut rest = vec![0; bytes as usize];

@@ -1,4 +1,4 @@
-//! Messages until they are acknowledged: in order, in memory or in a spool.
+//! The store of messages until they are acknowledged: in order, in memory or in a spool.
 //!
 //! ```text
 //! keep ──► waiting, oldest first ──take──► out, by ticket ──settle──► gone
@@ -7,9 +7,9 @@
 //! ```
 //!
 //! Invariants:
-//! - T1: a message is waiting or out, once.
-//! - T2: messages in memory have at most [`MEMORY_BYTES`]; with a spool there are some only after
-//!   the disk has failed.
+//! - T1: a message is either waiting or out, exactly once.
+//! - T2: messages in memory take at most [`MEMORY_BYTES`]; with a spool there are some only after a
+//!   disk error.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -25,10 +25,10 @@ use super::spool::{Place, Spool};
 
 const MEMORY_BYTES: usize = 64 << 20;
 
-/// A message that is kept.
+/// A stored message.
 #[derive(Debug)]
 pub(super) struct Entry {
-    /// The start of the program that made it, and the number that it had there.
+    /// The start of the program that created it, and its number in that start.
     pub(super) boot: Arc<str>,
     pub(super) number: u64,
     /// The hour of its earliest record.
@@ -36,7 +36,7 @@ pub(super) struct Entry {
     pub(super) records: u64,
     pub(super) packets: u64,
     pub(super) length: u32,
-    /// An earlier start of the program had left it.
+    /// Whether an earlier start of the program left it.
     pub(super) is_earlier: bool,
     pub(super) body: Body,
 }
@@ -47,18 +47,18 @@ pub(super) enum Body {
     Disk(Place),
 }
 
-/// Where a message is at the end.
+/// Location of a message at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Left {
     Memory,
     Disk,
-    /// Somebody has removed its file.
+    /// Its file was removed by someone else.
     Gone,
 }
 
-/// A message that found no room.
+/// A message that could not be stored.
 pub(super) struct Unstored {
-    /// The name of the loss; empty: memory is full, and the bus knows why.
+    /// The name of the loss; empty if memory is full, because then the bus determines it.
     pub(super) name: &'static str,
     pub(super) error: Option<io::Error>,
 }
@@ -75,7 +75,7 @@ pub(super) struct Store {
 }
 
 impl Store {
-    /// With what earlier starts have left in the spool.
+    /// Creates a store with the messages that earlier starts left in the spool.
     pub(super) fn new(mut spool: Option<Spool>, origin: &Origin) -> Self {
         let waiting: VecDeque<Entry> = spool.as_mut().map(Spool::left).unwrap_or_default().into();
         let found = waiting.iter().map(|entry| entry.records).sum();
@@ -96,12 +96,12 @@ impl Store {
         self.earlier.clone()
     }
 
-    /// What the spool has to say.
+    /// Returns the spool's notes.
     pub(super) fn notes(&self) -> Vec<String> {
         self.spool.as_ref().map(|spool| spool.notes.clone()).unwrap_or_default()
     }
 
-    /// Messages that are submitted and have no verdict.
+    /// Returns the number of submitted messages without a verdict.
     pub(super) fn out(&self) -> usize {
         self.out.len()
     }
@@ -110,7 +110,7 @@ impl Store {
         self.waiting.is_empty() && self.out.is_empty()
     }
 
-    /// Keeps a message of this start. Returns why it is in memory, if it should be on disk.
+    /// Stores a message of this start. Returns an error if it is in memory but should be on disk.
     pub(super) fn keep(
         &mut self,
         number: u64,
@@ -130,7 +130,7 @@ impl Store {
                 Err(error) => failed = Some(error),
             }
         }
-        // A disk that fails is no reason to lose what the bus may take.
+        // Despite a disk error, the bus may still accept it from memory.
         if body.is_none() && self.memory + bytes.len() <= MEMORY_BYTES {
             self.memory += bytes.len();
             body = Some(Body::Memory(bytes.into()));
@@ -143,7 +143,7 @@ impl Store {
         Ok(failed)
     }
 
-    /// Takes the oldest that waits. `Err`: the disk does not give it back, and it is gone.
+    /// Takes the oldest waiting message. `Err` if the disk cannot read it, and it is lost.
     pub(super) fn take(&mut self) -> Option<Result<(u64, Message), (Entry, io::Error)>> {
         let entry = self.waiting.pop_front()?;
         let bytes = match (&entry.body, &self.spool) {
@@ -165,7 +165,7 @@ impl Store {
         Some(Ok((self.tickets, Message { id, place, bytes })))
     }
 
-    /// What a ticket stood for is over. `None`: there is no such ticket.
+    /// Removes the message of a ticket. `None` if the ticket is unknown.
     pub(super) fn settle(&mut self, ticket: u64) -> Option<Entry> {
         let entry = self.out.remove(&ticket)?;
         self.forget(&entry);
@@ -179,21 +179,21 @@ impl Store {
         }
     }
 
-    /// What a ticket stood for waits again, before all others.
+    /// Puts the message of a ticket back, before all waiting ones.
     pub(super) fn put_back(&mut self, ticket: u64) {
         if let Some(entry) = self.out.remove(&ticket) {
             self.waiting.push_front(entry);
         }
     }
 
-    /// Tells the journal how far the job is.
+    /// Updates the journal with the job's progress.
     pub(super) fn tell(&mut self, made: &Made, lost: &LostRecords) {
         if let Some(spool) = &mut self.spool {
             spool.tell(made, lost);
         }
     }
 
-    /// Ends, and gives what is left.
+    /// Closes the store, and returns the remaining messages.
     pub(super) fn close(mut self) -> Vec<(Entry, Left)> {
         if let Some(spool) = &mut self.spool {
             spool.close();

@@ -1,14 +1,14 @@
-//! The thread that has the socket.
+//! The courier thread, which owns the socket.
 //!
-//! UDP: what a collector that is not there answers (ICMP) arrives with the next message, and is
-//! about one before: the last message then counts as lost. Nobody else tells what was lost on the
-//! way; the collector sees a gap in the sequence numbers. Where the kernel knows no way there, each
-//! message is lost by name, and the next one asks again. It does so by a new socket: the old one
-//! keeps an address of this machine that may be another one by then.
+//! UDP: the ICMP error from an absent collector is reported by the next send, and is about an
+//! earlier message: the last message then counts as lost. Other losses on the way are not reported;
+//! the collector sees a gap in the sequence numbers. If the kernel has no route, each message is
+//! lost by name, and the next one tries again on a new socket: the old one is bound to a local
+//! address that may have changed.
 //!
-//! TCP: without a connection the courier keeps one message and tries again each second; the queue
-//! behind it fills meanwhile. What was written into a connection that then breaks may be lost in
-//! the kernels; of that the message that could not be written is counted.
+//! TCP: without a connection the courier keeps one message and reconnects every second; the queue
+//! fills in the meantime. Data written to a connection that then breaks may be lost in the kernels;
+//! only the message that could not be written is counted.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -23,24 +23,24 @@ use burstline_sys::privileges;
 use super::message::Messages;
 use super::sink::{Collector, Shared};
 
-/// Between two times that a UDP collector gets the templates, and any the statistics.
+/// Interval of templates to a UDP collector, and of statistics to any.
 const RESENT: Duration = Duration::from_secs(30);
 /// How long a message waits for more records.
 const LINGER: Duration = Duration::from_millis(500);
 const CONNECT: Duration = Duration::from_secs(2);
 const WRITE: Duration = Duration::from_secs(5);
-/// Between two tries to connect.
+/// Delay between connection attempts.
 const RETRY: Duration = Duration::from_secs(1);
-/// Between two looks at whether the job ends.
+/// Interval for checking whether the job ends.
 const LOOK: Duration = Duration::from_millis(20);
-/// How long an answer to the last message may take.
+/// How long to wait for an ICMP error about the last message.
 const LAST: Duration = Duration::from_millis(50);
 
-/// Bytes of a message: what passes through tunnels whole, and what one write takes.
+/// Message sizes in bytes: one that fits into tunnels unfragmented, and one TCP write.
 const UDP_BYTES: usize = 1400;
 const TCP_BYTES: usize = 16 << 10;
 
-/// What the sink hands over.
+/// An order from the sink.
 pub(super) enum Order {
     Records(Vec<Record>),
     Made(Made),
@@ -56,7 +56,7 @@ struct Load {
 enum Way {
     Udp {
         socket: UdpSocket,
-        /// Whether the kernel knew a way when it was asked.
+        /// Whether the kernel had a route at the last attempt.
         has_way: bool,
     },
     Tcp(Option<TcpStream>),
@@ -68,18 +68,18 @@ pub(super) struct Courier {
     messages: Messages,
     shared: Arc<Shared>,
     made: Made,
-    /// In the message that is being made, and since when.
+    /// Records in the current message, and its start time.
     load: Load,
     since: Instant,
-    /// In the message that was sent last.
+    /// Records in the last sent message.
     last: Load,
     told: Option<Instant>,
-    /// Whether the job ends and the collector is not there: no more tries.
+    /// Whether the job ends without a reachable collector: no more attempts.
     is_given_up: bool,
 }
 
 impl Courier {
-    /// Binds a socket; a TCP collector is connected to later, and any where there is no way yet.
+    /// Binds a socket; a TCP collector is connected later, and so is any without a route yet.
     pub(super) fn new(collector: Collector, shared: Arc<Shared>) -> io::Result<Self> {
         let (way, bytes) = match collector.is_tcp {
             true => (Way::Tcp(None), TCP_BYTES),
@@ -107,9 +107,9 @@ impl Courier {
         })
     }
 
-    /// Sends what comes, until the sink hands over no more.
+    /// Processes orders until the sink is closed.
     pub(super) fn run(mut self, orders: &Receiver<Order>) {
-        // The job's own threads say so where that is refused.
+        // The job's own threads report it if this fails.
         let _ = privileges::give_up();
         loop {
             match orders.recv_timeout(LINGER) {
@@ -149,14 +149,14 @@ impl Courier {
         self.load.packets += record.packets;
     }
 
-    /// Sends the message that is being made.
+    /// Sends the current message.
     fn flush(&mut self) {
         let load = std::mem::take(&mut self.load);
         if load.records == 0 {
             return;
         }
-        // A collector that does not know the templates cannot read it. The message is made after
-        // them, so that its sequence number is right.
+        // A collector without the templates cannot parse it. The message is built after them, so
+        // that its sequence number is right.
         let is_ready = match self.shared.is_overdue() {
             true => Err(ErrorKind::TimedOut.into()),
             false => self.connect(),
@@ -168,7 +168,7 @@ impl Courier {
         }
     }
 
-    /// The name of a loss.
+    /// Returns the name of a loss.
     fn reason(&self, error: &io::Error) -> &'static str {
         let has_connection = matches!(&self.way, Way::Tcp(Some(_)));
         match error.kind() {
@@ -180,8 +180,8 @@ impl Courier {
         }
     }
 
-    /// Makes sure that there is a connection, and that the templates were sent on it. Waits for a
-    /// TCP collector until the job ends.
+    /// Ensures that there is a connection, and that the templates were sent on it. Waits for a TCP
+    /// collector until the job ends.
     fn connect(&mut self) -> io::Result<()> {
         match &mut self.way {
             Way::Udp { has_way: true, .. } => {}
@@ -233,21 +233,21 @@ impl Courier {
         }
     }
 
-    /// Sends the templates, in front of the message that is being made.
+    /// Sends the templates, before the current message.
     fn templates(&mut self) -> io::Result<()> {
         if self.collector.is_tcp {
             self.messages.restart();
         }
         let message = self.messages.templates(now_s());
         self.put(&message)?;
-        // What is refused from now on is the templates, which hold no record.
+        // An error reported from now on is about the templates, which have no records.
         self.last = Load::default();
         self.shared.sent(0, 0, message.len());
         self.told = Some(Instant::now());
         Ok(())
     }
 
-    /// Templates again, where they may have been lost, and the statistics.
+    /// Sends the templates again, if they may have been lost, and the statistics.
     fn tell(&mut self) {
         if self.load.records > 0 {
             self.flush();
@@ -274,7 +274,7 @@ impl Courier {
             Err(error) => {
                 self.shared.lose(self.reason(&error), load.records, load.packets, &error);
                 if let Way::Tcp(stream) = &mut self.way {
-                    // The collector may have half of it: only a new connection has sense again.
+                    // The collector may have half of the message: only a new connection is usable.
                     *stream = None;
                     self.told = None;
                 }
@@ -297,20 +297,20 @@ impl Courier {
         self.judge(sent)
     }
 
-    /// What UDP could not send says whether the socket is of any use.
+    /// Decides from a UDP send error whether the socket is still usable.
     fn judge(&mut self, sent: io::Result<usize>) -> io::Result<()> {
         use ErrorKind::{ConnectionRefused, TimedOut, WouldBlock};
         let Err(error) = sent else { return Ok(()) };
         let is_of_use = matches!(error.kind(), ConnectionRefused | TimedOut | WouldBlock);
         if !is_of_use && let Ok(fresh) = udp_socket(self.collector.address) {
             self.way = Way::Udp { socket: fresh, has_way: false };
-            // Its port, and perhaps its address, is new to the collector.
+            // The new socket has another port, and possibly another address.
             (self.told, self.last) = (None, Load::default());
         }
         Err(error)
     }
 
-    /// The message before has come to nobody.
+    /// Counts the previous message as lost.
     fn lost_before(&mut self, error: &io::Error) {
         let Load { records, packets } = std::mem::take(&mut self.last);
         self.shared.unsend(records, packets);
@@ -318,7 +318,7 @@ impl Courier {
     }
 }
 
-/// A socket to a collector, not connected yet.
+/// Creates a socket to a collector, not connected yet.
 fn udp_socket(collector: SocketAddr) -> io::Result<UdpSocket> {
     let any = match collector {
         SocketAddr::V4(_) => "0.0.0.0:0",
@@ -329,14 +329,14 @@ fn udp_socket(collector: SocketAddr) -> io::Result<UdpSocket> {
     Ok(socket)
 }
 
-/// Whether what the kernel says may be otherwise in a moment: no route, no address of one's own.
+/// Returns whether a kernel error may be temporary: no route, no local address.
 fn is_outage(error: &io::Error) -> bool {
     use ErrorKind::{AddrNotAvailable, HostUnreachable, NetworkDown, NetworkUnreachable};
     let kinds = [AddrNotAvailable, HostUnreachable, NetworkDown, NetworkUnreachable];
     kinds.contains(&error.kind())
 }
 
-/// Whether the collector has closed the connection; it has nothing else to say.
+/// Returns whether the collector has closed the connection; it sends no data.
 fn is_closed(stream: &mut TcpStream) -> bool {
     let mut byte = [0];
     let looked = stream.set_nonblocking(true).and_then(|()| stream.read(&mut byte));
@@ -356,7 +356,7 @@ fn now_s() -> u32 {
 mod tests {
     use super::*;
 
-    /// A courier to a socket that has its port.
+    /// Returns a courier to a socket that owns its port.
     fn courier() -> (Courier, Arc<Shared>, UdpSocket) {
         let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
         receiver.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
@@ -381,11 +381,11 @@ mod tests {
         }
         drop(receiver);
         courier.told = None;
-        // The templates are refused, which the records behind them hear.
+        // The templates are refused, which the next records' send reports.
         send(&mut courier);
         let totals = shared.totals();
         assert_eq!((totals.records, totals.records_lost), (2, 0));
-        // Those were refused, too.
+        // Those were also refused.
         send(&mut courier);
         let totals = shared.totals();
         assert_eq!((totals.records, totals.records_lost, totals.packets_lost), (2, 1, 3));

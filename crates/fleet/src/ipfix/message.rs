@@ -1,12 +1,12 @@
-//! Messages: a header, then sets of templates or of data.
+//! Encodes messages: a header, then sets of templates or of data.
 //!
-//! Source: RFC 7011, sections 3.1 to 3.4; numbers of elements: IANA's registry of IPFIX.
+//! Source: RFC 7011, sections 3.1 to 3.4; element numbers: IANA's registry of IPFIX.
 
 use std::net::IpAddr;
 
 use burstline_flow::{EndReason, Made, Record};
 
-/// Sets that hold templates, and the numbers of ours.
+/// Set ids of templates, and the ids of ours.
 const TEMPLATES: u16 = 2;
 const OPTIONS_TEMPLATES: u16 = 3;
 const FLOW_IPV4: u16 = 256;
@@ -17,7 +17,7 @@ const VERSION: u16 = 10;
 const HEADER_BYTES: usize = 16;
 const SET_HEADER_BYTES: usize = 4;
 
-/// An element and its bytes.
+/// An element and its length in bytes.
 struct Field {
     element: u16,
     bytes: u16,
@@ -27,14 +27,14 @@ const fn field(element: u16, bytes: u16) -> Field {
     Field { element, bytes }
 }
 
-/// The addresses, in front.
+/// The addresses, first.
 const ENDS_IPV4: [Field; 2] = [field(8, 4), field(12, 4)];
 const ENDS_IPV6: [Field; 2] = [field(27, 16), field(28, 16)];
-/// ICMP type and code, behind them.
+/// ICMP type and code, after the addresses.
 const ICMP_IPV4: Field = field(32, 2);
 const ICMP_IPV6: Field = field(139, 2);
 
-/// What follows, in the order in which [`Messages::data`] writes it.
+/// The remaining fields, in the order in which [`Messages::data`] writes them.
 const REST: [Field; 14] = [
     field(7, 2),   // sourceTransportPort
     field(11, 2),  // destinationTransportPort
@@ -43,7 +43,7 @@ const REST: [Field; 14] = [
     field(136, 1), // flowEndReason
     field(1, 8),   // octetDeltaCount
     field(2, 8),   // packetDeltaCount
-    field(133, 8), // droppedPacketDeltaCount: lost by the port meanwhile
+    field(133, 8), // droppedPacketDeltaCount: lost by the port in the meantime
     field(152, 8), // flowStartMilliseconds
     field(153, 8), // flowEndMilliseconds
     field(58, 2),  // vlanId
@@ -52,7 +52,7 @@ const REST: [Field; 14] = [
     field(10, 4),  // ingressInterface
 ];
 
-/// What the statistics are about, then what they say, as [`Messages::statistics`] writes it.
+/// The scope of the statistics, then their fields, as [`Messages::statistics`] writes them.
 const SCOPE: Field = field(149, 4); // observationDomainId
 const SAYS: [Field; 6] = [
     field(41, 8),  // exportedMessageTotalCount
@@ -63,10 +63,10 @@ const SAYS: [Field; 6] = [
     field(166, 8), // notSentPacketTotalCount
 ];
 
-/// Bytes that the data records of one flow record take at most, with their set's header.
+/// Most bytes of the data records of one flow record, with their set's header.
 pub(super) const RECORD_BYTES_MOST: usize = SET_HEADER_BYTES + 2 * (32 + 2 + 65);
 
-/// What was sent and lost: what statistics tell the collector.
+/// Totals sent and lost, for the statistics.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Totals {
     pub(super) messages: u64,
@@ -76,17 +76,17 @@ pub(super) struct Totals {
     pub(super) packets_lost: u64,
 }
 
-/// Makes the messages of one observation domain.
+/// Builds the messages of one observation domain.
 #[derive(Debug)]
 pub(super) struct Messages {
     domain: u32,
     /// Data records in all messages of this session so far.
     sequence: u32,
     bytes_most: usize,
-    /// The message that is being made, and its data records.
+    /// The current message, and its number of data records.
     message: Vec<u8>,
     data_records: u32,
-    /// Where its last set begins, and of what it is.
+    /// Start and kind of its last set.
     set: Option<Set>,
 }
 
@@ -97,24 +97,24 @@ struct Set {
 }
 
 impl Messages {
-    /// Of messages with at most `bytes_most` bytes, in `[512, 65535]`.
+    /// Creates messages with at most `bytes_most` bytes, in `[512, 65535]`.
     pub(super) fn new(domain: u32, bytes_most: usize) -> Self {
         assert!((512..=65535).contains(&bytes_most), "{bytes_most} bytes a message");
         let message = vec![0; HEADER_BYTES];
         Self { domain, sequence: 0, bytes_most, message, data_records: 0, set: None }
     }
 
-    /// A new session: its sequence begins at 0.
+    /// Starts a new session with sequence number 0.
     pub(super) fn restart(&mut self) {
         self.sequence = 0;
     }
 
-    /// Whether the next flow record has room.
+    /// Returns whether another flow record fits.
     pub(super) fn has_room(&self) -> bool {
         self.message.len() + RECORD_BYTES_MOST <= self.bytes_most
     }
 
-    /// Ends the message, and returns it. `now_s`: in seconds since 1970.
+    /// Ends and returns the message. `now_s` is in seconds since 1970.
     pub(super) fn take(&mut self, now_s: u32) -> Vec<u8> {
         self.end_set();
         let mut message = std::mem::replace(&mut self.message, vec![0; HEADER_BYTES]);
@@ -128,7 +128,7 @@ impl Messages {
         message
     }
 
-    /// A message of all templates, in front of the one that is being made.
+    /// Returns a message with all templates, to be sent before the current one.
     pub(super) fn templates(&self, now_s: u32) -> Vec<u8> {
         let mut fresh = Self::new(self.domain, self.bytes_most);
         fresh.sequence = self.sequence;
@@ -155,7 +155,7 @@ impl Messages {
         self.end_set();
     }
 
-    /// What was lost so far.
+    /// Adds the statistics of losses so far.
     pub(super) fn statistics(&mut self, made: &Made, totals: &Totals) {
         self.begin_set(STATISTICS);
         self.put(&self.domain.to_be_bytes());
@@ -173,7 +173,7 @@ impl Messages {
         self.end_set();
     }
 
-    /// A flow record: forth, and back if there were packets.
+    /// Adds a flow record: the forward direction, and the reverse one if it has packets.
     pub(super) fn record(&mut self, record: &Record) {
         let (packets, bytes) = (record.packets_back, record.bytes_back);
         self.data(
@@ -219,7 +219,7 @@ impl Messages {
         self.put(&from.to_be_bytes());
         self.put(&to.to_be_bytes());
         self.put(&[record.key.protocol, way.flags, end_reason(record.end)]);
-        // A loss is reported once, not once each way.
+        // A loss is reported once, not per direction.
         let losses = if way.is_back { 0 } else { record.losses };
         let (first_ms, last_ms) = (record.first_ns / 1_000_000, record.last_ns / 1_000_000);
         for number in [way.bytes, way.packets, losses, first_ms, last_ms] {
@@ -286,7 +286,7 @@ mod tests {
         u16::from_be_bytes([message[at], message[at + 1]])
     }
 
-    /// Numbers and lengths of the sets of a message, whose header agrees with it.
+    /// Returns ids and lengths of the sets of a message, after checking its header.
     fn sets(message: &[u8]) -> Vec<(u16, usize)> {
         assert_eq!((u16_at(message, 0), usize::from(u16_at(message, 2))), (10, message.len()));
         let (mut sets, mut at) = (Vec::new(), HEADER_BYTES);

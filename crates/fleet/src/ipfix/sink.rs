@@ -1,4 +1,4 @@
-//! Who takes batches of records, and what became of them.
+//! The sink that passes batches of records to the courier, and its account.
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -14,55 +14,55 @@ use super::courier::{Courier, Order};
 use super::message::Totals;
 use crate::bus::in_brackets;
 
-/// Orders that the queue has room for, and records in one: 50 MB at most.
+/// Most orders in the queue, and records in one: 50 MB at most.
 const ORDERS: usize = 256;
 const ORDER_RECORDS: usize = 1024;
-/// How long a collector may take for what is left when the job ends.
+/// How long a collector may take for the remaining records when the job ends.
 const FINISH: Duration = Duration::from_secs(10);
 
-/// Where records go.
+/// A collector of records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Collector {
-    /// As it was typed.
+    /// The collector as typed.
     pub name: String,
-    /// TCP, not UDP.
+    /// Whether it uses TCP, not UDP.
     pub is_tcp: bool,
     /// Host and port.
     pub host: String,
     /// The port.
     pub port: u16,
-    /// Its first address, once it is looked up.
+    /// Its first address, after name resolution.
     pub address: SocketAddr,
     /// The observation domain.
     pub domain: u32,
 }
 
-/// What is wrong with a collector's name.
+/// Why a collector cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum CollectorError {
-    /// It makes no sense.
+    /// Invalid text.
     #[error(
         "{name:?}: expected udp:HOST:PORT or tcp:HOST:PORT, with ?domain=N for the observation \
          domain, e.g. udp:10.0.0.9:4739"
     )]
     Name {
-        /// As it was typed.
+        /// The text as typed.
         name: String,
     },
-    /// An IPv6 address whose end is not clear.
+    /// An IPv6 address without brackets, which is ambiguous.
     #[error("{name:?}: an IPv6 address stands in brackets: {instead}")]
     Bracket {
-        /// As it was typed.
+        /// The text as typed.
         name: String,
-        /// As it is meant.
+        /// The corrected text.
         instead: String,
     },
-    /// The socket cannot be made, or the name not be found.
+    /// The socket cannot be created, or the name cannot be resolved.
     #[error("--ipfix {name}: {error}")]
     Io {
-        /// As it was typed.
+        /// The text as typed.
         name: String,
-        /// What the system says.
+        /// The system's error.
         error: io::Error,
     },
 }
@@ -70,7 +70,7 @@ pub enum CollectorError {
 impl FromStr for Collector {
     type Err = CollectorError;
 
-    /// Understands `udp:HOST:PORT?domain=N`, and looks nothing up.
+    /// Parses `udp:HOST:PORT?domain=N` without name resolution.
     fn from_str(text: &str) -> Result<Self, CollectorError> {
         let wrong = || CollectorError::Name { name: text.to_owned() };
         let (scheme, rest) = text.split_once(':').ok_or_else(wrong)?;
@@ -97,7 +97,7 @@ impl FromStr for Collector {
     }
 }
 
-/// What sink and courier share.
+/// State shared by sink and courier.
 #[derive(Debug, Default)]
 pub(super) struct Shared(Mutex<State>);
 
@@ -105,7 +105,7 @@ pub(super) struct Shared(Mutex<State>);
 struct State {
     account: SinkAccount,
     is_connected: bool,
-    /// What is to be said at once.
+    /// News to report immediately.
     news: Vec<String>,
     /// When the job ended.
     finishing: Option<Instant>,
@@ -124,7 +124,7 @@ impl Shared {
         self.lock().finishing.is_some()
     }
 
-    /// Whether what is left takes too long.
+    /// Returns whether the remaining records take too long.
     pub(super) fn is_overdue(&self) -> bool {
         self.lock().finishing.is_some_and(|since| since.elapsed() > FINISH)
     }
@@ -137,7 +137,7 @@ impl Shared {
         account.parts += 1;
     }
 
-    /// What counts as sent is lost after all.
+    /// Moves records from sent to lost.
     pub(super) fn unsend(&self, records: u64, packets: u64) {
         let account = &mut self.lock().account;
         account.records -= records;
@@ -151,7 +151,7 @@ impl Shared {
         self.note(error);
     }
 
-    /// What went wrong first.
+    /// Notes the first error.
     pub(super) fn note(&self, error: &io::Error) {
         let mut state = self.lock();
         if state.account.notes.is_empty() {
@@ -173,7 +173,7 @@ impl Shared {
     }
 }
 
-/// Sends records to a collector.
+/// A sink that sends records to a collector.
 pub struct IpfixSink {
     name: String,
     orders: Option<SyncSender<Order>>,
@@ -183,11 +183,11 @@ pub struct IpfixSink {
 }
 
 impl IpfixSink {
-    /// Looks a collector up, and starts the courier. UDP is not known to arrive. A TCP collector
-    /// may come later, and so may a way there. None of these is an error.
+    /// Resolves a collector's name, and starts the courier. UDP delivery is not confirmed. A TCP
+    /// collector, or a route to it, may appear later. None of these is an error.
     ///
     /// # Errors
-    /// [`CollectorError::Io`]: there is no such host, or no socket.
+    /// [`CollectorError::Io`]: unknown host, or no socket.
     pub fn open(mut collector: Collector) -> Result<Self, CollectorError> {
         let name = collector.name.clone();
         let failed = |error| CollectorError::Io { name: name.clone(), error };
@@ -205,7 +205,7 @@ impl IpfixSink {
 
     fn tell(&self, made: &Made) {
         if let Some(orders) = &self.orders {
-            // The next one says it, too.
+            // The next one replaces it.
             let _ = orders.try_send(Order::Made(*made));
         }
     }

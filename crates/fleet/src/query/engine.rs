@@ -1,4 +1,4 @@
-//! DuckDB, by Python's package.
+//! Runs queries in DuckDB, through Python's package.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -6,83 +6,83 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
 
-/// What it runs.
+/// The Python script.
 const SCRIPT: &str = include_str!("engine.py");
-/// The script's codes.
+/// The script's exit codes.
 const NO_DUCKDB: i32 = 9;
 /// The variable that names the Python to use.
 const VARIABLE: &str = "BURSTLINE_PYTHON";
 /// Where `scripts/setup query` installs DuckDB, below the user's data.
 const INSTALLED: &str = "burstline/query/bin/python";
 
-/// Times in ns since 1970.
+/// A time range in ns since 1970.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {
-    /// Records that ended before are left out.
+    /// Records that ended earlier are left out.
     pub from_ns: Option<u64>,
-    /// Records that began at it or later are left out.
+    /// Records that began at this time or later are left out.
     pub to_ns: Option<u64>,
 }
 
-/// A question.
+/// A query.
 #[derive(Clone, Debug)]
 pub struct Query<'a> {
-    /// The folder that has the `date=` folders.
+    /// The folder with the `date=` folders.
     pub tree: &'a Path,
     /// One SELECT over `flows`.
     pub sql: &'a str,
-    /// Which records there are in `flows`.
+    /// Time range of the records in `flows`.
     pub span: Span,
 }
 
-/// An answer, row by row.
+/// A result, row by row.
 #[derive(Debug)]
 pub struct Answered {
-    /// Names of columns, as DuckDB has them.
+    /// Column names from DuckDB.
     pub columns: Vec<String>,
-    /// Their types, likewise.
+    /// Column types from DuckDB.
     pub types: Vec<String>,
     lines: io::Lines<BufReader<ChildStdout>>,
     child: Child,
 }
 
-/// Why there is no answer.
+/// Why a query failed.
 #[derive(Debug, thiserror::Error)]
 pub enum QueryError {
-    /// No Python here has the package.
+    /// No Python on this machine has the package.
     #[error(
         "DuckDB is not installed in {looked}; run: scripts/setup query, or python3 -m pip install \
          duckdb==2.0.0 pytz==2026.6 and name that python3 by {VARIABLE}"
     )]
     NoEngine {
-        /// Where it was looked for.
+        /// Where it was searched.
         looked: String,
     },
-    /// The SQL is wrong, at a place that DuckDB names.
+    /// The SQL is invalid; DuckDB gives the position.
     #[error("SQL line {line}, column {column}: {what}")]
     Sql {
-        /// From 1.
+        /// Line, from 1.
         line: u64,
-        /// From 1, in characters.
+        /// Column, from 1, in characters.
         column: u64,
-        /// What DuckDB says.
+        /// DuckDB's message.
         what: String,
     },
-    /// DuckDB could not answer: no tree, a damaged file, too little memory.
+    /// DuckDB failed: no tree, a damaged file, too little memory.
     #[error("{0}")]
     Failed(String),
-    /// The engine has ended in the middle of an answer.
+    /// The engine ended in the middle of a result.
     #[error("{python}: {what}")]
     Broken {
-        /// The Python.
+        /// Path of the Python.
         python: String,
-        /// What was seen.
+        /// The problem.
         what: String,
     },
 }
 
 impl Query<'_> {
-    /// Asks the first Python that has DuckDB.
+    /// Runs the query in the first Python that has DuckDB.
     ///
     /// # Errors
     /// [`QueryError`].
@@ -103,7 +103,7 @@ impl Query<'_> {
         Err(QueryError::NoEngine { looked: names.join(", ") })
     }
 
-    /// `None`: there is no such program, or it has no DuckDB.
+    /// Returns `None` if the program does not exist or has no DuckDB.
     fn ask_one(&self, python: &Path, tree: &str) -> Result<Option<Answered>, QueryError> {
         let broken =
             |what: String| QueryError::Broken { python: python.display().to_string(), what };
@@ -121,7 +121,7 @@ impl Query<'_> {
             "to_ns": self.span.to_ns,
         });
         if let Some(mut input) = child.stdin.take() {
-            // One that has no DuckDB reads nothing; its code says so.
+            // A Python without DuckDB reads nothing; its exit code shows that.
             let _ = input.write_all(request.to_string().as_bytes());
         }
         let Some(output) = child.stdout.take() else { return Err(broken("no output".into())) };
@@ -149,10 +149,10 @@ impl Query<'_> {
 }
 
 impl Answered {
-    /// The next row.
+    /// Returns the next row.
     ///
     /// # Errors
-    /// [`QueryError`]: it came so far and no farther.
+    /// [`QueryError`]: the engine failed after the rows returned so far.
     pub fn next_row(&mut self) -> Result<Option<Vec<Value>>, QueryError> {
         let broken = |what: String| QueryError::Broken { python: "python3".into(), what };
         let Some(line) = self.lines.next() else {
@@ -171,9 +171,9 @@ impl Answered {
 }
 
 impl Drop for Answered {
-    /// A caller that wants no more rows ends it.
+    /// Stops the engine if the caller wants no more rows.
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -191,7 +191,7 @@ fn failure(value: &Value) -> Option<QueryError> {
     }
 }
 
-/// Which Pythons may have it, the likeliest first.
+/// Returns the Pythons that may have DuckDB, the likeliest first.
 fn pythons() -> Vec<PathBuf> {
     if let Some(python) = std::env::var_os(VARIABLE) {
         return vec![python.into()];

@@ -1,19 +1,19 @@
-//! Questions that have a name. Their SQL runs in DuckDB and Spark alike.
+//! Predefined queries. Their SQL runs in both DuckDB and Spark.
 
 use std::net::IpAddr;
 
-/// One of them.
+/// A predefined query.
 #[derive(Clone, Copy, Debug)]
 pub struct Ready {
-    /// As it is typed.
+    /// Its name.
     pub name: &'static str,
-    /// Its SQL; `{limit}` and `{address}` stand for values.
+    /// Its SQL, with the placeholders `{limit}` and `{address}`.
     pub sql: &'static str,
-    /// The column that a chart shows.
+    /// The column for charts.
     pub chart: &'static str,
 }
 
-/// All of them.
+/// All predefined queries.
 pub const READY: [Ready; 5] = [
     Ready { name: "top-talkers", sql: include_str!("ready/top-talkers.sql"), chart: "bytes" },
     Ready { name: "losses", sql: include_str!("ready/losses.sql"), chart: "lost_at_least" },
@@ -22,27 +22,27 @@ pub const READY: [Ready; 5] = [
     Ready { name: "rates", sql: include_str!("ready/rates.sql"), chart: "bits_per_s" },
 ];
 
-/// What stands for `{limit}` and `{address}`.
+/// Values of `{limit}` and `{address}`.
 #[derive(Clone, Copy, Debug)]
 pub struct Values {
     /// The most rows.
     pub limit: u64,
-    /// Whom the question is about.
+    /// The address that the query is about.
     pub address: Option<IpAddr>,
 }
 
 impl Ready {
-    /// The one of this name.
+    /// Returns the query with this name.
     pub fn of(name: &str) -> Option<&'static Self> {
         READY.iter().find(|ready| ready.name == name)
     }
 
-    /// Whether it is about an address.
+    /// Returns whether it needs an address.
     pub fn needs_address(&self) -> bool {
         self.sql.contains("{address}")
     }
 
-    /// The SQL with its values. `None`: it is about an address, and there is none.
+    /// Returns the SQL with its values. `None` if it needs an address and has none.
     pub fn filled(&self, values: Values) -> Option<String> {
         let sql = self.sql.replace("{limit}", &values.limit.to_string());
         match (self.needs_address(), values.address) {

@@ -1,13 +1,13 @@
-//! What a table has counted, and why packets have no record.
+//! The counts of a table, and the reasons why packets have no record.
 
 /// Why a packet has no record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoFlow {
-    /// It is not IP: ARP, LLC and so on, or of a link that is not parsed.
+    /// Not IP: ARP, LLC and so on, or a link type that is not parsed.
     NoIp,
-    /// Its link or IP header is cut off or contradicts itself.
+    /// The link or IP header is truncated or malformed.
     Malformed,
-    /// The table has no room for another conversation.
+    /// The table has no room for a new conversation.
     TableFull,
 }
 
@@ -15,7 +15,7 @@ impl NoFlow {
     /// All reasons.
     pub const ALL: [Self; 3] = [Self::NoIp, Self::Malformed, Self::TableFull];
 
-    /// The name in reports.
+    /// Returns the name in reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -26,29 +26,29 @@ impl NoFlow {
     }
 }
 
-/// What a table has counted.
+/// The counts of a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TableCounts {
-    /// Packets looked at.
+    /// Packets seen.
     pub packets: u64,
-    /// Records given out.
+    /// Records returned.
     pub records: u64,
-    /// Packets of these.
+    /// Packets of these records.
     pub packets_in_records: u64,
     /// Packets without a record, in the order of [`NoFlow::ALL`].
     pub without_flow: [u64; 3],
-    /// The most conversations open at a time.
+    /// The most conversations open at the same time.
     pub open_most: u64,
 }
 
 impl TableCounts {
-    /// Packets without a record.
+    /// Returns the packets without a record.
     #[must_use]
     pub fn packets_without_flow(&self) -> u64 {
         self.without_flow.iter().sum()
     }
 
-    /// Adds another table's.
+    /// Adds the counts of another table.
     pub fn add(&mut self, other: &Self) {
         self.packets += other.packets;
         self.records += other.records;

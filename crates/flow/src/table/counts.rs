@@ -1,8 +1,7 @@
-//! What is counted of a conversation, and what its TCP fields say: the handshake, sequence numbers,
-//! how it closes.
+//! The counters of a conversation, and its TCP state: handshake, sequence numbers, close.
 //!
-//! Index 0 is the end with the smaller address and port, 1 the other: who sent the first packet
-//! does not matter here.
+//! Index 0 is the end with the smaller address and port, 1 the other, no matter which end sent the
+//! first packet.
 
 use super::sight::{Segment, Sight};
 use crate::record::EndReason;
@@ -17,11 +16,11 @@ const SAW_FIN: u8 = 0x01;
 const SAW_RST: u8 = 0x04;
 const SAW_SYN: u8 = 0x08;
 const SAW_SYN_ACK: u8 = 0x10;
-/// The handshake is over, or cannot be measured.
+/// The handshake is complete, or cannot be measured.
 pub(super) const SHOOK: u8 = 0x20;
 const HAS_SEQUENCE: u8 = 0x40;
 
-/// What is counted; the second line. Index 0 is the smaller end's packets, 1 the larger's.
+/// The counters; the second cache line. Index 0 is the smaller end's packets, 1 the larger's.
 #[derive(Clone, Copy, Default)]
 #[repr(align(64))]
 pub(super) struct Counts {
@@ -29,7 +28,7 @@ pub(super) struct Counts {
     pub(super) bytes: [u64; 2],
     pub(super) first_ns: u64,
     pub(super) last_ns: u64,
-    /// Behind the highest byte sent.
+    /// One past the highest byte sent.
     sequence: [u32; 2],
     pub(super) retransmissions: u32,
     pub(super) flags: [u8; 2],
@@ -44,13 +43,14 @@ impl Counts {
         self.packets[0] + self.packets[1]
     }
 
-    /// How far a time is from the latest packet, in either direction: a clock may be set back.
+    /// Returns the distance in time from the latest packet, in either direction: a clock may be set
+    /// back.
     #[inline(always)]
     pub(super) fn gap(&self, time_ns: u64) -> u64 {
         self.last_ns.abs_diff(time_ns)
     }
 
-    /// How the connection has closed, if it has.
+    /// Returns how the connection was closed, if it was.
     #[inline(always)]
     pub(super) fn closed(&self) -> Option<EndReason> {
         const BOTH: u8 = SAW_FIN | SAW_FIN << 1;
@@ -63,13 +63,13 @@ impl Counts {
         }
     }
 
-    /// The counts of the next record in the same slot. The connection goes on after the active
-    /// time-out only: after any other end the sweep, if it comes first, frees the slot.
+    /// Returns the counts of the next record in the same slot. The connection only continues after
+    /// the active timeout: after any other end the sweep, if it comes first, frees the slot.
     pub(super) fn continued(&self, reason: EndReason) -> Self {
         if reason != EndReason::Active {
             return Self::default();
         }
-        // A handshake that is not over is of two records: of neither.
+        // An unfinished handshake spans two records and belongs to neither.
         let state = self.state | SHOOK;
         Self { sequence: self.sequence, state, opener: self.opener, ..Self::default() }
     }
@@ -90,7 +90,7 @@ impl Counts {
             return;
         }
         let end = segment.sequence.wrapping_add(length);
-        // Of each end one bit: 0x40, 0x80.
+        // One bit for each end: 0x40, 0x80.
         let known = HAS_SEQUENCE << from;
         let next = &mut self.sequence[from];
         let is_ahead = end.wrapping_sub(*next) as i32 > 0;
@@ -99,7 +99,7 @@ impl Counts {
             *next = end;
             return;
         }
-        // A keep-alive repeats at most one byte, the last. Source: RFC 9293, section 3.8.4.
+        // A keep-alive repeats at most the last byte. Source: RFC 9293, section 3.8.4.
         let is_probe = length == 1 && flags & (SYN | FIN) == 0 && end == *next;
         if !is_probe {
             self.retransmissions += 1;
@@ -123,11 +123,11 @@ impl Counts {
             }
             ACK if self.state & SAW_SYN_ACK != 0 && is_opener => {
                 self.state |= SHOOK;
-                // The SYN was the record's first packet.
+                // The SYN was the first packet of the record.
                 *rtt_ns = sight.time_ns.saturating_sub(self.first_ns);
             }
             ACK if self.state & SAW_SYN_ACK != 0 => {}
-            // Sent twice, or its beginning was not seen.
+            // A repeated SYN, or its start was not seen.
             _ => self.state |= SHOOK,
         }
     }

@@ -1,13 +1,13 @@
-//! Which slot a flow is in: open addressing, eight entries to a cache line.
+//! Maps flows to slots: open addressing, eight entries per cache line.
 //!
 //! ```text
 //! hash ──► home ──► | hash, slot | hash, slot | empty | ...      entries of 8 bytes, 0 is empty
 //! ```
 //!
 //! Invariants:
-//! - X1: an entry lies at its home or behind it, with no empty entry between: `remove` moves back
-//!   what would break this.
-//! - X2: at most half of the entries are taken, so every search ends.
+//! - X1: an entry is at its home or after it, with no empty entry in between: `remove` moves
+//!   entries back to preserve this.
+//! - X2: at most half of the entries are used, so every search ends.
 
 use burstline_sys::memory::ask_for_large_pages;
 use burstline_sys::prefetch;
@@ -18,14 +18,14 @@ const LINE_ENTRIES: usize = 8;
 #[repr(align(64))]
 struct Line([u64; LINE_ENTRIES]);
 
-/// Entries of a table's flows.
+/// The entries of a table's flows.
 pub(super) struct Index {
     lines: Vec<Line>,
     mask: usize,
 }
 
 impl Index {
-    /// For `flows` flows, in `[1, 2^31)`.
+    /// Creates an index for `flows` flows, in `[1, 2^31)`.
     pub(super) fn new(flows: usize) -> Self {
         let entries = (2 * flows).next_power_of_two().max(LINE_ENTRIES);
         let mut lines = Vec::with_capacity(entries / LINE_ENTRIES);
@@ -34,19 +34,19 @@ impl Index {
         Self { lines, mask: entries - 1 }
     }
 
-    /// Bytes that it takes.
+    /// Returns its size in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.lines.len() * size_of::<Line>()
     }
 
-    /// Asks for the line of this hash.
+    /// Prefetches the line of this hash.
     #[inline]
     pub(super) fn ask(&self, hash: u32) {
         let line = (hash as usize & self.mask) / LINE_ENTRIES;
         prefetch::to_read(self.lines.as_ptr().wrapping_add(line));
     }
 
-    /// The slot of the flow with this hash for which `is_it` holds.
+    /// Returns the slot of the flow with this hash for which `is_it` holds.
     #[inline]
     pub(super) fn find(&self, hash: u32, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
         let mut at = hash as usize & self.mask;
@@ -63,7 +63,7 @@ impl Index {
         }
     }
 
-    /// Enters a flow that is not there.
+    /// Adds a flow that is not in the index.
     pub(super) fn insert(&mut self, hash: u32, slot: u32) {
         let mut at = hash as usize & self.mask;
         while self.entry(at) != 0 {
@@ -72,7 +72,7 @@ impl Index {
         *self.entry_mut(at) = u64::from(hash) << 32 | u64::from(slot + 1);
     }
 
-    /// Takes a flow out. One that is not there stays so.
+    /// Removes a flow. Does nothing if it is not in the index.
     pub(super) fn remove(&mut self, hash: u32, slot: u32) {
         let wanted = u64::from(hash) << 32 | u64::from(slot + 1);
         let mut hole = hash as usize & self.mask;
@@ -89,7 +89,7 @@ impl Index {
             if entry == 0 {
                 break;
             }
-            // It may move back to the hole if its home is not behind that.
+            // It may move back to the hole if its home is not after the hole.
             let home = (entry >> 32) as usize & self.mask;
             if at.wrapping_sub(home) & self.mask >= at.wrapping_sub(hole) & self.mask {
                 *self.entry_mut(hole) = entry;
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Few homes, so that clusters form and wrap round.
+        /// Few homes, so that clusters form and wrap around.
         #[test]
         fn it_is_a_map(steps in proptest::collection::vec((0_u32..24, any::<bool>()), 0..400)) {
             let hash_of = |slot: u32| ((slot % 3) * 7) | ((slot % 5) << 20);

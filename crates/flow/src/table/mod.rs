@@ -1,25 +1,25 @@
-//! One source's open conversations.
+//! The open conversations of one source.
 //!
 //! ```text
-//! 32 packets:  look at each, ask for its index line
-//!              find each slot, ask for its two lines
-//!              enter each
-//! then:        look at some slots for conversations that are over
+//! 32 packets:  parse each, prefetch its index line
+//!              find each slot, prefetch its two lines
+//!              count each packet
+//! then:        check some slots for finished conversations
 //! ```
 //!
 //! A flow's state is two lines that each packet touches (`Ends`, `Counts`), and a third part that
-//! only handshakes and ends touch (`Rare`). Its entry in the index (`index`) is part of its state,
-//! too.
+//! only handshakes and ends touch (`Rare`). Its entry in the index (`index`) is also part of its
+//! state.
 //!
-//! A record is over when a packet comes after the idle time-out, or once it has been open for the
-//! active one; the packet begins the next. A connection that has closed stays for
-//! [`LINGER_NS`], so that late ACKs belong to it; a new SYN ends it at once. What is over but sees
-//! no packet is found by the sweep, which goes by the packets' own times.
+//! A record is over if a packet arrives after the idle timeout, or once it has been open for the
+//! active timeout; the packet begins the next record. A closed connection stays for [`LINGER_NS`],
+//! so that late ACKs belong to it; a new SYN ends it immediately. The sweep finds finished records
+//! that see no packet. It uses the packets' own times.
 //!
 //! Invariants:
-//! - T1: packets in records given out, in open ones and without one are those seen.
-//! - T2: a slot is either in the index and counts a packet, or in `free`, or never was used.
-//! - T3: what a record holds does not depend on the sweep, as long as times do not go back.
+//! - T1: packets in returned records, in open ones and without one are the packets seen.
+//! - T2: a slot is in the index and counts a packet, or is in `free`, or was never used.
+//! - T3: the contents of a record do not depend on the sweep, as long as times do not go back.
 
 mod account;
 mod counts;
@@ -43,49 +43,49 @@ use index::Index;
 use rare::{First, NO_RTT, Rare};
 use sight::{Key, Sight};
 
-/// The most bytes of state for each flow that a table has room for.
+/// The most bytes of state per flow of a table's capacity.
 pub const STATE_BYTES_MAX: usize = 200;
 
-/// Packets that are looked at together.
+/// Packets processed in one group.
 const GROUP: usize = 32;
 
-/// How long a closed connection waits for late packets.
+/// How long a closed connection stays for late packets.
 const LINGER_NS: u64 = 1_000_000_000;
 
-/// Slots that the sweep looks at after a group, at most.
+/// Most slots that the sweep checks after a group.
 const SWEEP_MAX: usize = 128;
 
-/// Slots that are looked at for room when there is none.
+/// Slots that are checked for a free one when the table is full.
 const SEARCH: usize = 16;
 
-/// How large a table is, and when a conversation is over.
+/// Size and timeouts of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TableConfig {
-    /// Conversations that may be open, in `[1, 2^30]`.
+    /// Most open conversations, in `[1, 2^30]`.
     pub flows: usize,
-    /// Without a packet for longer than this it is over, in ns.
+    /// Idle timeout of a conversation in ns.
     pub idle_ns: u64,
-    /// Open for this long, its record ends and the next begins, in ns.
+    /// Active timeout in ns: then the record ends and the next one begins.
     pub active_ns: u64,
-    /// The number of the source.
+    /// Number of the source.
     pub port: u16,
-    /// Packets say what was lost before them; else [`FlowTable::set_losses`] does.
+    /// Whether packets have the losses before them; otherwise [`FlowTable::set_losses`] sets them.
     pub tells_gaps: bool,
 }
 
-/// Whose conversation a slot has; the first of the lines that every packet touches.
+/// The conversation of a slot; the first of the lines that every packet touches.
 #[derive(Clone, Copy, Default)]
 #[repr(align(64))]
 struct Ends {
     key: Key,
     macs: [u8; 12],
-    /// Which end sent the first packet, and whether there are MAC addresses.
+    /// The end that sent the first packet, and whether there are MAC addresses.
     origin: u8,
     has_macs: bool,
     icmp: [u8; 2],
 }
 
-/// A table: see the module.
+/// A table of conversations: see the module.
 pub struct FlowTable {
     config: TableConfig,
     secret: u64,
@@ -94,7 +94,7 @@ pub struct FlowTable {
     counts: Vec<Counts>,
     rare: Vec<Rare>,
     free: Vec<u32>,
-    /// Slots below were used.
+    /// Slots below this were used.
     used: usize,
     sweep: Sweep,
     /// Packets that the port has lost so far.
@@ -103,24 +103,24 @@ pub struct FlowTable {
     group: Box<[Sight; GROUP]>,
 }
 
-/// How far the search for what is over has come.
+/// Progress of the search for finished records.
 #[derive(Clone, Copy, Default)]
 struct Sweep {
     hand: usize,
-    /// The time up to which it has looked.
+    /// The time up to which slots were checked.
     now_ns: u64,
 }
 
 impl FlowTable {
-    /// A table without conversations.
+    /// Creates a table without conversations.
     ///
-    /// Cost: memory is taken from the system when a slot is first used.
+    /// Cost: the system provides memory when a slot is first used.
     #[must_use]
     pub fn new(config: TableConfig) -> Self {
         let flows = config.flows.clamp(1, 1 << 30);
         let (ends, counts) = (Vec::with_capacity(flows), Vec::with_capacity(flows));
-        // Two lines of every packet are anywhere in these: with small pages, an address of each is
-        // looked up in memory, too.
+        // Every packet touches two random lines in these: with small pages, most address
+        // translations would also miss the TLB.
         ask_for_large_pages::<Ends>(ends.as_ptr(), flows);
         ask_for_large_pages::<Counts>(counts.as_ptr(), flows);
         Self {
@@ -139,40 +139,40 @@ impl FlowTable {
         }
     }
 
-    /// What the source has lost so far, where packets do not say.
+    /// Sets the losses of the source so far, if packets do not have them.
     pub fn set_losses(&mut self, packets: u64) {
         self.losses = packets;
     }
 
-    /// Bytes of state that it has room for.
+    /// Returns the bytes of state at full capacity.
     #[must_use]
     pub fn state_bytes(&self) -> usize {
         let flow = size_of::<Ends>() + size_of::<Counts>() + size_of::<Rare>() + size_of::<u32>();
         self.index.bytes() + self.config.flows * flow
     }
 
-    /// Conversations that it has room for.
+    /// Returns the most conversations it can hold.
     #[must_use]
     pub fn flows(&self) -> usize {
         self.config.flows
     }
 
-    /// What it has counted.
+    /// Returns its counts.
     #[must_use]
     pub fn counts(&self) -> TableCounts {
         self.done
     }
 
-    /// Conversations that are open.
+    /// Returns the number of open conversations.
     #[must_use]
     pub fn open(&self) -> usize {
         self.used - self.free.len()
     }
 
-    /// Enters the packets of a burst, and gives `out` what is over.
+    /// Adds the packets of a burst, and passes finished records to `out`.
     ///
-    /// `link_of`: the link type of a port of the burst. `place_of`: where a packet of the burst is,
-    /// by its index; asked for where a record begins.
+    /// `link_of` returns the link type of a port of the burst. `place_of` returns the location of a
+    /// packet by its index in the burst; called when a record begins.
     pub fn see(
         &mut self,
         burst: &Burst<'_>,
@@ -222,12 +222,13 @@ impl FlowTable {
         }
     }
 
-    /// Nothing came for `idle_ns` by the machine's clock: gives out what is over by then.
+    /// Passes records to `out` that are finished after `idle_ns` without a packet, by the machine's
+    /// clock.
     pub fn rest(&mut self, last_ns: u64, idle_ns: u64, out: &mut impl FnMut(&Record)) {
         self.sweep_at(last_ns.saturating_add(idle_ns), self.used, out);
     }
 
-    /// The time of the last packet, in ns since 1970.
+    /// Returns the time of the last packet, in ns since 1970.
     #[must_use]
     pub fn now_ns(&self) -> u64 {
         self.sweep.now_ns
@@ -244,7 +245,7 @@ impl FlowTable {
         }
     }
 
-    /// Asks for the lines of what is probably each packet's slot.
+    /// Prefetches the lines of each packet's probable slot.
     #[inline]
     fn ask_for_slots(&self, count: usize) {
         for sight in &self.group[..count] {
@@ -302,7 +303,7 @@ impl FlowTable {
         }
     }
 
-    /// Why the record in this slot does not take this packet.
+    /// Returns why the record in this slot does not take this packet.
     #[inline(always)]
     fn over(&self, counts: &Counts, sight: &Sight) -> Option<EndReason> {
         if let Some(reason) = counts.closed() {
@@ -317,7 +318,7 @@ impl FlowTable {
         (age >= self.config.active_ns).then_some(EndReason::Active)
     }
 
-    /// A slot for another conversation.
+    /// Returns a slot for a new conversation.
     fn room(&mut self, out: &mut impl FnMut(&Record)) -> Option<usize> {
         if self.free.is_empty() && self.used == self.config.flows {
             self.look_at_slots(SEARCH, out);
@@ -326,7 +327,7 @@ impl FlowTable {
             Some(slot) => slot as usize,
             None if self.used < self.config.flows => {
                 self.used += 1;
-                // Their room was taken by `new`: nothing is moved.
+                // `new` reserved their capacity: nothing is moved.
                 self.ends.push(Ends::default());
                 self.counts.push(Counts::default());
                 self.rare.push(Rare::default());
@@ -355,7 +356,7 @@ impl FlowTable {
         self.free.push(slot as u32);
     }
 
-    /// Moves the sweep to this time: all slots are looked at twice in an idle time-out.
+    /// Advances the sweep to this time: it checks every slot twice per idle timeout.
     #[inline]
     fn sweep_at(&mut self, now_ns: u64, most: usize, out: &mut impl FnMut(&Record)) {
         let passed = now_ns.saturating_sub(self.sweep.now_ns).min(self.config.idle_ns);
@@ -385,7 +386,7 @@ impl FlowTable {
         }
     }
 
-    /// Gives out the record in this slot.
+    /// Passes the record in this slot to `out`.
     #[inline(never)]
     fn emit(&mut self, slot: usize, end: EndReason, out: &mut impl FnMut(&Record)) {
         let (ends, counts, rare) = (&self.ends[slot], &self.counts[slot], &self.rare[slot]);

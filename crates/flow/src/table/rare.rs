@@ -1,25 +1,25 @@
-//! What few packets of a conversation touch: its first one, its handshake, its last.
+//! State of a conversation that few packets touch: the first one, the handshake, the last one.
 
 use crate::record::Place;
 
-/// What is kept of a record's first packet, beside its [`Sight`].
+/// Fields of a record's first packet in addition to its [`Sight`].
 pub(super) struct First {
     pub(super) macs: Option<[u8; 12]>,
     pub(super) place: Place,
 }
 
-/// No round trip was measured.
+/// No round-trip time was measured.
 pub(super) const NO_RTT: u64 = u64::MAX;
 
-/// What few packets touch.
+/// State that few packets touch.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Rare {
     pub(super) hash: u32,
-    /// The number of the first packet's segment, and 1; 0: it is in none.
+    /// The number of the first packet's segment plus 1; 0 if it is in none.
     segment: u32,
     pub(super) rtt_ns: u64,
     pub(super) losses: u64,
-    /// The number of the first packet in the lower 48 bits; above them its file's number, and 1.
+    /// The number of the first packet in the lower 48 bits; above, its file's number plus 1.
     number: u64,
 }
 

@@ -1,7 +1,8 @@
-//! What the table needs of one packet: its conversation, direction, bytes, time and TCP fields.
+//! The fields of a packet that the table needs: conversation, direction, bytes, time and TCP
+//! fields.
 //!
-//! The two ends stand in the key in order, the smaller first, so that both directions have one key.
-//! Two VLAN numbers and the tunnel belong to it: the same addresses elsewhere are other machines.
+//! The key has the two ends in order, the smaller first, so that both directions have one key. Two
+//! VLAN ids and the tunnel are part of it: the same addresses elsewhere are other machines.
 //!
 //! ```text
 //! word 0, 1   address of the smaller end            4   port, port, protocol, kind, outer VLAN
@@ -18,14 +19,14 @@ use crate::record::Tunnel;
 
 const IS_V6: u64 = 1;
 const HAS_PORTS: u64 = 2;
-/// Of a message that nobody answers, from the larger end.
+/// Marks a message without a reply, from the larger end.
 const IS_ONE_WAY_FROM_HIGH: u64 = 4;
 const HAS_ICMP: u64 = 8;
 
-/// A VLAN number that is there.
+/// Set if a VLAN id is present.
 const HAS_VLAN: u64 = 0x8000;
 
-/// A conversation: see the module.
+/// The key of a conversation: see the module.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Key([u64; 6]);
 
@@ -34,16 +35,16 @@ pub(super) struct Key([u64; 6]);
 pub(super) struct Segment {
     pub(super) flags: u8,
     pub(super) sequence: u32,
-    /// Bytes of payload on the wire.
+    /// Payload bytes on the wire.
     pub(super) bytes: u32,
 }
 
-/// What the table needs of a packet.
+/// The fields of a packet that the table needs.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sight {
     pub(super) key: Key,
     pub(super) hash: u32,
-    /// Which end sent it: 0 the smaller, 1 the larger.
+    /// The end that sent it: 0 the smaller, 1 the larger.
     pub(super) from: usize,
     pub(super) bytes: u32,
     pub(super) time_ns: u64,
@@ -53,10 +54,10 @@ pub(super) struct Sight {
 }
 
 impl Sight {
-    /// Looks at a packet.
+    /// Parses a packet.
     ///
     /// # Errors
-    /// Why it has no flow.
+    /// The reason why it has no flow.
     #[inline(always)]
     pub(super) fn new(packet: &Packet<'_>, link: LinkType, secret: u64) -> Result<Self, NoFlow> {
         let bytes = packet.bytes();
@@ -140,13 +141,13 @@ fn segment(headers: &Headers, bytes: &[u8]) -> Option<Segment> {
     Some(Segment { flags: header[13], sequence, bytes: headers.payload_len() })
 }
 
-/// The VLAN number `at` from outside, marked as there; 0 if it is not.
+/// Returns the VLAN id `at` from outside, marked as present; 0 if there is none.
 #[inline(always)]
 fn vlan(headers: &Headers, at: usize) -> u16 {
     headers.tags().get(at).map_or(0, |tag| tag.id() | HAS_VLAN as u16)
 }
 
-/// The headers of the innermost packet. Enters the tunnel into the key's last word.
+/// Returns the headers of the innermost packet. Stores the tunnel in the key's last word.
 #[cold]
 #[inline(never)]
 fn within(outer: &Headers, bytes: &[u8], word: &mut u64) -> Headers {
@@ -160,7 +161,8 @@ fn within(outer: &Headers, bytes: &[u8], word: &mut u64) -> Headers {
     around
 }
 
-/// The number of a tunnel whose two directions have the same: 24 bits behind four bytes of header.
+/// Returns the number of a tunnel if both directions have the same: 24 bits after four header
+/// bytes.
 /// Source: RFC 7348 section 5, RFC 8926 section 3.4.
 fn number(kind: tunnel::Tunnel, around: &Headers, bytes: &[u8]) -> Option<u32> {
     use tunnel::Tunnel::{Geneve, Vxlan, VxlanGpe};
@@ -172,7 +174,7 @@ fn number(kind: tunnel::Tunnel, around: &Headers, bytes: &[u8]) -> Option<u32> {
 }
 
 impl Key {
-    /// A hash that nobody can aim at who does not know the secret.
+    /// Computes a hash whose collisions cannot be forced without the secret.
     #[inline(always)]
     pub(super) fn hash(&self, secret: u64) -> u32 {
         // Odd numbers without structure: fractional parts of the square roots of 11, 13, 17.
@@ -186,7 +188,7 @@ impl Key {
         (hash ^ hash >> 32) as u32
     }
 
-    /// The flow in the direction of end `from`.
+    /// Returns the flow in the direction of end `from`.
     pub(super) fn flow(&self, from: usize) -> FlowKey {
         let [l0, l1, h0, h1, facts, _] = self.0;
         let address =
@@ -203,18 +205,18 @@ impl Key {
         if from == 0 { key } else { key.reversed() }
     }
 
-    /// Whether it is a conversation of ICMP messages whose type is known.
+    /// Returns whether it is a conversation of ICMP messages of known type.
     pub(super) fn has_icmp(&self) -> bool {
         self.0[4] >> 16 & HAS_ICMP != 0
     }
 
-    /// The outermost VLAN number.
+    /// Returns the outermost VLAN id.
     pub(super) fn vlan(&self) -> Option<u16> {
         let tag = self.0[4] & 0xffff;
         (tag & HAS_VLAN != 0).then_some((tag & 0xfff) as u16)
     }
 
-    /// The innermost tunnel.
+    /// Returns the innermost tunnel.
     pub(super) fn tunnel(&self) -> Option<Tunnel> {
         Tunnel::from_bits(self.0[5])
     }

@@ -10,7 +10,7 @@ use super::*;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// A packet as the tests make it.
+/// A packet as tests specify it.
 #[derive(Clone, Copy, Debug)]
 struct Made {
     from: u8,
@@ -54,14 +54,14 @@ fn config(flows: usize) -> TableConfig {
     TableConfig { flows, idle_ns: 15 * SECOND, active_ns: 60 * SECOND, port: 3, tells_gaps: false }
 }
 
-/// Where the tests say that a packet is: the ends of what a place can be.
+/// Returns the location of a packet for tests: extreme values of a place.
 fn place_of(number: u64) -> Place {
     let file = [None, Some(0), Some(u16::MAX - 1)][number as usize % 3];
     let segment = [None, Some(0), Some(u32::MAX - 1)][number as usize / 3 % 3];
     Place { file, segment, number }
 }
 
-/// Enters frames, up to `burst` at a time.
+/// Adds frames, up to `burst` at a time.
 fn see(table: &mut FlowTable, frames: &[(Vec<u8>, u64)], burst: usize) -> Vec<Record> {
     let mut records = Vec::new();
     let mut seen = 0;
@@ -94,7 +94,7 @@ fn all(made: &[Made]) -> Vec<Record> {
     records
 }
 
-/// Packets and bytes of a conversation, by which its records are compared.
+/// Packets and bytes of a conversation, for comparing its records.
 type Sums = [u64; 6];
 
 fn sums(record: &Record) -> Sums {
@@ -108,10 +108,10 @@ fn sums(record: &Record) -> Sums {
     ]
 }
 
-/// Two ends, their ports, and the protocol.
+/// Two hosts, their ports, and the protocol.
 type Ends = (u8, u8, u16, u16, u8);
 
-/// What the table should do, without its own ways: a map of open records.
+/// Computes the expected records with a simple map of open ones.
 fn model(made: &[Made], config: &TableConfig) -> Vec<(Made, Sums)> {
     let mut open: HashMap<Ends, (Made, Sums)> = HashMap::new();
     let mut done = Vec::new();
@@ -149,7 +149,7 @@ fn made() -> impl Strategy<Value = Made> {
         |((low, high, is_back, port), protocol, payload, gap)| {
             let (from, to) = if is_back { (high, low) } else { (low, high) };
             let ports = if is_back { [80, port] } else { [port, 80] };
-            // No FIN or RST: the model knows nothing of closing.
+            // No FIN or RST: the model does not implement closing.
             Made { from, to, ports, protocol, flags: ACK, sequence: 1, payload, time_ns: gap }
         },
     )
@@ -163,7 +163,7 @@ proptest! {
     ) {
         let mut now_ns = 1_700_000_000 * SECOND;
         for packet in &mut packets {
-            // Most come close to the one before.
+            // Most follow the previous one closely.
             now_ns += if packet.time_ns % 4 == 0 { packet.time_ns } else { packet.time_ns / 1000 };
             packet.time_ns = now_ns;
         }
@@ -222,13 +222,13 @@ fn a_connection_has_its_round_trip_and_ends_when_both_have_finished() {
         Made::tcp(false, ACK, 101, 0, ms(30)),
         Made::tcp(false, ACK, 101, 10, ms(31)),
         Made::tcp(false, ACK, 101, 10, ms(40)),
-        // A keep-alive is none.
+        // A keep-alive is not a retransmission.
         Made::tcp(false, ACK, 110, 0, ms(41)),
         Made::tcp(false, ACK, 110, 1, ms(42)),
         Made::tcp(true, FIN | ACK, 501, 0, ms(50)),
         Made::tcp(false, FIN | ACK, 111, 0, ms(51)),
         Made::tcp(true, ACK, 502, 0, ms(60)),
-        // Another connection of the same ends.
+        // A new connection between the same ends.
         Made::tcp(false, SYN, 9000, 0, ms(70)),
     ]);
     assert_eq!(records.len(), 2);
@@ -270,8 +270,8 @@ fn time_outs_split_records() {
     assert_eq!(ends(&[0, 10, 20, 30, 40, 50, 59, 60, 61]), [(Active, 7), (End, 2)]);
 }
 
-/// A connection that never closed, and after more than the idle time-out another one of the same
-/// ends.
+/// A connection that never closed, and, after more than the idle timeout, another one between the
+/// same ends.
 #[test]
 fn a_connection_after_the_idle_time_out_is_new_with_and_without_the_sweep() {
     let ms = |ms: u64| 1000 * SECOND + ms * 1_000_000;
@@ -284,7 +284,7 @@ fn a_connection_after_the_idle_time_out_is_new_with_and_without_the_sweep() {
         ]
     };
     let (first, second) = (connection(0, [9000, 9500]), connection(60_000, [100, 500]));
-    // Of the second, the other end closes.
+    // The other end closes the second connection.
     let last = Made::tcp(true, FIN | ACK, 501, 0, ms(60_050));
     let second = [second[0], second[1], second[2], last];
     let two = |sweeps: bool| {

@@ -1,8 +1,8 @@
-//! A column of a row group in bytes: its pages and what the file says of them.
+//! Encodes a column of a row group: its pages and their description in the file.
 //!
 //! ```text
 //! dictionary page | each value once, plain |
-//! data page       | which rows have one | bits of a number | the number of each row's value |
+//! data page       | rows with a value | bits per number | the number of each row's value |
 //! ```
 //!
 //! Source: apache/parquet-format, README.md, "Data Pages", and Encodings.md.
@@ -20,30 +20,30 @@ use parquet::schema::types::ColumnDescPtr;
 use super::pages::{self, Content, ZstdPages};
 use super::runs;
 
-/// A column of a row group: its bytes, and what the file says of it.
+/// An encoded column of a row group, and its description in the file.
 pub(super) type Chunk = (Bytes, ColumnCloseResult);
 
-/// Values, each once, in the order in which they came.
+/// Distinct values, in order of first occurrence.
 pub(super) struct Values {
     /// In Parquet's plain encoding.
     pub(super) plain: Vec<u8>,
-    /// How many they are.
+    /// Number of values.
     pub(super) count: usize,
-    /// The least and the greatest.
+    /// The minimum and the maximum.
     pub(super) statistics: Option<Statistics>,
 }
 
-/// Which of the values each row has.
+/// The value of each row.
 pub(super) struct Rows<'a> {
-    /// Numbers of values, of the rows that have one.
+    /// Numbers of the values, for rows that have one.
     pub(super) ids: &'a [u32],
-    /// Whether each row has one; empty: the column is required, or all of them have.
+    /// Whether each row has a value; empty if the column is required or all rows have one.
     pub(super) levels: &'a [u32],
-    /// How many rows there are.
+    /// Number of rows.
     pub(super) count: usize,
 }
 
-/// A column whose values repeat.
+/// Encodes a column whose values repeat.
 pub(super) fn repeating(
     descriptor: &ColumnDescPtr,
     values: Values,
@@ -62,14 +62,14 @@ pub(super) fn repeating(
             is_sorted: false,
         }
     });
-    // Rows without any value need no dictionary.
+    // If no row has a value, no dictionary is needed.
     let encoding = if dictionary.is_some() { Encoding::RLE_DICTIONARY } else { Encoding::PLAIN };
     let data = data_page(data, encoding, rows.count);
     let pages = dictionary.into_iter().chain([data]);
     chunk(descriptor, pages, Content::Ordinary, values.statistics)
 }
 
-/// A required column of random texts of one length, which all begin with the same bytes.
+/// Encodes a required column of random texts of one length with a common prefix.
 pub(super) fn random(
     descriptor: &ColumnDescPtr,
     common: &[u8],
@@ -87,7 +87,7 @@ pub(super) fn random(
     chunk(descriptor, [page], Content::Random, None)
 }
 
-/// Which rows have a value: nothing where all have to.
+/// Appends which rows have a value: nothing if all must have one.
 fn append_levels(descriptor: &ColumnDescPtr, rows: &Rows<'_>, data: &mut Vec<u8>) {
     if descriptor.max_def_level() == 0 {
         return;

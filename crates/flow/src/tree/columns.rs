@@ -1,15 +1,15 @@
-//! Records as columns: which value of a record stands where, and how each column is encoded.
+//! Records as columns: the mapping of fields to columns, and the encoding of each column.
 //!
 //! ```text
 //! rows, by time ──1024 at a time──► each column: the number of its value ──► pages, zstd
 //! ```
 //!
-//! The schema is the file `crates/flow/schema`. Columns are made in its order, by name, so a column
-//! of the file without a value here fails every test that writes.
+//! The schema is the file `crates/flow/schema`. Columns are created in its order, by name. So a
+//! column of the file without a value here fails every test that writes.
 //!
 //! Numbers that grow from row to row are stored as differences, since rows are sorted by the first
-//! packet's time. A flow's ID is random: it is stored without what all have in common. All others
-//! have dictionaries, whose values are compared as numbers and made text once each.
+//! packet's time. A flow's ID is random: it is stored without the common prefix. All others have
+//! dictionaries, whose values are compared as numbers and formatted once each.
 
 use std::fmt::Write;
 use std::net::IpAddr;
@@ -36,26 +36,26 @@ use super::dictionary::{Address, Dictionary};
 use super::pages::{Content, ZstdPages, said_to_be_zstd};
 use crate::record::{EndReason, Record, Tunnel};
 
-/// The schema, as it is checked in.
+/// The checked-in schema.
 pub const SCHEMA: &str = include_str!("../../schema");
 
-/// The version in the column `schema_version`.
+/// Value of the column `schema_version`.
 pub const SCHEMA_VERSION: i32 = 1;
 
-/// Columns of differences.
+/// Columns stored as differences.
 const DIFFERENCES: [&str; 3] = ["first_ns", "last_ns", "packet_number"];
 
-/// Rows that all columns look at while a core has them in its cache.
+/// Rows that all columns process while they are in the core's cache.
 const ROWS_AT_A_TIME: usize = 1024;
 
-/// A record and its batch.
+/// A record and its batch number.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row {
     pub(super) batch: u64,
     pub(super) record: Record,
 }
 
-/// The schema as the library has it.
+/// Returns the parsed schema.
 pub(super) fn schema() -> Result<TypePtr> {
     static PARSED: LazyLock<Result<TypePtr, String>> = LazyLock::new(|| {
         parse_message_type(SCHEMA).map(Arc::new).map_err(|error| error.to_string())
@@ -63,7 +63,7 @@ pub(super) fn schema() -> Result<TypePtr> {
     PARSED.clone().map_err(ParquetError::General)
 }
 
-/// How columns are written.
+/// Returns the writer properties of the columns.
 pub(super) fn properties() -> WriterPropertiesPtr {
     let column = |name: &str| ColumnPath::from(name);
     let mut builder = WriterProperties::builder()
@@ -80,7 +80,7 @@ pub(super) fn properties() -> WriterPropertiesPtr {
     Arc::new(builder.build())
 }
 
-/// Writes rows as one row group.
+/// Writes rows as a row group.
 pub(super) fn write_group<W: std::io::Write + Send>(
     file: &mut SerializedFileWriter<W>,
     rows: &[Row],
@@ -109,21 +109,21 @@ pub(super) fn write_group<W: std::io::Write + Send>(
     group.close().map(drop)
 }
 
-/// A column while its rows come.
+/// A column under construction.
 enum Column {
     /// Numbers that grow.
     Growing(Vec<i64>, fn(&Record) -> u64),
     /// Numbers that repeat.
     Numbers(Dictionary<u64>, fn(&Row) -> Option<u64>),
-    /// Texts that repeat, by what stands for them.
+    /// Texts that repeat, by a numeric key.
     Texts(Dictionary<u64>, fn(&Row) -> Option<u64>, fn(&mut String, u64, &Origin)),
     Addresses(Dictionary<Address>, fn(&Record) -> [u8; 16]),
-    /// The letters of IDs, without what they have in common.
+    /// The letters of IDs without their common prefix.
     Ids(Vec<u8>),
 }
 
 impl Column {
-    /// The column of this name, for about this many rows.
+    /// Creates the column with this name, for about this many rows.
     fn new(name: &str, rows: usize) -> Result<Self> {
         let growing = |value| Self::Growing(Vec::with_capacity(rows), value);
         let numbers = |value| Self::Numbers(Dictionary::new(rows), value);
@@ -148,7 +148,7 @@ impl Column {
                 |row| row.record.tunnel.map(Tunnel::to_bits),
                 |text, bits, _| {
                     if let Some(tunnel) = Tunnel::from_bits(bits) {
-                        // Writing to a string does not fail, here and below.
+                        // Writing to a string cannot fail, here and below.
                         let _ = write!(text, "{tunnel}");
                     }
                 },
@@ -182,7 +182,7 @@ impl Column {
         })
     }
 
-    /// Takes rows.
+    /// Adds rows.
     fn take(&mut self, rows: &[Row]) {
         match self {
             Self::Growing(values, value) => {
@@ -210,7 +210,7 @@ impl Column {
         }
     }
 
-    /// Its bytes.
+    /// Encodes the column.
     fn chunk(
         self,
         descriptor: &ColumnDescPtr,
@@ -238,7 +238,7 @@ impl Column {
     }
 }
 
-/// What all IDs begin with, and how many letters follow.
+/// The common prefix of IDs, and the number of letters after it.
 const ID_COMMON: &[u8] = b"1:";
 const ID_BYTES: usize = CommunityId::TEXT_BYTES - ID_COMMON.len();
 
@@ -246,7 +246,7 @@ fn rows_of<K>(dictionary: &Dictionary<K>, count: usize) -> Rows<'_> {
     Rows { ids: &dictionary.ids, levels: &dictionary.levels, count }
 }
 
-/// A column of differences.
+/// Encodes a column of differences.
 fn growing(
     descriptor: &ColumnDescPtr,
     values: &[i64],
@@ -263,7 +263,7 @@ fn growing(
     Ok((Bytes::from(packed.into_inner()?), close))
 }
 
-/// Numbers in the column's type.
+/// Encodes numbers in the column's type.
 fn numbers(values: &[u64], descriptor: &ColumnDescPtr, missing: usize) -> Values {
     let signed = || values.iter().map(|&value| value as i64);
     let (least, most, missing) = (signed().min(), signed().max(), Some(missing as u64));
@@ -281,7 +281,7 @@ fn numbers(values: &[u64], descriptor: &ColumnDescPtr, missing: usize) -> Values
     Values { plain, count: values.len(), statistics: Some(statistics) }
 }
 
-/// Texts of all keys.
+/// Encodes the texts of all keys.
 fn texts<K: Copy>(keys: &[K], append: impl Fn(&mut String, K), missing: usize) -> Values {
     let mut plain = Vec::with_capacity(keys.len() * 20);
     let mut bounds: Option<(String, String)> = None;
@@ -309,7 +309,7 @@ fn append_port(text: &mut String, port: u64, origin: &Origin) {
     *text += origin.ports.get(port as usize).map_or("", |port| &port.name);
 }
 
-/// The numbers of a port and a file of it.
+/// Returns the numbers of a port and of one of its files.
 fn file_of(row: &Row) -> Option<u64> {
     let file = row.record.place.file?;
     Some(u64::from(row.record.port) << 16 | u64::from(file))
@@ -322,7 +322,7 @@ fn append_address(text: &mut String, address: Address) {
     };
 }
 
-/// Six bytes as a number.
+/// Returns six bytes as a number.
 fn mac(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |number, &byte| number << 8 | u64::from(byte))
 }

@@ -1,16 +1,16 @@
-//! Few files of many: the row groups of an hour's files, copied as they are into one.
+//! Compacts a tree: copies the row groups of an hour's files unchanged into one file.
 //!
 //! ```text
 //! part, part, part ──► .compact.tmp, synced ──► .compact.list names the parts
 //!                  ──► renamed over the first ──► the others removed ──► list removed
 //! ```
 //!
-//! A column's bytes are copied as they are. Each page is unpacked before (`sound`): a file that is
-//! damaged would make the new one unreadable, and stays where it is. A reader between the last two
-//! steps may see records twice; (`sensor`, `boot_id`, `batch`) tells. A crash leaves the list, and
-//! the next compaction goes on from it.
+//! A column's bytes are copied unchanged. Each page is unpacked first (`sound`): a damaged file
+//! would make the new one unreadable, and is left in place. A reader between the last two steps may
+//! see records twice; (`sensor`, `boot_id`, `batch`) identifies them. A crash leaves the list, and
+//! the next compaction continues from it.
 //!
-//! Invariant K1: at every moment each record is in at least one file without a dot.
+//! Invariant K1: at every moment each record is in at least one file whose name has no leading dot.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -26,29 +26,29 @@ use crate::sink::{TreeError, is_full};
 
 const HIDDEN: &str = ".compact.tmp";
 const LIST: &str = ".compact.list";
-/// The longest list that is read. One of an hour's files, one a second, takes 0.2 MB.
+/// The longest list that is read. One with an hour of one file per second takes 0.2 MB.
 const LIST_BYTES_MAX: u64 = 64 << 20;
 
-/// What a compaction has done.
+/// Results of a compaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Compacted {
-    /// Folders looked at.
+    /// Folders processed.
     pub folders: u64,
     /// Files before.
     pub files_before: u64,
     /// Files after.
     pub files_after: u64,
-    /// Of which left as they are: they are damaged, or have the schema of another version.
+    /// Files of these left unchanged: damaged, or with another schema version.
     pub files_left: u64,
-    /// Records in them: as many before as after.
+    /// Records in them, the same before and after.
     pub records: u64,
 }
 
-/// Makes one file of all files of each hour and sensor.
+/// Merges all files of each hour and sensor into one.
 ///
 /// # Errors
-/// A file is not one of a tree, or cannot be read or written: the first one. It stays as it is, and
-/// all others are compacted.
+/// The first file that does not belong to a tree, or cannot be read or written. It is left
+/// unchanged, and all others are compacted.
 pub fn compact(root: &Path) -> Result<Compacted, TreeError> {
     let mut first = None;
     let done = compact_telling(root, &mut |error| {
@@ -57,10 +57,10 @@ pub fn compact(root: &Path) -> Result<Compacted, TreeError> {
     first.map_or(Ok(done), Err)
 }
 
-/// The same, and tells of each file and folder that stays as it is because something is wrong.
+/// Like [`compact`], and reports each file and folder that is left unchanged because of an error.
 ///
 /// # Errors
-/// The tree cannot be listed, or not be locked.
+/// The tree cannot be listed or locked.
 pub fn compact_telling(
     root: &Path,
     tell: &mut dyn FnMut(TreeError),
@@ -69,7 +69,7 @@ pub fn compact_telling(
     let lock = root.join(".compact.lock");
     let failed = |error| TreeError::io("lock", &lock, error);
     let file = open_own(&lock).map_err(failed)?;
-    // Another compaction is waited for.
+    // Waits for any other compaction.
     file.lock().map_err(failed)?;
     let mut done = Compacted::default();
     for folder in folders {
@@ -82,7 +82,7 @@ pub fn compact_telling(
     Ok(done)
 }
 
-/// Removes the files that a compaction which was killed had copied.
+/// Removes the files that a killed compaction had already copied.
 fn finish_last(folder: &Path) -> io::Result<()> {
     let list = folder.join(LIST);
     let mut text = String::new();
@@ -91,7 +91,7 @@ fn finish_last(folder: &Path) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(error),
     };
-    // With the hidden file still there, nothing was shown.
+    // If the hidden file still exists, it was not renamed.
     if !folder.join(HIDDEN).exists() {
         for name in text.lines().skip(1).filter(|name| is_part(name)) {
             remove_if_there(&folder.join(name))?;
@@ -107,12 +107,12 @@ fn remove_if_there(path: &Path) -> io::Result<()> {
     }
 }
 
-/// A name that is a line of a list, and no path.
+/// Returns whether a name can be a line of a list, and is not a path.
 fn is_part(name: &str) -> bool {
     name.starts_with("part-") && name.ends_with(".parquet") && !name.contains(['/', '\n'])
 }
 
-/// Leaves a file that cannot be read, and tells why.
+/// Compacts a folder. Leaves a file that cannot be read, and reports why.
 fn compact_folder(
     folder: &Path,
     done: &mut Compacted,
@@ -133,7 +133,7 @@ fn compact_folder(
         let path = folder.join(&name);
         let looked = metadata(&path).and_then(|(file, metadata)| {
             let is_ours = is_of_our_schema(&metadata).map_err(wrong(path.clone()))?;
-            // One that stays as it is need not be looked through.
+            // A single file needs no check, because it is not copied.
             if is_ours && !is_alone {
                 let sound = sound::check(&file, &metadata);
                 sound.map_err(|what| TreeError::Parquet { path, what })?;
@@ -158,11 +158,11 @@ fn compact_folder(
     made
 }
 
-/// Makes one file of these, which are sound.
+/// Merges these sound files into one.
 fn make_one(folder: &Path, names: &[String]) -> Result<(), TreeError> {
     let failed = |error| TreeError::io("compact", folder, error);
     let hidden = folder.join(HIDDEN);
-    // What a killed one has left, or a link that somebody has put there, is not written to.
+    // A leftover of a killed compaction, or a planted link, must not be written to.
     remove_if_there(&hidden).map_err(failed)?;
     let file = File::create_new(&hidden).map_err(failed)?;
     copy_all(folder, names, file).inspect_err(|_| {
@@ -176,7 +176,7 @@ fn is_of_our_schema(metadata: &ParquetMetaData) -> Result<bool, ParquetError> {
     Ok(metadata.file_metadata().schema() == &*columns::schema()?)
 }
 
-/// What is wrong with a file.
+/// Converts a Parquet error of this file.
 fn wrong(path: PathBuf) -> impl Fn(ParquetError) -> TreeError {
     move |error| TreeError::Parquet { path: path.clone(), what: error.to_string() }
 }
@@ -200,7 +200,7 @@ fn copy_all(folder: &Path, names: &[String], into: File) -> Result<(), TreeError
     synced.map_err(|error| TreeError::io("sync", &folder.join(HIDDEN), error))
 }
 
-/// A file and what it says of itself.
+/// Opens a file and reads its metadata.
 fn metadata(path: &Path) -> Result<(File, ParquetMetaData), TreeError> {
     let file = open_regular(path).map_err(|error| TreeError::io("open", path, error))?;
     let read = ParquetMetaDataReader::new().parse_and_finish(&file);
@@ -224,10 +224,10 @@ fn copy(
     Ok(())
 }
 
-/// Puts the hidden file in the place of all the others.
+/// Replaces all files by the hidden one.
 fn replace(folder: &Path, names: &[String]) -> io::Result<()> {
     let list = folder.join(LIST);
-    // The one before was finished, so there is none.
+    // The previous one was finished, so the list does not exist.
     let mut file = File::create_new(&list)?;
     file.write_all(names.join("\n").as_bytes())?;
     file.sync_all()?;

@@ -1,11 +1,11 @@
-//! Which values there are, and which of them each row has: values are told apart as numbers, and
-//! become text once each.
+//! A dictionary of a column's distinct values, and each row's value. Values are compared as
+//! numbers, and formatted once each.
 
 use std::hash::{BuildHasher, RandomState};
 
-/// What stands for a value while it is compared.
+/// The key that stands for a value in comparisons.
 pub(super) trait Key: Copy + Eq {
-    /// Its words, mixed with a secret: who sends packets must not choose what collides.
+    /// Hashes its words with a secret, so that senders of packets cannot choose collisions.
     fn hash(&self, secret: u64) -> u64;
 }
 
@@ -16,7 +16,7 @@ impl Key for u64 {
     }
 }
 
-/// An address, and whether it is one of IPv4.
+/// An address, and whether it is IPv4.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Address {
     pub(super) bytes: [u8; 16],
@@ -31,7 +31,7 @@ impl Key for Address {
     }
 }
 
-/// Odd, without structure: the fractional part of the square root of 13.
+/// An odd number without structure: the fractional part of the square root of 13.
 const SECOND: u64 = 0x9b05_688c_2b3e_6c1f;
 
 #[inline(always)]
@@ -40,21 +40,21 @@ fn mix(a: u64, b: u64) -> u64 {
     product as u64 ^ (product >> 64) as u64
 }
 
-/// The values of a column, each once, and which one each row has.
+/// The distinct values of a column, and each row's value.
 pub(super) struct Dictionary<K> {
-    /// In the order in which they came.
+    /// The values, in order of first occurrence.
     pub(super) values: Vec<K>,
-    /// The number of each row's value, of the rows that have one.
+    /// Numbers of the rows' values, for rows that have one.
     pub(super) ids: Vec<u32>,
-    /// Whether each row has one; empty until one has none.
+    /// Whether each row has a value; empty until a row has none.
     pub(super) levels: Vec<u32>,
-    /// Numbers of values and 1, by hash; 0 is empty. At most half of them are taken.
+    /// Numbers of values plus 1, by hash; 0 is empty. At most half of them are used.
     places: Vec<u32>,
     secret: u64,
 }
 
 impl<K: Key> Dictionary<K> {
-    /// For about this many rows.
+    /// Creates a dictionary for about this many rows.
     pub(super) fn new(rows: usize) -> Self {
         Self {
             values: Vec::new(),
@@ -65,7 +65,7 @@ impl<K: Key> Dictionary<K> {
         }
     }
 
-    /// The next row has this value.
+    /// Adds a row with this value.
     #[inline]
     pub(super) fn push(&mut self, key: K) {
         let id = match self.ids.last() {
@@ -78,7 +78,7 @@ impl<K: Key> Dictionary<K> {
         }
     }
 
-    /// The next row has none.
+    /// Adds a row without a value.
     pub(super) fn push_none(&mut self) {
         if self.levels.is_empty() {
             self.levels = vec![1; self.ids.len()];

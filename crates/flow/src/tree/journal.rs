@@ -1,14 +1,14 @@
-//! What a program that is killed leaves: how much it had made, and how much of it was written.
+//! The journal, which tells the next start what a killed program had produced and written.
 //!
 //! `TREE/.journal-SENSOR` has a few lines of `name=value`. The program that writes the tree locks
-//! this file. It rewrites this file every 100 ms and with each file of the tree, and says at its
-//! end that it has ended. The next program reads this file: what was made and is in no file is what
-//! the crash has cost, up to the last line.
+//! this file. It rewrites the file every 100 ms and with each file of the tree, and marks it as
+//! ended at exit. The next program reads this file: records made but not in a file were lost by the
+//! crash, up to the last update.
 //!
 //! Invariants:
-//! - J1: one program at a time has the lock, so one writes as a sensor.
-//! - J2: a file is named as pending before it is shown, and counted as written after. So a
-//!   reader of the journal looks whether the pending file is there, and counts it once.
+//! - J1: one program at a time has the lock, so only one writes as a sensor.
+//! - J2: a file is named as pending before it is renamed, and counted as written afterwards. So a
+//!   reader of the journal checks whether the pending file exists, and counts it once.
 
 use std::fs;
 use std::io::{self, Read};
@@ -24,18 +24,18 @@ use crate::sink::{LostRecords, Made, TreeError};
 /// The longest journal that is read.
 const BYTES_MAX: u64 = 1 << 16;
 
-/// What the last start of the program has not written.
+/// Records that the last start of the program did not write.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NotWritten {
-    /// That start.
+    /// ID of that start.
     pub boot_id: String,
     /// Records that had ended and are in no file.
     pub records: u64,
-    /// Packets that it had looked at and that are in no file, nor were without a flow.
+    /// Packets seen that are not in any file, and are not counted as packets without a flow.
     pub packets: u64,
 }
 
-/// The journal of this start: of a tree, or of a spool.
+/// The journal of this start, for a tree or a spool.
 #[derive(Debug)]
 pub struct Journal {
     file: LockedFile,
@@ -49,18 +49,18 @@ pub struct Journal {
 
 #[derive(Clone, Debug)]
 struct Pending {
-    /// A file, or what else tells whether it was written.
+    /// A file, or another key that shows whether it was written.
     what: String,
     records: u64,
     packets: u64,
 }
 
 impl Journal {
-    /// Takes the journal of a sensor, and says what the last start has not written, if it did not
-    /// come to its end. `is_there`: whether what was announced last was written.
+    /// Opens the journal of a sensor, and returns what the last start did not write, if it was
+    /// killed. `is_there` returns whether the last announced part was written.
     ///
     /// # Errors
-    /// The folder cannot be made or written; another program writes as this sensor.
+    /// The folder cannot be created or written; another program writes as this sensor.
     pub fn open(
         root: &Path,
         sensor: &SensorName,
@@ -80,7 +80,7 @@ impl Journal {
         }
         let mut text = String::new();
         let read = file.by_ref().take(BYTES_MAX).read_to_string(&mut text);
-        // A journal that is not text was not written here: nothing is known.
+        // A journal that is not text was not written by us: nothing is known.
         let last = read.is_ok().then(|| not_written(&text, is_there)).flatten();
         let mut journal = Self {
             file,
@@ -95,20 +95,20 @@ impl Journal {
         Ok((journal, last))
     }
 
-    /// Says how much was made, and how much of it a sink has lost by name.
+    /// Records how much was made, and how much of it a sink has lost by name.
     pub fn tell(&mut self, made: &Made, lost: &LostRecords) {
         (self.made, self.lost) = (*made, *lost);
-        // A disk that is full says so where records are written.
+        // A full disk is reported where records are written.
         let _ = self.write("running");
     }
 
-    /// Says that a file is about to be shown, or a message to be written.
+    /// Records that a file is about to be renamed, or a message to be written.
     pub fn announce(&mut self, what: &str, records: u64, packets: u64) {
         self.pending = Some(Pending { what: what.to_owned(), records, packets });
         let _ = self.write("running");
     }
 
-    /// Says that it was, or could not be.
+    /// Records whether that succeeded.
     pub fn settle(&mut self, is_shown: bool) {
         if let Some(pending) = self.pending.take().filter(|_| is_shown) {
             self.records += pending.records;
@@ -117,7 +117,7 @@ impl Journal {
         let _ = self.write("running");
     }
 
-    /// Says that this start has come to its end: what is missing now is named in its report.
+    /// Marks this start as ended: its report names everything that is missing.
     pub fn end(&mut self) {
         let _ = self.write("ended");
     }
@@ -143,13 +143,13 @@ impl Journal {
             text +=
                 &format!("pending={what}\npending_records={records}\npending_packets={packets}\n");
         }
-        // Padded, so that a shorter text covers a longer one in one write.
+        // Padded, so that a shorter text overwrites a longer one in one write.
         let text = format!("{text:\n<1024}");
         self.file.write_all_at(text.as_bytes(), 0)
     }
 }
 
-/// What the start that wrote this journal has not written; `None`: it has ended, or said nothing.
+/// Returns what the start of this journal did not write; `None` if it ended or the file is empty.
 fn not_written(text: &str, is_there: impl FnOnce(&str) -> bool) -> Option<NotWritten> {
     let value = |name: &str| {
         text.lines().find_map(|line| line.split_once('=').filter(|(key, _)| *key == name))
@@ -164,7 +164,7 @@ fn not_written(text: &str, is_there: impl FnOnce(&str) -> bool) -> Option<NotWri
         records += count("pending_records");
         packets += count("pending_packets");
     }
-    // What was dropped or lost by name is in no file either, and its report was never printed.
+    // Records dropped or lost by name are not in a file either, and their report was never printed.
     let packets_told = packets + count("packets_without_flow");
     Some(NotWritten {
         boot_id: text_of("boot_id").unwrap_or_default().to_owned(),

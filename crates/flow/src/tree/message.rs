@@ -1,4 +1,4 @@
-//! A batch as bytes for a bus: the file that the tree would have of it alone (decision 0052).
+//! Encodes a batch for a bus as the file that the tree would have of it alone (decision 0052).
 
 use std::io;
 use std::path::Path;
@@ -11,20 +11,20 @@ use super::names::{HOUR_NS, SensorName, folder};
 use super::part::io_of;
 use crate::sink::Batch;
 
-/// A batch as a file.
+/// An encoded batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Encoded {
-    /// The file.
+    /// The bytes of the file.
     pub bytes: Vec<u8>,
     /// The hour of its earliest record, counted from 1970.
     pub hour: u64,
 }
 
-/// A whole file of Parquet with the records of one batch, in one row group: some 47 bytes for each
-/// of 500 records of the generator. Its description has the same bytes however few they are.
+/// Encodes a complete Parquet file with the records of one batch in one row group: some 47 bytes
+/// for each of 500 records of the generator. Its metadata has a fixed size, even for a few records.
 ///
 /// # Errors
-/// A column has no value here: a mistake in this program.
+/// A column has no value here: a bug in this program.
 pub fn encode(batch: &Batch, origin: &Origin) -> io::Result<Encoded> {
     let row = |record: &_| Row { batch: batch.number, record: *record };
     let rows: Vec<Row> = batch.records.iter().map(row).collect();
@@ -38,7 +38,7 @@ pub fn encode(batch: &Batch, origin: &Origin) -> io::Result<Encoded> {
     Ok(Encoded { bytes, hour })
 }
 
-/// Where a tree has the file of a batch: the same place, however often it comes.
+/// Returns the path of a batch's file in a tree: always the same for the same batch.
 #[must_use]
 pub fn place_in_tree(sensor: &SensorName, boot: &str, batch: u64, hour: u64) -> String {
     let place =

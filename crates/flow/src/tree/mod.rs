@@ -1,18 +1,18 @@
-//! A tree of Parquet files: `date=/hour=/sensor=/part-*.parquet`.
+//! Writes a tree of Parquet files: `date=/hour=/sensor=/part-*.parquet`.
 //!
 //! ```text
 //! batch ──► parts, one for each hour of a first packet ──► row groups ──► hidden file ──► renamed
 //!                                                           every minute, or at the end
 //! ```
 //!
-//! - `names`: sensors, folders. `part`: one file while it is written. `columns`: what is in it.
-//! - `dictionary`: which values a column has. `chunk`, `runs`, `pages`: a column in bytes.
-//! - `journal`: what a crash has cost. `compact`: few files of many, if they are `sound`.
-//!   `message`: a batch as a file, for a bus.
+//! - `names`: sensors, folders. `part`: a file while it is written. `columns`: its contents.
+//! - `dictionary`: distinct values of a column. `chunk`, `runs`, `pages`: encoded columns.
+//! - `journal`: the cost of a crash. `compact`: merges many files that are `sound`. `message`: a
+//!   batch as a file, for a bus.
 //!
-//! Minutes are those of the monotonic clock: a clock that jumps opens no file and closes none. A
-//! record goes to the hour of its first packet. So a part that is open for a minute may have one of
-//! another hour beside it. At most [`PARTS_MAX`] are open at a time.
+//! Minutes are counted by the monotonic clock: a clock that jumps opens and closes no file. A
+//! record is stored in the hour of its first packet. So several hours may have a part within one
+//! minute. At most [`PARTS_MAX`] are open at a time.
 //!
 //! Invariants:
 //! - R1: a record that was taken is in a part, in a file, or counted as lost by name.
@@ -50,44 +50,44 @@ use columns::Row;
 use names::HOUR_NS;
 use part::{GROUP_ROWS, Part};
 
-/// Files that are open at a time.
+/// Most files open at a time.
 const PARTS_MAX: usize = 16;
 
-/// Rows in memory: some 100 MiB.
+/// Most rows in memory: some 100 MiB.
 const ROWS_MAX: usize = 4 * GROUP_ROWS;
 
-/// Who writes records.
+/// The writer of records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
-    /// The machine.
+    /// The machine's name.
     pub sensor: SensorName,
-    /// This start of the program.
+    /// ID of this start of the program.
     pub boot: BootId,
-    /// Its sources, by the number that records have.
+    /// Its sources, by the port number in records.
     pub ports: Vec<PortName>,
 }
 
-/// Writes the tree.
+/// The sink that writes the tree.
 pub struct TreeSink {
     root: PathBuf,
     origin: Origin,
-    /// How long a file gathers records.
+    /// How long a file collects records.
     every: Duration,
-    /// By hour, counted from 1970.
+    /// Parts by hour since 1970.
     parts: BTreeMap<u64, Part>,
     rows: usize,
     journal: Journal,
     account: SinkAccount,
-    /// Whether its first error was said.
+    /// Whether its first error was reported.
     has_told: bool,
 }
 
 impl TreeSink {
-    /// Takes the place of a sensor in a tree, which is made if it is not there. `every`: how long a
-    /// file gathers records.
+    /// Opens the tree as a sensor, and creates it if it does not exist. A file collects records for
+    /// `every`.
     ///
     /// # Errors
-    /// The folder cannot be made or written; another program writes as this sensor.
+    /// The folder cannot be created or written; another program writes as this sensor.
     pub fn open(
         root: &Path,
         origin: Origin,
@@ -118,7 +118,7 @@ impl TreeSink {
 
     fn finish_part(&mut self, part: &mut Part) -> io::Result<u64> {
         let Some(closed) = part.close(&self.origin)? else { return Ok(0) };
-        // The folder above may have any name; those below are plain.
+        // The root may have any name; the names below it are plain.
         let whole = closed.whole.strip_prefix(&self.root).unwrap_or(&closed.whole);
         let whole = whole.display().to_string();
         self.journal.announce(&whole, part.records, part.packets);
@@ -135,7 +135,7 @@ impl TreeSink {
         part.discard();
     }
 
-    /// Writes a row group of the part that has the most rows.
+    /// Writes a row group of the part with the most rows.
     fn write_largest(&mut self) {
         let largest = self.parts.iter().max_by_key(|(_, part)| part.rows.len());
         let Some((&hour, _)) = largest else { return };
@@ -148,7 +148,7 @@ impl TreeSink {
         let written = part.write(&self.origin);
         self.rows -= rows;
         if let Err(error) = written {
-            // What it could not write it still has, and goes with the part.
+            // The part still has the rows that it could not write, and they are lost with it.
             if let Some(part) = self.parts.remove(&hour) {
                 self.fail(part, &error);
             }
@@ -205,7 +205,7 @@ impl RecordSink for TreeSink {
     }
 }
 
-/// Removes what an earlier start of this sensor has left unfinished.
+/// Removes unfinished files of earlier starts of this sensor.
 fn remove_hidden(root: &Path, sensor: &SensorName) -> io::Result<()> {
     for folder in sensor_folders(root)? {
         if !folder.ends_with(format!("sensor={}", sensor.as_str())) {
@@ -224,7 +224,7 @@ fn remove_hidden(root: &Path, sensor: &SensorName) -> io::Result<()> {
     Ok(())
 }
 
-/// All folders of sensors in a tree, in order.
+/// Returns all sensor folders in a tree, sorted.
 fn sensor_folders(root: &Path) -> io::Result<Vec<PathBuf>> {
     let mut folders = vec![root.to_owned()];
     for prefix in ["date=", "hour=", "sensor="] {

@@ -1,4 +1,4 @@
-//! Names in a tree: sensors, hours, files.
+//! The names in a tree: sensors, hours, files.
 
 use std::hash::{BuildHasher, RandomState};
 use std::path::{Path, PathBuf};
@@ -7,10 +7,10 @@ use crate::sink::TreeError;
 
 const NAME_BYTES_MAX: usize = 64;
 
-/// Nanoseconds of an hour.
+/// Nanoseconds per hour.
 pub(super) const HOUR_NS: u64 = 3_600_000_000_000;
 
-/// A sensor's name, which is a folder's, too.
+/// A sensor's name, which is also a folder's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SensorName(String);
 
@@ -18,7 +18,7 @@ impl SensorName {
     /// Checks a name.
     ///
     /// # Errors
-    /// It has characters that a folder, a shell or a query could take for something else.
+    /// It has characters that a folder, a shell or a query could misinterpret.
     pub fn new(name: &str) -> Result<Self, TreeError> {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
         let is_good = !name.is_empty()
@@ -32,19 +32,19 @@ impl SensorName {
         }
     }
 
-    /// The name.
+    /// Returns the name.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// A start of the program: 32 hexadecimal digits that no other has.
+/// ID of a start of the program: 32 unique hexadecimal digits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BootId(String);
 
 impl Default for BootId {
-    /// A new one. Cost: random bytes from the kernel, the first time in a thread.
+    /// Creates a new ID. Cost: random bytes from the kernel, the first time in a thread.
     fn default() -> Self {
         let random = RandomState::new();
         Self(format!("{:016x}{:016x}", random.hash_one(0_u8), random.hash_one(1_u8)))
@@ -52,21 +52,21 @@ impl Default for BootId {
 }
 
 impl BootId {
-    /// The digits.
+    /// Returns the digits.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 }
 
-/// The folder of an hour, counted from 1970, and a sensor.
+/// Returns the folder of an hour since 1970 and a sensor.
 pub(super) fn folder(root: &Path, hour: u64, sensor: &SensorName) -> PathBuf {
     let date = date(hour / 24);
     let hour = hour % 24;
     root.join(format!("date={date}/hour={hour:02}/sensor={}", sensor.as_str()))
 }
 
-/// The date of a day counted from 1970. Source: Howard Hinnant, "chrono-Compatible Low-Level Date
+/// Formats the date of a day since 1970. Source: Howard Hinnant, "chrono-Compatible Low-Level Date
 /// Algorithms", civil_from_days.
 fn date(day: u64) -> String {
     let shifted = day + 719_468;

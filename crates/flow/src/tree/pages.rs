@@ -1,5 +1,5 @@
-//! Pages in zstd, without a C compiler: pages are made plain, `ruzstd` packs them, and the column's
-//! metadata says so afterwards (decision 0042).
+//! Compresses pages with zstd without a C compiler: pages are created plain, `ruzstd` packs them,
+//! and the column's metadata is changed afterwards (decision 0042).
 
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::column::page::{CompressedPage, Page, PageWriteSpec, PageWriter};
@@ -9,12 +9,12 @@ use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::writer::{SerializedPageWriter, TrackedWrite};
 use ruzstd::encoding::{CompressionLevel, FrameCompressor, Matcher, Sequence, compress_to_vec};
 
-/// What is in a page.
+/// The kind of a page's contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Content {
-    /// Values that may repeat: they are searched for.
+    /// Values that may repeat: the compressor searches for matches.
     Ordinary,
-    /// Random letters: only their code is shortened, which takes a fraction of the time.
+    /// Random letters: only entropy coding, which takes a fraction of the time.
     Random,
 }
 
@@ -51,11 +51,12 @@ impl PageWriter for ZstdPages<'_> {
 /// Bytes of a block. Source: RFC 8878, section 3.1.1.2.4.
 const BLOCK_BYTES: usize = 128 << 10;
 
-/// Packs bytes as frames of one block each. In a frame of several, `ruzstd` 0.9.1 may have a block
-/// borrow the code of the block before. But it may have stored that block as it is, without a code.
+/// Packs bytes as frames of one block each. In a frame of several, `ruzstd` 0.9.1 may let a block
+/// reuse the Huffman code of the previous block. But that block may have been stored raw, without a
+/// code.
 fn packed(bytes: &[u8], content: Content) -> Vec<u8> {
     let mut packed = Vec::with_capacity(bytes.len());
-    // A page without bytes is a frame, too.
+    // A page without bytes also has a frame.
     let (first, rest) = bytes.split_at(bytes.len().min(BLOCK_BYTES));
     for block in [first].into_iter().chain(rest.chunks(BLOCK_BYTES)) {
         match content {
@@ -68,7 +69,7 @@ fn packed(bytes: &[u8], content: Content) -> Vec<u8> {
     packed
 }
 
-/// Packs a block by a Huffman code alone.
+/// Packs a block with Huffman coding only.
 fn shorten(block: &[u8], into: &mut Vec<u8>) {
     let mut frame =
         FrameCompressor::new_with_matcher(NoMatches::default(), CompressionLevel::Fastest);
@@ -77,7 +78,7 @@ fn shorten(block: &[u8], into: &mut Vec<u8>) {
     frame.compress();
 }
 
-/// Finds nothing that repeats, and does not look for it.
+/// A match finder that never searches.
 #[derive(Default)]
 struct NoMatches {
     block: Vec<u8>,
@@ -111,18 +112,18 @@ impl Matcher for NoMatches {
     }
 }
 
-/// A column's metadata, of which the writer thought that its pages are plain.
+/// Marks a column as compressed, which the writer took for plain.
 pub(super) fn said_to_be_zstd(close: ColumnCloseResult) -> Result<ColumnCloseResult> {
     let metadata = close.metadata.into_builder().set_compression(zstd()).build()?;
     Ok(of_chunk(metadata, close.rows_written, close.bytes_written))
 }
 
-/// The codec, as metadata names it.
+/// Returns the codec for the metadata.
 pub(super) fn zstd() -> Compression {
     Compression::ZSTD(ZstdLevel::default())
 }
 
-/// What has to be said of a column that is copied as it is.
+/// Returns the description of a column that is copied unchanged.
 pub(super) fn of_chunk(metadata: ColumnChunkMetaData, rows: u64, bytes: u64) -> ColumnCloseResult {
     ColumnCloseResult {
         bytes_written: bytes,

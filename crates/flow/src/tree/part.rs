@@ -1,10 +1,10 @@
-//! One file of the tree while it is written: hidden until it is whole, then renamed.
+//! A file of the tree while it is written: hidden until it is complete, then renamed.
 //!
 //! ```text
 //! rows gather ──► .part-BOOT-BATCH.tmp: row groups ──► closed, synced ──► part-BOOT-BATCH.parquet
 //! ```
 //!
-//! Invariant P1: a file without a dot in front is whole, synced and never changed again.
+//! Invariant P1: a file without a leading dot is complete, synced and never changed again.
 
 use std::fs::{self, File};
 use std::io;
@@ -42,14 +42,14 @@ impl Part {
         Self { begun, records: 0, packets: 0, rows, file: None, folder }
     }
 
-    /// Takes a row.
+    /// Adds a row.
     pub(super) fn push(&mut self, row: Row) {
         self.records += 1;
         self.packets += row.record.packets;
         self.rows.push(row);
     }
 
-    /// Writes the rows that it holds as a row group.
+    /// Writes the current rows as a row group.
     pub(super) fn write(&mut self, origin: &Origin) -> io::Result<()> {
         let Some(first) = self.rows.first() else { return Ok(()) };
         let open = match &mut self.file {
@@ -61,8 +61,8 @@ impl Part {
         Ok(())
     }
 
-    /// Writes what is left and closes the file, which then has all of its bytes on the disk.
-    /// Returns its bytes and its name to be.
+    /// Writes the remaining rows and closes the file, which is then synced to disk. Returns its
+    /// bytes and its final name.
     pub(super) fn close(&mut self, origin: &Origin) -> io::Result<Option<Closed>> {
         self.write(origin)?;
         let Some(open) = &mut self.file else { return Ok(None) };
@@ -74,16 +74,16 @@ impl Part {
         Ok(Some(Closed { bytes, hidden, whole }))
     }
 
-    /// Removes what was written of a file that cannot be finished.
+    /// Removes a file that cannot be finished.
     pub(super) fn discard(self) {
         if let Some(open) = self.file {
-            // It is hidden, and the next start removes it, too.
+            // It is hidden, and the next start also removes it.
             let _ = fs::remove_file(&open.hidden);
         }
     }
 }
 
-/// A file that is whole and still hidden.
+/// A complete file that is still hidden.
 #[derive(Clone, Debug)]
 pub(super) struct Closed {
     pub(super) bytes: u64,
@@ -92,13 +92,13 @@ pub(super) struct Closed {
 }
 
 impl Closed {
-    /// Shows it.
+    /// Renames it to its final name.
     pub(super) fn show(&self) -> io::Result<()> {
         show(&self.hidden, &self.whole)
     }
 }
 
-/// Renames a file that is synced, so that it is there after a crash.
+/// Renames a synced file so that it survives a crash.
 pub(super) fn show(hidden: &Path, whole: &Path) -> io::Result<()> {
     fs::rename(hidden, whole)?;
     match whole.parent() {
@@ -113,7 +113,7 @@ impl Open {
         let boot = origin.boot.as_str();
         let hidden = folder.join(format!(".part-{boot}-{batch:010}.tmp"));
         let whole = folder.join(format!("part-{boot}-{batch:010}.parquet"));
-        // A batch may have records of several files of this hour, one after the other.
+        // A batch may have records in several consecutive files of this hour.
         let (mut whole, mut next) = (whole, 1);
         while whole.exists() {
             whole = folder.join(format!("part-{boot}-{batch:010}-{next}.parquet"));
@@ -126,7 +126,7 @@ impl Open {
     }
 }
 
-/// The system's error, where that is what the library says.
+/// Converts an error of the library, preserving a system error.
 pub(super) fn io_of(error: ParquetError) -> io::Error {
     match error {
         ParquetError::External(inner) => match inner.downcast::<io::Error>() {

@@ -1,4 +1,4 @@
-//! Small numbers as Parquet has them: runs of one value, and groups of eight that are packed.
+//! Parquet's encoding of small numbers: runs of one value, and bit-packed groups of eight.
 //!
 //! ```text
 //! run     | 2 * length         | the value, whole bytes |
@@ -8,14 +8,14 @@
 //! Source: apache/parquet-format, Encodings.md, "Run Length Encoding / Bit-Packing Hybrid" and
 //! "Delta Encoding".
 
-/// Values of a group.
+/// Values per group.
 const GROUP: usize = 8;
 
-/// Values of a block of differences, and its parts.
+/// Values per block of differences, and its parts.
 const BLOCK: usize = 128;
 const PARTS: usize = 4;
 
-/// Bits that a number below `count` takes at most.
+/// Returns the most bits of a number below `count`.
 pub(super) fn width(count: usize) -> u32 {
     count.checked_sub(1).map_or(0, |most| usize::BITS - most.leading_zeros())
 }
@@ -40,7 +40,7 @@ pub(super) fn append(values: &[u32], width: u32, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends `length` times a value.
+/// Appends a run of `length` equal values.
 pub(super) fn append_run(value: u32, length: usize, width: u32, out: &mut Vec<u8>) {
     append_number(2 * length as u64, out);
     out.extend(&value.to_le_bytes()[..width.div_ceil(8) as usize]);
@@ -50,7 +50,7 @@ fn begins_run(values: &[u32]) -> bool {
     values.get(..GROUP).is_some_and(|group| group.iter().all(|&value| value == group[0]))
 }
 
-/// The last group is filled with zeros.
+/// Appends packed groups. The last group is padded with zeros.
 fn append_packed(values: &[u32], width: u32, out: &mut Vec<u8>) {
     append_number(2 * values.len().div_ceil(GROUP) as u64 + 1, out);
     for group in values.chunks(GROUP) {
@@ -74,12 +74,12 @@ pub(super) fn append_differences(first: u64, later: u64, count: usize, out: &mut
     append_signed(first as i64, out);
     let step = later.wrapping_sub(first) as i64;
     for block in 0..count.saturating_sub(1).div_ceil(BLOCK) {
-        // The first block has one difference that is not 0, and stands in its first part.
+        // The first block has one difference that is not 0, in its first part.
         let least = if block == 0 { step.min(0) } else { 0 };
         append_signed(least, out);
         let (head, rest) = (step.wrapping_sub(least) as u64, 0_i64.wrapping_sub(least) as u64);
         let width = if block == 0 { 64 - head.max(rest).leading_zeros() } else { 0 };
-        // Parts behind the last value are there, with a width of 0.
+        // Parts after the last value exist with a width of 0.
         out.push(width as u8);
         let left = count - 1 - block * BLOCK;
         let others = if block == 0 { 64 - rest.leading_zeros() } else { 0 };
@@ -92,7 +92,7 @@ pub(super) fn append_differences(first: u64, later: u64, count: usize, out: &mut
     }
 }
 
-/// One value and then the same one, 32 in all.
+/// Appends one value followed by equal ones, 32 in all.
 fn append_part(head: u64, rest: u64, width: u32, out: &mut Vec<u8>) {
     let (mut held, mut bits) = (0_u128, 0);
     for at in 0..BLOCK / PARTS {
@@ -105,7 +105,7 @@ fn append_part(head: u64, rest: u64, width: u32, out: &mut Vec<u8>) {
     }
 }
 
-/// Seven bits a byte, the lowest first.
+/// Appends a number with seven bits per byte, the lowest first.
 fn append_number(mut number: u64, out: &mut Vec<u8>) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);
@@ -114,7 +114,7 @@ fn append_number(mut number: u64, out: &mut Vec<u8>) {
     out.push(number as u8);
 }
 
-/// The same of a number with a sign, small ones short.
+/// Appends a signed number in the same form; small absolute values are short.
 pub(super) fn append_signed(number: i64, out: &mut Vec<u8>) {
     append_number((number << 1 ^ number >> 63) as u64, out);
 }

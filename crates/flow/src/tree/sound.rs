@@ -1,12 +1,12 @@
-//! Whether the pages of a file are as they were written: what is asked before they are copied.
+//! Checks that the pages of a file are undamaged, before they are copied.
 //!
 //! ```text
 //! column ──► | header | frames of zstd | ──► unpacked: checksums, lengths, counts
 //! ```
 //!
-//! A frame ends with a checksum of what was packed. The library has no codec here. It takes pages
-//! for plain ones, and gives them as they lie there. Headers of pages have no checksum: each must
-//! be, byte for byte, what this program writes for such a page.
+//! A frame ends with a checksum of the unpacked data. The library has no codec here. It takes pages
+//! for plain ones, and returns their stored bytes. Headers of pages have no checksum: each must be,
+//! byte for byte, what this program writes for such a page.
 
 use std::fmt::Display;
 use std::fs::File;
@@ -23,24 +23,24 @@ use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
 use super::runs;
 
-/// The longest page that is unpacked, and how much of it at a time.
+/// The longest page that is unpacked, and the bytes unpacked per step.
 const PAGE_MOST: usize = 1 << 28;
 const STEP: usize = 1 << 20;
 
-/// How a frame begins: a checksum is at its end, the window has 128 KiB, and nothing else is said.
-/// Decoders do not agree on what they let pass here. Source: RFC 8878, section 3.1.1.1.
+/// First bytes of a frame: a checksum at its end, a window of 128 KiB, and no other options.
+/// Decoders differ in what else they accept here. Source: RFC 8878, section 3.1.1.1.
 const FRAME: [u8; 6] = [0x28, 0xb5, 0x2f, 0xfd, 0x04, 0x38];
 
-/// What stands before a field: how many numbers further it is, and its type.
+/// Prefix of a field: the increment of its number, and its type.
 const NUMBER: u8 = 0x15;
 const SECOND_IS_STRUCT: u8 = 0x2c;
 const FOURTH_IS_STRUCT: u8 = 0x4c;
 const FALSE: u8 = 0x12;
 
-/// Looks at all pages of a file. Cost: it unpacks them, one at a time.
+/// Checks all pages of a file. Cost: it unpacks them, one at a time.
 ///
 /// # Errors
-/// The first thing that is wrong, and in which column.
+/// The first problem, and its column.
 pub(super) fn check(file: &File, metadata: &ParquetMetaData) -> Result<()> {
     let bytes = file.metadata().map_err(|error| error.to_string())?.len();
     for (number, group) in metadata.row_groups().iter().enumerate() {
@@ -58,7 +58,7 @@ pub(super) fn check(file: &File, metadata: &ParquetMetaData) -> Result<()> {
     }
 }
 
-/// What is wrong.
+/// The error describes the problem.
 type Result<T> = std::result::Result<T, String>;
 
 fn wrong<T>(what: &str) -> Result<T> {
@@ -73,7 +73,7 @@ fn check_column(file: &File, bytes: u64, column: &ColumnChunkMetaData, rows: i64
     let data_at = column.data_page_offset();
     let begin = column.dictionary_page_offset().unwrap_or(data_at);
     let length = column.compressed_size();
-    // The library takes negative numbers for its caller's mistake.
+    // The library panics on negative numbers, as a bug of the caller.
     let is_inside = 0 <= begin && begin <= data_at && 0 <= length && rows >= 0;
     if !is_inside || begin as u64 + length as u64 > bytes {
         return wrong("it lies outside of the file");
@@ -107,7 +107,7 @@ fn check_column(file: &File, bytes: u64, column: &ColumnChunkMetaData, rows: i64
     }
 }
 
-/// What lies between the page before and this one's bytes, which are a part of the chunk.
+/// Returns the bytes between the previous page and this one's bytes, which are part of the chunk.
 fn header<'a>(chunk: &'a Bytes, at: usize, packed: &Bytes) -> Option<&'a [u8]> {
     let end = packed.as_ptr().addr().checked_sub(chunk.as_ptr().addr())?;
     chunk.get(at..end)
@@ -128,7 +128,8 @@ fn check_page(header: &[u8], page: &Page, column: &ColumnChunkMetaData) -> Resul
     }
 }
 
-/// Whether a column has such pages beside its dictionary, or without one. RLE is for levels.
+/// Returns whether a column may have such pages, with its dictionary or without one. RLE is for
+/// levels.
 fn encodes_values(encoding: Encoding, column: &ColumnChunkMetaData) -> bool {
     match column.dictionary_page_offset() {
         Some(_) => encoding == Encoding::RLE_DICTIONARY,
@@ -139,7 +140,7 @@ fn encodes_values(encoding: Encoding, column: &ColumnChunkMetaData) -> bool {
     }
 }
 
-/// The header of a page of this many bytes, as this crate writes it. Source:
+/// Returns the header that this crate writes for a page of this many bytes. Source:
 /// apache/parquet-format, parquet.thrift, PageHeader; Thrift, the compact protocol.
 fn header_of(page: &Page, bytes: usize) -> Vec<u8> {
     let (kind, fields, values, end): (i64, u8, Vec<i64>, &[u8]) = match page {
@@ -152,7 +153,7 @@ fn header_of(page: &Page, bytes: usize) -> Vec<u8> {
             let values = vec![(*num_values).into(), code(*encoding), levels, levels];
             (0, SECOND_IS_STRUCT, values, &[0, 0])
         }
-        // Nobody writes these here.
+        // This crate never writes these.
         Page::DataPageV2 { .. } => return Vec::new(),
     };
     let mut header = Vec::new();
@@ -169,7 +170,7 @@ fn header_of(page: &Page, bytes: usize) -> Vec<u8> {
     header
 }
 
-/// What an encoding is called in a header. Source: parquet.thrift, Encoding.
+/// Returns the code of an encoding in a header. Source: parquet.thrift, Encoding.
 fn code(encoding: Encoding) -> i64 {
     match encoding {
         Encoding::PLAIN => 0,
@@ -181,7 +182,7 @@ fn code(encoding: Encoding) -> i64 {
     }
 }
 
-/// Unpacks frames, to a little more than `most` bytes.
+/// Unpacks frames, up to slightly more than `most` bytes.
 fn unpacked(mut packed: &[u8], most: usize) -> Result<Vec<u8>> {
     let failed = |error: FrameDecoderError| format!("a page is no zstd: {error}");
     let (mut decoder, mut plain) = (FrameDecoder::new(), Vec::new());
@@ -206,7 +207,8 @@ fn unpacked(mut packed: &[u8], most: usize) -> Result<Vec<u8>> {
     Ok(plain)
 }
 
-/// How many values a dictionary has. Source: apache/parquet-format, Encodings.md, "Plain".
+/// Returns the number of a dictionary's values. Source: apache/parquet-format, Encodings.md,
+/// "Plain".
 fn values_in(mut plain: &[u8], kind: Type) -> Option<usize> {
     match kind {
         Type::INT32 => Some(plain.len() / 4).filter(|_| plain.len().is_multiple_of(4)),

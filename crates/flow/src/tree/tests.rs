@@ -61,7 +61,7 @@ fn a_part_that_is_due_is_written_and_many_hours_take_turns() {
     sink.write(&batch(0, &[1]));
     sink.tick(&Made::default());
     assert_eq!(parts(folder.path()).len(), 1);
-    // More hours than parts: the oldest go first.
+    // More hours than parts: the oldest are closed first.
     let hours: Vec<u64> = (0..40).map(|hour| hour * HOUR_NS).collect();
     sink.write(&batch(1, &hours));
     assert_eq!(sink.parts.len(), PARTS_MAX);
@@ -75,7 +75,7 @@ fn a_part_that_is_due_is_written_and_many_hours_take_turns() {
 fn a_file_that_cannot_be_written_is_lost_by_name_and_the_next_one_is_written() {
     let folder = TemporaryFolder::create("burstline-tree-").unwrap();
     let (mut sink, _) = TreeSink::open(folder.path(), origin(), Duration::ZERO).unwrap();
-    // A file stands where the folder of that day has to be.
+    // A file is in the place of that day's folder.
     fs::write(folder.path().join("date=1970-01-01"), "").unwrap();
     sink.write(&batch(0, &[1, 2]));
     sink.write(&batch(1, &[24 * HOUR_NS]));
@@ -87,7 +87,7 @@ fn a_file_that_cannot_be_written_is_lost_by_name_and_the_next_one_is_written() {
     assert!(account.first_error.is_some());
 }
 
-/// Two files of one hour.
+/// Creates two files of one hour.
 fn two_files(root: &Path) -> Vec<PathBuf> {
     for _ in 0..2 {
         let origin = Origin { boot: BootId::default(), ..origin() };
@@ -99,7 +99,7 @@ fn two_files(root: &Path) -> Vec<PathBuf> {
     parts(root)
 }
 
-/// Compacts, and returns what was told.
+/// Compacts, and returns the reports.
 fn told(root: &Path) -> (Compacted, Vec<String>) {
     let mut told = Vec::new();
     let done = compact_telling(root, &mut |error| told.push(error.to_string())).unwrap();
@@ -114,7 +114,7 @@ fn a_file_with_damaged_pages_is_left_and_named_and_no_byte_of_it_is_copied() {
     let other = fs::read(&files[1]).unwrap();
     let tail = u32::from_le_bytes(*bytes[bytes.len() - 8..].first_chunk().unwrap()) as usize;
     let pages_end = bytes.len() - 8 - tail;
-    // Behind the magic number; what is behind the pages has no checksum, but harms nobody else.
+    // From the magic number on. Bytes after the pages have no checksum, but harm only this file.
     let (mut tried, mut untold) = (0, 0);
     for at in (4..pages_end).step_by(13).chain((pages_end..bytes.len()).step_by(31)) {
         let mut damaged = bytes.clone();
@@ -134,7 +134,7 @@ fn a_file_with_damaged_pages_is_left_and_named_and_no_byte_of_it_is_copied() {
             assert_eq!((done.files_left, done.records), (1, 50));
         }
     }
-    // A few bits of zstd's codes mean nothing: what is unpacked is the same, by its checksum.
+    // A few bits of zstd's codes are redundant: the unpacked data is the same, by its checksum.
     assert!(tried > 100 && untold * 20 < tried, "{untold} of {tried}");
     fs::write(&files[0], &bytes).unwrap();
     fs::write(&files[1], &other).unwrap();
@@ -153,7 +153,7 @@ fn what_is_no_file_of_the_tree_is_waited_for_by_nobody() {
     pipe(&root.join("date=0"));
     fs::write(root.join("date=1"), "").unwrap();
     fs::create_dir(hour.join(".part-x.tmp")).unwrap();
-    // A list of names would have it twice.
+    // With a list of names this file would be listed twice.
     fs::write(hour.join("part-1.parquet\npart-2.parquet"), "").unwrap();
     let target = root.join("target");
     fs::write(&target, "precious").unwrap();
@@ -163,7 +163,7 @@ fn what_is_no_file_of_the_tree_is_waited_for_by_nobody() {
     assert_eq!(told.len(), 1, "{told:?}");
     assert!(told[0].ends_with("part-0.parquet: it is not a regular file"), "{told:?}");
     TreeSink::open(root, origin(), Duration::ZERO).map(drop).unwrap();
-    // The journal is written to.
+    // The journal is a file that gets written.
     let journal = root.join(".journal-s");
     fs::remove_file(&journal).unwrap();
     symlink(&target, &journal).unwrap();

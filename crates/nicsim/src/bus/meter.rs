@@ -1,9 +1,9 @@
-//! The bus account of a device that runs: what it has really transferred.
+//! Counts what a running device has transferred over the bus.
 
 use crate::Mode;
 use crate::pcie::{Bus, Cost, DESCRIPTOR_BYTES, Direction, Entry, Kind, PaperRules};
 
-/// What a device has transferred so far.
+/// The transfers of a device so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BusAccount {
     costs: [Cost; Kind::ALL.len()],
@@ -11,25 +11,25 @@ pub struct BusAccount {
     pub received: u64,
     /// Packets read from memory and sent.
     pub sent: u64,
-    /// Bytes of the received ones as the paper counts; of contiguous ones the mean it would be.
+    /// Bytes of the received ones as the paper counts them; for contiguous ones, the mean.
     pub paper_bytes: u64,
 }
 
 impl BusAccount {
-    /// What there was of each kind.
+    /// Returns the cost of each kind of transaction.
     pub fn entries(&self) -> impl Iterator<Item = Entry> + '_ {
         let kinds = Kind::ALL.into_iter().zip(self.costs);
         kinds.filter(|(_, cost)| cost.tlps > 0).map(|(kind, cost)| Entry { kind, cost })
     }
 
-    /// Bytes that went one way.
+    /// Returns the bytes in one direction.
     #[must_use]
     pub fn bytes(&self, direction: Direction) -> u64 {
         let own = self.entries().filter(|entry| entry.kind.direction() == direction);
         own.map(|entry| entry.cost.bytes()).sum()
     }
 
-    /// With what another has counted.
+    /// Adds the counts of another account.
     #[must_use]
     pub fn and(mut self, other: &Self) -> Self {
         for (cost, more) in self.costs.iter_mut().zip(other.costs) {
@@ -48,7 +48,7 @@ impl BusAccount {
     }
 }
 
-/// What decides the cost of a packet on its way up.
+/// Everything that determines the cost of a packet on its way up.
 #[derive(Clone, Copy, PartialEq)]
 struct Way {
     mode: Mode,
@@ -57,15 +57,15 @@ struct Way {
     descriptors: u64,
 }
 
-/// The account, and what it takes to keep it.
+/// The account, and the state to update it.
 pub(crate) struct Meter {
     pub(crate) bus: Bus,
     rules: PaperRules,
-    /// Without the packets that `alike` counts.
+    /// The account without the packets that `alike` counts.
     pub(crate) account: BusAccount,
     /// The last packet.
     like: Option<Way>,
-    /// How many there were of these.
+    /// Number of packets like it since the last update.
     alike: u64,
 }
 
@@ -75,7 +75,7 @@ impl Meter {
         Self { bus, rules, account: BusAccount::default(), like: None, alike: 0 }
     }
 
-    /// A packet that went up, in its own way. Those like the one before are only counted.
+    /// Counts a packet written alone. A packet like the previous one only increments a counter.
     #[inline]
     pub(crate) fn packet_up(&mut self, mode: Mode, length: usize, descriptors: u64) {
         let like = Way { mode, length: length as u64, descriptors };
@@ -106,7 +106,7 @@ impl Meter {
         }
     }
 
-    /// Packets that went up back to back: this many, in this many bytes with their metadata.
+    /// Counts packets written back to back, with their bytes including metadata.
     pub(crate) fn run_up(&mut self, packets: u64, bytes: u64) {
         let account = &mut self.account;
         account.received += packets;
@@ -116,19 +116,19 @@ impl Meter {
         account.paper_bytes += bytes * a_full_one / self.rules.max_payload;
     }
 
-    /// Descriptors that were asked for, and came.
+    /// Counts a request for descriptors and its completions.
     pub(crate) fn fetched(&mut self, descriptors: u64) {
         let (asked, came) = self.bus.read(descriptors * DESCRIPTOR_BYTES);
         self.account.add(Kind::DescriptorRequest, asked);
         self.account.add(Kind::DescriptorCompletion, came);
     }
 
-    /// A transmit descriptor that was written back.
+    /// Counts a transmit descriptor that was written back.
     pub(crate) fn written_back(&mut self) {
         self.account.add(Kind::WriteBack, self.bus.write(DESCRIPTOR_BYTES));
     }
 
-    /// Packets that were asked for in one run, with their descs, and came.
+    /// Counts packets that were requested in one run, with their descs, and their completions.
     pub(crate) fn run_down(&mut self, packets: u64, bytes: u64) {
         self.account.sent += packets;
         let (asked, came) = self.bus.read(bytes);
@@ -136,7 +136,7 @@ impl Meter {
         self.account.add(Kind::PacketCompletion, came);
     }
 
-    /// A packet, or a piece of one, that was asked for, and came.
+    /// Counts a packet, or a piece of one, that was requested, and its completions.
     #[inline]
     pub(crate) fn piece_down(&mut self, length: usize) {
         let (asked, came) = self.bus.read(length as u64);

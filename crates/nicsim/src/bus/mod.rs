@@ -1,4 +1,4 @@
-//! The bus between card and memory: its addresses, and what has crossed it.
+//! The bus between card and memory: its addresses and its traffic.
 
 pub(crate) mod memory;
 pub(crate) mod meter;

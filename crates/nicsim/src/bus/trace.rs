@@ -1,4 +1,4 @@
-//! One packet's way, step by step: the paper's lists 4.1 (receiving) and 4.2 (sending).
+//! Traces one packet step by step: the paper's lists 4.1 (receiving) and 4.2 (sending).
 
 use std::fmt;
 use std::io::Write;
@@ -6,8 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use burstline_sys::clock;
 
-/// Where steps are written. Clones share it; a failed write ends it without a word, as the packets
-/// are what counts.
+/// Where steps are written. Clones share it. A failed write is ignored, as the packets matter more.
 #[derive(Clone)]
 pub struct Trace(Arc<Mutex<Output>>);
 
@@ -16,7 +15,7 @@ struct Output {
     began_ns: Option<u64>,
 }
 
-/// Who does a step.
+/// The side that does a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Who {
     Device,
@@ -24,12 +23,13 @@ pub(crate) enum Who {
 }
 
 impl Trace {
-    /// Writes steps to `to`, a line each: time since the first, step, who, what.
+    /// Creates a trace that writes steps to `to`, one per line: time since the first, step, who,
+    /// what.
     pub fn new(to: Box<dyn Write + Send>) -> Self {
         Self(Arc::new(Mutex::new(Output { to, began_ns: None })))
     }
 
-    /// Writes a line. `step` is the number in the paper: `4.1.3`.
+    /// Writes one line. `step` is the number in the paper: `4.1.3`.
     pub(crate) fn step(&self, step: &str, who: Who, what: fmt::Arguments<'_>) {
         let mut output = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let now_ns = clock::monotonic_ns();
@@ -38,7 +38,7 @@ impl Trace {
             Who::Device => "device",
             Who::Driver => "driver",
         };
-        // Nobody is left to tell if this fails.
+        // A failure cannot be reported anywhere.
         let _ = writeln!(output.to, "{ns:>9} ns  {step}  {who}  {what}");
     }
 }

@@ -1,4 +1,4 @@
-//! Frames that the wire has brought, on their way to the queues.
+//! Distributes frames from the wire to the queues.
 
 use std::ops::Range;
 
@@ -9,35 +9,35 @@ use crate::fifo::Frame;
 use crate::meter::Meter;
 use crate::rss::Spreader;
 
-/// What takes them in.
+/// The receivers of arriving frames.
 pub(super) struct Arrivals<'a> {
-    /// At least one.
+    /// At least one queue.
     pub(super) queues: &'a mut [ReceiveQueue],
     pub(super) spreader: &'a mut Spreader,
     pub(super) meter: &'a mut Meter,
     /// Whether frames are hashed.
     pub(super) is_hashing: bool,
-    /// Whether more than the hash is reported.
+    /// Whether metadata other than the hash is reported.
     pub(super) has_metadata: bool,
     pub(super) longest: usize,
-    /// Numbers of frames for which the link is down; empty if none of these is among them.
+    /// Numbers of frames for which the link is down; empty if it is up for all of these.
     pub(super) link_down: Range<u64>,
-    /// The number of the first frame.
+    /// Number of the first frame.
     pub(super) number: u64,
 }
 
 impl Arrivals<'_> {
-    /// Takes all in, and returns how many bytes they have.
+    /// Takes all frames and returns their bytes.
     pub(super) fn take(&mut self, frames: &Burst<'_>) -> u64 {
-        // If neither a frame's hash nor its number matters, all go the same way.
+        // If neither a frame's hash nor its number matters, all frames are treated alike.
         if self.is_hashing || !self.link_down.is_empty() {
             return self.take_each(frames);
         }
         let (mut rest, mut all_bytes) = (*frames, 0);
         while !rest.is_empty() {
             let (packets, bytes) = self.queues[0].arrive_run(&rest, self.longest, self.meter);
-            // What has ended the run, if anything has, goes by itself: it may be the frame, or the
-            // buffer.
+            // The frame that ended the run, if any, is handled alone: the reason may be the frame
+            // or the buffer.
             let left = rest.split_at(packets).1;
             let (first, more) = left.split_at(left.len().min(1));
             all_bytes += bytes + self.take_each(&first);

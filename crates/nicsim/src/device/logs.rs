@@ -1,14 +1,14 @@
-//! Back to back into a large buffer, a head in front of each packet: the article's card.
+//! Contiguous delivery into a large buffer, with a head before each packet: the article's card.
 //!
 //! ```text
 //!   buffer:  | head | packet | head | packet | head | packet | end |  free  |  descs to be  |
 //!            16 bytes                                              ^ low    ^ top
 //! ```
 //!
-//! The buffer is a segment of a log, which the driver has posted as a whole. The 16 bytes before a
-//! packet hold what the device knows of it. The driver makes a desc of that at the segment's other
-//! end, where the device leaves 16 bytes per packet. Once a batch it writes how far it is: a
-//! pointer, in units of 16 bytes, that counts on from buffer to buffer.
+//! The buffer is a segment of a log, which the driver posts as a whole. The 16 bytes before a
+//! packet hold its metadata. The driver turns them into a desc at the segment's other end, where
+//! the device leaves 16 bytes per packet. Once per batch it writes its position: a pointer in units
+//! of 16 bytes that continues from buffer to buffer.
 
 use std::sync::Arc;
 
@@ -21,14 +21,14 @@ use crate::meter::Meter;
 use crate::ring::Ring;
 use crate::trace::{Trace, Who};
 
-/// Free room that a packet needs besides its bytes: two heads, its own and the one that ends the
-/// buffer; its desc; and the driver's facts.
+/// Free room that a packet needs in addition to its bytes: two heads (its own and the buffer's
+/// last), its desc, and the driver's facts.
 const BESIDE: usize = 3 * HEAD_BYTES + FACTS_BYTES;
 
-/// How far ahead the device asks for cache lines, in bytes.
+/// How far ahead the device prefetches cache lines, in bytes.
 const ASKED_AHEAD: usize = 1024;
 
-/// Asks for the lines in front of `low` that were not asked for, and returns up to where.
+/// Prefetches the lines before `low` plus the distance, and returns the end of them.
 #[inline(always)]
 fn ask_ahead(memory: &HostMemory, buffer: u64, low: usize, mut asked: usize) -> usize {
     while asked < low + ASKED_AHEAD {
@@ -42,21 +42,21 @@ fn ask_ahead(memory: &HostMemory, buffer: u64, low: usize, mut asked: usize) -> 
 pub(crate) struct Logs {
     ring: Arc<Ring>,
     memory: Arc<HostMemory>,
-    /// Of each buffer.
+    /// Bytes of each buffer.
     buffer_bytes: usize,
-    /// Descriptors taken.
+    /// Descriptors consumed.
     next: u32,
-    /// Where the buffer begins; what is free of it is `[low, top)`.
+    /// Start of the buffer; its free part is `[low, top)`.
     buffer: Option<u64>,
     low: usize,
     top: usize,
-    /// Up to where its lines were asked for.
+    /// End of the prefetched lines.
     asked: usize,
-    /// The time of its first packet.
+    /// Time of the buffer's first packet.
     base_time_ns: u64,
     /// Units of 16 bytes written since the start.
     written: u32,
-    /// Packets and bytes that are not yet in the account.
+    /// Packets and bytes not yet in the account.
     packets: u64,
     bytes: u64,
     epoch: u32,
@@ -90,17 +90,17 @@ impl Logs {
         length.next_multiple_of(16) + BESIDE <= self.buffer_bytes
     }
 
-    /// Forgets its buffers, until the driver has begun anew.
+    /// Forgets its buffers until the driver has started again.
     pub(super) fn restart(&mut self) {
         self.ring.head.write(self.written); // E5
         self.buffer = None;
         self.epoch += 1;
         self.is_restarting = true;
-        self.ring.epoch.write(self.epoch); // E4: what was delivered before is there
+        self.ring.epoch.write(self.epoch); // E4: everything delivered before is visible
     }
 
     pub(super) fn look(&mut self) {
-        // E4: the ring is as the driver has laid it out anew, from position 0.
+        // E4: the driver has laid out the ring again, from position 0.
         if self.is_restarting && self.ring.acknowledged.read() == self.epoch {
             (self.next, self.is_restarting) = (0, false);
         }
@@ -128,8 +128,8 @@ impl Logs {
         let (hash, time_ns, length) = (frame.metadata.hash, frame.time_ns, length as u16);
         let words = Head { time_ns, hash, length, is_far }.words();
         self.asked = ask_ahead(&self.memory, buffer, self.low, self.asked);
-        // SAFETY: the buffer is the device's since `turn` saw the tail, in `[low, top)` (D6); the
-        // pointer that says so to the driver comes later.
+        // SAFETY: the device owns the buffer since `turn` saw the tail, in `[low, top)` (D6); the
+        // pointer that hands it to the driver is written later.
         unsafe { self.memory.write_behind(buffer + self.low as u64, words, frame.bytes) };
         let taken = HEAD_BYTES + aligned + if is_far { FACTS_BYTES } else { 0 };
         if let Some(trace) = trace.take() {
@@ -141,12 +141,12 @@ impl Logs {
         true
     }
 
-    /// Writes frames without a hash or anything special, of up to `longest` bytes. They go behind a
+    /// Writes frames of up to `longest` bytes without a hash or special treatment. They follow the
     /// first one in the open buffer, up to its end. Returns how many, and their bytes.
     #[inline]
     pub(super) fn deliver_run(&mut self, frames: &Burst<'_>, longest: usize) -> (usize, u64) {
         let Some(buffer) = self.buffer.filter(|_| self.low > 0) else { return (0, 0) };
-        // In registers: what is written might be this.
+        // In registers: the compiler must assume that the writes may alias `self`.
         let (memory, base_time_ns) = (&*self.memory, self.base_time_ns);
         let (mut low, mut top, mut asked) = (self.low, self.top, self.asked);
         let mut all_bytes = 0;
@@ -160,8 +160,8 @@ impl Logs {
             asked = ask_ahead(memory, buffer, low, asked);
             let length = bytes.len() as u16;
             let words = Head { time_ns, hash: 0, length, is_far: false }.words();
-            // SAFETY: the buffer is the device's since `turn` saw the tail, in `[low, top)` (D6);
-            // the pointer that says so to the driver comes later.
+            // SAFETY: the device owns the buffer since `turn` saw the tail, in `[low, top)` (D6);
+            // the pointer that hands it to the driver is written later.
             unsafe { memory.write_behind(buffer + low as u64, words, bytes) };
             low += HEAD_BYTES + aligned;
             top -= HEAD_BYTES;
@@ -181,16 +181,16 @@ impl Logs {
         self.written = self.written.wrapping_add((bytes / HEAD_BYTES) as u32);
     }
 
-    /// Ends the buffer, and goes on in the next one. False: there is none.
+    /// Ends the buffer and continues in the next one. Returns false if there is none.
     #[cold]
     fn turn(&mut self, meter: &mut Meter) -> bool {
         if let Some(buffer) = self.buffer.take() {
-            // SAFETY: the buffer is the device's since `turn` saw the tail (D6), and `deliver` has
-            // always left room for this.
+            // SAFETY: the device owns the buffer since `turn` saw the tail (D6), and `deliver`
+            // always leaves room for this.
             unsafe { self.memory.write_behind(buffer + self.low as u64, Head::END, &[]) };
             self.advance(HEAD_BYTES);
         }
-        // E1: descriptors below the tail are written, and their buffers the device's.
+        // E1: descriptors below the tail are written, and the device owns their buffers.
         if self.is_restarting || self.ring.tail.read() == self.next {
             return false;
         }
@@ -202,7 +202,7 @@ impl Logs {
         true
     }
 
-    /// Says how far it is.
+    /// Publishes its position.
     pub(super) fn publish(&mut self, meter: &mut Meter) {
         if self.bytes > 0 {
             self.ring.head.write(self.written); // E5

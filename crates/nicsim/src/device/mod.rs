@@ -1,19 +1,19 @@
-//! The device: one thread's work, a step at a time.
+//! The device: the work of one thread, step by step.
 //!
 //! ```text
 //!   wire --> MAC --> RSS --> FIFO of the queue --> DMA --> memory       receive
 //!   wire <-- MAC <------------------ DMA <--- ring or log <-- memory    transmit
 //! ```
 //!
-//! A frame that finds the FIFO empty and a descriptor goes straight through; the FIFO is for those
-//! that do not. [`Device::step`] does a batch of everything, and can be called by a test as well as
-//! by the thread that [`crate::Card`] starts.
+//! A frame that finds the FIFO empty and a descriptor free goes straight through; all others wait
+//! in the FIFO. [`Device::step`] does a batch of everything. A test can call it, and so does the
+//! thread that [`crate::Card`] starts.
 //!
 //! Invariants:
 //! - V1: for each queue, arrived = delivered + overflowed + reset + link down + too long + in the
-//!   FIFO. It holds whenever counts are shown, also by a device that has died.
+//!   FIFO. It holds whenever counts are shown, even by a device that has died.
 //! - V2: frames of a queue are delivered in the order in which they arrived.
-//! - V3: if the wire can wait and the line has no rate, the device takes a frame only when the FIFO
+//! - V3: if the wire can wait and the line has no rate, the device takes a frame only if the FIFO
 //!   has room for it: nothing overflows.
 
 mod intake;
@@ -39,13 +39,13 @@ use intake::Arrivals;
 use queue::ReceiveQueue;
 use send::Sender;
 
-/// Frames of a step in each direction.
+/// Frames per step in each direction.
 const BATCH: u64 = 256;
 
-/// Steps after which the bus account is shown, however busy the device is.
+/// Steps after which the bus account is shown even if the device is busy.
 const SHOWN_EVERY: u32 = 1024;
 
-/// What others tell the device, and see of it.
+/// Flags and counters shared between the device and other threads.
 #[derive(Default)]
 pub(crate) struct Control {
     /// Take no more frames from the wire.
@@ -62,21 +62,21 @@ pub(crate) struct Control {
 }
 
 impl Control {
-    /// A driver has read a head register.
+    /// Counts a driver's read of a head register.
     pub(crate) fn count_head_read(&self) {
-        self.head_reads.fetch_add(1, Relaxed); // a count
+        self.head_reads.fetch_add(1, Relaxed); // a counter
     }
 
-    /// A driver has written to a tail register.
+    /// Counts a driver's write to a tail register.
     #[inline]
     pub(crate) fn ring_doorbell(&self) {
-        self.doorbells.fetch_add(1, Relaxed); // a count
+        self.doorbells.fetch_add(1, Relaxed); // a counter
     }
 
-    /// What the bus has carried.
+    /// Returns the bus account.
     pub(crate) fn bus(&self, bus: &pcie::Bus) -> BusAccount {
         let mut account = *self.bus.lock().unwrap_or_else(PoisonError::into_inner);
-        // They are counts, and carry no memory.
+        // Counters, which publish no memory.
         let (doorbells, reads) = (self.doorbells.load(Relaxed), self.head_reads.load(Relaxed));
         account.add(pcie::Kind::Doorbell, bus.write(4).times(doorbells));
         let (asked, came) = bus.read(4);
@@ -100,7 +100,7 @@ pub struct Device {
     /// Frames that have arrived, over all queues.
     arrived: u64,
     is_ended: bool,
-    /// The wire knows that it is over.
+    /// Whether the wire has been closed.
     is_closed: bool,
     meter: Meter,
     control: Arc<Control>,
@@ -136,7 +136,7 @@ impl Device {
         }
     }
 
-    /// Does a batch of what there is to do. Returns whether there was something.
+    /// Does a batch of all pending work. Returns whether there was any.
     pub fn step(&mut self) -> bool {
         let mut is_busy = self.drain();
         is_busy |= self.receive();
@@ -181,7 +181,7 @@ impl Device {
         }
     }
 
-    /// Says that it is over, after it has panicked: what it had is lost by name.
+    /// Reports the end after a panic: its packets are lost by name.
     pub(crate) fn give_up(&mut self) {
         for queue in &mut self.queues {
             queue.give_up(&mut self.meter);
@@ -189,7 +189,7 @@ impl Device {
         self.show_bus();
     }
 
-    /// Shows what the bus has carried so far.
+    /// Publishes the bus account so far.
     pub(crate) fn show_bus(&mut self) {
         self.meter.settle();
         *self.control.bus.lock().unwrap_or_else(PoisonError::into_inner) = self.meter.account;
@@ -204,7 +204,7 @@ impl Device {
         is_busy
     }
 
-    /// How many frames to take from the wire now.
+    /// Returns how many frames to take from the wire now.
     fn budget(&mut self) -> u64 {
         if self.is_ended || self.queues.is_empty() || self.control.is_stopped.load(Acquire) {
             return 0;
@@ -254,7 +254,7 @@ impl Device {
     }
 }
 
-/// Spins for a while, and then lets others have the core.
+/// Spins for a while, then yields the core.
 fn pause(idle: u32) {
     if idle < 64 {
         std::hint::spin_loop();
@@ -263,7 +263,7 @@ fn pause(idle: u32) {
     }
 }
 
-/// Tells the device's thread, with what was written before.
+/// Sets a flag for the device's thread, and publishes all earlier writes.
 pub(crate) fn raise(flag: &AtomicBool) {
     flag.store(true, Release);
 }

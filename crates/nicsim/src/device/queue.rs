@@ -1,4 +1,4 @@
-//! A receive queue of the device: frames from the wire or the FIFO into memory.
+//! A receive queue of the device: moves frames from the wire or the FIFO into memory.
 
 use std::sync::Arc;
 
@@ -12,27 +12,27 @@ use crate::fifo::Frame;
 use crate::meter::Meter;
 use crate::trace::Trace;
 
-/// One queue.
+/// A receive queue.
 pub(crate) struct ReceiveQueue {
     way: Way,
     fifo: Fifo,
     pub(super) counts: ReceiveCounts,
     shown: Arc<Shown>,
-    /// Steps are written until the first packet is in memory.
+    /// Traces steps until the first packet is in memory.
     trace: Option<Trace>,
 }
 
-/// How its packets come to memory.
+/// How its packets are delivered.
 pub(crate) enum Way {
     /// Into scattered buffers.
     Rings(Box<Rings>),
-    /// Back to back.
+    /// Contiguous.
     Logs(Box<Logs>),
 }
 
 impl ReceiveQueue {
-    /// A queue with `fifo` bytes of the FIFO, for frames of up to `longest`, and where it shows its
-    /// counts.
+    /// Creates a queue with `fifo` bytes of the FIFO, for frames of up to `longest`, that shows its
+    /// counts in `shown`.
     pub(crate) fn new(
         way: Way,
         fifo: usize,
@@ -44,22 +44,22 @@ impl ReceiveQueue {
         (Self { way, fifo, counts, shown: Arc::clone(&shown), trace }, shown)
     }
 
-    /// How many frames of `longest` bytes the FIFO has room for.
+    /// Returns how many frames of `longest` bytes fit into the FIFO.
     pub(super) fn room(&self, longest: usize) -> u64 {
         (self.fifo.room() / Fifo::takes(longest)) as u64
     }
 
-    /// Whether no frame waits.
+    /// Returns whether no frame waits.
     pub(super) fn is_empty(&self) -> bool {
         self.fifo.is_empty()
     }
 
-    /// Whether packets are described by more than a log's desc.
+    /// Returns whether packets have more metadata than a log's desc.
     pub(super) fn has_metadata(&self) -> bool {
         matches!(self.way, Way::Rings(_))
     }
 
-    /// A frame has come in: straight through if it can, or into the FIFO, or lost.
+    /// Takes a frame: straight through if possible, or into the FIFO, or lost.
     #[inline]
     pub(super) fn arrive(&mut self, frame: &Frame<'_>, meter: &mut Meter) {
         if self.is_restarting() {
@@ -75,8 +75,8 @@ impl ReceiveQueue {
         }
     }
 
-    /// Frames have come in that are not hashed: as many as go straight through, one after another,
-    /// and nothing is special about them. Returns how many, and their bytes.
+    /// Takes consecutive unhashed frames that go straight through without special treatment.
+    /// Returns how many, and their bytes.
     #[inline]
     pub(super) fn arrive_run(
         &mut self,
@@ -110,7 +110,7 @@ impl ReceiveQueue {
         self.counts.delivered > before
     }
 
-    /// Makes what was written visible, and the counts with it.
+    /// Publishes the written packets, and then the counts.
     pub(super) fn publish(&mut self, meter: &mut Meter) {
         match &mut self.way {
             Way::Rings(rings) => rings.show(),
@@ -119,7 +119,7 @@ impl ReceiveQueue {
         self.shown.show(&self.counts);
     }
 
-    /// Loses what is on the chip. The driver has to begin anew.
+    /// Loses the packets on the chip. The driver has to start again.
     pub(super) fn restart(&mut self) {
         self.counts.reset += self.fifo.clear();
         self.counts.in_fifo = 0;
@@ -129,8 +129,8 @@ impl ReceiveQueue {
         }
     }
 
-    /// The device has died: what it had, and the frame in its hands, is lost with it. That it is
-    /// over is not said here: a driver would see that, and not yet that the device is dead.
+    /// Gives up after the device has died: its packets and the current frame are lost. `is_over` is
+    /// not set here: a driver might see it before it sees that the device is dead.
     pub(super) fn give_up(&mut self, meter: &mut Meter) {
         self.fifo.clear();
         let ReceiveCounts { arrived, overflowed, link_down, too_long, delivered, .. } = self.counts;
@@ -140,7 +140,7 @@ impl ReceiveQueue {
         self.publish(meter);
     }
 
-    /// Looks whether the driver has begun anew.
+    /// Checks whether the driver has started again.
     pub(super) fn look(&mut self) {
         match &mut self.way {
             Way::Rings(rings) => rings.look(),
@@ -148,7 +148,7 @@ impl ReceiveQueue {
         }
     }
 
-    /// Whether the driver has yet to begin anew.
+    /// Returns whether the driver has yet to start again.
     #[inline]
     pub(super) fn is_restarting(&self) -> bool {
         match &self.way {
@@ -159,7 +159,7 @@ impl ReceiveQueue {
 }
 
 impl Way {
-    /// Whether a frame of this many bytes can ever be written to memory.
+    /// Returns whether a frame of this many bytes can ever be written to memory.
     #[inline]
     fn can_take(&self, length: usize) -> bool {
         match self {

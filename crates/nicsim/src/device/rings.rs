@@ -1,15 +1,15 @@
-//! Into scattered buffers, by descriptors: as the 82599 does, or with the metadata in front.
+//! Delivery into scattered buffers through descriptors: like the 82599, or with metadata in front.
 //!
 //! ```text
 //!   positions:   | ... given over | written | on the chip | ...  posted  ... |
 //!                                 ^ shown   ^ next        ^ fetched          ^ tail
 //! ```
 //!
-//! Packets are written at once. The device shows packets some at a time, and all at the end of a
-//! step. A driver that polls the next word takes away the cache line that the device writes, once
-//! each time that the device shows something. Cards gather descriptors as well, until they fill a
-//! line or a timer expires. The account has each one written separately, as the paper counts.
-//! Source: Intel 82598EB Datasheet, 3.5.2.7 (Receive Descriptor Write-Back).
+//! Packets are written immediately. The device shows packets in groups, and all of them at the end
+//! of a step. A driver that polls the next word takes the cache line that the device writes, once
+//! per group. Real cards also gather descriptors, until they fill a line or a timer expires. The
+//! account counts each as written separately, as the paper does. Source: Intel 82598EB Datasheet,
+//! 3.5.2.7 (Receive Descriptor Write-Back).
 
 use std::ptr;
 use std::sync::Arc;
@@ -28,17 +28,17 @@ use crate::ring::Ring;
 use crate::rss::unhashed;
 use crate::trace::{Trace, Who};
 
-/// Descriptors that are fetched at a time.
+/// Descriptors per fetch.
 const FETCHED: u32 = 32;
-/// Descriptors that the chip holds: those of the longest frame, in the smallest buffers.
+/// Descriptors that fit on the chip: those of the longest frame, in the smallest buffers.
 const ON_CHIP: u32 = 64;
-/// Packets that are shown together at most: two lines of descriptors.
+/// Most packets shown together: two lines of descriptors.
 const TOGETHER: u32 = 8;
-/// How many buffers ahead the device asks for cache lines, and for how many bytes of each: what is
-/// behind them the processor foresees.
+/// How many buffers ahead the device prefetches, and how many bytes of each: the processor's own
+/// prefetcher does the rest.
 const ASKED_AHEAD: u32 = 8;
 const ASKED_BYTES: usize = 256;
-/// Bytes of the metadata in front of a packet.
+/// Bytes of the metadata before a packet.
 const FRONT: usize = DESCRIPTOR_BYTES as usize;
 
 /// The device's side of a receive ring.
@@ -49,12 +49,12 @@ pub(crate) struct Rings {
     buffer: usize,
     /// Buffer addresses of descriptors `[next, fetched)`.
     addresses: [u64; ON_CHIP as usize],
-    /// What to show of descriptors `[shown, next)`, each a packet in one buffer.
+    /// Words to show for descriptors `[shown, next)`, each a packet in one buffer.
     told: [Words; ON_CHIP as usize],
     shown: u32,
     next: u32,
     fetched: u32,
-    /// Bytes of the last packet, in its first buffer: the next ones will be as long.
+    /// Bytes of the last packet in its first buffer: the next ones are expected to be as long.
     length: usize,
     epoch: u32,
     pub(super) is_restarting: bool,
@@ -85,23 +85,23 @@ impl Rings {
         self.buffers(length) <= self.ring.len().min(ON_CHIP)
     }
 
-    /// Forgets its descriptors, until the driver has begun anew.
+    /// Forgets its descriptors until the driver has started again.
     pub(super) fn restart(&mut self) {
         self.show();
         self.epoch += 1;
         self.is_restarting = true;
-        self.ring.epoch.write(self.epoch); // E4: what was delivered before is there
+        self.ring.epoch.write(self.epoch); // E4: everything delivered before is visible
     }
 
     pub(super) fn look(&mut self) {
-        // E4: the ring is as the driver has laid it out anew, from position 0.
+        // E4: the driver has laid out the ring again, from position 0.
         if self.is_restarting && self.ring.acknowledged.read() == self.epoch {
             (self.shown, self.next, self.fetched) = (0, 0, 0);
             self.is_restarting = false;
         }
     }
 
-    /// Writes a frame to memory, if there are descriptors for it.
+    /// Writes a frame to memory, if enough descriptors are posted.
     #[inline]
     pub(super) fn deliver(
         &mut self,
@@ -127,8 +127,8 @@ impl Rings {
         true
     }
 
-    /// Writes unhashed frames of up to `longest` bytes, in one buffer each, as long as there are
-    /// descriptors and nothing is special about the frames. Returns how many, and their bytes.
+    /// Writes unhashed frames of up to `longest` bytes, in one buffer each, while there are
+    /// descriptors and the frames need no special treatment. Returns how many, and their bytes.
     #[inline]
     pub(super) fn deliver_run(
         &mut self,
@@ -165,7 +165,7 @@ impl Rings {
         (packets, bytes)
     }
 
-    /// Shows the driver all packets that are written.
+    /// Shows all written packets to the driver.
     #[inline]
     pub(super) fn show(&mut self) {
         while self.shown != self.next {
@@ -173,7 +173,8 @@ impl Rings {
             let words = self.told[place];
             match self.mode {
                 Mode::Writeback => self.ring.slot(self.shown).store(words), // E2
-                // SAFETY: the packet behind them was written, so they are in the memory; and D5.
+                // SAFETY: the packet after these words was written, so they are in the memory; and
+                // D5.
                 Mode::Inline | Mode::Contiguous => unsafe {
                     self.show_in_front(self.addresses[place], words);
                 },
@@ -182,7 +183,7 @@ impl Rings {
         }
     }
 
-    /// How many buffers a frame takes.
+    /// Returns how many buffers a frame takes.
     #[inline]
     fn buffers(&self, length: usize) -> u32 {
         let front = if self.mode == Mode::Writeback { 0 } else { FRONT };
@@ -192,16 +193,16 @@ impl Rings {
         }
     }
 
-    /// Whether this many descriptors are on the chip; asks for more of them at a time.
+    /// Returns whether this many descriptors are on the chip, after fetching more if needed.
     #[inline]
     fn has_fetched(&mut self, wanted: u32, meter: &mut Meter) -> bool {
         self.fetched.wrapping_sub(self.next) >= wanted || self.fetch(wanted, meter)
     }
 
     fn fetch(&mut self, wanted: u32, meter: &mut Meter) -> bool {
-        // Their places on the chip are taken now.
+        // The fetch reuses their places on the chip.
         self.show();
-        // E1: descriptors below the tail are written, and their buffers the device's.
+        // E1: descriptors below the tail are written, and the device owns their buffers.
         let posted = self.ring.tail.read().wrapping_sub(self.fetched).min(self.ring.len());
         let held = self.fetched.wrapping_sub(self.next);
         let fetched = posted.min(FETCHED.max(wanted)).min(ON_CHIP - held);
@@ -211,7 +212,7 @@ impl Rings {
         for number in 0..fetched {
             let slot = self.ring.slot(self.fetched);
             self.addresses[(self.fetched % ON_CHIP) as usize] = buffer_of(slot.words());
-            // A line has four, and the driver wrote them last.
+            // A line has four descriptors, and the driver wrote them last.
             if self.mode == Mode::Writeback && number.is_multiple_of(4) {
                 prefetch::to_write(ptr::from_ref(slot));
             }
@@ -224,17 +225,18 @@ impl Rings {
         true
     }
 
-    /// Asks for the lines of a descriptor's buffer that a packet will need.
+    /// Prefetches the lines of a descriptor's buffer that a packet will need.
     #[inline]
     fn ask(&self, position: u32) {
         self.memory.ask(self.addresses[(position % ON_CHIP) as usize], self.length);
     }
 
-    /// Packet into one buffer, behind this many bytes for the metadata, which is shown soon.
+    /// Writes a packet into one buffer, leaving this many bytes for the metadata, which is shown
+    /// soon.
     #[inline(always)]
     fn write_whole<const IN_FRONT: usize>(&mut self, bytes: &[u8], metadata: Metadata) {
         let place = (self.next % ON_CHIP) as usize;
-        // SAFETY: the buffer is the device's since `fetch` saw the tail (D1), and the driver has no
+        // SAFETY: the device owns the buffer since `fetch` saw the tail (D1), and the driver has no
         // reference to it until it is shown, later.
         unsafe { self.memory.write(self.addresses[place] + IN_FRONT as u64, bytes) };
         let length = bytes.len();
@@ -249,7 +251,7 @@ impl Rings {
         }
     }
 
-    /// Packet into several buffers, and shown at once.
+    /// Writes a packet into several buffers and shows it immediately.
     #[cold]
     fn write_pieces(&mut self, frame: &Frame<'_>, buffers: u32) {
         self.show();
@@ -263,14 +265,14 @@ impl Rings {
         self.shown = self.next;
     }
 
-    /// Packet into buffers, what is known of it into their descriptors.
+    /// Writes a packet into buffers and its metadata into their descriptors.
     fn write_back(&self, bytes: &[u8], buffers: u32, mut metadata: Metadata) {
         for number in 0..buffers {
             let start = number as usize * self.buffer;
             let piece = &bytes[start..bytes.len().min(start + self.buffer)];
             let position = self.next.wrapping_add(number);
             let address = self.addresses[(position % ON_CHIP) as usize];
-            // SAFETY: the buffer is the device's since `fetch` saw the tail (D1), and the driver
+            // SAFETY: the device owns the buffer since `fetch` saw the tail (D1), and the driver
             // has no reference to it until DD is set, below.
             unsafe { self.memory.write(address, piece) };
             metadata.length = piece.len() as u16;
@@ -279,34 +281,35 @@ impl Rings {
         }
     }
 
-    /// What is known of a packet into the first 16 bytes of the first buffer, the packet behind.
+    /// Writes the metadata into the first 16 bytes of the first buffer, and the packet after it.
     fn write_in_front(&self, bytes: &[u8], buffers: u32, mut metadata: Metadata) {
         let first = self.addresses[(self.next % ON_CHIP) as usize];
         let (head, mut rest) = bytes.split_at(bytes.len().min(self.buffer - FRONT));
-        // SAFETY: the buffer is the device's since `fetch` saw the tail (D1). The driver has no
-        // reference to it until the word in front says so, which comes last.
+        // SAFETY: the device owns the buffer since `fetch` saw the tail (D1). The driver has no
+        // reference to it until the word in front is set, which comes last.
         unsafe { self.memory.write(first + FRONT as u64, head) };
         for number in 1..buffers {
             let (piece, more) = rest.split_at(rest.len().min(self.buffer));
             let position = self.next.wrapping_add(number);
             let address = self.addresses[(position % ON_CHIP) as usize];
-            // SAFETY: the same of this buffer (D1): the first one's word comes after it.
+            // SAFETY: this buffer likewise belongs to the device (D1): the first one's word is set
+            // later.
             unsafe { self.memory.write(address, piece) };
             rest = more;
         }
         metadata.length = bytes.len() as u16;
-        // SAFETY: `write` has checked the bytes behind; and D5.
+        // SAFETY: `write` has checked the bytes after these words; and D5.
         unsafe { self.show_in_front(first, metadata.write_back(true)) };
     }
 
-    /// Writes the two words in front of a packet.
+    /// Writes the two words before a packet.
     ///
     /// # Safety
-    /// `[at, at + 16)` lies inside of the memory, and `at` is a multiple of 16.
+    /// `[at, at + 16)` is inside the memory, and `at` is a multiple of 16.
     #[inline]
     unsafe fn show_in_front(&self, at: u64, words: Words) {
-        // SAFETY: the caller's word; D4: both sides access these words as atomics while the buffer
-        // is the device's.
+        // SAFETY: the caller's contract; D4: both sides access these words as atomics while the
+        // device owns the buffer.
         let [low, high] = unsafe { self.memory.front(at) };
         low.store(words[0], Relaxed); // before the release below
         high.store(words[1], Release); // E2

@@ -1,4 +1,4 @@
-//! The transmit side of the device: packets from memory to the wire.
+//! The transmit side of the device: moves packets from memory to the wire.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -16,10 +16,10 @@ use crate::ring::Ring;
 use crate::trace::{Trace, Who};
 use crate::wire::Wire;
 
-/// Packets of a step.
+/// Packets per step.
 const BATCH: u64 = 64;
 
-/// What is sent, and by which line.
+/// The transmit queue, and its line.
 pub(crate) struct Sender {
     way: Way,
     line: Line,
@@ -33,10 +33,10 @@ enum Way {
 
 struct SendRing {
     ring: Arc<Ring>,
-    /// Where the packets are: it may be another card's memory.
+    /// The memory with the packets, possibly another card's.
     memory: Arc<HostMemory>,
     next: u32,
-    /// A packet of several pieces, so far.
+    /// The pieces so far of a packet with several.
     joined: Vec<u8>,
 }
 
@@ -46,7 +46,7 @@ struct SendLog {
     sent: u64,
 }
 
-/// Up to which packet of a log the driver lets the device send, and how far it is.
+/// Up to which packet of a log the driver lets the device send, and the device's position.
 #[derive(Default)]
 #[repr(align(128))]
 pub(crate) struct Pointers {
@@ -87,7 +87,7 @@ impl Sender {
         Self { way, line: Line::new(line), trace }
     }
 
-    /// Sends a batch. Returns whether there was something.
+    /// Sends a batch. Returns whether there was anything to send.
     pub(crate) fn step(&mut self, wire: &mut dyn Wire, meter: &mut Meter) -> bool {
         let now_ns = if self.line.is_timed() { clock::monotonic_ns() } else { 0 };
         let due = self.line.due(now_ns, BATCH);
@@ -109,7 +109,7 @@ impl SendRing {
         meter: &mut Meter,
         trace: &mut Option<Trace>,
     ) -> u64 {
-        // E1: descriptors below the tail are written, and their packets the device's to read.
+        // E1: descriptors below the tail are written, and the device may read their packets.
         let posted = self.ring.tail.read().wrapping_sub(self.next);
         let wanted = posted.min(self.ring.len()).min(most as u32);
         if wanted == 0 {
@@ -146,7 +146,7 @@ impl SendRing {
     fn take(&mut self, piece: &Outgoing, wire: &mut dyn Wire, line: &mut Line, meter: &mut Meter) {
         let length = usize::from(piece.length);
         meter.piece_down(length);
-        // SAFETY: the driver leaves a buffer alone from the doorbell until it learns that the
+        // SAFETY: the driver does not touch a buffer from the doorbell until it learns that the
         // device has passed its descriptor (D1).
         let bytes = unsafe { self.memory.bytes(piece.address, length) };
         if !piece.is_last {

@@ -1,4 +1,4 @@
-//! Receiving what lies back to back: the driver writes a worklist beside it, and copies no packet.
+//! Receives contiguous packets: the driver only writes a worklist and copies no packet.
 //!
 //! ```text
 //!  ring:     | d | d |          two large buffers posted: segments of a log, one ahead
@@ -6,14 +6,14 @@
 //!             '-- the device's ----------------->             <-- the driver's --'
 //! ```
 //!
-//! The driver polls the pointer. It makes a desc from each head below the pointer. It publishes
-//! these like any writer of a log, and lends them through its own reader. So others can read along,
+//! The driver polls the pointer and makes a desc from each head below it. It publishes the descs
+//! like any writer of a log, and lends them through its own reader. So other readers can follow,
 //! and a second card can send from the same segment.
 //!
 //! Invariants:
-//! - C1. A segment is posted once, when it is taken from the log. The device is done with it when
+//! - C1. A segment is posted once, when it is taken from the log. The device has finished it when
 //!   it has written the head that ends it, or has restarted.
-//! - C2. The writer appends nothing: what lies in a segment was written by the device.
+//! - C2. The writer appends nothing: everything in a segment was written by the device.
 
 use std::sync::Arc;
 
@@ -26,26 +26,26 @@ use crate::device::Control;
 use crate::ring::Ring;
 use crate::trace::{Trace, Who};
 
-/// Buffers that are posted at most: the open one, and the next.
+/// Most posted buffers: the open one and the next.
 pub(crate) const BUFFERS: u32 = 2;
 
-/// The driver's side of a queue whose packets come into a log.
+/// The driver's side of a queue whose packets are delivered into a log.
 pub(crate) struct Contiguous {
     ring: Arc<Ring>,
     control: Arc<Control>,
     writer: Writer,
     reader: Reader,
     port: u8,
-    /// Where the open segment begins, and the next one.
+    /// Starts of the open segment and of the next one.
     open: Option<usize>,
     ahead: Option<usize>,
-    /// Where the next head is in the open one.
+    /// Offset of the next head in the open segment.
     low: usize,
-    /// Units of 16 bytes that were looked at, of those that the device counts.
+    /// Units of 16 bytes processed, out of those that the device counts.
     looked_at: u32,
     tail: u32,
-    /// The restart that the device may continue after, and the one that the ring was laid out again
-    /// for. The second is ahead while no segment is free.
+    /// The restart that the device may continue after, and the one that the ring was laid out for.
+    /// The second is ahead while no segment is free.
     epoch: u32,
     laid_out: u32,
     chosen: Scratch,
@@ -83,7 +83,7 @@ impl Contiguous {
         this
     }
 
-    /// Takes up to `budget` packets that have arrived, and returns how many: [`lent`](Self::lent)
+    /// Takes up to `budget` packets that have arrived, and returns how many. [`lent`](Self::lent)
     /// lends them.
     #[inline]
     pub(super) fn receive(&mut self, budget: u64) -> u64 {
@@ -97,20 +97,20 @@ impl Contiguous {
         packets
     }
 
-    /// As [`receive`](Self::receive), but what is taken is kept, and its segment with it, until it
-    /// is dropped.
+    /// Like [`receive`](Self::receive), but keeps the packets and their segment until the result is
+    /// dropped.
     pub(super) fn hold(&mut self) -> Option<HeldBurst> {
         self.is_chosen = false;
         self.adopt(SCRATCH_PACKETS as u64);
         self.reader.hold_burst()
     }
 
-    /// Whether more can be held.
+    /// Returns whether more can be held.
     pub(super) fn can_hold(&self) -> bool {
         !self.reader.is_window_full()
     }
 
-    /// The packets that were taken last, or chosen of those.
+    /// Returns the packets taken last, or those chosen from them.
     #[inline]
     pub(super) fn lent(&self) -> Burst<'_> {
         match self.reader.taken() {
@@ -120,7 +120,7 @@ impl Contiguous {
         }
     }
 
-    /// Lends only those of the packets for which `pick` says what is true of them.
+    /// Lends only those packets for which `pick` returns a description.
     pub(super) fn choose(&mut self, pick: impl FnMut(&Packet<'_>) -> Option<(u32, Meta)>) {
         if let Some(burst) = self.reader.taken() {
             self.chosen.select(&burst, 0, pick);
@@ -128,7 +128,7 @@ impl Contiguous {
         }
     }
 
-    /// Makes descs of up to `most` packets that have come, and publishes them. Returns how many.
+    /// Makes descs of up to `most` packets that have arrived, and publishes them. Returns how many.
     #[inline]
     fn adopt(&mut self, most: u64) -> u64 {
         let mut adopted = 0;
@@ -153,7 +153,7 @@ impl Contiguous {
         adopted
     }
 
-    /// Of the open segment, up to the pointer.
+    /// Adopts packets of the open segment, up to the pointer.
     #[inline]
     fn adopt_run(&mut self, written: u32, most: u64) -> Option<Adopted> {
         self.open?;
@@ -161,7 +161,7 @@ impl Contiguous {
         // The pointer may be in the next segment: a head that ends this one comes first.
         let limit = self.low + ready;
         // SAFETY: below the pointer heads and packets are written, back to back, and the device
-        // goes on behind them (D6); of the segment's end it leaves 16 bytes for each packet. No
+        // continues after them (D6); at the segment's end it leaves 16 bytes for each packet. No
         // reader has seen them yet.
         let adopted = unsafe { self.writer.adopt(self.low, limit, most, self.port) };
         let passed = (adopted.end - self.low) / HEAD_BYTES;
@@ -170,7 +170,7 @@ impl Contiguous {
         Some(adopted)
     }
 
-    /// Opens the next segment, where none is open, and posts others, as long as there are any.
+    /// Opens the next segment if none is open, and posts others while there are any.
     #[cold]
     fn post(&mut self) {
         let tail = self.tail;
@@ -197,10 +197,10 @@ impl Contiguous {
         self.tail = self.tail.wrapping_add(1);
     }
 
-    /// Nothing is ready: begins anew if the device has restarted, in another segment, because it
+    /// Starts again in another segment if the device has restarted and nothing is ready: the device
     /// has forgotten this one.
     fn look(&mut self, written: u32) {
-        let epoch = self.ring.epoch.read(); // E4: what was delivered before can be seen
+        let epoch = self.ring.epoch.read(); // E4: everything delivered before is visible
         if epoch == self.epoch || self.ring.head.read() != written {
             return;
         }

@@ -1,4 +1,4 @@
-//! Sending by log: the device reads what it is allowed to, where it lies.
+//! Sending through a log: the device reads packets in place, as far as it is allowed to.
 
 use std::sync::Arc;
 
@@ -28,8 +28,8 @@ impl LogTransmitter {
         Self { writer, pointers, control, allowed: 0, trace }
     }
 
-    /// Copies packets into the log, as many as it has room for, and lets the device send them.
-    /// Returns how many, and of how many bytes.
+    /// Copies packets into the log, as many as fit, and lets the device send them. Returns how
+    /// many, and their bytes.
     pub fn copy(&mut self, burst: &Burst<'_>) -> (u64, u64) {
         let Some(writer) = &mut self.writer else { return (0, 0) };
         let (mut packets, mut bytes) = (0, 0);
@@ -45,7 +45,7 @@ impl LogTransmitter {
         (packets, bytes)
     }
 
-    /// Lets the device send this many packets more, which are in the log.
+    /// Lets the device send this many more packets, which are in the log.
     pub fn allow(&mut self, packets: u64) {
         if packets == 0 {
             return;
@@ -59,12 +59,12 @@ impl LogTransmitter {
         self.control.ring_doorbell();
     }
 
-    /// Packets that the device may send and has not.
+    /// Returns the packets that the device may send and has not sent.
     pub fn in_flight(&self) -> u64 {
         self.allowed - self.pointers.sent()
     }
 
-    /// The longest packet that can be copied, in bytes.
+    /// Returns the length in bytes of the longest packet that can be copied.
     pub fn longest(&self) -> usize {
         self.writer.as_ref().map_or(0, Writer::max_packet_bytes)
     }

@@ -1,6 +1,6 @@
-//! The driver: what the host's core does, in each mode.
+//! The driver: the work of the host's core, in each mode.
 //!
-//! Receiving is [`Receiver`]: one for each queue, of one thread. Sending is [`Transmitter`].
+//! [`Receiver`] receives: one per queue, on one thread. [`Transmitter`] sends.
 
 mod contiguous;
 mod log;
@@ -24,19 +24,19 @@ pub use scattered::Scattered;
 pub(crate) use transmit::OwnBuffers;
 pub use transmit::Transmitter;
 
-/// What a driver of descriptors shares with the device.
+/// State that a driver of descriptors shares with the device.
 pub(crate) struct SharedRing {
     /// Descriptors and registers.
     pub(crate) ring: Arc<Ring>,
-    /// Where packets lie.
+    /// The memory with the packets.
     pub(crate) memory: Arc<HostMemory>,
 }
 
-/// What is true of all packets that a call receives.
+/// Fields common to all packets that a call receives.
 #[derive(Clone, Copy)]
 pub(crate) struct Stamp {
-    /// When that was, in ns since 1970.
+    /// Time of the call, in ns since 1970.
     pub(crate) time_ns: u64,
-    /// The interface that they are of.
+    /// The packets' interface.
     pub(crate) port: u8,
 }

@@ -10,7 +10,7 @@ use super::{Contiguous, Kept, Scattered, Stamp};
 use crate::counters::{ReceiveCounts, Shown};
 use crate::device::{Control, raise};
 
-/// The driver's end of one receive queue.
+/// The driver's side of one receive queue.
 pub struct Receiver {
     way: Way,
     shown: Arc<Shown>,
@@ -29,8 +29,8 @@ impl Receiver {
         Self { way, shown, control, port, taken: 0 }
     }
 
-    /// Gives back what was lent, and lends up to `budget` packets that have arrived. No part that
-    /// was handed on may still be out.
+    /// Returns the buffers lent before, and lends up to `budget` packets that have arrived. All
+    /// parts that were handed on must be back.
     ///
     /// Cost: no system call; instructions are the figures `nicsim-rx-64` and
     /// `nicsim-rx-contiguous-64`.
@@ -46,8 +46,8 @@ impl Receiver {
         self.lent().numbered(first_packet)
     }
 
-    /// The burst that was lent last, or what was [chosen](Self::choose) of it, once more; numbered
-    /// anyhow. Empty once something else has been done with the packets.
+    /// Returns the burst lent last, or the packets [chosen](Self::choose) from it, once more; their
+    /// numbers are arbitrary. Empty after any other use of the packets.
     #[inline]
     pub fn lent(&self) -> Burst<'_> {
         match &self.way {
@@ -57,7 +57,7 @@ impl Receiver {
     }
 
     /// Lends only those packets for which `pick` returns a description and how many of their bytes
-    /// to lend. They are from the burst lent last, which was not narrowed before.
+    /// to lend. They are from the burst lent last, which must not be narrowed yet.
     pub fn choose(&mut self, pick: impl FnMut(&Packet<'_>) -> Option<(u32, Meta)>) -> Burst<'_> {
         match &mut self.way {
             Way::Scattered(driver) => driver.choose(pick),
@@ -66,9 +66,9 @@ impl Receiver {
         self.lent()
     }
 
-    /// Keeps packet `index` of what is lent, in its scattered buffer. `None`: it was kept already,
-    /// or joined from several buffers, or there is no other buffer in its place, or packets are
-    /// contiguous ([`hold`](Self::hold)).
+    /// Keeps lent packet `index` in its scattered buffer. `None` if it was kept already or joined
+    /// from several buffers, or no other buffer is free to replace it. Also `None` for contiguous
+    /// packets ([`hold`](Self::hold)).
     pub fn keep(&mut self, index: usize) -> Option<Kept> {
         match &mut self.way {
             Way::Scattered(driver) => driver.keep(index),
@@ -76,10 +76,10 @@ impl Receiver {
         }
     }
 
-    /// Gives a kept buffer back.
+    /// Returns a kept buffer.
     ///
     /// # Panics
-    /// If it is another driver's.
+    /// If it belongs to another driver.
     pub fn let_go(&mut self, kept: Kept) {
         match &mut self.way {
             Way::Scattered(driver) => driver.let_go(kept),
@@ -87,9 +87,9 @@ impl Receiver {
         }
     }
 
-    /// As [`lend`](Self::lend) of contiguous packets, as many as have come into one segment. They
-    /// are kept, with their segment, until they are dropped. `None`: nothing has come, or as many
-    /// segments are held as the window has, or packets are scattered ([`keep`](Self::keep)).
+    /// Like [`lend`](Self::lend) for contiguous packets, as many as are in one segment. They are
+    /// kept, with their segment, until they are dropped. `None` if no packet has arrived, if the
+    /// window's segments are all held, or if packets are scattered ([`keep`](Self::keep)).
     pub fn hold(&mut self) -> Option<HeldBurst> {
         let Way::Contiguous(driver) = &mut self.way else { return None };
         let held = driver.hold()?;
@@ -97,41 +97,41 @@ impl Receiver {
         Some(held)
     }
 
-    /// Whether contiguous packets can be [held](Self::hold) now.
+    /// Returns whether contiguous packets can be [held](Self::hold) now.
     pub fn can_hold(&self) -> bool {
         matches!(&self.way, Way::Contiguous(driver) if driver.can_hold())
     }
 
-    /// What the device has counted.
+    /// Returns the counts of the device.
     pub fn counts(&self) -> ReceiveCounts {
         self.shown.read()
     }
 
-    /// Packets that the device has, or has delivered and the driver has not taken, by its own
-    /// counts. It shows those a moment after its packets, so that some may be taken that are in the
-    /// FIFO by them.
+    /// Returns the packets that the device has, or has delivered and the driver has not taken, by
+    /// the device's counts. It shows counts a moment after its packets, so the driver may have
+    /// taken packets that still count as in the FIFO.
     pub fn in_flight(&self, counts: &ReceiveCounts) -> u64 {
         (counts.in_fifo + counts.delivered).saturating_sub(self.taken)
     }
 
-    /// Whether there will be no more packets: also of a device that has died.
+    /// Returns whether no more packets will come, also because the device has died.
     pub fn is_over(&self) -> bool {
-        let is_dead = self.is_dead(); // before the counts, which are the last ones then
+        let is_dead = self.is_dead(); // before the counts, which are then the last ones
         let counts = self.counts();
         (counts.is_over == 1 || is_dead) && counts.delivered <= self.taken
     }
 
-    /// Whether the device has died: see [`Card::is_dead`](crate::Card::is_dead).
+    /// Returns whether the device has died: see [`Card::is_dead`](crate::Card::is_dead).
     pub fn is_dead(&self) -> bool {
         self.control.is_dead.load(Acquire)
     }
 
-    /// Packets lent so far.
+    /// Returns the packets lent so far.
     pub fn taken(&self) -> u64 {
         self.taken
     }
 
-    /// Bytes copied to join packets that lay in several buffers.
+    /// Returns the bytes copied to join packets from several buffers.
     pub fn bytes_joined(&self) -> u64 {
         match &self.way {
             Way::Scattered(driver) => driver.bytes_joined(),
@@ -139,8 +139,8 @@ impl Receiver {
         }
     }
 
-    /// The driver of scattered buffers, to hand packets on where they lie; what is taken by it has
-    /// to be [`counted`](Self::count).
+    /// Returns the driver of scattered buffers, to hand packets on in place. Packets taken through
+    /// it have to be [`counted`](Self::count).
     pub fn scattered(&mut self) -> Option<&mut Scattered> {
         match &mut self.way {
             Way::Scattered(driver) => Some(driver),
@@ -148,12 +148,12 @@ impl Receiver {
         }
     }
 
-    /// This many packets were taken by [`scattered`](Self::scattered).
+    /// Counts packets that were taken through [`scattered`](Self::scattered).
     pub fn count(&mut self, packets: u64) {
         self.taken += packets;
     }
 
-    /// Take no more frames from the wire; those that the device has will come.
+    /// Stops taking frames from the wire; those in the device still arrive.
     pub fn stop(&self) {
         raise(&self.control.is_stopped);
     }

@@ -1,25 +1,25 @@
-//! Receiving from scattered buffers.
+//! Receives from scattered buffers.
 //!
 //! ```text
 //!  write-back   ring: | d | d | d |   a taken buffer is held, and another from the pool takes its
-//!               pool: b b b b         place; its descriptor is written anew, because the device
-//!                                     has written over it
-//!  inline       ring: | d | d | d |   the buffer of a descriptor stays its own; when it is given
-//!                                     back, its length word is cleared and the tail moves on: the
-//!                                     descriptor is as it was
+//!               pool: b b b b         place; its descriptor is written again, because the device
+//!                                     has overwritten it
+//!  inline       ring: | d | d | d |   a descriptor keeps its buffer; when the buffer is returned,
+//!                                     its length word is cleared and the tail moves on: the
+//!                                     descriptor is unchanged
 //! ```
 //!
-//! The two differ in what the paper says they differ in: where nothing is overwritten, nothing has
-//! to be written again. A buffer to keep leaves its place in inline mode too, and the descriptor is
-//! written for another.
+//! The two differ as the paper says: a descriptor that is not overwritten need not be written
+//! again. A kept buffer leaves its place in inline mode too, and the descriptor is written for
+//! another.
 //!
 //! Invariants:
 //! - S1. A buffer is in one place: posted (the device's), lent, handed on (a [`Part`]), kept (a
-//!   [`Kept`](super::Kept)), or in the pool. A lent burst stays lent until all of it is given back.
-//!   A buffer of it that was kept and let go is lent again until then.
-//! - S2. In inline mode at most half of the ring is lent, so that the device has the rest.
-//! - S3. Packets are lent or handed on, not both. What is lent is given back before a part is
-//!   handed on; in inline mode nothing is lent while parts are out.
+//!   [`Kept`](super::Kept)), or in the pool. A lent burst stays lent until all of it is returned.
+//!   Its buffers that were kept and let go are lent again until then.
+//! - S2. In inline mode at most half of the ring is lent; the device has the rest.
+//! - S3. Packets are lent or handed on, not both. Lent packets are returned before a part is handed
+//!   on; in inline mode nothing is lent while parts are out.
 //! - S4. What `own` and `chosen` describe is lent, or in the joining area below `joined`.
 
 mod lend;
@@ -38,16 +38,16 @@ use crate::pcie::DESCRIPTOR_BYTES;
 use crate::ring::Ring;
 use crate::trace::Trace;
 
-/// Bytes of the metadata in front of a packet.
+/// Bytes of the metadata before a packet.
 const FRONT: u32 = DESCRIPTOR_BYTES as u32;
 
-/// Bytes of the area where packets of several buffers are joined: eight of the longest.
+/// Bytes of the area where packets from several buffers are joined: eight of the longest.
 const JOINING_BYTES: u32 = 128 << 10;
 
-/// Descriptors that are posted at a time, at least, while packets come.
+/// Fewest descriptors posted at a time while packets arrive.
 const POSTED: u32 = 32;
 
-/// No buffer begins here.
+/// Marks the absence of a buffer.
 const NONE: u32 = u32::MAX;
 
 /// The driver's side of a receive ring.
@@ -57,33 +57,33 @@ pub struct Scattered {
     memory: Arc<HostMemory>,
     control: Arc<Control>,
     buffer_bytes: u32,
-    /// Where packets are joined, and up to where they are.
+    /// Start of the joining area, and the end of its used part.
     joining: u32,
     joined: u32,
     /// The buffer of each descriptor.
     buffers: Box<[u32]>,
     /// The pool.
     free: Vec<u32>,
-    /// Buffers that are lent and not in the ring: in write-back all, in inline mode those that were
-    /// kept and let go. [`NONE`] stands for one that was kept.
+    /// Lent buffers that are not in the ring: in write-back mode all, in inline mode those that
+    /// were kept and let go. [`NONE`] replaces a kept one.
     held: Vec<u32>,
-    /// Whether the ring's packets, taken and not given back, are lent, and not handed on.
+    /// Whether the ring's packets that were taken and not returned are lent, not handed on.
     is_lent: bool,
-    /// Whether something of what is lent was kept.
+    /// Whether a lent packet was kept.
     has_kept: bool,
-    /// What is lent, described, and what was chosen of it, if something was.
+    /// Descriptions of the lent packets, and of those chosen from them, if any.
     own: Scratch,
     chosen: Scratch,
     is_chosen: bool,
     /// Inline: descriptors `[given_back, next)` are taken.
     given_back: u32,
-    /// Where the next packet is looked for, and up to where descriptors are posted.
+    /// Position of the next packet, and the end of the posted descriptors.
     next: u32,
     tail: u32,
-    /// Inline: bytes of the packet in front of `next` that are still to be taken.
+    /// Inline: bytes of the packet before `next` that are still to be taken.
     left: u32,
     epoch: u32,
-    /// Which driver this is.
+    /// Number of this driver.
     number: u32,
     /// Bytes copied to join packets.
     bytes_joined: u64,
@@ -93,24 +93,24 @@ pub struct Scattered {
 /// A driver's part of the memory.
 #[derive(Clone, Copy)]
 pub(crate) struct Area {
-    /// Where it begins: a multiple of `buffer_bytes`.
+    /// Its start: a multiple of `buffer_bytes`.
     pub(crate) start: u32,
     /// Bytes of a buffer.
     pub(crate) buffer_bytes: u32,
-    /// Buffers beside those of the ring.
+    /// Buffers in addition to those of the ring.
     pub(crate) spare: u32,
 }
 
 impl Scattered {
-    /// Bytes of memory for a ring of this many descriptors, and `spare` buffers in the pool.
+    /// Returns the bytes of memory for a ring of this many descriptors and `spare` pool buffers.
     pub(crate) fn area_bytes(ring: u32, spare: u32, buffer_bytes: u32) -> u64 {
         (u64::from(ring) + u64::from(spare)) * u64::from(buffer_bytes) + u64::from(JOINING_BYTES)
     }
 
-    /// The driver of a ring with its area of the memory.
+    /// Creates the driver of a ring with its area of the memory.
     ///
     /// # Panics
-    /// If the area is not inside of the memory, or does not begin at a multiple of a buffer.
+    /// If the area is out of bounds, or does not start at a multiple of a buffer.
     pub(crate) fn new(
         mode: Mode,
         SharedRing { ring, memory }: SharedRing,
@@ -154,18 +154,18 @@ impl Scattered {
         this
     }
 
-    /// Where the packets are.
+    /// Returns the memory with the packets.
     pub fn memory(&self) -> &Arc<HostMemory> {
         &self.memory
     }
 
-    /// Bytes copied to join packets that lay in several buffers.
+    /// Returns the bytes copied to join packets from several buffers.
     pub fn bytes_joined(&self) -> u64 {
         self.bytes_joined
     }
 
-    /// The next part of a packet, if one has arrived: for a driver that hands it on. What was lent
-    /// is given back. Parts are returned by [`return_part`](Self::return_part), in the same order.
+    /// Returns the next part of a packet, if one has arrived, to be handed on. Lent packets are
+    /// returned first. Parts go back through [`return_part`](Self::return_part), in the same order.
     #[inline]
     pub fn next_part(&mut self) -> Option<Part> {
         if self.is_lent {
@@ -177,22 +177,22 @@ impl Scattered {
         }
     }
 
-    /// The bytes of a part, to be read and written.
+    /// Returns the bytes of a part, mutable.
     ///
     /// # Panics
-    /// If it is of another memory.
+    /// If it belongs to another memory.
     #[inline]
     pub fn bytes_mut<'a>(&'a self, part: &'a mut Part) -> &'a mut [u8] {
         assert_eq!(part.memory, self.memory.number(), "a part of another memory");
-        // SAFETY: D1: the part was taken, so the device has nothing to do with it; it is the only
-        // one for its buffer (S1), borrowed for as long as the reference lives.
+        // SAFETY: D1: the part was taken, so the device does not touch it; it is the only part of
+        // its buffer (S1), borrowed for as long as the reference lives.
         unsafe { self.memory.bytes_mut(part.at.into(), part.length.into()) }
     }
 
-    /// Gives a part's buffer back: the device can have it after [`post`](Self::post).
+    /// Returns a part's buffer: the device can have it after [`post`](Self::post).
     ///
     /// # Panics
-    /// If it is of another memory, or, in inline mode, not the oldest that was not returned.
+    /// If it belongs to another memory, or, in inline mode, is not the oldest part still out.
     #[inline]
     pub fn return_part(&mut self, part: Part) {
         assert_eq!(part.memory, self.memory.number(), "a part of another memory");
@@ -205,7 +205,7 @@ impl Scattered {
         self.clear_next();
     }
 
-    /// Posts what was given back, if it is at least this many descriptors.
+    /// Posts returned buffers, if there are at least this many descriptors.
     #[inline]
     pub fn post(&mut self, at_least: u32) {
         match self.mode {
@@ -219,20 +219,20 @@ impl Scattered {
         }
     }
 
-    /// To be called when nothing came and nothing is taken: lays the ring out anew if the device
-    /// has restarted. Returns whether it did.
+    /// Lays the ring out again if the device has restarted. Call it only if no packet has arrived
+    /// and none is taken. Returns whether it did.
     pub fn look(&mut self) -> bool {
-        let epoch = self.ring.epoch.read(); // E4: what was delivered before can be seen
+        let epoch = self.ring.epoch.read(); // E4: everything delivered before is visible
         if epoch == self.epoch || self.is_there() {
             return false;
         }
-        // Inline: what is lent or handed on is in the ring, and has to come back first.
+        // Inline: lent or handed-on buffers are in the ring, and have to be returned first.
         if self.mode != Mode::Writeback && self.given_back != self.next {
             return false;
         }
         self.epoch = epoch;
         if self.mode == Mode::Writeback {
-            // What was posted comes back; what is taken or kept is not in the ring.
+            // Posted buffers come back; taken or kept ones are not in the ring.
             while self.next != self.tail {
                 self.free.push(self.buffer_of(self.next));
                 self.next = self.next.wrapping_add(1);
@@ -240,7 +240,7 @@ impl Scattered {
             (self.next, self.tail) = (0, 0);
             self.refill(1);
             if self.tail == 0 {
-                // No buffer is free: what the device reads must not be the tail from before.
+                // No buffer is free: the device must not read the old tail.
                 self.move_tail(0);
             }
         } else {
@@ -250,7 +250,7 @@ impl Scattered {
         true
     }
 
-    /// Takes the next part. A packet of several parts may not be there as a whole yet.
+    /// Takes the next part. The rest of the packet may not have arrived yet.
     #[inline(always)]
     fn take<const INLINE: bool>(&mut self) -> Option<Part> {
         if self.next == self.tail {
@@ -262,7 +262,7 @@ impl Scattered {
         Some(part)
     }
 
-    /// Write-back: what the descriptor says.
+    /// Write-back: reads the descriptor.
     #[inline(always)]
     fn look_at_slot(&self, buffer: u32) -> Option<Part> {
         let slot = self.ring.slot(self.next);
@@ -282,14 +282,14 @@ impl Scattered {
         })
     }
 
-    /// Inline: what the words in front of the packet say.
+    /// Inline: reads the words before the packet.
     #[inline(always)]
     fn look_in_front(&mut self, buffer: u32) -> Option<Part> {
         if self.left > 0 {
             return Some(self.go_on(buffer));
         }
-        // SAFETY: D4: both sides access these words as atomics while the device has the buffer;
-        // D5: `buffers` are of this driver's area, at multiples of their size.
+        // SAFETY: D4: both sides access these words as atomics while the device has the buffer; D5:
+        // `buffers` are in this driver's area, at multiples of their size.
         let [low, high] = unsafe { self.memory.front(buffer.into()) };
         let second = high.load(Acquire); // E2
         if second == 0 {
@@ -311,7 +311,7 @@ impl Scattered {
         })
     }
 
-    /// Inline: the packet goes on in this buffer.
+    /// Inline: continues the packet in this buffer.
     #[cold]
     fn go_on(&mut self, buffer: u32) -> Part {
         let length = self.left.min(self.buffer_bytes);
@@ -321,7 +321,7 @@ impl Scattered {
         Part { at: buffer, length, is_last, is_damaged, hash, buffer, memory }
     }
 
-    /// Whether the next packet's first part is there.
+    /// Returns whether the next packet's first part has arrived.
     fn is_there(&mut self) -> bool {
         let part = match self.mode {
             Mode::Writeback => self.take::<false>(),
@@ -333,7 +333,7 @@ impl Scattered {
         part.is_some()
     }
 
-    /// The last parts taken were of a packet that is not taken now.
+    /// Puts back the last parts, whose packet is not taken now.
     fn untake(&mut self, parts: u32) {
         self.next = self.next.wrapping_sub(parts);
         self.left = 0;
@@ -344,7 +344,7 @@ impl Scattered {
         self.buffers[position as usize & (self.buffers.len() - 1)]
     }
 
-    /// Write-back: fills the ring up from the pool.
+    /// Write-back: fills the ring from the pool.
     #[inline]
     fn refill(&mut self, at_least: u32) {
         let room = self.ring.len() - self.tail.wrapping_sub(self.next);
@@ -364,20 +364,20 @@ impl Scattered {
         self.move_tail(tail);
     }
 
-    /// Inline: the oldest taken descriptor is free again.
+    /// Inline: frees the oldest taken descriptor.
     #[inline(always)]
     fn clear_next(&mut self) {
         let buffer = self.buffer_of(self.given_back);
-        // SAFETY: D4, as in `look_in_front`; and it is the driver's still (D1).
+        // SAFETY: D4, as in `look_in_front`; and the driver still owns it (D1).
         unsafe { &self.memory.front(buffer.into())[1] }.store(0, Relaxed); // before the tail (E1)
         self.given_back = self.given_back.wrapping_add(1);
     }
 
-    /// Lays out all buffers of the ring, from position 0.
+    /// Posts all buffers of the ring, from position 0.
     fn post_all(&mut self) {
         for position in 0..self.ring.len() {
             let buffer = self.buffers[position as usize];
-            // SAFETY: D4; no device knows of the buffer, or it has forgotten it.
+            // SAFETY: D4; no device knows the buffer, or it has forgotten it.
             unsafe { &self.memory.front(buffer.into())[1] }.store(0, Relaxed); // as above
             self.ring.slot(position).store(receive_read(buffer.into()));
         }

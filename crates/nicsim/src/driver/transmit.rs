@@ -1,12 +1,12 @@
-//! Sending: packets copied into buffers of the driver's own, or posted where they lie.
+//! Sends packets: copied into the driver's own buffers, or posted in place.
 //!
 //! ```text
-//!   ring:  | . . | d d d d | . . |    [done, tail) is the device's; DD in each descriptor, or the
-//!                ^ done    ^ tail     head register, says how far it is
+//!   ring:  | . . | d d d d | . . |    the device owns [done, tail); DD in each descriptor, or the
+//!                ^ done    ^ tail     head register, shows its progress
 //! ```
 //!
 //! Parts of another card's packets belong to this driver from [`put`](Transmitter::put) until they
-//! are [taken back](Transmitter::take_back). So nothing writes what the device has yet to read.
+//! are [taken back](Transmitter::take_back). So nobody overwrites what the device has yet to read.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -25,25 +25,25 @@ pub struct Transmitter {
     ring: Arc<Ring>,
     memory: Arc<HostMemory>,
     control: Arc<Control>,
-    /// Its own buffers, one for each descriptor; `None` where packets lie elsewhere.
+    /// Its own buffers, one for each descriptor; `None` if packets are elsewhere.
     own: Option<OwnBuffers>,
-    /// Parts that lie elsewhere, oldest first, and how many of their descriptors came back.
+    /// Parts in other memory, oldest first, and how many of their descriptors came back.
     parts: VecDeque<Waiting>,
     taken_back: u32,
-    /// Which descriptors are a packet's last, and how many packets were written and passed.
+    /// Which descriptors are a packet's last, and how many packets were written and completed.
     lasts: Box<[bool]>,
     written: u64,
     passed: u64,
     /// Descriptors that the device has passed.
     done: u32,
-    /// Descriptors written.
+    /// Descriptors written so far.
     next: u32,
-    /// Of those, told of.
+    /// Descriptors that the device knows of.
     tail: u32,
     trace: Option<Trace>,
 }
 
-/// A part that comes back in its turn.
+/// A part that is returned in order.
 struct Waiting {
     part: Part,
     /// Whether it has a descriptor.
@@ -53,14 +53,14 @@ struct Waiting {
 /// Buffers for copies, one for each descriptor.
 #[derive(Clone, Copy)]
 pub(crate) struct OwnBuffers {
-    /// Where the first one begins in the memory.
+    /// Start of the first one in the memory.
     pub(crate) start: u32,
     /// Bytes of each.
     pub(crate) bytes: u32,
 }
 
 impl Transmitter {
-    /// Sends what lies in `memory`; with `own`, also copies.
+    /// Creates a driver that sends packets in `memory`; with `own`, also copies.
     pub(crate) fn new(
         mode: Mode,
         SharedRing { ring, memory }: SharedRing,
@@ -89,8 +89,8 @@ impl Transmitter {
         }
     }
 
-    /// Descriptors that are free. Cost: where the last look says that there are `wanted`, nothing;
-    /// else a look at descriptors, or at the head register.
+    /// Returns the number of free descriptors. Cost: nothing if the last check found `wanted`; else
+    /// a check of descriptors or of the head register.
     pub fn room(&mut self, wanted: u32) -> u32 {
         let free = |this: &Self| this.ring.len() - this.next.wrapping_sub(this.done);
         if free(self) < wanted {
@@ -99,7 +99,7 @@ impl Transmitter {
         free(self)
     }
 
-    /// Looks how far the device is.
+    /// Checks the device's progress.
     pub fn reap(&mut self) {
         let before = self.done;
         match self.mode {
@@ -121,7 +121,8 @@ impl Transmitter {
         }
     }
 
-    /// The oldest part that the device has passed, by the last look, with whether it was sent.
+    /// Returns the oldest part that the device has passed, by the last check, and whether it was
+    /// sent.
     #[inline]
     pub fn take_back(&mut self) -> Option<(Part, bool)> {
         if self.parts.front()?.is_sent {
@@ -133,12 +134,12 @@ impl Transmitter {
         self.parts.pop_front().map(|waiting| (waiting.part, waiting.is_sent))
     }
 
-    /// Packets that the device had yet to send when it was looked at last.
+    /// Returns the packets that the device had not sent at the last check.
     pub fn packets_in_flight(&self) -> u64 {
         self.written - self.passed
     }
 
-    /// The longest packet that can be copied, in bytes.
+    /// Returns the length in bytes of the longest packet that can be copied.
     pub fn longest(&self) -> usize {
         let room = self.own.map_or(0, |own| own.bytes as usize * self.ring.len() as usize);
         room.min(usize::from(u16::MAX))
@@ -148,12 +149,12 @@ impl Transmitter {
         position as usize & (self.lasts.len() - 1)
     }
 
-    /// Descriptors that the device has yet to pass.
+    /// Returns the descriptors that the device has not passed.
     pub fn in_flight(&self) -> u32 {
         self.next.wrapping_sub(self.done)
     }
 
-    /// Descriptors that a packet of this many bytes takes when it is copied; `None` for one that is
+    /// Returns the descriptors that a copied packet of this many bytes takes; `None` if it is
     /// longer than all of them.
     pub fn descriptors(&self, length: usize) -> Option<u32> {
         let OwnBuffers { bytes: buffer, .. } = self.own?;
@@ -164,7 +165,7 @@ impl Transmitter {
     /// Copies a packet and writes its descriptors.
     ///
     /// # Panics
-    /// If there is no [room](Self::room) for them, or it has no buffers itself.
+    /// If there is no [room](Self::room) for them, or the driver has no buffers.
     pub fn copy(&mut self, packet: &[u8]) {
         let wanted = self.descriptors(packet.len()).unwrap_or(u32::MAX);
         assert!(self.room(wanted) >= wanted, "no room for {} bytes", packet.len());
@@ -175,18 +176,18 @@ impl Transmitter {
             let piece = &packet[from..packet.len().min(from + buffer as usize)];
             let place = self.next & (self.ring.len() - 1);
             let address = u64::from(start) + u64::from(place) * u64::from(buffer);
-            // SAFETY: D1: the buffer goes with the descriptor, which the device has passed.
+            // SAFETY: D1: the buffer belongs to the descriptor, which the device has passed.
             unsafe { self.memory.write(address, piece) };
             let total = packet.len() as u32;
             self.write(address as u32, piece.len() as u16, number + 1 == pieces, total);
         }
     }
 
-    /// Writes a descriptor for a part where it lies, of a packet of this many bytes. It is the
-    /// device's from [`ring`](Self::ring) on.
+    /// Writes a descriptor for a part in place, of a packet of this many bytes. It belongs to the
+    /// device from [`ring`](Self::ring) on.
     ///
     /// # Panics
-    /// If there is no [room](Self::room), or the part is of another memory.
+    /// If there is no [room](Self::room), or the part belongs to another memory.
     #[inline]
     pub fn put(&mut self, part: Part, packet_bytes: u32) {
         assert!(self.own.is_none() && part.memory == self.memory.number(), "of another memory");
@@ -195,7 +196,7 @@ impl Transmitter {
         self.parts.push_back(Waiting { part, is_sent: true });
     }
 
-    /// Takes a part that is not to be sent, so that it comes back behind those before it.
+    /// Takes a part that must not be sent, so that it is returned in order.
     pub fn pass_over(&mut self, part: Part) {
         self.parts.push_back(Waiting { part, is_sent: false });
     }
@@ -216,7 +217,7 @@ impl Transmitter {
         self.next = self.next.wrapping_add(1);
     }
 
-    /// Rings the doorbell, if there is something new.
+    /// Rings the doorbell, if there are new descriptors.
     #[inline]
     pub fn ring(&mut self) {
         if self.tail != self.next {

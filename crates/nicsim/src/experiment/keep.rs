@@ -1,9 +1,9 @@
-//! The disadvantage: an application that keeps packets pins what they lie in.
+//! The drawback: an application that keeps packets pins the memory they are in.
 //!
 //! ```text
-//!   writeback, inline   a kept packet is a kept buffer, whatever its length
-//!   segments            a kept packet is a kept segment, with all that lies in it
-//!   copies              a kept packet is copied out, and its segment goes back
+//!   writeback, inline   a kept packet pins its buffer, whatever its length
+//!   segments            a kept packet pins its segment, with everything in it
+//!   copies              a kept packet is copied out, and its segment is returned
 //! ```
 
 use std::collections::VecDeque;
@@ -22,7 +22,7 @@ use crate::{Assembly, CardError, Kept, Mode, Settings};
 pub enum Keeping {
     /// In their buffers, written back.
     Writeback,
-    /// In their buffers, metadata in front.
+    /// In their buffers, with metadata in front.
     Inline,
     /// Contiguous, with their segments.
     Segments,
@@ -31,10 +31,10 @@ pub enum Keeping {
 }
 
 impl Keeping {
-    /// All.
+    /// All ways.
     pub const ALL: [Self; 4] = [Self::Writeback, Self::Inline, Self::Segments, Self::Copies];
 
-    /// The name in reports.
+    /// Returns the name in reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -45,7 +45,7 @@ impl Keeping {
         }
     }
 
-    /// The card's mode.
+    /// Returns the card's mode.
     #[must_use]
     pub fn mode(self) -> Mode {
         match self {
@@ -56,29 +56,29 @@ impl Keeping {
     }
 }
 
-/// What is kept.
+/// Parameters of keeping.
 #[derive(Clone, Copy, Debug)]
 pub struct Retention<'a> {
-    /// One packet in this many, at least 1.
+    /// Keep one packet in this many, at least 1.
     pub every: u64,
-    /// Until this many packets have come after it.
+    /// Keep it until this many packets have followed.
     pub span: u64,
     /// Packets to receive.
     pub packets: u64,
-    /// Set when it is to end early.
+    /// Set to end early.
     pub stop: &'a AtomicBool,
 }
 
-/// The outcome.
+/// Results of keeping.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Retained {
-    /// Of the driver and the application.
+    /// Cost of driver and application.
     pub cost: Cost,
-    /// The most packets that were kept at once.
+    /// Most packets kept at the same time.
     pub kept: u64,
-    /// The most bytes that were pinned for them at once.
+    /// Most bytes pinned at the same time.
     pub pinned_bytes: u64,
-    /// Packets that should have been kept, or kept for longer, for which there was no memory.
+    /// Packets that could not be kept, or not long enough, for lack of memory.
     pub refused: u64,
 }
 
@@ -90,11 +90,11 @@ impl Retained {
 }
 
 impl Retention<'_> {
-    /// Runs it, until all packets have come or `stop` is set. A card with scattered buffers gets as
-    /// many to spare as are kept at once.
+    /// Runs until all packets have arrived or `stop` is set. A card with scattered buffers gets as
+    /// many spare ones as are kept at the same time.
     ///
     /// # Errors
-    /// There is no such card.
+    /// The card cannot be created.
     pub fn run(
         &self,
         settings: &Settings,
@@ -117,13 +117,13 @@ impl Retention<'_> {
         Ok(retained)
     }
 
-    /// Whether packets are still to come.
+    /// Returns whether more packets are to come.
     fn goes_on(&self, retained: &Retained) -> bool {
-        // The flag carries no memory.
+        // The flag publishes no memory.
         retained.cost.packets < self.packets && !self.stop.load(Relaxed)
     }
 
-    /// Which of `count` packets from number `first` on to keep: indices.
+    /// Returns the indices of the packets to keep, out of `count` packets from number `first` on.
     fn wanted(&self, first: u64, count: u64) -> impl Iterator<Item = usize> + use<> {
         let every = self.every.max(1);
         let before = first.next_multiple_of(every) - first;
@@ -169,7 +169,7 @@ impl Retention<'_> {
             if let Some(held) = held.filter(|_| wanted > 0) {
                 kept.push_back((first + packets, wanted, held));
             }
-            // Bursts of one segment are neighbours, and begin where it does.
+            // Bursts of one segment are consecutive, and have the same start.
             let mut segments: Vec<_> = kept.iter().map(|(.., held)| held.burst().start()).collect();
             segments.dedup();
             let count = kept.iter().map(|(_, packets, _)| packets).sum();
@@ -212,7 +212,7 @@ mod tests {
     use super::*;
     use crate::pcie::Bus;
 
-    /// Nobody sets it.
+    /// A stop flag that is never set.
     static GOES_ON: AtomicBool = AtomicBool::new(false);
 
     #[test]
@@ -232,7 +232,7 @@ mod tests {
                 let each = match keeping {
                     Keeping::Writeback | Keeping::Inline => retained.kept * 2048,
                     Keeping::Copies => retained.kept * 60,
-                    // 4,096 packets of 80 bytes, two segments or three.
+                    // 4,096 packets of 80 bytes: two or three segments.
                     Keeping::Segments => retained.pinned_bytes.clamp(2 << 18, 3 << 18),
                 };
                 assert_eq!(retained.pinned_bytes, each, "{name} {every}");
@@ -255,7 +255,7 @@ mod tests {
         let settings = Settings::new(Mode::Writeback, bus);
         let stop = AtomicBool::new(true);
         let retention = Retention { every: 1, span: 16, packets: 20_000, stop: &stop };
-        // Longer than the card takes.
+        // Longer than the card accepts.
         let frames = [vec![1; 1515]];
         for keeping in Keeping::ALL {
             let retained = retention.run(&settings, keeping, &frames).unwrap();

@@ -1,5 +1,5 @@
-//! Two running cards. Each device has its own thread, and what comes in by one card leaves by the
-//! other, from where it was received.
+//! Two running cards. Each device has its own thread, and packets received by one card are sent by
+//! the other from the buffers they were received in.
 //!
 //! ```text
 //!  rings   device A -> buffer -> lane: descriptor of A's ring to B's -> device B -> buffer back
@@ -14,54 +14,54 @@ use crate::{
     Assembly, Card, CardError, ReceiveCounts, Receiver, Room, Sending, Settings, Transmit,
 };
 
-/// How long an exit that stands still is waited for at the end: its thread may be without a core.
+/// How long to wait at the end for an exit without progress: its thread may have no core.
 const WAIT: Duration = Duration::from_secs(10);
 
-/// Steps without a packet before a lane sleeps, and for how long it does. Both devices and both
-/// lanes may have two cores, or less where others work: who only spins or yields starves the rest.
+/// Steps without a packet before a lane sleeps, and for how long. Both devices and both lanes may
+/// share two cores, or fewer on a busy host: spinning or yielding alone would starve the others.
 const SPINS: u32 = 64;
 const SLEEP: Duration = Duration::from_micros(50);
 
-/// Both cards, as long as this lives.
+/// Both cards; they run until this is dropped.
 pub struct Pair {
     _cards: [Card; 2],
-    /// From the first card to the second, and with two directions back.
+    /// From the first card to the second, and the reverse if there are two directions.
     pub lanes: Vec<Lane>,
 }
 
-/// One direction: a driver that receives by one card, and one that sends by the other.
+/// One direction: a driver that receives from one card, and one that sends through the other.
 pub struct Lane {
     receiver: Receiver,
     exit: Transmit,
     given: u64,
 }
 
-/// What a lane came to. `arrived` is `sent` + `lost` + `unaccounted`.
+/// Result of a lane. `arrived` is `sent` + `lost` + `unaccounted`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Passed {
-    /// Frames that the card has counted on its wire.
+    /// Frames that the card counted on its wire.
     pub arrived: u64,
-    /// Frames that the other card has sent.
+    /// Frames that the other card sent.
     pub sent: u64,
-    /// Frames that the card has lost, by its own counts.
+    /// Frames that the card lost, by its own counts.
     pub lost: u64,
-    /// What is missing.
+    /// Missing frames.
     pub unaccounted: i64,
 }
 
 impl Pair {
-    /// Two cards of the same settings; `frames` come round and round by the first wire, and with
-    /// `is_both` by the second one, too. Threads of devices inherit the caller's cores.
+    /// Creates two cards with the same settings; `frames` repeat on the first wire, and with
+    /// `is_both` also on the second. Threads of devices inherit the caller's cores.
     ///
     /// # Errors
-    /// There are no such cards.
+    /// The cards cannot be created.
     pub fn start(
         settings: &Settings,
         frames: &[Vec<u8>],
         is_both: bool,
     ) -> Result<Self, CardError> {
         let rooms = [Room::create(settings, true, false)?, Room::create(settings, is_both, false)?];
-        // The first card sends what comes in by the second, and the other way round.
+        // The first card sends what the second receives, and vice versa.
         let back = if is_both { sending_of(&rooms[1])? } else { Sending::Nothing };
         let sendings = [back, sending_of(&rooms[0])?];
         let wires = [carousel(frames), carousel(if is_both { frames } else { &[] })];
@@ -82,7 +82,7 @@ impl Pair {
 }
 
 impl Lane {
-    /// Passes on what has arrived: packets.
+    /// Forwards the packets that have arrived, and returns how many.
     #[inline]
     pub fn step(&mut self) -> u64 {
         let packets = forward_part(&mut self.receiver, &mut self.exit);
@@ -90,7 +90,7 @@ impl Lane {
         packets
     }
 
-    /// Passes on what arrives for as long as `goes_on` says so, once a step.
+    /// Forwards packets while `goes_on` returns true; it is called once per step.
     pub fn drive(&mut self, mut goes_on: impl FnMut(&mut Self) -> bool) {
         let mut idle = 0;
         while goes_on(self) {
@@ -101,13 +101,13 @@ impl Lane {
         }
     }
 
-    /// What the receiving card has counted.
+    /// Returns the counts of the receiving card.
     #[must_use]
     pub fn counts(&self) -> ReceiveCounts {
         self.receiver.counts()
     }
 
-    /// Packets that the other card has sent.
+    /// Returns the packets that the other card has sent.
     pub fn sent(&mut self) -> u64 {
         let in_exit = match &mut self.exit {
             Transmit::Nothing => 0,
@@ -120,8 +120,8 @@ impl Lane {
         self.given - in_exit
     }
 
-    /// Takes no more frames from the wire, and passes on what has arrived. An exit that stands
-    /// still for ten seconds is given up: what it holds is unaccounted for.
+    /// Takes no more frames from the wire, and forwards the remaining ones. An exit without
+    /// progress for ten seconds is given up: its packets are unaccounted for.
     pub fn finish(&mut self) -> Passed {
         self.receiver.stop();
         let (mut sent, mut since) = (self.sent(), Instant::now());

@@ -1,4 +1,4 @@
-//! A bus and its transactions: what each costs in each direction.
+//! A bus and the cost of its transactions in each direction.
 
 use std::ops::AddAssign;
 
@@ -9,14 +9,14 @@ use super::Link;
 const REQUEST_HEADER: u64 = 16;
 /// Header of a completion, in bytes. Source: as above, 2.2.9 (3 double words).
 const COMPLETION_HEADER: u64 = 12;
-/// What the link layer and the physical layer add to a TLP, in bytes: sequence number 2, LCRC 4,
-/// start and end 2 (8b/10b); a start token of 4 that has the sequence number in it, LCRC 4
-/// (128b/130b). Source: as above, 3.6.2 and 4.2.2.
+/// Bytes that the link and physical layers add to a TLP. With 8b/10b: sequence number 2, LCRC 4,
+/// start and end 2. With 128b/130b: a start token of 4 that includes the sequence number, and LCRC
+/// 4. Source: as above, 3.6.2 and 4.2.2.
 const FRAMING: u64 = 8;
-/// Payloads are whole double words.
+/// Payloads are whole double words (bytes).
 const WORD: u64 = 4;
 
-/// Which way.
+/// Direction of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// From the device to the host.
@@ -25,14 +25,14 @@ pub enum Direction {
     Down,
 }
 
-/// What some transactions cost in one direction.
+/// Cost of some transactions in one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
     /// Packets of the transaction layer.
     pub tlps: u64,
-    /// Bytes that were to be moved.
+    /// Payload bytes.
     pub payload: u64,
-    /// Bytes that fill up a double word.
+    /// Bytes of padding to double words.
     pub padding: u64,
     /// Bytes of TLP headers.
     pub header: u64,
@@ -46,13 +46,13 @@ impl Cost {
         Self { tlps, payload, padding, header: tlps * header, framing: tlps * FRAMING }
     }
 
-    /// All bytes on the link.
+    /// Returns all bytes on the link.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.payload + self.padding + self.header + self.framing
     }
 
-    /// This many of the same.
+    /// Returns the cost of this many equal transactions.
     #[must_use]
     pub fn times(self, count: u64) -> Self {
         Self {
@@ -82,32 +82,32 @@ pub struct Bus {
     pub link: Link,
     /// The most payload of a TLP, in bytes.
     pub max_payload: u64,
-    /// The most that a read request asks for, in bytes.
+    /// The most bytes that a read request asks for.
     pub max_request: u64,
-    /// Where a completion may be cut, in bytes (the read completion boundary).
+    /// Boundary at which completions may be split, in bytes (the read completion boundary).
     pub boundary: u64,
-    /// Part of the link that acknowledgements and flow control take. The default is what Neugebauer
-    /// et al. use for 3.0x8 (57.88 of 62.96 Gbit/s are left).
-    /// Source: Understanding PCIe performance for end host networking, SIGCOMM 2018, section 3.
+    /// Share of the link for acknowledgements and flow control. The default is what Neugebauer et
+    /// al. use for 3.0x8 (57.88 of 62.96 Gbit/s are left). Source: Understanding PCIe performance
+    /// for end host networking, SIGCOMM 2018, section 3.
     pub link_layer_share: f64,
 }
 
-/// A parameter that no bus has.
+/// An invalid bus parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{what} of {bytes} bytes: it is a power of two from 128 to 4096")]
 pub struct BusError {
-    /// Which one.
+    /// Name of the parameter.
     pub what: &'static str,
-    /// What was asked for.
+    /// The requested value.
     pub bytes: u64,
 }
 
 impl Bus {
-    /// A bus with a max payload and a max read request in bytes, each a power of two in
+    /// Creates a bus with a max payload and a max read request in bytes, each a power of two in
     /// `[128, 4096]`.
     ///
     /// # Errors
-    /// One of them is not. Source: PCI Express Base Specification 5.0, 7.5.3.4.
+    /// One of them is invalid. Source: PCI Express Base Specification 5.0, 7.5.3.4.
     pub fn new(link: Link, max_payload: u64, max_request: u64) -> Result<Self, BusError> {
         for (what, bytes) in [("a max payload", max_payload), ("a max read request", max_request)] {
             if !bytes.is_power_of_two() || !(128..=4096).contains(&bytes) {
@@ -118,13 +118,13 @@ impl Bus {
         Ok(Self { link, max_payload, max_request, boundary: 64, link_layer_share })
     }
 
-    /// Bytes a second that TLPs can have in each direction.
+    /// Returns the TLP bytes per second in each direction.
     #[must_use]
     pub fn bytes_per_s(&self) -> f64 {
         self.link.bits_per_s() / 8.0 * (1.0 - self.link_layer_share)
     }
 
-    /// A write of `bytes` to memory or to a register, which has no reply.
+    /// Returns the cost of a write of `bytes` to memory or to a register, which has no reply.
     ///
     /// Cost: a few instructions; no division.
     #[inline]
@@ -133,7 +133,7 @@ impl Bus {
         Cost::new(self.tlps(bytes, self.max_payload), bytes, REQUEST_HEADER)
     }
 
-    /// A read of `bytes`: the requests, and the completions that come the other way.
+    /// Returns the cost of a read of `bytes`: the requests, and the completions in reverse.
     #[inline]
     #[must_use]
     pub fn read(&self, bytes: u64) -> (Cost, Cost) {
@@ -143,7 +143,7 @@ impl Bus {
         (asked, Cost::new(completions, bytes, COMPLETION_HEADER))
     }
 
-    /// TLPs for this many bytes, of at most `most` each: a power of two.
+    /// Returns the number of TLPs for this many bytes, each at most `most`: a power of two.
     #[inline]
     fn tlps(&self, bytes: u64, most: u64) -> u64 {
         (bytes + most - 1) >> most.trailing_zeros()

@@ -1,46 +1,46 @@
-//! The rate at which a bus is full, or the wire.
+//! Computes the packet rate at which a bus or the wire is full.
 
 use super::{Batch, Bus, Direction, Work};
 use crate::Mode;
 
-/// Bytes that a packet takes on the wire beside its own: FCS 4, preamble 8, gap 12.
+/// Bytes that a packet takes on the wire in addition to its own: FCS 4, preamble 8, gap 12.
 /// Source: IEEE 802.3, 3.1.1 and 4.4.2.
 const WIRE_BYTES: f64 = 24.0;
 
-/// Bits a second of an Ethernet link.
+/// Rate of an Ethernet link in bit/s.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EthernetRate(pub f64);
 
 impl EthernetRate {
-    /// Packets a second that fill it, of `length` bytes without FCS.
+    /// Returns the packets of `length` bytes without FCS that fill it per second.
     #[must_use]
     pub fn packets_per_s(&self, length: u64) -> f64 {
         self.0 / ((length as f64 + WIRE_BYTES) * 8.0)
     }
 }
 
-/// Where a bus ends.
+/// The limit of a bus.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ceiling {
-    /// Packets a second.
+    /// Packets per second.
     pub packets_per_s: f64,
-    /// Which direction is full then.
+    /// The direction that is full at that rate.
     pub full: Direction,
-    /// Bytes a packet that go up.
+    /// Bytes per packet upstream.
     pub up_bytes: f64,
-    /// Bytes a packet that go down.
+    /// Bytes per packet downstream.
     pub down_bytes: f64,
 }
 
 impl Ceiling {
-    /// This rate on an Ethernet link, in bits a second with FCS, preamble and gap.
+    /// Returns this rate on an Ethernet link, in bit/s with FCS, preamble and gap.
     #[must_use]
     pub fn line_bits_per_s(&self, length: u64) -> f64 {
         self.packets_per_s * (length as f64 + WIRE_BYTES) * 8.0
     }
 }
 
-/// The rate of packets of `length` bytes, without FCS, that fills one direction of the bus.
+/// Returns the rate of packets of `length` bytes without FCS that fills one direction of the bus.
 #[must_use]
 pub fn ceiling(bus: &Bus, batch: &Batch, mode: Mode, work: Work, length: u64) -> Ceiling {
     let (up_bytes, down_bytes) = batch.bytes_a_packet(bus, mode, work, length);

@@ -1,4 +1,4 @@
-//! Generations, lanes, and what they carry.
+//! PCIe generations, lanes, and their data rates.
 
 use std::fmt;
 use std::str::FromStr;
@@ -19,10 +19,10 @@ pub enum Generation {
 }
 
 impl Generation {
-    /// All, oldest first.
+    /// All generations, oldest first.
     pub const ALL: [Self; 5] = [Self::Gen1, Self::Gen2, Self::Gen3, Self::Gen4, Self::Gen5];
 
-    /// Transfers a second of a lane, and bits of data in bits on the lane.
+    /// Returns transfers per second of a lane, and its share of data bits.
     /// Source: PCI Express Base Specification 5.0, 4.2.1 (8b/10b) and 4.2.2 (128b/130b).
     fn lane(self) -> (f64, f64) {
         match self {
@@ -45,17 +45,17 @@ impl Generation {
     }
 }
 
-/// A slot: `3.0x8`.
+/// Generation and lanes of a slot: `3.0x8`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// Which signalling and encoding.
+    /// Signalling rate and encoding.
     pub generation: Generation,
     /// 1, 2, 4, 8 or 16.
     pub lanes: u8,
 }
 
 impl Link {
-    /// Bits a second in each direction, the encoding taken off.
+    /// Returns the bit/s in each direction after decoding.
     #[must_use]
     pub fn bits_per_s(&self) -> f64 {
         let (transfers, share) = self.generation.lane();

@@ -1,19 +1,19 @@
-//! What the bus carries for a packet, counted in two ways, and where it ends.
+//! Counts the bus traffic per packet in two ways, and computes the bus's limit.
 //!
 //! ```text
 //!   device --- up:   packets, descriptors written back, read requests, pointers ---> host
-//!   device <-- down: descriptors and packets that were asked for, doorbells -------- host
+//!   device <-- down: requested descriptors and packets, doorbells -------------------- host
 //!
 //!   a TLP:  | framing | header |  payload, at most `max payload`  | LCRC |
 //! ```
 //!
 //! Nothing runs here: these are functions of a length and of the parameters of a bus.
-//! [`PaperRules`] counts as the paper on Minimum-Overhead DMA does: only what goes up, each TLP
-//! filled up to 64 bytes. [`Bus`] counts everything that the simulated device does, in both
+//! [`PaperRules`] counts as the paper on Minimum-Overhead DMA does: only the upstream traffic, each
+//! TLP padded to 64 bytes. [`Bus`] counts everything that the simulated device does, in both
 //! directions; a [`Ceiling`] is the rate at which the fuller direction is full.
 //!
-//! Not counted, but taken off the bus's rate as a share: flow control and acknowledgements (DLLPs),
-//! whose number depends on the chipset. Not modelled: credits, latency, a host that is slower than
+//! Not counted, but deducted from the bus's rate as a share: flow control and acknowledgements
+//! (DLLPs), whose number depends on the chipset. Not modelled: credits, latency, a host slower than
 //! its bus.
 //!
 //! Invariants:
@@ -32,11 +32,12 @@ pub use link::{Generation, Link};
 pub use paper::PaperRules;
 pub use work::{Batch, Entry, Kind, Work};
 
-/// Bytes of a descriptor, and of the metadata in front of a packet.
+/// Bytes of a descriptor, and of the metadata before a packet.
 /// Source: Intel 82599 Datasheet, 7.1.6 and 7.2.3.
 pub const DESCRIPTOR_BYTES: u64 = 16;
 
-/// Bytes that a packet of `length` takes in a contiguous buffer: header and packet, aligned.
+/// Returns the bytes that a packet of `length` takes in a contiguous buffer: head and packet,
+/// aligned.
 #[must_use]
 pub fn stride(length: u64) -> u64 {
     DESCRIPTOR_BYTES + length.next_multiple_of(16)

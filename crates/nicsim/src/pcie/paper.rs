@@ -3,17 +3,17 @@
 use super::{DESCRIPTOR_BYTES, stride};
 use crate::Mode;
 
-/// How the paper counts: what goes from device to host, each TLP filled up to a multiple of
+/// The paper's rules: it counts traffic from device to host, each TLP padded to a multiple of
 /// `alignment`. Fetching descriptors is the same in every mode there, and left out.
 ///
-/// Source: Bi and Wang, DPDK-based Improvement of Packet Forwarding, section 4. It does not say how
-/// long a TLP's header is; 20 bytes are what its 192 and 128 allow (anything up to 28 does, for
+/// Source: Bi and Wang, DPDK-based Improvement of Packet Forwarding, section 4. It does not state
+/// the length of a TLP's header; 20 bytes match its 192 and 128 (anything up to 28 does, for
 /// packets of 64 bytes).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PaperRules {
     /// The most bytes of payload in a TLP.
     pub max_payload: u64,
-    /// What a TLP is filled up to.
+    /// Alignment of a TLP in bytes.
     pub alignment: u64,
     /// Bytes of a TLP's header.
     pub header: u64,
@@ -26,7 +26,7 @@ impl Default for PaperRules {
 }
 
 impl PaperRules {
-    /// Bytes on the bus for one transfer of `bytes`.
+    /// Returns the bus bytes of one transfer of `bytes`.
     #[must_use]
     pub fn transfer(&self, bytes: u64) -> u64 {
         let aligned = |payload: u64| (payload + self.header).next_multiple_of(self.alignment);
@@ -34,8 +34,8 @@ impl PaperRules {
         whole * aligned(self.max_payload) + if rest > 0 { aligned(rest) } else { 0 }
     }
 
-    /// Bytes on the bus to bring a packet of `length` up. Contiguous packets share TLPs that are
-    /// full, so that theirs is a mean over many.
+    /// Returns the bus bytes to upload a packet of `length`. Contiguous packets share full TLPs, so
+    /// theirs is a mean over many.
     #[must_use]
     pub fn upload(&self, mode: Mode, length: u64) -> f64 {
         match mode {
@@ -48,7 +48,7 @@ impl PaperRules {
         }
     }
 
-    /// How many per cent fewer bytes `mode` takes than descriptor write-back.
+    /// Returns how many per cent fewer bytes `mode` takes than descriptor write-back.
     #[must_use]
     pub fn saved_percent(&self, mode: Mode, length: u64) -> f64 {
         let before = self.upload(Mode::Writeback, length);

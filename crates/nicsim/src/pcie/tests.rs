@@ -5,7 +5,7 @@ fn bus(link: &str) -> Bus {
     Bus::new(link.parse().unwrap(), 256, 512).unwrap()
 }
 
-/// The paper's words, a TLP at a time: "TLP header plus the 64-byte packet is less than 128 bytes
+/// The paper's rule, a TLP at a time: "TLP header plus the 64-byte packet is less than 128 bytes
 /// but it needs to be filled to 128 bytes"; "descriptor 16 bytes plus the TLP header is less than
 /// 64, which needs to be aligned, therefore the transmission length is 64 bytes".
 fn by_the_paper(mut bytes: u64) -> u64 {
@@ -26,13 +26,13 @@ fn by_the_paper(mut bytes: u64) -> u64 {
 fn the_papers_arithmetic_at_every_length() {
     let rules = PaperRules::default();
     for length in 60..=1514 {
-        // Before: the packet, and by itself the descriptor's 16 bytes (64 on the bus).
+        // Before: the packet, and separately the descriptor's 16 bytes (64 on the bus).
         let before = by_the_paper(length) + 64;
-        // After: the same 16 bytes in front of the packet, in one transfer.
+        // After: the same 16 bytes before the packet, in one transfer.
         let after = by_the_paper(16 + length);
         assert_eq!(rules.upload(Mode::Writeback, length), before as f64, "{length}");
         assert_eq!(rules.upload(Mode::Inline, length), after as f64, "{length}");
-        // Never more: the metadata takes 16 bytes of a TLP's filling, or a TLP of 64 of its own.
+        // Never more: the metadata takes 16 bytes of a TLP's padding, or a separate TLP of 64.
         assert!(after <= before, "{length}");
     }
 }
@@ -46,7 +46,7 @@ fn the_papers_own_figures() {
         assert!((rules.saved_percent(Mode::Inline, length) - 33.333).abs() < 0.001);
     }
     // 20 + 16 + n <= 128 up to n = 92: a third is saved. 20 + n <= 128 up to n = 108: the packet
-    // alone takes 128 (+ 64), with its metadata 192: nothing is.
+    // alone takes 128 (+ 64), and 192 with its metadata: nothing is saved.
     let saved = |length| rules.saved_percent(Mode::Inline, length);
     assert!((60..=92).all(|length| saved(length) > 33.3));
     assert!((93..=108).all(|length| saved(length) == 0.0));
@@ -62,9 +62,9 @@ fn the_saving_is_a_sawtooth() {
     let rules = PaperRules::default();
     let saved = |length| rules.saved_percent(Mode::Inline, length) > 0.0;
     let turns = (61..=1514).filter(|&length| saved(length) != saved(length - 1)).count();
-    // In each 64 bytes 16 lengths just miss a boundary: the saving goes and comes back.
+    // In each 64 bytes 16 lengths just miss a boundary: the saving disappears and comes back.
     assert!(turns > 40, "{turns}");
-    // So do the 16 lengths in each 256 with which the metadata needs a TLP more.
+    // So do the 16 lengths in each 256 for which the metadata needs one more TLP.
     let without = (60..60 + 1280).filter(|&length| !saved(length)).count();
     assert_eq!(without, 1280 / 64 * 16 + 1280 / 256 * 16);
 }
@@ -98,7 +98,7 @@ fn links_carry_what_their_generation_says() {
     }
 }
 
-/// Each transaction by the sizes of its parts, by hand.
+/// Computes each transaction by hand from the sizes of its parts.
 #[test]
 fn transactions_have_headers_framing_and_padding() {
     let bus = bus("3.0x8");
@@ -130,10 +130,10 @@ fn no_mode_leaves_out_what_it_does() {
     // 60 bytes: packet 84, descriptor 40 up; the share of a request is 24 / 32.
     let (up, _) = batch.bytes_a_packet(&bus, Mode::Writeback, Work::Receive, 60);
     assert_eq!(up, 84.0 + 40.0 + 24.0 / 32.0);
-    // In front: 76 bytes in one TLP.
+    // In front of the packet: 76 bytes in one TLP.
     let (up, _) = batch.bytes_a_packet(&bus, Mode::Inline, Work::Receive, 60);
     assert_eq!(up, 100.0 + 24.0 / 32.0);
-    // Back to back: 80 bytes each, in TLPs of 256; one pointer of 8 bytes, one request.
+    // Contiguous: 80 bytes each, in TLPs of 256; one pointer of 8 bytes, one request.
     let (up, _) = batch.bytes_a_packet(&bus, Mode::Contiguous, Work::Receive, 60);
     assert_eq!(up, (2560.0 + 10.0 * 24.0 + 32.0 + 24.0) / 32.0);
 }

@@ -8,33 +8,33 @@ const REGISTER_BYTES: u64 = 4;
 /// Bytes of the pointer that the contiguous mode writes to memory.
 const POINTER_BYTES: u64 = 8;
 
-/// What a transaction is for.
+/// Purpose of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// The driver tells of descriptors: a register written.
+    /// The driver announces descriptors by a register write.
     Doorbell,
-    /// The device asks for descriptors.
+    /// The device requests descriptors.
     DescriptorRequest,
-    /// They come.
+    /// The descriptors arrive.
     DescriptorCompletion,
-    /// A packet goes up, with its metadata in front in the modes that do so.
+    /// A packet is written, with its metadata in front in the modes that do so.
     PacketWrite,
     /// A descriptor is written back.
     WriteBack,
-    /// How far the device has come, written to memory once a batch.
+    /// The device's position, written to memory once per batch.
     PointerWrite,
-    /// The device asks for a packet.
+    /// The device requests a packet.
     PacketRequest,
-    /// It comes.
+    /// The packet arrives.
     PacketCompletion,
-    /// The driver asks how far the device has come: the head register.
+    /// The driver reads the device's position from the head register.
     HeadRequest,
-    /// The answer.
+    /// The reply to that read.
     HeadCompletion,
 }
 
 impl Kind {
-    /// All, in the order of reports.
+    /// All kinds, in the order of reports.
     pub const ALL: [Self; 10] = [
         Self::Doorbell,
         Self::DescriptorRequest,
@@ -48,7 +48,7 @@ impl Kind {
         Self::HeadCompletion,
     ];
 
-    /// The name in reports.
+    /// Returns the name in reports.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -65,7 +65,7 @@ impl Kind {
         }
     }
 
-    /// Which way it goes.
+    /// Returns its direction.
     #[must_use]
     pub fn direction(self) -> Direction {
         match self {
@@ -78,23 +78,23 @@ impl Kind {
     }
 }
 
-/// What is done with packets.
+/// The work done on packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
-    /// They come in.
+    /// Receiving.
     Receive,
-    /// They go out.
+    /// Sending.
     Transmit,
-    /// They come in, and go out by a device at the same bus.
+    /// Receiving, and sending through a device on the same bus.
     Forward,
 }
 
-/// How a device and its driver do things in bulk.
+/// Batch sizes of a device and its driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Batch {
-    /// Descriptors that are fetched at a time, and packets for each doorbell.
+    /// Descriptors per fetch, and packets per doorbell.
     pub descriptors: u64,
-    /// Descriptors that are written back in one transaction.
+    /// Descriptors written back in one transaction.
     pub written_back: u64,
     /// Bytes of a contiguous buffer.
     pub buffer_bytes: u64,
@@ -106,18 +106,18 @@ impl Default for Batch {
     }
 }
 
-/// One line of an account.
+/// A line of an account.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Entry {
-    /// What for.
+    /// Purpose of the transactions.
     pub kind: Kind,
-    /// What it costs, for all packets of the batch.
+    /// Their cost, for all packets of the batch.
     pub cost: Cost,
 }
 
 impl Batch {
-    /// Everything that the bus carries for `descriptors` packets of `length` bytes: kinds that do
-    /// not occur are left out.
+    /// Returns the bus traffic for `descriptors` packets of `length` bytes, without kinds that do
+    /// not occur.
     #[must_use]
     pub fn entries(&self, bus: &Bus, mode: Mode, work: Work, length: u64) -> Vec<Entry> {
         let mut entries = Vec::new();
@@ -130,7 +130,7 @@ impl Batch {
         entries
     }
 
-    /// Bytes a packet that go up, and that go down.
+    /// Returns the bytes per packet upstream and downstream.
     #[must_use]
     pub fn bytes_a_packet(&self, bus: &Bus, mode: Mode, work: Work, length: u64) -> (f64, f64) {
         let entries = self.entries(bus, mode, work, length);
@@ -144,7 +144,7 @@ impl Batch {
     fn receive(&self, bus: &Bus, mode: Mode, length: u64, add: &mut impl FnMut(Kind, Cost)) {
         let packets = self.descriptors;
         let descriptors = match mode {
-            // Of the few descriptors of large buffers at least one for the batch: it is too many.
+            // At least one of the few descriptors of large buffers per batch: this overestimates.
             Mode::Contiguous => (packets * stride(length)).div_ceil(self.buffer_bytes),
             Mode::Writeback | Mode::Inline => packets,
         };

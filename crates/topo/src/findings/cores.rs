@@ -1,4 +1,4 @@
-//! The kernel, nodes, cores, frequencies.
+//! Findings about the kernel, nodes, cores and frequencies.
 
 use std::fmt;
 
@@ -10,18 +10,18 @@ use crate::inventory::{Core, Inventory};
 /// Source: crates/sys, which lists the system calls.
 const KERNEL_LEAST: (u32, u32) = (5, 14);
 
-/// A feature of the kernel, and the first version that has it.
+/// A kernel feature, and the first version that has it.
 #[derive(Clone, Copy, Debug)]
 pub struct KernelNeed {
-    /// The version's first number.
+    /// The version's major number.
     pub major: u32,
-    /// Its second one.
+    /// The version's minor number.
     pub minor: u32,
     /// The feature.
     pub what: &'static str,
 }
 
-/// `no timestamps by an XDP program (Linux 6.1)`
+/// Formats like `no timestamps by an XDP program (Linux 6.1)`.
 impl fmt::Display for KernelNeed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "no {} (Linux {}.{})", self.what, self.major, self.minor)
@@ -106,7 +106,7 @@ pub(super) fn nodes(inventory: &Inventory) -> Vec<Finding> {
     findings
 }
 
-/// The cost of packets that are on another node than their reader.
+/// Source for the cost of packets on another node than their reader.
 pub const FAR_SOURCE: &str =
     "Napatech, \"Burst! Does it matter if packet bursts are contiguous or scattered?\", across QPI";
 

@@ -1,8 +1,8 @@
-//! Cards for `dpdk:`: DPDK's driver for each card, and the driver that the card has now.
+//! Cards for `dpdk:`: DPDK's driver for each card, and the card's current driver.
 //!
 //! DPDK opens a card that is bound to `vfio-pci` or `uio_pci_generic`; the host then has one
-//! interface less. A card whose interface is up belongs to the host and stays there. A card that
-//! is down, or has no driver, is a defect, and the finding lists the commands that bind it.
+//! interface less. A card whose interface is up stays with the host. A card that is down, or has no
+//! driver, is a defect, and the finding lists the commands that bind it.
 
 use super::{Finding, plural};
 use crate::inventory::{Card, Inventory, Lenders, PciId, Presence};
@@ -18,12 +18,12 @@ const HARMLESS: [&str; 3] = ["vfio-pci", "pci-stub", "pcieport"];
 
 const VFIO_SOURCE: &str = "Documentation/driver-api/vfio.rst";
 
-/// DPDK in this program.
+/// The DPDK version in this program.
 #[derive(Clone, Copy)]
 pub struct Dpdk<'a> {
     /// Its version: `DPDK 22.11.11`.
     pub version: &'a str,
-    /// DPDK's driver for a card.
+    /// Returns DPDK's driver for a card.
     pub driver_of: &'a dyn Fn(PciId) -> Option<DpdkDriver<'a>>,
 }
 
@@ -32,11 +32,11 @@ pub struct Dpdk<'a> {
 pub struct DpdkDriver<'a> {
     /// Its name: `net_e1000_em`.
     pub name: &'a str,
-    /// The kernel drivers that hand it cards, as it lists them.
+    /// The kernel drivers that it can take cards from, as it lists them.
     pub lenders: &'a str,
 }
 
-/// Whether this program has `dpdk:`, and the state of each network card on the PCI bus.
+/// Returns whether this program has `dpdk:`, and the state of each network card on the PCI bus.
 pub fn dpdk_findings(inventory: &Inventory, dpdk: Option<Dpdk<'_>>) -> Vec<Finding> {
     let nodes = inventory.nodes.iter().filter(|node| node.has_memory()).map(|node| {
         let pools = node.huge_pages.iter();
@@ -80,7 +80,7 @@ fn finding(inventory: &Inventory, card: &Card, dpdk: Option<Dpdk<'_>>) -> Findin
     }
 }
 
-/// `e1000e has it (eth1, down), node 0, IOMMU group 3`
+/// Formats like `e1000e has it (eth1, down), node 0, IOMMU group 3`.
 fn owner(card: &Card) -> String {
     let state = |up: bool| if up { "up" } else { "down" };
     let interfaces = card.interfaces.iter().map(|(name, up)| format!("{name}, {}", state(*up)));
@@ -100,7 +100,7 @@ fn owner(card: &Card) -> String {
     text + &group.unwrap_or_else(|| ", no IOMMU".to_owned())
 }
 
-/// Why a card that is bound to a driver for DPDK still cannot be opened.
+/// Returns why a card bound to a driver for DPDK still cannot be opened.
 fn obstacle(inventory: &Inventory, card: &Card, driver: &str) -> Option<Finding> {
     let (address, bound) = (&card.address, card.driver.as_deref().unwrap_or_default());
     if bound == "vfio-pci" {
@@ -124,7 +124,7 @@ fn obstacle(inventory: &Inventory, card: &Card, driver: &str) -> Option<Finding>
     })
 }
 
-/// A card that is still bound to the kernel's driver, or to none.
+/// Reports a card that is still bound to the kernel's driver, or to none.
 fn unbound(lenders: &Lenders, card: &Card, driver: DpdkDriver<'_>, has: &str) -> Finding {
     let (address, name) = (&card.address, driver.name);
     let cost = format!("dpdk:{address} cannot be opened");
@@ -136,7 +136,7 @@ fn unbound(lenders: &Lenders, card: &Card, driver: DpdkDriver<'_>, has: &str) ->
     Finding::defect(NAME, what, cost, "DPDK, Getting Started Guide for Linux", mend)
 }
 
-/// The commands that bind it to a driver for DPDK; `None` if this machine has none.
+/// Returns the commands that bind a card to a driver for DPDK; `None` if this machine has none.
 fn binding(lenders: &Lenders, card: &Card, driver: DpdkDriver<'_>) -> Option<Vec<String>> {
     let has = |presence, name| presence != Presence::Missing && driver.lenders.contains(name);
     let has_vfio = has(lenders.vfio, "vfio-pci");

@@ -1,4 +1,4 @@
-//! Network interfaces: their nodes, the cores that they interrupt, packet steering, ring sizes.
+//! Findings about interfaces: their nodes, interrupted cores, packet steering, ring sizes.
 
 use burstline_sys::affinity::{CoreId, format_cores};
 
@@ -7,7 +7,8 @@ use super::{Finding, plural};
 use crate::inventory::{Attached, Interface, Interrupt, Inventory};
 use crate::plan::Plan;
 
-/// Frames a second of 64 bytes at 10 Gbit/s. Source: RFC 2544 frame lengths, 84 bytes on the wire.
+/// Frames of 64 bytes per second at 10 Gbit/s. Source: RFC 2544 frame lengths, 84 bytes on the
+/// wire.
 const LINE_PPS: f64 = 14_880_952.0;
 
 pub(super) fn attached(inventory: &Inventory) -> Vec<Finding> {
@@ -76,7 +77,7 @@ pub(super) fn interrupts(inventory: &Inventory, plan: Option<&Plan>) -> Vec<Find
     findings
 }
 
-/// An interrupt on the wrong node, or on the core of a thread.
+/// Reports an interrupt on the wrong node, or on the core of a thread.
 fn interrupt_of(
     inventory: &Inventory,
     card: &Interface,

@@ -1,4 +1,4 @@
-//! Huge pages, limits, and what moves pages.
+//! Findings about huge pages, limits, and settings that move pages.
 
 use super::Finding;
 use crate::inventory::Inventory;
@@ -82,7 +82,7 @@ pub(super) fn limits(inventory: &Inventory) -> Vec<Finding> {
     )]
 }
 
-/// What moves pages from where they were placed.
+/// Reports settings that move pages from where they were placed.
 pub(super) fn moving(inventory: &Inventory) -> Vec<Finding> {
     let mut findings = Vec::new();
     if inventory.settings.has_numa_balancing == Some(true) {

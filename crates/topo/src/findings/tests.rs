@@ -4,7 +4,7 @@ use super::*;
 use crate::inventory::tests::{CONTAINER, ODD_NODES, ONE_SOCKET, SMALL_VM, TWO_SOCKETS, machine};
 use crate::{PlanRequest, SourceRequest, plan};
 
-/// The defects of one name: what and mend.
+/// Returns the defects with one name: what and mend.
 fn defects(inventory: &Inventory, name: &str) -> Vec<(String, Vec<String>)> {
     let found = findings(inventory, None).into_iter();
     let found = found.filter(|finding| finding.name == name && finding.is_defect);

@@ -14,47 +14,47 @@ const NETWORK: u32 = 0x02;
 /// `IFF_UP`. Source: include/uapi/linux/if.h.
 const IS_UP: u64 = 1;
 
-/// What a PCI device is, by numbers that its maker has from the PCI-SIG.
+/// The type of a PCI device, by numbers that the PCI-SIG assigns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PciId {
-    /// The maker.
+    /// Vendor number.
     pub vendor: u16,
-    /// The device, among the maker's.
+    /// The vendor's device number.
     pub device: u16,
 }
 
 /// A network card.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Card {
-    /// Where it is plugged in: `0000:00:04.0`.
+    /// Its PCI address: `0000:00:04.0`.
     pub address: String,
-    /// What it is.
+    /// Its type.
     pub id: PciId,
-    /// Its node, if the kernel knows.
+    /// Its node, if known to the kernel.
     pub node: Option<NodeId>,
-    /// The driver of the kernel's that has it.
+    /// Its kernel driver.
     pub driver: Option<String>,
     /// Its interfaces in this network namespace, and whether each is up.
     pub interfaces: Vec<(String, bool)>,
-    /// What the IOMMU cannot keep apart from it, if there is an IOMMU.
+    /// The devices that the IOMMU cannot isolate from it, if there is an IOMMU.
     pub group: Option<Group>,
 }
 
-/// Devices that are given to a program together.
+/// Devices that a program gets together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
     /// Its number. Only of this machine.
     pub number: Option<u32>,
-    /// The other devices of it that a driver has: address and driver.
+    /// The other devices in it that have a driver: address and driver.
     pub others: Vec<(String, String)>,
 }
 
-/// The kernel's drivers that give a card up to a program.
+/// The kernel's drivers that hand a card to a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lenders {
     /// `vfio-pci`.
     pub vfio: Presence,
-    /// Whether that one takes cards where there is no IOMMU. `None`: it is built without.
+    /// Whether `vfio-pci` takes cards without an IOMMU. `None` if it is built without that mode.
     pub takes_no_iommu: Option<bool>,
     /// `uio_pci_generic`.
     pub uio: Presence,
@@ -63,12 +63,12 @@ pub struct Lenders {
 /// Whether a kernel has a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Presence {
-    /// It is there.
+    /// Loaded or built in.
     Loaded,
-    /// It is a file that can be loaded. A snapshot does not show files, so a driver that is not
-    /// loaded counts as missing.
+    /// Available as a file. A snapshot does not show files, so a driver that is not loaded counts
+    /// as missing.
     Loadable,
-    /// This kernel was built without.
+    /// Not part of this kernel.
     Missing,
 }
 
@@ -99,7 +99,7 @@ fn card(files: &Files, address: String) -> Option<Card> {
     })
 }
 
-/// A virtio device has its interfaces a folder further down.
+/// A virtio device has its interfaces one folder deeper.
 fn interfaces(files: &Files, folder: &str) -> Vec<(String, bool)> {
     let names = files.names(folder).into_iter();
     let virtio = names.filter(|name| name.starts_with("virtio"));
@@ -112,7 +112,7 @@ fn interfaces(files: &Files, folder: &str) -> Vec<(String, bool)> {
             let flags = flags.and_then(|text| {
                 u64::from_str_radix(text.strip_prefix("0x").unwrap_or(&text), 16).ok()
             });
-            // A device that does not say may be in use.
+            // Without flags, the device may be in use.
             found.push((name, flags.is_none_or(|flags| flags & IS_UP != 0)));
         }
     }
@@ -135,7 +135,7 @@ fn group(files: &Files, folder: &str, address: &str) -> Option<Group> {
 pub(super) fn lenders(files: &Files) -> Lenders {
     let release = files.text("proc/sys/kernel/osrelease").unwrap_or_default();
     let modules = files.text(&format!("lib/modules/{release}/modules.dep"));
-    // A snapshot has no such folder.
+    // A snapshot does not have this folder.
     let is_whole = files.path("lib").exists();
     let presence = |module: &str| {
         let is_file = |list: &String| list.contains(&format!("/{module}.ko"));

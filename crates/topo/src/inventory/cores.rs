@@ -1,4 +1,4 @@
-//! Nodes and cores.
+//! Reads nodes and cores.
 
 use burstline_sys::affinity::CoreId;
 use burstline_sys::caches;
@@ -11,13 +11,13 @@ use crate::files::Files;
 const CPU: &str = "sys/devices/system/cpu";
 const NODE: &str = "sys/devices/system/node";
 
-/// The cores that this process runs on; those that are online where it is not told.
+/// Returns the cores that this process runs on, or all online cores if that is unknown.
 pub(super) fn allowed(files: &Files, topology: &Topology) -> Vec<CoreId> {
     let online: Vec<CoreId> = online(topology);
     let allowed = files.field("proc/self/status", "Cpus_allowed_list");
     let allowed = allowed.and_then(|list| burstline_sys::affinity::parse_cores(&list).ok());
     match allowed {
-        // The list may name cores that could be there one day.
+        // The list may include cores that are not present yet.
         Some(allowed) => online.into_iter().filter(|core| allowed.contains(core)).collect(),
         None => online,
     }
@@ -31,7 +31,7 @@ pub(super) fn nodes(files: &Files, topology: &Topology) -> Vec<Node> {
         let folder = format!("{NODE}/node{}", node.id);
         let meminfo = match files.path(&folder).exists() {
             true => format!("{folder}/meminfo"),
-            // A kernel without nodes is one node.
+            // A kernel without NUMA has one node.
             false => "proc/meminfo".to_owned(),
         };
         let distances = files.text(&format!("{folder}/distance")).unwrap_or_default();
@@ -52,8 +52,8 @@ pub(super) fn nodes(files: &Files, topology: &Topology) -> Vec<Node> {
 pub(super) fn cores(files: &Files, topology: &Topology, allowed: &[CoreId]) -> Vec<Core> {
     let isolated = files.list(&format!("{CPU}/isolated")).unwrap_or_default();
     let online = online(topology);
-    // Isolated cores are left out of what a process gets by itself, and can be asked for. A process
-    // with fewer cores than all others was limited on purpose, and must not exceed that.
+    // Isolated cores are not in a process's default set, but it can pin threads to them. A process
+    // with fewer cores than all others was limited on purpose, and must stay within that limit.
     let others = online.iter().filter(|core| !isolated.contains(core));
     let is_limited = others.clone().any(|core| !allowed.contains(core));
     let core = |id: CoreId| {
@@ -84,7 +84,7 @@ fn sorted(mut cores: Vec<CoreId>) -> Vec<CoreId> {
     cores
 }
 
-/// A field of a meminfo file, in bytes; a node's has `Node 0` in front of each.
+/// Reads a field of a meminfo file, in bytes; a node's file has `Node 0` before each field.
 fn kibibytes(files: &Files, path: &str, field: &str) -> u64 {
     let text = files.text(path).unwrap_or_default();
     let value = text.lines().find_map(|line| {

@@ -1,4 +1,4 @@
-//! Network interfaces: where they are plugged in, their queues, their interrupts.
+//! Reads network interfaces: their attachment, queues and interrupts.
 
 use burstline_sys::affinity::CoreId;
 use burstline_sys::memory::NodeId;
@@ -8,7 +8,7 @@ use crate::files::Files;
 
 const NET: &str = "sys/class/net";
 
-/// Where a plugged device tells of itself: a virtio device stands below the one that is plugged in.
+/// Folders of the physical device: a virtio device is one folder below it.
 const DEVICE: [&str; 2] = ["device", "device/.."];
 
 pub(super) fn interfaces(files: &Files) -> Vec<Interface> {
@@ -55,7 +55,7 @@ fn interface(files: &Files, name: String) -> Interface {
     }
 }
 
-/// The interrupts of the receive queues, in the order of the queues.
+/// Returns the interrupts of the receive queues, in queue order.
 fn interrupts(files: &Files, folder: &str, name: &str) -> Vec<Interrupt> {
     let own: Vec<u32> = DEVICE
         .iter()
@@ -91,7 +91,7 @@ fn interrupt(files: &Files, number: u32) -> Interrupt {
     Interrupt { number, allowed, effective }
 }
 
-/// The receive queue that an interrupt is of, by its name; `None` if it is of none.
+/// Returns the receive queue of an interrupt, by its name; `None` if it has none.
 ///
 /// `eth0-TxRx-3`, `i40e-eth0-TxRx-3`, `eth0-rx-3`, `ena-Tx-Rx-3`, `virtio2-input.3`,
 /// `mlx5_comp3@pci:0000:01:00.0`, and `eth0-3`; but not `eth0-tx-3`, `virtio2-output.3`, `eth0`.

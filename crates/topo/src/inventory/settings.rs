@@ -1,4 +1,4 @@
-//! The machine's settings, and other processes that matter.
+//! Reads the machine's settings, and relevant other processes.
 
 use burstline_sys::affinity::{CoreId, parse_cores};
 
@@ -32,7 +32,8 @@ pub(super) fn settings(files: &Files) -> Settings {
     }
 }
 
-/// The folders whose limits hold for this process: its group's and those above. Version 2 only.
+/// Returns the cgroup folders whose limits apply: the process's own and those above. Version 2
+/// only.
 fn limit_folders(files: &Files) -> Vec<String> {
     let path = files.field("proc/self/cgroup", "0::").unwrap_or_default();
     let mut folder = CGROUP.to_owned();
@@ -44,7 +45,7 @@ fn limit_folders(files: &Files) -> Vec<String> {
     folders
 }
 
-/// `150000 100000` is one core and a half; `max 100000` is no limit.
+/// Parses a quota: `150000 100000` is one and a half cores; `max 100000` is no limit.
 fn quota(text: &str) -> Option<f64> {
     let (quota, period) = text.split_once(' ')?;
     let (quota, period): (f64, f64) = (quota.parse().ok()?, period.trim().parse().ok()?);
@@ -57,7 +58,7 @@ fn swap_bytes(files: &Files) -> u64 {
     sizes.filter_map(|size| size.parse::<u64>().ok()).sum::<u64>().saturating_mul(1024)
 }
 
-/// The cores that other processes of this program have pinned threads to.
+/// Returns the cores to which other processes of this program have pinned threads.
 pub(super) fn taken_cores(files: &Files) -> Vec<CoreId> {
     let Some(own) = files.text("proc/self/comm") else { return Vec::new() };
     let mut cores = Vec::new();

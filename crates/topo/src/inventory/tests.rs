@@ -1,4 +1,4 @@
-//! Machines read from snapshots that kernels made.
+//! Machines read from snapshots of real kernels.
 
 use burstline_sys::affinity::{CoreId, format_cores};
 
@@ -17,7 +17,7 @@ pub(crate) const CONTAINER: [(&str, &str); 3] = [
     ("sys/fs/cgroup/memory.max", "67108864"),
 ];
 
-/// A machine of a snapshot, some of its files replaced.
+/// Returns the machine of a snapshot with some files replaced.
 pub(crate) fn machine(snapshot: &str, replaced: &[(&str, &str)]) -> Inventory {
     let mut text = snapshot.to_owned();
     for (path, content) in replaced {
@@ -129,7 +129,7 @@ fn what_is_garbled_is_not_known() {
     assert_eq!(machine.interface("eth0").unwrap().attached, Attached::Unknown);
     assert!(machine.nodes[0].distances.is_empty());
     assert_eq!(text(&machine.cores[0].siblings), "0");
-    // Without nodes or cores there is nothing to say at all.
+    // Without nodes or cores reading fails.
     let snapshot = Snapshot::lay_out("==> proc/swaps <==\n").unwrap();
     let error = Inventory::read_from(snapshot.root()).unwrap_err().to_string();
     assert!(error.contains("sys/devices/system/cpu/online"), "{error}");

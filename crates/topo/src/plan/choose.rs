@@ -1,4 +1,4 @@
-//! Which node, and which core on it.
+//! Chooses nodes, and cores on them.
 
 use burstline_sys::affinity::CoreId;
 use burstline_sys::memory::NodeId;
@@ -7,13 +7,13 @@ use super::{Place, PlanRequest};
 use crate::inventory::{Attached, Core, Inventory};
 use crate::{Placement, PlanError};
 
-/// Chooses one core after the other.
+/// Chooses one core after another.
 pub(super) struct Chooser<'a> {
     inventory: &'a Inventory,
     pub(super) request: &'a PlanRequest,
-    /// The cores that the sources' cards interrupt, with the interface.
+    /// The cores that the sources' cards interrupt, and the interface.
     interrupted: Vec<(CoreId, &'a str)>,
-    /// The cores that this plan uses already.
+    /// The cores that this plan already uses.
     given: Vec<CoreId>,
 }
 
@@ -27,7 +27,7 @@ impl<'a> Chooser<'a> {
         Self { inventory, request, interrupted, given: Vec::new() }
     }
 
-    /// The node that receive thread `index` should be on, and why.
+    /// Returns the node that receive thread `index` should be on, and why.
     pub(super) fn receive_node(
         &self,
         index: usize,
@@ -69,7 +69,7 @@ impl<'a> Chooser<'a> {
         }
     }
 
-    /// The card's node, or the nearest one whose cores this process may use.
+    /// Returns the card's node, or the nearest one with cores this process may use.
     fn near_card(&self, name: &str, node: NodeId, notes: &mut Vec<String>) -> (NodeId, String) {
         let nearest = self.inventory.nearest(node);
         let nearest = nearest.iter().find(|node| self.has_cores(node.id)).map(|node| node.id);
@@ -85,7 +85,7 @@ impl<'a> Chooser<'a> {
         }
     }
 
-    /// The node whose cores a card interrupts, if it is one.
+    /// Returns the node whose cores a card interrupts, if it is a single one.
     fn interrupted_node(&self, name: &str) -> Option<NodeId> {
         let own = self.interrupted.iter().filter(|(_, interface)| *interface == name);
         let mut nodes: Vec<NodeId> =
@@ -97,7 +97,7 @@ impl<'a> Chooser<'a> {
         }
     }
 
-    /// The nodes that the letters of a placement stand for.
+    /// Returns the nodes that the letters of a placement stand for.
     pub(super) fn letters(
         &self,
         placement: &Placement,
@@ -122,7 +122,7 @@ impl<'a> Chooser<'a> {
         Ok(nodes)
     }
 
-    /// The best core that is left on `node`.
+    /// Chooses the best free core on `node`.
     pub(super) fn choose(&mut self, node: NodeId, why: String) -> Result<Place, PlanError> {
         let threads = self.given.len() + 1;
         self.best(node).map(|core| self.give(core, why)).ok_or(PlanError::TooFewCores {
@@ -132,8 +132,8 @@ impl<'a> Chooser<'a> {
         })
     }
 
-    /// The best core that is left, on `node` or else on the one nearest to it. `threads` are all
-    /// that the job has.
+    /// Chooses the best free core, on `node` or else on the nearest node with one. `threads` is the
+    /// number of all threads of the job.
     pub(super) fn choose_near(
         &mut self,
         node: NodeId,
@@ -142,7 +142,7 @@ impl<'a> Chooser<'a> {
         notes: &mut Vec<String>,
     ) -> Result<Place, PlanError> {
         let nearest: Vec<NodeId> = match self.request.receive_node {
-            // The user asked for this node: stay on it.
+            // The user requested this node: stay on it.
             Some(node) => vec![node],
             None => self.inventory.nearest(node).into_iter().map(|node| node.id).collect(),
         };
@@ -162,7 +162,7 @@ impl<'a> Chooser<'a> {
         Err(PlanError::TooFewCores { threads, cores, node })
     }
 
-    /// A core that was named.
+    /// Takes a named core.
     pub(super) fn take(&mut self, id: CoreId, notes: &mut Vec<String>) -> Result<Place, PlanError> {
         let known = self.inventory.core(id);
         let Some(core) = known.filter(|core| core.is_usable) else {
@@ -187,8 +187,8 @@ impl<'a> Chooser<'a> {
         Place { core: core.id, node: core.node, reasons }
     }
 
-    /// The best free core of a node: on an unused physical core, or on any if the request allows
-    /// sharing.
+    /// Returns the best free core of a node: on an unused physical core, or on any if the request
+    /// allows sharing.
     fn best(&self, node: NodeId) -> Option<&'a Core> {
         let is_free = |core: &&Core| !self.given.contains(&core.id);
         let is_alone = |core: &&Core| !core.siblings.iter().any(|id| self.given.contains(id));
@@ -198,7 +198,7 @@ impl<'a> Chooser<'a> {
         alone.or_else(|| shared().filter(|_| self.request.may_share_cores))
     }
 
-    /// The lower the better.
+    /// Rates a core; lower is better.
     fn merit(&self, core: &Core) -> impl Ord + use<> {
         let is_interrupted = |id: &CoreId| self.interrupted.iter().any(|(core, _)| core == id);
         let has_taken = core.siblings.iter().any(|id| self.inventory.taken.contains(id));
@@ -208,7 +208,7 @@ impl<'a> Chooser<'a> {
         };
         let first = self.given.first().and_then(|id| self.inventory.core(*id));
         let is_near = first.is_none_or(|first| share_cache(first, core));
-        // Core 0 does the kernel's own work.
+        // Core 0 runs the kernel's own work.
         let is_housekeeper = core.siblings.contains(&CoreId(0));
         (has_taken, interruption, !core.is_isolated, !is_near, is_housekeeper, core.id)
     }

@@ -1,4 +1,4 @@
-//! Which node logs and stacks are on, and in which pages.
+//! Chooses the nodes and pages of logs and stacks.
 
 use burstline_sys::memory::NodeId;
 
@@ -6,7 +6,7 @@ use super::{LogSharing, PlanRequest, PlannedLog, PlannedThread, Role};
 use crate::PlanError;
 use crate::inventory::Inventory;
 
-/// The node of a thread's stack: its own, or the nearest with memory.
+/// Returns the node of a thread's stack: its own, or the nearest with memory.
 pub(super) fn stack_node(
     inventory: &Inventory,
     request: &PlanRequest,
@@ -19,7 +19,7 @@ pub(super) fn stack_node(
     }
 }
 
-/// The logs between the threads.
+/// Places the logs between the threads.
 pub(super) fn logs(
     inventory: &Inventory,
     request: &PlanRequest,
@@ -66,7 +66,7 @@ pub(super) fn logs(
     Ok(logs)
 }
 
-/// The node that a log should be on, and why.
+/// Returns the node that a log should be on, and why.
 fn wanted(
     request: &PlanRequest,
     threads: &[PlannedThread],
@@ -78,7 +78,7 @@ fn wanted(
     }
     let receive = threads[writer].node;
     let readers_on = |node: NodeId| readers.iter().filter(|&&at| threads[at].node == node).count();
-    // Of equal numbers of readers the writer's node decides.
+    // With equal numbers of readers, the writer's node decides.
     let best = readers
         .iter()
         .map(|&at| threads[at].node)
@@ -95,7 +95,7 @@ fn wanted(
     }
 }
 
-/// `node`, or the nearest one whose memory this process may use.
+/// Returns `node`, or the nearest one whose memory this process may use.
 fn near(
     inventory: &Inventory,
     node: NodeId,
@@ -118,7 +118,7 @@ fn near(
     Ok(found)
 }
 
-/// The pages that a log of `bytes` on `node` would get by `--pages auto`.
+/// Returns the pages that a log of `bytes` on `node` would get with `--pages auto`.
 fn pages(inventory: &Inventory, node: NodeId, bytes: u64) -> String {
     let pools = inventory.node(node).map(|node| &node.huge_pages[..]).unwrap_or_default();
     // The largest pages first, as when the log requests its memory.

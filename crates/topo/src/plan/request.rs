@@ -7,21 +7,21 @@ use super::Feed;
 use crate::inventory::Inventory;
 use crate::{Placement, PlanError};
 
-/// A job to be placed. What is `None` or empty is ours to decide.
+/// A job to place. The planner decides everything that is `None` or empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlanRequest {
-    /// Where packets come from.
+    /// The sources of packets.
     pub sources: Vec<SourceRequest>,
-    /// Receive threads; by themselves one for logs, and one a source without.
+    /// Receive threads. The default is one with logs, or one per source without.
     pub receivers: Option<usize>,
-    /// Threads that read logs; by themselves as many as a placement names. None: each receive
+    /// Threads that read logs. The default is the number in the placement. With 0, each receive
     /// thread does all the work (run to completion).
     pub workers: Option<usize>,
-    /// What a worker is called: `worker`, `record`.
+    /// Name of a worker: `worker`, `record`.
     pub worker_name: String,
-    /// Whose a log is.
+    /// How workers share logs.
     pub sharing: LogSharing,
-    /// The placement that is forced.
+    /// The required placement.
     pub placement: Option<Placement>,
     /// The node that A stands for.
     pub receive_node: Option<NodeId>,
@@ -31,35 +31,35 @@ pub struct PlanRequest {
     pub stack_node: Option<NodeId>,
     /// The cores, in the order of the threads: those that receive, then the workers.
     pub cores: Vec<CoreId>,
-    /// Whether two threads may be on one physical core, where there are too few.
+    /// Whether two threads may share a physical core if there are too few.
     pub may_share_cores: bool,
-    /// The memory of a log, in bytes, from which its pages follow.
+    /// The size of a log in bytes, which determines its pages.
     pub log_bytes: u64,
 }
 
 /// A source of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SourceRequest {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// The interface that its packets come by, if any.
+    /// The interface of its packets, if any.
     pub interface: Option<String>,
-    /// Its queues that are separate ports; empty for one port.
+    /// Its queues that are separate ports; empty for a single port.
     pub queues: Vec<u32>,
 }
 
-/// Whose a log is.
+/// How workers share logs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogSharing {
-    /// Each worker has its own from each receive thread, and packets are copied into it.
+    /// Each worker has its own log from each receive thread, and packets are copied into it.
     #[default]
     Copy,
-    /// All workers read the one of each receive thread.
+    /// All workers read the single log of each receive thread.
     Share,
 }
 
 impl PlanRequest {
-    /// How many threads receive, and how many work.
+    /// Returns the numbers of receive threads and workers.
     pub(super) fn thread_counts(&self) -> Result<(usize, usize), PlanError> {
         let ports: usize = self.sources.iter().map(|source| source.queues.len().max(1)).sum();
         let Some(placement) = &self.placement else {
@@ -84,7 +84,7 @@ impl PlanRequest {
         Ok(named)
     }
 
-    /// Checks what can be checked before anything is chosen.
+    /// Checks everything that does not depend on choices.
     pub(super) fn check(
         &self,
         inventory: &Inventory,
@@ -122,7 +122,8 @@ impl PlanRequest {
         Ok(())
     }
 
-    /// Which thread receives from what: port i is thread i modulo their number, as in the engine.
+    /// Assigns sources to receive threads: port i goes to thread i modulo their number, as in the
+    /// engine.
     pub(super) fn feeds(&self, receivers: usize) -> Vec<Feed> {
         let ports = self.sources.iter().flat_map(|source| {
             let queues: Vec<Option<u32>> = match source.queues.is_empty() {
@@ -135,7 +136,7 @@ impl PlanRequest {
         ports.enumerate().map(feed).collect()
     }
 
-    /// The sources of receive thread `index`.
+    /// Returns the sources of receive thread `index`.
     pub(super) fn sources_of(&self, index: usize, receivers: usize) -> Vec<&SourceRequest> {
         let feeds = self.feeds(receivers);
         let own = feeds.iter().filter(|feed| feed.thread == index);
@@ -146,7 +147,7 @@ impl PlanRequest {
         sources
     }
 
-    /// As the engine calls its stages.
+    /// Returns the name that the engine gives to the stage.
     pub(super) fn receiver_name(&self, index: usize, receivers: usize, workers: usize) -> String {
         match (workers, receivers) {
             (0, _) => format!("poll-{index}"),

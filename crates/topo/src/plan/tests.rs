@@ -19,7 +19,7 @@ fn request(workers: usize) -> PlanRequest {
     }
 }
 
-/// A placement that is forced, with a source that has a card.
+/// Returns a request with a required placement and a source with a card.
 fn forced(placement: &str) -> PlanRequest {
     PlanRequest {
         workers: None,
@@ -41,7 +41,7 @@ fn error(machine: &Inventory, request: &PlanRequest) -> String {
     plan(machine, request).unwrap_err().to_string()
 }
 
-/// No two threads on one physical core, each on the node that it claims.
+/// Asserts that no two threads share a physical core, and each is on its stated node.
 fn assert_sound(machine: &Inventory, plan: &Plan) {
     for (index, thread) in plan.threads.iter().enumerate() {
         let core = machine.core(thread.core).unwrap();
@@ -84,7 +84,8 @@ fn the_twelve_cases_of_the_paper() {
                 let found: Vec<u32> = plan.threads.iter().map(|thread| thread.node.0).collect();
                 assert_eq!(found, nodes, "{placement} from {node}");
                 assert!(plan.threads.iter().all(|thread| thread.stack_node == thread.node));
-                // A log is where it is read; where half of its readers are near, with its writer.
+                // A log is on its readers' node; if half of the readers are on the writer's node,
+                // it is there.
                 let expected = match sharing {
                     LogSharing::Copy => nodes[1..].to_vec(),
                     LogSharing::Share if placement == "A_BB" => vec![1 - node],
@@ -147,7 +148,7 @@ fn run_to_completion_has_a_thread_a_source_and_no_log() {
 
 #[test]
 fn interrupted_cores_are_left_and_isolated_ones_preferred() {
-    // eth0 interrupts core 1: the other one receives.
+    // eth0 interrupts core 1: the other core receives.
     let small = machine(SMALL_VM, &[]);
     assert_eq!(cores(&plan(&small, &request(1)).unwrap()), [0, 1]);
     let effective: Vec<(String, &str)> =
@@ -281,7 +282,7 @@ fn a_container_keeps_to_its_cpuset() {
     let outside = PlanRequest { cores: parse_cores("0,8").unwrap(), ..request(1) };
     assert!(error(&inside, &outside).contains("core 0 cannot be used: it is not allowed"));
 
-    // Its card is at a node that it has no core of.
+    // The process has no core on the card's node.
     let apart = machine(TWO_SOCKETS, &[("proc/self/status", "Cpus_allowed_list: 0-3")]);
     let plan = plan(&apart, &request(1)).unwrap();
     assert!(cores(&plan).iter().all(|&core| core < 4));

@@ -1,17 +1,16 @@
-//! Passing over what cannot hold an answer, without its bytes.
+//! Skips parts of a file that cannot hold an answer, without reading them.
 //!
-//! The trailer of a segment says what the segment holds, and its sketch says which flows. A
-//! caller that reads only these may pass the segment ([`Decoder::pass_segment`]). A plain file may
-//! have an index that says where its blocks start, and the caller goes on there
-//! ([`Decoder::jump`]).
+//! The trailer of a segment says what the segment holds, and its sketch says which flows. A caller
+//! can read only these and skip the segment ([`Decoder::pass_segment`]). A plain file may have an
+//! index of where its blocks start, and the caller jumps there ([`Decoder::jump`]).
 //!
-//! What is passed is not checked: its checksum covers bytes that are not read. So a trailer is
-//! believed only if it is the next one: size, sequence and first packet continue those before, and
-//! the passed bytes describe no interface.
+//! Skipped bytes are not checked: their checksum covers bytes that are not read. So a trailer is
+//! accepted only if it is the next one: size, sequence and first packet continue the previous ones,
+//! and the skipped bytes describe no interface.
 //!
-//! Who looks for a time may go farther at once ([`Decoder::pass_to`]), where trailers say how far
-//! times are out of order ([`Trailer::disorder_ns`]). Then the trailer that is gone to is the one
-//! that is believed, and the numbers of segments and packets continue there.
+//! A search by time can skip several segments in one step ([`Decoder::pass_to`]) if trailers bound
+//! how far times are out of order ([`Trailer::disorder_ns`]). Then the target's trailer is the one
+//! that is accepted, and the numbers of segments and packets continue there.
 
 use std::ops::Range;
 
@@ -20,26 +19,26 @@ use super::segment::{MOST_PACKETS, TAIL_BYTES, Trailer, list_bytes, may_hold, us
 use super::slots::State;
 use super::{Decoder, word};
 
-/// Where a segment lies.
+/// Location of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentAhead {
     /// Absolute file offset of its first byte.
     pub offset: u64,
-    /// Its bytes.
+    /// Length in bytes.
     pub bytes: usize,
 }
 
 impl SegmentAhead {
-    /// Bytes at its end that [`Decoder::trailer_ahead`] looks at.
+    /// Bytes at the segment's end that [`Decoder::trailer_ahead`] reads.
     pub const TAIL_BYTES: usize = TAIL_BYTES;
 
-    /// Where these bytes are in the file.
+    /// Returns the file offset of the tail.
     pub fn tail_offset(&self) -> u64 {
         self.offset + (self.bytes - TAIL_BYTES) as u64
     }
 
-    /// Where the summary of its flows is in the file, and its bytes: the sketch, or in version 1
-    /// the worklist. Empty: it has none.
+    /// Returns the file range of the summary of its flows: the sketch, or in version 1 the
+    /// worklist. Empty if the segment has no summary.
     pub fn summary(&self, trailer: &Trailer) -> Range<u64> {
         let list = self.tail_offset() - list_bytes(trailer.version, trailer.packets) as u64;
         match trailer.version {
@@ -48,13 +47,13 @@ impl SegmentAhead {
         }
     }
 
-    /// Whether a packet of a segment may have this flow hash, by its summary.
+    /// Returns whether a packet of the segment may have this flow hash, by its summary.
     pub fn may_hold(trailer: &Trailer, summary: &[u8], hash: u32) -> bool {
         may_hold(trailer, summary, hash)
     }
 }
 
-/// Where in a file a decoder is, by the descriptions that it has read.
+/// A decoder's position in a file, by the descriptions that it has read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Landmark {
     /// Absolute file offset at which the section starts.
@@ -64,36 +63,36 @@ pub struct Landmark {
 }
 
 impl Decoder {
-    /// The segment whose first byte is the next to decode, if a segment starts there.
+    /// Returns the segment whose first byte is the next to decode, if a segment starts there.
     pub fn segment_ahead(&self) -> Option<SegmentAhead> {
         let slots = self.slots.as_ref().filter(|_| self.mode == Mode::Slot)?;
         Some(SegmentAhead { offset: self.offset, bytes: slots.segment_bytes })
     }
 
-    /// The sound segment that is being decoded.
+    /// Returns the segment that is being decoded, if it is sound.
     pub fn segment_here(&self) -> Option<SegmentAhead> {
         let slots = self.slots.as_ref().filter(|slots| slots.state == State::Sound)?;
         let offset = slots.end.checked_sub(slots.segment_bytes as u64)?;
         (offset <= self.offset).then_some(SegmentAhead { offset, bytes: slots.segment_bytes })
     }
 
-    /// The number of the segment that is being decoded, as its trailer has it. `None`: the section
-    /// has no segments.
+    /// Returns the number of the segment that is being decoded, as in its trailer. `None` if the
+    /// section is not segmented.
     pub fn segment_number(&self) -> Option<u64> {
         let slots = self.slots.as_ref()?;
         let end = slots.end.checked_sub(self.section_start)?;
         (end / slots.segment_bytes as u64).checked_sub(1)
     }
 
-    /// The segment of this number, in the section whose segment is ahead.
+    /// Returns the segment with this number, in the section whose segment is ahead.
     pub fn segment_numbered(&self, number: u64) -> Option<SegmentAhead> {
         let bytes = self.segment_ahead()?.bytes;
         let offset = number.checked_mul(bytes as u64)?.checked_add(self.section_start)?;
         Some(SegmentAhead { offset, bytes })
     }
 
-    /// Reads the trailer of a segment of this number, farther ahead, from the last
-    /// [`SegmentAhead::TAIL_BYTES`] bytes of it. `None`: it cannot be gone to.
+    /// Reads the trailer of a segment farther ahead with this number, from the last
+    /// [`SegmentAhead::TAIL_BYTES`] bytes of the segment. `None` if the decoder cannot skip to it.
     pub fn trailer_farther(&self, number: u64, tail: &[u8]) -> Option<Trailer> {
         let slots = self.slots.as_ref().filter(|_| self.mode == Mode::Slot)?;
         let trailer = Trailer::parse(tail)?;
@@ -103,9 +102,9 @@ impl Decoder {
         (is_farther && self.is_plausible(&trailer, tail)).then_some(trailer)
     }
 
-    /// Passes all in front of the segment whose trailer was
-    /// [`trailer_farther`](Self::trailer_farther): the next chunk starts there. Returns how many
-    /// segments and packets that is; `None`: it is not farther any more.
+    /// Skips everything before the segment whose trailer [`trailer_farther`](Self::trailer_farther)
+    /// returned: the next chunk starts there. Returns how many segments and packets were skipped;
+    /// `None` if the segment is no longer ahead.
     pub fn pass_to(&mut self, trailer: &Trailer) -> Option<(u64, u64)> {
         let target = self.segment_numbered(trailer.sequence)?;
         let slots = self.slots.as_mut().filter(|slots| slots.is_before(trailer))?;
@@ -115,15 +114,15 @@ impl Decoder {
     }
 
     /// Reads the trailer of the segment ahead from the file's [`SegmentAhead::TAIL_BYTES`] bytes at
-    /// its [`tail_offset`](SegmentAhead::tail_offset). `None`: the segment has to be read.
+    /// its [`tail_offset`](SegmentAhead::tail_offset). `None` if the segment has to be read.
     pub fn trailer_ahead(&self, tail: &[u8]) -> Option<Trailer> {
         let slots = self.slots.as_ref().filter(|_| self.mode == Mode::Slot)?;
         let trailer = Trailer::parse(tail)?;
         (slots.is_next(&trailer) && self.is_plausible(&trailer, tail)).then_some(trailer)
     }
 
-    /// Whether a trailer is that of a segment of this section with packets, and with no interface
-    /// described that is not known.
+    /// Returns whether a trailer belongs to a segment of this section that has packets and
+    /// describes no new interface.
     fn is_plausible(&self, trailer: &Trailer, tail: &[u8]) -> bool {
         let bytes = self.slots.as_ref().map_or(0, |slots| slots.segment_bytes);
         trailer.packets > 0
@@ -134,8 +133,8 @@ impl Decoder {
             && word(tail, TAIL_BYTES - 4, false) == trailer.segment_bytes - trailer.blocks_end
     }
 
-    /// Passes the segment ahead, whose trailer is [`trailer_ahead`](Self::trailer_ahead): the next
-    /// chunk starts behind it.
+    /// Skips the segment ahead, whose trailer [`trailer_ahead`](Self::trailer_ahead) returned: the
+    /// next chunk starts after it.
     pub fn pass_segment(&mut self, trailer: &Trailer) {
         let Some(slots) = self.slots.as_mut().filter(|_| self.mode == Mode::Slot) else { return };
         self.offset += slots.segment_bytes as u64;
@@ -144,9 +143,9 @@ impl Decoder {
         slots.pass(trailer);
     }
 
-    /// Goes on at another file offset: the next chunk starts there. Only where a record of the same
-    /// section starts, with no interface described between here and there. False: the decoder is
-    /// not at a record of a plain file, and stays where it is.
+    /// Continues at another file offset: the next chunk starts there. A record of the same section
+    /// must start there, with no interface described in between. Returns false, and stays in place,
+    /// if the decoder is not at a record of a plain file.
     pub fn jump(&mut self, offset: u64) -> bool {
         let is_plain = self.slots.is_none() && matches!(self.mode, Mode::Classic | Mode::Blocks);
         if is_plain {
@@ -156,7 +155,7 @@ impl Decoder {
         is_plain
     }
 
-    /// What must not change over bytes that are jumped.
+    /// Returns what must not change over bytes that are skipped by a jump.
     pub fn landmark(&self) -> Landmark {
         Landmark { section_start: self.section_start, interfaces: self.interfaces.len() }
     }

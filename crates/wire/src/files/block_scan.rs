@@ -1,25 +1,25 @@
-//! Finding the next block behind damage.
+//! Finds the next block after damage.
 
 use super::block_type::{ENHANCED_PACKET, SECTION};
 use super::blocks::{MIN_BLOCK, is_known};
 use super::decoder::{Mode, Turn};
 use super::{BYTE_ORDER_MAGIC, DamageKind, Decoder, MAX_BLOCK, MAX_CAPTURED, MAX_CONTIGUOUS, word};
 
-/// Blocks in a row that make a section header of a pipe.
+/// Consecutive blocks that confirm a section header in a pipe.
 const LIVE_CHAIN: usize = 3;
 
 /// Whether a block starts somewhere.
 enum Candidate {
     Yes,
     No,
-    /// Not decided below this many contiguous bytes.
+    /// Undecided with fewer contiguous bytes than this.
     Need(usize),
 }
 
 impl Decoder {
-    /// Looks for the next block: at multiples of 4 from the section's start. Outside of segmented
-    /// sections also for a section header anywhere, because a file may have been appended to one
-    /// that was cut.
+    /// Looks for the next block, at multiples of 4 from the section's start. Outside of segmented
+    /// sections it also looks for a section header anywhere: a file may have been appended to a
+    /// truncated one.
     pub(super) fn scan_blocks(&mut self, here: &[u8], at_end: bool) -> Turn {
         if self.slots.is_some() {
             return self.scan_slot(here, at_end);
@@ -38,7 +38,7 @@ impl Decoder {
         if at_end { self.found(here.len(), Mode::Ended) } else { Turn::need(here.len() + 1) }
     }
 
-    /// Looks for the next block of the slot in hand, which is broken; else for the next slot.
+    /// Looks for the next block of the current slot, which is broken, or else for the next slot.
     fn scan_slot(&mut self, here: &[u8], at_end: bool) -> Turn {
         let (within, is_whole) = match self.within_slot(here, at_end) {
             Ok(within) => within,
@@ -60,8 +60,9 @@ impl Decoder {
         self.found(within.len(), Mode::Slot)
     }
 
-    /// Whether a block of known type and matching lengths starts here, `ahead` of the offset, and
-    /// has a plausible successor. A packet block without options that fits to the byte needs none.
+    /// Returns whether a block of known type and matching lengths starts here, `ahead` bytes after
+    /// the offset, and has a plausible successor. A packet block without options that fits exactly
+    /// needs none.
     fn candidate(&self, here: &[u8], ahead: u64, aligned: bool, at_end: bool) -> Candidate {
         let cut = |bytes: usize| if at_end { Candidate::No } else { Candidate::Need(bytes) };
         if here.len() < MIN_BLOCK as usize {
@@ -111,9 +112,9 @@ impl Decoder {
         if plausible { Candidate::Yes } else { Candidate::No }
     }
 
-    /// Whether a section header is real: blocks lead from it to the file's end, or further than a
-    /// packet is long, so no packet can contain them all. A pipe may have no more for a long time:
-    /// there a few blocks are enough.
+    /// Returns whether a section header is real. Blocks must lead from it to the file's end, or
+    /// further than the longest packet, so no packet can contain them all. A pipe may stay silent
+    /// for a long time: a few blocks are enough there.
     fn section_leads_on(&self, here: &[u8], mut swapped: bool, at_end: bool) -> Candidate {
         let (mut at, mut blocks) = (0, 0);
         while at <= MAX_CAPTURED as usize && !(self.live && blocks == LIVE_CHAIN) {
@@ -143,11 +144,11 @@ impl Decoder {
         Candidate::Yes
     }
 
-    /// Notes damage at the current offset, to be said when the scan has found the next block.
+    /// Notes damage at the current offset, to be reported once the scan has found the next block.
     pub(super) fn lose_block(&mut self, here: &[u8], kind: DamageKind) -> Turn {
         self.lost = Some((self.offset, kind));
         self.mode = Mode::ScanBlocks;
-        // One byte, not four: the scan keeps to the alignment by itself.
+        // One byte, not four: the scan itself keeps the alignment.
         super::decoder::Turn::pass(here.len().min(1))
     }
 }

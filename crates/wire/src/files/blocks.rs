@@ -1,4 +1,4 @@
-//! pcapng: blocks with a total length in front and behind, so that damage shows at once.
+//! pcapng blocks: each has its total length at both ends, so damage is detected immediately.
 
 use super::block_type::{
     CUSTOM, CUSTOM_NO_COPY, DECRYPTION_SECRETS, ENHANCED_PACKET, INTERFACE, NAME_RESOLUTION,
@@ -16,19 +16,19 @@ use super::{
 /// Shortest block: type and two lengths.
 pub(super) const MIN_BLOCK: u32 = 12;
 
-/// Where a packet lies in its block's body, and what the block says of it.
+/// Location of a packet in its block's body, and what the block says about it.
 struct Found {
     interface: u32,
     ticks: Option<u64>,
     captured: u32,
     original: u32,
-    /// First byte of the packet in the body.
+    /// Offset of the packet in the body.
     start: usize,
-    /// Dropped packets as the obsolete block counts them.
+    /// Drop count of the obsolete Packet Block.
     drops: Option<u64>,
 }
 
-/// Whether a block of this type is one that this decoder knows.
+/// Returns whether this decoder knows blocks of this type.
 pub(super) fn is_known(block_type: u32) -> bool {
     is_read_whole(block_type)
         || matches!(
@@ -42,7 +42,7 @@ pub(super) fn is_known(block_type: u32) -> bool {
         )
 }
 
-/// Whether a block of this type is read, so that it must lie contiguous in the chunk.
+/// Returns whether blocks of this type are parsed, so that they must be contiguous in the chunk.
 fn is_read_whole(block_type: u32) -> bool {
     matches!(
         block_type,
@@ -51,7 +51,7 @@ fn is_read_whole(block_type: u32) -> bool {
 }
 
 impl Decoder {
-    /// Takes the block at the start of `here`.
+    /// Decodes the block at the start of `here`.
     pub(super) fn block(&mut self, here: &[u8], at_end: bool) -> Turn {
         let (here, at_end) = match self.within_slot(here, at_end) {
             Ok(within) => within,
@@ -116,7 +116,7 @@ impl Decoder {
         }
     }
 
-    /// Passes the bytes of a long block, then checks its end.
+    /// Skips the bytes of a long block, then checks its end.
     pub(super) fn skip(&mut self, here: &[u8], at_end: bool) -> Turn {
         let Mode::Skip { start, left, length } = self.mode else {
             return Turn::pass(0);
@@ -150,7 +150,7 @@ impl Decoder {
         Turn::pass(4)
     }
 
-    /// Whether a block of this type and length may stand at this file offset.
+    /// Returns whether a block of this type and length is possible at this file offset.
     pub(super) fn length_is_possible(
         &self,
         kind: u32,
@@ -178,7 +178,7 @@ impl Decoder {
         Turn::pass(8)
     }
 
-    /// Takes the body of a block whose lengths agree.
+    /// Parses the body of a block whose lengths agree.
     fn body(&mut self, block_type: u32, body: &[u8]) -> Result<Option<Record>, DamageKind> {
         let malformed = |_: Malformed| DamageKind::MalformedBlock { block_type };
         match block_type {
@@ -248,8 +248,7 @@ impl Decoder {
             0 => u32::MAX,
             length => length,
         };
-        // The block does not say the captured length: all its bytes that the snapshot length
-        // allows.
+        // The block has no captured length: take all its bytes that the snapshot length allows.
         let room = body.len().saturating_sub(4) as u32;
         let captured = original.min(snapshot);
         let captured = if captured > room { original.min(room) } else { captured };
@@ -276,7 +275,7 @@ impl Decoder {
         if has_options {
             let mut read = packet_options(options, self.swapped).map_err(|_| malformed)?;
             if kind == OBSOLETE_PACKET {
-                // Of its options, only flags (2) and hash (3) mean the same.
+                // Only flags (2) and hash (3) have the same meaning in its options.
                 read = PacketOptions { flags: read.flags, hash: read.hash, ..Default::default() };
                 read.drops_before = found.drops;
             }
@@ -301,23 +300,23 @@ impl Decoder {
         found.filter(|found| found.index != SectionInterface::UNKNOWN.index).ok_or(unknown)
     }
 
-    /// Passes the description of an interface that is not kept, so that those behind it have their
-    /// numbers. The numbers of a segmented section come from its trailers.
+    /// Skips the description of an interface that is not kept, so that later interfaces have the
+    /// right numbers. A segmented section takes the numbers from its trailers.
     fn pass_interface(&mut self) {
         if self.slots.is_none() && self.section.len() < MAX_INTERFACES {
             self.section.push(SectionInterface::UNKNOWN);
         }
     }
 
-    /// Keeps an interface. If the section before had it under the same number, it is the same
-    /// interface. So concatenated files do not fill the list.
+    /// Keeps an interface. If the previous section had it under the same number, it is the same
+    /// interface, so concatenated files do not fill the list.
     pub(super) fn add_interface(&mut self, interface: Interface) -> Result<(), DamageKind> {
         let number = self.section.len();
         let known = (self.interfaces.iter().enumerate().skip(number))
             .find(|(_, known)| known.describes_same(&interface))
             .map(|(index, _)| index)
             .filter(|&index| !self.section.iter().any(|taken| taken.index as usize == index));
-        // A number behind the last that is kept would be that of another interface.
+        // A number after the last one kept would belong to another interface.
         let index = match known.filter(|_| number < MAX_INTERFACES) {
             Some(index) => index,
             None if number.max(self.interfaces.len()) < MAX_INTERFACES => {

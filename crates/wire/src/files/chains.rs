@@ -1,28 +1,29 @@
-//! From which places of a broken slot blocks lead to its end, found out once for each.
+//! Remembers from which positions of a broken slot blocks lead to its end.
 
 use super::block_type::{ENHANCED_PACKET, SECTION};
 use super::blocks::{MIN_BLOCK, is_known};
 use super::slots::State;
 use super::{Decoder, word};
 
-/// What is known of the slot whose bytes are scanned: two bits for each place a block may start.
+/// Results for the slot being scanned: two bits for each position where a block may start.
 ///
-/// A scan may try each place of a slot, and all of them may lead to one bad block. What was found
-/// out for a place holds for all that lead to it. So a slot costs no more steps than it has places.
+/// A scan may try every position of a slot, and all of them may lead to one bad block. The result
+/// for a position holds for all that lead to it. So a slot costs no more steps than it has
+/// positions.
 #[derive(Debug, Default)]
 pub(super) struct Chains {
-    /// Absolute file offset at which the slot ends, or the file.
+    /// Absolute file offset of the end of the slot or the file.
     end: u64,
-    /// A bit for each place, counted from the end: blocks were followed from here.
+    /// A bit per position, counted from the end: blocks were followed from here.
     followed: Vec<u64>,
-    /// A bit for each place: they lead to the end.
+    /// A bit per position: blocks lead from here to the end.
     lead: Vec<u64>,
 }
 
 impl Chains {
-    /// Whether blocks lead from the place that is `left` bytes before `end` to `end`. `behind`
-    /// says for such a place how many bytes are left behind its block; `None`: no block is there.
-    /// Places are multiples of 4 bytes apart.
+    /// Returns whether blocks lead from the position `left` bytes before `end` to `end`. `behind`
+    /// returns for a position how many bytes are left after its block, or `None` if no block is
+    /// there. Positions are multiples of 4 bytes apart.
     ///
     /// Cost: two steps for each block that no call for the same `end` has followed.
     pub(super) fn lead_on(
@@ -67,9 +68,9 @@ impl Chains {
 }
 
 impl Decoder {
-    /// Whether a block behind damage in a slot may be real: the worklist names it, or blocks lead
-    /// from it to the end of the slot, or of a file that ends inside it. It is `ahead` bytes behind
-    /// the offset, and `here` ends there.
+    /// Returns whether a block after damage in a slot may be real. The worklist must name it, or
+    /// blocks must lead from it to the end of the slot or of the truncated file. The block is
+    /// `ahead` bytes after the offset, and `here` ends there.
     pub(super) fn leads_on(&mut self, here: &[u8], ahead: usize) -> bool {
         let end = self.offset + (ahead + here.len()) as u64;
         let Some(slots) = &mut self.slots else { return false };
@@ -112,7 +113,7 @@ mod tests {
             }
             assert!(steps <= SLOT / 2, "{steps}");
         }
-        // Another slot is another matter.
+        // Another slot has no results yet.
         let mut chains = Chains::default();
         assert!(!chains.lead_on(12, 100, |_| None));
         assert!(!chains.lead_on(12, 100, |_| Some(0)));

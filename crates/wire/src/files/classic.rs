@@ -1,36 +1,34 @@
-//! Classic pcap: records without any mark, so what holds a file together is that each is followed
-//! by another that looks like one.
+//! Classic pcap. Records have no marker, so a record is recognized by a plausible one after it.
 //!
-//! A record is delivered when its successor is plausible. When it is not, one of the two is
-//! damaged:
+//! A record is delivered if its successor is plausible. Otherwise one of the two is damaged:
 //! - another plausible chain starts inside this record's bytes: its length is wrong, it is damage;
-//! - possible records follow each other from the successor on: it is only odd (a jump in time, or
-//!   a writer that fills in no original lengths);
-//! - otherwise this record is delivered, and from its end on the next chain is looked for.
+//! - possible records follow from the successor on: the successor is only odd (a jump in time, or a
+//!   writer that fills in no original lengths);
+//! - else this record is delivered, and the decoder looks for the next chain after its end.
 
 use super::decoder::{Mode, Turn};
 use super::record::{Damage, DamageKind, Record, Step};
 use super::{Decoder, MAX_CAPTURED, word};
 use crate::headers::LinkType;
 
-/// Records in a row that must be plausible before decoding goes on behind damage.
+/// Consecutive records that must be plausible before decoding continues after damage.
 const CHAIN: usize = 3;
 
 /// No packet had more bytes than this on the wire (BIG TCP has 512 KiB).
 const MAX_ORIGINAL: u32 = 16 << 20;
 
-/// How far apart in seconds neighbours of a plausible chain may be.
+/// Most seconds between neighbours of a plausible chain.
 const NEAR_SECONDS: u32 = 7 * 86_400;
 
-/// With no good record yet to be near to, a chain starts in July 1978 or later: data full of zeros
+/// Without a good record to compare to, a chain starts in July 1978 or later: data full of zeros
 /// looks like 1970.
 const ERA_SECONDS: u32 = 1 << 28;
 
-/// What is constant over the records of a classic file, and the time of the last good one.
+/// The constants of a classic file, and the time of the last good record.
 #[derive(Debug)]
 pub(super) struct Classic {
     pub(super) header_bytes: usize,
-    /// Fractions in a second: 10^6 or 10^9.
+    /// Fractions per second: 10^6 or 10^9.
     pub(super) fractions: u32,
     fraction_ns: u64,
     link: LinkType,
@@ -46,12 +44,12 @@ pub(super) struct Header {
     pub(super) original: u32,
 }
 
-/// Which headers a chain may have.
+/// The headers that a chain may have.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Belief {
     /// Plausible ones near these seconds, or near the first of them.
     Near(Option<u32>),
-    /// Possible ones, seen from these seconds: a file may be odd all through.
+    /// Possible ones, counted from these seconds: a whole file may be odd.
     Possible(u32),
 }
 
@@ -59,12 +57,12 @@ enum Belief {
 enum Verdict {
     Yes,
     No,
-    /// Not decided below this many contiguous bytes.
+    /// Undecided with fewer contiguous bytes than this.
     Need(usize),
 }
 
 impl Header {
-    /// Whether this could be a header near `reference` seconds.
+    /// Returns whether this could be a header near `reference` seconds.
     #[inline(always)]
     pub(super) fn is_plausible(&self, fractions: u32, reference: u32) -> bool {
         let apart = self.seconds.wrapping_sub(reference).wrapping_add(NEAR_SECONDS);
@@ -75,8 +73,9 @@ impl Header {
             && apart <= 2 * NEAR_SECONDS
     }
 
-    /// Whether this could be a header that is odd in one way: far in time, with an impossible
-    /// original length, or with a fraction above a second. Data full of zeros is odd in more.
+    /// Returns whether this could be a header that is odd in one way: far in time, with an
+    /// impossible original length, or with a fraction above a second. Data full of zeros is odd in
+    /// several ways.
     fn is_possible(&self, fractions: u32, reference: u32) -> bool {
         let far = self.seconds.abs_diff(reference) > NEAR_SECONDS;
         let lengths = self.captured > self.original || self.original == 0;
@@ -103,7 +102,7 @@ impl Classic {
         }
     }
 
-    /// Reads the header at the start of `bytes`, if it lies there whole.
+    /// Reads the header at the start of `bytes`, if it is complete.
     #[inline(always)]
     pub(super) fn header(&self, bytes: &[u8], swapped: bool) -> Option<Header> {
         if bytes.len() < self.header_bytes {
@@ -114,7 +113,7 @@ impl Classic {
         Some(Header { seconds: read(0), fraction: read(4), captured: read(8), original: read(12) })
     }
 
-    /// The record whose header lies at `at`.
+    /// Returns the record whose header is at `at`.
     #[inline(always)]
     pub(super) fn record(&self, head: Header, at: usize) -> Record {
         let fraction_ns = u64::from(head.fraction) * self.fraction_ns;
@@ -132,7 +131,7 @@ impl Classic {
 }
 
 impl Decoder {
-    /// Judges the record at the start of `here`.
+    /// Decodes the record at the start of `here`.
     pub(super) fn classic(&mut self, here: &[u8], at_end: bool) -> Turn {
         let Some(head) = self.classic.header(here, self.swapped) else {
             return match (here.len(), at_end) {
@@ -180,7 +179,7 @@ impl Decoder {
         Turn::say(bytes, Step::Packet(self.classic.record(head, 0)))
     }
 
-    /// Looks for the next chain; nothing before it makes sense.
+    /// Looks for the next chain, skipping everything before it.
     pub(super) fn scan_classic(&mut self, here: &[u8], at_end: bool) -> Turn {
         for at in 0..here.len() {
             match self.chain(&here[at..], Belief::Near(self.classic.last_seconds), at_end) {
@@ -192,7 +191,7 @@ impl Decoder {
         if at_end { self.found(here.len(), Mode::Ended) } else { Turn::need(here.len() + 1) }
     }
 
-    /// Whether what follows the record of `bytes` bytes is nothing, or a plausible header.
+    /// Returns whether a record of `bytes` bytes is followed by the end or a plausible header.
     fn successor(&self, here: &[u8], bytes: usize, seconds: u32, at_end: bool) -> Verdict {
         let rest = &here[bytes..];
         match self.classic.header(rest, self.swapped) {
@@ -204,7 +203,7 @@ impl Decoder {
         }
     }
 
-    /// Decides between a record and an implausible successor behind its `bytes` bytes.
+    /// Decides between a record of `bytes` bytes and its implausible successor.
     fn judge(&self, here: &[u8], bytes: usize, reference: u32, at_end: bool) -> Judgement {
         let near = Belief::Near(Some(reference));
         match self.chain(&here[bytes..], near, at_end) {
@@ -220,7 +219,7 @@ impl Decoder {
             }
         }
         if here.len() - bytes < self.classic.header_bytes {
-            // The file ends inside the successor's header; that is for the next call to say.
+            // The file ends inside the successor's header; the next call reports that.
             return Judgement::Odd;
         }
         match self.chain(&here[bytes..], Belief::Possible(reference), at_end) {
@@ -230,14 +229,14 @@ impl Decoder {
         }
     }
 
-    /// Whether [`CHAIN`] believable records follow each other, or as many as reach the file's end.
+    /// Returns whether [`CHAIN`] believable records, or fewer up to the file's end, form a chain.
     fn chain(&self, bytes: &[u8], mut belief: Belief, at_end: bool) -> Verdict {
-        // The last record of a file has no successor; where nothing is known, two must agree.
+        // The last record of a file has no successor; without a reference two records must agree.
         let last = if belief == Belief::Near(None) { 2 } else { 1 };
         let mut at = 0;
         for count in 0..CHAIN {
             let Some(rest) = bytes.get(at..) else {
-                // The record before reaches over the end of what is here.
+                // The previous record reaches past the end of these bytes.
                 return if !at_end { Verdict::Need(at) } else { yes_if(count >= 2) };
             };
             if rest.is_empty() && at_end {
@@ -270,28 +269,28 @@ impl Decoder {
         Turn::pass(here.len().min(1))
     }
 
-    /// Passes a record whose length is wrong, up to the chain that starts inside it.
+    /// Skips a record with a wrong length, up to the chain that starts inside it.
     fn pass_damaged(&mut self, bytes: usize) -> Turn {
         let (offset, skipped) = (self.offset, bytes as u64);
         let damage = Damage { offset, kind: DamageKind::BrokenChain, skipped };
         Turn::say(bytes, Step::Damage(damage))
     }
 
-    /// Says that the file ends inside something of `needed` bytes.
+    /// Reports that the file ends inside something of `needed` bytes.
     pub(super) fn cut_short(&self, here: &[u8], needed: usize) -> DamageKind {
         DamageKind::Truncated { needed: needed as u64, left: here.len() as u64 }
     }
 }
 
-/// Which of a record and its implausible successor is to blame.
+/// The verdict on a record and its implausible successor.
 enum Judgement {
-    /// A chain starts this far inside the record: the record is.
+    /// The record is wrong: a chain starts this far inside it.
     Shorter(usize),
-    /// Neither: a plausible chain follows the successor.
+    /// Both are right: a plausible chain follows the successor.
     Odd,
-    /// The successor is, and what follows it must be looked for.
+    /// The successor is wrong; look for the next chain after the record.
     Broken,
-    /// Not decided below this many contiguous bytes.
+    /// Undecided with fewer contiguous bytes than this.
     Need(usize),
 }
 

@@ -1,4 +1,4 @@
-//! The decoder: two short paths for the records that a file is made of, a slow one for the rest.
+//! The decoder: two fast paths for ordinary records, and a slow path for everything else.
 
 use super::classic::Classic;
 use super::record::{Damage, DamageKind, PacketOptions, Record, Step};
@@ -34,22 +34,22 @@ pub struct Decoder {
     pub(super) classic: Classic,
     /// The interfaces of the current section, by their number there.
     pub(super) section: Vec<SectionInterface>,
-    /// Those of the section before: what a packet is of whose interface is described behind it.
+    /// Those of the previous section, for packets whose interface is only described after them.
     pub(super) before: Vec<SectionInterface>,
     pub(super) section_start: u64,
     /// Absolute file offset of `position`.
     pub(super) offset: u64,
-    /// Where and why the scan in progress began.
+    /// Where and why the current scan began.
     pub(super) lost: Option<(u64, DamageKind)>,
     pub(super) interfaces: Vec<Interface>,
     pub(super) options: PacketOptions,
     pub(super) recorded: Recorded,
     /// What is known of the current section, if it is segmented.
     pub(super) slots: Option<Slots>,
-    /// File offset of the section header that was looked at last.
+    /// File offset of the last section header that was examined.
     pub(super) begun: Option<u64>,
     pub(super) has_plain: bool,
-    /// How many sections were searched for segments in all the bytes that this takes.
+    /// Sections that were searched for segments in full.
     pub(super) probes: u64,
 }
 
@@ -62,34 +62,34 @@ pub(super) enum Mode {
     Classic,
     /// At a block.
     Blocks,
-    /// At a block of a slot whose checksum does not hold: no short path.
+    /// At a block of a slot whose checksum does not hold: no fast path.
     Careful,
     /// At the start of a slot of a segmented section.
     Slot,
-    /// Looking for the next record behind damage in a classic file.
+    /// Looking for the next record after damage in a classic file.
     ScanClassic,
-    /// Looking for the next block behind damage.
+    /// Looking for the next block after damage.
     ScanBlocks,
-    /// Inside a long block; `left` bytes may pass unseen, then comes the trailing length.
+    /// Inside a long block; `left` bytes may be skipped, then comes the trailing length.
     Skip { start: u64, left: u64, length: u32 },
     /// Nothing follows.
     Ended,
 }
 
-/// What the short path needs to know of an interface.
+/// What the fast path needs to know about an interface.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SectionInterface {
     /// Index into `Decoder::interfaces`.
     pub(super) index: u32,
     pub(super) link: LinkType,
-    /// Ticks to ns, or 0 for the slow way.
+    /// Ticks to ns, or 0 for the slow conversion.
     pub(super) multiplier: u64,
     pub(super) resolution: Resolution,
     pub(super) snapshot_length: u32,
 }
 
 impl SectionInterface {
-    /// Stands for one whose description makes no sense: its packets are of no known interface.
+    /// An interface whose description is malformed: its packets have no known interface.
     pub(super) const UNKNOWN: Self = Self {
         index: u32::MAX,
         link: LinkType(0),
@@ -99,7 +99,7 @@ impl SectionInterface {
     };
 }
 
-/// One turn of the slow path: bytes to pass, and what to say, if anything.
+/// One turn of the slow path: bytes to skip, and a step to report, if any.
 pub(super) struct Turn {
     pub(super) pass: usize,
     pub(super) step: Option<Step>,
@@ -126,7 +126,8 @@ impl Default for Decoder {
 }
 
 impl Decoder {
-    /// Makes a decoder for a file: a classic record is delivered when its successor has been seen.
+    /// Creates a decoder for a file: a classic record is delivered once its successor has been
+    /// seen.
     pub fn new() -> Self {
         Decoder {
             mode: Mode::Start,
@@ -148,19 +149,20 @@ impl Decoder {
         }
     }
 
-    /// Makes a decoder for a live pipe: the last record of a chunk does not wait for its successor.
+    /// Creates a decoder for a live pipe: the last record of a chunk does not wait for its
+    /// successor.
     pub fn live() -> Self {
         Decoder { live: true, ..Self::new() }
     }
 
-    /// Decodes what lies at `chunk[*position..]` and moves `position` behind it.
+    /// Decodes what is at `chunk[*position..]` and moves `position` past it.
     ///
-    /// `chunk` must go on where the call before left `position`: on [`Step::NeedMore`] the caller
-    /// keeps the bytes from `position` on and appends to them. `at_end` says that no byte follows
-    /// the chunk; it must stay said.
+    /// `chunk` must continue where the previous call left `position`: on [`Step::NeedMore`] the
+    /// caller keeps the bytes from `position` on and appends to them. `at_end` says that no byte
+    /// follows the chunk; once true, it must stay true.
     ///
-    /// Cost: no allocation; some 30 cycles for a pcap record, or for an Enhanced Packet Block
-    /// without options. That is for one that lies whole in the chunk, with the header behind it.
+    /// Cost: no allocation; some 30 cycles for a pcap record or an Enhanced Packet Block without
+    /// options. That holds if it is whole in the chunk and the next header follows.
     ///
     /// # Panics
     /// If `*position > chunk.len()`.
@@ -172,12 +174,12 @@ impl Decoder {
         }
     }
 
-    /// As [`next`](Self::next) where that is a packet and there is nothing special about it, else
-    /// `None`, and `next` has to be called. For loops: it is inlined and returns only a record,
-    /// which stays in registers.
+    /// Like [`next`](Self::next) for an ordinary packet; otherwise returns `None`, and the caller
+    /// must call `next`. For loops: it is inlined and returns only a record, which stays in
+    /// registers.
     #[inline(always)]
     pub fn next_ordinary(&mut self, chunk: &[u8], position: &mut usize) -> Option<Record> {
-        // The byte order is a constant inside each of the four: no word asks for it again.
+        // The byte order is a constant in each of the four arms, so words need no runtime test.
         let (record, bytes) = match (self.mode, self.swapped) {
             (Mode::Classic, false) => self.short_classic::<false>(chunk, *position)?,
             (Mode::Classic, true) => self.short_classic::<true>(chunk, *position)?,
@@ -190,33 +192,33 @@ impl Decoder {
         Some(record)
     }
 
-    /// The interfaces that are known so far, over all sections, in the order of their appearance.
+    /// Returns the interfaces known so far, over all sections, in order of appearance.
     pub fn interfaces(&self) -> &[Interface] {
         &self.interfaces
     }
 
-    /// The options of the packet that was delivered last; valid when its `has_options`.
+    /// Returns the options of the packet delivered last; valid if its `has_options` is set.
     pub fn options(&self) -> &PacketOptions {
         &self.options
     }
 
-    /// What the trailers of sound segments that were passed so far say.
+    /// Returns the totals from the trailers of sound segments passed so far.
     pub fn recorded(&self) -> &Recorded {
         &self.recorded
     }
 
-    /// Whether all of the file so far is segmented, so that [`recorded`](Self::recorded) counts all
-    /// packets that were delivered as [`Trust::Checked`](super::Trust::Checked).
+    /// Returns whether the whole file so far is segmented. Then [`recorded`](Self::recorded) counts
+    /// all packets that were delivered as [`Trust::Checked`](super::Trust::Checked).
     pub fn is_segmented(&self) -> bool {
         self.recorded.segments > 0 && !self.has_plain
     }
 
-    /// Absolute file offset of the next byte to decode.
+    /// Returns the absolute file offset of the next byte to decode.
     pub fn file_offset(&self) -> u64 {
         self.offset
     }
 
-    /// A record with a plausible successor, or `None` for the slow path to judge.
+    /// Returns a record with a plausible successor, or `None` if the slow path has to judge.
     #[inline(always)]
     fn short_classic<const SWAPPED: bool>(
         &mut self,
@@ -238,7 +240,7 @@ impl Decoder {
         Some((record, bytes))
     }
 
-    /// An Enhanced Packet Block without options whose lengths agree, or `None`.
+    /// Returns an Enhanced Packet Block without options whose lengths agree, or `None`.
     #[inline(always)]
     fn short_block<const SWAPPED: bool>(&self, chunk: &[u8], at: usize) -> Option<(Record, usize)> {
         let head: &[u8; 28] = chunk.get(at..)?.first_chunk()?;
@@ -272,8 +274,8 @@ impl Decoder {
         Some((record, length as usize))
     }
 
-    /// Takes turns until one has something to say. Each turn passes bytes, changes the mode for one
-    /// that will, or says something.
+    /// Takes turns until one yields a step. Each turn skips bytes, changes the mode, or yields a
+    /// step.
     #[cold]
     #[inline(never)]
     fn slow(&mut self, chunk: &[u8], position: &mut usize, at_end: bool) -> Step {
@@ -353,7 +355,7 @@ impl Decoder {
         Turn::say(0, Step::Refused(error))
     }
 
-    /// Ends the scan in progress: what was lost is said, and decoding goes on in `mode`.
+    /// Ends the current scan: reports what was lost and continues decoding in `mode`.
     pub(super) fn found(&mut self, pass: usize, mode: Mode) -> Turn {
         let here = self.offset + pass as u64;
         self.mode = mode;

@@ -1,27 +1,27 @@
-//! What a file says about its interfaces.
+//! The descriptions and counters of a file's interfaces.
 
 use super::options::{Malformed, Options, number};
 use super::{MAX_NAME_BYTES, Resolution, half, word};
 use crate::headers::LinkType;
 
-/// One interface that a file describes.
+/// An interface that a file describes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
-    /// `if_name`, cut to [`MAX_NAME_BYTES`]; empty when the file does not say, as pcap never does.
+    /// `if_name`, cut to [`MAX_NAME_BYTES`]; empty if the file has none, as in pcap.
     pub name: String,
-    /// What its packets start with.
+    /// Link type of its packets.
     pub link: LinkType,
     /// Units of its timestamps.
     pub resolution: Resolution,
-    /// Longest captured length it promises, in bytes; 0 when it makes no promise.
+    /// Longest captured length it promises, in bytes; 0 if it makes no promise.
     pub snapshot_length: u32,
-    /// Bytes of frame check sequence at the end of each packet, when the file says.
+    /// Bytes of frame check sequence at the end of each packet, if the file says.
     pub fcs_bytes: Option<u8>,
-    /// What its last Interface Statistics Block counted.
+    /// Counters of its last Interface Statistics Block.
     pub counters: Counters,
 }
 
-/// Counts of an Interface Statistics Block; `None` where the block does not say.
+/// Counters of an Interface Statistics Block; `None` if the block does not have them.
 ///
 /// Source: draft-ietf-opsawg-pcapng, section 4.6, options 4 to 8.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,9 +32,9 @@ pub struct Counters {
     pub missed: Option<u64>,
     /// `isb_filteraccept`: packets that passed the filter.
     pub accepted: Option<u64>,
-    /// `isb_osdrop`: packets that were lost behind the interface.
+    /// `isb_osdrop`: packets that were lost after the interface.
     pub lost: Option<u64>,
-    /// `isb_usrdeliv`: packets that were delivered, so that they should be in the file.
+    /// `isb_usrdeliv`: packets that were delivered, and so should be in the file.
     pub delivered: Option<u64>,
 }
 
@@ -81,7 +81,7 @@ impl Interface {
         }
     }
 
-    /// Whether both describe the same interface; what was counted does not matter.
+    /// Returns whether both describe the same interface, counters aside.
     pub(super) fn describes_same(&self, other: &Interface) -> bool {
         (self.link, self.snapshot_length, self.resolution, self.fcs_bytes, &self.name)
             == (other.link, other.snapshot_length, other.resolution, other.fcs_bytes, &other.name)
@@ -112,7 +112,7 @@ impl Counters {
 fn text(value: &[u8]) -> String {
     let value = &value[..value.len().min(MAX_NAME_BYTES)];
     let mut text = String::from_utf8_lossy(value).into_owned();
-    // A byte that is no UTF-8 becomes three.
+    // A byte that is not UTF-8 becomes three.
     text.truncate(text.floor_char_boundary(MAX_NAME_BYTES));
     text
 }

@@ -1,4 +1,4 @@
-//! What a file is, by its first bytes.
+//! Detects what a file is from its first bytes.
 
 use thiserror::Error;
 
@@ -10,10 +10,10 @@ const MICROSECONDS: u32 = 0xA1B2_C3D4;
 const NANOSECONDS: u32 = 0xA1B2_3C4D;
 const MODIFIED: u32 = 0xA1B2_CD34;
 
-/// What a file is, by its first bytes.
+/// The kind of a file, by its first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
-    /// No byte at all.
+    /// No bytes at all.
     Empty,
     /// Classic pcap.
     Pcap {
@@ -35,7 +35,7 @@ pub enum FileKind {
 }
 
 impl FileKind {
-    /// Looks at the first bytes of a file: 4 are enough.
+    /// Detects the kind of a file from its first bytes; 4 are enough.
     pub fn detect(first: &[u8]) -> FileKind {
         if first.is_empty() {
             return FileKind::Empty;
@@ -63,25 +63,25 @@ impl FileKind {
     }
 }
 
-/// Why a file is refused as a whole.
+/// Why a file as a whole is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum FormatError {
-    /// No byte at all: not even a file header.
+    /// No bytes at all: not even a file header.
     #[error("the file is empty: not even a capture file header")]
     Empty,
     /// The file ends inside its header.
     #[error("the file ends inside its header: {length} of {needed} bytes")]
     HeaderCut {
-        /// Bytes that are there.
+        /// Bytes present.
         length: usize,
-        /// Bytes that the header has.
+        /// Bytes of a header.
         needed: usize,
     },
     /// Compressed: the caller decompresses first.
     #[error("the file is compressed ({kind:?})")]
     Compressed {
-        /// How it is compressed.
+        /// The compression.
         kind: FileKind,
     },
     /// Neither pcap nor pcapng.
@@ -89,19 +89,19 @@ pub enum FormatError {
     NotCapture {
         /// The first bytes, zero-filled.
         first: [u8; 8],
-        /// How many of them are there.
+        /// How many of them are present.
         length: u8,
     },
     /// A pcapng section header without a byte-order magic.
     #[error("damaged pcapng section header: byte-order magic is {magic:#010x}")]
     ByteOrder {
-        /// What stands in its place.
+        /// The value in its place.
         magic: u32,
     },
 }
 
 impl FormatError {
-    /// Says that these first bytes are no capture file.
+    /// Returns the error for these first bytes.
     pub(super) fn not_capture(here: &[u8]) -> FormatError {
         let mut first = [0; 8];
         let length = here.len().min(8);

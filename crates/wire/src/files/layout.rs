@@ -1,4 +1,4 @@
-//! Whether a section is segmented, and how long its segments are.
+//! Detects whether a section is segmented, and the length of its segments.
 
 use std::ops::Range;
 
@@ -10,23 +10,23 @@ use super::blocks::MIN_BLOCK;
 use super::segment::SegmentIndex;
 use super::{BYTE_ORDER_MAGIC, CLOSING_BLOCK, Decoder, MAX_CONTIGUOUS, MAX_NEED, USUAL_NEED, word};
 
-/// The segment sizes that there are, as powers of two: from 4 KiB to [`MAX_NEED`].
+/// All segment sizes, as powers of two: from 4 KiB to [`MAX_NEED`].
 const SIZES: Range<u32> = 12..25;
 
-/// Sections that are probed wherever they stand.
+/// Sections that are probed regardless of their offset.
 const FREE_PROBES: u64 = 16;
 
-/// How a section is laid out.
+/// The layout of a section.
 pub(super) enum Layout {
     Plain,
     Segments(usize),
-    /// Not decided below this many contiguous bytes.
+    /// Undecided with fewer contiguous bytes than this.
     Need(usize),
 }
 
 impl Decoder {
-    /// Whether the section that starts here is segmented. Segment 0 has no packet, so no packet's
-    /// bytes have a say in it.
+    /// Returns whether the section that starts here is segmented. Segment 0 has no packet, so no
+    /// packet's bytes can influence the result.
     pub(super) fn layout(&mut self, here: &[u8], at_end: bool) -> Layout {
         let cut = |bytes| if at_end { Layout::Plain } else { Layout::Need(bytes) };
         if word(here, 8, false) != BYTE_ORDER_MAGIC {
@@ -61,12 +61,12 @@ impl Decoder {
         Layout::Plain
     }
 
-    /// Looks for the trailer of segment 0, or for any sound segment, where descriptions make no
-    /// sense. Longer segments first. A segment forged inside a packet is shorter than the real one
+    /// Looks for the trailer of segment 0, or for any sound segment if descriptions are malformed.
+    /// Longer segments come first: a segment forged inside a packet is shorter than the real one
     /// around it. So if all bytes are here, the real one is found first.
     ///
-    /// A look takes up to [`MAX_NEED`] bytes, and a section may have 40. So there is one for as
-    /// many bytes of the file, and a few besides: short recordings may stand one behind another.
+    /// A probe takes up to [`MAX_NEED`] bytes, and a section may have 40. So the file may have one
+    /// probe per `MAX_NEED` bytes and a few more: short recordings may follow each other.
     pub(super) fn probe(&mut self, here: &[u8], at_end: bool) -> Layout {
         if self.probes > FREE_PROBES + self.offset / MAX_NEED as u64 {
             return Layout::Plain;
@@ -83,7 +83,7 @@ impl Decoder {
                 return Layout::Segments(size);
             }
         }
-        // A pipe may have no more for a long time.
+        // A pipe may stay silent for a long time.
         if is_all || self.live {
             return Layout::Plain;
         }

@@ -1,8 +1,8 @@
-//! Capture files: a decoder that finds packets in place, and encoders that write into lent bytes.
+//! Capture files: a decoder that finds packets in place, and encoders that write into lent buffers.
 //!
 //! Nothing here does I/O. A caller reads a file or a pipe into its own buffer and lends it to the
-//! [`Decoder`]. That answers with [`Record`]s: where in the buffer each packet lies. An encoder is
-//! lent a buffer to write into and answers how many bytes it wrote.
+//! [`Decoder`], which returns [`Record`]s: the location of each packet in the buffer. An encoder
+//! writes into a lent buffer and returns how many bytes it wrote.
 //!
 //! ```text
 //!            chunk, lent by the caller                     what the decoder says
@@ -17,21 +17,21 @@
 //! | segmented pcapng (`docs/format.md`), by blocks | yes | [`SegmentEncoder`] |
 //! | a segment by its worklist | [`SegmentIndex`] | |
 //!
-//! A file is hostile input. What holds for any bytes:
+//! A file is hostile input. These invariants hold for any bytes:
 //!
-//! - I1. No input panics. Every call makes progress. It moves `position` forward, or asks for more
-//!   contiguous bytes than it was shown. Or it reports damage that earlier calls have passed,
-//!   refuses the file, or returns `End`, which is final.
+//! - I1. No input panics. Every call makes progress: it moves `position` forward, or asks for more
+//!   contiguous bytes than it got. Or it reports damage that earlier calls have skipped, refuses
+//!   the file, or returns `End`, which is final.
 //! - I2. The decoder never asks for more than [`MAX_NEED`] contiguous bytes. It never holds more
 //!   than [`MAX_INTERFACES`] interface descriptions, each with at most [`MAX_NAME_BYTES`] bytes of
 //!   name.
-//! - I3. Bytes that make no sense are reported as [`Damage`], with where and how many, and decoding
-//!   goes on behind them. What a caller is shown and not shown adds up to the whole file.
-//! - I4. A record lies whole inside the chunk: `offset + captured_length <= chunk.len()`.
+//! - I3. Malformed bytes are reported as [`Damage`], with offset and length, and decoding continues
+//!   after them. The bytes delivered and skipped add up to the whole file.
+//! - I4. A record is whole inside the chunk: `offset + captured_length <= chunk.len()`.
 //! - I5. In a segmented section no packet is delivered as [`Trust::Checked`] before the checksum of
 //!   its whole segment was verified. No byte of a packet can start a section.
 //!
-//! What it does not do: follow a growing file, decrypt, decompress, or trust a section length.
+//! Not supported: growing files, decryption, decompression, and trust in a section length.
 //!
 //! Source: draft-ietf-opsawg-pcap (classic), draft-ietf-opsawg-pcapng (blocks and options).
 
@@ -68,42 +68,41 @@ pub use segment::{
     SegmentError, SegmentIndex, Sketch, Trailer, WorkEntry,
 };
 
-/// The longest captured length that is believed, in bytes.
+/// The longest captured length that is accepted, in bytes.
 ///
 /// Source: `MAXIMUM_SNAPLEN`, libpcap 1.10 `pcap-int.h`; Wireshark's
 /// `WTAP_MAX_PACKET_SIZE_STANDARD`. A record longer than the snapshot length of its interface is
-/// accepted up to this, as Wireshark does (libpcap cuts it to the snapshot length).
+/// accepted up to this, as in Wireshark (libpcap cuts it to the snapshot length).
 pub const MAX_CAPTURED: u32 = 262_144;
 
-/// The longest block that is believed, in bytes. Source: `MAX_BLOCK_SIZE`, Wireshark `pcapng.c`.
+/// The longest block that is accepted, in bytes. Source: `MAX_BLOCK_SIZE`, Wireshark `pcapng.c`.
 pub const MAX_BLOCK: u32 = 16 << 20;
 
-/// The most contiguous bytes that [`Step::NeedMore`] asks for, except for segments: room for the
-/// longest block that is read whole, and for three of the longest classic records and a header.
+/// The most contiguous bytes that [`Step::NeedMore`] asks for, except for segments. It has room for
+/// the longest block that is parsed, or for three of the longest classic records and a header.
 pub const USUAL_NEED: usize = 1 << 20;
 
 /// The most contiguous bytes that [`Step::NeedMore`] ever asks for: a segment, which is checked
-/// before any packet of it is delivered.
+/// before any of its packets is delivered.
 pub const MAX_NEED: usize = 16 << 20;
 
 const _: () = assert!(USUAL_NEED >= 3 * (24 + MAX_CAPTURED as usize) + 24);
 const _: () = assert!(USUAL_NEED >= 2 * MAX_CONTIGUOUS as usize);
 
-/// The longest block that must lie contiguous in the chunk; a longer one is skipped as it streams
-/// by.
+/// The longest block that must be contiguous in the chunk; a longer one is skipped piece by piece.
 pub(crate) const MAX_CONTIGUOUS: u32 = 512 << 10;
 
-/// The most interface descriptions that a decoder keeps over all sections of a file.
+/// The most interface descriptions that a decoder keeps, over all sections of a file.
 pub const MAX_INTERFACES: usize = 2048;
 
-/// The longest interface name that is kept, in bytes; a longer one is cut.
+/// The longest interface name that is kept, in bytes; a longer one is truncated.
 pub const MAX_NAME_BYTES: usize = 256;
 
 /// Type of the block that closes a segment: in the local-use range, which other readers skip.
 pub(crate) const CLOSING_BLOCK: u32 = 0x8000_0001;
 
-/// Type of the block behind the last segment of a compressed recording, for local use as well. What
-/// is in it is its writer's; here it is passed. It has at most [`MAX_NEED`] bytes.
+/// Type of the block after the last segment of a compressed recording, also for local use. Only its
+/// writer reads its contents; the decoder skips it. It has at most [`MAX_NEED`] bytes.
 pub const TABLE_BLOCK: u32 = 0x8000_0002;
 
 /// Block types. Source: draft-ietf-opsawg-pcapng, section 11.1.
@@ -120,24 +119,24 @@ pub(crate) mod block_type {
     pub(crate) const CUSTOM_NO_COPY: u32 = 0x4000_0BAD;
 }
 
-/// What a section header holds behind its length, read in the byte order of its writer.
+/// The value after the length of a section header, in its writer's byte order.
 pub(crate) const BYTE_ORDER_MAGIC: u32 = 0x1A2B_3C4D;
 
-/// Reads the 32-bit word at `at`, swapped or not; 0 when it lies outside.
+/// Reads the 32-bit word at `at`, swapped or not; 0 if it is out of bounds.
 #[inline(always)]
 pub(crate) fn word(bytes: &[u8], at: usize, swapped: bool) -> u32 {
     let Some(four) = bytes.get(at..).and_then(|rest| rest.first_chunk()) else { return 0 };
     order(u32::from_le_bytes(*four), swapped)
 }
 
-/// Reads the 16-bit half word at `at`, swapped or not; 0 when it lies outside.
+/// Reads the 16-bit half word at `at`, swapped or not; 0 if it is out of bounds.
 #[inline]
 pub(crate) fn half(bytes: &[u8], at: usize, swapped: bool) -> u16 {
     let Some(two) = bytes.get(at..).and_then(|rest| rest.first_chunk()) else { return 0 };
     if swapped { u16::from_be_bytes(*two) } else { u16::from_le_bytes(*two) }
 }
 
-/// Swaps a word when its writer had the other byte order.
+/// Swaps a word if its writer had the other byte order.
 #[inline(always)]
 pub(crate) fn order(word: u32, swapped: bool) -> u32 {
     if swapped { word.swap_bytes() } else { word }

@@ -1,8 +1,8 @@
-//! The options that stand at the end of a pcapng block body.
+//! The options at the end of a pcapng block body.
 
 use super::{PacketOptions, half, word};
 
-/// Walks `code, length, value, padding` until the end of options or of the bytes.
+/// Iterates over `code, length, value, padding` until the end of options or of the bytes.
 ///
 /// Source: draft-ietf-opsawg-pcapng, section 3.5.
 pub(super) struct Options<'a> {
@@ -23,7 +23,7 @@ impl<'a> Options<'a> {
         Options { rest: bytes, swapped }
     }
 
-    /// Gives the next option, or `None` behind the last one.
+    /// Returns the next option, or `None` after the last one.
     pub(super) fn next(&mut self) -> Result<Option<Entry<'a>>, Malformed> {
         if self.rest.is_empty() {
             return Ok(None);

@@ -1,43 +1,43 @@
-//! What the decoder says: packets in place, damage, and when it needs more bytes.
+//! What the decoder reports: packets in place, damage, and requests for more bytes.
 
 use thiserror::Error;
 
 use super::FormatError;
 use crate::headers::LinkType;
 
-/// One answer of [`Decoder::next`](super::Decoder::next).
+/// A result of [`Decoder::next`](super::Decoder::next).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// A packet lies in the chunk.
+    /// A packet is in the chunk.
     Packet(Record),
     /// At least `bytes` contiguous bytes are needed from `position` on: in `(chunk.len() -
-    /// position, MAX_NEED]`. Never said when `at_end`.
+    /// position, MAX_NEED]`. Never returned if `at_end`.
     NeedMore {
         /// Contiguous bytes wanted, counted from `position`.
         bytes: usize,
     },
-    /// Bytes that could not be understood were passed over; decoding goes on behind them.
+    /// Malformed bytes were skipped; decoding continues after them.
     Damage(Damage),
-    /// This is not a capture file that can be decoded; every later answer is [`Step::End`].
+    /// This is not a capture file that can be decoded; every later step is [`Step::End`].
     Refused(FormatError),
-    /// Nothing follows. Every later answer is the same.
+    /// Nothing follows. Every later step is the same.
     End,
 }
 
-/// Where a packet lies in the chunk, and what its record says about it. 32 bytes.
+/// Location of a packet in the chunk, and what its record says about it. 32 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// First byte of the packet, as an index into the chunk.
+    /// Index of the packet's first byte in the chunk.
     pub offset: usize,
-    /// Time in ns since 1970-01-01 UTC; exact, rounded down, saturating; 0 when not `timed`.
+    /// Time in ns since 1970-01-01 UTC; exact, rounded down, saturating; 0 if not `timed`.
     pub time_ns: u64,
-    /// Bytes of the packet that are here: in `[0, MAX_CAPTURED]`.
+    /// Captured bytes, which are in the chunk: in `[0, MAX_CAPTURED]`.
     pub captured_length: u32,
-    /// Bytes that the packet had on the wire, as the file has it (usually not below the captured).
+    /// Length on the wire according to the file (usually not below the captured length).
     pub original_length: u32,
     /// Index into [`Decoder::interfaces`](super::Decoder::interfaces).
     pub interface: u32,
-    /// What the packet's first header is.
+    /// Type of the packet's first header.
     pub link: LinkType,
     /// Whether the record has options; they are in [`Decoder::options`](super::Decoder::options).
     pub has_options: bool,
@@ -47,7 +47,7 @@ pub struct Record {
 
 const _: () = assert!(size_of::<Record>() == 32);
 
-/// Which way a packet went, from the two low bits of `epb_flags`.
+/// Direction of a packet, from the two low bits of `epb_flags`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// Received by the interface.
@@ -74,7 +74,7 @@ pub struct PacketOptions {
 }
 
 impl PacketOptions {
-    /// Which way the packet went, if the flags say.
+    /// Returns the packet's direction, if the flags have it.
     pub fn direction(&self) -> Option<Direction> {
         match self.flags? & 3 {
             1 => Some(Direction::Inbound),
@@ -84,15 +84,15 @@ impl PacketOptions {
     }
 }
 
-/// A run of bytes that could not be understood.
+/// A run of malformed bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("{}at file offset {offset}: {kind}", skipped_text(*skipped))]
 pub struct Damage {
-    /// Absolute offset of the first byte that was passed over.
+    /// Absolute offset of the first skipped byte.
     pub offset: u64,
     /// What was wrong there.
     pub kind: DamageKind,
-    /// Bytes skipped: decoding goes on at `offset + skipped`. 0 for reports about whole segments:
+    /// Bytes skipped: decoding continues at `offset + skipped`. 0 for reports about whole segments:
     /// their bytes were skipped before, or are missing.
     pub skipped: u64,
 }
@@ -101,18 +101,18 @@ fn skipped_text(bytes: u64) -> String {
     if bytes == 0 { String::new() } else { format!("{bytes} bytes skipped ") }
 }
 
-/// What vouches for the bytes of a packet.
+/// How far the bytes of a packet are verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trust {
     /// The checksum of its segment holds.
     Checked,
-    /// Nothing: the file has no checksums, or ends before the one of this segment.
+    /// Not verified: the file has no checksums, or ends before the one of this segment.
     Unchecked,
-    /// The checksum of its segment does not hold: this packet or another one is not as it was.
+    /// The checksum of its segment does not hold: this packet or another one has changed.
     Doubtful,
 }
 
-/// What was wrong with a run of bytes.
+/// What is wrong with a run of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum DamageKind {
@@ -121,21 +121,21 @@ pub enum DamageKind {
     Truncated {
         /// Bytes that the record should have.
         needed: u64,
-        /// Bytes that the file has from its start.
+        /// Bytes left in the file from its start.
         left: u64,
     },
     /// A record or block header is all zeros.
     #[error("zeros where a record should start")]
     Zeroed,
-    /// A captured length beyond belief, or beyond its block.
+    /// A captured length above the limit, or past the end of its block.
     #[error("captured length {captured} is above {limit}")]
     CapturedLength {
-        /// What the record says.
+        /// The length in the record.
         captured: u32,
-        /// What is possible there.
+        /// The most that is possible there.
         limit: u32,
     },
-    /// A block length that is not a multiple of 4, below 12, or beyond belief.
+    /// A block length that is not a multiple of 4, below 12, or above the limit.
     #[error("block of type {block_type:#x} has length {length}")]
     BlockLength {
         /// Type of the block.
@@ -146,21 +146,21 @@ pub enum DamageKind {
     /// The two total lengths of a block differ.
     #[error("block lengths differ: {leading} in front, {trailing} behind")]
     LengthMismatch {
-        /// Total length in front.
+        /// Total length at the start.
         leading: u32,
-        /// Total length behind.
+        /// Total length at the end.
         trailing: u32,
     },
-    /// No plausible record header follows the record before.
+    /// No plausible record header follows the previous record.
     #[error("no plausible record follows")]
     BrokenChain,
     /// A section header without a byte-order magic.
     #[error("byte-order magic is {magic:#010x}")]
     ByteOrder {
-        /// What stands in its place.
+        /// The value in its place.
         magic: u32,
     },
-    /// A block reaches over a segment boundary of a segmented file.
+    /// A block crosses a segment boundary of a segmented file.
     #[error("block of {length} bytes crosses a segment boundary")]
     CrossesSegment {
         /// Total length of the block.
@@ -169,61 +169,61 @@ pub enum DamageKind {
     /// A section header inside a segment: a packet's bytes look like one.
     #[error("a section header inside a segment")]
     StraySection,
-    /// Segments whose checksum does not hold, or that are none. Said when it is known how many
-    /// packets are missing there: at the next sound segment, or at the end.
+    /// Segments whose checksum does not hold, or that are not segments. Reported once the number of
+    /// missing packets is known: at the next sound segment, or at the end.
     #[error(
         "{segments} segments from file offset {from} on fail their checksum: {packets} packets"
     )]
     Corrupt {
         /// File offset of the first of them.
         from: u64,
-        /// How many follow each other.
+        /// Number of consecutive segments.
         segments: u64,
-        /// Packets in them: by their numbers where a sound segment follows, else as they say.
+        /// Packets in them: by the next sound segment's number, else as their trailers say.
         packets: u64,
     },
-    /// Segments are not in the file, by their numbers.
+    /// Segments are missing from the file, by their numbers.
     #[error("{segments} segments are missing: {packets} packets")]
     MissingSegments {
-        /// How many.
+        /// Number of segments.
         segments: u64,
         /// Packets in them, by their numbers.
         packets: u64,
     },
-    /// A segment that was missing stands behind its place.
+    /// A segment that was missing comes later in the file.
     #[error("segment {sequence} is not in its place: its {packets} packets come late")]
     OutOfOrder {
-        /// Its number.
+        /// Sequence number of the segment.
         sequence: u64,
         /// Packets in it, no longer missing.
         packets: u64,
-        /// How many of them were corrupt where they should be, and not missing.
+        /// Packets of it that were counted as corrupt at its proper place, not as missing.
         corrupt: u64,
     },
-    /// A segment was there before; it is passed.
+    /// A segment that came earlier already; it is skipped.
     #[error("segment {sequence} is there before")]
     Repeated {
-        /// Its number.
+        /// Sequence number of the segment.
         sequence: u64,
     },
-    /// A segment was written again and only in part: what it held before is whole.
+    /// A rewritten segment was torn: its earlier contents are whole.
     #[error(
         "segment {sequence} was torn when it was written again: its first {packets} packets are \
              whole"
     )]
     Torn {
-        /// Its number.
+        /// Sequence number of the segment.
         sequence: u64,
-        /// Packets that its checksum vouches for.
+        /// Packets that its checksum covers.
         packets: u64,
     },
-    /// The recording does not end with its closing counts: it was cut, or is still written.
+    /// The recording does not end with its closing counts: it was truncated, or is still written.
     #[error(
         "the recording is not closed: cut, or still written; {unchecked} packets behind the \
              last checksum"
     )]
     NotClosed {
-        /// Packets that were delivered from behind the last checksum.
+        /// Packets that were delivered after the last checksum.
         unchecked: u64,
     },
     /// A packet of an interface that no block describes.
@@ -235,7 +235,7 @@ pub enum DamageKind {
     /// The file describes more interfaces than are kept.
     #[error("more than {limit} interfaces")]
     TooManyInterfaces {
-        /// How many are kept.
+        /// How many are kept at most.
         limit: u32,
     },
     /// A block body too short for its type, or options that do not add up.
@@ -246,21 +246,21 @@ pub enum DamageKind {
     },
 }
 
-/// The packets that damage has cost a file, by cause.
+/// The packets that a file lost by damage, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LostPackets {
     /// Packets in segments whose checksum does not hold.
     pub corrupt: u64,
-    /// Packets in segments that are not there.
+    /// Packets in segments that are missing.
     pub missing: u64,
 }
 
 impl LostPackets {
-    /// Neither count exceeds this, even if a hostile file claims more: sums stay in 64 bits.
+    /// Limit of each count, even if a hostile file claims more, so that sums stay in 64 bits.
     pub const MOST: u64 = 1 << 60;
 
-    /// Counts the packets that damage costs, or gives back where a segment comes late. Returns how
-    /// many it costs.
+    /// Counts the packets lost by damage; a late segment gives some back. Returns how many are
+    /// lost.
     pub fn count(&mut self, kind: &DamageKind) -> u64 {
         let (lost, packets) = match *kind {
             DamageKind::Corrupt { packets, .. } => (&mut self.corrupt, packets),
@@ -276,7 +276,7 @@ impl LostPackets {
         packets
     }
 
-    /// Packets of both causes.
+    /// Returns the packets of both causes.
     pub fn total(&self) -> u64 {
         self.corrupt + self.missing
     }

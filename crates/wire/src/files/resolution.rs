@@ -1,6 +1,6 @@
-//! Timestamps of any resolution to nanoseconds.
+//! Converts timestamps of any resolution to nanoseconds.
 
-/// Units of a timestamp, as `if_tsresol` has it, with the offset of `if_tsoffset`.
+/// Units of a timestamp, as in `if_tsresol`, with the offset of `if_tsoffset`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Resolution {
     /// A tick is `10^-exponent` s, or `2^-exponent` s when `binary`: in `[0, 127]`.
@@ -12,12 +12,12 @@ pub struct Resolution {
 }
 
 impl Resolution {
-    /// Microseconds: what an interface has that does not say.
+    /// Microseconds: the default of an interface without `if_tsresol`.
     pub const MICROSECONDS: Resolution = Resolution::decimal(6);
     /// Nanoseconds: what we write.
     pub const NANOSECONDS: Resolution = Resolution::decimal(9);
 
-    /// Ticks of `10^-exponent` seconds.
+    /// Returns a resolution of `10^-exponent` seconds.
     pub const fn decimal(exponent: u8) -> Resolution {
         Resolution { exponent, binary: false, offset_seconds: 0 }
     }
@@ -27,7 +27,7 @@ impl Resolution {
         Resolution { exponent: value & 0x7F, binary: value & 0x80 != 0, offset_seconds: 0 }
     }
 
-    /// What ticks are multiplied by to be nanoseconds, or 0 when that is not the whole truth.
+    /// Returns the factor from ticks to nanoseconds, or 0 if a factor alone is not enough.
     pub(super) const fn multiplier(self) -> u64 {
         if self.binary || self.exponent > 9 || self.offset_seconds != 0 {
             return 0;

@@ -1,4 +1,4 @@
-//! Segmented sections: slot by slot, each checked whole before a packet of it is delivered.
+//! Segmented sections: each slot is checked as a whole before any of its packets is delivered.
 //!
 //! ```text
 //!  section's start + k * S            judge: checksum, sequence, first packet
@@ -9,11 +9,11 @@
 //!    cut       the file ends here: packets are Unchecked
 //! ```
 //!
-//! - S1. Only the start of a slot may be a section header; no packet's bytes lie there.
-//! - S2. Damage in one slot does not matter to the next, which is judged at its own place.
-//! - S3. The numbers of packets close. Packets in sound slots, plus those of
-//!   [`DamageKind::Corrupt`] and [`DamageKind::MissingSegments`], less [`DamageKind::OutOfOrder`],
-//!   are the difference of two numbers in trailers.
+//! - S1. Only the start of a slot may be a section header; no packet's bytes are there.
+//! - S2. Damage in one slot does not affect the next, which is judged at its own offset.
+//! - S3. The packet numbers add up. Packets in sound slots, plus those of [`DamageKind::Corrupt`]
+//!   and [`DamageKind::MissingSegments`], less [`DamageKind::OutOfOrder`], are the difference of
+//!   two numbers in trailers.
 
 use std::ops::Range;
 
@@ -27,56 +27,56 @@ use super::segment::{SegmentIndex, Trailer};
 use super::{BYTE_ORDER_MAGIC, Decoder, Interface, MAX_NEED, Resolution, TABLE_BLOCK, word};
 use crate::headers::LinkType;
 
-/// Gaps that are remembered, to know a segment that comes late from one that comes twice.
+/// Gaps that are remembered, to tell a late segment from a repeated one.
 const MAX_GAPS: usize = 1024;
 
-/// Bytes of the block of a packet without bytes.
+/// Bytes of the block of an empty packet.
 const EMPTY_PACKET: usize = 32;
 
-/// What is known of the segmented section in hand.
+/// State of the current segmented section.
 #[derive(Debug)]
 pub(super) struct Slots {
     pub(super) segment_bytes: usize,
-    /// Absolute file offset at which the slot in hand ends.
+    /// Absolute file offset of the end of the current slot.
     pub(super) end: u64,
     pub(super) state: State,
     /// Number that the next packet should have.
     next_packet: Option<u64>,
     /// Number that the next segment should have.
     next_sequence: u64,
-    /// Packets that are missing so far, and whether because a segment is broken.
+    /// Packets missing so far, and whether a broken segment is the reason.
     gaps: Vec<(Range<u64>, bool)>,
     broken: Option<Broken>,
-    /// Where the worklist of a broken slot says that packets' blocks start in it, ascending.
+    /// Where packets' blocks start according to the worklist of a broken slot, ascending.
     pub(super) listed: Vec<usize>,
-    /// Where blocks of a broken slot lead.
+    /// Results of following the blocks of a broken slot.
     pub(super) chains: Chains,
-    /// Whether blocks since the last sound slot may have described interfaces, or hidden some.
+    /// Whether blocks since the last sound slot may have described interfaces or hidden some.
     is_unsettled: bool,
-    /// Whether closing counts were seen, or their lack has been told.
+    /// Whether closing counts were seen, or their absence was reported.
     pub(super) is_closed: bool,
-    /// Packets delivered from behind the last checksum.
+    /// Packets delivered after the last checksum.
     pub(super) unchecked: u64,
 }
 
-/// What the slot in hand is.
+/// State of the current slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Sound,
-    /// Up to this absolute file offset it is.
+    /// Sound up to this absolute file offset.
     Torn(u64),
     Broken,
     Cut,
 }
 
-/// Slots in a row that are broken.
+/// Consecutive broken slots.
 #[derive(Clone, Copy, Debug)]
 struct Broken {
     from: u64,
     segments: u64,
-    /// Packets that they say they have, or that were found in them.
+    /// Packets in them according to their trailers, or found in them.
     packets: u64,
-    /// Whether the last of them has said so.
+    /// Whether the last of them had a trailer.
     says: bool,
 }
 
@@ -98,7 +98,7 @@ impl Slots {
         }
     }
 
-    /// Counts a packet that is delivered though nothing vouches for it.
+    /// Counts a packet that is delivered without a valid checksum.
     pub(super) fn count_packet(&mut self) {
         match (self.state, &mut self.broken) {
             (State::Broken, Some(broken)) if !broken.says => broken.packets += 1,
@@ -107,15 +107,15 @@ impl Slots {
         }
     }
 
-    /// The next thing to say of slots that were passed, when the section ends at `offset`.
+    /// Returns the next report on the passed slots, if the section ends at `offset`.
     fn conclude(&mut self, offset: u64, is_described: bool) -> Option<Damage> {
         if let Some(broken) = self.broken.take() {
-            // Closing counts may have been in there, but not those of packets behind it.
+            // They may have held closing counts, but none for later packets.
             self.is_closed |= self.unchecked == 0;
             let kind = broken.told(broken.packets);
             return Some(Damage { offset, kind, skipped: 0 });
         }
-        // Closing counts in a slot that is cut vouch for nothing in it.
+        // Closing counts in a truncated slot do not cover its packets.
         if self.is_closed && self.unchecked == 0 || !is_described {
             return None;
         }
@@ -124,7 +124,7 @@ impl Slots {
         Some(Damage { offset, kind, skipped: 0 })
     }
 
-    /// Whether a trailer is that of the slot that comes next, with nothing to be said before.
+    /// Returns whether a trailer belongs to the next slot, with nothing to report before it.
     pub(super) fn is_next(&self, trailer: &Trailer) -> bool {
         let is_quiet = self.broken.is_none() && !self.is_unsettled;
         is_quiet
@@ -132,7 +132,7 @@ impl Slots {
             && Some(trailer.first_packet) == self.next_packet
     }
 
-    /// Whether a trailer may be that of the slot that comes next, or of one farther on.
+    /// Returns whether a trailer may belong to the next slot or to a later one.
     pub(super) fn is_before(&self, trailer: &Trailer) -> bool {
         let is_quiet = self.broken.is_none() && !self.is_unsettled;
         is_quiet
@@ -140,8 +140,8 @@ impl Slots {
             && self.next_packet.is_some_and(|next| trailer.first_packet >= next)
     }
 
-    /// Passes what is in front of a slot that it [`is_before`](Self::is_before). Returns how many
-    /// segments and packets that is.
+    /// Skips everything before a slot for which [`is_before`](Self::is_before) holds. Returns how
+    /// many segments and packets that is.
     pub(super) fn pass_to(&mut self, trailer: &Trailer) -> (u64, u64) {
         let segments = trailer.sequence - self.next_sequence;
         let next_packet = self.next_packet.replace(trailer.first_packet);
@@ -149,13 +149,13 @@ impl Slots {
         (segments, next_packet.map_or(0, |next| trailer.first_packet - next))
     }
 
-    /// Passes a slot that [`is_next`](Self::is_next).
+    /// Passes a slot for which [`is_next`](Self::is_next) holds.
     pub(super) fn pass(&mut self, trailer: &Trailer) {
         self.next_sequence = trailer.sequence + 1;
         self.next_packet = Some(trailer.first_packet + u64::from(trailer.packets));
     }
 
-    /// What the numbers of a sound slot say of those before it; at most one thing at a time.
+    /// Returns what the numbers of a sound slot imply about earlier slots; one finding at most.
     fn discrepancy(&mut self, trailer: &Trailer) -> Option<DamageKind> {
         let first = trailer.first_packet;
         let next = self.next_packet.unwrap_or_else(|| self.start_before(trailer));
@@ -179,8 +179,8 @@ impl Slots {
         Some(DamageKind::MissingSegments { segments: absent.max(1), packets: lost })
     }
 
-    /// Number of the file's first packet, where nothing in front of a sound slot says it. It is 0
-    /// in the first file of a recording, and anything in those that follow.
+    /// Returns the number of the file's first packet if nothing before a sound slot has it. It is 0
+    /// in the first file of a recording, and anything in later files.
     fn start_before(&self, trailer: &Trailer) -> u64 {
         let first = trailer.first_packet;
         // Segment 0 has no packet.
@@ -196,9 +196,9 @@ impl Slots {
         }
     }
 
-    /// Whether a slot from before fills gaps; then they are none longer. Returns how many of its
+    /// Removes the packets of a late slot from the gaps, if it fits there. Returns how many of its
     /// packets were counted as corrupt. Broken segments do not say how many packets they have, so
-    /// the border between two gaps is a guess: a slot may lie in both.
+    /// the border between two gaps is a guess: a slot may be in both.
     fn fill_gap(&mut self, packets: Range<u64>) -> Option<u64> {
         if packets.is_empty() {
             let is_around = |gap: &Range<u64>| gap.start <= packets.start && packets.end <= gap.end;
@@ -227,7 +227,7 @@ impl Slots {
         Some(corrupt)
     }
 
-    /// `doubtful`: what can be read of it.
+    /// Marks the slot as broken. `doubtful` is the readable part of it.
     fn break_slot(&mut self, at: u64, doubtful: Option<SegmentIndex<'_>>) {
         let says = doubtful.map(|index| index.packets());
         let broken =
@@ -242,8 +242,8 @@ impl Slots {
         (self.state, self.is_unsettled) = (State::Broken, true);
     }
 
-    /// Takes the number of the file's first packet from a broken segment 0, or else 1: a trailer's
-    /// own checksum may hold where that of its segment does not.
+    /// Takes the number of the file's first packet from a broken segment 0, or else from segment 1.
+    /// A trailer's own checksum may hold even if its segment's does not.
     fn set_start(&mut self, doubtful: Option<SegmentIndex<'_>>) {
         let says = doubtful.map(|index| *index.trailer());
         let is_its = |says: &Trailer| says.version > 1 && says.sequence == self.next_sequence;
@@ -252,7 +252,7 @@ impl Slots {
         }
     }
 
-    /// Segment 0 is broken, which has no packet. `doubtful`: what can be read of it.
+    /// Marks segment 0 as broken, which has no packet. `doubtful` is the readable part of it.
     fn break_header(&mut self, at: u64, doubtful: Option<SegmentIndex<'_>>) {
         self.set_start(doubtful);
         self.break_slot(at, None);
@@ -267,7 +267,7 @@ impl Broken {
 }
 
 impl Decoder {
-    /// What vouches for the packet that was delivered last.
+    /// Returns how far the packet delivered last is verified.
     pub fn trust(&self) -> Trust {
         match self.slots.as_ref().map(|slots| slots.state) {
             Some(State::Sound | State::Torn(_)) => Trust::Checked,
@@ -276,7 +276,7 @@ impl Decoder {
         }
     }
 
-    /// Looks at a section header, before it is taken: begins a segmented section, or a plain one.
+    /// Examines a section header before it is parsed: begins a segmented or a plain section.
     pub(super) fn begin_section(&mut self, here: &[u8], at_end: bool) -> Option<Turn> {
         let layout = self.layout(here, at_end);
         let turn = self.begin_as(layout, here, at_end);
@@ -287,14 +287,14 @@ impl Decoder {
         turn
     }
 
-    /// Looks at the start of a file that is none of a capture: a recording whose first bytes are
-    /// damaged still has its segments. `None`: it is not a recording.
+    /// Examines the start of a file that is not a capture file: a recording whose first bytes are
+    /// damaged still has its segments. `None` if it is not a recording.
     pub(super) fn begin_headless(&mut self, here: &[u8], at_end: bool) -> Option<Turn> {
         let layout = self.probe(here, at_end);
         self.begin_as(layout, here, at_end)
     }
 
-    /// Begins a segmented section, or asks for the bytes that it takes. `None`: it is plain.
+    /// Begins a segmented section, or asks for the bytes that it needs. `None` if it is plain.
     fn begin_as(&mut self, layout: Layout, here: &[u8], at_end: bool) -> Option<Turn> {
         match layout {
             Layout::Plain => None,
@@ -307,7 +307,7 @@ impl Decoder {
         }
     }
 
-    /// Begins a section of segments of `bytes` at the segment of which `here` is what is there.
+    /// Begins a section with segments of `bytes` at a segment whose available bytes are `here`.
     fn begin_slots(&mut self, bytes: usize, here: &[u8]) {
         let mut slots = Slots::new(bytes);
         slots.end = self.offset + bytes as u64;
@@ -328,7 +328,7 @@ impl Decoder {
         self.slots = Some(slots);
     }
 
-    /// Takes the slot at whose start `here` is.
+    /// Decodes the slot at the start of `here`.
     pub(super) fn slot(&mut self, here: &[u8], at_end: bool) -> Turn {
         let is_described = !self.section.is_empty();
         let Some(slots) = &mut self.slots else {
@@ -427,7 +427,7 @@ impl Decoder {
         }
     }
 
-    /// Sets the interfaces to those described before a sound slot. Missing or broken slots may have
+    /// Restores the interfaces described before a sound slot. Missing or broken slots may have
     /// described some, and what looks like a description may be part of a packet.
     fn settle_interfaces(&mut self, slot: &[u8], trailer: &Trailer) {
         let (mut at, mut own) = (0, 0);
@@ -447,8 +447,8 @@ impl Decoder {
         }
     }
 
-    /// Shows of `here` what belongs to the slot in hand, and whether it ends there. `Err` is the
-    /// turn to take where that is nothing.
+    /// Returns the part of `here` that belongs to the current slot, and whether the slot ends
+    /// there. `Err` is the turn to take if that part is empty.
     pub(super) fn within_slot<'a>(
         &mut self,
         here: &'a [u8],
@@ -467,10 +467,10 @@ impl Decoder {
         Ok((&here[..left.min(here.len())], at_end || cut))
     }
 
-    /// Passes what is left of the slot in hand.
+    /// Skips the rest of the current slot.
     pub(super) fn leave_slot(&mut self, here: &[u8], at_end: bool) -> Turn {
         let Some(slots) = &mut self.slots else { return Turn::pass(0) };
-        // A block of a sound slot may reach over its end where the writer was no writer of ours.
+        // A block of a sound slot may reach past its end if another program wrote it.
         while slots.end < self.offset {
             slots.end += slots.segment_bytes as u64;
         }
@@ -482,7 +482,7 @@ impl Decoder {
         Turn::pass(left.min(here.len()))
     }
 
-    /// Sets the units of an interface: in a segmented section they are not left to its blocks.
+    /// Sets the units of an interface: in a segmented section its blocks do not determine them.
     pub(super) fn fix_units(&self, interface: &mut Interface) {
         if self.slots.is_some() {
             interface.resolution = Resolution::decimal(9);

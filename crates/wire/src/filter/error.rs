@@ -1,4 +1,4 @@
-//! Why something is not a program.
+//! The reasons why a program is refused.
 
 use super::{INSTRUCTIONS_MAX, MEMORY_WORDS};
 
@@ -9,10 +9,10 @@ pub enum FilterError {
     /// Too long, or empty.
     #[error("filter: {instructions} instructions, a program has 1 to {INSTRUCTIONS_MAX}")]
     Length {
-        /// Instructions that there are.
+        /// Number of instructions.
         instructions: usize,
     },
-    /// No such instruction.
+    /// Unknown opcode.
     #[error("filter, instruction {at}: there is no opcode {code:#06x}")]
     Opcode {
         /// The instruction.
@@ -77,7 +77,7 @@ pub enum FilterError {
         /// The instruction.
         at: usize,
     },
-    /// A shift that leaves nothing.
+    /// A shift by 32 bits or more, which leaves nothing.
     #[error("filter, instruction {at}: shifts by {bits} bits, at most 31 are allowed")]
     Shift {
         /// The instruction.
@@ -85,7 +85,7 @@ pub enum FilterError {
         /// The bits.
         bits: u32,
     },
-    /// A load of what only the kernel knows.
+    /// A load from a kernel extension (a negative offset).
     #[error(
         "filter, instruction {at}: loads from {offset}, which means something only to a kernel \
          socket; compile for raw bytes: tcpdump -y EN10MB -ddd without -i"
@@ -96,12 +96,12 @@ pub enum FilterError {
         /// The offset, always negative (`SKF_AD_OFF` and others).
         offset: i32,
     },
-    /// The count in front is not that of the instructions.
+    /// The count before the instructions is wrong.
     #[error("filter: {stated} instructions announced, {found} given")]
     Count {
-        /// The count in front.
+        /// The count as given.
         stated: u64,
-        /// Instructions that follow.
+        /// Number of instructions that follow.
         found: usize,
     },
     /// Text that is not four numbers, each in the range of its field.

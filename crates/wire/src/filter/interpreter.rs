@@ -1,4 +1,4 @@
-//! The machine. Source: libpcap `bpf_filter.c`, whose every verdict it repeats.
+//! The interpreter. Source: libpcap `bpf_filter.c`, whose every verdict it reproduces.
 
 use super::MEMORY_WORDS;
 use super::operation::{Operation, Operator, Test};
@@ -11,7 +11,7 @@ pub(super) fn run(program: &[Operation], packet: &[u8], original_length: u32) ->
     let mut memory = [0_u32; MEMORY_WORDS];
     let mut next = 0;
     loop {
-        // I1: the program ends in a return, and no jump passes it.
+        // I1: the program ends in a return, and no jump goes past it.
         let operation = *program.get(next)?;
         next += 1;
         match operation {

@@ -1,4 +1,4 @@
-//! Classic BPF: small programs that say of each packet whether it is wanted.
+//! Classic BPF: small programs that decide for each packet whether it is wanted.
 //!
 //! ```text
 //! "udp port 53" --libpcap--> instructions --Program::new--> checked, decoded --run--> 0 or bytes
@@ -6,14 +6,14 @@
 //! ```
 //!
 //! The machine has an accumulator A, an index X, 16 words of memory M and the packet, all in 32
-//! bits. A program that [`Program::new`] has accepted ends after at most as many steps as it has
+//! bits. A program accepted by [`Program::new`] ends after at most as many steps as it has
 //! instructions, because every jump goes forward.
 //!
-//! Programs see the bytes of the packet and nothing else, so they mean the same on every port.
-//! Loads from negative offsets ask for what only a kernel socket knows (a VLAN tag that the NIC
-//! took off, the interface). They are refused here. In one place the kernel runs our program. There
-//! [`Program::for_packet_socket`] passes tagged packets on to where their bytes are whole again,
-//! and [`Program::complement_for_packet_socket`] counts what it rejects.
+//! Programs see only the bytes of the packet, so they mean the same on every port. Loads from
+//! negative offsets ask for data of a kernel socket (a VLAN tag that the NIC removed, the
+//! interface). They are refused here. In one place the kernel runs our program. There
+//! [`Program::for_packet_socket`] passes tagged packets on to where their bytes are restored, and
+//! [`Program::complement_for_packet_socket`] counts what it rejects.
 //!
 //! # Invariants
 //! - I1. Every program that runs was checked: known opcodes, forward jumps inside the program, a
@@ -48,17 +48,17 @@ pub const MEMORY_WORDS: usize = 16;
 /// `linux/filter.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Instruction {
-    /// What to do.
+    /// The opcode.
     pub code: u16,
-    /// Instructions to skip if a test holds.
+    /// Instructions to skip if the test holds.
     pub jt: u8,
-    /// Instructions to skip if it does not.
+    /// Instructions to skip if the test fails.
     pub jf: u8,
     /// The constant: an offset, a value, a distance or a word of memory.
     pub k: u32,
 }
 
-/// A program that was checked and can run. Prints itself as `tcpdump -ddd` does.
+/// A checked program, ready to run. Prints itself as `tcpdump -ddd` does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
     instructions: Vec<Instruction>,
@@ -69,35 +69,34 @@ impl Program {
     /// Checks and decodes a program.
     ///
     /// # Errors
-    /// What is wrong, with the number of the instruction counted from 0, as `tcpdump -d` does.
+    /// Describes the fault, with the instruction's number counted from 0, as `tcpdump -d` does.
     pub fn new(instructions: Vec<Instruction>) -> Result<Self, FilterError> {
         let operations = verifier::check(&instructions)?;
         Ok(Self { instructions, operations })
     }
 
-    /// Reads a program in any form that tools print. From `tcpdump -ddd` or `bpfc`: one instruction
-    /// per line or all on one line with commas (as iptables takes it), with or without the count in
-    /// front. Or `tcpdump -dd` with its braces.
+    /// Reads a program in any form that tools print. `tcpdump -ddd` and `bpfc` print one
+    /// instruction per line or all on one line with commas (as iptables takes it), with or without
+    /// a leading count. `tcpdump -dd` prints braces.
     ///
     /// # Errors
-    /// What cannot be read, or what [`Program::new`] refuses.
+    /// Text that cannot be read, or a program that [`Program::new`] refuses.
     pub fn from_tcpdump_ddd(text: &str) -> Result<Self, FilterError> {
         Self::new(text::parse(text)?)
     }
 
-    /// How many bytes of the packet are wanted: 0 means none, so it is filtered out; more than it
-    /// has means all of it. A program that loads from outside of `packet`, or divides by an X of
-    /// 0, wants none.
+    /// Returns how many bytes of the packet are wanted: 0 filters it out; more than it has means
+    /// all of it. Also 0 for a program that loads from outside of `packet` or divides by an X of 0.
     ///
     /// `original_length` is the packet's length on the wire; `packet` may be shorter.
     ///
-    /// Cost: a few CPU instructions for each of the program's that is passed; no allocation.
+    /// Cost: a few CPU instructions per executed instruction; no allocation.
     #[inline]
     pub fn run(&self, packet: &[u8], original_length: u32) -> u32 {
         interpreter::run(&self.operations, packet, original_length).unwrap_or(0)
     }
 
-    /// The program as it was given, `[1, INSTRUCTIONS_MAX]` instructions.
+    /// Returns the program as it was given, `[1, INSTRUCTIONS_MAX]` instructions.
     pub fn instructions(&self) -> &[Instruction] {
         &self.instructions
     }

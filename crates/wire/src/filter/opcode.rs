@@ -1,8 +1,7 @@
-//! The numbers of the instructions.
+//! The opcodes of the instructions.
 //!
-//! A code is a class, then a size and a mode (loads), an operator and an operand (arithmetic and
-//! jumps), or what is returned. Source: `linux/bpf_common.h`; `MOD` and `XOR` from
-//! `linux/filter.h`.
+//! A code is a class, plus a size and a mode (loads), an operator and an operand (arithmetic and
+//! jumps), or a return value. Source: `linux/bpf_common.h`; `MOD` and `XOR` from `linux/filter.h`.
 
 /// Class: load into A.
 pub(super) const LD: u16 = 0x00;
@@ -71,6 +70,6 @@ pub(super) const TAX: u16 = 0x00;
 /// Copy X to A.
 pub(super) const TXA: u16 = 0x80;
 
-/// The offset that asks the kernel whether a VLAN tag was taken off the packet.
+/// The offset that asks the kernel whether a VLAN tag was removed from the packet.
 /// Source: `SKF_AD_OFF` + `SKF_AD_VLAN_TAG_PRESENT`, `linux/filter.h`.
 pub(super) const STRIPPED_TAG: u32 = (-0x1000_i32 + 48) as u32;

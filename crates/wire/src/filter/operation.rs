@@ -1,15 +1,15 @@
-//! What an instruction does, decoded once.
+//! Decoded instructions.
 //!
-//! Eight bytes, as the instruction itself, but dense: the interpreter's `match` has no holes and no
-//! case for what cannot be. A value exists only if the instruction by itself was valid. Whether its
-//! jumps and its memory are valid in their place, `verifier` decides.
+//! They have eight bytes like the original, but are dense: the interpreter's `match` has no holes
+//! and no impossible cases. A value exists only if the instruction alone was valid. The `verifier`
+//! decides whether its jumps and its memory are valid in their place.
 
 use super::opcode::*;
 use super::{FilterError, Instruction, MEMORY_WORDS};
 
 const _: () = assert!(size_of::<Operation>() == 8);
 
-/// One step.
+/// One operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operation {
     /// A = the packet at an offset, big-endian.
@@ -38,23 +38,23 @@ pub(super) enum Operation {
     Negate,
     /// Skip this many instructions.
     Jump(u32),
-    /// Skip one of two numbers of instructions by a test of A and a constant. A case for each test:
-    /// half of a program are these, and a second choice would cost each a third of its time.
+    /// Skip one of two numbers of instructions by a test of A and a constant. Each test has its own
+    /// case: half of a program are these, and a second branch would make each a third slower.
     JumpIfEqual(u8, u8, u32),
     JumpIfGreater(u8, u8, u32),
     JumpIfAtLeast(u8, u8, u32),
     JumpIfSharesBits(u8, u8, u32),
-    /// The same by a test of A and X, which is rare.
+    /// The same with a test of A and X, which is rare.
     JumpIfIndex(Test, u8, u8),
     /// X = A, and A = X.
     AccumulatorToIndex,
     IndexToAccumulator,
-    /// Done; the filter wants this many bytes.
+    /// Return: the filter wants this many bytes.
     Return(u32),
     ReturnAccumulator,
 }
 
-/// What arithmetic does with A and an operand.
+/// An arithmetic operator on A and an operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Operator {
     Add,
@@ -69,7 +69,7 @@ pub(super) enum Operator {
     ShiftRight,
 }
 
-/// What a jump asks of A and X.
+/// A comparison of A and X.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Test {
     Equal,
@@ -184,8 +184,8 @@ fn arithmetic(at: usize, code: u16, k: u32) -> Result<Operation, FilterError> {
     }
 }
 
-/// Offsets with the top bit set are negative to the kernel and far outside to libpcap. A program
-/// that has one would mean different things in different places.
+/// Offsets with the top bit set are negative to the kernel and out of bounds to libpcap. A program
+/// that has one would have different meanings in different places.
 fn packet_offset(at: usize, k: u32) -> Result<u32, FilterError> {
     match k as i32 {
         offset if offset < 0 => Err(FilterError::KernelOnly { at, offset }),

@@ -1,38 +1,38 @@
-//! Programs for packet sockets: what a program wants, and what it does not.
+//! Programs for packet sockets: one that accepts the wanted packets, and its complement.
 //!
 //! ```text
-//! | was a VLAN tag taken off? pass, or not | program, every load behind a check | ret, ret |
+//! | was a VLAN tag removed? pass, or not | program, every load after a check | ret, ret |
 //! ```
 //!
 //! In the kernel as in libpcap a load from outside of the packet ends a program with "not wanted".
-//! Swapping the returns of a program does not give one that accepts exactly what it rejects: both
-//! would reject such a packet. So each load comes after a check of the packet's length, which jumps
-//! to the return for "not wanted". Then no load fails, and the two verdicts are opposites on every
-//! packet. It also makes an index below 0 mean in the kernel what it means here.
+//! Swapping the returns of a program does not give its exact complement: both would reject such a
+//! packet. So a check of the packet's length precedes each load and jumps to the return for "not
+//! wanted". Then no load fails, and the two verdicts are opposites on every packet. An index below
+//! 0 then also means the same in the kernel and here.
 //!
-//! Checks make programs longer. A jump that has become too far for its eight bits goes by way of
-//! an unconditional one, which has 32.
+//! Checks make programs longer. A jump that no longer fits its eight bits goes through an
+//! unconditional one, which has 32.
 
 use super::opcode::*;
 use super::operation::{Operation, Operator};
 use super::{FilterError, INSTRUCTIONS_MAX, Instruction, Program};
 
-/// Instructions that others may put in front, to choose by direction.
+/// Instructions that callers may prepend, to select by direction.
 const ROOM_IN_FRONT: usize = 8;
 
-/// Where a jump goes.
+/// The target of a jump.
 #[derive(Clone, Copy)]
 enum Target {
-    /// The item behind it.
+    /// The next item.
     Next,
     /// An instruction of the program as given.
     Instruction(usize),
-    /// The return of "wanted", and that of "not wanted".
+    /// The returns of "wanted" and "not wanted".
     Wanted,
     Unwanted,
 }
 
-/// One instruction, with its targets by name.
+/// One instruction with symbolic targets.
 enum Item {
     Plain(Instruction),
     Jump(Target),
@@ -55,20 +55,20 @@ impl Item {
     }
 }
 
-/// A program whose every load is checked.
+/// A program with a check before every load.
 struct Checked {
     items: Vec<Item>,
-    /// The item at which each instruction of the program as given begins.
+    /// The item at which each instruction of the original program begins.
     starts: Vec<usize>,
 }
 
 impl Program {
-    /// The program for `SO_ATTACH_FILTER` on a packet socket: keeps up to `keep_bytes` bytes
-    /// (above 0) of a packet that is wanted.
+    /// Returns the program for `SO_ATTACH_FILTER` on a packet socket. It keeps up to `keep_bytes`
+    /// bytes (above 0) of a wanted packet.
     ///
     /// The kernel shows a filter the packet without its outermost VLAN tag, if the NIC or the
-    /// kernel took that off. There this program would judge other bytes than those on the wire. So
-    /// a packet whose tag was taken off is passed whole. The receiver puts the tag back, and has to
+    /// kernel removed it. There this program would judge other bytes than those on the wire. So a
+    /// packet without its tag is passed whole. The receiver restores the tag, and has to
     /// [`run`](Self::run) the program on it. On all other packets the kernel's verdict is final,
     /// and the same as here.
     ///
@@ -80,17 +80,17 @@ impl Program {
         self.with_returns(keep_bytes, 0, u32::MAX)
     }
 
-    /// The complement: accepts just the packets that the kernel rejects by
-    /// [`for_packet_socket`](Self::for_packet_socket), a byte of each, for a socket that is there
-    /// to count them.
+    /// Returns the complement. It accepts exactly the packets that the kernel rejects by
+    /// [`for_packet_socket`](Self::for_packet_socket), one byte of each, for a socket that only
+    /// counts them.
     ///
     /// # Errors
-    /// As there.
+    /// As [`for_packet_socket`](Self::for_packet_socket).
     pub fn complement_for_packet_socket(&self) -> Result<Vec<Instruction>, FilterError> {
         self.with_returns(0, 1, 0)
     }
 
-    /// What each of the three kinds of packets is to return.
+    /// Builds the program with a return value for each of the three kinds of packets.
     fn with_returns(
         &self,
         wanted: u32,
@@ -119,7 +119,7 @@ impl Program {
 }
 
 impl Checked {
-    /// Adds instruction `at`, with the checks that it needs in front.
+    /// Adds instruction `at` after the checks that it needs.
     fn push(
         &mut self,
         at: usize,
@@ -136,7 +136,7 @@ impl Checked {
             Operation::LoadHalfAtIndex(k) => self.check_index(length, k + 2),
             Operation::LoadByteAtIndex(k) => self.check_index(length, k + 1),
             Operation::IndexHeaderLength(k) => {
-                // A has to outlive the check; X is about to be loaded.
+                // A must survive the check; X is about to be loaded.
                 self.items.push(Item::Plain(plain(MISC | TAX, 0)));
                 self.check(length, k + 1);
                 self.items.push(Item::Plain(plain(MISC | TXA, 0)));
@@ -175,15 +175,15 @@ impl Checked {
         Ok(())
     }
 
-    /// Unwanted unless the packet has `end` bytes. Leaves its length in A. Offsets are below 2^31
+    /// Rejects unless the packet has `end` bytes. Leaves its length in A. Offsets are below 2^31
     /// (`Operation::decode`), so `end` does not wrap around.
     fn check(&mut self, length: Instruction, end: u32) {
         self.items.push(Item::Plain(length));
         self.test(JMP | JGE | K, end, Target::Next, Target::Unwanted);
     }
 
-    /// Unwanted unless the packet has X + `end` bytes, a sum that may not wrap around either:
-    /// asked as length - `end` >= X.
+    /// Rejects unless the packet has X + `end` bytes. The sum must not wrap around either, so the
+    /// test is length - `end` >= X.
     fn check_index(&mut self, length: Instruction, end: u32) {
         self.check(length, end);
         self.items.push(Item::Plain(plain(ALU | SUB | K, end)));
@@ -194,7 +194,7 @@ impl Checked {
         self.items.push(Item::Test { code, k, yes, no, is_long: false });
     }
 
-    /// Where each item begins, and behind them all the two returns.
+    /// Returns where each item begins, and after them the two returns.
     fn places(&self) -> Vec<usize> {
         let mut place = 0;
         let mut places = vec![0];
@@ -215,7 +215,7 @@ impl Checked {
         }
     }
 
-    /// Makes the tests long that jump too far; making one long may push another over the limit.
+    /// Extends the tests that jump too far; extending one may push another over the limit.
     fn lengthen(&mut self) -> Vec<usize> {
         loop {
             let places = self.places();
@@ -241,7 +241,7 @@ impl Checked {
     fn assemble(mut self, out: &mut Vec<Instruction>) {
         let places = self.lengthen();
         for (at, item) in self.items.iter().enumerate() {
-            // From the instruction after the one that jumps.
+            // Counted from the instruction after the jump.
             let skip = |target, from| (self.place_of(target, at, &places) - from - 1) as u32;
             let place = places[at];
             match *item {

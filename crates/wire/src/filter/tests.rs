@@ -11,13 +11,13 @@ fn plain(code: u16, k: u32) -> Instruction {
 
 const PACKET: [u8; 8] = [0x45, 0x81, 0x02, 0x03, 0xf4, 0x05, 0x06, 0x07];
 
-/// The accumulator after `steps`, over [`PACKET`] of 60 bytes on the wire.
+/// Returns the accumulator after `steps` over [`PACKET`], with 60 bytes on the wire.
 fn accumulator(steps: &[Instruction]) -> u32 {
     let program = [steps, &[plain(RET | A, 0)]].concat();
     Program::new(program).unwrap().run(&PACKET, 60)
 }
 
-/// The same with X copied into A at the end.
+/// Returns X after `steps`, copied into A at the end.
 fn index(steps: &[Instruction]) -> u32 {
     accumulator(&[steps, &[plain(MISC | TXA, 0)]].concat())
 }
@@ -104,7 +104,7 @@ fn what_an_index_can_do_that_a_constant_may_not() {
     {
         let steps = [seven, plain(LDX | W | IMM, operand), plain(ALU | operator | X, 0)];
         assert_eq!(accumulator(&steps), result);
-        // A division by 0 rejects the packet; a wide shift only leaves 0.
+        // A division by 0 rejects the packet; an over-wide shift only leaves 0.
         let after = [&steps[..], &[plain(LD | W | IMM, 5)]].concat();
         assert_eq!(accumulator(&after), if operand == 0 { 0 } else { 5 });
     }
@@ -157,7 +157,7 @@ fn exactly_the_opcodes_of_the_kernel_are_known() {
         0x05, 0x15, 0x1d, 0x25, 0x2d, 0x35, 0x3d, 0x45, 0x4d, // jmp
         0x06, 0x16, 0x07, 0x87, // ret, misc
     ];
-    // Every word of memory is stored first, so that loading one is no fault.
+    // Every word of memory is stored first, so that loads are valid.
     let stores: Vec<_> = (0..16).map(|word| plain(ST, word)).collect();
     for code in 0..=u16::MAX {
         let program = [&stores[..], &[of(code, 0, 0, 1), plain(RET | K, 1), plain(RET | K, 2)]];
@@ -215,15 +215,15 @@ fn memory_is_stored_on_every_way_before_it_is_loaded() {
     assert_eq!(refusal(&[load, accept]), unset(0));
     assert_eq!(refusal(&[plain(ST, 2), load, accept]), unset(1));
     assert!(Program::new(vec![store, load, accept]).is_ok());
-    // One way round the store: the jump's true side.
+    // One path skips the store: the jump's true side.
     assert_eq!(refusal(&[of(JMP | JEQ, 1, 0, 0), store, load, accept]), unset(2));
     assert_eq!(refusal(&[plain(JMP | JA, 1), store, load, accept]), unset(2));
-    // A store on either way.
+    // Both paths store.
     let either = [of(JMP | JEQ, 2, 0, 0), store, plain(JMP | JA, 1), plain(STX, 3), load, accept];
     assert!(Program::new(either.to_vec()).is_ok());
 }
 
-/// The program behind the question for a stripped tag, which only the kernel can answer.
+/// Returns the program after the test for a removed tag, which only the kernel can answer.
 fn behind_the_question(instructions: &[Instruction], stripped: u32) -> Program {
     // As `tcpdump -ddd` numbers them: ldb [SKF_AD_VLAN_TAG_PRESENT]; jeq #0; ret.
     let question = [of(48, 0, 0, 0xffff_f030), of(21, 1, 0, 0), of(6, 0, 0, stripped)];
@@ -233,7 +233,7 @@ fn behind_the_question(instructions: &[Instruction], stripped: u32) -> Program {
 
 #[test]
 fn a_packet_socket_gets_the_program_behind_a_question() {
-    // ldb [8]: outside of the packet; then all is wanted.
+    // ldb [8]: outside of the packet; the rest accepts everything.
     let program = Program::new(vec![plain(LD | B | ABS, 8), plain(RET | K, 5)]).unwrap();
     let main = behind_the_question(&program.for_packet_socket(96).unwrap(), u32::MAX);
     let rest = behind_the_question(&program.complement_for_packet_socket().unwrap(), 0);
@@ -256,7 +256,7 @@ fn what_a_packet_socket_cannot_have_is_refused() {
 
 #[test]
 fn jumps_that_become_too_far_arrive_all_the_same() {
-    // 200 loads, each of which becomes three instructions, between a test and where it goes.
+    // 200 loads, each of which becomes three instructions, between a test and its target.
     for (first, wanted) in [(0x45, 1), (0x46, 0)] {
         let mut program = vec![plain(LD | B | ABS, 0), of(JMP | JEQ, 200, 0, first)];
         program.extend([plain(LD | B | ABS, 1); 199]);

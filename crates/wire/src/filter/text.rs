@@ -1,4 +1,4 @@
-//! Programs as numbers in text.
+//! Programs as numbers in text form.
 //!
 //! | printed by | looks like |
 //! |---|---|
@@ -13,7 +13,7 @@ use std::fmt;
 
 use super::{FilterError, Instruction, Program};
 
-/// Characters of wrong text that an error repeats.
+/// Characters of invalid text that an error quotes.
 const QUOTED: usize = 40;
 
 impl fmt::Display for Program {
@@ -26,7 +26,7 @@ impl fmt::Display for Program {
     }
 }
 
-/// Reads instructions and the count in front, if there is one.
+/// Reads instructions, and the leading count if there is one.
 pub(super) fn parse(text: &str) -> Result<Vec<Instruction>, FilterError> {
     let is_braced = text.contains('{');
     let between: &[char] = if is_braced { &['}'] } else { &['\n', ','] };

@@ -1,9 +1,9 @@
-//! Is it a program? Each instruction by itself, then its jumps and its memory in their place.
+//! Verifies programs: each instruction alone, then its jumps and its memory in context.
 
 use super::operation::Operation;
 use super::{FilterError, INSTRUCTIONS_MAX, Instruction};
 
-/// Decodes a program that keeps invariant I1 of the module, or says why it does not.
+/// Decodes a program that keeps invariant I1 of the module, or returns why it does not.
 ///
 /// Cost: one pass over the instructions.
 pub(super) fn check(instructions: &[Instruction]) -> Result<Vec<Operation>, FilterError> {
@@ -26,7 +26,7 @@ pub(super) fn check(instructions: &[Instruction]) -> Result<Vec<Operation>, Filt
     Ok(operations)
 }
 
-/// How far an operation jumps, from the instruction after it.
+/// Returns how far an operation jumps, from the instruction after it.
 fn distances(operation: Operation) -> [Option<u32>; 2] {
     match operation {
         Operation::Jump(distance) => [Some(distance), None],
@@ -51,11 +51,11 @@ fn check_jump(at: usize, distance: u32, count: usize) -> Result<(), FilterError>
     })
 }
 
-/// A word of memory is stored on every way to where it is loaded. As all jumps go forward, one
-/// pass sees every way to an instruction before the instruction itself.
+/// Checks that each word of memory is stored on every path to a load. As all jumps go forward, one
+/// pass sees every path to an instruction before the instruction itself.
 ///
-/// The kernel takes an instruction after a return as reached from it, and so do we: what is
-/// accepted here has to be accepted there. Source: `check_load_and_stores`, `net/core/filter.c`.
+/// The kernel treats an instruction after a return as reached from it, and so do we: a program
+/// accepted here must be accepted there. Source: `check_load_and_stores`, `net/core/filter.c`.
 fn check_memory(operations: &[Operation]) -> Result<(), FilterError> {
     const ALL: u16 = u16::MAX;
     // Bit w of `stored_at[i]`: word w is stored on every jump to instruction i.

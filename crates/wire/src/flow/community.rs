@@ -1,10 +1,10 @@
-//! Community ID, version 1: one text for a conversation, the same in Zeek, Suricata and Wireshark.
+//! Community ID, version 1: one text per conversation, the same in Zeek, Suricata and Wireshark.
 //!
 //! ```text
-//! "1:" base64( SHA-1( seed | lesser end's address | other's | protocol | 0 | port | port ) )
+//! "1:" base64( SHA-1( seed | lower end's address | other's | protocol | 0 | port | port ) )
 //! ```
 //!
-//! The lesser end, by address and then by port, comes first. ICMP has types in place of ports: a
+//! The lower end, by address and then by port, comes first. ICMP has types in place of ports: a
 //! request and its reply are one conversation.
 //!
 //! Source: <https://github.com/corelight/community-id-spec>, version 1; SHA-1: RFC 3174; base64:
@@ -16,13 +16,13 @@ use std::str::FromStr;
 use super::{FlowKey, IpVersion};
 use crate::headers::{Headers, bytes_at, protocol};
 
-/// The default seed, two bytes: other tools can change theirs.
+/// The default seed, two bytes: other tools can change it.
 const SEED: [u8; 2] = [0; 2];
 
 /// The longest input: the seed, two IPv6 addresses, protocol, padding, two ports.
 const INPUT_BYTES_MAX: usize = 2 + 32 + 2 + 4;
 
-/// Type and type of the answer. Source: the specification's table for ICMP.
+/// Type and type of the reply. Source: the specification's table for ICMP.
 const ICMP_PAIRS: [[u8; 2]; 5] = [[8, 0], [10, 9], [13, 14], [15, 16], [17, 18]];
 
 /// The same for ICMPv6.
@@ -33,13 +33,13 @@ const ICMPV6_PAIRS: [[u8; 2]; 6] =
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CommunityId([u8; 20]);
 
-/// A text that is no Community ID.
+/// The error for a text that is not a Community ID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected a Community ID of version 1, 30 characters: 1:LQU9qZlK+B5F3KDmev6m5PMibrg=")]
 pub struct CommunityIdError;
 
 impl CommunityId {
-    /// The conversation of a packet; `None` if it is not IP.
+    /// Returns the conversation of a packet; `None` if it is not IP.
     ///
     /// Cost: one SHA-1 of 18 to 40 bytes, some 200 ns.
     #[must_use]
@@ -51,8 +51,8 @@ impl CommunityId {
         Some(Self::of(&key, head))
     }
 
-    /// The conversation of a key. `icmp`: the first two bytes of an ICMP message, type and code,
-    /// which stand in place of ports.
+    /// Returns the conversation of a key. `icmp` are the first two bytes of an ICMP message, type
+    /// and code, which replace the ports.
     ///
     /// Cost: as [`new`](Self::new).
     #[must_use]
@@ -85,17 +85,17 @@ impl CommunityId {
     }
 }
 
-/// What stands in place of an ICMP message's ports.
+/// The values that replace the ports of an ICMP message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IcmpEnds {
-    /// Of the sender and of the receiver: type and the type of its answer, or type and code.
+    /// For sender and receiver: type and the type of its reply, or type and code.
     pub ends: [u16; 2],
-    /// Whether the message has no reply: then the other direction is another conversation.
+    /// Whether the message has no reply: then the other direction is a different conversation.
     pub is_one_way: bool,
 }
 
 impl IcmpEnds {
-    /// Of a message of ICMP, or else ICMPv6, that begins with this type and code.
+    /// Returns the ends of an ICMP (or else ICMPv6) message with this type and code.
     #[must_use]
     pub fn new(protocol: u8, [kind, code]: [u8; 2]) -> Self {
         let pairs = if protocol == protocol::ICMP { &ICMP_PAIRS[..] } else { &ICMPV6_PAIRS[..] };
@@ -109,10 +109,10 @@ impl IcmpEnds {
 }
 
 impl CommunityId {
-    /// Bytes of its text.
+    /// Bytes of the text.
     pub const TEXT_BYTES: usize = 30;
 
-    /// Its text: `1:`, 27 letters and `=`. Cost: some 20 ns.
+    /// Returns the text: `1:`, 27 letters and `=`. Cost: some 20 ns.
     #[must_use]
     pub fn text(&self) -> [u8; Self::TEXT_BYTES] {
         let mut text = *b"1:...........................=";
@@ -123,7 +123,7 @@ impl CommunityId {
             let word = u32::from_be_bytes([0, a, b, c]);
             *letters = [18, 12, 6, 0].map(|shift| DIGITS[(word >> shift & 63) as usize]);
         }
-        // The last letter would be of no byte.
+        // The last letter would encode no byte.
         text[Self::TEXT_BYTES - 1] = b'=';
         text
     }
@@ -156,12 +156,12 @@ impl FromStr for CommunityId {
             }
         }
         let id = bytes.try_into().map(Self).map_err(|_| CommunityIdError)?;
-        // Two spellings of the same bytes are one too many.
+        // Only one spelling of the same bytes is valid.
         if id.to_string() == text { Ok(id) } else { Err(CommunityIdError) }
     }
 }
 
-/// SHA-1 of a message that is shorter than a block less its length: below 56 bytes.
+/// Computes SHA-1 of a message below 56 bytes: a block less its length.
 fn sha1(message: &[u8]) -> [u8; 20] {
     let mut words = [0_u32; 80];
     let mut block = [0; 64];

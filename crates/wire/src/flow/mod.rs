@@ -1,4 +1,4 @@
-//! Which conversation a packet belongs to: addresses, ports, protocol.
+//! Flow keys: the addresses, ports and protocol of a packet's conversation.
 //!
 //! A key keeps the direction of the packet it came from. `reversed` is the other direction.
 //! `symmetric` picks one of the two, the same for both, so a table keyed by it has one entry per
@@ -29,12 +29,12 @@ pub struct FlowKey {
     pub version: IpVersion,
     /// IP protocol number. See [`protocol`].
     pub protocol: u8,
-    /// Address of the sender; an IPv4 address stands in the last 4 bytes, behind `::ffff`.
+    /// Address of the sender; an IPv4 address is in the last 4 bytes, after `::ffff`.
     pub source: [u8; 16],
     /// Address of the receiver, likewise. A routing header is not followed.
     pub destination: [u8; 16],
-    /// Ports, or `None` where the protocol has none or the packet does not show them (later
-    /// fragments, short snaplen).
+    /// Ports. `None` if the protocol has none or the packet does not show them (later fragments,
+    /// short snaplen).
     pub ports: Option<Ports>,
 }
 
@@ -49,7 +49,7 @@ pub enum IpVersion {
 }
 
 impl FlowKey {
-    /// The flow of `packet`, whose headers are `headers`; `None` if it is not IP.
+    /// Returns the flow of `packet` with its `headers`; `None` if it is not IP.
     ///
     /// Cost: two address copies, no allocation. `headers` of another packet give a wrong key or
     /// `None`, never a panic.
@@ -69,7 +69,7 @@ impl FlowKey {
         Some(Self { version, protocol, source, destination, ports })
     }
 
-    /// The same flow seen in the other direction.
+    /// Returns the same flow in the other direction.
     #[must_use]
     pub fn reversed(self) -> Self {
         let ports =
@@ -77,20 +77,20 @@ impl FlowKey {
         Self { source: self.destination, destination: self.source, ports, ..self }
     }
 
-    /// The one of the two directions in which the end with the smaller address (then port) sends:
+    /// Returns the direction in which the end with the smaller address (then port) sends:
     /// `key.symmetric() == key.reversed().symmetric()`.
     #[must_use]
     pub fn symmetric(self) -> Self {
         self.min(self.reversed())
     }
 
-    /// Address of the sender.
+    /// Returns the sender's address.
     #[must_use]
     pub fn source_address(&self) -> IpAddr {
         self.address(self.source)
     }
 
-    /// Address of the receiver.
+    /// Returns the receiver's address.
     #[must_use]
     pub fn destination_address(&self) -> IpAddr {
         self.address(self.destination)
@@ -120,8 +120,8 @@ impl FlowKey {
     }
 }
 
-/// As in `10.0.0.1:53 > 10.0.0.2:999 udp`, `[fe80::1]:53 > [fe80::2]:999 tcp`,
-/// `10.0.0.1 > 10.0.0.2 icmp`.
+/// Formats like `10.0.0.1:53 > 10.0.0.2:999 udp`, `[fe80::1]:53 > [fe80::2]:999 tcp`, `10.0.0.1 >
+/// 10.0.0.2 icmp`.
 impl fmt::Display for FlowKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.format_end(f, self.source, self.ports.map(|ports| ports.source))?;
@@ -138,7 +138,7 @@ impl fmt::Display for FlowKey {
     }
 }
 
-/// The IPv4 address at `offset` in its IPv6-mapped form. Source: RFC 4291 section 2.5.5.2.
+/// Returns the IPv4 address at `offset`, IPv6-mapped. Source: RFC 4291 section 2.5.5.2.
 fn mapped(packet: &[u8], offset: usize) -> Option<[u8; 16]> {
     let address: [u8; 4] = bytes_at(packet, offset)?;
     Some(Ipv4Addr::from(address).to_ipv6_mapped().octets())

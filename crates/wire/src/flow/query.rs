@@ -1,4 +1,4 @@
-//! A question for one conversation: by its five-tuple, or by its Community ID.
+//! Queries for one conversation: by its five-tuple or by its Community ID.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -10,7 +10,7 @@ use crate::headers::{self, LinkType, Ports, protocol};
 
 /// A requested conversation, in both directions.
 ///
-/// As text: the two ends and the protocol, as [`FlowKey`] prints them, or with commas:
+/// Its text form is the two ends and the protocol, as [`FlowKey`] prints them, or with commas:
 /// `10.0.0.1:53 > 10.0.0.2:999 udp`, `10.0.0.1:53,10.0.0.2:999,udp`,
 /// `[fe80::1]:53,[fe80::2]:9,tcp`, `10.0.0.1,10.0.0.2,icmp`; or a Community ID:
 /// `1:LQU9qZlK+B5F3KDmev6m5PMibrg=`.
@@ -22,7 +22,7 @@ pub enum FlowQuery {
     Community(CommunityId),
 }
 
-/// A text that names no conversation.
+/// The error for a text that is not a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "expected two ends and a protocol, e.g. 10.0.0.1:53,10.0.0.2:999,udp, or a Community ID, e.g. \
@@ -31,7 +31,7 @@ pub enum FlowQuery {
 pub struct FlowQueryError;
 
 impl FlowQuery {
-    /// The hash of kind `five-tuple` that its packets have, where that is known beforehand.
+    /// Returns the `five-tuple` hash of its packets, if known beforehand.
     #[must_use]
     pub fn five_tuple_hash(&self) -> Option<u32> {
         match self {
@@ -45,7 +45,7 @@ impl FlowQuery {
 const WITH_PORTS: [(&str, u8); 3] =
     [("tcp", protocol::TCP), ("udp", protocol::UDP), ("sctp", protocol::SCTP)];
 
-/// Protocols that have none.
+/// Protocols without ports.
 const WITHOUT_PORTS: [(&str, u8); 2] = [("icmp", protocol::ICMP), ("icmpv6", protocol::ICMPV6)];
 
 impl FromStr for FlowQuery {
@@ -59,7 +59,7 @@ impl FromStr for FlowQuery {
         let words: Vec<&str> = text.split(is_between).filter(|word| !word.is_empty()).collect();
         let (ends, name) = match words[..] {
             [from, to, name] => ([from, to], name.to_ascii_lowercase()),
-            // As a flow without a name for its protocol is printed.
+            // This is how a flow without a protocol name is printed.
             [from, to, "protocol", number] => ([from, to], number.to_owned()),
             _ => return Err(FlowQueryError),
         };
@@ -100,11 +100,11 @@ fn read_end(text: &str, has_port: bool) -> Result<(IpAddr, Option<u16>), FlowQue
     }
 }
 
-/// Asks packets whether they belong to a conversation.
+/// Tests whether packets belong to a conversation.
 #[derive(Clone, Debug)]
 pub struct FlowMatcher {
     query: FlowQuery,
-    /// For a Community ID: what was found for conversations that came before.
+    /// For a Community ID: the results for earlier conversations.
     known: HashMap<(FlowKey, u16), bool>,
 }
 
@@ -112,15 +112,16 @@ impl FlowMatcher {
     /// The most conversations that are remembered.
     const KNOWN_MAX: usize = 64 << 10;
 
-    /// For one conversation.
+    /// Creates a matcher for one conversation.
     #[must_use]
     pub fn new(query: FlowQuery) -> Self {
         Self { query, known: HashMap::new() }
     }
 
-    /// Whether a packet belongs to it. A later fragment has no ports and belongs to none that has.
+    /// Returns whether a packet belongs to the conversation. A later fragment has no ports and
+    /// matches no conversation with ports.
     ///
-    /// Cost: that of [`headers::parse`] and a comparison; for a Community ID a look into a table.
+    /// Cost: [`headers::parse`] and a comparison; for a Community ID a table lookup.
     pub fn matches(&mut self, link: LinkType, packet: &[u8]) -> bool {
         let headers = headers::parse(link, packet);
         let Some(key) = FlowKey::new(&headers, packet) else { return false };
@@ -128,7 +129,7 @@ impl FlowMatcher {
             FlowQuery::Key(wanted) => return key.symmetric() == wanted,
             FlowQuery::Community(id) => id,
         };
-        // What stands in place of the ports of ICMP is not in the key.
+        // The values that replace ICMP's ports are not in the key.
         let at = headers.transport_offset as usize;
         let head = headers::bytes_at(packet, at).map_or(0, u16::from_be_bytes);
         let kind = if key.ports.is_none() { head } else { 0 };
@@ -149,7 +150,7 @@ mod tests {
     use super::*;
     use crate::hash::{FlowHasher, HashKind};
 
-    /// Ethernet, IPv4 and UDP from 10.0.0.1:53 to 10.0.0.2:999, without a payload.
+    /// Returns Ethernet, IPv4 and UDP from 10.0.0.1:53 to 10.0.0.2:999, without a payload.
     fn packet() -> Vec<u8> {
         let mut bytes = vec![2; 12];
         bytes.extend([8, 0, 0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0]);

@@ -1,19 +1,19 @@
-//! What the hasher remembers of first fragments: a small set-associative cache.
+//! The hasher's memory of first fragments: a small set-associative cache.
 //!
 //! ```text
 //! set = key mod SETS     [ newest | . | . | oldest ]     4 entries, one cache line
 //! ```
 //!
 //! An entry is a 64-bit fingerprint of (addresses, id, protocol) and the hash of the flow. A new
-//! entry pushes the oldest of its set out, so the table never grows and never needs a clock. Two
-//! datagrams with the same fingerprint would share a hash; nothing worse can happen. The same holds
-//! for a datagram whose first fragment was lost and whose 16-bit IPv4 id comes round again.
+//! entry evicts the oldest of its set, so the table never grows and needs no clock. Two datagrams
+//! with the same fingerprint would share a hash; nothing worse can happen. The same holds for a
+//! datagram whose first fragment was lost and whose 16-bit IPv4 id is reused.
 
 use super::symmetric;
 use crate::headers::{Fragment, Headers, Network, bytes_at};
 
-/// Fragmented datagrams that can be under way at once. 4,096 entries of 16 bytes are 64 KiB: they
-/// stay in a second-level cache.
+/// Fragmented datagrams in flight that are remembered. 4,096 entries of 16 bytes are 64 KiB: they
+/// stay in the L2 cache.
 pub const FRAGMENTS_MAX: usize = SETS * WAYS;
 
 const SETS: usize = 1024;
@@ -38,7 +38,7 @@ impl FragmentTable {
         Self { sets: vec![[Entry { key: 0, hash: 0 }; WAYS]; SETS].into_boxed_slice() }
     }
 
-    /// Enters the hash of a first fragment; one that is sent again replaces itself.
+    /// Stores the hash of a first fragment; a repeated fragment replaces its own entry.
     pub(super) fn remember(&mut self, key: u64, hash: u32) {
         let set = &mut self.sets[set_index(key)];
         let place = set.iter().position(|entry| entry.key == key).unwrap_or(WAYS - 1);
@@ -46,17 +46,17 @@ impl FragmentTable {
         set[0] = Entry { key, hash };
     }
 
-    /// The hash of the first fragment with this key, if it is still here.
+    /// Returns the hash of the first fragment with this key, if it is still stored.
     pub(super) fn recall(&self, key: u64) -> Option<u32> {
         let set = &self.sets[set_index(key)];
         set.iter().find(|entry| entry.key == key).map(|entry| entry.hash)
     }
 }
 
-/// The fingerprint of the datagram that `fragment` is a part of; never 0.
+/// Returns the fingerprint of the datagram that `fragment` is a part of; never 0.
 ///
-/// IPv4 tells datagrams apart by protocol too (RFC 791 section 3.2). IPv6 does not (RFC 8200
-/// section 4.5), and there the first fragment's protocol may lie behind further extension headers.
+/// IPv4 also distinguishes datagrams by protocol (RFC 791 section 3.2). IPv6 does not (RFC 8200
+/// section 4.5), and there the first fragment's protocol may follow further extension headers.
 pub(super) fn key(headers: &Headers, fragment: Fragment, packet: &[u8]) -> u64 {
     let network = headers.network_offset as usize;
     let key = if headers.network == Network::Ipv4 {
@@ -98,7 +98,7 @@ mod tests {
         table.remember(keys[0], 2);
         assert_eq!(table.recall(keys[0]), Some(2));
         assert!(keys[1..].iter().all(|key| table.recall(*key) == Some(1)));
-        // The repetition also made it the newest, so the next to leave is the second key.
+        // The repetition also made it the newest, so the second key is evicted next.
         table.remember(5 * SETS as u64, 3);
         assert_eq!((table.recall(keys[0]), table.recall(keys[1])), (Some(2), None));
     }

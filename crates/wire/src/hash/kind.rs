@@ -1,35 +1,35 @@
-//! The kinds of hash: their names, their numbers, what they are for.
+//! The kinds of hash: their names, numbers and inputs.
 
 use std::fmt;
 use std::str::FromStr;
 
 use thiserror::Error;
 
-/// What the hash of a packet is made from.
+/// The input of a packet's hash.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum HashKind {
     /// Nothing: every hash is 0.
     #[default]
     None,
     /// Toeplitz with [`MICROSOFT_KEY`](super::MICROSOFT_KEY): IPv4 and IPv6, with ports for TCP and
-    /// UDP only. 0 for the rest.
+    /// UDP only. 0 for all others.
     Rss,
     /// Addresses, ports and protocol, the same for both directions.
     FiveTuple,
-    /// As `FiveTuple`, of the innermost packet: see [`tunnel`](crate::tunnel).
+    /// Like `FiveTuple`, of the innermost packet: see [`tunnel`](crate::tunnel).
     Inner,
     /// The two IP addresses, the same for both directions.
     Ip,
-    /// The numbers of all VLAN tags; untagged packets are one VLAN.
+    /// The ids of all VLAN tags; untagged packets form one VLAN.
     Vlan,
-    /// As `Rss` with [`SYMMETRIC_KEY`](super::SYMMETRIC_KEY): the same for both directions.
+    /// Like `Rss` with [`SYMMETRIC_KEY`](super::SYMMETRIC_KEY): the same for both directions.
     RssSymmetric,
-    /// One byte of the packet; 0 where the packet is shorter.
+    /// One byte of the packet; 0 if the packet is shorter.
     Byte(BytePosition),
 }
 
-/// Which byte of a packet, counted from 1, in `[1, 32_767]`: byte 30 ends an IPv4 source address
-/// behind an untagged Ethernet header.
+/// Position of a byte in a packet, counted from 1, in `[1, 32_767]`: byte 30 ends an IPv4 source
+/// address after an untagged Ethernet header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BytePosition(u16);
 
@@ -37,30 +37,30 @@ impl BytePosition {
     /// The last position that has a number.
     pub const MAX: u16 = BYTE - 1;
 
-    /// The position `number`, in `[1, MAX]`.
+    /// Returns the position `number`, in `[1, MAX]`.
     #[must_use]
     pub fn new(number: u16) -> Option<Self> {
         (1..=Self::MAX).contains(&number).then_some(Self(number))
     }
 
-    /// Bytes in front of it.
+    /// Returns the number of bytes before it.
     #[must_use]
     pub fn offset(self) -> usize {
         usize::from(self.0) - 1
     }
 }
 
-/// Numbers from here on are [`HashKind::Byte`], the position in the other bits.
+/// Numbers from here on are [`HashKind::Byte`], with the position in the other bits.
 const BYTE: u16 = 0x8000;
 
-/// A kind that is a name alone.
+/// A kind without a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NamedHash {
     /// The kind.
     pub kind: HashKind,
     /// Its name, as on the command line.
     pub name: &'static str,
-    /// What it is made from.
+    /// Its input.
     pub made_from: &'static str,
 }
 
@@ -69,7 +69,7 @@ const fn named(kind: HashKind, name: &'static str, made_from: &'static str) -> N
 }
 
 impl HashKind {
-    /// Every kind that is a name alone.
+    /// Every kind without a parameter.
     pub const NAMED: [NamedHash; 7] = [
         named(Self::None, "none", "no hash"),
         named(Self::FiveTuple, "five-tuple", "addresses, ports and protocol"),
@@ -84,11 +84,11 @@ impl HashKind {
         ),
     ];
 
-    /// The kind that has a position: its name, and what it is made from.
+    /// The kind that has a position: its name and its input.
     pub const BYTE: (&'static str, &'static str) =
         ("byte:N", "the packet's N-th byte, counted from 1");
 
-    /// The number that logs and files store. Numbers are stable.
+    /// Returns the number that logs and files store. Numbers are stable.
     #[must_use]
     pub fn code(self) -> u16 {
         match self {
@@ -103,7 +103,7 @@ impl HashKind {
         }
     }
 
-    /// The kind with this number, if there is one.
+    /// Returns the kind with this number, if there is one.
     #[must_use]
     pub fn from_code(code: u16) -> Option<Self> {
         let named =
@@ -111,14 +111,14 @@ impl HashKind {
         named.or_else(|| BytePosition::new(code.checked_sub(BYTE)?).map(Self::Byte))
     }
 
-    /// Whether both directions of a flow have the same hash.
+    /// Returns whether both directions of a flow have the same hash.
     #[must_use]
     pub fn is_symmetric(self) -> bool {
         !matches!(self, Self::Rss | Self::Byte(_))
     }
 }
 
-/// The name, as on the command line and in JSON.
+/// Prints the name, as on the command line and in JSON.
 impl fmt::Display for HashKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match Self::NAMED.iter().find(|named| named.kind == *self) {
@@ -128,7 +128,7 @@ impl fmt::Display for HashKind {
     }
 }
 
-/// A text that is not the name of a hash.
+/// The error for a text that is not the name of a hash.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("'{text}' is not one of {}", names())]
 pub struct HashKindError {
@@ -148,7 +148,7 @@ impl FromStr for HashKind {
         if let Some(named) = Self::NAMED.iter().find(|named| named.name == text) {
             return Ok(named.kind);
         }
-        // Its only name once.
+        // The former name of `five-tuple`.
         if text == "symmetric" {
             return Ok(Self::FiveTuple);
         }

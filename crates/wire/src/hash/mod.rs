@@ -1,4 +1,4 @@
-//! One 32-bit number a packet that is equal for all packets of a flow.
+//! Flow hashes: one 32-bit number per packet that is equal for all packets of a flow.
 //!
 //! | kind | made from | later fragment | not IP |
 //! |---|---|---|---|
@@ -9,14 +9,14 @@
 //! | rss | addresses; ports of TCP, UDP | as its first | 0 |
 //! | byte:N | one byte | its own byte | the same |
 //!
-//! All kinds but `rss` and `byte:N` give both directions of a flow the same number; `rss:symmetric`
-//! does too. None has a secret: a sender who wants to hit one worker can. [`HashKind`] is the one
-//! list of them.
+//! All kinds but `rss` and `byte:N` give both directions of a flow the same number; so does
+//! `rss:symmetric`. None has a secret: a sender who wants to hit one worker can. [`HashKind`] lists
+//! all kinds.
 //!
 //! A [`FlowHasher`] belongs to one core. It remembers the first fragments it has seen
-//! (`fragments`), so all fragments of a datagram have to pass the same hasher. A later fragment
-//! whose first was not seen is hashed without ports, or by the packet around the tunnel, and
-//! counted. Nothing is allocated after `new`.
+//! (`fragments`), so all fragments of a datagram must pass the same hasher. A later fragment whose
+//! first was not seen is hashed without ports, or by the packet around the tunnel, and counted.
+//! Nothing is allocated after `new`.
 //!
 //! With `inner`, the tunnel's datagram may be fragmented, the one inside it, or both. A fragment's
 //! hash is remembered at each fragmented level, so the next one finds it.
@@ -26,8 +26,8 @@
 //!   inner headers) are unknown, because the first fragment was not seen, or the snaplen or the
 //!   fragment is too short.
 //! - I2: for a kind that [`HashKind::is_symmetric`], swapping the source and destination of a
-//!   packet keeps its hash. A tunnel's outer ports differ by direction, so `five-tuple` parts the
-//!   directions of a VXLAN, and `inner` is what keeps them together.
+//!   packet keeps its hash. A tunnel's outer ports differ by direction, so `five-tuple` separates
+//!   the directions of a VXLAN, and `inner` keeps them together.
 //! - I3: no input panics, not even headers that belong to another packet.
 
 mod fragments;
@@ -51,14 +51,14 @@ use plain::PlainFlow;
 /// Hashes the packets of one receive core.
 pub struct FlowHasher {
     method: Method,
-    /// For the methods whose hash a later fragment does not show by itself.
+    /// For the methods that need the first fragment to hash a later one.
     fragments: Option<FragmentTable>,
     fragments_unmatched: u64,
 }
 
 enum Method {
     None,
-    /// Of the byte at this offset.
+    /// The byte at this offset.
     Byte(usize),
     FiveTuple,
     Inner,
@@ -68,10 +68,10 @@ enum Method {
 }
 
 impl FlowHasher {
-    /// A hasher with an empty fragment table.
+    /// Creates a hasher with an empty fragment table.
     ///
-    /// Cost: allocates 64 KiB for fragments (`FiveTuple`, `Inner`, `Rss`), and for `Rss` another
-    /// 36 KiB of Toeplitz tables, filled in some 10 us. Nothing for the others.
+    /// Cost: allocates 64 KiB for fragments (`FiveTuple`, `Inner`, `Rss`), and for `Rss` another 36
+    /// KiB of Toeplitz tables, filled in some 10 us. Nothing for the others.
     #[must_use]
     pub fn new(kind: HashKind) -> Self {
         let method = match kind {
@@ -89,7 +89,7 @@ impl FlowHasher {
         Self { method, fragments, fragments_unmatched: 0 }
     }
 
-    /// The hash of one packet, for any bytes.
+    /// Returns the hash of one packet, for any bytes.
     ///
     /// Cost: one [`headers::parse`] and [`Self::hash_parsed`]; nothing for `None`, one load for
     /// `Byte`.
@@ -108,11 +108,12 @@ impl FlowHasher {
         }
     }
 
-    /// The hashes of packets that follow each other, as [`hash`](Self::hash) makes them: as many as
-    /// `hashes` has room for. Returns how many.
+    /// Hashes consecutive packets as [`hash`](Self::hash) does, as many as `hashes` has room for.
+    /// Returns how many.
     ///
-    /// Packets of a flow come in runs, and `FiveTuple` makes the hash of a run once. Cost for TCP
-    /// and UDP in IPv4: some 30 instructions a packet in a run, else some 65; as `hash` for others.
+    /// Packets of a flow come in runs, and `FiveTuple` computes the hash of a run once. Cost for
+    /// TCP and UDP in IPv4: some 30 instructions a packet in a run, else some 65; as `hash` for
+    /// others.
     #[inline]
     pub fn hash_all<'a>(
         &mut self,
@@ -137,13 +138,13 @@ impl FlowHasher {
         count
     }
 
-    // Not inlined: it would take the registers of the loop that calls it.
+    // Not inlined: it would take registers of the calling loop.
     #[inline(never)]
     fn hash_one(&mut self, link: LinkType, packet: &[u8]) -> u32 {
         self.hash(link, packet)
     }
 
-    /// The hash of a packet whose headers are already known.
+    /// Returns the hash of a packet whose headers are already known.
     ///
     /// Cost: `FiveTuple` two or three multiplications; `Rss` one table lookup for each byte of
     /// addresses and ports (12 or 36); `Inner` as [`tunnel::innermost`] and `FiveTuple`. A fragment
@@ -161,15 +162,16 @@ impl FlowHasher {
         self.follow(hash, headers, packet)
     }
 
-    /// Later fragments whose first was not in the table: it came after them, never, or too long
-    /// ago. They were hashed without ports, or by the outer packet. An absolute count since `new`.
+    /// Returns the later fragments whose first was not in the table: it came after them, never, or
+    /// too long ago. They were hashed without ports, or by the outer packet. An absolute count
+    /// since `new`.
     #[must_use]
     pub fn fragments_unmatched(&self) -> u64 {
         self.fragments_unmatched
     }
 
-    /// The five-tuple of what is innermost in a packet that starts at `start`, `depth` tunnels
-    /// further in at most; fragments on the way are followed.
+    /// Returns the five-tuple hash of the innermost packet in a packet that starts at `start`, at
+    /// most `depth` tunnels further in. Fragments on the way are followed.
     fn hash_within(
         &mut self,
         link: LinkType,
@@ -188,7 +190,7 @@ impl FlowHasher {
         self.follow(hash, headers, packet)
     }
 
-    /// The hash of a packet that is `hash` by itself: for a fragment, that of its datagram's first.
+    /// Returns `hash`, or for a fragment the hash of its datagram's first fragment.
     #[inline]
     fn follow(&mut self, hash: u32, headers: &Headers, packet: &[u8]) -> u32 {
         match headers.fragment {
@@ -219,8 +221,8 @@ impl FlowHasher {
 }
 
 impl Method {
-    /// The hash of a packet that is not a tunnel, by the methods that are not worth their place
-    /// in the loop of every caller.
+    /// Returns the hash of a packet that is not a tunnel, by the methods that are too rare to be
+    /// inlined into every caller's loop.
     #[inline(never)]
     fn hash_plain(&self, link: LinkType, packet: &[u8]) -> Option<u32> {
         match self {
@@ -228,22 +230,22 @@ impl Method {
                 if tunnel::may_carry(headers) { None } else { five_tuple(headers, packet) }
             }),
             Self::Ip => plain(link, packet, |headers| symmetric_ip(headers, None, 0, packet)),
-            // It has no tag.
+            // A plain packet has no tag.
             Self::Vlan => plain(link, packet, |_| Some(symmetric::vlans(iter::empty()))),
             Self::None | Self::Byte(_) | Self::FiveTuple | Self::Rss(_) => None,
         }
     }
 }
 
-/// What `hash` makes of a plain packet; `None` for the others.
+/// Returns what `hash` computes for a plain packet; `None` for the others.
 ///
-/// One use of the headers for each parse: only then do they stay in registers.
+/// The headers are used once per parse: only then do they stay in registers.
 #[inline(always)]
 fn plain(link: LinkType, packet: &[u8], hash: impl FnOnce(&Headers) -> Option<u32>) -> Option<u32> {
     headers::parse_plain(link, packet).and_then(|headers| hash(&headers))
 }
 
-/// The `FiveTuple` hash of all packets of a flow that are no fragments.
+/// Returns the `FiveTuple` hash of all packets of a flow, fragments excepted.
 pub(crate) fn five_tuple_of(key: &FlowKey) -> u32 {
     let (ports, protocol) = (key.ports, key.protocol);
     let ends = [key.source, key.destination];
@@ -263,7 +265,7 @@ pub(crate) fn five_tuple_of(key: &FlowKey) -> u32 {
     }
 }
 
-/// A byte in each of the four of a hash, so that it spreads as it is, whichever bits are used.
+/// Repeats a byte in all four bytes of a hash, so that it spreads whichever bits are used.
 #[inline]
 fn replicated(packet: &[u8], at: usize) -> u32 {
     packet.get(at).map_or(0, |byte| u32::from_ne_bytes([*byte; 4]))
@@ -299,8 +301,8 @@ fn join<const A: usize, const N: usize>(addresses: [u8; A], ports: Ports) -> [u8
     input
 }
 
-/// By addresses, with or without ports and protocol; where there is no IP, by what the Ethernet
-/// header at `start` says.
+/// Hashes addresses, with or without ports and protocol. Without IP, hashes the Ethernet header at
+/// `start`.
 #[inline(always)]
 fn by_ends(link: LinkType, headers: &Headers, start: usize, packet: &[u8], has_ports: bool) -> u32 {
     let (ports, protocol) = if has_ports { (headers.ports, headers.protocol) } else { (None, 0) };
@@ -311,8 +313,8 @@ fn by_ends(link: LinkType, headers: &Headers, start: usize, packet: &[u8], has_p
     symmetric_ip(headers, ports, protocol, packet).or_else(of_stations).unwrap_or(0)
 }
 
-/// By the numbers of all tags; 0 is none, it says that the packet has a priority.
-// Not inlined: unrolled, it would take the registers of the kinds beside it.
+/// Hashes the ids of all tags except 0, which only marks a packet with a priority.
+// Not inlined: unrolled, it would take registers of the other kinds.
 #[inline(never)]
 fn by_vlans(headers: &Headers) -> u32 {
     let numbers = headers.tags().iter().map(|tag| tag.id());

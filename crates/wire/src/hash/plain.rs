@@ -1,13 +1,13 @@
-//! Flows of the packets that most traffic consists of, from bytes at fixed offsets.
+//! The flow of the most common packets, read from bytes at fixed offsets.
 //!
-//! Untagged Ethernet; IPv4 without options; no fragment; TCP or UDP, of which only the ports
-//! matter.
+//! They are untagged Ethernet; IPv4 without options; not a fragment; TCP or UDP, of which only the
+//! ports matter.
 
 use crate::headers::{Ports, bytes_at, protocol};
 
 use super::symmetric;
 
-/// Bytes up to the end of the ports, and those of them that the link header has.
+/// Bytes up to the end of the ports, and bytes of the link header.
 const HEAD_BYTES: usize = LINK_BYTES + 20 + 4;
 const LINK_BYTES: usize = 14;
 
@@ -15,20 +15,20 @@ const LINK_BYTES: usize = 14;
 const IPV4: u32 = u32::from_ne_bytes([0x08, 0x00, 0x45, 0]);
 const IPV4_BITS: u32 = u32::from_ne_bytes([0xff, 0xff, 0xff, 0]);
 
-/// From byte 20 on: "more fragments", or an offset.
+/// From byte 20 on: the "more fragments" flag and the offset.
 const PART_BITS: u16 = u16::from_ne_bytes([0x3f, 0xff]);
 
-/// What the five-tuple hash of such a packet is made of, as it stands in the packet.
+/// Input of the five-tuple hash of such a packet, in the packet's layout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct PlainFlow {
     addresses: u64,
     ports: u32,
-    /// 0 in the flow of no packet.
+    /// 0 if it is the flow of no packet.
     protocol: u8,
 }
 
 impl PlainFlow {
-    /// That of an Ethernet frame, if it is one of those packets.
+    /// Returns the flow of an Ethernet frame, if it is one of those packets.
     #[inline(always)]
     pub(super) fn of(packet: &[u8]) -> Option<Self> {
         let head: &[u8; HEAD_BYTES] = packet.first_chunk()?;
@@ -36,7 +36,7 @@ impl PlainFlow {
         let total_len = u16::from_be_bytes(bytes_at(head, 16)?);
         let part = u16::from_ne_bytes(bytes_at(head, 20)?) & PART_BITS;
         let protocol = head[23];
-        // Ports that the datagram does not reach are padding.
+        // Ports past the datagram's end are padding.
         let is_plain = kind == IPV4
             && part == 0
             && usize::from(total_len) >= HEAD_BYTES - LINK_BYTES
@@ -46,7 +46,7 @@ impl PlainFlow {
         is_plain.then_some(Self { addresses, ports, protocol })
     }
 
-    /// Its five-tuple hash.
+    /// Returns its five-tuple hash.
     #[inline(always)]
     pub(super) fn five_tuple(self) -> u32 {
         let ports = Ports { source: (self.ports >> 16) as u16, destination: self.ports as u16 };
@@ -60,7 +60,7 @@ mod tests {
     use crate::hash::{FlowHasher, HashKind};
     use crate::headers::{self, LinkType};
 
-    /// A frame of 60 bytes.
+    /// Returns a frame of 60 bytes.
     fn frame(protocol: u8) -> [u8; 60] {
         let mut frame = [0x50; 60];
         frame[12..24].copy_from_slice(&[0x08, 0, 0x45, 0, 0, 46, 0, 1, 0x40, 0, 64, protocol]);
@@ -68,7 +68,7 @@ mod tests {
         frame
     }
 
-    /// By the general walk over the headers.
+    /// Hashes by the general walk over the headers.
     fn slowly(packet: &[u8]) -> u32 {
         let headers = headers::parse_general(LinkType::ETHERNET, packet);
         let mut hasher = FlowHasher::new(HashKind::FiveTuple);
@@ -91,7 +91,7 @@ mod tests {
                 }
             }
         }
-        // All values of most bytes, and some of those that say what it is.
+        // All values of most bytes, and some of those that determine the kind.
         assert!(plain.iter().all(|&plain| plain > 2 * 50 * 256), "{plain:?}");
     }
 
@@ -100,7 +100,7 @@ mod tests {
         let mut frames = Vec::new();
         for number in 0..200 {
             let mut frame = frame([protocol::TCP, protocol::UDP][number / 7 % 2]);
-            // Runs of a flow, and of its other direction; IPv6, fragments, ARP between them.
+            // Runs of a flow, and of its other direction, with IPv6, fragments and ARP in between.
             frame[29] = (number / 5) as u8;
             match number % 11 {
                 3 => frame[26..34].rotate_left(4),

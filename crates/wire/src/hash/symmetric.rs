@@ -1,4 +1,4 @@
-//! A hash that does not see the direction: the two ends are put in order, then mixed.
+//! A hash that ignores the direction: the two ends are put in order, then mixed.
 //!
 //! An end is its address and port together. So the different flows `a:1 > b:2` and `a:2 > b:1` stay
 //! different (an XOR of the fields would be the same for both). The mixing step is a 64 by 64 bit
@@ -13,7 +13,7 @@ const K1: u64 = 0xbb67_ae85_84ca_a73b;
 const K2: u64 = 0x3c6e_f372_fe94_f82b;
 const K3: u64 = 0xa54f_f53a_5f1d_36f1;
 
-/// Hash of an IPv4 flow; `addresses` are source and destination as in the packet.
+/// Hashes an IPv4 flow; `addresses` are source and destination as in the packet.
 #[inline(always)]
 pub(super) fn ipv4(addresses: [u8; 8], ports: Option<Ports>, protocol: u8) -> u32 {
     let addresses = u64::from_be_bytes(addresses);
@@ -23,7 +23,7 @@ pub(super) fn ipv4(addresses: [u8; 8], ports: Option<Ports>, protocol: u8) -> u3
     finish(ordered_mix(source, destination), u64::from(protocol))
 }
 
-/// Hash of an IPv6 flow; `addresses` are source and destination as in the packet.
+/// Hashes an IPv6 flow; `addresses` are source and destination as in the packet.
 #[inline]
 pub(super) fn ipv6(addresses: [u8; 32], ports: Option<Ports>, protocol: u8) -> u32 {
     let (words, _) = addresses.as_chunks::<8>();
@@ -36,7 +36,7 @@ pub(super) fn ipv6(addresses: [u8; 32], ports: Option<Ports>, protocol: u8) -> u
     finish(addresses, low.2 << 24 | high.2 << 8 | u64::from(protocol))
 }
 
-/// Hash of an Ethernet frame that is not IP; `macs` are destination and source as in the frame.
+/// Hashes an Ethernet frame that is not IP; `macs` are destination and source as in the frame.
 #[inline]
 pub(super) fn ethernet(macs: [u8; 12], ether_type: u16) -> u32 {
     let [d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5] = macs;
@@ -45,13 +45,13 @@ pub(super) fn ethernet(macs: [u8; 12], ether_type: u16) -> u32 {
     finish(ordered_mix(source, destination), u64::from(ether_type))
 }
 
-/// Hash of a list of VLAN numbers; their order counts.
+/// Hashes a list of VLAN ids; their order matters.
 #[inline]
 pub(super) fn vlans(numbers: impl Iterator<Item = u16>) -> u32 {
     finish(numbers.fold(K0, |hash, number| mix(hash ^ u64::from(number), K1)), 0)
 }
 
-/// Hash of what tells datagrams between two hosts apart, with direction: for the fragment table.
+/// Hashes the identity of a datagram, with direction, for the fragment table.
 #[inline]
 pub(super) fn datagram(addresses: &[u8], id: u32, protocol: u8) -> u64 {
     let (words, _) = addresses.as_chunks::<8>();

@@ -1,8 +1,8 @@
-//! The Toeplitz hash of receive-side scaling, by table.
+//! The Toeplitz hash of receive-side scaling, computed by table.
 //!
 //! By definition each set bit `i` of the input XORs the 32 key bits from bit `i` on into the
 //! result. So the contribution of the byte at position `p` depends only on `p` and its value. There
-//! is one table of 256 sums for each of the 36 positions. The hash is one lookup a byte.
+//! is one table of 256 sums for each of the 36 positions. The hash is one lookup per byte.
 //!
 //! Source: Microsoft, "RSS Hashing Functions" and "Verifying the RSS Hash Calculation".
 
@@ -10,13 +10,12 @@
 pub const KEY_BYTES: usize = 40;
 
 /// Longest input: two IPv6 addresses and two ports. The 32-bit window of its last bit is the last
-/// that the key has room for.
+/// one inside the key.
 pub const INPUT_BYTES_MAX: usize = 36;
 
 const _: () = assert!(INPUT_BYTES_MAX + 4 == KEY_BYTES);
 
-/// The key that Microsoft published together with the verification vectors; many NICs default to
-/// it.
+/// The key that Microsoft published with the verification vectors; many NICs use it by default.
 pub const MICROSOFT_KEY: [u8; KEY_BYTES] = [
     0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3, 0x8f, 0xb0,
     0xd0, 0xca, 0x2b, 0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3, 0x80, 0x30, 0xf2, 0x0c,
@@ -56,7 +55,7 @@ impl Toeplitz {
         Self { tables }
     }
 
-    /// The hash of `input`; more than [`INPUT_BYTES_MAX`] bytes do not compile.
+    /// Returns the hash of `input`; more than [`INPUT_BYTES_MAX`] bytes do not compile.
     ///
     /// Cost: `N` independent loads and XORs.
     #[inline]
@@ -72,8 +71,8 @@ impl Toeplitz {
 fn fill(table: &mut [u32; 256], key_bytes: &[u8]) {
     let bits = key_bytes.iter().fold(0u64, |bits, byte| bits << 8 | u64::from(*byte));
     for value in 1..256usize {
-        // The lowest set bit's window, on top of the sum of the other bits, which is already known.
-        // Bit 7 of a byte comes first: its window starts at the first key bit, 8 above the bottom.
+        // The lowest set bit's window XOR the sum of the other bits, which is already known. Bit 7
+        // of a byte comes first: its window starts at the first key bit, 8 above the bottom.
         let window = (bits >> (value.trailing_zeros() + 1)) as u32;
         table[value] = table[value & (value - 1)] ^ window;
     }

@@ -1,7 +1,8 @@
-//! The packets that most traffic consists of, at fixed offsets.
+//! The fast path for the most common packets, with headers at fixed offsets.
 //!
-//! Untagged Ethernet; IPv4 without options or IPv6 without extension headers; whole (no fragment);
-//! TCP or UDP; nothing cut off. `None` means "not one of those", and the general walk decides.
+//! It takes untagged Ethernet; IPv4 without options or IPv6 without extension headers; no
+//! fragments; TCP or UDP; nothing truncated. `None` means "not one of those", and the general walk
+//! decides.
 
 use super::transport::{UDP_HEADER_BYTES, is_udp_length, tcp_header_len};
 use super::{Headers, Network, Outcome, Ports, ether_type, protocol};
@@ -10,10 +11,10 @@ const NETWORK: usize = 14;
 const IPV4_TRANSPORT: usize = NETWORK + 20;
 const IPV6_TRANSPORT: usize = NETWORK + 40;
 
-/// The headers of `packet` if it is one of those packets.
+/// Returns the headers of `packet` if it is one of those packets.
 ///
-/// A packet is looked at only if a TCP header without options fits: the shorter ones that are UDP
-/// take the walk. Every 60-byte IPv4 frame passes.
+/// A packet is examined only if a TCP header without options fits: shorter UDP packets take the
+/// walk. Every 60-byte IPv4 frame passes.
 #[inline(always)]
 pub(super) fn parse(packet: &[u8]) -> Option<Headers> {
     let head: &[u8; IPV4_TRANSPORT + 20] = packet.first_chunk()?;

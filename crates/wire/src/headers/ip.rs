@@ -4,11 +4,11 @@ use super::walk::Walk;
 use super::{Fragment, Network, Outcome, ether_type, protocol};
 
 /// IPv6 extension headers that are followed in one packet. RFC 8200 section 4.1 recommends an order
-/// with seven at most; each takes up to 2,048 bytes.
+/// with at most seven; each takes up to 2,048 bytes.
 pub const EXTENSIONS_MAX: usize = 8;
 
 impl Walk<'_> {
-    /// Reads the network header that `ether_type` announces; leaves the walk behind it.
+    /// Reads the network header of type `ether_type`; leaves the walk after it.
     #[inline(always)]
     pub(super) fn network(&mut self) -> Result<(), Outcome> {
         match self.headers.ether_type {
@@ -27,8 +27,7 @@ impl Walk<'_> {
         let header: [u8; 20] = self.peek(Outcome::TruncatedNetwork)?;
         let header_len = usize::from(header[0] & 0x0f) * 4;
         let total_len = usize::from(u16::from_be_bytes([header[2], header[3]]));
-        // A total length of 0 is what the sending host leaves in a packet that its NIC will
-        // segment.
+        // The sending host leaves a total length of 0 in a packet that its NIC will segment.
         let total_is_sane = total_len == 0 || total_len >= header_len;
         if header[0] >> 4 != 4 || header_len < 20 || !total_is_sane {
             return Err(Outcome::MalformedNetwork);
@@ -71,8 +70,8 @@ impl Walk<'_> {
         self.extensions()
     }
 
-    /// Follows extension headers until `headers.protocol` is none, or until the first fragment
-    /// header of a later fragment, behind which there is only data.
+    /// Follows extension headers until `headers.protocol` is not one, or until the first fragment
+    /// header of a later fragment, after which there is only data.
     fn extensions(&mut self) -> Result<(), Outcome> {
         for _ in 0..EXTENSIONS_MAX {
             if !is_extension(self.headers.protocol) {

@@ -38,7 +38,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Follows VLAN tags from the EtherType `first` to the one that is not a tag.
+    /// Follows VLAN tags from the EtherType `first` to the first one that is not a tag.
     fn tags(&mut self, first: u16) -> Result<(), Outcome> {
         self.headers.ether_type = first;
         while is_tag(self.headers.ether_type) {
@@ -56,8 +56,8 @@ impl Walk<'_> {
 
     /// Reads the LLC header of an 802.3 frame, whose type field is a length.
     ///
-    /// SNAP with organisation code 0 carries an EtherType (RFC 1042). The rest is `Network::Llc`;
-    /// the walk stops behind the three bytes of LLC or the eight of SNAP.
+    /// SNAP with organisation code 0 carries an EtherType (RFC 1042). Everything else is
+    /// `Network::Llc`; the walk stops after the three bytes of LLC or the eight of SNAP.
     fn llc(&mut self) -> Result<(), Outcome> {
         let length = std::mem::take(&mut self.headers.ether_type);
         self.cut(usize::from(length));
@@ -77,7 +77,7 @@ impl Walk<'_> {
     /// 10 on Linux, 24 on NetBSD and OpenBSD, 28 on FreeBSD, 30 on Darwin.
     fn address_family(&mut self) -> Result<(), Outcome> {
         let family = self.take(Outcome::TruncatedLink)?;
-        // Families are small, so the smaller reading is the one in the writer's byte order.
+        // Families are small, so the smaller value is the one in the writer's byte order.
         self.headers.ether_type = match u32::from_le_bytes(family).min(u32::from_be_bytes(family)) {
             2 => ether_type::IPV4,
             10 | 24 | 28 | 30 => ether_type::IPV6,

@@ -1,4 +1,4 @@
-//! Where the headers of one packet are: a single forward pass over untrusted bytes.
+//! Finds the headers of one packet in a single forward pass over untrusted bytes.
 //!
 //! ```text
 //! | link | tags | IP and extensions    | transport | payload            | padding |
@@ -6,25 +6,23 @@
 //!                                      ^transport_offset
 //! ```
 //!
-//! The pass reads, it never writes and never allocates. What it finds is [`Headers`], a small Copy
-//! value of offsets and facts that borrows nothing; the caller keeps the packet. The pass stops
-//! where the bytes end, where it does not know what follows, or after the transport header, and
-//! [`Headers::outcome`] says which.
+//! The pass only reads and never allocates. It returns [`Headers`], a small Copy value of offsets
+//! and facts that borrows nothing; the caller keeps the packet. The pass stops where the bytes end,
+//! at an unknown header, or after the transport header. [`Headers::outcome`] says which.
 //!
 //! Most packets are untagged Ethernet with IPv4 or IPv6 and TCP or UDP, all at fixed offsets:
-//! `fast` recognises exactly those. Everything else takes the general walk (`walk`, with `link`,
-//! `ip` and
-//! `transport` adding a layer each). A test holds the two to the same answer.
+//! `fast` recognises exactly those. Everything else takes the general walk (`walk`, with one layer
+//! each in `link`, `ip` and `transport`). A test checks that both give the same result.
 //!
 //! Invariants, for any bytes:
 //! - I1: `network_offset <= transport_offset <= payload_offset <= end <= packet.len()`. The offset
 //!   of a layer that was not reached is where the walk stopped.
-//! - I2: when `network` is `Ipv4` (`Ipv6`), the 20 (40) bytes of its fixed header lie before `end`.
-//! - I3: when `ports` is `Some`, the four bytes at `transport_offset` lie before `end`.
-//! - I4: tags and extension headers are bounded ([`TAGS_MAX`], [`EXTENSIONS_MAX`]), so is the time.
+//! - I2: if `network` is `Ipv4` (`Ipv6`), the 20 (40) bytes of its fixed header are before `end`.
+//! - I3: if `ports` is `Some`, the four bytes at `transport_offset` are before `end`.
+//! - I4: tags and extension headers are bounded ([`TAGS_MAX`], [`EXTENSIONS_MAX`]), and so is time.
 //!
-//! Not done here: checksums, reassembly, the payload of ICMP errors. Tunnels are those of
-//! [`tunnel`](crate::tunnel).
+//! Not done here: checksums, reassembly, the payload of ICMP errors. See [`tunnel`](crate::tunnel)
+//! for tunnels.
 
 pub mod ether_type;
 pub mod protocol;
@@ -45,8 +43,8 @@ pub use link_type::LinkType;
 
 use walk::Walk;
 
-/// Finds the headers of `packet`, which holds the bytes from the link header of `link` on, without
-/// FCS. Any length and any content is allowed; bytes from 4 GiB on are not looked at.
+/// Finds the headers of `packet`, which starts with the link header of `link` and has no FCS. Any
+/// length and any content is allowed; bytes from 4 GiB on are ignored.
 ///
 /// Cost: no allocation. A few nanoseconds for untagged Ethernet, IPv4 or IPv6, TCP or UDP;
 /// otherwise in proportion to the number of tags and extension headers, which is bounded.
@@ -56,16 +54,16 @@ pub fn parse(link: LinkType, packet: &[u8]) -> Headers {
     parse_plain(link, packet).unwrap_or_else(|| parse_general(link, packet))
 }
 
-/// [`parse`] for the plain packets that the fast path knows; `None` for the others.
+/// Like [`parse`] for the plain packets that the fast path knows; `None` for the others.
 ///
-/// A caller that treats this case apart keeps the headers in registers, which takes that everything
-/// is inlined, however often it is called.
+/// A caller with a separate case for these packets keeps the headers in registers. That requires
+/// inlining everything, however often it is called.
 #[inline(always)]
 pub(crate) fn parse_plain(link: LinkType, packet: &[u8]) -> Option<Headers> {
     if link == LinkType::ETHERNET { fast::parse(packet) } else { None }
 }
 
-/// [`parse`] by the general walk, for every packet.
+/// Like [`parse`], but always by the general walk.
 // Not inlined: it would only bloat the callers' fast path.
 #[inline(never)]
 pub(crate) fn parse_general(link: LinkType, packet: &[u8]) -> Headers {
@@ -74,11 +72,11 @@ pub(crate) fn parse_general(link: LinkType, packet: &[u8]) -> Headers {
     headers
 }
 
-/// [`parse`] of the packet that starts `start` bytes into `packet`, with offsets from the start of
-/// `packet` all the same.
+/// Like [`parse`] for the packet that starts `start` bytes into `packet`. Offsets still count from
+/// the start of `packet`.
 pub(crate) fn parse_from(link: LinkType, packet: &[u8], start: usize) -> Headers {
     let start = start.min(packet.len()).min(u32::MAX as usize);
-    // Where the walk may look, so that no sum of offsets leaves 32 bits.
+    // Limits the walk so that sums of offsets fit 32 bits.
     let end = packet.len().min(u32::MAX as usize);
     let headers = parse(link, &packet[start..end]);
     let start = start as u32;
@@ -91,51 +89,51 @@ pub(crate) fn parse_from(link: LinkType, packet: &[u8], start: usize) -> Headers
     }
 }
 
-/// What [`parse`] found. Offsets are bytes from the start of the packet; see I1 to I3 of the
+/// The result of [`parse`]. Offsets are bytes from the start of the packet; see I1 to I3 of the
 /// module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Headers {
     /// Start of the network header.
     pub network_offset: u32,
-    /// Start of the transport header: behind IPv4 options and IPv6 extension headers.
+    /// Start of the transport header, after IPv4 options and IPv6 extension headers.
     pub transport_offset: u32,
     /// Start of the payload.
     pub payload_offset: u32,
-    /// End of the packet by its own lengths, cut to the bytes at hand: link padding lies behind it.
+    /// End of the packet by its own lengths, or of the captured bytes. Link padding is after it.
     pub end: u32,
-    /// Facts of an IP fragment. `None` for a whole datagram, and so for an IPv6 packet whose
-    /// fragment header says "from 0, no more" (an atomic fragment, RFC 6946).
+    /// Fragment fields. `None` for a whole datagram, including an IPv6 packet whose fragment header
+    /// says "from 0, no more" (an atomic fragment, RFC 6946).
     pub fragment: Option<Fragment>,
-    /// Ports of TCP, UDP and SCTP. Known as soon as their four bytes are there, even if the rest of
-    /// the transport header is cut off or wrong.
+    /// Ports of TCP, UDP and SCTP. Known if their four bytes are present, even if the rest of the
+    /// transport header is truncated or malformed.
     pub ports: Option<Ports>,
-    /// EtherType behind all tags, 0 if there is none (LLC, unknown link). Links without one (raw
-    /// IP, null) get that of their IP version. See [`ether_type`].
+    /// EtherType after all tags, 0 if there is none (LLC, unknown link). Links without one (raw IP,
+    /// null) get the EtherType of their IP version. See [`ether_type`].
     pub ether_type: u16,
     /// IP protocol: the last next-header value seen. 0 without IP. See [`protocol`].
     pub protocol: u8,
-    /// What lies at `network_offset`.
+    /// Kind of header at `network_offset`.
     pub network: Network,
-    /// How far the pass came, and why it ended there.
+    /// How far the pass got, and why it stopped there.
     pub outcome: Outcome,
     tag_count: u8,
     tags: [VlanTag; TAGS_MAX],
 }
 
 impl Headers {
-    /// The VLAN tags, outermost first; `[0, TAGS_MAX]` of them.
+    /// Returns the VLAN tags, outermost first; `[0, TAGS_MAX]` of them.
     #[must_use]
     pub fn tags(&self) -> &[VlanTag] {
         &self.tags[..usize::from(self.tag_count)]
     }
 
-    /// Captured payload bytes behind the transport header.
+    /// Returns the number of captured payload bytes after the transport header.
     #[must_use]
     pub fn payload_len(&self) -> u32 {
         self.end - self.payload_offset
     }
 
-    /// Whether this is a fragment other than the first: it has no transport header.
+    /// Returns whether this is a fragment other than the first: it has no transport header.
     #[must_use]
     pub fn is_later_fragment(&self) -> bool {
         self.fragment.is_some_and(|fragment| fragment.offset_bytes > 0)
@@ -157,27 +155,27 @@ impl Headers {
     };
 }
 
-/// What follows the link header and its tags.
+/// Kind of the header after the link header and its tags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Network {
-    /// IPv4, its fixed header whole and sane.
+    /// IPv4 with a complete and sane fixed header.
     Ipv4,
-    /// IPv6, its fixed header whole and sane.
+    /// IPv6 with a complete and sane fixed header.
     Ipv6,
     /// 802.2 LLC in an 802.3 frame, other than SNAP with an EtherType.
     Llc,
-    /// Not reached, or an IP header that is cut off or malformed.
+    /// Not reached, or an IP header that is truncated or malformed.
     None,
-    /// Something else; `ether_type` says what, if the link says.
+    /// Something else; `ether_type` has its type, if the link has one.
     Other,
 }
 
-/// How far [`parse`] came, and why it ended there.
+/// How far [`parse`] got, and why it stopped there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The transport header is whole: `payload_offset` is the payload.
+    /// The transport header is complete: the payload is at `payload_offset`.
     Complete,
-    /// A fragment other than the first: `payload_offset` is its part of the datagram.
+    /// A fragment other than the first: its part of the datagram is at `payload_offset`.
     LaterFragment,
     /// The IP header contradicts itself: version, header length, total length, nested fragments.
     MalformedNetwork,
@@ -201,12 +199,12 @@ pub enum Outcome {
     UnknownTransport,
 }
 
-/// The datagram of a fragment, and its part of it.
+/// Identity of a fragment's datagram, and the fragment's part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fragment {
     /// Identification: 16 bits in IPv4, 32 in IPv6.
     pub id: u32,
-    /// Where this part belongs in the datagram: a multiple of 8 in `[0, 65_528]`.
+    /// Offset of this part in the datagram: a multiple of 8 in `[0, 65_528]`.
     pub offset_bytes: u16,
     /// Whether more parts follow.
     pub more: bool,
@@ -227,31 +225,31 @@ impl Ports {
     }
 }
 
-/// Tag control information of one VLAN tag. Source: IEEE 802.1Q, 9.6.
+/// Tag control information of a VLAN tag. Source: IEEE 802.1Q, 9.6.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VlanTag(pub u16);
 
 impl VlanTag {
-    /// VLAN identifier, in `[0, 4095]`; 0 means a priority tag.
+    /// Returns the VLAN identifier, in `[0, 4095]`; 0 means a priority tag.
     #[must_use]
     pub fn id(self) -> u16 {
         self.0 & 0x0fff
     }
 
-    /// Priority code point, in `[0, 7]`.
+    /// Returns the priority code point, in `[0, 7]`.
     #[must_use]
     pub fn priority(self) -> u8 {
         (self.0 >> 13) as u8
     }
 
-    /// Drop eligible indicator.
+    /// Returns the drop eligible indicator.
     #[must_use]
     pub fn is_drop_eligible(self) -> bool {
         self.0 & 0x1000 != 0
     }
 }
 
-/// The `N` bytes of `packet` from `offset` on, if they are all there.
+/// Returns the `N` bytes of `packet` from `offset` on, if all are present.
 #[inline]
 pub(crate) fn bytes_at<const N: usize>(packet: &[u8], offset: usize) -> Option<[u8; N]> {
     packet.get(offset..)?.first_chunk().copied()

@@ -1,10 +1,10 @@
-//! The fast path against the general walk. What both find is tested in `tests/headers_*.rs`.
+//! The fast path against the general walk. Their results are tested in `tests/headers`.
 
 use proptest::prelude::*;
 
 use super::{LinkType, fast, parse_general};
 
-/// An untagged Ethernet frame whose fields are right, and `noise` bytes written over it.
+/// Returns a valid untagged Ethernet frame with `noise` bytes written over it.
 fn frame(
     is_ipv6: bool,
     protocol: u8,

@@ -60,15 +60,15 @@ impl Walk<'_> {
     }
 }
 
-/// Length of a TCP header from the byte that holds its data offset, in bytes, `[20, 60]`.
+/// Returns the length of a TCP header from the byte with its data offset, in bytes, `[20, 60]`.
 #[inline]
 pub(super) fn tcp_header_len(data_offset: u8) -> Option<usize> {
     let length = usize::from(data_offset >> 4) * 4;
     (length >= TCP_HEADER_BYTES_MIN).then_some(length)
 }
 
-/// Whether a UDP length field can be right. 0 is a jumbogram's (RFC 2675 section 4). The field is
-/// not held against the bytes at hand, because a first fragment has fewer.
+/// Returns whether a UDP length field is possible. A jumbogram has 0 (RFC 2675 section 4). The
+/// field is not compared to the captured bytes, because a first fragment has fewer.
 #[inline]
 pub(super) fn is_udp_length(field: [u8; 2]) -> bool {
     let length = usize::from(u16::from_be_bytes(field));

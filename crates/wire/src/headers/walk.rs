@@ -1,10 +1,10 @@
-//! The general pass: a cursor that the layers move forward.
+//! The general pass: a cursor that each layer moves forward.
 
 use super::{Headers, LinkType, Outcome, bytes_at};
 
-/// A cursor over one packet and what it has found so far.
+/// A cursor over one packet, with the headers found so far.
 ///
-/// `bytes` shrinks from the back when a layer declares a shorter length, so that no later layer can
+/// `bytes` shrinks from the back if a layer declares a shorter length, so that no later layer can
 /// read link padding. `at <= bytes.len()` always holds.
 pub(super) struct Walk<'a> {
     bytes: &'a [u8],
@@ -13,8 +13,8 @@ pub(super) struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// Walks through all layers of `packet` and enters what it finds into the empty `headers`.
-    // Into its one caller, where the cursor then lives in registers.
+    /// Walks through all layers of `packet` and stores the results in the empty `headers`.
+    // Inlined into its one caller, so that the cursor is in registers.
     #[inline(always)]
     pub(super) fn run(link: LinkType, packet: &'a [u8], headers: &'a mut Headers) {
         // Offsets are u32; no real packet comes near the limit.
@@ -41,7 +41,7 @@ impl<'a> Walk<'a> {
         bytes_at(self.bytes, self.at).ok_or(truncated)
     }
 
-    /// Reads the next `N` bytes and moves behind them.
+    /// Reads the next `N` bytes and moves past them.
     ///
     /// # Errors
     /// `truncated` if fewer are left.
@@ -63,25 +63,25 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Forgets the bytes that lie `count` or more ahead: they are padding.
+    /// Drops the bytes from `count` ahead: they are padding.
     pub(super) fn cut(&mut self, count: usize) {
         let left = self.bytes.len() - self.at;
         self.bytes = &self.bytes[..self.at + left.min(count)];
     }
 
-    /// Marks this place as the start of the network header, and for now of all above it.
+    /// Sets the network header, and for now all later offsets, to this position.
     fn enter_network(&mut self) {
         self.headers.network_offset = self.at as u32;
         self.enter_transport();
     }
 
-    /// Marks this place as the start of the transport header, and for now of the payload.
+    /// Sets the transport header, and for now the payload, to this position.
     pub(super) fn enter_transport(&mut self) {
         self.headers.transport_offset = self.at as u32;
         self.enter_payload();
     }
 
-    /// Marks this place as the start of the payload.
+    /// Sets the payload to this position.
     pub(super) fn enter_payload(&mut self) {
         self.headers.payload_offset = self.at as u32;
     }

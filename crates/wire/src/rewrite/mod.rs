@@ -1,4 +1,4 @@
-//! Packets with other addresses: what a capture needs before it can be sent somewhere else.
+//! Rewrites the addresses of captured packets before they are sent somewhere else.
 //!
 //! ```text
 //! | destination | source | tag | type | IP: source, destination | TCP, UDP: checksum | ...
@@ -6,13 +6,13 @@
 //! ```
 //!
 //! Checksums that cover an address are updated by the difference alone. So a wrong one stays wrong,
-//! and cut-off bytes are not needed. A capture of what its own host sent may have checksums that
-//! only the card would have filled in; [`Rule::Checksums`] computes all anew.
+//! and truncated bytes are not needed. A capture on the sending host may have checksums that only
+//! its NIC would fill in; [`Rule::Checksums`] recomputes all of them.
 //!
-//! Only the outermost IP header is changed: not what a tunnel carries, not ARP, not the packet that
-//! an ICMP error quotes. With an IPv6 routing header the last address is not looked for.
+//! Only the outermost IP header is changed: not the payload of a tunnel, not ARP, not the packet
+//! that an ICMP error quotes. With an IPv6 routing header the final address is not searched.
 //!
-//! Invariant R1: bytes that no rule names stay as they are, and their order, too.
+//! Invariant R1: bytes that no rule names keep their value and their order.
 
 mod rule;
 
@@ -29,7 +29,7 @@ const ADDRESSES: usize = 12;
 /// Bytes of a VLAN tag.
 const TAG: usize = 4;
 
-/// What to change. The default changes nothing.
+/// The fields to change. The default changes nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rewrite {
     source: Option<[u8; 6]>,
@@ -40,8 +40,8 @@ pub struct Rewrite {
 }
 
 impl Rewrite {
-    /// One that follows all of `rules`: of those about the same field the last, and of address maps
-    /// the first that an address is in.
+    /// Combines `rules`. The last rule about a field wins, and of address maps the first one that
+    /// contains an address.
     #[must_use]
     pub fn new(rules: impl IntoIterator<Item = Rule>) -> Self {
         let mut this = Self::default();
@@ -59,8 +59,7 @@ impl Rewrite {
 
     /// Appends the rewritten `packet` to `out`.
     ///
-    /// Cost: a copy; a parse where IP is concerned; a pass over the bytes where checksums are
-    /// computed anew.
+    /// Cost: a copy; a parse if IP is involved; a pass over the bytes if checksums are recomputed.
     pub fn append(&self, link: LinkType, packet: &[u8], out: &mut Vec<u8>) {
         let start = out.len();
         let is_ethernet = link == LinkType::ETHERNET && packet.len() >= ADDRESSES + 2;
@@ -80,7 +79,7 @@ impl Rewrite {
         }
     }
 
-    /// Appends a frame with its rewritten link header.
+    /// Appends a frame with a rewritten link header.
     fn append_link(&self, packet: &[u8], out: &mut Vec<u8>) {
         let (addresses, rest) = packet.split_at(ADDRESSES);
         let (destination, source) = addresses.split_at(6);
@@ -117,7 +116,7 @@ impl Rewrite {
         for (at, direction) in
             [(first, Direction::Source), (first + length, Direction::Destination)]
         {
-            // By I2 of `headers` the fixed header is there.
+            // By I2 of `headers` the fixed header is present.
             let mut old = [0; 16];
             old[..length].copy_from_slice(&packet[at..at + length]);
             let old = &old[..length];

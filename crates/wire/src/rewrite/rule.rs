@@ -1,4 +1,4 @@
-//! One thing to change, and how it is typed.
+//! A single change to packets, and its text form.
 
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use crate::link_address;
 /// The greatest VLAN id. Source: IEEE 802.1Q, 9.6.
 const VLAN_MOST: u16 = 0xfff;
 
-/// One thing to change.
+/// A single change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rule {
     /// `src-mac=02:00:00:00:00:01`
@@ -19,20 +19,20 @@ pub enum Rule {
     Vlan(VlanChange),
     /// `ip=10.0.0.0/8=172.16.0.0/8`, `src-ip=...`, `dst-ip=...`
     Addresses(AddressMap),
-    /// `checksums`: of IPv4, TCP, UDP, ICMP and ICMPv6, computed anew in whole datagrams.
+    /// `checksums`: recomputed for IPv4, TCP, UDP, ICMP and ICMPv6 in whole datagrams.
     Checksums,
 }
 
-/// What becomes of the outermost VLAN tag.
+/// Change of the outermost VLAN tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VlanChange {
-    /// It gets this id, in `[0, 4095]`, and keeps its priority; a packet without gets one.
+    /// Sets this id, in `[0, 4095]`, and keeps the priority; an untagged packet gets a tag.
     Set(u16),
-    /// It goes, where there is one.
+    /// Removes the tag, if there is one.
     Strip,
 }
 
-/// Which of a packet's addresses.
+/// One of the two addresses of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// The sender's.
@@ -41,21 +41,21 @@ pub enum Direction {
     Destination,
 }
 
-/// Addresses of one network as those of another: the first `length` bits are replaced.
+/// Maps addresses of one network to another: the first `length` bits are replaced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AddressMap {
-    /// `None`: either.
+    /// `None` for both directions.
     direction: Option<Direction>,
     from: Vec<u8>,
     to: Vec<u8>,
-    /// Bits of the network, at most those of an address.
+    /// Bits of the network prefix, at most those of an address.
     length: u32,
 }
 
-/// Why a rule could not be understood.
+/// Why a rule is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RuleError {
-    /// There is no such rule.
+    /// Unknown rule.
     #[error(
         "'{0}': it knows src-mac=MAC, dst-mac=MAC, vlan=ID, vlan=strip, checksums, and ip=, \
          src-ip= or dst-ip= with OLD/BITS=NEW/BITS"
@@ -64,10 +64,10 @@ pub enum RuleError {
     /// Not six bytes.
     #[error("'{0}' is not a link address as 02:00:00:00:00:01")]
     Mac(String),
-    /// It is neither an id nor the word `strip`.
+    /// Neither an id nor the word `strip`.
     #[error("'{0}' is neither a VLAN id from 0 to 4095 nor strip")]
     Vlan(String),
-    /// Not one network as another.
+    /// Not a pair of networks.
     #[error(
         "'{0}' is not OLD/BITS=NEW/BITS with two networks of one kind and size, as \
          10.0.0.0/8=172.0.0.0/8"
@@ -99,7 +99,7 @@ impl FromStr for Rule {
 }
 
 impl AddressMap {
-    /// Reads `OLD/BITS=NEW/BITS`, for addresses of `direction`, or of either.
+    /// Parses `OLD/BITS=NEW/BITS` for addresses of `direction`, or of both.
     fn parse(direction: Option<Direction>, text: &str) -> Result<Self, RuleError> {
         let wrong = || RuleError::Network(text.to_owned());
         let (from, to) = text.split_once('=').ok_or_else(wrong)?;
@@ -111,7 +111,7 @@ impl AddressMap {
         Ok(Self { direction, from, to, length: from_bits })
     }
 
-    /// Replaces the network part of `address`, of 4 or 16 bytes, if it is one of these networks and
+    /// Replaces the network part of `address`, of 4 or 16 bytes, if it is in the old network and
     /// the rule has this direction. Returns whether it is.
     pub(super) fn apply(&self, direction: Direction, address: &mut [u8]) -> bool {
         let is_of = self.direction.is_none_or(|wanted| wanted == direction);
@@ -130,12 +130,12 @@ impl AddressMap {
     }
 }
 
-/// The first `bits` bits of a byte, or all if there are more.
+/// Returns a mask of the first `bits` bits of a byte, or of all if there are more.
 fn mask(bits: u32) -> u8 {
     !(0xff_u8.checked_shr(bits).unwrap_or(0))
 }
 
-/// `ADDRESS/BITS`; without bits, one address.
+/// Parses `ADDRESS/BITS`; without bits, a single address.
 fn network(text: &str) -> Option<(Vec<u8>, u32)> {
     let (address, bits) = match text.split_once('/') {
         Some((address, bits)) => (address, Some(bits.parse::<u32>().ok()?)),

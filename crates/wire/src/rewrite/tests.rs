@@ -8,7 +8,7 @@ fn rewrite(rules: &[&str]) -> Rewrite {
 }
 
 fn rewritten(rules: &[&str], packet: &[u8]) -> Vec<u8> {
-    // Behind something else, as in a burst.
+    // After other bytes, as in a burst.
     let mut out = vec![9];
     rewrite(rules).append(LinkType::ETHERNET, packet, &mut out);
     assert_eq!(out[0], 9);

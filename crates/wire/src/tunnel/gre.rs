@@ -1,4 +1,4 @@
-//! GRE with all its optional fields, and the mirrored frames of ERSPAN in it.
+//! GRE with all its optional fields, and ERSPAN's mirrored frames in it.
 //!
 //! ```text
 //! | C R K S  version | protocol | checksum, offset | key | sequence | routing |
@@ -26,7 +26,7 @@ const FRAME_TYPE_IP: u16 = 2 << 10;
 const PLATFORM_SUBHEADER: u16 = 0x0001;
 const PLATFORM_SUBHEADER_BYTES: usize = 8;
 
-/// Reads a GRE header of version 0, and ERSPAN behind it.
+/// Reads a GRE header of version 0, and the ERSPAN header after it.
 pub(super) fn gre(at: &mut Cursor<'_>) -> Option<(Tunnel, Content)> {
     let flags = u16::from_be_bytes(at.take()?);
     let protocol = u16::from_be_bytes(at.take()?);
@@ -40,7 +40,7 @@ pub(super) fn gre(at: &mut Cursor<'_>) -> Option<(Tunnel, Content)> {
         routing(at)?;
     }
     let content = match protocol {
-        // Type I has no header, and no sequence number that would show it.
+        // Type I has no header and no sequence number, which distinguishes it from type II.
         ether_type::ERSPAN if flags & SEQUENCE == 0 => Content::Ethernet,
         ether_type::ERSPAN => erspan_ii(at)?,
         ether_type::ERSPAN_III => erspan_iii(at)?,
@@ -49,7 +49,7 @@ pub(super) fn gre(at: &mut Cursor<'_>) -> Option<(Tunnel, Content)> {
     Some((Tunnel::Erspan, content))
 }
 
-/// Moves behind the source routes, which an empty one ends. Source: RFC 1701.
+/// Skips the source routes, which end with an empty one. Source: RFC 1701.
 fn routing(at: &mut Cursor<'_>) -> Option<()> {
     loop {
         let [family_high, family_low, _, length] = at.take()?;

@@ -1,4 +1,4 @@
-//! GTP-U version 1: what a mobile phone sends and receives, in UDP.
+//! GTP-U version 1: the traffic of mobile phones, in UDP.
 //!
 //! ```text
 //! | flags | type | length | endpoint | sequence, N-PDU number, next | extensions | IP |
@@ -20,7 +20,7 @@ const HAS_EXTENSIONS: u8 = 0b100;
 /// The message that carries a user's packet, G-PDU. Source: section 6.1.
 const USER_PACKET: u8 = 255;
 
-/// Reads the GTP-U header of a user's packet, which is IP: it knows no other content.
+/// Reads the GTP-U header of a user's packet, which is always IP.
 pub(super) fn gtp(at: &mut Cursor<'_>) -> Option<Content> {
     let [flags, message, length_high, length_low, ..] = at.take::<8>()?;
     if flags >> 4 != VERSION_AND_TYPE || message != USER_PACKET {
@@ -36,10 +36,10 @@ pub(super) fn gtp(at: &mut Cursor<'_>) -> Option<Content> {
     Some(Content::Ip)
 }
 
-/// Moves behind the extension headers; the first has type `next`, and 0 ends them.
+/// Skips the extension headers; the first has type `next`, and 0 ends them.
 ///
-/// Each starts with its length in units of 4 bytes and ends with the type of the one behind it.
-/// Source: section 5.2.1.
+/// Each starts with its length in units of 4 bytes and ends with the type of the next one. Source:
+/// section 5.2.1.
 fn extensions(at: &mut Cursor<'_>, mut next: u8) -> Option<()> {
     for _ in 0..EXTENSIONS_MAX {
         if next == 0 {

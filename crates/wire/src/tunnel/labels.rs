@@ -1,17 +1,17 @@
-//! MPLS label stacks and PPPoE sessions: what stands between a link header and IP.
+//! MPLS label stacks and PPPoE sessions: headers between a link header and IP.
 //!
-//! A label stack does not say what it carries. As every router that spreads load does, we guess by
-//! the first nibble behind it (RFC 4928 section 3, RFC 4385 section 3):
+//! A label stack does not say what it carries. As every router that balances load does, we guess by
+//! the first nibble after it (RFC 4928 section 3, RFC 4385 section 3):
 //!
 //! | nibble | what it is | |
 //! |---|---|---|
 //! | 4, 6 | IPv4, IPv6 | |
-//! | 0, and 12 zero bits | the control word of a pseudowire | Ethernet behind it |
+//! | 0, and 12 zero bits | the control word of a pseudowire | Ethernet follows |
 //! | 1 | the control channel of a pseudowire | not followed |
 //! | other | the first address of a pseudowire without control word | Ethernet |
 //!
-//! A guess of Ethernet counts only if IP lies behind it, so that the payload of another kind of
-//! pseudowire is not taken for addresses. An explicit null label at the bottom is no guess.
+//! A guess of Ethernet counts only if IP follows it, so that the payload of another kind of
+//! pseudowire is not taken for addresses. An explicit null label at the bottom is not a guess.
 
 use super::{Content, Cursor, announced};
 use crate::headers::ether_type;
@@ -24,7 +24,7 @@ const BOTTOM: u8 = 0x01;
 /// Explicit null labels. Source: RFC 3032 section 2.1.
 const EXPLICIT_NULL_IPV4: u32 = 0;
 const EXPLICIT_NULL_IPV6: u32 = 2;
-/// Bytes of a control word, and how it starts for Ethernet. Source: RFC 4448 section 4.6.
+/// Bytes of a control word, and its first bytes for Ethernet. Source: RFC 4448 section 4.6.
 const CONTROL_WORD_BYTES: usize = 4;
 const CONTROL_WORD: [u8; 2] = [0, 0];
 
@@ -54,7 +54,7 @@ pub(super) fn mpls(at: &mut Cursor<'_>) -> Option<Content> {
     }
 }
 
-/// Moves behind the label at the bottom of the stack and returns it, in `[0, 2^20)`.
+/// Skips the label at the bottom of the stack and returns it, in `[0, 2^20)`.
 ///
 /// Source: RFC 3032 section 2.1.
 fn bottom_label(at: &mut Cursor<'_>) -> Option<u32> {

@@ -1,4 +1,4 @@
-//! Packets inside packets: what a tunnel carries, one step at a time.
+//! Packets inside packets: finds the payload of tunnels, one step at a time.
 //!
 //! ```text
 //! | link | IP | UDP | VXLAN | link | IP | TCP | payload | padding |
@@ -15,19 +15,19 @@
 //! | Geneve | UDP to 6081 | Ethernet, IP, MPLS |
 //! | GTP-U | UDP to 2152 | IP |
 //!
-//! A step either finds a whole packet or nothing: an inner IP header that is cut off or contradicts
-//! itself is no inner packet. A later fragment has no inner packet, because its bytes are from the
-//! middle of one. A first fragment has one, as far as its bytes go.
+//! A step finds either a complete packet or nothing: an inner IP header that is truncated or
+//! malformed is not an inner packet. A later fragment has no inner packet, because its bytes are
+//! from the middle of one. A first fragment has one, as far as its bytes go.
 //!
-//! Not followed, because the packet alone does not say how: ESP (encrypted), L2TPv3 (its cookie's
-//! length is agreed upon elsewhere), MPLS pseudowires of anything but Ethernet.
+//! Not followed, because the packet alone is not enough: ESP (encrypted), L2TPv3 (its cookie's
+//! length is negotiated elsewhere), MPLS pseudowires of anything but Ethernet.
 //!
 //! Invariants, for any bytes:
-//! - I1: the headers of an inner packet keep I1 to I4 of [`headers`]. `offset` lies behind the
-//!   network header of the outer packet, and not behind its own `network_offset`.
+//! - I1: the headers of an inner packet keep I1 to I4 of [`headers`]. `offset` is after the network
+//!   header of the outer packet, and not after its own `network_offset`.
 //! - I2: an inner packet is IP (`network` is `Ipv4` or `Ipv6`), or a whole Ethernet header that
 //!   announces something else.
-//! - I3: packets are followed [`TUNNELS_MAX`] deep, labels and options are bounded, so is the time.
+//! - I3: depth is limited to [`TUNNELS_MAX`], labels and options are bounded, and so is time.
 
 mod cursor;
 mod gre;
@@ -40,12 +40,12 @@ pub use labels::LABELS_MAX;
 use crate::headers::{self, Headers, LinkType, Network, Outcome, ether_type, protocol};
 use cursor::Cursor;
 
-/// Tunnels within each other that are followed in one packet.
+/// Nested tunnels that are followed in one packet.
 pub const TUNNELS_MAX: usize = 8;
 
 /// VXLAN. Source: RFC 7348 section 5, IANA.
 pub const VXLAN_PORT: u16 = 4789;
-/// VXLAN as Linux sends it unless told otherwise. Source: `drivers/net/vxlan/vxlan_core.c`, 6.18.
+/// Linux's default port for VXLAN. Source: `drivers/net/vxlan/vxlan_core.c`, 6.18.
 pub const VXLAN_PORT_LINUX: u16 = 8472;
 /// VXLAN-GPE. Source: draft-ietf-nvo3-vxlan-gpe-13 section 3.1, IANA.
 pub const VXLAN_GPE_PORT: u16 = 4790;
@@ -54,21 +54,21 @@ pub const GENEVE_PORT: u16 = 6081;
 /// GTP-U. Source: 3GPP TS 29.281 section 4.4.2.
 pub const GTP_PORT: u16 = 2152;
 
-/// A packet found inside another.
+/// A packet inside another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Inner {
-    /// What it was carried by.
+    /// The tunnel that carries it.
     pub tunnel: Tunnel,
-    /// What it starts with: Ethernet, or one of the IP types without a link header.
+    /// Its first header: Ethernet, or one of the IP types without a link header.
     pub link: LinkType,
-    /// Where it starts, in bytes from the start of the outermost packet.
+    /// Its offset in bytes from the start of the outermost packet.
     pub offset: u32,
-    /// Its headers. Their offsets count from the start of the outermost packet too, so that
+    /// Its headers. Their offsets also count from the start of the outermost packet, so
     /// [`FlowKey::new`](crate::flow::FlowKey::new) takes them together with that packet.
     pub headers: Headers,
 }
 
-/// What carries an inner packet.
+/// The kind of a tunnel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tunnel {
     /// A mirrored frame in GRE, type I, II or III.
@@ -79,44 +79,43 @@ pub enum Tunnel {
     Gre,
     /// The user plane of a mobile network.
     Gtp,
-    /// IPv4 or IPv6 directly in either of them.
+    /// IPv4 or IPv6 directly in IPv4 or IPv6.
     IpInIp,
-    /// A label stack behind a link header.
+    /// A label stack after a link header.
     Mpls,
     /// A PPP session over Ethernet.
     Pppoe,
     /// Virtual extensible LAN.
     Vxlan,
-    /// VXLAN that says what it carries.
+    /// VXLAN with a type of its payload.
     VxlanGpe,
 }
 
-/// What a tunnel header announces.
+/// The payload that a tunnel header announces.
 #[derive(Clone, Copy)]
 enum Content {
     Ethernet,
-    /// A guess, which only IP behind the Ethernet header confirms.
+    /// A guess, to be confirmed by IP after the Ethernet header.
     PerhapsEthernet,
     Ipv4,
     Ipv6,
-    /// The version nibble tells.
+    /// IPv4 or IPv6, by the version nibble.
     Ip,
 }
 
-/// The packet inside `packet`, whose headers are `headers`, if there is one.
+/// Returns the packet inside `packet` with its `headers`, if there is one.
 ///
-/// `headers` may be those of an [`Inner`] of the same packet: the next step inwards. Those of
-/// another packet give a wrong answer, never a panic.
+/// `headers` may be those of an [`Inner`] of the same packet, for the next step inwards. Headers of
+/// another packet give a wrong result, never a panic.
 ///
-/// Cost: two comparisons for a packet that is not a tunnel; a general [`headers::parse`] for one
-/// that is.
+/// Cost: two comparisons for a packet that is not a tunnel, or else a general [`headers::parse`].
 #[inline]
 #[must_use]
 pub fn inside(headers: &Headers, packet: &[u8]) -> Option<Inner> {
     if may_carry(headers) { step(headers, packet) } else { None }
 }
 
-/// The innermost packet, [`TUNNELS_MAX`] deep at most; `None` if `packet` is no tunnel.
+/// Returns the innermost packet, at most [`TUNNELS_MAX`] deep; `None` if `packet` is no tunnel.
 ///
 /// Cost: [`inside`] for each step.
 #[must_use]
@@ -129,7 +128,7 @@ pub fn innermost(headers: &Headers, packet: &[u8]) -> Option<Inner> {
     Some(found)
 }
 
-/// Whether it is worth a [`step`]: cheap, and false for nearly everything that is not a tunnel.
+/// Returns whether a [`step`] may find something: cheap, and false for nearly all other packets.
 #[inline]
 pub(crate) fn may_carry(headers: &Headers) -> bool {
     match headers.protocol {
@@ -168,7 +167,7 @@ fn step(headers: &Headers, packet: &[u8]) -> Option<Inner> {
     is_whole.then_some(Inner { tunnel, link, offset: start.at() as u32, headers: inner })
 }
 
-/// A tunnel, what it carries and where that starts.
+/// A tunnel, its payload, and where that starts.
 type Found<'a> = (Tunnel, Content, Cursor<'a>);
 
 fn behind_link<'a>(headers: &Headers, mut at: Cursor<'a>) -> Option<Found<'a>> {
@@ -182,8 +181,8 @@ fn behind_link<'a>(headers: &Headers, mut at: Cursor<'a>) -> Option<Found<'a>> {
 
 fn behind_ip<'a>(headers: &Headers, bytes: &'a [u8]) -> Option<Found<'a>> {
     let mut at = Cursor::new(bytes, headers.payload_offset);
-    // The outcome says that the walk came behind the IP header, or behind UDP. Not if options or
-    // extensions are cut off, and not in a later fragment.
+    // These outcomes mean that the walk got past the IP header, or past UDP. They exclude truncated
+    // options or extensions, and later fragments.
     let (tunnel, content) = match (headers.outcome, headers.protocol) {
         (Outcome::UnknownTransport, protocol::IPV4) => (Tunnel::IpInIp, Content::Ipv4),
         (Outcome::UnknownTransport, protocol::IPV6) => (Tunnel::IpInIp, Content::Ipv6),
@@ -200,7 +199,7 @@ fn behind_ip<'a>(headers: &Headers, bytes: &'a [u8]) -> Option<Found<'a>> {
     Some((tunnel, content, at))
 }
 
-/// What an EtherType in a tunnel header announces; behind labels, what they carry.
+/// Returns the payload that an EtherType in a tunnel header announces; for labels, their payload.
 fn announced(ether_type: u16, at: &mut Cursor<'_>) -> Option<Content> {
     match ether_type {
         ether_type::IPV4 => Some(Content::Ipv4),

@@ -1,9 +1,9 @@
-//! VXLAN, VXLAN-GPE and Geneve: a frame and the number of its network in UDP.
+//! VXLAN, VXLAN-GPE and Geneve: a frame and its network number in UDP.
 
 use super::{Content, Cursor, announced};
 use crate::headers::ether_type;
 
-/// The network number is there, which it has to be. Source: RFC 7348 section 5.
+/// The network number is present, which is mandatory. Source: RFC 7348 section 5.
 const VXLAN_HAS_NETWORK: u8 = 0x08;
 /// Bits of the first byte. Source: draft-ietf-nvo3-vxlan-gpe-13 section 3.1.
 const GPE_VERSION: u8 = 0x30;
@@ -19,7 +19,7 @@ const GENEVE_VERSION: u8 = 0xc0;
 const GENEVE_OPTION_WORDS: u8 = 0x3f;
 const GENEVE_IS_CONTROL: u8 = 0x80;
 
-/// Source: RFC 7348 section 5. Flags other than the network's are reserved, or somebody's group
+/// Source: RFC 7348 section 5. Flags other than the network's are reserved, or a vendor's group
 /// policy; the header is 8 bytes in any case.
 pub(super) fn vxlan(at: &mut Cursor<'_>) -> Option<Content> {
     let [flags, ..] = at.take::<8>()?;
@@ -33,7 +33,7 @@ pub(super) fn vxlan_gpe(at: &mut Cursor<'_>) -> Option<Content> {
         return None;
     }
     match next {
-        // As plain VXLAN.
+        // Same as plain VXLAN.
         _ if flags & GPE_HAS_PROTOCOL == 0 => Some(Content::Ethernet),
         GPE_IPV4 => Some(Content::Ipv4),
         GPE_IPV6 => Some(Content::Ipv6),
@@ -46,7 +46,7 @@ pub(super) fn vxlan_gpe(at: &mut Cursor<'_>) -> Option<Content> {
 /// Source: RFC 8926 section 3.4. A control packet carries no traffic.
 ///
 /// The bit that marks critical options is for the end of the tunnel, which must understand them
-/// (section 3.5). To us they have a length like the others, and a flow must not fall apart because
+/// (section 3.5). Here they are skipped by length like all others. A flow must not be split because
 /// some of its packets have one.
 pub(super) fn geneve(at: &mut Cursor<'_>) -> Option<Content> {
     let [version_and_length, flags, protocol @ .., _, _, _, _] = at.take::<8>()?;

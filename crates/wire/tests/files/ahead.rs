@@ -1,4 +1,4 @@
-//! Passing over segments by their trailers, and over parts of plain files by offsets known before.
+//! Skips segments by their trailers, and parts of plain files by known offsets.
 
 use crate::build::*;
 use burstline_wire::files::{
@@ -10,7 +10,7 @@ use burstline_wire::headers::LinkType;
 
 const S: usize = 4096;
 
-/// Packets of a second each, of which each tenth has the hash 7.
+/// Returns a recording of packets one second apart; every tenth has the hash 7.
 fn recording(packets: u64) -> Vec<u8> {
     let kind = HashKind::FiveTuple;
     let mut encoder = SegmentEncoder::new(S, LinkType::ETHERNET, 0, kind, 0);
@@ -42,8 +42,8 @@ fn recording(packets: u64) -> Vec<u8> {
     file
 }
 
-/// Reads a file slot by slot and passes those that `is_wanted` says no to. Returns the seconds of
-/// the packets read, and how many were passed.
+/// Reads a file slot by slot and skips those that `is_wanted` rejects. Returns the seconds of the
+/// packets read, and how many were skipped.
 fn read(file: &[u8], is_wanted: impl Fn(&Trailer, &[u8]) -> bool) -> (Vec<u64>, u64) {
     let (mut decoder, mut packets, mut passed) = (Decoder::new(), Vec::new(), 0);
     let (mut start, mut position) = (0, 0);
@@ -52,7 +52,7 @@ fn read(file: &[u8], is_wanted: impl Fn(&Trailer, &[u8]) -> bool) -> (Vec<u64>, 
             assert_eq!(ahead.offset % S as u64, 0);
             let tail = file.get(ahead.tail_offset() as usize..).unwrap_or_default();
             let tail = tail.get(..SegmentAhead::TAIL_BYTES).unwrap_or_default();
-            // The last one has the closing counts.
+            // The last segment has the closing counts.
             let is_last = ahead.offset as usize + 2 * S > file.len();
             if let Some(trailer) = decoder.trailer_ahead(tail).filter(|_| !is_last) {
                 let place = ahead.summary(&trailer);
@@ -95,7 +95,7 @@ fn segments_are_passed_by_their_times_and_hashes() {
 
 #[test]
 fn the_last_segment_has_the_flows_of_the_file_and_the_others_only_theirs() {
-    // However full the last one is, which decides whether there has to be one more.
+    // However full the last segment is, which decides whether another one is needed.
     for packets in 80..90 {
         let file = recording(packets);
         let mut segments: Vec<SegmentIndex<'_>> =

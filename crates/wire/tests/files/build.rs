@@ -29,7 +29,7 @@ impl Order {
     }
 }
 
-/// The header of a classic file, Ethernet unless `link` says otherwise.
+/// Returns the header of a classic file.
 pub(crate) fn pcap_header(order: Order, magic: u32, link: u32) -> Vec<u8> {
     let mut file = order.u32(magic).to_vec();
     file.extend(order.u16(2));
@@ -98,7 +98,7 @@ pub(crate) fn enhanced(
     block(order, 6, &body)
 }
 
-/// A packet that no other looks like, and that holds no small numbers in a row.
+/// Returns a unique packet without consecutive small numbers.
 pub(crate) fn payload(number: u32, length: usize) -> Vec<u8> {
     let mut state = number.wrapping_mul(0x9E37_79B9) | 1;
     let mut next = || {
@@ -110,7 +110,7 @@ pub(crate) fn payload(number: u32, length: usize) -> Vec<u8> {
     (0..length).map(|_| next()).collect()
 }
 
-/// What a whole file was decoded to.
+/// The result of decoding a whole file.
 #[derive(Debug, Default)]
 pub(crate) struct Decoded {
     pub(crate) packets: Vec<Packet>,
@@ -136,7 +136,7 @@ pub(crate) fn decode(file: &[u8]) -> Decoded {
     decode_with(&mut Decoder::new(), file, usize::MAX)
 }
 
-/// Decodes a file that is read `chunk` bytes at a time, and checks what each answer promises.
+/// Decodes a file in chunks of `chunk` bytes, and checks the contract of each step.
 pub(crate) fn decode_with(decoder: &mut Decoder, file: &[u8], chunk: usize) -> Decoded {
     let mut decoded = Decoded::default();
     let (mut start, mut end, mut position) = (0, chunk.min(file.len()), 0);

@@ -1,4 +1,4 @@
-//! Damage at every place of small files: what it does not touch is delivered, and decoding ends.
+//! Damage at every position of small files: all other packets are delivered, and decoding ends.
 
 use crate::build::*;
 use burstline_wire::files::{
@@ -12,16 +12,16 @@ use std::ops::Range;
 
 const T: u32 = 1_700_000_000;
 
-/// A file, and where the record of each packet lies in it.
+/// A file, and where the record of each packet is in it.
 struct Sample {
     name: String,
     file: Vec<u8>,
     records: Vec<Range<usize>>,
-    /// The bytes of packet `number`, of this length.
+    /// Returns the bytes of packet `number`, with this length.
     data: fn(u32, usize) -> Vec<u8>,
 }
 
-/// A packet of zeros and ones, which look like small headers wherever one starts to read.
+/// Returns a packet of zeros and ones, which looks like small headers at every offset.
 fn sparse(number: u32, length: usize) -> Vec<u8> {
     let mut data: Vec<u8> = (0..length).map(|at| u8::from(at % 16 == 14)).collect();
     data[4..8].copy_from_slice(&(number << 8 | 0xFF).to_be_bytes());
@@ -64,7 +64,7 @@ fn segmented(packets: u32) -> Sample {
     segmented_from(packets, 0)
 }
 
-/// A file of a recording whose files before it have the `first` packets.
+/// Returns a file of a recording whose earlier files have the `first` packets.
 fn segmented_from(packets: u32, first: u64) -> Sample {
     let size = 4096;
     let mut encoder = SegmentEncoder::new(size, LinkType::ETHERNET, 0, HashKind::None, first);
@@ -110,7 +110,7 @@ fn samples(packets: u32) -> Vec<Sample> {
     samples
 }
 
-/// Packets of a recording that it vouches for, or says that nothing vouches for.
+/// Returns the packets of a recording in sound segments, plus those reported as unchecked.
 fn told(file: &[u8]) -> u64 {
     let mut decoder = Decoder::new();
     let decoded = decode_with(&mut decoder, file, usize::MAX);
@@ -121,8 +121,8 @@ fn told(file: &[u8]) -> u64 {
     decoder.recorded().packets + unchecked.sum::<u64>()
 }
 
-/// Checks that every packet outside `touched` is delivered, in order. Nothing may be made up in
-/// between but what lies inside the touched bytes and their records.
+/// Checks that every packet outside `touched` is delivered, in order. Extra packets may only come
+/// from the touched bytes and their records.
 fn check(sample: &Sample, damaged: &[u8], touched: Range<usize>) {
     let decoded = decode(damaged);
     let mut delivered = decoded.packets.iter().peekable();
@@ -205,7 +205,7 @@ fn every_bit_flipped() {
             let mut damaged = sample.file.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
             if bit / 8 < first {
-                // What describes the packets is damaged: they may be refused or misread, no more.
+                // The description of the packets is damaged: they may be refused or misread.
                 decode(&damaged);
             } else {
                 check(&sample, &damaged, bit / 8..bit / 8 + 1);
@@ -246,7 +246,7 @@ fn damage_is_said_once_with_its_cause() {
     let mut file = [section(o), interface(o, 1, 0, &[])].concat();
     file.extend(enhanced(o, 0, 1, &payload(0, 60), 60, &[]));
     let start = file.len();
-    // A packet that holds the start of a block, but not its end.
+    // A packet with the start of a block in it, but not its end.
     let fake = [o.words(&[6, 64, 0, 0, 0, 32, 32]), payload(7, 36)].concat();
     file.extend(enhanced(o, 0, 1, &fake, 64, &[]));
     let trailing = file.len() - 4;
@@ -277,12 +277,12 @@ fn damage_is_said_once_with_its_cause() {
         panic!("{:?}", decoded.damage)
     };
     assert_eq!((offset, passed), (start, skipped));
-    // A live decoder has delivered the first record before it saw the second.
+    // A live decoder delivers the first record before it sees the second.
     let (mut live, mut position) = (Decoder::live(), 0);
     assert!(matches!(live.next(&file[..100], &mut position, false), Step::Packet(_)));
     let Step::Damage(damage) = live.next(&file, &mut position, true) else { panic!() };
     assert_eq!((damage.offset, damage.skipped), (start, skipped));
-    // The same as the first record: no successor check came before it.
+    // The same with the damaged record as the first one: no successor check preceded it.
     file.drain(24..start as usize);
     let decoded = decode(&file);
     let kind = DamageKind::CapturedLength { captured: 262_145, limit: 262_144 };
@@ -290,8 +290,8 @@ fn damage_is_said_once_with_its_cause() {
     assert_eq!(decoded.packets.len(), 2);
 }
 
-/// A slot of half a mebibyte of blocks of 12 bytes, of which the first and the last are damaged:
-/// each place of it leads to the last. Followed from each of them, that were 10^9 steps.
+/// A slot of half a mebibyte of blocks of 12 bytes, of which the first and the last are damaged.
+/// Every position of it leads to the last block. Following each would take 10^9 steps.
 #[test]
 fn a_slot_whose_blocks_lead_to_a_bad_one_is_passed() {
     let size = 1 << 19;
@@ -327,7 +327,7 @@ fn a_file_that_does_not_begin_with_packet_0_has_not_lost_those_before_it() {
     assert_eq!(lost(&damaged), within(1) as u64);
     damaged[..4096].fill(0);
     assert_eq!(lost(&damaged), within(1) as u64);
-    // Without both, those that were found.
+    // Without both, only those that were found.
     damaged[4096 + 4000..8192].fill(0);
     assert!(lost(&damaged) <= within(1) as u64, "{}", lost(&damaged));
     // A recording's first file begins with packet 0.
@@ -336,8 +336,8 @@ fn a_file_that_does_not_begin_with_packet_0_has_not_lost_those_before_it() {
     assert_eq!(lost(&damaged), within(1) as u64);
 }
 
-/// A look for segments takes 16 MiB at once: one for each of many small sections were a million
-/// times what the file has.
+/// A probe for segments needs 16 MiB at a time. One for each of many small sections would read a
+/// million times the file's size.
 #[test]
 fn few_sections_are_searched_for_segments() {
     let section = [section(Order::Little), block(Order::Little, 0x8888, &[])].concat();
@@ -359,7 +359,7 @@ fn few_sections_are_searched_for_segments() {
 
 #[test]
 fn a_block_does_not_cross_a_segment_boundary() {
-    // A damaged length that happens to agree with what lies behind the boundary.
+    // A damaged length that happens to match the bytes after the boundary.
     let mut sample = segmented(60);
     let last = sample.records.iter().rposition(|record| record.end <= 8192).unwrap();
     let record = sample.records[last].clone();

@@ -279,7 +279,7 @@ fn interfaces_are_bounded_and_shared_between_equal_sections() {
     assert_eq!(decoder.interfaces()[0].name.len(), burstline_wire::files::MAX_NAME_BYTES);
     assert_eq!(decoded.damage.len(), 5000 - decoder.interfaces().len());
     let name = option(o, 2, &[b'x'; 3000]);
-    // One that a section before had is known behind one that is not kept.
+    // An interface of an earlier section is known even after one that is not kept.
     file.extend([section(o), interface(o, 1, 5001, &[]), interface(o, 1, 2, &[name])].concat());
     file.extend(enhanced(o, 0, 7, &payload(1, 60), 60, &[]));
     file.extend(enhanced(o, 1, 7, &payload(1, 60), 60, &[]));
@@ -291,7 +291,7 @@ fn interfaces_are_bounded_and_shared_between_equal_sections() {
 #[test]
 fn an_interface_that_is_not_understood_keeps_its_number() {
     for order in ORDERS {
-        // Its options do not add up.
+        // Its options are malformed.
         let malformed =
             block(order, 1, &[&order.u16(1)[..], &[0; 6], &order.u16(9), &[9, 9]].concat());
         let mut file = [section(order), interface(order, 1, 0, &[]), malformed].concat();
@@ -305,7 +305,7 @@ fn an_interface_that_is_not_understood_keeps_its_number() {
         assert_eq!(kinds, [DamageKind::MalformedBlock { block_type: 1 }, unknown]);
         let links: Vec<_> = decoded.packets.iter().map(|packet| packet.link).collect();
         assert_eq!(links, [1, 101]);
-        // A section that describes none has those of the section before: this one is unknown.
+        // A section without descriptions has those of the previous section: this one is unknown.
         file.extend(section(order));
         file.extend(enhanced(order, 1, 7, &payload(9, 60), 60, &[]));
         assert_eq!(decode(&file).damage.last().map(|damage| damage.kind), Some(unknown));
@@ -317,7 +317,7 @@ fn a_packet_longer_than_the_snapshot_length_is_whole_where_the_next_one_follows(
     for order in ORDERS {
         let mut file = pcap_header(order, 0xA1B2_C3D4, 1);
         file[16..20].copy_from_slice(&order.u32(64));
-        // Longer than the file's snapshot length; and, second, longer than it was on the wire.
+        // Longer than the file's snapshot length; the second is also longer than on the wire.
         for (number, length, wire) in
             [(0, 60, 60), (1, 80, 80), (2, 80, 60), (3, 90, 1500), (4, 80, 70)]
         {
@@ -347,7 +347,7 @@ fn an_interface_that_is_described_late_is_that_of_the_section_before() {
         file.extend(enhanced(order, 0, 8, &data(1), 63, &[]));
         file.extend(interface(order, 1, 0, &[]));
         file.extend(enhanced(order, 0, 9, &data(2), 63, &[]));
-        // Nothing has described this one.
+        // This interface has no description.
         file.extend(enhanced(order, 1, 9, &data(3), 63, &[]));
         let decoded = decode(&file);
         assert_eq!(decoded.packets.len(), 3, "{:?}", decoded.damage);

@@ -1,4 +1,4 @@
-//! Capture files: formats, round trips, damage, reading ahead, and what other tools say.
+//! Capture files: formats, round trips, damage, reading ahead, and other tools.
 
 mod ahead;
 mod build;

@@ -1,4 +1,4 @@
-//! What the encoders write, the decoder and the segment index read.
+//! The decoder and the segment index read what the encoders write.
 
 use crate::build::*;
 use burstline_wire::files::{
@@ -104,7 +104,7 @@ proptest! {
         }
         for packet in &packets {
             let bytes = encoder.packet(&mut out[end..], &packet.lend()).unwrap();
-            // One byte less is no room, and nothing is written.
+            // One byte less is too little, and nothing is written.
             let short = &mut vec![0xEE; bytes - 1][..];
             prop_assert_eq!(encoder.packet(short, &packet.lend()).unwrap(), 0);
             prop_assert!(short.iter().all(|&byte| byte == 0xEE));
@@ -162,7 +162,7 @@ proptest! {
             prop_assert_eq!(&one, &many);
             prop_assert!(SegmentIndex::parse(&many).is_ok());
             if at < end {
-                // One by one it does not fit either.
+                // Alone it does not fit either.
                 let packet = PacketToWrite::new(&packets[at].bytes, packets[at].time_ns);
                 prop_assert!(!by_one.push(&mut one, &packet).unwrap());
                 by_one.advance();

@@ -1,4 +1,4 @@
-//! Other people's tools read what we write. A tool that is not installed is named and left out.
+//! Other tools read the files that we write. A tool that is not installed is named and skipped.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -16,7 +16,7 @@ use burstline_wire::headers::LinkType;
 const PACKETS: u32 = 300;
 const ETHERNET: LinkType = LinkType::ETHERNET;
 
-/// Runs a tool; `None` when it is not installed.
+/// Runs a tool; `None` if it is not installed.
 fn run(tool: &str, arguments: &[&str]) -> Option<String> {
     let output = match Command::new(tool).args(arguments).output() {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -41,7 +41,7 @@ fn data(number: u32) -> Vec<u8> {
     payload(number, 60 + number as usize % 900)
 }
 
-/// A packet with all that pcapng can say beside it.
+/// Returns a packet with everything that pcapng can say about it.
 fn rich(number: u32, data: &[u8]) -> PacketToWrite<'_> {
     let mut packet = packet(number, data);
     packet.interface = number % 2;
@@ -122,7 +122,7 @@ fn pcap_file() -> Vec<u8> {
     out
 }
 
-/// A file that is gone when the test is.
+/// A file that is deleted when the test ends.
 struct OnDisk(PathBuf);
 
 impl OnDisk {

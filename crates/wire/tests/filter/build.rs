@@ -24,7 +24,7 @@ impl Random {
     }
 }
 
-/// What every jump, division and load of memory below is made right for.
+/// All opcodes. Every jump, division and memory load below is made valid.
 const CODES: [u16; 51] = [
     0x20, 0x28, 0x30, 0x40, 0x48, 0x50, 0x00, 0x80, 0x60, 0x01, 0x81, 0x61, 0xb1, 0x02, 0x03, 0x04,
     0x0c, 0x14, 0x1c, 0x24, 0x2c, 0x34, 0x3c, 0x44, 0x4c, 0x54, 0x5c, 0x64, 0x6c, 0x74, 0x7c, 0x84,
@@ -32,8 +32,8 @@ const CODES: [u16; 51] = [
     0x87, 0x16, 0x15,
 ];
 
-/// A program that the verifier has to accept: all memory stored, `[1, 60]` random instructions, and
-/// A returned.
+/// Returns a program that the verifier has to accept: all memory stored, `[1, 60]` random
+/// instructions, then A is returned.
 pub(crate) fn random_program(random: &mut Random) -> Program {
     let mut instructions = vec![Instruction { code: 0x80, jt: 0, jf: 0, k: 0 }];
     let plain = |code, k| Instruction { code, jt: 0, jf: 0, k };
@@ -53,7 +53,7 @@ pub(crate) fn random_program(random: &mut Random) -> Program {
             0x05 => random.below(forward) as u32,
             _ => match random.below(6) {
                 0 => random.next() as u32,
-                // An index that only a sum modulo 2^32 would bring back into the packet.
+                // An index that only a sum modulo 2^32 would move back into the packet.
                 1 => (random.below(64) as u32).wrapping_neg(),
                 _ => random.below(256) as u32,
             },
@@ -65,7 +65,7 @@ pub(crate) fn random_program(random: &mut Random) -> Program {
     Program::new(instructions).unwrap()
 }
 
-/// The packet with some of its bytes changed, cut or prolonged.
+/// Returns the packet with some of its bytes changed, or truncated or extended.
 pub(crate) fn mutated(random: &mut Random, packet: &[u8]) -> Vec<u8> {
     let mut packet = packet.to_vec();
     for _ in 0..random.below(4) {
@@ -84,7 +84,7 @@ pub(crate) fn mutated(random: &mut Random, packet: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// Bytes that mean nothing.
+/// Returns random bytes.
 pub(crate) fn noise(random: &mut Random) -> Vec<u8> {
     let bytes = random.below(120);
     (0..bytes).map(|_| random.next() as u8).collect()

@@ -1,6 +1,6 @@
 //! Our interpreter and libpcap's agree on every packet and program.
 //!
-//! Where libpcap is not installed that is said, and nothing is compared.
+//! Without libpcap the tests are skipped.
 
 use crate::build::{Random, mutated, noise, random_program};
 use crate::headers_build::{Addresses, ethernet, extension, flow_frame, ip, ipv4, ipv6, transport};
@@ -91,7 +91,7 @@ const EXPRESSIONS: &[&str] = &[
     "(tcp or udp) and (port 80 or port 443 or port 53) and not net 172.16.0.0/12",
 ];
 
-/// A packet or more of each kind that an expression asks for.
+/// Returns one or more packets of each kind that an expression matches.
 fn packets() -> Vec<Vec<u8>> {
     let (v4, v6) = (Addresses::V4(A, B), Addresses::V6(A6, B6));
     let mut packets = Vec::new();
@@ -165,7 +165,7 @@ fn raw(program: &Program) -> Vec<RawInstruction> {
     program.instructions().iter().map(of).collect()
 }
 
-/// Counts the test as skipped, unless libpcap is there.
+/// Counts the test as skipped if libpcap is missing.
 fn is_left_out() -> bool {
     match pcap::compile("ip", LinkType::ETHERNET.0, 64, true) {
         Err(error @ PcapError::NotInstalled { .. }) => {
@@ -184,8 +184,8 @@ fn agreed(program: &Program, raw: &[RawInstruction], packet: &[u8], original: u3
     ours
 }
 
-/// A program for a packet socket, without the three instructions in front that ask the kernel for a
-/// stripped tag. Refuses division by X, as is said there.
+/// Returns a program for a packet socket without its first three instructions, which ask the kernel
+/// for a stripped tag. `None` if it divides by X, which is refused.
 fn behind_the_question(instructions: Result<Vec<Instruction>, FilterError>) -> Option<Program> {
     match instructions {
         Ok(instructions) => Some(Program::new(instructions[3..].to_vec()).unwrap()),
@@ -194,8 +194,8 @@ fn behind_the_question(instructions: Result<Vec<Instruction>, FilterError>) -> O
     }
 }
 
-/// Holds the two programs for a packet socket against libpcap's verdict on the one they are made
-/// of; `false` if there are none. The kernel sees packets whole.
+/// Checks the two programs for a packet socket against libpcap's verdict on their original. Returns
+/// false if they do not exist. The kernel sees packets whole.
 fn opposites(program: &Program, raws: &[RawInstruction], packets: &[Vec<u8>]) -> bool {
     let main = behind_the_question(program.for_packet_socket(96));
     let rest = behind_the_question(program.complement_for_packet_socket());
@@ -213,7 +213,7 @@ fn opposites(program: &Program, raws: &[RawInstruction], packets: &[Vec<u8>]) ->
     true
 }
 
-/// Original packets first, then changed ones, then noise.
+/// Returns original packets, then changed ones, then noise.
 fn corpus(seed: u64) -> Vec<Vec<u8>> {
     let random = &mut Random(seed);
     let mut corpus = packets();
@@ -264,7 +264,7 @@ fn a_sockets_program_and_its_complement_are_opposites() {
         for optimise in [true, false] {
             let raw = pcap::compile(expression, LinkType::ETHERNET.0, 65_535, optimise).unwrap();
             let has_pair = opposites(&ours(&raw).unwrap(), &raw, &corpus);
-            // Only the optimiser finds out that a divisor in X is a constant.
+            // Only the optimiser detects that a divisor in X is a constant.
             assert!(has_pair || (!optimise && expression.contains('%')), "{expression}");
             pairs += usize::from(has_pair);
         }
@@ -290,7 +290,7 @@ fn other_link_types_too() {
             let raw = pcap::compile(expression, link.0, 65_535, true).unwrap();
             let program = ours(&raw).unwrap();
             for packet in packets() {
-                // Without its Ethernet header, after as many bytes as this link has in front.
+                // The packet without its Ethernet header, after this link's own header bytes.
                 let front = match link {
                     LinkType::NULL => vec![2, 0, 0, 0],
                     LinkType::LINUX_SLL => [&[0; 14][..], &packet[12..14]].concat(),

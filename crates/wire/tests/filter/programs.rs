@@ -1,11 +1,11 @@
-//! Any program either is refused or ends, on any packet.
+//! Any program is either refused or ends, on any packet.
 
 use crate::build::{Random, random_program};
 use burstline_wire::filter::{Instruction, Program};
 use proptest::prelude::*;
 
 fn instruction() -> impl Strategy<Value = Instruction> {
-    // Mostly codes of one byte, small jumps and small constants: others are refused at once.
+    // Mostly codes of one byte, small jumps and small constants: most others are refused.
     let code = prop_oneof![9 => 0_u16..0x100, 1 => any::<u16>()];
     let skip = || prop_oneof![4 => 0_u8..4, 1 => any::<u8>()];
     let k = prop_oneof![4 => 0_u32..64, 1 => any::<u32>()];

@@ -1,4 +1,4 @@
-//! What a hash costs, in ns and in instructions. Prints, asserts nothing about time:
+//! Cost of hashes, in ns and in instructions. Prints, asserts nothing about time:
 //! `cargo test --release -p burstline-wire --test flow cost:: -- --ignored --nocapture`
 
 use std::hint::black_box;
@@ -74,7 +74,7 @@ fn carried(carrier: &Carrier, port: u16) -> Vec<u8> {
     carrier.carry(ends, 7, &carrier.prepared(packet).unwrap()).framed().bytes
 }
 
-/// Nanoseconds a packet: the fastest of many short runs, which no other program disturbed.
+/// Returns the nanoseconds per packet: the fastest of many short runs, free of disturbance.
 fn cost_ns(set: &Set, mut work: impl FnMut(&[u8])) -> f64 {
     let mut run = || {
         let start = Instant::now();
@@ -105,7 +105,7 @@ fn cost_of_a_packet() {
     }
 }
 
-/// Says to a copy of this program what to do: index of the set, index of the kind, rounds.
+/// Tells a copy of this program what to do: index of the set, index of the kind, rounds.
 const TASK: &str = "BURSTLINE_FLOW_COST_TASK";
 
 #[test]
@@ -136,7 +136,7 @@ fn instructions_of_a_packet() {
     }
 }
 
-/// Instructions of a whole run of this program under callgrind.
+/// Returns the instructions of a whole run of this program under callgrind.
 fn instructions(set: usize, kind: usize, rounds: usize) -> Option<u64> {
     let program = std::env::current_exe().unwrap();
     let output = Command::new("valgrind")

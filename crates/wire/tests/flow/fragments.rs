@@ -38,7 +38,7 @@ fn all_fragments_follow_their_flow() {
                 let whole = hash(&mut hasher, addresses, None, &udp(ports));
                 assert_eq!(hash(&mut hasher, addresses, first(id), &udp(ports)), whole);
             }
-            // The other direction uses the same ids, and nothing is mixed up.
+            // The other direction uses the same ids, and both stay separate.
             let back = hash(&mut hasher, addresses.reversed(), first(1), &udp((53, 9999)));
             assert_eq!(hash(&mut hasher, addresses.reversed(), last(1), &[1; 40]), back);
             for id in [1, 2] {
@@ -81,7 +81,7 @@ fn fragments_before_their_first_are_counted_and_hash_without_ports() {
 
 #[test]
 fn a_datagram_with_extensions_behind_the_fragment_header_is_followed() {
-    // The fragment header of every part names destination options; only the first shows UDP.
+    // The fragment header of every part announces destination options; only the first shows UDP.
     let mut hasher = FlowHasher::new(HashKind::FiveTuple);
     let body =
         crate::headers_build::extension(protocol::DESTINATION_OPTIONS, 17, 0, &udp((5000, 53)));
@@ -112,7 +112,7 @@ fn a_flood_of_fragments_pushes_out_the_old_ones_only() {
     let flood = 8 * FRAGMENTS_MAX as u32;
     let hashes: Vec<u32> =
         (0..flood).map(|id| hash(&mut hasher, V6, first(id), &udp((id as u16, 53)))).collect();
-    // A quarter of the table's size is recent enough to be there still, whatever the sets.
+    // The latest quarter of the table's size must still be stored, however it is spread over sets.
     let recent = flood - FRAGMENTS_MAX as u32 / 4..flood;
     let found = recent
         .clone()

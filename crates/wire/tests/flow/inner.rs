@@ -1,4 +1,4 @@
-//! The hash of what is inside tunnels, and of the kinds that look at less than a flow.
+//! The hash of packets in tunnels, and the hashes over less than a flow key.
 
 use std::collections::HashSet;
 
@@ -17,7 +17,7 @@ fn hash(kind: HashKind, packet: &Packet) -> u32 {
     hash_with(&mut FlowHasher::new(kind), packet)
 }
 
-/// The hash; whether the headers are known before makes no difference.
+/// Returns the hash, which is the same if the headers are parsed beforehand.
 fn hash_with(hasher: &mut FlowHasher, packet: &Packet) -> u32 {
     let unmatched = hasher.fragments_unmatched();
     let hash = hasher.hash(packet.link, &packet.bytes);
@@ -28,14 +28,14 @@ fn hash_with(hasher: &mut FlowHasher, packet: &Packet) -> u32 {
     hash
 }
 
-/// How often a packet that `hash_with` hashes is counted: twice, for it hashes it twice.
+/// How often `hash_with` counts a packet: twice, because it hashes it twice.
 const COUNTED: u64 = 2;
 
 fn part(id: u32, offset_bytes: u16, more: bool) -> Option<Fragment> {
     Some(Fragment { id, offset_bytes, more })
 }
 
-/// The other direction on the same Ethernet.
+/// Returns the other direction on the same Ethernet.
 fn with_macs_swapped(mut frame: Packet) -> Packet {
     if frame.link == LinkType::ETHERNET {
         frame.bytes[..6].copy_from_slice(&MACS[6..]);
@@ -105,7 +105,7 @@ proptest! {
         let kinds = HashKind::NAMED.map(|named| named.kind).into_iter();
         for kind in kinds.filter(|kind| kind.is_symmetric()) {
             prop_assert_eq!(hash(kind, &there), hash(kind, &back));
-            // And inside a tunnel, whose ends and ports differ by direction.
+            // The same inside a tunnel, whose ends and ports differ by direction.
             let vxlan = Carrier::Vxlan(4789, 0);
             let there = vxlan.carry(ENDS, 1000, &there);
             let back = vxlan.carry(ENDS.reversed(), 2000, &back);
@@ -200,7 +200,7 @@ fn fragments_of_fragments_follow_their_flow() {
 
 #[test]
 fn fragments_of_a_fragmented_middle_follow_too() {
-    // IP in IP in IP; the one in the middle is cut in two before the outermost is put around it.
+    // IP in IP in IP; the middle one is fragmented before the outermost is added.
     let inner = Packet::flow(V4, protocol::TCP, (1, 2));
     let alone = hash(HashKind::FiveTuple, &inner);
     let (start, rest) = inner.bytes.split_at(48);
@@ -262,7 +262,7 @@ fn vlan_looks_at_numbers_only() {
 
 #[test]
 fn byte_is_that_byte_four_times() {
-    // The NUMA document's: the 30th byte is the last of the IPv4 source address.
+    // From the NUMA document: the 30th byte is the last of the IPv4 source address.
     let kind = |text: &str| text.parse::<HashKind>().unwrap();
     for host in 0..=255 {
         let addresses = Addresses::V4([10, 0, 0, host], [10, 0, 1, 1]);

@@ -1,4 +1,4 @@
-//! Flow keys: what they say, and that both directions meet.
+//! Flow keys: their contents, and that both directions have the same symmetric key.
 
 use crate::headers_build::{Addresses, ethernet, flow_frame};
 use burstline_wire::flow::FlowKey;

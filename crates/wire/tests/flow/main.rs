@@ -1,4 +1,4 @@
-//! Flow keys and their hashes, and what a hash costs.
+//! Flow keys and their hashes, and the cost of hashing.
 
 #[path = "../support/headers.rs"]
 mod headers_build;

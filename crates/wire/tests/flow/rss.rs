@@ -32,7 +32,7 @@ const IPV6: [Vector; 3] = [
     ),
 ];
 
-/// The bytes of both addresses, then of both ports.
+/// Returns the bytes of both addresses, then of both ports.
 fn input<const N: usize>(parts: [&[u8]; 2], ports: (u16, u16)) -> [u8; N] {
     let ports = [ports.0.to_be_bytes(), ports.1.to_be_bytes()].concat();
     let all = [parts[0], parts[1], &ports].concat();

@@ -13,7 +13,7 @@ fn hash(frame: &[u8]) -> u32 {
     FlowHasher::new(HashKind::FiveTuple).hash(LinkType::ETHERNET, frame)
 }
 
-/// A set of flows as traffic has them: numbers that count up in one field.
+/// Returns sets of flows as in real traffic, with numbers that count up in one field.
 fn flow_sets() -> Vec<(&'static str, Vec<u32>)> {
     let mut hasher = FlowHasher::new(HashKind::FiveTuple);
     let mut hashes = |frame: &dyn Fn(u32) -> Vec<u8>| -> Vec<u32> {

@@ -1,4 +1,4 @@
-//! Packets of every kind parse to what they were built from.
+//! Packets of every kind parse to the fields they were built from.
 
 use crate::headers_build::{
     ethernet, extension, fragment_header, ipv4, ipv6, transport, transport_len,
@@ -20,7 +20,7 @@ const EXTENSIONS: [u8; 5] = [
 const TAG_PROTOCOLS: [u16; 3] =
     [ether_type::VLAN, ether_type::SERVICE_VLAN, ether_type::OLD_STACKED_VLAN];
 
-/// A network packet with its fields, as far as they do not depend on the link.
+/// A network packet and its link-independent fields.
 #[derive(Clone, Debug)]
 struct Built {
     bytes: Vec<u8>,
@@ -83,7 +83,7 @@ fn packets() -> impl Strategy<Value = Built> {
     prop_oneof![ipv4_packets(), ipv6_packets()]
 }
 
-/// Holds `headers` against `built`, whose bytes start at `network` of the packet.
+/// Checks `headers` against `built`, whose bytes start at `network` of the packet.
 fn check(headers: &Headers, built: &Built, network: usize) {
     let is_later = built.fragment.is_some_and(|part| part.offset_bytes > 0);
     let has_ports = matches!(built.protocol, protocol::TCP | protocol::UDP | protocol::SCTP);
@@ -121,8 +121,8 @@ proptest! {
         padding in 0usize..8,
     ) {
         let mut frame = ethernet(&tags, ether_type_of(&built), &built.bytes);
-        // An IPv6 payload length of 0 says that the packet goes on to the end of the frame. So what
-        // follows an empty one is not known to be padding.
+        // An IPv6 payload length of 0 means that the packet extends to the end of the frame. So
+        // bytes after an empty one are not known to be padding.
         let padding = if built.is_ipv6 && built.bytes.len() == 40 { 0 } else { padding };
         frame.resize(frame.len() + padding, 0);
         let headers = parse(LinkType::ETHERNET, &frame);

@@ -1,4 +1,4 @@
-//! Single cases: where the walk stops, and what it says then.
+//! Single cases: where the walk stops, and its outcome.
 
 use crate::headers_build::{ethernet, extension, fragment_header, ipv4, ipv6, transport};
 use burstline_wire::headers::{
@@ -104,7 +104,7 @@ fn malformed_transport_headers_still_show_ports() {
 
 #[test]
 fn ports_in_the_padding_are_not_ports() {
-    // The total length says that three bytes follow the IPv4 header; a padded frame has more.
+    // The total length allows three bytes after the IPv4 header; a padded frame has more.
     let mut packet = ipv4(V4, protocol::UDP, &[], None, &udp());
     packet[2..4].copy_from_slice(&23u16.to_be_bytes());
     let headers = parse(LinkType::ETHERNET, &ethernet(&[], 0x0800, &packet));

@@ -1,4 +1,4 @@
-//! No bytes make the parser or the hashes panic or point outside the packet.
+//! No input makes the parser or the hashes panic or return offsets outside the packet.
 
 use crate::headers_build::{Addresses, ethernet, extension, flow_frame, ipv6, transport};
 use crate::tunnel_build::{Carrier, Packet, any_carrier, carriers};
@@ -20,13 +20,13 @@ const LINKS: [LinkType; 9] = [
     LinkType(147),
 ];
 
-/// All kinds of hash.
+/// Returns all kinds of hash.
 fn kinds() -> impl Iterator<Item = HashKind> {
     let byte = BytePosition::new(30).map(HashKind::Byte);
     HashKind::NAMED.map(|named| named.kind).into_iter().chain(byte)
 }
 
-/// Invariants of `headers` and `tunnel`, and everything that is computed from headers.
+/// Checks the invariants of `headers` and `tunnel`, and everything that is computed from headers.
 fn check(link: LinkType, packet: &[u8]) -> Headers {
     let headers = parse(link, packet);
     check_layer(&headers, packet);
@@ -49,7 +49,7 @@ fn check(link: LinkType, packet: &[u8]) -> Headers {
     headers
 }
 
-/// Invariants I1 to I3 of `headers`.
+/// Checks invariants I1 to I3 of `headers`.
 fn check_layer(headers: &Headers, packet: &[u8]) {
     assert!(headers.network_offset <= headers.transport_offset);
     assert!(headers.transport_offset <= headers.payload_offset);
@@ -68,7 +68,7 @@ fn check_layer(headers: &Headers, packet: &[u8]) {
     assert_eq!(FlowKey::new(headers, packet).is_some(), is_ip);
 }
 
-/// A frame of one carrier in another, or in a third.
+/// Returns a frame of one carrier in another, or in a third.
 fn nested(one: &Carrier, other: &Carrier) -> Vec<u8> {
     let ends = Addresses::V6([0x20; 16], [0x21; 16]);
     let packet = Packet::flow(Addresses::V4([10, 0, 0, 1], [10, 0, 0, 2]), 17, (53, 999));
@@ -80,7 +80,7 @@ fn nested(one: &Carrier, other: &Carrier) -> Vec<u8> {
     inner.framed().bytes
 }
 
-/// Frames that are deep enough for every layer to have something to get wrong.
+/// Returns frames deep enough for every layer to have something malformed.
 fn deep_frames() -> [Vec<u8>; 3] {
     let (source, destination) = ([0xfd; 16], [0xfe; 16]);
     let body = transport(6, (1, 2), &[9; 30]);

@@ -1,4 +1,4 @@
-//! Builds packets layer by layer, from the inside out. Checksums stay 0: nobody reads them here.
+//! Builds packets layer by layer, from the inside out. Checksums stay 0: no test reads them.
 #![allow(dead_code)] // Each test crate uses a part.
 
 use burstline_wire::headers::{Fragment, ether_type, protocol};
@@ -79,8 +79,8 @@ pub(crate) fn ipv6(
     packet
 }
 
-/// An extension header of `kind` (not a fragment header), `units` units above its minimum, and what
-/// follows.
+/// Returns an extension header of `kind` (not a fragment header), `units` units above its minimum,
+/// followed by `payload`.
 pub(crate) fn extension(kind: u8, next: u8, units: u8, payload: &[u8]) -> Vec<u8> {
     // The authentication header counts 4-byte words minus 2, the others 8-byte words minus 1.
     let (length, bytes) = match kind {

@@ -7,12 +7,12 @@ use proptest::prelude::*;
 
 use crate::headers_build::{Addresses, ethernet, ip, transport};
 
-/// The label in front of every pseudowire with or without a control word.
+/// Returns the label before every pseudowire with or without a control word.
 pub(crate) fn pseudowire_label(has_word: bool) -> u32 {
     if has_word { 98 } else { 99 }
 }
 
-/// One way to carry a packet, with all that its header can vary.
+/// A way to carry a packet, with all variations of its header.
 #[derive(Clone, Debug)]
 pub(crate) enum Carrier {
     /// Labels above the bottom one, and the bottom one.
@@ -28,9 +28,9 @@ pub(crate) enum Carrier {
     ErspanII,
     /// Whether there is a subheader, and whether the frame type is IP.
     ErspanIII(bool, bool),
-    /// The port, and flags besides the one that has to be there.
+    /// The port, and flags in addition to the mandatory one.
     Vxlan(u16, u8),
-    /// Whether it says what it carries.
+    /// Whether it announces its payload.
     Gpe(bool),
     GpeMpls(Vec<u32>),
     /// Words of options, and whether they are critical.
@@ -48,7 +48,7 @@ pub(crate) struct GreFields {
     pub(crate) routes: Option<u8>,
 }
 
-/// A packet and what it starts with: Ethernet, IPv4 or IPv6.
+/// A packet and its first header: Ethernet, IPv4 or IPv6.
 #[derive(Clone, Debug)]
 pub(crate) struct Packet {
     pub(crate) link: LinkType,
@@ -73,7 +73,7 @@ impl Packet {
         Self { link, bytes: ip(addresses, protocol, fragment, payload) }
     }
 
-    /// The packet of a flow.
+    /// Returns the packet of a flow.
     pub(crate) fn flow(addresses: Addresses, protocol: u8, ports: (u16, u16)) -> Self {
         Self::ip(addresses, protocol, &transport(protocol, ports, &[7; 18]))
     }
@@ -86,7 +86,7 @@ impl Packet {
         }
     }
 
-    /// The same behind an Ethernet header, if it has none.
+    /// Returns the packet with an Ethernet header, added if it has none.
     pub(crate) fn framed(self) -> Self {
         if self.link == LinkType::ETHERNET {
             return self;
@@ -101,7 +101,7 @@ impl Packet {
 }
 
 impl Carrier {
-    /// What the parser calls it.
+    /// Returns the parser's name for it.
     pub(crate) fn tunnel(&self) -> Tunnel {
         match self {
             Self::Mpls(..) | Self::Pseudowire(..) => Tunnel::Mpls,
@@ -116,7 +116,7 @@ impl Carrier {
         }
     }
 
-    /// The packet as this carrier takes it: some take only IP, some only frames.
+    /// Returns the packet as this carrier takes it: some take only IP, some only frames.
     pub(crate) fn prepared(&self, packet: Packet) -> Option<Packet> {
         match self {
             Self::Pseudowire(..)
@@ -130,7 +130,7 @@ impl Carrier {
         }
     }
 
-    /// `packet` carried between the two ends of the tunnel. `packet` has been prepared.
+    /// Returns `packet` carried between the two ends of the tunnel. `packet` has been prepared.
     pub(crate) fn carry(&self, ends: Addresses, entropy: u16, packet: &Packet) -> Packet {
         let bytes = &packet.bytes[..];
         let frame = |ether_type, payload: &[u8]| Packet {
@@ -242,7 +242,7 @@ fn gpe_next(ether_type: u16) -> u8 {
     }
 }
 
-/// A label stack; time to live 64.
+/// Returns a label stack with time to live 64.
 pub(crate) fn stack(above: &[u32], bottom: u32) -> Vec<u8> {
     let entry =
         |label: u32, is_bottom| (label << 12 | u32::from(is_bottom) << 8 | 64).to_be_bytes();
@@ -263,7 +263,7 @@ fn pppoe(ether_type: u16, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// One option that fills all words, if there are any; each has a header of one word.
+/// Returns a header whose only option fills all words, if any; an option's header is one word.
 fn geneve(words: u8, is_critical: bool, ether_type: u16) -> Vec<u8> {
     let mut header = vec![words, u8::from(is_critical) << 6];
     header.extend(ether_type.to_be_bytes());
@@ -279,7 +279,7 @@ fn geneve(words: u8, is_critical: bool, ether_type: u16) -> Vec<u8> {
 }
 
 fn gtp(has_sequence: bool, extensions: &[u8], payload: &[u8]) -> Vec<u8> {
-    // A PDCP PDU number: an extension header that every reader skips by its length.
+    // A PDCP PDU number: an extension header that every reader skips by length.
     const PDCP: u8 = 0xc0;
     let mut rest = Vec::new();
     if has_sequence || !extensions.is_empty() {
@@ -299,7 +299,7 @@ fn gtp(has_sequence: bool, extensions: &[u8], payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Every carrier in its plainest form.
+/// Returns every carrier in its simplest form.
 pub(crate) fn carriers() -> Vec<Carrier> {
     let fields = GreFields::default();
     vec![

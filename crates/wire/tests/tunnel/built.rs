@@ -1,4 +1,4 @@
-//! What was put into a tunnel is found in it; what is cut off or contradicts itself is not.
+//! Packets put into a tunnel are found in it; truncated or malformed ones are not.
 
 use crate::headers_build::{Addresses, ethernet, ip, transport};
 use crate::tunnel_build::{
@@ -22,7 +22,7 @@ fn key(headers: &Headers, packet: &[u8]) -> FlowKey {
     FlowKey::new(headers, packet).expect("it is IP")
 }
 
-/// The flow that a packet has when it stands alone.
+/// Returns the packet's flow without a tunnel.
 fn key_alone(packet: &Packet) -> FlowKey {
     key(&parse(packet.link, &packet.bytes), &packet.bytes)
 }
@@ -53,7 +53,7 @@ proptest! {
         prop_assert_eq!(found.offset as usize, length - packet.bytes.len());
         prop_assert_eq!(key(&found.headers, &frame), key_alone(&packet));
         prop_assert_eq!(innermost(&parse(LinkType::ETHERNET, &frame), &frame), Some(found));
-        // The inner packet alone has the same headers, further to the front.
+        // The inner packet alone has the same headers, at lower offsets.
         let alone = parse(found.link, &frame[found.offset as usize..]);
         prop_assert_eq!(alone.network, found.headers.network);
         prop_assert_eq!(alone.network_offset + found.offset, found.headers.network_offset);
@@ -71,7 +71,7 @@ proptest! {
         let packet = Packet::flow(addresses, protocol::UDP, ports);
         let (mut whole, mut depth) = (packet.clone(), 0);
         for (carrier, ends, entropy) in &stack {
-            // A pseudowire is believed only if IP lies directly behind its Ethernet header.
+            // A pseudowire is accepted only if IP directly follows its Ethernet header.
             let is_guess = matches!(carrier, Carrier::Pseudowire(..));
             let is_ip = whole.ether_type() != 0x6558
                 || matches!(whole.bytes[12..14], [0x08, 0x00] | [0x86, 0xdd]);
@@ -124,8 +124,8 @@ fn every_truncation_finds_the_inner_packet_or_nothing() {
 
 #[test]
 fn an_inner_packet_is_bounded_by_what_is_around_it() {
-    // The inner IPv4 header says 100 bytes more than the tunnel around it has; behind the tunnel
-    // lies padding, which is nobody's.
+    // The inner IPv4 header claims 100 bytes more than the tunnel around it has; after the tunnel
+    // there is only padding.
     for carrier in carriers() {
         let mut inner = flow();
         let total = u16::from_be_bytes([inner.bytes[2], inner.bytes[3]]) + 100;
@@ -162,7 +162,7 @@ fn a_frame_that_is_not_ip_is_found_where_the_tunnel_says_so() {
         let Some(packet) = carrier.prepared(arp.clone()) else { continue };
         let frame = carrier.carry(ENDS, 7, &packet).framed().bytes;
         let found = first(&frame).1;
-        // A pseudowire was a guess, and nothing bears it out.
+        // A pseudowire was a guess, and nothing confirms it.
         let is_guess = matches!(carrier, Carrier::Pseudowire(..));
         assert_eq!(found.is_none(), is_guess, "{carrier:?}");
         let Some(found) = found else { continue };
@@ -254,7 +254,7 @@ fn what_no_tunnel_sends_has_no_inner_packet() {
 
 #[test]
 fn a_packet_whose_options_are_cut_off_is_not_inside_itself() {
-    // Found by the fuzzer: the options end behind the packet, so nothing lies behind them.
+    // Found by the fuzzer: the options end after the packet, so nothing follows them.
     let mut frame = Carrier::IpInIp.carry(ENDS, 7, &flow()).framed().bytes;
     frame[14] = 0x4f;
     frame.truncate(14 + 56);
@@ -293,7 +293,7 @@ fn only_the_first_fragment_of_a_tunnel_has_an_inner_packet() {
             let start = of(part(0, true), body);
             let found = first(&start).1.unwrap();
             assert_eq!(key(&found.headers, &start), key_alone(&packet), "{carrier:?}");
-            // The middle of the datagram looks like its start, and is no packet all the same.
+            // The middle of the datagram looks like its start, but is not a packet.
             let middle = of(part(1480, true), body);
             assert_eq!(first(&middle).1, None, "{carrier:?}");
         }

@@ -1,4 +1,4 @@
-//! Packets within packets, and what tshark says of them.
+//! Packets within packets, and tshark's view of them.
 
 #[path = "../support/headers.rs"]
 mod headers_build;

@@ -1,4 +1,4 @@
-//! tshark and we see the same inner packets. Left out, and said so, where it is not installed.
+//! tshark and we find the same inner packets. Skipped with a message if it is not installed.
 
 use std::process::Command;
 
@@ -28,7 +28,7 @@ const FIELDS: [&str; 10] = [
 
 fn all_carriers() -> Vec<Carrier> {
     let mut all = carriers();
-    // tshark 4.0 names these two and goes no further.
+    // tshark 4.0 names these two and stops there.
     all.retain(|way| !matches!(way, Carrier::ErspanIII(_, true) | Carrier::Gpe(false)));
     for bits in 0..8u8 {
         let has = |bit: u8| bits & bit != 0;
@@ -56,7 +56,7 @@ fn frames() -> Vec<(String, Vec<u8>)> {
     let mut frames = Vec::new();
     let mut number = 1000;
     for carrier in all_carriers() {
-        // What a null label says is not IPv6.
+        // An IPv4 null label cannot carry IPv6.
         let is_v4_only = matches!(&carrier, Carrier::Mpls(_, 0));
         for (ends, inner) in [
             (v4(1, 2), v4(3, 4)),
@@ -73,7 +73,7 @@ fn frames() -> Vec<(String, Vec<u8>)> {
                 }
                 let once = carrier.carry(ends, 50_000, &packet);
                 let name = format!("{carrier:?} {inner:?} in {ends:?}");
-                // And the same in a GRE tunnel around it.
+                // The same inside another GRE tunnel.
                 let twice = Carrier::Gre(GreFields::default()).carry(v4(7, 8), 0, &once);
                 frames.push((format!("{name} in GRE"), twice.framed().bytes));
                 frames.push((name, once.framed().bytes));
@@ -96,11 +96,11 @@ fn file(frames: &[(String, Vec<u8>)]) -> Vec<u8> {
     out
 }
 
-/// A line for each packet, or `None` without tshark.
+/// Returns a line for each packet, or `None` without tshark.
 fn tshark(path: &str) -> Option<String> {
     let mut command = Command::new("tshark");
     command.args(["-n", "-r", path, "-T", "fields", "-E", "occurrence=l"]);
-    // What it does not guess by itself: the port that Linux uses, and pseudowires by label.
+    // Not guessed by default: the port that Linux uses, and pseudowires by label.
     let with_word = format!("mpls.label=={},pwethcw", pseudowire_label(true));
     let without = format!("mpls.label=={},pwethnocw", pseudowire_label(false));
     command.args(["-d", "udp.port==8472,vxlan", "-d", &with_word, "-d", &without]);
@@ -113,7 +113,7 @@ fn tshark(path: &str) -> Option<String> {
     Some(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// What tshark's line says of the innermost packet, in the words of a flow key's source and
+/// Returns the innermost packet of tshark's line, in the format of a flow key's source and
 /// destination.
 fn expected(line: &str, key: &FlowKey) -> [String; 4] {
     let words: Vec<&str> = line.split('\t').collect();

@@ -1,11 +1,11 @@
-//! What cargo knows of a manifest: its packages, their licences and who depends on whom.
+//! Cargo's metadata of a manifest: its packages, their licences and dependencies.
 
 use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
 
-/// The packages that one manifest's builds and tests use on Linux, loom's model checks included.
+/// The packages that a manifest's builds and tests use on Linux, including loom's model checks.
 #[derive(Debug)]
 pub(crate) struct Metadata {
     /// Path of the manifest from the root of the repository.
@@ -14,37 +14,37 @@ pub(crate) struct Metadata {
     pub(crate) packages: Vec<Package>,
 }
 
-/// One package.
+/// A package.
 #[derive(Debug, Default)]
 pub(crate) struct Package {
     /// Its name.
     pub(crate) name: String,
     /// Its licence expression, if it names one.
     pub(crate) licence: Option<String>,
-    /// Its manifest; from the root of the repository if it lies inside.
+    /// Its manifest; relative to the root of the repository if it is inside.
     pub(crate) manifest: String,
-    /// Is it a member of the workspace?
+    /// Whether it is a member of the workspace.
     pub(crate) is_member: bool,
-    /// Root files of its libraries, programs and build script; from the root of the repository.
+    /// Root files of its libraries, programs and build script, relative to the repository's root.
     pub(crate) roots: Vec<String>,
-    /// What it depends on, by name.
+    /// Its dependencies.
     pub(crate) dependencies: Vec<Dependency>,
 }
 
-/// An edge to another package.
+/// A dependency on another package.
 #[derive(Debug)]
 pub(crate) struct Dependency {
     /// Name of the other package.
     pub(crate) name: String,
-    /// Only for tests and examples?
+    /// Whether it is only for tests and examples.
     pub(crate) is_dev: bool,
 }
 
 impl Metadata {
-    /// Asks cargo about `manifest`, a path from `root`.
+    /// Reads the metadata of `manifest`, a path relative to `root`.
     pub(crate) fn read(root: &Path, manifest: &str) -> Result<Self, String> {
-        // One platform keeps cargo from fetching crates of other systems; the flag makes loom's
-        // conditional dependencies part of the answer.
+        // One platform keeps cargo from fetching crates of other systems; the flag includes loom's
+        // conditional dependencies.
         let output = Command::new(env!("CARGO"))
             .args(["metadata", "--format-version", "1", "--locked", "--quiet"])
             .args(["--filter-platform", "x86_64-unknown-linux-gnu", "--manifest-path", manifest])
@@ -61,7 +61,7 @@ impl Metadata {
         Ok(Self::from_json(manifest, root, &json))
     }
 
-    /// The packages that are members of the workspace.
+    /// Returns the packages that are members of the workspace.
     pub(crate) fn members(&self) -> impl Iterator<Item = &Package> {
         self.packages.iter().filter(|package| package.is_member)
     }

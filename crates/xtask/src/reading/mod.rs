@@ -1,4 +1,4 @@
-//! What the rules read: files, manifests, Rust, licence expressions. No opinion here.
+//! The input of the rules: files, manifests, Rust, licence expressions. Contains no rules.
 
 pub(crate) mod metadata;
 pub(crate) mod rust;

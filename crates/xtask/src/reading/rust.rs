@@ -1,23 +1,23 @@
-//! Just enough of a Rust reader: comments and literals blanked, braces matched.
+//! A minimal Rust reader: blanks comments and literals, and matches braces.
 //!
-//! [`code_only`] keeps every byte position and every line break, so that line numbers in its
-//! result are line numbers in the file. What it leaves is safe to search for words and to count
-//! braces in. It does not expand macros and knows no grammar; the rules here need neither.
+//! [`code_only`] keeps every byte position and every line break, so that line numbers in its result
+//! are line numbers in the file. In its result one can search for words and count braces. It does
+//! not expand macros and knows no grammar; the rules need neither.
 
 use std::ops::Range;
 
-/// A function and how long it is.
+/// A function and its length.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Function {
     /// Its name.
     pub(crate) name: String,
-    /// The line of its `fn`, counted from 1.
+    /// Line of its `fn`, from 1.
     pub(crate) line: usize,
     /// From the line of `fn` to the line of the closing brace, both counted.
     pub(crate) lines: usize,
 }
 
-/// `text` with comments, strings and character literals turned into spaces, lines unmoved.
+/// Replaces comments, strings and character literals in `text` by spaces, and keeps the lines.
 pub(crate) fn code_only(text: &str) -> String {
     let mut bytes = text.as_bytes().to_vec();
     let mut at = 0;
@@ -35,8 +35,8 @@ pub(crate) fn code_only(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Each string literal with the position where it begins: without quotes, and as one line where
-/// the source breaks it with a backslash. Other escapes stay as they are.
+/// Returns each string literal with its start position: without quotes, and on one line where the
+/// source breaks it with a backslash. Other escapes are unchanged.
 pub(crate) fn strings(text: &str) -> Vec<(usize, String)> {
     let mut strings = Vec::new();
     let mut at = 0;
@@ -58,7 +58,7 @@ pub(crate) fn strings(text: &str) -> Vec<(usize, String)> {
     strings
 }
 
-/// Positions where `word` stands in `code` with no identifier character on either side.
+/// Returns the positions of `word` in `code` without an identifier character on either side.
 pub(crate) fn words<'a>(code: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
     code.match_indices(word).map(|(at, _)| at).filter(move |&at| {
         let before = code[..at].chars().next_back();
@@ -67,12 +67,13 @@ pub(crate) fn words<'a>(code: &'a str, word: &'a str) -> impl Iterator<Item = us
     })
 }
 
-/// The line, counted from 1, of the byte position `at`.
+/// Returns the line, from 1, of the byte position `at`.
 pub(crate) fn line_of(text: &str, at: usize) -> usize {
     text.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count() + 1
 }
 
-/// Byte ranges of items under `#[cfg(test)]` or `#[cfg(all(test, ...))]`, attribute included.
+/// Returns the byte ranges of items under `#[cfg(test)]` or `#[cfg(all(test, ...))]`, with
+/// attribute.
 pub(crate) fn test_spans(code: &str) -> Vec<Range<usize>> {
     let mut spans: Vec<Range<usize>> = Vec::new();
     for (start, found) in code.match_indices("#[cfg(") {
@@ -86,7 +87,7 @@ pub(crate) fn test_spans(code: &str) -> Vec<Range<usize>> {
     spans
 }
 
-/// Every function with a body, nested ones too.
+/// Returns every function with a body, including nested ones.
 pub(crate) fn functions(code: &str) -> Vec<Function> {
     words(code, "fn").filter_map(|at| function_at(code, at)).collect()
 }
@@ -105,7 +106,7 @@ fn function_at(code: &str, at: usize) -> Option<Function> {
     Some(Function { name, line, lines: line_of(code, end - 1) - line + 1 })
 }
 
-/// The end of the item that begins at `from`: past its closing brace, or past its semicolon.
+/// Returns the end of the item that begins at `from`: past its closing brace or its semicolon.
 fn item_end(code: &str, from: usize) -> usize {
     let mut depth = 0_i32; // of all brackets; an attribute may leave it at -1 or below
     let mut braces = 0_i32;
@@ -127,7 +128,7 @@ fn item_end(code: &str, from: usize) -> usize {
     code.len()
 }
 
-/// The end of the comment or literal that begins at `at`, if one does.
+/// Returns the end of the comment or literal that begins at `at`, if there is one.
 fn literal_end(text: &[u8], at: usize) -> Option<usize> {
     let rest = &text[at..];
     let is_fresh = at == 0 || !is_identifier(char::from(text[at - 1]));

@@ -1,13 +1,13 @@
-//! Licence expressions: `OR`, `AND`, `WITH` and parentheses.
+//! Parses licence expressions: `OR`, `AND`, `WITH` and parentheses.
 //!
 //! `/` is read as `OR`, as crates.io once did. Source: SPDX specification 2.3, annex D.
 
-/// May a package under `expression` be used, when `is_allowed` says which licences we accept?
+/// Returns whether a package under `expression` may be used, given `is_allowed` for licences.
 ///
-/// `A WITH B` is asked for as the one text `"A WITH B"`.
+/// `A WITH B` is looked up as the single text `"A WITH B"`.
 ///
 /// # Errors
-/// The expression is not well formed; the text says where.
+/// The expression is malformed; the text says where.
 pub(crate) fn is_satisfied(
     expression: &str,
     is_allowed: &dyn Fn(&str) -> bool,

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Every text file that is tracked, or new and not ignored, read into memory (a few hundred KiB).
+/// Every text file that is tracked, or new and not ignored, in memory (a few hundred KiB).
 #[derive(Debug)]
 pub(crate) struct Tree {
     root: PathBuf,
@@ -14,31 +14,31 @@ pub(crate) struct Tree {
 /// One file and its text.
 #[derive(Debug)]
 pub(crate) struct TextFile {
-    /// Relative to the root of the repository, with `/`.
+    /// Path from the root of the repository, with `/`.
     pub(crate) path: String,
     /// The whole text.
     pub(crate) text: String,
 }
 
 impl TextFile {
-    /// Is this Rust source?
+    /// Returns whether this is Rust source.
     pub(crate) fn is_rust(&self) -> bool {
         self.path.ends_with(".rs")
     }
 
-    /// Is the whole file test or bench code, by its place or its name?
+    /// Returns whether the whole file is test or bench code, by its path or name.
     pub(crate) fn is_test(&self) -> bool {
         let folder = |name: &str| self.path.split('/').any(|part| part == name);
         folder("tests") || folder("benches") || self.path.ends_with("/tests.rs")
     }
 
-    /// The crate's folder name if the file is in `crates/NAME/`.
+    /// Returns the crate's folder name if the file is in `crates/NAME/`.
     pub(crate) fn crate_folder(&self) -> Option<&str> {
         self.path.strip_prefix("crates/")?.split('/').next()
     }
 }
 
-/// How the error begins where git does not start.
+/// Start of the error if git cannot be run.
 const NO_GIT: &str = "git is not installed: apt-get install git";
 
 impl Tree {
@@ -57,15 +57,15 @@ impl Tree {
         }
         let names = String::from_utf8_lossy(&listed.stdout);
         let files = names.split_terminator('\0').filter_map(|path| {
-            // A file that was deleted but is still in the index, a submodule, a binary file: none
-            // of them has text to check.
+            // A deleted file that is still in the index, a submodule, a binary file: none of them
+            // has text to check.
             let text = fs::read_to_string(root.join(path)).ok()?;
             Some(TextFile { path: path.to_owned(), text })
         });
         Ok(Self { root: root.to_owned(), files: files.collect() })
     }
 
-    /// A tree of the given texts, for tests. Its root is a folder that holds nothing.
+    /// Creates a tree of the given texts, for tests. Its root is an empty folder.
     #[cfg(test)]
     pub(crate) fn of(files: &[(&str, &str)]) -> Self {
         let file = |(path, text): &(&str, &str)| TextFile {
@@ -75,22 +75,22 @@ impl Tree {
         Self { root: PathBuf::from("/nonexistent"), files: files.iter().map(file).collect() }
     }
 
-    /// The root of the repository.
+    /// Returns the root of the repository.
     pub(crate) fn root(&self) -> &Path {
         &self.root
     }
 
-    /// All text files, in git's order.
+    /// Returns all text files, in git's order.
     pub(crate) fn files(&self) -> &[TextFile] {
         &self.files
     }
 
-    /// The Rust files.
+    /// Returns the Rust files.
     pub(crate) fn rust_files(&self) -> impl Iterator<Item = &TextFile> {
         self.files.iter().filter(|file| file.is_rust())
     }
 
-    /// The file at `path`, if it is part of the tree.
+    /// Returns the file at `path`, if it is part of the tree.
     pub(crate) fn file(&self, path: &str) -> Option<&TextFile> {
         self.files.iter().find(|file| file.path == path)
     }

@@ -97,10 +97,10 @@ fn half_a_message_and_a_damaged_one_are_cut_off() {
         let mut again = open_after(spool, &folder);
         assert_eq!(again.notes.len(), 1, "{:?}", again.notes);
         assert_eq!(numbers(&mut again), [0, 1]);
-        // What comes next does not lie behind rubbish.
+        // The next message does not follow garbage.
         append(&mut again, 5..6);
         let mut found = numbers(&mut open_after(again, &folder));
-        // Files that were written in one moment have no order.
+        // Files created at the same time have no order.
         found.sort_unstable();
         assert_eq!(found, [0, 1, 5]);
     }

@@ -1,4 +1,4 @@
-//! Lending what has arrived, and keeping some of it.
+//! Lends packets that have arrived, and keeps some of them.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
@@ -11,9 +11,9 @@ use crate::descriptor::{DONE, END_OF_PACKET, receive_read};
 use crate::trace::{Trace, Who};
 
 impl Scattered {
-    /// Gives back what was lent, and takes up to `budget` packets that have arrived. All get the
-    /// time and the port. Returns how many: [`lent`](Self::lent) lends them. In inline mode none,
-    /// while parts are out.
+    /// Returns the lent buffers, and takes up to `budget` packets that have arrived. All get the
+    /// same time and port. Returns how many: [`lent`](Self::lent) lends them. Takes none in inline
+    /// mode while parts are out.
     ///
     /// Cost: no system call; instructions are the figure `nicsim-rx-64`.
     pub(in crate::driver) fn receive(&mut self, budget: u64, stamp: Stamp) -> u64 {
@@ -37,38 +37,37 @@ impl Scattered {
         packets as u64
     }
 
-    /// What `receive` has taken, or what was chosen of it.
+    /// Returns what `receive` has taken, or the packets chosen from it.
     #[inline]
     pub(in crate::driver) fn lent(&self) -> Burst<'_> {
         let scratch = if self.is_chosen { &self.chosen } else { &self.own };
-        // SAFETY: S4, D1: it describes taken buffers and the joining area only, none before
-        // `receive`. They are given back by methods that take `&mut self`, and forget this.
+        // SAFETY: S4, D1: it describes only taken buffers and the joining area, none before
+        // `receive`. They are returned by methods that take `&mut self`, and clear this.
         unsafe { self.memory.burst(scratch, 0) }
     }
 
-    /// Lends only those of the packets for which `pick` says what is true of them, and how much of
-    /// them to lend.
+    /// Lends only those packets for which `pick` returns how many bytes to lend and a description.
     pub(in crate::driver) fn choose(
         &mut self,
         pick: impl FnMut(&Packet<'_>) -> Option<(u32, Meta)>,
     ) {
-        // SAFETY: S4, D1: `own` describes taken buffers and the joining area only, none given back
-        // before `receive`; what is chosen is described as it is here, or shorter.
+        // SAFETY: S4, D1: `own` describes only taken buffers and the joining area, none returned
+        // before `receive`; chosen packets have the same description, or a shorter one.
         let burst = unsafe { self.memory.burst(&self.own, 0) };
         self.chosen.select(&burst, 0, pick);
         self.is_chosen = true;
     }
 
-    /// Makes the buffer of lent packet `index` the caller's until [`let_go`](Self::let_go). `None`:
-    /// it was kept already; or joined from several buffers; or, in inline mode, there is no other
-    /// buffer for its place in the ring. Cost: where packets were joined or chosen, a search.
+    /// Gives the caller the buffer of lent packet `index` until [`let_go`](Self::let_go). `None` if
+    /// it was kept already; or joined from several buffers; or, in inline mode, if no buffer is
+    /// free to replace it. Cost: a search if packets were joined or chosen.
     pub fn keep(&mut self, index: usize) -> Option<Kept> {
         let burst = self.lent();
         let desc = (index < burst.len()).then(|| burst.packet(index).desc())?;
         let (at, length) = (desc.offset(), desc.length());
         let buffer = (at < self.joining).then_some(at & !(self.buffer_bytes - 1))?;
         if self.mode == Mode::Writeback {
-            // A packet has one buffer at least, so that it is not before its own index.
+            // Each packet has at least one buffer, so its own is not before its index.
             let place = (index..self.held.len()).find(|&place| self.held[place] == buffer)?;
             self.held[place] = NONE;
             self.has_kept = true;
@@ -80,35 +79,35 @@ impl Scattered {
             let other = self.free.pop()?;
             let place = position as usize & (self.buffers.len() - 1);
             self.buffers[place] = other;
-            // SAFETY: D4: it comes from the pool, and the device does not know of it; D5.
+            // SAFETY: D4: it is from the pool, and the device does not know it; D5.
             unsafe { &self.memory.front(other.into())[1] }.store(0, Relaxed); // before the tail
             self.ring.slot(position).store(receive_read(other.into()));
         }
         Some(Kept { at, length, buffer, owner: self.number })
     }
 
-    /// The bytes of a kept packet.
+    /// Returns the bytes of a kept packet.
     ///
     /// # Panics
-    /// If it was another driver that lent it.
+    /// If another driver lent it.
     pub fn kept<'a>(&'a self, kept: &'a Kept) -> &'a [u8] {
         assert_eq!(kept.owner, self.number, "another driver's buffer");
         // SAFETY: S1: a kept buffer is in no ring, and nobody writes it.
         unsafe { self.memory.bytes(kept.at.into(), kept.length as usize) }
     }
 
-    /// Gives a kept buffer back.
+    /// Returns a kept buffer.
     ///
     /// # Panics
-    /// If it was another driver that lent it.
+    /// If another driver lent it.
     pub fn let_go(&mut self, kept: Kept) {
         assert_eq!(kept.owner, self.number, "another driver's buffer");
-        // It may be among what is lent still (S1).
+        // It may belong to a burst that is still lent (S1).
         let to = if self.is_lent { &mut self.held } else { &mut self.free };
         to.push(kept.buffer);
     }
 
-    /// Gives back all that is lent, and forgets what it was.
+    /// Returns all lent buffers, and clears their description.
     #[inline]
     pub(super) fn give_back(&mut self) {
         self.own.clear();
@@ -128,7 +127,7 @@ impl Scattered {
         self.post(POSTED.min(self.ring.len() / 4));
     }
 
-    /// The loop over what has arrived: of a packet in one buffer, two words say all.
+    /// The loop over arrived packets: for a packet in one buffer, two words are enough.
     #[inline(always)]
     fn take_all<const INLINE: bool>(&mut self, most: u32, stamp: Stamp) {
         let mut left = self.tail.wrapping_sub(self.next).min(most);
@@ -167,8 +166,8 @@ impl Scattered {
         }
     }
 
-    /// Joins a packet of several parts, and returns how many. `None`: it is not whole yet, or there
-    /// is no room to join it, and it was left.
+    /// Joins a packet of several parts, and returns how many. `None` if it is incomplete or there
+    /// is no room to join it; then it is not taken.
     #[cold]
     fn join<const INLINE: bool>(&mut self, stamp: Stamp) -> Option<u32> {
         let mut part = self.take::<INLINE>()?;
@@ -181,8 +180,8 @@ impl Scattered {
                 self.untake(parts);
                 return None;
             }
-            // SAFETY: D1: the part was taken; the joining area is the driver's, and behind all that
-            // is lent of it.
+            // SAFETY: D1: the part was taken; the joining area belongs to the driver, and this part
+            // of it is after all that is lent.
             unsafe {
                 let piece = self.memory.bytes(part.at.into(), length as usize);
                 self.memory.write(end.into(), piece);
@@ -221,7 +220,7 @@ fn tell(mode: Mode, packets: usize, trace: &Trace) {
     step("4.1.6", format_args!("at the next call their descriptors go back, by one doorbell"));
 }
 
-/// A packet, as the device tells of it.
+/// A packet as the device reports it.
 struct Found {
     at: u32,
     length: u32,

@@ -1,4 +1,4 @@
-//! Each state of a card, with the commands that bind it, and without where the host would lose it.
+//! Each state of a card. Binding commands are offered only if the host does not lose the interface.
 
 use super::*;
 use crate::inventory::tests::{SMALL_VM, machine};
@@ -19,7 +19,7 @@ fn drivers(id: PciId) -> Option<DpdkDriver<'static>> {
     }
 }
 
-/// What is said of a card, of files below its folder, and of the machine's.
+/// Returns the finding about a card, from files in its folder and files of the machine.
 fn told(of_card: &[(&str, &str)], others: &[(&str, &str)]) -> Finding {
     let files: Vec<_> =
         of_card.iter().map(|(path, text)| (format!("{CARD}/{path}"), *text)).collect();
@@ -48,13 +48,13 @@ fn a_card_of_the_host_is_left_alone_and_one_that_is_down_can_be_bound() {
     assert_eq!((found.is_defect, found.mend.as_slice()), (true, &bind.map(str::to_owned)[..]));
     assert!(found.what.ends_with("e1000e drives it (eth1, down), node 0, no IOMMU"), "{found:?}");
 
-    // With an IOMMU by vfio-pci; what is not loaded is loaded first.
+    // With an IOMMU through vfio-pci; a driver that is not loaded is loaded first.
     let behind = [&down[..], &[("iommu_group/type", "DMA")]].concat();
     let found = told(&behind, &[]);
     assert_eq!(found.mend[0], "modprobe vfio-pci");
     assert_eq!(found.mend[1], bind[0].replace("uio_pci_generic", "vfio-pci"));
 
-    // A virtio card's interface is a folder further down.
+    // A virtio card's interface is one folder deeper.
     let below = told(&[("uevent", KERNELS), ("virtio3/net/eth1/flags", "0x1003")], &[UIO]);
     assert!(!below.is_defect, "{below:?}");
 }
@@ -81,7 +81,7 @@ fn cards_that_dpdk_has_otherwise_or_not_at_all() {
     let of = |id: &str| told(&[("uevent", &KERNELS.replace("8086:10D3", id))], &[UIO]);
     assert!(of("15B3:101D").what.contains("mlx5_pci, beside the kernel's driver"));
     assert!(of("14E4:0001").what.contains("DPDK 22.11 has no driver for 14e4:0001"));
-    // A kernel that was built without either.
+    // A kernel built without either driver.
     let found = told(&[("uevent", KERNELS)], &[]);
     assert_eq!(found.mend[0], "modprobe uio_pci_generic", "a snapshot tells of no files");
     let lenders = Lenders { vfio: Presence::Missing, takes_no_iommu: None, uio: Presence::Missing };

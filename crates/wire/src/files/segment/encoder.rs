@@ -1,4 +1,4 @@
-//! Fills segments that the caller owns.
+//! The encoder that fills segments owned by the caller.
 
 use super::super::encode::{PLAIN_BYTES, write_packet, write_plain};
 use super::super::{
@@ -13,8 +13,8 @@ use crate::headers::LinkType;
 
 /// Fills one segment after the other with packets, worklist and trailer; see the module essay.
 ///
-/// The caller owns the bytes and lends the same S of them to each call until the segment is
-/// advanced. It writes a finished segment at [`file_offset`](Self::file_offset). The order is:
+/// The caller owns the S bytes of a segment and lends the same ones to each call until it advances.
+/// It writes a finished segment at [`file_offset`](Self::file_offset). The order is:
 ///
 /// ```text
 /// header -> write, advance -> push ... push -> false: finish -> write, advance -> push ...
@@ -24,40 +24,40 @@ use crate::headers::LinkType;
 pub struct SegmentEncoder {
     file: PcapngEncoder,
     snapshot_length: u32,
-    /// The trailer as it would be now; checksum aside.
+    /// The trailer of the open segment, except for its checksum.
     open: Trailer,
-    /// Interfaces described before it.
+    /// Interfaces described before the open segment.
     interfaces_before: u32,
-    /// The times of the segments before it.
+    /// Times of the previous segments.
     order: Order,
-    /// Bytes of the open segment that `checksum` is of: whole blocks, which stay as they are.
+    /// Bytes of the open segment that `checksum` covers: whole blocks, which do not change.
     summed: u32,
     checksum: u32,
-    /// Where the block of the last packet starts; 0 without one.
+    /// Where the block of the last packet starts; 0 if there is none.
     last_block: usize,
-    /// The flow hashes of the open segment, where packets have some.
+    /// The flow hashes of the open segment, if packets have hashes.
     sketch: Option<Sketch>,
-    /// Those of the segments before, of the same size.
+    /// Those of the previous segments, in a sketch of the same size.
     file_sketch: Option<Sketch>,
-    /// The sketch of the whole file, once no packet follows: it wants to be in the last segment.
+    /// The sketch of the whole file, once no packet follows: it is stored in the last segment.
     last_sketch: Vec<u8>,
 }
 
-/// A packet with nothing special about it.
+/// A whole packet without options.
 #[derive(Clone, Copy, Debug)]
 pub struct PlainItem<'a> {
     /// All its bytes.
     pub bytes: &'a [u8],
     /// Time in ns since 1970.
     pub time_ns: u64,
-    /// Flow hash; of no meaning in a file without.
+    /// Flow hash; ignored in a file without hashes.
     pub hash: u32,
 }
 
-/// What [`SegmentEncoder::push_plain`] has taken.
+/// The packets that [`SegmentEncoder::push_plain`] has taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PlainRun {
-    /// How many packets, from the first on.
+    /// Number of packets, from the first on.
     pub packets: usize,
     /// Their captured bytes.
     pub bytes: u64,
@@ -65,28 +65,28 @@ pub struct PlainRun {
     pub latest_ns: u64,
 }
 
-/// Bytes that the least segment tail has besides its packets' shares: padding of the worklist, and
-/// what a sketch has at least.
+/// Minimum bytes of a segment's tail in addition to its packets' shares: padding of the worklist,
+/// and the minimum of a sketch.
 const TAIL_SPARE: usize = 4 + sketch::SPARE_BYTES;
 
 /// Zeros, for the checksum of bytes that count as zeros.
 const ZEROS: [u8; 4096] = [0; 4096];
 
-/// The checksum is computed over blocks of this many bytes: enough for its
-/// strides, few enough to be still in the cache.
+/// Bytes of the blocks over which the checksum is computed: enough for its strides, few enough to
+/// be still in the cache.
 const SUM_BYTES: u32 = 32 << 10;
 
-/// Hashes that are put into the sketch at a time.
+/// Hashes inserted into the sketch in one batch.
 const BATCH: usize = 32;
 
 impl SegmentEncoder {
-    /// Makes an encoder for a file of segments of `segment_bytes`, at its header segment.
+    /// Creates an encoder for a file of segments of `segment_bytes`, at its header segment.
     ///
     /// `first_packet` is the number of the file's first packet in the recording: 0, or where the
-    /// file before ended.
+    /// previous file ended.
     ///
     /// # Panics
-    /// Unless `segment_bytes` is a power of two in [4 KiB, 16 MiB].
+    /// If `segment_bytes` is not a power of two in [4 KiB, 16 MiB].
     pub fn new(
         segment_bytes: usize,
         link: LinkType,
@@ -115,8 +115,8 @@ impl SegmentEncoder {
         }
     }
 
-    /// The most captured bytes that a packet may have, so that an empty segment takes it with all
-    /// its options. `MAX_CAPTURED` from S = 512 KiB on.
+    /// Returns the most captured bytes of a packet that fits into an empty segment with all its
+    /// options. It is `MAX_CAPTURED` from S = 512 KiB on.
     pub fn capacity(&self) -> usize {
         // The block's own 32 bytes, options of at most 32, the closing block's head, one entry and
         // its sketch.
@@ -154,7 +154,7 @@ impl SegmentEncoder {
         Ok(())
     }
 
-    /// Appends a packet; `false` says that the segment is full: finish it, advance, push again.
+    /// Appends a packet. Returns false if the segment is full: finish it, advance, push again.
     ///
     /// # Errors
     /// [`EncodeError::UnknownInterface`], [`EncodeError::TooLong`] above the
@@ -198,9 +198,8 @@ impl SegmentEncoder {
         Ok(true)
     }
 
-    /// Appends packets of one interface until one does not fit: whole ones, with no direction,
-    /// loss or queue to note. The first that was not taken is for [`push`](Self::push), which says
-    /// why.
+    /// Appends packets of one interface until one does not fit: whole packets without direction,
+    /// loss or queue. [`push`](Self::push) of the first one not taken returns the reason.
     ///
     /// # Panics
     /// If `segment` is not S bytes.
@@ -260,7 +259,7 @@ impl SegmentEncoder {
         run
     }
 
-    /// Describes an interface that appeared while recording; `false` says that the segment is full.
+    /// Describes an interface that appeared while recording. Returns false if the segment is full.
     ///
     /// # Errors
     /// Those of [`PcapngEncoder::interface`].
@@ -280,7 +279,7 @@ impl SegmentEncoder {
         Ok(bytes > 0)
     }
 
-    /// Appends the closing counts of an interface; `false` says that the segment is full.
+    /// Appends the closing counts of an interface. Returns false if the segment is full.
     ///
     /// # Errors
     /// [`EncodeError::UnknownInterface`].
@@ -299,8 +298,8 @@ impl SegmentEncoder {
         Ok(bytes > 0)
     }
 
-    /// No packet follows in this file, only closing counts. The last segment gets the sketch of all
-    /// flows of the file, and keeps room for it.
+    /// Ends the packets of this file; only closing counts may follow. The last segment gets the
+    /// sketch of all flows of the file, and reserves room for it.
     pub fn close(&mut self) {
         if let (Some(file), Some(sketch)) = (&mut self.file_sketch, &self.sketch) {
             file.add(sketch);
@@ -308,10 +307,10 @@ impl SegmentEncoder {
         }
     }
 
-    /// Closes the segment as it is, so that it can be written. More may be pushed afterwards, and
-    /// the segment finished again: it belongs into the same slot until it is advanced.
+    /// Closes the segment so that it can be written. More may be pushed afterwards, and the segment
+    /// finished again: it keeps its slot until it is advanced.
     ///
-    /// `losses` are the packets lost since the segment before, by [`LossCause`](super::LossCause).
+    /// `losses` are packets lost since the previous segment, by [`LossCause`](super::LossCause).
     ///
     /// # Panics
     /// If `segment` is not S bytes.
@@ -346,7 +345,7 @@ impl SegmentEncoder {
         let trailer = &mut segment[tail..size - 4];
         trailer.copy_from_slice(&self.open.to_bytes(self.order.with(&self.open)));
         let checked = tail + Trailer::CHECKED_BYTES;
-        // What may still grow is not summed up for good.
+        // Parts that may still grow are not included in the running checksum.
         let mut checksum =
             crc32c::crc32c_append(self.checksum, &segment[self.summed as usize..sketch_at]);
         checksum = sum_zeros(checksum, sketch.len());
@@ -354,7 +353,7 @@ impl SegmentEncoder {
         segment[checked..checked + 4].copy_from_slice(&checksum.to_le_bytes());
     }
 
-    /// The end of the segment, which is finished.
+    /// Returns the end of the segment, which is finished.
     ///
     /// # Panics
     /// If `segment` is not S bytes.
@@ -363,7 +362,7 @@ impl SegmentEncoder {
         SegmentEnd::of(segment, self.open, self.order.with(&self.open), self.checksum)
     }
 
-    /// Goes on to the next segment, which is empty.
+    /// Moves on to the next segment, which is empty.
     pub fn advance(&mut self) {
         if let (Some(file), Some(sketch)) = (&mut self.file_sketch, &self.sketch) {
             file.add(sketch);
@@ -375,7 +374,7 @@ impl SegmentEncoder {
         self.discard();
     }
 
-    /// Empties the open segment: what was pushed into it is not in the file.
+    /// Empties the open segment: the packets pushed into it are not in the file.
     pub fn discard(&mut self) {
         (self.summed, self.checksum, self.last_block) = (0, 0, 0);
         self.sketch.iter_mut().for_each(Sketch::clear);
@@ -389,59 +388,59 @@ impl SegmentEncoder {
         };
     }
 
-    /// Where the open segment belongs in its file.
+    /// Returns the file offset of the open segment.
     pub fn file_offset(&self) -> u64 {
         self.open.sequence * u64::from(self.open.segment_bytes)
     }
 
-    /// Bytes of a segment: S.
+    /// Returns the bytes of a segment: S.
     pub fn segment_bytes(&self) -> usize {
         self.open.segment_bytes as usize
     }
 
-    /// Where the blocks of the open segment end in it, in bytes.
+    /// Returns where the blocks of the open segment end in it, in bytes.
     pub fn blocks_end(&self) -> usize {
         self.open.blocks_end as usize
     }
 
-    /// Bytes of the open segment that are taken: blocks, worklist, and what closes it.
+    /// Returns the used bytes of the open segment: blocks, worklist, closing block and trailer.
     pub fn used_bytes(&self) -> usize {
         self.blocks_end() + self.tail_bytes(self.open.packets as usize) + 8 + TAIL_BYTES
     }
 
-    /// Number of the open segment in its file.
+    /// Returns the number of the open segment in its file.
     pub fn sequence(&self) -> u64 {
         self.open.sequence
     }
 
-    /// Packets in the open segment.
+    /// Returns the packets in the open segment.
     pub fn packets(&self) -> u32 {
         self.open.packets
     }
 
-    /// Number that the next packet gets in the recording.
+    /// Returns the number in the recording that the next packet gets.
     pub fn next_packet(&self) -> u64 {
         self.open.first_packet + u64::from(self.open.packets)
     }
 
-    /// Longest captured length that the file promises; 0 is no promise.
+    /// Returns the longest captured length that the file promises; 0 if it makes no promise.
     pub fn snapshot_length(&self) -> u32 {
         self.snapshot_length
     }
 
-    /// The most bytes in front of the trailer for `packets` packets: worklist and sketch.
+    /// Returns the most bytes before the trailer for `packets` packets: worklist and sketch.
     #[inline]
     fn tail_bytes(&self, packets: usize) -> usize {
         self.tail_share() * packets + TAIL_SPARE + self.last_sketch.len()
     }
 
-    /// What each packet has in [`tail_bytes`](Self::tail_bytes).
+    /// Returns the share of each packet in [`tail_bytes`](Self::tail_bytes).
     #[inline]
     fn tail_share(&self) -> usize {
         list::ENTRY_BYTES + if self.sketch.is_some() { sketch::SHARE_BYTES } else { 0 }
     }
 
-    /// Sums up whole blocks, if there are `least` bytes of them since the last time.
+    /// Adds whole blocks to the checksum, if there are at least `least` new bytes of them.
     #[inline]
     fn sum_up(&mut self, segment: &[u8], least: u32) {
         let (from, to) = (self.summed, self.open.blocks_end);
@@ -451,7 +450,7 @@ impl SegmentEncoder {
         }
     }
 
-    /// The bytes that a block may take when `entries` more entries must fit behind it.
+    /// Returns the bytes that a block may take if `entries` more entries must fit after it.
     #[inline]
     fn room<'a>(&self, segment: &'a mut [u8], entries: usize) -> &'a mut [u8] {
         assert_eq!(segment.len(), self.segment_bytes(), "a segment is S bytes");
@@ -463,7 +462,7 @@ impl SegmentEncoder {
     }
 }
 
-/// The checksum of `bytes` zeros behind what `checksum` is of.
+/// Extends `checksum` by `bytes` zeros.
 pub(super) fn sum_zeros(mut checksum: u32, mut bytes: usize) -> u32 {
     while bytes > 0 {
         let part = bytes.min(ZEROS.len());

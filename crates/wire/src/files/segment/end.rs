@@ -1,11 +1,11 @@
-//! The end of a finished segment, for closing counts that have no room behind it.
+//! The end of a finished segment, to which closing counts can be added without a new segment.
 
 use super::super::CLOSING_BLOCK;
 use super::encoder::sum_zeros;
 use super::order::Order;
 use super::{TAIL_BYTES, Trailer, list};
 
-/// What stands behind the blocks of a finished segment, but for its sketch.
+/// Everything after the blocks of a finished segment, except for its sketch.
 #[derive(Clone, Debug)]
 pub struct SegmentEnd {
     pub(super) trailer: Trailer,
@@ -16,26 +16,26 @@ pub struct SegmentEnd {
 }
 
 impl SegmentEnd {
-    /// Takes it from a segment of S bytes with this trailer.
+    /// Creates it from a segment of S bytes with this trailer.
     pub(super) fn of(segment: &[u8], trailer: Trailer, order: Order, checksum: u32) -> Self {
         let tail = segment.len() - TAIL_BYTES;
         let list = list::list_bytes(Trailer::VERSION, trailer.packets);
         Self { trailer, order, checksum, list: segment[tail - list..tail].to_vec() }
     }
 
-    /// Where the segment's blocks end in the file.
+    /// Returns where the segment's blocks end in the file.
     pub fn blocks_end(&self) -> u64 {
         self.trailer.sequence * u64::from(self.trailer.segment_bytes)
             + u64::from(self.trailer.blocks_end)
     }
 
-    /// Where the segment ends in the file.
+    /// Returns where the segment ends in the file.
     pub fn file_end(&self) -> u64 {
         (self.trailer.sequence + 1) * u64::from(self.trailer.segment_bytes)
     }
 
-    /// What is to stand behind the segment's blocks once more of them, without a packet, follow
-    /// there. The sketch makes room for them. `None`: that is not enough.
+    /// Returns the bytes to write at the end of the segment's blocks to append more `blocks`,
+    /// without a packet. They replace the sketch. `None` if there is not enough room.
     pub fn with_blocks(&self, blocks: &[u8]) -> Option<Vec<u8>> {
         let start = self.trailer.blocks_end as usize;
         let (size, blocks_end) = (self.trailer.segment_bytes as usize, start + blocks.len());

@@ -1,4 +1,4 @@
-//! Reads a finished segment by its worklist.
+//! Reads a finished segment through its worklist.
 
 use thiserror::Error;
 
@@ -8,7 +8,7 @@ use super::encoder::sum_zeros;
 use super::list::{BEFORE_PACKET, Starts, list_bytes};
 use super::{HASHED, OLD_ENTRY_BYTES, Sketch, TAIL_BYTES, Trailer, sketch};
 
-/// A segment whose trailer, checksum and bounds have been found right.
+/// A segment whose trailer, checksum and bounds were verified.
 #[derive(Clone, Copy, Debug)]
 pub struct SegmentIndex<'a> {
     segment: &'a [u8],
@@ -30,26 +30,25 @@ pub struct WorkEntry {
     pub truncated: bool,
 }
 
-/// No recording has more packets: numbers beyond it are not believed, and sums of them stay in 64
-/// bits.
+/// The most packets of a recording: higher numbers are rejected, and sums of them stay in 64 bits.
 pub(in super::super) const MOST_PACKETS: u64 = 1 << 56;
 
 /// Why a segment cannot be read by its worklist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum SegmentError {
-    /// No trailer of ours at the end.
+    /// No segment trailer of this format at the end.
     #[error("no segment trailer at the end of {length} bytes")]
     NoTrailer {
-        /// Bytes that were looked at.
+        /// Bytes that were examined.
         length: usize,
     },
-    /// The segment says another size than it has.
+    /// The segment's trailer states another size.
     #[error("segment says it has {says} bytes, but has {has}")]
     Size {
-        /// What the trailer says.
+        /// The size in the trailer.
         says: u32,
-        /// Bytes that were looked at.
+        /// Bytes that were examined.
         has: usize,
     },
     /// The checksum does not hold.
@@ -57,7 +56,7 @@ pub enum SegmentError {
     Checksum {
         /// Number of the segment in its file.
         sequence: u64,
-        /// CRC32C of what is there.
+        /// CRC32C of the bytes.
         computed: u32,
         /// CRC32C in the trailer.
         stored: u32,
@@ -73,9 +72,9 @@ pub enum SegmentError {
     Bounds {
         /// Number of the segment in its file.
         sequence: u64,
-        /// Packets it says it holds.
+        /// Packets according to the trailer.
         packets: u32,
-        /// Where it says its blocks end.
+        /// End of the blocks according to the trailer.
         blocks_end: u32,
     },
 }
@@ -116,16 +115,16 @@ impl<'a> SegmentIndex<'a> {
         Ok(index)
     }
 
-    /// Reads a segment of S bytes whose checksum does not hold, if its trailer is plausible: to
-    /// learn where packets should start, and how many.
+    /// Reads a segment of S bytes whose checksum does not hold, if its trailer is plausible. It
+    /// shows where packets should start, and how many.
     pub(in super::super) fn doubtful(segment: &'a [u8]) -> Option<Self> {
         let trailer = Trailer::parse(segment.get(segment.len().checked_sub(TAIL_BYTES)?..)?)?;
         let index = SegmentIndex { segment, trailer };
         (trailer.segment_bytes as usize == segment.len() && index.fits()).then_some(index)
     }
 
-    /// Whether the segment is an earlier write, torn by a later one: trailer, worklist and blocks
-    /// are the old ones, with new blocks in between.
+    /// Returns whether the segment is an earlier write, torn by a later one: trailer, worklist and
+    /// blocks are old, with new blocks in between.
     pub(in super::super) fn is_torn(&self) -> bool {
         let (length, start) = (self.segment.len(), self.trailer.blocks_end as usize);
         let tail = length - TAIL_BYTES;
@@ -138,7 +137,7 @@ impl<'a> SegmentIndex<'a> {
         crc32c::crc32c_append(checksum, rest) == self.trailer.checksum
     }
 
-    /// The segment's checksum as it should be: the sketch, which has its own, counts as zeros.
+    /// Computes the segment's checksum. The sketch, which has its own, counts as zeros.
     fn checksum(&self) -> u32 {
         let end = self.segment.len() - TAIL_BYTES + Trailer::CHECKED_BYTES;
         let Some(sketch) = self.sketch() else { return crc32c::crc32c(&self.segment[..end]) };
@@ -148,12 +147,12 @@ impl<'a> SegmentIndex<'a> {
         crc32c::crc32c_append(checksum, &self.segment[worklist..end])
     }
 
-    /// The sketch of the flow hashes of all packets of the file up to here, if it is here.
+    /// Returns the sketch of the flow hashes of all packets of the file up to here, if present.
     pub fn file_sketch(&self) -> Option<&'a [u8]> {
         self.sketch().filter(|_| self.trailer.sketch_is_of_file)
     }
 
-    /// The sketch of flow hashes, if there is one and it can be where the trailer says.
+    /// Returns the sketch of flow hashes, if present and at a possible position.
     fn sketch(&self) -> Option<&'a [u8]> {
         let bytes = Some(self.trailer.sketch_bytes as usize).filter(|&bytes| bytes > 0)?;
         let end = (self.segment.len() - TAIL_BYTES).checked_sub(self.list_bytes())?;
@@ -164,8 +163,8 @@ impl<'a> SegmentIndex<'a> {
         list_bytes(self.trailer.version, self.trailer.packets)
     }
 
-    /// Whether blocks and worklist fit between start and trailer, and packets can have such
-    /// numbers.
+    /// Returns whether blocks and worklist fit between start and trailer, and the packet numbers
+    /// are possible.
     fn fits(&self) -> bool {
         let length = self.segment.len();
         let Trailer { blocks_end, first_packet, .. } = self.trailer;
@@ -176,8 +175,8 @@ impl<'a> SegmentIndex<'a> {
             && word(self.segment, length - 4, false) as usize == length - blocks_end as usize
     }
 
-    /// The first packet that does not lie where the worklist says, or whose time the trailer
-    /// excludes. `None`: there is none, as in a file of ours.
+    /// Returns the first packet that is not where the worklist says, or whose time the trailer
+    /// excludes. `None` in a file that we wrote.
     pub fn contradiction(&self) -> Option<u32> {
         let (mut at, mut entries) = (0, self.entries());
         for number in 0..self.packets() {
@@ -199,35 +198,35 @@ impl<'a> SegmentIndex<'a> {
         None
     }
 
-    /// What the segment says about itself.
+    /// Returns the trailer.
     pub fn trailer(&self) -> &Trailer {
         &self.trailer
     }
 
-    /// How many packets it holds.
+    /// Returns the number of packets.
     pub fn packets(&self) -> u32 {
         self.trailer.packets
     }
 
-    /// The bytes of a packet; empty when the entry is not of this segment.
+    /// Returns the bytes of a packet; empty if the entry is not from this segment.
     pub fn packet(&self, entry: &WorkEntry) -> &'a [u8] {
         let end = entry.offset.saturating_add(entry.captured_length as usize);
         self.segment.get(entry.offset..end).unwrap_or_default()
     }
 
-    /// The entries in the order of the packets, as the worklist has them: those whose packets lie
-    /// among the blocks.
+    /// Returns the entries of the worklist in the order of the packets, without those whose packets
+    /// are outside of the blocks.
     pub fn entries(&self) -> impl Iterator<Item = WorkEntry> + use<'a> {
         let (index, starts) = (*self, Starts::new(self.segment, &self.trailer));
         starts.filter_map(move |block| index.entry(block))
     }
 
-    /// Where the worklist says that packets' blocks start, in this order.
+    /// Returns where packets' blocks start according to the worklist, in its order.
     pub(in super::super) fn starts(&self) -> impl Iterator<Item = usize> + use<'a> {
         Starts::new(self.segment, &self.trailer)
     }
 
-    /// The packet whose block starts at `block`.
+    /// Returns the packet whose block starts at `block`.
     fn entry(&self, block: usize) -> Option<WorkEntry> {
         let read = |field: usize| word(self.segment, block + field, false);
         let (offset, captured_length) = (block + BEFORE_PACKET, read(20));
@@ -245,14 +244,14 @@ impl<'a> SegmentIndex<'a> {
     }
 }
 
-/// Bytes of a segment up to its trailer that are taken. Each part is below 2^36: the sum holds.
+/// Returns the used bytes of a segment before its trailer. Each part is below 2^36: no overflow.
 pub(in super::super) fn used_bytes(trailer: &Trailer) -> u64 {
     let list = list_bytes(trailer.version, trailer.packets) as u64;
     u64::from(trailer.blocks_end) + 8 + list + u64::from(trailer.sketch_bytes)
 }
 
-/// Whether a packet of a segment may have a flow hash, by what its trailer sends to: the sketch, or
-/// in version 1 the worklist.
+/// Returns whether a packet of a segment may have a flow hash, by its summary: the sketch, or in
+/// version 1 the worklist.
 pub(in super::super) fn may_hold(trailer: &Trailer, summary: &[u8], hash: u32) -> bool {
     if trailer.version > 1 {
         return Sketch::may_hold(summary, hash);

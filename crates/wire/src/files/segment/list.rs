@@ -1,10 +1,10 @@
-//! The worklist of a segment: where its packets' blocks start.
+//! The worklist of a segment: it stores where its packets' blocks start.
 //!
-//! Version 2 has two bytes for a packet: the distance from the start of the packet block before to
-//! its own, in units of four bytes. For the first packet it counts from the segment's start.
-//! [`FAR`] says that it is further, or the packet's block is long: it is the next packet block
-//! behind the one before. Version 1 has sixteen bytes; the first four say where the packet's bytes
-//! start.
+//! Version 2 has two bytes per packet: the distance from the start of the previous packet block to
+//! its own, in units of four bytes. The first packet's distance counts from the segment's start.
+//! [`FAR`] means that the distance is larger or the packet's block is long: the packet's block is
+//! the next packet block after the previous one. Version 1 has sixteen bytes; the first four are
+//! the offset of the packet's bytes.
 
 use super::super::block_type::ENHANCED_PACKET;
 use super::super::word;
@@ -13,13 +13,13 @@ use super::{OLD_ENTRY_BYTES, TAIL_BYTES, Trailer};
 /// Bytes of an entry.
 pub(super) const ENTRY_BYTES: usize = 2;
 
-/// The entry that sends a reader to the blocks.
+/// The entry that refers a reader to the blocks.
 const FAR: u16 = u16::MAX;
 
-/// Bytes that a packet block has before the packet's.
+/// Bytes of a packet block before the packet's bytes.
 pub(super) const BEFORE_PACKET: usize = 28;
 
-/// Bytes of the worklist of `packets` packets, in a version; a multiple of 4.
+/// Returns the bytes of the worklist of `packets` packets in a version; a multiple of 4.
 pub(in super::super) fn list_bytes(version: u16, packets: u32) -> usize {
     match version {
         1 => packets as usize * OLD_ENTRY_BYTES,
@@ -27,8 +27,8 @@ pub(in super::super) fn list_bytes(version: u16, packets: u32) -> usize {
     }
 }
 
-/// Writes the entry of packet `number` of a segment, whose block starts at `block`; that of the
-/// packet before starts at `before`.
+/// Writes the entry of packet `number` of a segment, whose block starts at `block`. The previous
+/// packet's block starts at `before`.
 #[inline]
 pub(super) fn put(segment: &mut [u8], number: usize, before: usize, block: usize) {
     let entry = u16::try_from((block - before) / 4).unwrap_or(FAR);
@@ -36,25 +36,25 @@ pub(super) fn put(segment: &mut [u8], number: usize, before: usize, block: usize
     segment[at..at + ENTRY_BYTES].copy_from_slice(&entry.to_le_bytes());
 }
 
-/// Where the blocks of a segment's packets start, in their order, as the worklist has it: at most
-/// one for each packet. The bytes may be damaged; each number is below the segment's length.
+/// Iterator over the starts of a segment's packet blocks, in worklist order: at most one per
+/// packet. The bytes may be damaged; each offset is below the segment's length.
 pub(super) struct Starts<'a> {
     segment: &'a [u8],
     version: u16,
     packets: u32,
     next: u32,
-    /// Where the block of the packet before starts.
+    /// Where the previous packet's block starts.
     before: usize,
 }
 
 impl<'a> Starts<'a> {
-    /// `segment` is as long as its trailer says.
+    /// `segment` must have the length that its trailer says.
     pub(super) fn new(segment: &'a [u8], trailer: &Trailer) -> Self {
         let (version, packets) = (trailer.version, trailer.packets);
         Self { segment, version, packets, next: 0, before: 0 }
     }
 
-    /// The next packet block behind the one at `before`.
+    /// Returns the next packet block after the one at `before`.
     fn behind(&self) -> Option<usize> {
         let mut at = self.before;
         if self.next > 0 {

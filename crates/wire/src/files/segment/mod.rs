@@ -5,16 +5,16 @@
 //! | EPB | EPB | ... | closing block: zeros | sketch | entry n-1 ... entry 0 | trailer | length |
 //! ```
 //!
-//! It is the segment of the log with pcapng blocks for packets: blocks grow up, the worklist grows
-//! down. `docs/format.md` has every field. Segment n of a file lies at `n * S` and has the sequence
+//! It is the segment of the log with pcapng blocks as packets: blocks grow up, the worklist grows
+//! down. `docs/format.md` has every field. Segment n of a file is at `n * S` and has the sequence
 //! number n; segment 0 holds the descriptions and no packet.
 //!
 //! - I1. The closing block ends at S, so every slot is whole blocks and the file is valid pcapng.
-//! - I2. Blocks are only appended. Writing a slot again, after more packets came, leaves all bytes
-//!   of its earlier blocks unchanged. So a write torn at sectors loses the new packets, never old
+//! - I2. Blocks are only appended. If a slot is written again with more packets, the bytes of its
+//!   earlier blocks do not change. So a write torn between sectors loses the new packets, never old
 //!   ones.
-//! - I3. Worklist and trailer repeat what the blocks say. A reader may trust them when the checksum
-//!   holds and must do without them when it does not.
+//! - I3. Worklist and trailer repeat what the blocks say. A reader may trust them if the checksum
+//!   holds and must ignore them if it does not.
 
 mod encoder;
 mod end;
@@ -35,10 +35,10 @@ pub use trailer::{LOSS_CAUSES, LossCause, Recorded, Trailer};
 /// Bytes of a worklist entry in version 1.
 const OLD_ENTRY_BYTES: usize = 16;
 
-/// What stands behind the worklist: the trailer and the total length of the closing block.
+/// Bytes after the worklist: the trailer and the total length of the closing block.
 pub(super) const TAIL_BYTES: usize = Trailer::BYTES + 4;
 
-/// The flag of an entry of version 1 that says that a flow hash is there.
+/// The flag of a version 1 entry that has a flow hash.
 const HASHED: u8 = 8;
 
 const _: () = assert!(TAIL_BYTES.is_multiple_of(16));

@@ -1,22 +1,22 @@
-//! How far times are out of order, from segment to segment.
+//! Tracks how far times are out of order, from segment to segment.
 //!
-//! Packets of several threads or files may come a little out of order. Who looks for a time in a
-//! file has to know how little, or look at each segment. So each trailer has a bound that holds for
-//! all segments up to its own, rounded up to a power of two.
+//! Packets of several threads or files may be slightly out of order. A search by time must know by
+//! how much, or examine each segment. So each trailer has a bound that holds for all segments up to
+//! its own, rounded up to a power of two.
 
 use super::Trailer;
 
-/// What is known of the times of segments so far.
+/// The times of the segments so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Order {
     /// The latest time of a packet, in ns since 1970.
     latest_ns: u64,
-    /// The most by which a packet is earlier than one of a segment before it.
+    /// The most by which a packet is earlier than one of an earlier segment.
     disorder_ns: u64,
 }
 
 impl Order {
-    /// With another segment behind the others.
+    /// Adds the next segment.
     #[must_use]
     pub(super) fn with(mut self, segment: &Trailer) -> Self {
         if segment.packets > 0 {
@@ -27,12 +27,12 @@ impl Order {
         self
     }
 
-    /// As it stands in a trailer, where 0 says that nothing is known: 1 and the bits of the most.
+    /// Returns the trailer's code: 1 plus the bits of the maximum. A code of 0 means unknown.
     pub(super) fn code(self) -> u8 {
         1 + (u64::BITS - self.disorder_ns.leading_zeros()) as u8
     }
 
-    /// The most ns with this code.
+    /// Returns the largest number of ns with this code.
     pub(super) fn bound_ns(code: u8) -> Option<u64> {
         match u32::from(code) {
             1 => Some(0),

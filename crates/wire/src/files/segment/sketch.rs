@@ -1,4 +1,4 @@
-//! Which flows a segment or a file may hold: a Bloom filter of their hashes.
+//! A sketch of the flows that a segment or a file may hold: a Bloom filter of their hashes.
 //!
 //! ```text
 //!  hash --> four bits of 2^n        while packets come: as many bits as the segment may ever need
@@ -6,10 +6,10 @@
 //!  segments of a file --> or --> folded while at most an eighth is set, in the last segment
 //! ```
 //!
-//! A filter never says no of a hash that was put in. Half of its bits are set when each packet of a
-//! segment has its own flow, for example. It then says yes for one in sixteen other flows. With an
-//! eighth set it says yes for one in 4,096. A segment keeps two bytes per packet free for it, so a
-//! smaller one saves no space; it only means less to read. In a file a filter lies in front of the
+//! A filter has no false negatives. Half of its bits are set if, for example, each packet of a
+//! segment has its own flow. Then it has false positives for one in sixteen other flows; with an
+//! eighth set, for one in 4,096. A segment reserves two bytes per packet for it, so a smaller
+//! filter saves no space; there is only less to read. In a file a filter is stored before the
 //! worklist: the CRC32C of its bits, then the bits, byte by byte from the lowest on, 2^n bytes.
 
 use super::super::word;
@@ -17,77 +17,77 @@ use super::super::word;
 /// Bits that a hash sets.
 const BITS: u32 = 4;
 
-/// Bytes of bits that a filter has at least.
+/// Minimum bytes of a filter's bits.
 const LEAST_BYTES: usize = 8;
 
-/// Words of the bits of segments of 1 MiB, the usual ones.
+/// Words of the bits of 1 MiB segments, the usual size.
 const USUAL_WORDS: usize = (1 << 20) / 128;
 
 /// Bytes of the checksum.
 const CHECKSUM_BYTES: usize = 4;
 
-/// The most bytes of a sketch: for each packet, and besides.
+/// The most bytes of a sketch: per packet, and in addition.
 pub(super) const SHARE_BYTES: usize = 2;
 pub(super) const SPARE_BYTES: usize = CHECKSUM_BYTES + LEAST_BYTES;
 
 /// How far a filter is folded.
 #[derive(Clone, Copy)]
 struct Fold {
-    /// Down to this many bytes in any case.
+    /// Folded down to this many bytes in any case.
     most_bytes: usize,
-    /// And on as long as one of this many bits is set.
+    /// Then folded further while at most one of this many bits is set.
     full: usize,
     least_bytes: usize,
 }
 
-/// In fewer bytes a few flows have too many bits in common with others.
+/// With fewer bytes, a few flows would share too many bits with others.
 const FILE: Fold = Fold { most_bytes: usize::MAX, full: 8, least_bytes: 128 };
 
 /// Flow hashes: those of the open segment, or of a whole file.
 #[derive(Clone, Debug)]
 pub struct Sketch {
     words: Vec<u64>,
-    /// Hashes put in, repeated ones included: each sets [`BITS`] bits at most.
+    /// Hashes inserted, repeated ones included: each sets at most [`BITS`] bits.
     inserted: usize,
-    /// Whether a packet has no hash: then nothing can be said.
+    /// Whether a packet has no hash: then the sketch is unusable.
     is_open: bool,
 }
 
 impl Sketch {
-    /// With as many bits as a segment of `segment_bytes` may need: a power of two from 4096 on.
+    /// Creates a sketch with the bits that a segment may need: a power of two from 4096 on.
     ///
-    /// A packet takes 36 bytes and more, so at most a quarter of these bits is ever set. More of
-    /// them would cost more than they tell: all are read a few times for each segment.
+    /// A packet takes 36 bytes or more, so at most a quarter of these bits is ever set. More bits
+    /// would cost more than they help: all are read a few times for each segment.
     #[must_use]
     pub fn new(segment_bytes: usize) -> Self {
         Self { words: vec![0; segment_bytes / 128], inserted: 0, is_open: false }
     }
 
-    /// The most bytes that the sketch of a file has in segments of this size.
+    /// Returns the most bytes of a file's sketch with segments of this size.
     #[must_use]
     pub const fn most_bytes(segment_bytes: u64) -> u64 {
         segment_bytes / 16 + CHECKSUM_BYTES as u64
     }
 
-    /// Puts a hash in.
+    /// Inserts a hash.
     #[inline]
     pub fn insert(&mut self, hash: u32) {
         self.insert_all(&[hash]);
     }
 
-    /// Puts hashes in. Cost: some 5 instructions for one that is like the one before, else some 50.
+    /// Inserts hashes. Cost: some 5 instructions if a hash equals the previous one, else some 50.
     // Not inlined: it needs all registers.
     #[inline(never)]
     pub(super) fn insert_all(&mut self, hashes: &[u32]) {
         self.inserted += hashes.len();
-        // Where their number is known, no place has to be checked.
+        // With a constant number of words, no index needs a bounds check.
         match <&mut [u64; USUAL_WORDS]>::try_from(&mut self.words[..]) {
             Ok(words) => set_all(words, hashes),
             Err(_) => set_all(&mut self.words, hashes),
         }
     }
 
-    /// Takes note of a packet without a hash.
+    /// Notes a packet without a hash.
     pub(super) fn open(&mut self) {
         self.is_open = true;
     }
@@ -97,14 +97,14 @@ impl Sketch {
         (self.inserted, self.is_open) = (0, false);
     }
 
-    /// Puts in what another of the same size has.
+    /// Adds the hashes of another sketch of the same size.
     pub(super) fn add(&mut self, other: &Self) {
         self.words.iter_mut().zip(&other.words).for_each(|(word, other)| *word |= other);
         self.inserted = self.inserted.saturating_add(other.inserted);
         self.is_open |= other.is_open;
     }
 
-    /// The bytes for a segment; none where nothing can be said.
+    /// Returns the bytes for a segment; empty if a packet had no hash.
     ///
     /// Cost: a pass over the bits, a few microseconds for a segment of 1 MiB.
     pub(super) fn to_bytes(&self) -> Vec<u8> {
@@ -118,8 +118,8 @@ impl Sketch {
         }
     }
 
-    /// The bytes for a whole file; none where nothing can be said, or more than half of the bits
-    /// are set.
+    /// Returns the bytes for a whole file; empty if a packet had no hash, or if more than half of
+    /// the bits are set.
     #[must_use]
     pub fn to_file_bytes(&self) -> Vec<u8> {
         let is_full = ones(&self.words) > self.words.len() * 32;
@@ -127,7 +127,7 @@ impl Sketch {
     }
 
     fn folded(&self, fold: Fold) -> Vec<u64> {
-        // So few bits can be set that no count is needed down to here.
+        // So few bits can be set that no count is needed down to this size.
         let most = self.inserted.saturating_mul(BITS as usize * fold.full);
         let bytes = most.div_ceil(8).max(fold.least_bytes).next_power_of_two();
         let bytes = bytes.min(1 << fold.most_bytes.ilog2());
@@ -146,7 +146,7 @@ impl Sketch {
         words
     }
 
-    /// Whether a filter, as it lies in a file, may have this hash; yes if it is damaged.
+    /// Returns whether a filter, as stored in a file, may have this hash; true if it is damaged.
     #[must_use]
     pub fn may_hold(bytes: &[u8], hash: u32) -> bool {
         if !is_sound(bytes) {
@@ -181,7 +181,7 @@ fn ones(words: &[u64]) -> usize {
     words.iter().map(|word| word.count_ones() as usize).sum()
 }
 
-/// A filter as it lies in a file.
+/// Returns a filter as it is stored in a file.
 fn written(words: Vec<u64>) -> Vec<u8> {
     let mut bytes = vec![0; CHECKSUM_BYTES];
     words.iter().for_each(|word| bytes.extend(word.to_le_bytes()));
@@ -190,13 +190,13 @@ fn written(words: Vec<u64>) -> Vec<u8> {
     bytes
 }
 
-/// Whether a filter, as it lies in a file, is whole.
+/// Returns whether a filter, as stored in a file, is undamaged.
 pub(super) fn is_sound(bytes: &[u8]) -> bool {
     let Some(bits) = bytes.get(CHECKSUM_BYTES..) else { return false };
     bits.len().is_power_of_two() && crc32c::crc32c(bits) == word(bytes, 0, false)
 }
 
-/// The numbers of a hash's bits. Their low bits are those in a smaller filter.
+/// Returns the bit numbers of a hash. Their low bits are the numbers in a smaller filter.
 #[inline]
 fn bits(hash: u32) -> impl Iterator<Item = u32> {
     let mixed = u64::from(hash).wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
@@ -212,7 +212,7 @@ mod tests {
     fn what_was_put_in_is_there_and_little_else() {
         for hashes in [1, 2, 10, 1000, 5000] {
             let mut sketch = Sketch::new(1 << 20);
-            // Whatever the hashes are like: the sum of two numbers, or far apart.
+            // Hashes of any distribution: the sum of two numbers, or far apart.
             let hash = |number: u32| number * 7 + (number % 3) * 0x1000_0000;
             (0..hashes).for_each(|number| sketch.insert(hash(number)));
             let bytes = sketch.to_bytes();
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn a_file_has_what_its_segments_have_and_hardly_anything_else() {
-        // As far apart as hashes are.
+        // Spread like real hashes.
         let hash = |flow: u32| (flow ^ flow >> 7).wrapping_mul(0x85EB_CA6B) ^ flow << 9;
         for flows in [1, 100, 10_000, 60_000, 300_000] {
             let mut file = Sketch::new(1 << 20);
@@ -257,7 +257,7 @@ mod tests {
     #[test]
     fn bits_are_the_same_one_by_one_and_of_any_number_of_words() {
         for segment_bytes in [4096, 1 << 18, 1 << 20] {
-            // Each hash comes three times in a row, and again later.
+            // Each hash occurs three times in a row, and again later.
             let hash = |at: u32| (at / 3 % 700).wrapping_mul(0x9E37_79B1);
             let hashes: Vec<u32> = (0..6000).map(hash).collect();
             let (mut all, mut each) = (Sketch::new(segment_bytes), Sketch::new(segment_bytes));

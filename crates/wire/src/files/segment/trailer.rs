@@ -23,11 +23,11 @@ pub enum LossCause {
 }
 
 impl LossCause {
-    /// Every cause that has a name, in the order of [`Trailer::losses`].
+    /// Every named cause, in the order of [`Trailer::losses`].
     pub const ALL: [Self; 5] =
         [Self::Miss, Self::Drop, Self::Overrun, Self::Full, Self::WriterDown];
 
-    /// The name in reports.
+    /// Returns the name in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Miss => "miss",
@@ -39,12 +39,12 @@ impl LossCause {
     }
 }
 
-/// What a segment says about itself, as it stands at its end.
+/// A segment's description of itself, stored at its end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Trailer {
-    /// The version of the segment, 1 or 2; an encoder writes [`Self::VERSION`] whatever is here.
+    /// Version of the segment, 1 or 2; an encoder writes [`Self::VERSION`] and ignores this.
     pub version: u16,
-    /// Which hash the worklist holds; an unknown kind is read as none.
+    /// Kind of hash in the worklist; an unknown kind is read as none.
     pub hash_kind: HashKind,
     /// Bytes of a segment: S.
     pub segment_bytes: u32,
@@ -56,17 +56,17 @@ pub struct Trailer {
     pub sequence: u64,
     /// Number of the first packet of this segment in the recording.
     pub first_packet: u64,
-    /// Time in ns that the deltas of the worklist count from: that of the segment's first packet.
+    /// Base time in ns of the deltas of the worklist: the time of the segment's first packet.
     pub base_time_ns: u64,
     /// Earliest time of a packet here.
     pub earliest_ns: u64,
     /// Latest time of a packet here.
     pub latest_ns: u64,
-    /// Packets lost since the segment before, by [`LossCause`].
+    /// Packets lost since the previous segment, by [`LossCause`].
     pub losses: [u64; LOSS_CAUSES],
-    /// Bytes of the sketch of flow hashes in front of the worklist; 0: there is none.
+    /// Bytes of the sketch of flow hashes before the worklist; 0 if there is none.
     pub sketch_bytes: u32,
-    /// Whether the sketch is of all packets of the file up to here, not of this segment alone.
+    /// Whether the sketch covers all packets of the file up to here, not only this segment.
     pub sketch_is_of_file: bool,
     /// Interfaces described up to the end of this segment.
     pub interfaces: u32,
@@ -82,19 +82,19 @@ impl Trailer {
     pub const VERSION: u16 = 2;
     /// Bytes of a trailer in the file.
     pub const BYTES: usize = 140;
-    /// Bytes of a trailer that its checksum covers, together with all that stands before it.
+    /// Bytes of a trailer that its checksum covers, together with everything before it.
     pub(super) const CHECKED_BYTES: usize = Self::BYTES - 4;
     /// Bytes that the trailer's own checksum covers, which follows them.
     const OWN_BYTES: usize = Self::BYTES - 8;
-    /// Where the sketch's bytes stand; in version 1 an eighth count of losses, which has no name.
+    /// Offset of the sketch's bytes; in version 1 an eighth count of losses, which has no name.
     const SKETCH_AT: usize = 120;
-    /// Where it says whether the sketch is of the file: 1, or else 0.
+    /// Offset of the sketch's kind: 1 if it covers the file, or else 0.
     const SKETCH_KIND_AT: usize = 124;
-    /// Where the order of times stands, unless the sketch is of the file: [`Order::code`].
+    /// Offset of the order of times, unless the sketch covers the file: [`Order::code`].
     const ORDER_AT: usize = 125;
 
-    /// Reads a trailer; `None` when magic or version are not ours, or its own checksum does not
-    /// hold, which version 1 has not. The segment's checksum is not looked at.
+    /// Reads a trailer. `None` if magic or version are wrong, or its own checksum, which version 1
+    /// lacks, does not hold. Does not check the segment's checksum.
     pub fn parse(bytes: &[u8]) -> Option<Trailer> {
         let bytes: &[u8; Self::BYTES] = bytes.first_chunk()?;
         let version = half(bytes, 8, false);
@@ -134,15 +134,15 @@ impl Trailer {
         })
     }
 
-    /// How far times are out of order in the file up to the end of the segment whose trailer this
-    /// is: a packet is earlier than one of a segment before by that many ns at most. `None`: that
-    /// is not known.
+    /// Returns how far times are out of order in the file up to the end of this trailer's segment.
+    /// A packet is at most that many ns earlier than one of an earlier segment. `None` if that is
+    /// unknown.
     pub fn disorder_ns(bytes: &[u8]) -> Option<u64> {
         let trailer = Self::parse(bytes).filter(|trailer| trailer.version > 1)?;
         if trailer.sketch_is_of_file { None } else { Order::bound_ns(bytes[Self::ORDER_AT]) }
     }
 
-    /// The bytes of the trailer, checksum included.
+    /// Returns the bytes of the trailer, checksum included.
     pub(super) fn to_bytes(self, order: Order) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
@@ -173,37 +173,37 @@ impl Trailer {
         bytes
     }
 
-    /// Whether S is a power of two in the range that is written.
+    /// Returns whether S is a power of two in the range that is written.
     pub(in super::super) fn segment_bytes_are_possible(&self) -> bool {
         self.segment_bytes.is_power_of_two() && (4096..=16 << 20).contains(&self.segment_bytes)
     }
 }
 
-/// What the trailers of a file's sound segments say in sum.
+/// The sums of the trailers of a file's sound segments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recorded {
     /// Sound segments that were passed, the header segment included.
     pub segments: u64,
-    /// Packets that these say they hold.
+    /// Packets in them, according to the trailers.
     pub packets: u64,
     /// Packets lost before they reached the file, by [`LossCause`]; saturating.
     pub losses: [u64; LOSS_CAUSES],
-    /// The trailer that was passed last.
+    /// The last trailer that was passed.
     pub last: Option<Trailer>,
 }
 
 impl Recorded {
-    /// Packets lost before they reached the file, by each cause that has a name.
+    /// Returns the packets lost before they reached the file, by named cause.
     pub fn named_losses(&self) -> impl Iterator<Item = (LossCause, u64)> + use<> {
         LossCause::ALL.into_iter().zip(self.losses)
     }
 
-    /// Packets lost before they reached the file; saturating.
+    /// Returns the packets lost before they reached the file; saturating.
     pub fn lost(&self) -> u64 {
         self.losses.iter().fold(0, |sum: u64, lost| sum.saturating_add(*lost))
     }
 
-    /// Packets offered to the recorder: in the file, and lost before; saturating.
+    /// Returns the packets offered to the recorder: in the file, and lost before; saturating.
     pub fn offered(&self) -> u64 {
         self.packets.saturating_add(self.lost())
     }

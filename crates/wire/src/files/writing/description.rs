@@ -1,13 +1,13 @@
-//! What a file says about itself and its interfaces, as it is written.
+//! The descriptions that a file has of itself and of its interfaces, for writing.
 
 use crate::files::encode::{EncodeError, Put};
 use crate::files::{BYTE_ORDER_MAGIC, Counters, block_type};
 use crate::headers::LinkType;
 
-/// Longest text that we write as an option, in bytes: what every reader takes.
+/// Longest text that we write as an option, in bytes: every reader accepts it.
 const MAX_TEXT: usize = 4096;
 
-/// What the section header says: empty texts are left out.
+/// Contents of the section header; empty texts are left out.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SectionDescription<'a> {
     /// `opt_comment`.
@@ -20,14 +20,14 @@ pub struct SectionDescription<'a> {
     pub application: &'a str,
 }
 
-/// What an Interface Description Block says: empty texts and zeros are left out.
+/// Contents of an Interface Description Block; empty texts and zeros are left out.
 #[derive(Clone, Copy, Debug)]
 pub struct InterfaceDescription<'a> {
-    /// What its packets start with; the same for all interfaces of a file.
+    /// Link type of its packets; the same for all interfaces of a file.
     pub link: LinkType,
     /// `if_name`: the device.
     pub name: &'a str,
-    /// `if_description`: the port as the user wrote it, say.
+    /// `if_description`: for example the port as the user wrote it.
     pub description: &'a str,
     /// `if_os`.
     pub os: &'a str,
@@ -40,7 +40,7 @@ pub struct InterfaceDescription<'a> {
 }
 
 impl<'a> InterfaceDescription<'a> {
-    /// An interface with only a name.
+    /// Creates a description with only a name.
     pub fn new(link: LinkType, name: &'a str) -> Self {
         InterfaceDescription {
             link,
@@ -54,7 +54,7 @@ impl<'a> InterfaceDescription<'a> {
     }
 }
 
-/// Writes a Section Header Block. Returns its bytes, 0 when `out` has no room.
+/// Writes a Section Header Block. Returns its bytes, or 0 if `out` has no room.
 pub(crate) fn write_section(
     out: &mut [u8],
     section: &SectionDescription<'_>,
@@ -65,7 +65,7 @@ pub(crate) fn write_section(
     put.word(0);
     put.word(BYTE_ORDER_MAGIC);
     put.word(1); // version 1.0
-    put.bytes(&u64::MAX.to_le_bytes()); // length of the section: not known
+    put.bytes(&u64::MAX.to_le_bytes()); // length of the section: unknown
     put.text(1, section.comment);
     put.text(2, section.hardware);
     put.text(3, section.os);
@@ -73,7 +73,7 @@ pub(crate) fn write_section(
     Ok(put.close())
 }
 
-/// Writes an Interface Description Block in ns. Returns its bytes, 0 when `out` has no room.
+/// Writes an Interface Description Block in ns. Returns its bytes, or 0 if `out` has no room.
 pub(crate) fn write_interface(
     out: &mut [u8],
     interface: &InterfaceDescription<'_>,
@@ -93,7 +93,7 @@ pub(crate) fn write_interface(
     }
     put.option(9, &[9]);
     if !filter.is_empty() {
-        // The leading 0 says that a text in libpcap's language follows.
+        // The leading 0 marks a text in libpcap's language.
         put.option(11, &[b"\0", filter.as_bytes()].concat());
     }
     put.text(12, os);
@@ -101,7 +101,7 @@ pub(crate) fn write_interface(
     Ok(put.close())
 }
 
-/// Writes an Interface Statistics Block. Returns its bytes, 0 when `out` has no room.
+/// Writes an Interface Statistics Block. Returns its bytes, or 0 if `out` has no room.
 pub(crate) fn write_statistics(
     out: &mut [u8],
     interface: u32,

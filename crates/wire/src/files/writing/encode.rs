@@ -1,4 +1,4 @@
-//! Packet blocks into lent bytes. We always write little-endian.
+//! Writes packet blocks into lent bytes, always little-endian.
 
 use thiserror::Error;
 
@@ -15,18 +15,18 @@ pub struct PacketToWrite<'a> {
     pub time_ns: u64,
     /// Number of its interface, in the order of their descriptions.
     pub interface: u32,
-    /// Which way it went, when that is known.
+    /// Direction of the packet, if known.
     pub direction: Option<Direction>,
-    /// Packets lost on its interface since the previous one; 0 writes nothing.
+    /// Packets lost on its interface since the previous one; 0 is not written.
     pub drops_before: u64,
-    /// Receive queue, when that should be in the file.
+    /// Receive queue, if it should be in the file.
     pub queue: Option<u32>,
     /// Flow hash for the worklist of a segment; plain pcapng does not write it.
     pub hash: Option<u32>,
 }
 
 impl<'a> PacketToWrite<'a> {
-    /// A whole packet of interface 0 with nothing special about it.
+    /// Creates a whole packet of interface 0 without options.
     pub fn new(bytes: &'a [u8], time_ns: u64) -> Self {
         PacketToWrite {
             bytes,
@@ -45,7 +45,8 @@ impl<'a> PacketToWrite<'a> {
         self.drops_before != 0 || self.direction.is_some() || self.queue.is_some()
     }
 
-    /// Bytes of its Enhanced Packet Block: a multiple of 4, below 2^32 as long as the packet is.
+    /// Returns the bytes of its Enhanced Packet Block: a multiple of 4, below 2^32 if the packet
+    /// is.
     #[inline]
     pub(crate) fn block_bytes(&self) -> usize {
         let bare = 32 + self.bytes.len().next_multiple_of(4);
@@ -58,7 +59,7 @@ impl<'a> PacketToWrite<'a> {
     }
 }
 
-/// Why something is not written.
+/// Why something cannot be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum EncodeError {
@@ -78,7 +79,7 @@ pub enum EncodeError {
         /// How many are described.
         described: u32,
     },
-    /// The packet is longer than readers believe, or than an empty segment holds.
+    /// The packet is longer than readers accept, or than an empty segment holds.
     #[error("packet of {captured} bytes is too long: {capacity} fit")]
     TooLong {
         /// Bytes of the packet.
@@ -104,7 +105,7 @@ pub enum EncodeError {
 
 /// Writes the Enhanced Packet Block of a packet at the start of `out`.
 ///
-/// Returns its bytes, or 0 when `out` has no room for them; then nothing is written.
+/// Returns its bytes, or 0 if `out` has no room for them; then nothing is written.
 #[inline]
 pub(crate) fn write_packet(out: &mut [u8], packet: &PacketToWrite<'_>) -> usize {
     let length = packet.block_bytes();
@@ -144,13 +145,13 @@ pub(crate) fn write_plain(block: &mut [u8], interface: u32, bytes: &[u8], time_n
     put_words(head, [kind, length, interface, high, low, captured, captured]);
     let (data, behind) = rest.split_at_mut(bytes.len());
     copy(data, bytes);
-    // The padding, of up to three bytes, and the length again.
+    // The padding, up to three bytes, and the length again.
     let padding = behind.len() - 4;
     behind[..padding].fill(0);
     behind[padding..].copy_from_slice(&length.to_le_bytes());
 }
 
-/// Copies a packet. Most are short, and a call would cost more than the copy.
+/// Copies a packet. Most packets are short, and a call would cost more than the copy.
 #[inline]
 fn copy(to: &mut [u8], from: &[u8]) {
     const STEP: usize = 16;
@@ -161,13 +162,13 @@ fn copy(to: &mut [u8], from: &[u8]) {
     for (to, from) in to.as_chunks_mut::<STEP>().0.iter_mut().zip(steps) {
         *to = *from;
     }
-    // The last step overlaps the one before it.
+    // The last step overlaps the previous one.
     if let (Some(to), Some(from)) = (to.last_chunk_mut::<STEP>(), from.last_chunk::<STEP>()) {
         *to = *from;
     }
 }
 
-/// Writes words one behind the other; `place` has their size.
+/// Writes words one after the other; `place` has their size.
 #[inline]
 pub(crate) fn put_words<const N: usize>(place: &mut [u8], words: [u32; N]) {
     for (place, word) in place.as_chunks_mut::<4>().0.iter_mut().zip(words) {
@@ -175,7 +176,7 @@ pub(crate) fn put_words<const N: usize>(place: &mut [u8], words: [u32; N]) {
     }
 }
 
-/// Writes the padding and the options behind a packet.
+/// Writes the padding and the options after a packet.
 #[inline]
 fn finish_packet(behind: &mut [u8], captured: usize, packet: &PacketToWrite<'_>) {
     let padding = captured.next_multiple_of(4) - captured;
@@ -202,7 +203,7 @@ fn write_options(out: &mut [u8], packet: &PacketToWrite<'_>) {
     put.bytes(&[0; 4]);
 }
 
-/// Writes one thing behind the other; what does not fit is left out and remembered.
+/// Writes fields one after the other; what does not fit is left out and remembered.
 pub(crate) struct Put<'a> {
     out: &'a mut [u8],
     at: usize,
@@ -241,8 +242,8 @@ impl<'a> Put<'a> {
         }
     }
 
-    /// Ends options and block: writes the length in front and behind. Returns the bytes of the
-    /// block, or 0 when it did not fit.
+    /// Ends options and block: writes the length at both ends. Returns the bytes of the block, or 0
+    /// if it did not fit.
     pub(crate) fn close(mut self) -> usize {
         self.bytes(&[0; 4]);
         let length = self.at as u32 + 4;

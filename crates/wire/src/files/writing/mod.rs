@@ -1,4 +1,4 @@
-//! What is written: heads of sections and interfaces, packet blocks, closing counts.
+//! Encoders: heads of sections and interfaces, packet blocks, closing counts.
 
 pub(crate) mod description;
 pub(crate) mod encode;

@@ -6,8 +6,8 @@ use crate::headers::LinkType;
 
 /// Writes classic pcap with nanoseconds into lent bytes.
 ///
-/// It has one interface and no options: what a [`PacketToWrite`] says beyond bytes, original length
-/// and time is lost. Times end in the year 2106, where the seconds stay at their last value.
+/// A file has one interface and no options: of a [`PacketToWrite`] only bytes, original length and
+/// time are kept. Times end in the year 2106, where the seconds stay at their maximum.
 #[derive(Clone, Copy, Debug)]
 pub struct PcapNsEncoder {
     link: LinkType,
@@ -18,12 +18,12 @@ impl PcapNsEncoder {
     /// Bytes of the file header.
     pub const HEADER_BYTES: usize = 24;
 
-    /// Fixes link type and snapshot length of the file.
+    /// Sets link type and snapshot length of the file.
     pub fn new(link: LinkType, snapshot_length: u32) -> Self {
         PcapNsEncoder { link, snapshot_length }
     }
 
-    /// Writes the file header. Returns its bytes, 0 when `out` has no room.
+    /// Writes the file header. Returns its bytes, or 0 if `out` has no room.
     pub fn header(&self, out: &mut [u8]) -> usize {
         let Some(place) = out.first_chunk_mut::<24>() else { return 0 };
         let words = [0xA1B2_3C4D, 2 | 4 << 16, 0, 0, self.snapshot_length, u32::from(self.link.0)];
@@ -33,7 +33,7 @@ impl PcapNsEncoder {
         Self::HEADER_BYTES
     }
 
-    /// Writes a record. Returns its bytes, 0 when `out` has no room.
+    /// Writes a record. Returns its bytes, or 0 if `out` has no room.
     ///
     /// # Errors
     /// [`EncodeError::TooLong`] above [`MAX_CAPTURED`].

@@ -7,12 +7,12 @@ use crate::files::encode::{EncodeError, PacketToWrite, write_packet};
 use crate::files::{Counters, MAX_CAPTURED};
 use crate::headers::LinkType;
 
-/// Writes pcapng blocks into lent bytes, one call a block.
+/// Writes pcapng blocks into lent bytes, one block per call.
 ///
 /// The order is: [`section`](Self::section) once, [`interface`](Self::interface) for each interface
 /// before its first packet, [`packet`](Self::packet)s, [`statistics`](Self::statistics) for each
-/// interface at the end. Every call returns the bytes it wrote at the start of `out`; 0 says that
-/// `out` has no room, and nothing has happened.
+/// interface at the end. Every call returns the bytes it wrote at the start of `out`; 0 means that
+/// `out` has no room and nothing was written.
 #[derive(Clone, Debug)]
 pub struct PcapngEncoder {
     link: LinkType,
@@ -21,12 +21,12 @@ pub struct PcapngEncoder {
 }
 
 impl PcapngEncoder {
-    /// Fixes what libpcap wants to be the same over a file. A `snapshot_length` of 0 is no limit.
+    /// Sets what libpcap requires to be constant in a file. A `snapshot_length` of 0 is no limit.
     pub fn new(link: LinkType, snapshot_length: u32) -> Self {
         PcapngEncoder { link, snapshot_length, interfaces: 0 }
     }
 
-    /// Writes the section header and starts to count interfaces from 0.
+    /// Writes the section header and numbers interfaces from 0 again.
     ///
     /// # Errors
     /// [`EncodeError::TextTooLong`].
@@ -42,7 +42,7 @@ impl PcapngEncoder {
         Ok(bytes)
     }
 
-    /// Describes the next interface; it gets the number that [`interfaces`](Self::interfaces) said.
+    /// Describes the next interface; its number is the previous [`interfaces`](Self::interfaces).
     ///
     /// # Errors
     /// [`EncodeError::LinkDiffers`], [`EncodeError::TextTooLong`].
@@ -60,12 +60,12 @@ impl PcapngEncoder {
         Ok(bytes)
     }
 
-    /// How many interfaces are described.
+    /// Returns how many interfaces are described.
     pub fn interfaces(&self) -> u32 {
         self.interfaces
     }
 
-    /// Writes a packet, with options only where there is something to say.
+    /// Writes a packet, with only the options it needs.
     ///
     /// # Errors
     /// [`EncodeError::UnknownInterface`]; [`EncodeError::TooLong`] above [`MAX_CAPTURED`].
