@@ -12,7 +12,7 @@
 //! exceed their deadline. While it serves [`MOST_CLIENTS`], further clients wait in the kernel's
 //! backlog. Open pages stay connected, up to [`MOST_PAGES`].
 //!
-//! Ownership: the thread that shows the job binds a [`Server`] before it drops its privileges, and
+//! Ownership: the thread that shows the job binds a [`Server`] before it drops its privileges, then
 //! lends it to the serving thread while the job runs. Then it passes on the job's outcome, and the
 //! server sends that to all pages before it closes.
 //! Invariants:

@@ -4,9 +4,9 @@
 //!   verb ──► ports, files, names ──► what it still opens, calls and owns ──► Confinement
 //! ```
 //!
-//! A job started by root becomes nobody unless it needs uid 0 later to create or remove files, publish
-//! a name, or connect to one. In that case it stays root without capabilities, and can open only
-//! files below the folders of these files and names (decision 0041). `--user` names
+//! A job started by root becomes nobody unless it needs uid 0 later to create or remove files,
+//! publish a name, or connect to one. In that case it stays root without capabilities, and can open
+//! only files below the folders of these files and names (decision 0041). `--user` names
 //! another user; `--keep-privileges` leaves everything unchanged.
 //!
 //! `BURSTLINE_CONFINE` is for tests and for tools that write files from the program's threads.
