@@ -61,8 +61,7 @@ pub(crate) fn flows(args: &FlowsArgs) -> Result<ExitCode, Failure> {
     job::conclude(&view, &report, &common.demands())
 }
 
-/// Compacts a tree of many files into few. Prints a line for each file left out because of its
-/// content.
+/// Compacts a tree of many files into few. Prints a line for each file with invalid content.
 fn compact(tree: &Path, is_json: bool) -> Result<ExitCode, Failure> {
     let mut errors = Vec::new();
     let done = compact_telling(tree, &mut |error| {

@@ -1,5 +1,4 @@
-//! Recordings with separately compressed segments: read by other programs, partially, and
-//! truncated.
+//! Recordings with separately compressed segments: read by others, partially, and truncated.
 
 use std::fs;
 use std::thread;

@@ -8,8 +8,7 @@ use crate::args::values::publish;
 
 /// The default deadline for a verdict, in ns.
 const DEADLINE_NS: u64 = 2_000_000;
-/// Allowed deadlines: less than a thread's turn cannot be kept, and a longer wait is not
-/// forwarding.
+/// Allowed deadlines: less than a thread's turn cannot be met; a longer wait is not forwarding.
 const DEADLINE_LEAST_NS: u64 = 50_000;
 const DEADLINE_MOST_NS: u64 = 1_000_000_000;
 

@@ -75,8 +75,7 @@ impl Demo<'_> {
         }
     }
 
-    /// Captures two live ports through the log into a file, and compares with the kernel's
-    /// counters.
+    /// Captures two live ports through the log into a file, checked with the kernel's counters.
     fn capture_live(&self, live: &Live) -> Result<(String, Report), Failure> {
         let path = &self.files.live;
         let (cables, taken, also) = match &live.without_xdp {

@@ -140,8 +140,7 @@ impl Live {
         }
     }
 
-    /// Returns the kernel's counters: everything on the first cable, received packets on the
-    /// second.
+    /// Returns the kernel's counters: all of the first cable, received packets of the second.
     fn carried(&self) -> Vec<u64> {
         let copied = self.bed.far.counts(FAR);
         let taken = self.bed.far.counts(FAR_TAKEN);

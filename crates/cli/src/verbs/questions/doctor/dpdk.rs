@@ -1,5 +1,4 @@
-//! Lists cards that `dpdk:` could open with the drivers of the DPDK that this program was built
-//! with.
+//! Lists cards that `dpdk:` could open with the drivers of the DPDK that we were built with.
 
 use burstline_topo::{Finding, Inventory, dpdk_findings};
 
