@@ -12,9 +12,10 @@
 //! exceed their deadline. While it serves [`MOST_CLIENTS`], further clients wait in the kernel's
 //! backlog. Open pages stay connected, up to [`MOST_PAGES`].
 //!
-//! Ownership: the thread that shows the job binds a [`Server`] before it drops its privileges, then
-//! lends it to the serving thread while the job runs. Then it passes on the job's outcome, and the
-//! server sends that to all pages before it closes.
+//! Ownership: the thread that shows the job binds a [`Server`] before it drops its privileges. It
+//! lends the server to the serving thread while the job runs. Then it passes on the job's outcome,
+//! and the server sends that to all pages before it closes.
+//!
 //! Invariants:
 //! - V1: the job's threads are not involved: no client makes them wait.
 //! - V2: memory and descriptors are bounded, by the two limits and one event per page.

@@ -88,9 +88,9 @@ fn next_packet(checked: &Scanned) -> Option<u64> {
     Some(last.first_packet + u64::from(last.packets) + unchecked)
 }
 
-/// Returns the number of the packet after those of all files: that of the last file with segments,
-/// plus the packets of plain files after it. A plain file longer than a segment, or an unreadable
-/// one, was never part of such a recording, so the files before it do not count.
+/// Returns the number of the packet after those of all files. It is that of the last file with
+/// segments, plus the packets of plain files after it. A plain file longer than a segment, or an
+/// unreadable one, was never part of such a recording. Files before it do not count.
 fn packets_of(files: &[PathBuf]) -> u64 {
     let mut packets = 0;
     for path in files.iter().rev().filter(|path| !is_empty(path)) {
