@@ -5,7 +5,7 @@
 //!                  keys: of clap's flags        │  ▲                 │ lines, started, ended
 //!                  policy: when to restart      │  └─────events──────┘
 //!                                               ├──► journal: text or JSON lines
-//!                                                ├──► notify: systemd, or a similar manager
+//!                                               ├──► notify: systemd, or a similar manager
 //!                                               └──► figures: the metrics of all jobs
 //! ```
 //!
