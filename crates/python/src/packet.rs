@@ -35,7 +35,7 @@ impl Packets {
     }
 }
 
-/// Iterates over the packets of a burst, the oldest first.
+/// Goes through the packets of a burst, the oldest first.
 #[pyclass(module = "burstline._native")]
 pub(crate) struct PacketIterator {
     burst: Py<Burst>,
