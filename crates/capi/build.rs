@@ -1,4 +1,4 @@
-//! Gives the shared library its soname: the number is `ABI_VERSION` of `src/types.rs`.
+//! Sets the shared library's soname, which ends with `ABI_VERSION` of `src/types.rs`.
 
 #![forbid(unsafe_code)]
 

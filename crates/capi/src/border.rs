@@ -1,4 +1,4 @@
-//! The border: where panics stop, and where errors become a status and a text.
+//! The border to C: stops panics, and turns errors into a status and a text.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -10,7 +10,7 @@ use burstline_share::ShareError;
 
 use crate::types::Status;
 
-/// Whether [`border`] can do what it is for. Nothing is opened where it cannot.
+/// Fails if [`border`] cannot stop panics. In that case nothing may be opened.
 pub(crate) fn can_stop_panics() -> Result<(), Fault> {
     match cfg!(panic = "unwind") {
         true => Ok(()),
@@ -23,13 +23,13 @@ pub(crate) fn can_stop_panics() -> Result<(), Fault> {
 }
 
 thread_local! {
-    /// What went wrong last in this thread where there was no reader to say it of.
+    /// The last error of this thread that has no reader.
     static LAST: RefCell<String> = const { RefCell::new(String::new()) };
-    /// What this thread's last `burstline_error_text` points to.
+    /// The string that this thread's last `burstline_error_text` points to.
     static SHOWN: RefCell<CString> = RefCell::default();
 }
 
-/// A status below 0, and why.
+/// A status below 0 and its reason.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) status: Status,
@@ -69,11 +69,11 @@ impl From<ShareError> for Fault {
     }
 }
 
-/// Does what an exported function does, and turns a panic in it into `fallback` and a text. The
-/// panic's place is printed to standard error, as Rust does.
+/// Runs the body of an exported function, and turns a panic into `fallback` and a text. Rust prints
+/// the panic's location to standard error as usual.
 pub(crate) fn border<T>(fallback: T, body: impl FnOnce() -> T) -> T {
-    // What a panic may leave half-changed is a handle's reader, behind a mutex that is poisoned
-    // then; the other locks guard single changes.
+    // A panic may leave a handle's reader half-changed, but then its mutex is poisoned; the other
+    // locks protect single changes.
     let outcome = catch_unwind(AssertUnwindSafe(|| {
         #[cfg(feature = "deliberate-panic")]
         deliberate::panic_if_asked(deliberate::AT_THE_BORDER);
@@ -82,7 +82,7 @@ pub(crate) fn border<T>(fallback: T, body: impl FnOnce() -> T) -> T {
     match outcome {
         Ok(value) => value,
         Err(payload) => {
-            // Neither may unwind a second time: here nothing would stop it.
+            // Neither may unwind again: nothing here would stop it.
             let tell = || remember(format!("a panic was stopped: {}", text(&*payload)));
             let told = catch_unwind(AssertUnwindSafe(tell));
             mem::forget((told, payload));
@@ -96,20 +96,20 @@ fn text(payload: &(dyn Any + Send)) -> &str {
     text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("without a text")
 }
 
-/// Keeps a text for this thread, of an error without a reader.
+/// Stores this thread's error text, for an error without a reader.
 pub(crate) fn remember(text: String) {
     LAST.set(text);
 }
 
-/// The text kept by [`remember`].
+/// Returns the text stored by [`remember`].
 pub(crate) fn remembered() -> String {
     LAST.with_borrow(String::clone)
 }
 
-/// A C string of `text` that lives until this thread's next call.
+/// Returns `text` as a C string that lives until this thread's next call.
 pub(crate) fn show(mut text: String) -> *const c_char {
     text.retain(|letter| letter != '\0');
-    // It has no 0 byte left, so it does not fail.
+    // No 0 byte is left, so this does not fail.
     let text = CString::new(text).unwrap_or_default();
     SHOWN.with_borrow_mut(|shown| {
         *shown = text;
@@ -117,17 +117,17 @@ pub(crate) fn show(mut text: String) -> *const c_char {
     })
 }
 
-/// What `burstline_error_text` says where it can say nothing.
+/// The text of `burstline_error_text` if it panics itself.
 pub(crate) const SPEECHLESS: &CStr = c"a panic was stopped";
 
-/// Panics that a test asks for.
+/// Panics for tests.
 #[cfg(feature = "deliberate-panic")]
 pub(crate) mod deliberate {
     use std::cell::Cell;
 
-    /// In the next call, whichever it is.
+    /// Panic in the next call of any function.
     pub(crate) const AT_THE_BORDER: u32 = 1;
-    /// In the next call of `burstline_next`, while it has the reader.
+    /// Panic in the next call of `burstline_next`, while it has the reader.
     pub(crate) const IN_THE_READER: u32 = 2;
 
     thread_local! {

@@ -1,9 +1,9 @@
-//! The functions that C sees. Each is one call of `border` (B1).
+//! The exported functions for reading. Each is a single call of `border` (B1).
 //!
 //! C's obligations are stated once, at the top of the header and here. A pointer is null, or
-//! misaligned, or points to what its type says. That may be read, and written if the pointer is
-//! `*mut`. Options and statistics are as long as their first field says. Pointers to readers may be
-//! any.
+//! misaligned, or points to what its type says, which may be read, and written if it is `*mut`.
+//! Options and statistics have the size that their first field states. Pointers to readers may have
+//! any value.
 
 #![expect(clippy::missing_safety_doc, reason = "it is said once, above")]
 
@@ -48,13 +48,13 @@ pub unsafe extern "C" fn burstline_open(
 ) -> Status {
     border(Status::ErrorPanic, || {
         let opened = (|| {
-            // SAFETY: what C owes us; NULL and misalignment are checked.
+            // SAFETY: the header's contract; NULL and misalignment are checked.
             unsafe { fill(reader, "reader", ptr::null_mut())? };
-            // SAFETY: the pointers from C are NULL or as the header asks; both are checked for
-            // NULL.
+            // SAFETY: the pointers from C are NULL or satisfy the header's contract; both are
+            // checked for NULL.
             let (name, wishes) = unsafe { (string(name)?, wishes(options)?) };
             let handle = handles::add(Reading::open(name, &wishes)?);
-            // SAFETY: `reader` was checked and filled above, and is still C's to lend.
+            // SAFETY: `reader` was checked and filled above, and C lends it during the call.
             unsafe { fill(reader, "reader", handle) }
         })();
         match opened {
@@ -88,7 +88,7 @@ pub unsafe extern "C" fn burstline_next(
 ) -> Status {
     border(Status::ErrorPanic, || {
         handles::with(reader, |handle| {
-            // SAFETY: what C owes us; NULL and misalignment are checked.
+            // SAFETY: the header's contract; NULL and misalignment are checked.
             unsafe { fill(burst, "burst", BurstView::NONE)? };
             let mut reading = handle.reading()?;
             let (held, log) = match reading.next(timeout_ns, || handle.is_closed())? {
@@ -99,7 +99,7 @@ pub unsafe extern "C" fn burstline_next(
                 Next::WindowFull => return Err(reading.window_full()),
             };
             let view = handle.lend(held, log, reading.epoch(), reading.verdicts(log))?;
-            // SAFETY: `burst` was checked and filled above, and is still C's to lend.
+            // SAFETY: `burst` was checked and filled above, and C lends it during the call.
             unsafe { fill(burst, "burst", view)? };
             Ok(Status::Ok)
         })
@@ -113,10 +113,10 @@ pub unsafe extern "C" fn burstline_release(reader: *mut Reader, burst: *mut Burs
     border(Status::ErrorPanic, || {
         handles::with(reader, |handle| {
             check(burst, "burst")?;
-            // SAFETY: what C owes us, and the check.
+            // SAFETY: the header's contract, and the check above.
             let ticket = unsafe { ticket_of(burst)? };
             handle.release(ticket)?;
-            // SAFETY: `burst` was checked above, and is C's to lend during the call.
+            // SAFETY: `burst` was checked above, and C lends it during the call.
             unsafe { fill(burst, "burst", BurstView::NONE)? };
             Ok(Status::Ok)
         })
@@ -141,7 +141,7 @@ pub unsafe extern "C" fn burstline_verdict(
 ) -> Status {
     border(Status::ErrorPanic, || {
         handles::with(reader, |handle| {
-            // SAFETY: what C owes us; NULL and misalignment are checked.
+            // SAFETY: the header's contract; NULL and misalignment are checked.
             let ticket = unsafe { ticket_of(burst)? };
             let verdict = Verdict::of_code(verdict).ok_or_else(|| {
                 let text = format!("verdict is {verdict}, which is not one of its constants");
@@ -168,15 +168,15 @@ pub unsafe extern "C" fn burstline_replace(
     border(Status::ErrorPanic, || {
         handles::with(reader, |handle| {
             check(bytes, "bytes")?;
-            // SAFETY: what C owes us; NULL and misalignment are checked.
+            // SAFETY: the header's contract; NULL and misalignment are checked.
             let ticket = unsafe { ticket_of(burst)? };
             let most = REPLACEMENT_BYTES_MAX as u64;
             if !(REPLACEMENT_BYTES_MIN as u64..=most).contains(&length) {
                 let text = format!("length is {length}: it must be from 14 to {most}");
                 return Err(Fault::argument(text));
             }
-            // SAFETY: C lends as many bytes as it says, which were checked to be few, during the
-            // call; NULL is checked.
+            // SAFETY: C lends `length` bytes during the call; the length is checked to be in range,
+            // and `bytes` not to be NULL.
             let bytes = unsafe { slice::from_raw_parts(bytes, length as usize) };
             handle.give(ticket, index, 1, |verdicts, number| {
                 given(verdicts, number, Verdict::Replace(bytes))
@@ -196,7 +196,7 @@ pub unsafe extern "C" fn burstline_account(
     border(Status::ErrorPanic, || {
         handles::with(reader, |handle| {
             check(statistics, "statistics")?;
-            // SAFETY: what C owes us, and the check.
+            // SAFETY: the header's contract, and the check above.
             let theirs = unsafe { ptr::addr_of!((*statistics).size).read() };
             let ours = size_of::<Statistics>() as u32;
             if theirs < ours {
@@ -226,7 +226,7 @@ pub unsafe extern "C" fn burstline_port_name(
 ) -> Status {
     border(Status::ErrorPanic, || {
         handles::with(reader, |handle| {
-            // SAFETY: what C owes us; NULL and misalignment are checked.
+            // SAFETY: the header's contract; NULL and misalignment are checked.
             unsafe { fill(name, "name", PortName { link_type: 0, name: [0; 60] })? };
             let number = u8::try_from(port);
             let number =
@@ -234,13 +234,13 @@ pub unsafe extern "C" fn burstline_port_name(
             let Some((link_type, text)) = handle.reading()?.port_name(log, number)? else {
                 return Ok(Status::None);
             };
-            // A name has up to 58 bytes, so that a 0 follows.
+            // A name has at most 58 bytes, so that a 0 follows.
             let mut bytes = [0; 60];
             let kept = text.floor_char_boundary(bytes.len() - 1);
             for (byte, letter) in bytes.iter_mut().zip(text[..kept].bytes()) {
                 *byte = letter as c_char;
             }
-            // SAFETY: what C owes us; NULL and misalignment are checked.
+            // SAFETY: the header's contract; NULL and misalignment are checked.
             unsafe { fill(name, "name", PortName { link_type, name: bytes })? };
             Ok(Status::Ok)
         })
@@ -299,13 +299,13 @@ impl BurstView {
     };
 }
 
-/// The ticket of a burst of C's.
+/// Returns the ticket of a burst from C.
 ///
 /// # Safety
 /// `burst` is null, or misaligned, or may be read.
 unsafe fn ticket_of(burst: *const BurstView) -> Result<u64, Fault> {
     check(burst, "burst")?;
-    // SAFETY: neither null nor misaligned, so it may be read; any bits are such a number.
+    // SAFETY: neither null nor misaligned, so it may be read; any bits are a valid ticket.
     Ok(unsafe { ptr::addr_of!((*burst).ticket).read() })
 }
 
@@ -327,19 +327,19 @@ pub(crate) fn check<T>(at: *const T, name: &str) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Writes what is there for C.
+/// Writes a value for C.
 ///
 /// # Safety
 /// `at` is null, or misaligned, or may be written.
 pub(crate) unsafe fn fill<T>(at: *mut T, name: &str, value: T) -> Result<(), Fault> {
     check(at, name)?;
-    // SAFETY: neither null nor misaligned, so it may be written. What was there has no destructor.
+    // SAFETY: neither null nor misaligned, so it may be written. The old value needs no drop.
     unsafe { at.write(value) };
     Ok(())
 }
 
 /// # Safety
-/// `name` is null or a C string that lives and does not change while the result does.
+/// `name` is null or a C string that lives and does not change as long as the result.
 pub(crate) unsafe fn string<'a>(name: *const c_char) -> Result<&'a str, Fault> {
     check(name, "name")?;
     // SAFETY: the caller's promise.
@@ -355,6 +355,6 @@ unsafe fn wishes(options: *const Options) -> Result<Wishes, Fault> {
         return Wishes::of(&Options::default());
     }
     check(options, "options")?;
-    // SAFETY: what C owes us, and the check.
+    // SAFETY: the header's contract, and the check above.
     Wishes::of(&unsafe { options::read(options)? })
 }

@@ -1,7 +1,7 @@
-//! What a `burstline_reader *` stands for: a table, because a pointer from C proves nothing.
+//! The table behind `burstline_reader *`: a pointer from C proves nothing, so it is only a key.
 //!
-//! Numbers of readers and tickets of bursts come from one counter (2^64 do not run out). None is
-//! used twice, so a closed reader or released burst is never mistaken for another.
+//! Numbers of readers and tickets of bursts come from one 64-bit counter, which does not run out.
+//! No number is reused, so a closed reader or released burst is never mistaken for another.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
@@ -13,35 +13,35 @@ use crate::border::{self, Fault};
 use crate::reading::Reading;
 use crate::types::{BurstView, Reader, Status};
 
-/// The readers that are open, by number.
+/// The open readers by number.
 static OPEN: RwLock<BTreeMap<usize, Arc<Handle>>> = RwLock::new(BTreeMap::new());
-/// The number given last.
+/// The last number handed out.
 static LAST: Mutex<u64> = Mutex::new(0);
 
-/// One open reader.
+/// An open reader.
 pub(crate) struct Handle {
-    /// One thread's at a time; poisoned by a panic.
+    /// Used by one thread at a time; poisoned by a panic.
     reading: Mutex<Reading>,
-    /// What C holds (B3). Apart from `reading`, so that any thread may release at any time.
+    /// The bursts that C holds (B3). Not in `reading`, so that any thread may release anytime.
     lent: Mutex<Lent>,
-    /// What went wrong last.
+    /// The last error.
     text: Mutex<String>,
 }
 
 #[derive(Default)]
 struct Lent {
-    /// By ticket, ascending.
+    /// By ticket, in ascending order.
     bursts: VecDeque<(u64, LentBurst)>,
     is_closed: bool,
 }
 
-/// A burst that C holds, and where verdicts on it go.
+/// A burst held by C, and where verdicts on it are sent.
 struct LentBurst {
     held: Held,
     verdicts: Option<Arc<VerdictGiver>>,
 }
 
-/// Locks, also after a panic: every change leaves the value whole.
+/// Locks, even after a panic: every change leaves the value consistent.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -51,14 +51,14 @@ fn not_held() -> Fault {
     Fault::new(Status::ErrorNotHeld, text)
 }
 
-/// A number that nobody has.
+/// Returns a number that was never used.
 pub(crate) fn another() -> u64 {
     let mut last = lock(&LAST);
     *last += 1;
     *last
 }
 
-/// Puts a reader into the table.
+/// Adds a reader to the table.
 pub(crate) fn add(reading: Reading) -> *mut Reader {
     let handle =
         Handle { reading: Mutex::new(reading), lent: Mutex::default(), text: Mutex::default() };
@@ -67,7 +67,7 @@ pub(crate) fn add(reading: Reading) -> *mut Reader {
     std::ptr::without_provenance_mut(number)
 }
 
-/// The reader that a pointer stands for.
+/// Returns the reader that a pointer stands for.
 pub(crate) fn find(reader: *const Reader) -> Result<Arc<Handle>, Fault> {
     if reader.is_null() {
         return Err(Fault::argument("the reader is NULL"));
@@ -76,7 +76,7 @@ pub(crate) fn find(reader: *const Reader) -> Result<Arc<Handle>, Fault> {
     open.get(&reader.addr()).cloned().ok_or_else(Fault::closed)
 }
 
-/// Takes a reader out of the table, and everything back that C holds of it.
+/// Removes a reader from the table, and releases all of its bursts that C holds.
 pub(crate) fn close(reader: *mut Reader) -> Result<(), Fault> {
     let handle = find(reader)?;
     let removed = OPEN.write().unwrap_or_else(PoisonError::into_inner).remove(&reader.addr());
@@ -84,12 +84,12 @@ pub(crate) fn close(reader: *mut Reader) -> Result<(), Fault> {
     lent.is_closed = true;
     let bursts = std::mem::take(&mut lent.bursts);
     drop((lent, bursts));
-    // If two threads close one reader, the second one gets an error.
+    // If two threads close a reader, the second one gets an error.
     removed.map(drop).ok_or_else(Fault::closed)
 }
 
-/// Does something with a reader. What goes wrong is kept as its text, or as the thread's where it
-/// is none.
+/// Runs `body` with a reader. An error is stored as the reader's text, or as the thread's if there
+/// is no reader.
 pub(crate) fn with(
     reader: *const Reader,
     body: impl FnOnce(&Handle) -> Result<Status, Fault>,
@@ -111,7 +111,7 @@ pub(crate) fn with(
 }
 
 impl Handle {
-    /// The reader, for this thread.
+    /// Locks the reader for this thread.
     pub(crate) fn reading(&self) -> Result<MutexGuard<'_, Reading>, Fault> {
         self.reading.try_lock().map_err(|error| match error {
             TryLockError::Poisoned(_) => Fault::broken(),
@@ -121,7 +121,7 @@ impl Handle {
         })
     }
 
-    /// What went wrong last with this reader.
+    /// Returns this reader's last error.
     pub(crate) fn text(&self) -> String {
         if self.reading.is_poisoned() {
             return Fault::broken().text;
@@ -129,7 +129,7 @@ impl Handle {
         lock(&self.text).clone()
     }
 
-    /// Keeps a burst until it is released, and describes it.
+    /// Stores a burst until it is released, and returns its view.
     pub(crate) fn lend(
         &self,
         held: Held,
@@ -139,10 +139,10 @@ impl Handle {
     ) -> Result<BurstView, Fault> {
         let mut lent = lock(&self.lent);
         if lent.is_closed {
-            // Another thread has closed the reader meanwhile, and would not take this one back.
+            // Another thread has closed the reader, and would not release this burst.
             return Err(Fault::closed());
         }
-        // Under the lock: tickets in the list ascend.
+        // Under the lock, so that the list stays sorted by ticket.
         let ticket = another();
         let burst = held.burst();
         let view = BurstView {
@@ -160,16 +160,16 @@ impl Handle {
         Ok(view)
     }
 
-    /// Lets go of a burst.
+    /// Releases a burst.
     pub(crate) fn release(&self, ticket: u64) -> Result<(), Fault> {
         let mut lent = lock(&self.lent);
         let found = lent.bursts.binary_search_by_key(&ticket, |&(ticket, _)| ticket);
         let burst = found.ok().and_then(|index| lent.bursts.remove(index));
-        drop(lent); // before the burst, which may be the last one of its writer's memory
+        drop(lent); // before the burst, which may hold the last reference to its writer's memory
         burst.map(drop).ok_or_else(not_held)
     }
 
-    /// Gives verdicts on packets `[from, from + count)` of a burst that C holds.
+    /// Gives verdicts on packets `[from, from + count)` of a held burst.
     pub(crate) fn give(
         &self,
         ticket: u64,
@@ -201,12 +201,12 @@ impl Handle {
         Ok(Status::Ok)
     }
 
-    /// Whether another thread has closed it meanwhile.
+    /// Returns whether another thread has closed the reader in the meantime.
     pub(crate) fn is_closed(&self) -> bool {
         lock(&self.lent).is_closed
     }
 
-    /// How many bursts C holds.
+    /// Returns the number of bursts held by C.
     pub(crate) fn held(&self) -> usize {
         lock(&self.lent).bursts.len()
     }

@@ -1,4 +1,4 @@
-//! The C library: published logs, read and written by programs that are not in Rust.
+//! The C library: lets programs in other languages read and write published logs.
 //!
 //! ```text
 //! C program                    border                  Rust
@@ -8,29 +8,30 @@
 //!   burstline_release ───►  ticket -> burst       ──►  log: its segment may be reused
 //! ```
 //!
-//! Writing is likewise: `publishing` has the functions, `writers` what they stand for.
+//! Writing works likewise: `publishing` has the functions, `writers` the objects behind them.
 //!
-//! A call is for a burst, never for a packet. The program walks worklist and bytes itself, with the
+//! Calls are per burst, never per packet. The program walks worklist and bytes itself, with the
 //! inline functions at the end of `include/burstline.h` or its own loop. The header is generated
-//! from this crate (`make header`), and a test fails where it is not as the code says. What may
-//! change and what may not is promised in `docs/c-interface.md`.
+//! from this crate (`make header`), and a test fails if it is out of date. `docs/c-interface.md`
+//! states what may change and what may not.
 //!
-//! Who owns what when:
-//! - a `burstline_reader *` is a number, never looked behind; the table in `handles` says what it
-//!   stands for. A closed reader is no longer in it, so any later use of its number is an error,
+//! Ownership:
+//! - a `burstline_reader *` is a number, never dereferenced; the table in `handles` maps it to a
+//!   reader. A closed reader is no longer in the table, so any later use of its number is an error,
 //!   not a fault.
-//! - a burst is the program's from `burstline_next` to `burstline_release`, and known by its
-//!   ticket, which is never given twice. Closing its reader releases it: the program must not look
-//!   at its bytes any more, which nobody can check.
-//! - an error's text is its reader's, and the thread's where there is no reader: so a writer's.
+//! - a burst belongs to the program from `burstline_next` to `burstline_release`. It is known by
+//!   its ticket, which is never reused. Closing its reader releases it: the program must not access
+//!   its bytes any more, which nothing can check.
+//! - an error's text belongs to its reader, or to the thread if there is no reader, as for a
+//!   writer.
 //!
 //! Invariants:
 //! - B1: nothing unwinds into C. Each exported function is one call of `border`; a library in
 //!   which panics abort refuses to open anything.
 //! - B2: each pointer from C is checked for NULL and alignment before use. It is then used only as
-//!   what the header says it points to.
-//! - B3: a burst that C holds is in its handle's list, and what it points to stays mapped and
-//!   constant while it is there.
+//!   the header describes.
+//! - B3: a burst that C holds is in its handle's list; while it is there, its memory stays mapped
+//!   and constant.
 
 mod border;
 mod exports;

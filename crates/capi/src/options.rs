@@ -1,4 +1,4 @@
-//! Options as C gives them, of this version or another, made into what the crates below ask for.
+//! Converts options from C, of this or another version, to the configuration of the crates below.
 
 use std::mem::size_of;
 use std::ptr;
@@ -12,24 +12,25 @@ use crate::types::{
     TRUST_NOBODY, TRUST_OWN_USER, VERDICTS,
 };
 
-/// No version of the options is longer, in bytes; a larger `size` is a mistake.
+/// Maximum size of any version of the options, in bytes; a larger `size` is an error.
 const SIZE_MAX: u32 = 4096;
 
-/// What a reader was asked to do.
+/// The configuration of a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wishes {
     pub(crate) attach: AttachConfig,
-    /// Whether to go on with the next writer.
+    /// Whether to continue with the next writer.
     pub(crate) is_following: bool,
 }
 
-/// Reads options of any size. Fields that an older program does not know are 0. Fields that only a
-/// newer program knows must be 0.
+/// Reads options of any size. Fields unknown to an older program are 0. Fields that only a newer
+/// program knows must be 0.
 ///
 /// # Safety
+/// `options` points to as many bytes as its first field says; it is not null, and aligned.
 /// `options` points to that many bytes as its first field says; it is not null, and aligned.
 pub(crate) unsafe fn read(options: *const Options) -> Result<Options, Fault> {
-    // SAFETY: the caller's promise; the size is part of every version.
+    // SAFETY: the caller's promise; every version starts with the size.
     let size = unsafe { ptr::addr_of!((*options).size).read() };
     let ours = size_of::<Options>();
     if !(ours as u32..=SIZE_MAX).contains(&size) {
@@ -39,7 +40,7 @@ pub(crate) unsafe fn read(options: *const Options) -> Result<Options, Fault> {
         )));
     }
     let bytes = options.cast::<u8>();
-    // SAFETY: `ours..size` lies in what the caller promises.
+    // SAFETY: `ours..size` is inside what the caller promises.
     let is_newer = (ours..size as usize).any(|at| unsafe { bytes.add(at).read() } != 0);
     if is_newer {
         return Err(Fault::argument(format!(
@@ -76,8 +77,8 @@ impl Wishes {
             FROM_OLDEST => Start::Oldest,
             _ => return Err(unknown("start", start)),
         };
-        // SAFETY: by asking for one of the two the program vouches for its publishers: so it stands
-        // at these constants in the header, and in docs/c-interface.md.
+        // SAFETY: by requesting one of the two, the program vouches for its publishers, as these
+        // constants in the header and docs/c-interface.md state.
         let (own_user, anyone) = unsafe { (Trust::own_user(), Trust::anyone()) };
         let trust = match trust {
             TRUST_OWN_USER => own_user,
@@ -102,7 +103,7 @@ impl Wishes {
 }
 
 impl Default for Options {
-    /// As `BURSTLINE_OPTIONS_INIT`.
+    /// The values of `BURSTLINE_OPTIONS_INIT`.
     fn default() -> Self {
         Self {
             size: size_of::<Self>() as u32,
@@ -129,7 +130,7 @@ mod tests {
 
     fn read_newer(size: u32, unknown: u32) -> Result<Options, Fault> {
         let newer = Newer { known: Options { size, ..Options::default() }, unknown };
-        // SAFETY: it has 36 bytes, and larger sizes are refused before they are looked at.
+        // SAFETY: it has 36 bytes, and larger sizes are rejected before they are read.
         unsafe { read(ptr::addr_of!(newer).cast()) }
     }
 

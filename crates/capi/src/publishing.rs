@@ -1,5 +1,5 @@
-//! The functions that C publishes with, and what it asks of a packet. As those of `exports`, each
-//! is one call of `border` (B1), and C owes them the same.
+//! The exported functions for publishing, and for asking about packets. As in `exports`, each is a
+//! single call of `border` (B1) and relies on the same obligations of C.
 
 #![expect(clippy::missing_safety_doc, reason = "it is said once, in exports")]
 
@@ -22,7 +22,7 @@ use crate::types::{
 use crate::writers::{self, Writing};
 
 thread_local! {
-    /// Remembers the first fragments of datagrams that this thread has asked about.
+    /// Remembers the first fragments of datagrams that this thread has queried.
     static HASHER: RefCell<FlowHasher> = RefCell::new(FlowHasher::new(HashKind::FiveTuple));
 }
 
@@ -43,13 +43,14 @@ pub unsafe extern "C" fn burstline_publish(
 ) -> Status {
     border(Status::ErrorPanic, || {
         told((|| {
-            // SAFETY: what C owes us; NULL and misalignment are checked.
+            // SAFETY: the header's contract; NULL and misalignment are checked.
             unsafe { fill(writer, "writer", ptr::null_mut())? };
             border::can_stop_panics()?;
-            // SAFETY: the pointers from C are NULL or as the header asks; both are checked.
+            // SAFETY: the pointers from C are NULL or satisfy the header's contract; both are
+            // checked.
             let (name, options) = unsafe { (string(name)?, read(options)?) };
             let handle = writers::add(Writing::open(name, &options)?);
-            // SAFETY: `writer` was checked and filled above, and is still C's to lend.
+            // SAFETY: `writer` was checked and filled above, and C lends it during the call.
             unsafe { fill(writer, "writer", handle)? };
             Ok(Status::Ok)
         })())
@@ -100,19 +101,19 @@ pub unsafe extern "C" fn burstline_write(
     border(Status::ErrorPanic, || {
         told((|| {
             if !written.is_null() {
-                // SAFETY: what C owes us; misalignment is checked.
+                // SAFETY: the header's contract; misalignment is checked.
                 unsafe { fill(written, "written", 0)? };
             }
             check(packets, "packets")?;
             let mut done = 0;
             let status = writers::with(writer, |writing| {
-                // SAFETY: `packets` points to `count` of them, which C lends during the call.
+                // SAFETY: `packets` points to `count` packets, which C lends during the call.
                 let outcome = unsafe { write_each(writing, packets, count, &mut done) };
                 writing.publish();
                 outcome
             });
             if !written.is_null() {
-                // SAFETY: it was checked and filled above, and is still C's to lend.
+                // SAFETY: it was checked and filled above, and C lends it during the call.
                 unsafe { fill(written, "written", done)? };
             }
             status
@@ -130,7 +131,7 @@ pub unsafe extern "C" fn burstline_writer_account(
     border(Status::ErrorPanic, || {
         told((|| {
             check(statistics, "statistics")?;
-            // SAFETY: what C owes us, and the check.
+            // SAFETY: the header's contract, and the check above.
             let theirs = unsafe { ptr::addr_of!((*statistics).size).read() };
             let ours = size_of::<WriterStatistics>() as u32;
             if theirs < ours {
@@ -169,25 +170,25 @@ pub unsafe extern "C" fn burstline_packet_flow(
 ) -> Status {
     border(Status::ErrorPanic, || {
         told((|| {
-            // SAFETY: what C owes us; NULL and misalignment are checked.
+            // SAFETY: the header's contract; NULL and misalignment are checked.
             unsafe { fill(flow, "flow", Flow::NONE)? };
             check(bytes, "bytes")?;
             if length > LENGTH_MAX.into() {
                 let text = format!("length is {length}: it must be from 0 to {LENGTH_MAX}");
                 return Err(Fault::argument(text));
             }
-            // SAFETY: C lends as many bytes as it says during the call; NULL is checked.
+            // SAFETY: C lends `length` bytes during the call; NULL is checked.
             let bytes = unsafe { slice::from_raw_parts(bytes, length as usize) };
             let link = LinkType(u16::try_from(link_type).unwrap_or(u16::MAX));
             let Some(found) = Flow::of(link, bytes) else { return Ok(Status::None) };
-            // SAFETY: it was checked and filled above, and is still C's to lend.
+            // SAFETY: it was checked and filled above, and C lends it during the call.
             unsafe { fill(flow, "flow", found)? };
             Ok(Status::Ok)
         })())
     })
 }
 
-/// The status of an outcome, whose text is this thread's.
+/// Returns the status of an outcome, and stores an error's text for this thread.
 fn told(outcome: Result<Status, Fault>) -> Status {
     outcome.unwrap_or_else(|Fault { status, text }| {
         border::remember(text);
@@ -195,7 +196,7 @@ fn told(outcome: Result<Status, Fault>) -> Status {
     })
 }
 
-/// Options of this version, or of a newer one that asks for nothing new.
+/// Reads options of this version, or of a newer one without new requests.
 ///
 /// # Safety
 /// `options` is null or points to as many bytes as its size says.
@@ -204,7 +205,7 @@ unsafe fn read(options: *const PublishOptions) -> Result<PublishOptions, Fault> 
         return Ok(PublishOptions::default());
     }
     check(options, "options")?;
-    // SAFETY: what C owes us, and the check; the size is part of every version.
+    // SAFETY: the header's contract, and the check above; every version starts with the size.
     let size = unsafe { ptr::addr_of!((*options).size).read() };
     let ours = size_of::<PublishOptions>() as u32;
     if size != ours {
@@ -218,10 +219,10 @@ unsafe fn read(options: *const PublishOptions) -> Result<PublishOptions, Fault> 
     Ok(unsafe { options.read() })
 }
 
-/// Appends packets; `done` counts them.
+/// Appends packets and counts them in `done`.
 ///
 /// # Safety
-/// `packets` points to `count` of them, and each to as many bytes as it says, or to NULL.
+/// `packets` points to `count` packets, and each of them to as many bytes as it says, or to NULL.
 unsafe fn write_each(
     writing: &mut Writing,
     packets: *const PacketToWrite,
@@ -231,7 +232,7 @@ unsafe fn write_each(
     let now_ns = burstline_sys::clock::realtime_ns();
     let mut until = None;
     for index in 0..count {
-        // SAFETY: `index` is below `count`, and each of those may be read.
+        // SAFETY: `index` is below `count`, and each of these packets may be read.
         let packet = unsafe { packets.add(index as usize).read() };
         let PacketToWrite { bytes, length, port, flags, .. } = packet;
         if !(1..=LENGTH_MAX).contains(&length) || bytes.is_null() {
@@ -244,7 +245,7 @@ unsafe fn write_each(
             let text = format!("packets[{index}] has port {port} and flags {flags:#x}");
             return Err(Fault::argument(text));
         };
-        // SAFETY: C lends as many bytes as it says; NULL and the length are checked.
+        // SAFETY: C lends `length` bytes; NULL and the length are checked.
         let bytes = unsafe { slice::from_raw_parts(bytes, length as usize) };
         let time_ns = if packet.time_ns == 0 { now_ns } else { packet.time_ns };
         let meta = Meta {
@@ -254,7 +255,7 @@ unsafe fn write_each(
             ..Meta::new(time_ns, length, port)
         };
         if !writing.append(bytes, meta, &mut until) {
-            // In order: what follows would be taken for the packet after the one before this.
+            // Keep the order: appending later packets would hide the gap.
             writing.give_up(count - index - 1);
             return Ok(Status::None);
         }
@@ -263,7 +264,7 @@ unsafe fn write_each(
     Ok(Status::Ok)
 }
 
-/// The flags of a packet that C may set.
+/// Returns the flags if C may set all of them.
 fn known(flags: u32) -> Option<Flags> {
     let all = [Flags::PARTIAL_CHECKSUM, Flags::MERGED, Flags::OUTGOING, Flags::DAMAGED];
     let is_set = |flag: &Flags| flags & u32::from(flag.bits()) != 0;
@@ -273,7 +274,7 @@ fn known(flags: u32) -> Option<Flags> {
 }
 
 impl Default for PublishOptions {
-    /// As `BURSTLINE_PUBLISH_OPTIONS_INIT`.
+    /// The values of `BURSTLINE_PUBLISH_OPTIONS_INIT`.
     fn default() -> Self {
         Self {
             size: size_of::<Self>() as u32,

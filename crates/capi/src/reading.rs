@@ -1,4 +1,4 @@
-//! A reader as C sees it: errors are texts, and statistics are a struct of C's.
+//! A reader for C: errors are texts, and statistics are a C struct.
 
 use std::sync::Arc;
 
@@ -9,10 +9,10 @@ use crate::border::Fault;
 use crate::options::Wishes;
 use crate::types::{Statistics, Status};
 
-/// The logs of a name.
+/// The reader of a name's logs.
 pub(crate) struct Reading {
     follower: Follower,
-    /// Bursts that may be held of each log.
+    /// Maximum number of segments held of each log.
     window: usize,
 }
 
@@ -22,7 +22,7 @@ impl Reading {
         Ok(Self { follower, window: wishes.attach.window })
     }
 
-    /// The next packets: see [`Follower::next`].
+    /// Returns the next packets: see [`Follower::next`].
     pub(crate) fn next(
         &mut self,
         timeout_ns: u64,
@@ -33,14 +33,14 @@ impl Reading {
         Ok(self.follower.next(timeout_ns, is_closed)?)
     }
 
-    /// Why there is no burst while bursts of every segment of the window are held.
+    /// Returns the error for a window whose segments are all held.
     pub(crate) fn window_full(&self) -> Fault {
         let window = self.window;
         let text = format!("bursts of all {window} segments of the window are held: release one");
         Fault::new(Status::ErrorWindow, text)
     }
 
-    /// Link type and name of a port of log `log`; `None` where the writer has not named it.
+    /// Returns the link type and name of a port of log `log`, or `None` if it has no name yet.
     pub(crate) fn port_name(&self, log: u32, port: u8) -> Result<Option<(u32, String)>, Fault> {
         let first = self.follower.first_log();
         let end = first as usize + self.follower.feeds().len();
@@ -51,7 +51,7 @@ impl Reading {
         Ok(self.follower.port_name(log, port))
     }
 
-    /// Counts of this moment; `held` and `size` are the caller's.
+    /// Returns the current counts; the caller sets `held` and `size`.
     pub(crate) fn statistics(&self) -> Statistics {
         let (sums, feeds, link) =
             (self.follower.sums(), self.follower.feeds(), self.follower.link());
@@ -73,12 +73,12 @@ impl Reading {
         }
     }
 
-    /// Where verdicts on bursts of log `log` go.
+    /// Returns where verdicts on bursts of log `log` are sent.
     pub(crate) fn verdicts(&self, log: u32) -> Option<Arc<VerdictGiver>> {
         self.follower.verdicts(log).cloned()
     }
 
-    /// Which publisher of the name is read.
+    /// Returns the epoch of the publisher being read.
     pub(crate) fn epoch(&self) -> u64 {
         self.follower.link().epoch()
     }

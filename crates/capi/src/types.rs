@@ -1,4 +1,4 @@
-//! What both sides of the border know: statuses, constants and structs, with their C layout.
+//! Types shared with C: statuses, constants and structs, with their C layout.
 //!
 //! These comments become those of `include/burstline.h`; they are for readers of C.
 
@@ -40,7 +40,7 @@ pub const NO_FOLLOW: u32 = 1;
 /// burstline_options.verdicts: the reader gives verdicts, and packets wait for them.
 pub const VERDICTS: u32 = 1;
 
-// The codes of `Verdict::of_code`; a test holds them to it.
+// The codes of `Verdict::of_code`, as a test checks.
 /// burstline_verdict(): the packet goes on as it is.
 pub const VERDICT_PASS: u32 = 1;
 /// burstline_verdict(): the packet ends here.

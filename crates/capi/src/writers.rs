@@ -1,4 +1,4 @@
-//! What a `burstline_writer *` stands for: a log, and the name that it is published under.
+//! The object behind a `burstline_writer *`: a log and the name under which it is published.
 //!
 //! ```text
 //! burstline_write ──► Writing: append, publish ──► a log of this process ──► readers elsewhere
@@ -7,8 +7,8 @@
 //!
 //! Invariants:
 //! - W1: offered = published + full, and a call returns within `wait_ms`.
-//! - W2: a reader that stands still costs one wait, and no more of them until it moves.
-//! - W3: a pointer is a number that is looked up, and never given twice; see `handles`.
+//! - W2: a stalled reader costs one wait, and no further wait until it moves.
+//! - W3: a pointer is a number that is looked up and never reused; see `handles`.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, TryLockError};
@@ -26,39 +26,39 @@ use crate::types::{
     HASH_FIVE_TUPLE, HASH_NONE, LogWriter, PublishOptions, Status, WriterStatistics,
 };
 
-/// The writers that are open, by number.
+/// The open writers by number.
 static OPEN: RwLock<BTreeMap<usize, Arc<Mutex<Writing>>>> = RwLock::new(BTreeMap::new());
 
-/// Memory of a log, in bytes: the least and the most.
+/// Allowed memory of a log, in bytes.
 const LOG_BYTES: std::ops::RangeInclusive<u64> = 2 << 20..=64 << 30;
-/// The longest wait for readers.
+/// The longest allowed wait for readers.
 const WAIT_MS_MAX: u32 = 60_000;
-/// Between two looks whether there is room.
+/// Interval between checks for room.
 const LOOK_EVERY: Duration = Duration::from_micros(200);
-/// How long readers have to come to the end, before the name goes.
+/// How long readers have to reach the end before the name is removed.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// A log that is written and published.
+/// A log with its writer and its publication.
 pub(crate) struct Writing {
     log: Log,
     writer: Writer,
     publisher: Publisher,
     hasher: FlowHasher,
-    /// What packets of each port start with.
+    /// Link type of each port's packets.
     links: Vec<LinkType>,
-    /// By port: whether readers know what it stands for. One that was not named has the log's name
-    /// from its first packet on.
+    /// Whether readers know each port's name. A port without a name gets the log's name before its
+    /// first packet.
     is_named: [bool; 256],
     name: String,
     wait: Duration,
-    /// Whether the last wait was for nothing (W2).
+    /// Whether the last wait was in vain (W2).
     has_given_up: bool,
     offered: u64,
     full: u64,
 }
 
 impl Writing {
-    /// Makes a log and publishes it.
+    /// Creates a log and publishes it.
     pub(crate) fn open(name: &str, options: &PublishOptions) -> Result<Self, Fault> {
         let hash = check(options)?;
         let segment = LogConfig::default().segment_bytes;
@@ -91,16 +91,16 @@ impl Writing {
         })
     }
 
-    /// Says what a port stands for: before its first packet.
+    /// Sets a port's link type and name; must come before its first packet.
     pub(crate) fn name_port(&mut self, port: u8, link: u16, name: &str) {
         self.links[usize::from(port)] = LinkType(link);
         self.is_named[usize::from(port)] = true;
         self.log.name_port(port, link.into(), name);
     }
 
-    /// Appends a packet, and publishes what is there where it has to wait. `until` is when the
-    /// caller's call gives up: it is set when that first has to wait. False: there was no room; the
-    /// packet is counted as full.
+    /// Appends a packet; publishes pending packets before it waits. `until` is the deadline of the
+    /// caller's call, set at the first wait. Returns false if there was no room; the packet is then
+    /// counted as full.
     pub(crate) fn append(
         &mut self,
         bytes: &[u8],
@@ -127,13 +127,13 @@ impl Writing {
         true
     }
 
-    /// Counts packets that come behind one there was no room for.
+    /// Counts packets that follow one without room as full.
     pub(crate) fn give_up(&mut self, packets: u64) {
         self.offered += packets;
         self.full += packets;
     }
 
-    /// Shows the readers what was appended.
+    /// Publishes the appended packets.
     pub(crate) fn publish(&mut self) {
         self.writer.publish();
     }
@@ -149,7 +149,7 @@ impl Writing {
         }
     }
 
-    /// Tells the readers that this was all, and gives them a moment to come to it.
+    /// Tells the readers that the log has ended, and gives them some time to reach the end.
     fn finish(self) {
         self.writer.finish(Ending::Final);
         let until = Instant::now() + LAST_WORDS;
@@ -160,7 +160,7 @@ impl Writing {
     }
 }
 
-/// Checks each field; which hash is wanted.
+/// Checks each field, and returns the hash kind.
 fn check(options: &PublishOptions) -> Result<HashKind, Fault> {
     let PublishOptions { size: _, mode, log_bytes, hash, lossless, wait_ms, link_type } = *options;
     let wrong = |field: &str, value: u64, must: &str| {
@@ -188,7 +188,7 @@ fn check(options: &PublishOptions) -> Result<HashKind, Fault> {
     }
 }
 
-/// Puts a writer into the table.
+/// Adds a writer to the table.
 pub(crate) fn add(writing: Writing) -> *mut LogWriter {
     let number = another() as usize;
     let mut open = OPEN.write().unwrap_or_else(PoisonError::into_inner);
@@ -196,7 +196,7 @@ pub(crate) fn add(writing: Writing) -> *mut LogWriter {
     std::ptr::without_provenance_mut(number)
 }
 
-/// Does something with a writer.
+/// Runs `body` with a writer.
 pub(crate) fn with<T>(
     writer: *const LogWriter,
     body: impl FnOnce(&mut Writing) -> Result<T, Fault>,
@@ -209,10 +209,10 @@ pub(crate) fn with<T>(
     outcome
 }
 
-/// Ends a log that is no longer in the table, where no other thread is in a call with it.
+/// Ends a removed log unless another thread is in a call with it.
 fn end_if_last(writing: Arc<Mutex<Writing>>) {
     if let Some(writing) = Arc::into_inner(writing) {
-        // After a panic, too: the log is whole up to what was published.
+        // After a panic, too: the log is intact up to what was published.
         writing.into_inner().unwrap_or_else(PoisonError::into_inner).finish();
     }
 }
@@ -232,7 +232,7 @@ fn closed() -> Fault {
     Fault::new(Status::ErrorClosed, "this writer is finished, or never was open")
 }
 
-/// Takes a writer out of the table, and ends its log. A thread that is in a call ends it instead.
+/// Removes a writer from the table and ends its log. If a thread is in a call, that thread ends it.
 pub(crate) fn finish(writer: *const LogWriter) -> Result<(), Fault> {
     let removed = OPEN.write().unwrap_or_else(PoisonError::into_inner).remove(&writer.addr());
     end_if_last(removed.ok_or_else(closed)?);

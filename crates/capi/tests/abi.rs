@@ -1,9 +1,9 @@
-//! Does a program that was compiled against the last release's header still run?
+//! Checks that programs compiled against the last release's header still run.
 //!
-//! `include/burstline.abi` is what that header promised, a line each: functions with their types,
-//! constants with their values, fields with their places, sizes of structs. Each line has to be
-//! true of the header of now. What is new is fine, but for a field of a struct whose size is
-//! compiled into programs. `make abi`, at a release, writes the file anew.
+//! `include/burstline.abi` lists what that header promised, one per line: functions with their
+//! types, constants with their values, fields with their offsets, sizes of structs. Each line must
+//! hold for the current header. Additions are fine, except a field in a struct whose size is
+//! compiled into programs. `make abi`, at a release, regenerates the file.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -15,7 +15,7 @@ use burstline::{
     PublishOptions, Statistics, WriterStatistics,
 };
 
-/// Structs that may grow at their end: their first field says how much of one a program knows.
+/// Structs that may grow at their end: their first field says how much of them a program knows.
 const SIZED: [&str; 4] = [
     "burstline_options",
     "burstline_publish_options",
@@ -27,7 +27,7 @@ fn include(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../include").join(name)
 }
 
-/// The header without its comments, a declaration or a line of the preprocessor a line.
+/// Returns the header without comments, one declaration or preprocessor line per line.
 fn declarations(header: &str) -> Vec<String> {
     let mut text = String::new();
     let mut rest = header;
@@ -54,7 +54,7 @@ fn declarations(header: &str) -> Vec<String> {
     lines
 }
 
-/// What a header promises.
+/// Returns the promises of a header.
 fn promises(header: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let (mut structure, mut fields, mut prototype) = (None::<String>, 0, String::new());
@@ -74,7 +74,7 @@ fn promises(header: &str) -> BTreeSet<String> {
             (None, [name, "=", value]) => {
                 found.insert(format!("constant {name} = {}", value.trim_end_matches(',')));
             }
-            // A function's parameters may take several lines, and an inline one has a body.
+            // A function's parameters may span several lines, and an inline function has a body.
             (None, _) if line.contains('(') || !prototype.is_empty() => {
                 prototype += &line;
                 if line.ends_with([';', '{']) {
@@ -109,7 +109,7 @@ fn promises(header: &str) -> BTreeSet<String> {
     found
 }
 
-/// Which of the promises of `before` are broken.
+/// Returns the promises of `before` that are broken.
 fn broken(before: &BTreeSet<String>, now: &BTreeSet<String>) -> Vec<String> {
     let grows = |line: &str| {
         SIZED.iter().any(|name| {

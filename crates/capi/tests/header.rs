@@ -1,10 +1,10 @@
-//! Is `include/burstline.h` what the code says? `make header` writes it anew.
+//! Checks that `include/burstline.h` is up to date. `make header` regenerates it.
 
 use std::env;
 use std::fs;
 use std::path::Path;
 
-/// The header that the sources and `inline.h` make.
+/// Generates the header from the sources and `inline.h`.
 fn generated(crate_folder: &Path) -> String {
     let mut config = cbindgen::Config::from_file(crate_folder.join("cbindgen.toml")).unwrap();
     config.trailer = Some(fs::read_to_string(crate_folder.join("inline.h")).unwrap());

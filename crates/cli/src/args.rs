@@ -1,5 +1,4 @@
-//! The command line: one definition for each flag, from which parsing, help, completions and the
-//! man page come.
+//! The command line. Each flag is defined once, for parsing, help, completions and the man page.
 
 mod balance;
 mod bounce;
@@ -63,12 +62,12 @@ pub(crate) use switch::{MirrorArgs, Named, SwitchAction, SwitchArgs};
 pub(crate) use top::TopArgs;
 pub(crate) use version::{VersionArgs, commit};
 
-/// What completions offer for a port: see `verbs::shell`. No word here is a host.
+/// Hint that completions use for a port: see `verbs::shell`. No argument here is a host name.
 pub(crate) const PORT_HINT: ValueHint = ValueHint::Hostname;
 
 const ABOUT: &str = "Capture, replay and distribute packets, accounting for every loss";
 
-/// What is said of ports, with the keys of their tables in the place of `{KEYS}`.
+/// Help text about ports; `{KEYS}` stands for the tables of their keys.
 const PORTS: &str = "\
 Sources are SCHEME:ADDRESS[?key=value&...]. A word without a scheme is a network interface if there
 is one of this name, else a file; a word with a slash is a file:
@@ -126,21 +125,21 @@ pub(crate) struct Cli {
 /// The last line of a short help text.
 const SHORT_END: &str = "--help-all has all flags, with examples.";
 
-/// The same of the program.
+/// The last line of the program's own short help.
 const PROGRAM_END: &str = "\
 burstline help COMMAND explains a command. --help-all also has sources, sinks and their keys,
 signals and exit codes.";
 
 impl Cli {
-    /// The whole command line, with `--help` for the short text and `--help-all` for the long one.
+    /// Returns the whole command line, with `--help` (short text) and `--help-all` (long text).
     pub(crate) fn whole() -> Command {
         with_help(Self::command())
     }
 
-    /// Understands what was typed.
+    /// Parses the arguments of the process.
     pub(crate) fn read() -> Result<Typed, clap::Error> {
         let matches: ArgMatches = Self::whole().try_get_matches()?;
-        // In the place of everything else that a verb needs.
+        // `-D` replaces all other arguments of a verb, so look for it before they are checked.
         let of_verb = matches.subcommand().map(|(_, verb)| verb);
         let wants =
             |verb: &ArgMatches| verb.try_get_one::<bool>(LIST).ok().flatten() == Some(&true);
@@ -151,16 +150,15 @@ impl Cli {
     }
 }
 
-/// What somebody has typed.
+/// A parsed command line.
 pub(crate) enum Typed {
-    /// A thing to do.
     Verb(Box<Verb>),
-    /// `-D`: which interfaces there are.
+    /// `-D`: list the interfaces.
     Interfaces,
 }
 
 impl Verb {
-    /// What is said of sources, by verbs that have them.
+    /// Returns the source arguments of verbs that have them.
     fn sources(&mut self) -> Option<&mut SourceArgs> {
         match self {
             Self::Count(args) => Some(&mut args.common),
@@ -172,7 +170,7 @@ impl Verb {
         }
     }
 
-    /// What is said of the job, by verbs that are one.
+    /// Returns the job arguments of verbs that run a job.
     fn job(&self) -> Option<&JobArgs> {
         match self {
             Self::Count(args) => Some(&args.common),
@@ -188,12 +186,12 @@ impl Verb {
         }
     }
 
-    /// The user that threads become when they give up their rights, if it is another one.
+    /// Returns the user that threads switch to when they drop privileges, if it is a different one.
     pub(crate) fn successor(&self) -> Option<&Account> {
         self.job()?.successor.as_ref()
     }
 
-    /// Whether packets are chosen by an expression, so that libpcap has to be there.
+    /// Returns whether packets are chosen by a filter expression, which needs libpcap.
     pub(crate) fn has_filter(&self) -> bool {
         let of_sources = |args: &SourceArgs| args.filter.is_some() || args.only.is_some();
         match self {
@@ -210,7 +208,7 @@ impl Verb {
         }
     }
 
-    /// Whether nothing is to be printed but errors.
+    /// Returns whether only errors are printed.
     pub(crate) fn is_quiet(&self) -> bool {
         match self {
             Self::Check(args) => args.files.quiet,
@@ -223,12 +221,12 @@ impl Verb {
         }
     }
 
-    /// Whether threads keep their rights, because the user says so.
+    /// Returns whether the user asked that threads keep their privileges.
     pub(crate) fn keeps_privileges(&self) -> bool {
         self.job().is_some_and(|job| job.keep_privileges)
     }
 
-    /// The ports that have to be there before the job begins: sources, and sinks that are
+    /// Returns the ports that must exist before the job begins: sources, and sinks that are
     /// interfaces.
     pub(crate) fn needed_ports(&self) -> Vec<&Address> {
         let (sources, sinks): (Vec<&Address>, Vec<&Address>) = match self {
@@ -251,18 +249,18 @@ impl Verb {
         sources.into_iter().chain(sinks).collect()
     }
 
-    /// Whether the service has started this.
+    /// Returns whether the service started this process.
     pub(crate) fn is_supervised(&self) -> bool {
         self.job().is_some_and(|job| job.is_supervised)
     }
 
-    /// Finds sources and filter in the words that were typed.
+    /// Splits the positional arguments into sources and filter.
     pub(crate) fn settle(&mut self) -> Result<(), Failure> {
         self.sources().map_or(Ok(()), SourceArgs::settle)
     }
 }
 
-/// Gives a command and all its own `--help` and `--help-all`.
+/// Adds `--help` and `--help-all` to a command and all its subcommands.
 fn with_help(command: Command) -> Command {
     let short = Arg::new("help").short('h').long("help").action(ArgAction::HelpShort);
     let long = Arg::new("help-all").long("help-all").action(ArgAction::HelpLong);
@@ -274,7 +272,7 @@ fn with_help(command: Command) -> Command {
     command.mut_subcommands(with_help)
 }
 
-/// The short text of a flag is the first sentence of the long one.
+/// Makes the first sentence of a flag's long help its short help.
 fn with_short_help(arg: Arg) -> Arg {
     let Some(help) = arg.get_help().map(ToString::to_string) else { return arg };
     match (arg.get_long_help(), help.split_once(". ")) {

@@ -1,8 +1,8 @@
-//! The smallest client of HTTP: it asks what [`serving`](crate::serving) answers, for `top` and for
-//! a service that asks its jobs.
+//! A minimal HTTP client: `top`, and a service that polls its jobs, query
+//! [`serving`](crate::serving).
 //!
-//! Who answers is not trusted: no line is longer than [`LINE_BYTES`], no answer longer than its
-//! asker takes, and no wait longer than its [`Patience`].
+//! The server is not trusted: a line is limited to [`LINE_BYTES`], an answer to the caller's limit,
+//! and every wait to [`Patience`].
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -10,36 +10,36 @@ use std::time::{Duration, Instant};
 
 /// The longest line of an answer, in bytes.
 const LINE_BYTES: u64 = 4 << 20;
-/// The most lines before an answer.
+/// Maximum number of header lines before the body.
 const HEAD_LINES: usize = 100;
 
-/// How long an answer may take.
+/// Timeouts of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
-    /// A connection.
+    /// For the connection.
     pub(crate) connect: Duration,
-    /// From one byte to the next one.
+    /// Between two bytes.
     pub(crate) silence: Duration,
-    /// All of it, with the connection; `None`: for as long as there are bytes.
+    /// For the whole exchange, including the connection. `None`: unlimited while bytes arrive.
     pub(crate) whole: Option<Duration>,
 }
 
 /// Why there is no answer.
 #[derive(Debug)]
 pub(crate) enum Unanswered {
-    /// The connection could not be made, or broke.
+    /// The connection could not be made, or was lost.
     Lost(io::Error),
-    /// It ended before the answer began.
+    /// The connection ended before the answer began.
     Cut,
-    /// The answer has this status and not 200; `None`: it is not HTTP.
+    /// The status is not 200, or `None` if the answer is not HTTP.
     Refused(Option<u16>),
 }
 
-/// An answer behind its head.
+/// The body of an answer.
 #[derive(Debug)]
 pub(crate) struct Answer(BufReader<Timed>);
 
-/// A connection whose reads end in time.
+/// A connection whose reads time out.
 #[derive(Debug)]
 struct Timed {
     stream: TcpStream,
@@ -66,7 +66,7 @@ impl Read for Timed {
     }
 }
 
-/// Asks an address for a path, with what stands behind its `?`.
+/// Requests `path` with a query string from an address.
 pub(crate) fn ask(
     address: SocketAddr,
     path: &str,
@@ -95,7 +95,7 @@ pub(crate) fn ask(
     Err(Unanswered::Refused(None))
 }
 
-/// `HTTP/1.1 200 OK`
+/// Parses `HTTP/1.1 200 OK`.
 fn status_of(line: &str) -> Option<u16> {
     line.strip_prefix("HTTP/1.")?.split(' ').nth(1)?.parse().ok()
 }
@@ -107,7 +107,7 @@ impl From<io::Error> for Unanswered {
 }
 
 impl Answer {
-    /// The next line without its end. `None`: there is no more.
+    /// Returns the next line without its end, or `None` at the end of the answer.
     pub(crate) fn line(&mut self) -> io::Result<Option<String>> {
         let mut bytes = Vec::new();
         self.0.by_ref().take(LINE_BYTES).read_until(b'\n', &mut bytes)?;
@@ -118,7 +118,7 @@ impl Answer {
         Ok(Some(text.trim_end_matches('\r').to_owned()))
     }
 
-    /// All of it, `most` bytes at most.
+    /// Returns the whole body, which may have at most `most` bytes.
     pub(crate) fn whole(self, most: u64) -> io::Result<String> {
         let mut text = String::new();
         self.0.take(most + 1).read_to_string(&mut text)?;
@@ -140,16 +140,17 @@ mod tests {
 
     const PATIENCE: Patience = Patience { connect: SOON, silence: SOON, whole: Some(SOON) };
 
-    /// Asks one that says these pieces, one each 40 ms, and then nothing more until the asker goes.
+    /// Queries a server that sends these pieces 40 ms apart, then waits until the client
+    /// disconnects.
     fn asked(pieces: &'static [&str]) -> Result<Result<String, io::ErrorKind>, Unanswered> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let speaker = thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
-            // All of it: what is not read when a connection is closed breaks it.
+            // Read the whole request: closing a connection with unread data resets it.
             assert!(stream.read(&mut [0; 1024]).unwrap() > 0);
             for piece in pieces {
-                // The asker may have gone.
+                // The client may have disconnected.
                 let _ = stream.write_all(piece.as_bytes());
                 thread::sleep(Duration::from_millis(40));
             }
@@ -166,7 +167,7 @@ mod tests {
         assert_eq!(whole.unwrap().unwrap(), "short");
         let long = asked(&["HTTP/1.1 200 OK\r\n\r\nnine char"]);
         assert_eq!(long.unwrap(), Err(io::ErrorKind::Other));
-        // One that never ends has said something every 40 ms.
+        // A server that never ends, but sends a byte every 40 ms.
         let slow = asked(&["HTTP/1.1 200 OK\r\n\r\n", "a", "b", "c", "d", "e", "f", "g", "h", "i"]);
         let is_late = |kind| matches!(kind, io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock);
         assert!(slow.unwrap().is_err_and(is_late));

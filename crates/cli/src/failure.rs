@@ -1,4 +1,4 @@
-//! How the program fails: one line, and a code that says whose fault it was.
+//! Failures of the program: one line of text and an exit code.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -13,7 +13,7 @@ use crate::foreign::one_line;
 
 /// The job failed, its input was damaged, or its ledger does not close.
 pub(crate) const FAILED: u8 = 1;
-/// The command line makes no sense.
+/// The command line is invalid.
 const USAGE: u8 = 2;
 
 /// Why a verb could not do its job.
@@ -24,22 +24,22 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// A failure of the job, in one line.
+    /// Returns a failure of the job, described in one line.
     pub(crate) fn new(message: impl Into<String>) -> Self {
         Self { message: message.into(), code: FAILED }
     }
 
-    /// A command line that makes no sense, in one line.
+    /// Returns an error in the command line, described in one line.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self { message: message.into(), code: USAGE }
     }
 
-    /// Whether it is the words that make no sense, not the machine that refuses.
+    /// Returns whether the command line is at fault, not the machine.
     pub(crate) fn is_usage(&self) -> bool {
         self.code == USAGE
     }
 
-    /// Tells the user. An output that was closed on purpose is not worth a line.
+    /// Prints the failure. Nothing is printed if the reader of standard output has closed it.
     pub(crate) fn print(self) -> ExitCode {
         if !self.message.is_empty() {
             complain(&self.message);
@@ -84,7 +84,7 @@ impl From<AddressError> for Failure {
     }
 }
 
-/// Standard output could not be written: the reader has gone, which is no news to the user, or
+/// An error while writing to standard output: the reader has closed it, which is not reported, or
 /// the disk is full.
 impl From<std::io::Error> for Failure {
     fn from(error: std::io::Error) -> Self {
@@ -95,26 +95,26 @@ impl From<std::io::Error> for Failure {
     }
 }
 
-/// Prints one line on standard error, by one write: libraries of C write there, too, and would get
-/// in between. If even that is closed, nobody wants to know.
+/// Prints one line on standard error in a single write, so that output of C libraries cannot split
+/// it. A closed standard error is ignored.
 pub(crate) fn complain(message: &str) {
     let line = message.split('\n').map(str::trim).collect::<Vec<_>>().join(" ");
     let line = format!("burstline: {}\n", one_line(&line));
     let _ = std::io::stderr().lock().write_all(line.as_bytes());
 }
 
-/// Says that the sum of a ledger leaves packets unexplained, which is a fault of the program.
+/// Reports a ledger with unaccounted packets, which is a bug in the program.
 pub(crate) fn complain_of_ledger(unaccounted: i64) {
     complain(&format!(
         "THE LEDGER DOES NOT CLOSE: {unaccounted} packets unaccounted for; please report this"
     ));
 }
 
-/// Ends a run whose command line was not understood, or asked for help.
+/// Exits after clap printed help or rejected the command line.
 pub(crate) fn usage(error: &clap::Error) -> ExitCode {
     let is_wanted = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     if is_wanted {
-        // Help that nobody reads to its end is still help.
+        // A reader that closes the output early is no error.
         let _ = error.print();
         return ExitCode::SUCCESS;
     }
@@ -126,17 +126,17 @@ pub(crate) fn usage(error: &clap::Error) -> ExitCode {
     ExitCode::from(USAGE)
 }
 
-/// What is wrong with a command line, and what was probably meant.
+/// Returns what is wrong with a command line, and what was probably meant.
 pub(crate) fn usage_text(error: &clap::Error) -> String {
     let text = error.to_string();
-    // clap's first paragraph says what is wrong and what is allowed; the others repeat the usage.
+    // clap's first paragraph has the error and the allowed values; the others repeat the usage.
     let first = text.split("\n\n").next().unwrap_or(&text);
     let first = first.strip_prefix("error: ").unwrap_or(first);
     let words = first.split_whitespace().collect::<Vec<_>>().join(" ");
     format!("{words}{}", near(error))
 }
 
-/// ` (did you mean WORD?)`, or nothing where no verb, flag or value is near.
+/// ` (did you mean WORD?)`, or an empty text if no verb, flag or value is similar.
 fn near(error: &clap::Error) -> String {
     let (value, known) = (ContextKind::InvalidValue, ContextKind::ValidValue);
     if let (Some(ContextValue::String(value)), Some(ContextValue::Strings(known))) =
@@ -144,11 +144,11 @@ fn near(error: &clap::Error) -> String {
     {
         return did_you_mean(value, known.iter().map(String::as_str));
     }
-    // clap knows the verbs and flags that there are, and does not say.
+    // clap knows the similar verbs and flags, but does not print them.
     let kinds = [ContextKind::SuggestedSubcommand, ContextKind::SuggestedArg];
     let word = match kinds.into_iter().find_map(|kind| error.get(kind)) {
         Some(ContextValue::String(word)) => Some(word),
-        // The nearest comes last.
+        // The most similar one comes last.
         Some(ContextValue::Strings(words)) => words.last(),
         _ => None,
     };

@@ -1,24 +1,23 @@
-//! Text that others made: names of files, interfaces and logs.
+//! Escaping of text from outside: names of files, interfaces and logs.
 //!
-//! A terminal obeys some characters: a name could clear the screen, or write a line of a report. So
-//! everything printed for people goes through [`harmless`]. A name from elsewhere goes through
-//! [`one_line`] before it gets into a text of several lines. Both write such a character as JSON
-//! does, so that JSON that goes through them still says the same.
+//! Control characters in a name could clear the terminal or forge a line of a report. So all output
+//! for people goes through [`harmless`]. A name from outside goes through [`one_line`] before it
+//! becomes part of a longer text. Both escape as JSON does, so that escaped JSON keeps its meaning.
 
 use std::borrow::Cow;
 use std::path::Path;
 
-/// The text with nothing in it that a terminal obeys, but for ends of lines and tabs.
+/// Escapes all control characters except line feeds and tabs.
 pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
     escaped(text, |letter| letter == '\n' || letter == '\t')
 }
 
-/// The same without ends of lines.
+/// Escapes all control characters, line feeds and tabs included.
 pub(crate) fn one_line(text: &str) -> Cow<'_, str> {
     escaped(text, |_| false)
 }
 
-/// A path, in one line.
+/// Returns a path as one line of text.
 pub(crate) fn path_text(path: &Path) -> String {
     one_line(&path.to_string_lossy()).into_owned()
 }
@@ -38,7 +37,7 @@ fn escaped(text: &str, is_fine: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// Whether a terminal obeys a character: controls, and those that turn the direction of text.
+/// Returns whether a character controls a terminal: control characters and bidirectional marks.
 /// Source: Unicode Standard Annex 9, table 4.
 fn is_order(letter: char) -> bool {
     let turns = ['\u{200e}'..='\u{200f}', '\u{202a}'..='\u{202e}', '\u{2066}'..='\u{2069}'];

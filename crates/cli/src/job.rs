@@ -1,4 +1,4 @@
-//! Running a job of the engine on a thread beside, and looking at it meanwhile.
+//! Runs a job of the engine on another thread and shows its progress.
 
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
@@ -29,14 +29,14 @@ use crate::words::{count_text, link_text, size_text};
 use crate::{signals, supervised};
 
 impl CommonArgs {
-    /// What the ports of this job are opened with.
+    /// Returns the options with which the ports of this job are opened.
     pub(crate) fn open_options(&self) -> OpenOptions {
         self.source.open_options(self.hash)
     }
 }
 
 impl SourceArgs {
-    /// What the ports of this job are opened with, to compute this hash.
+    /// Returns the options with which the ports of this job are opened, with this hash.
     pub(crate) fn open_options(&self, hash: HashKind) -> OpenOptions {
         OpenOptions {
             table: PortTable::new(),
@@ -49,19 +49,19 @@ impl SourceArgs {
         }
     }
 
-    /// Places a job of these sources and workers.
+    /// Places a job with these sources and workers.
     pub(crate) fn place(&self, workers: &Workers) -> Result<Placed, Failure> {
         self.place_at(self.ports(), workers)
     }
 
-    /// Whether the sources are more files than ports can be told apart: they are then one port, a
-    /// set in order of time.
+    /// Returns whether there are more files than port numbers. They are then opened as one port: a
+    /// set of files in time order.
     pub(crate) fn is_one_set(&self) -> bool {
         let is_file = |source: &Address| source.is_file() && !source.is_standard();
         self.sources.len() > PortTable::MAX_ENTRIES && self.sources.iter().all(is_file)
     }
 
-    /// What threads are placed for: a port each, or the one set.
+    /// Returns the ports to place threads for: every source, or one for the set of files.
     pub(crate) fn ports(&self) -> &[Address] {
         if self.is_one_set() { &self.sources[..1] } else { &self.sources }
     }
@@ -71,7 +71,7 @@ impl SourceArgs {
         Ok(self.open_each(options)?.into_iter().flatten().collect())
     }
 
-    /// As [`open_sources`](Self::open_sources), with the ports of each source by themselves.
+    /// As [`open_sources`](Self::open_sources), with the ports grouped by source.
     pub(crate) fn open_each(&self, options: &OpenOptions) -> Result<Vec<Vec<Inlet>>, Failure> {
         if self.is_one_set() {
             let paths: Vec<_> = self.sources.iter().map(|file| file.target().into()).collect();
@@ -98,7 +98,7 @@ impl SourceArgs {
         Ok(opened)
     }
 
-    /// Says which interfaces are listened on from now on.
+    /// Announces the interfaces that the job now captures from.
     fn announce_sources(&self, opened: &[Vec<Inlet>], options: &OpenOptions) {
         let snaplen = options.snapshot_bytes.unwrap_or(MAX_PACKET_BYTES as u32);
         let table = options.table.entries_from(0);
@@ -117,13 +117,13 @@ impl SourceArgs {
 }
 
 impl JobArgs {
-    /// What is asked of the job, besides that it closes its ledger.
+    /// Returns what the job must achieve besides closing its ledger.
     pub(crate) fn demands(&self) -> Demands {
         let lossless_by = self.fail_on_loss.then_some("--fail-on-loss");
         Demands { lossless_by, ..Demands::default() }
     }
 
-    /// The same of a job that has `--lossless`, which may be given.
+    /// The same for a job that has `--lossless`, with the value of that flag.
     pub(crate) fn demands_with(&self, is_lossless: bool) -> Demands {
         match is_lossless {
             true => Demands { lossless_by: Some("--lossless"), ..Demands::default() },
@@ -131,9 +131,9 @@ impl JobArgs {
         }
     }
 
-    /// Says at once what stops working because of ports that are open now.
+    /// Prints the warnings of the open ports, before the job begins.
     pub(crate) fn warn(&self, ports: impl Iterator<Item = PortAccount>) {
-        // The ports of one interface say the same of it.
+        // The ports of one interface have the same warnings.
         let mut said = Vec::new();
         for warning in ports.flat_map(|port| port.warnings) {
             if !self.quiet && !said.contains(&warning) {
@@ -143,14 +143,14 @@ impl JobArgs {
         }
     }
 
-    /// Says on standard error what the job does from now on with interfaces.
+    /// Announces on standard error what the job does with interfaces from now on.
     pub(crate) fn announce(&self, what: &str) {
         if !self.quiet {
             announce(what);
         }
     }
 
-    /// Opens a sink, and says so if it sends to an interface.
+    /// Opens a sink, and announces it if it sends to an interface.
     pub(crate) fn open_sink(
         &self,
         address: &Address,
@@ -163,7 +163,7 @@ impl JobArgs {
         Ok(sink)
     }
 
-    /// Places a job with a thread for each of `ports`, and its workers, as the flags say.
+    /// Places a job with a thread for each of `ports` and its workers, according to the flags.
     pub(crate) fn place_at(&self, ports: &[Address], workers: &Workers) -> Result<Placed, Failure> {
         let (cores, wants_cores) = match &self.cores {
             Some(Cores::List(cores)) => (cores.clone(), true),
@@ -191,23 +191,22 @@ impl JobArgs {
         Ok(request.place(ports, workers).map_err(EngineError::from)?)
     }
 
-    /// A run of the job, with the limits asked for.
+    /// Returns a run of the job with the limits from the command line.
     pub(crate) fn run<'a>(&self, stop: &'a AtomicBool, progress: &'a Progress) -> Run<'a> {
         let limits = Limits { packets: self.packets, duration_ns: self.duration };
         Run { stop, progress, limits }
     }
 }
 
-/// What sources are called.
+/// Returns the names of the sources.
 pub(crate) fn names(sources: &[Inlet]) -> Vec<String> {
     sources.iter().map(|source| source.port().info().name.clone()).collect()
 }
 
-/// Runs a job, shows it while it runs, prints what came of it.
+/// Runs a job, shows its progress and prints its result.
 ///
-/// `demands`: what is asked of it, besides that it closes its ledger.
-/// `keeps_privileges`: if not, this thread gives up its capabilities; the job's own do by
-/// themselves.
+/// `demands`: what the job must achieve besides closing its ledger. `keeps_privileges`: unless set,
+/// this thread drops its capabilities. The job's threads drop theirs themselves.
 pub(crate) fn run(
     view: &mut View,
     run: &Run<'_>,
@@ -219,7 +218,7 @@ pub(crate) fn run(
     conclude(view, &report, demands)
 }
 
-/// Runs a job and shows it while it runs; `keeps_privileges` as in [`run`].
+/// Runs a job and shows its progress; `keeps_privileges` as in [`run`].
 pub(crate) fn watch(
     view: &mut View,
     run: &Run<'_>,
@@ -241,24 +240,23 @@ pub(crate) fn watch(
             let (sight, is_over) = (Sight { about: &about, progress: run.progress }, &is_over);
             start(scope, "serve", move || server.serve(&sight, is_over))?;
         }
-        // Room for one request beside the result: those that come faster than they are answered
-        // are one.
+        // Room for one request beside the result: requests that arrive before an answer are merged.
         let (send, receive) = mpsc::sync_channel(2);
         let ask = send.clone();
         let _answering = signals::answer_by(move || {
             let _ = ask.try_send(Event::Asked);
         });
         let job = move || {
-            // It fails only when the receiver is gone, and that waits for this.
+            // This fails only without a receiver, which lives until this thread has ended.
             let _ = send.send(Event::Done(Box::new(work())));
         };
         start(scope, "job", job)?;
-        // The job's thread has begun with our rights, which it needs to open the output. Where
-        // giving up is refused, the job's own threads fail for the same reason and say so.
+        // The job's thread has already started with our rights, which it needs to open the output.
+        // If dropping them fails here, the job's own threads report the same error.
         let _ = keeps_privileges || privileges::give_up().is_ok();
         Ok(show(view, run, &receive)?)
     });
-    // Those who watch learn how it ended when that is known.
+    // Clients of the server learn the outcome later, when it is known.
     match (server, &watched) {
         (None, _) => {}
         (Some(server), Ok(_)) => view.keep(server),
@@ -270,7 +268,7 @@ pub(crate) fn watch(
     watched
 }
 
-/// Starts a thread beside this one.
+/// Starts a scoped thread.
 pub(crate) fn start<'s>(
     scope: &'s Scope<'s, '_>,
     name: &str,
@@ -280,7 +278,7 @@ pub(crate) fn start<'s>(
     started.map(drop).map_err(|error| EngineError::Thread { name: name.to_owned(), error })
 }
 
-/// Shows a job until it has come to its end.
+/// Shows a job until it ends.
 fn show(view: &mut View, run: &Run<'_>, receive: &Receiver<Event>) -> Result<Report, EngineError> {
     let mut due = Instant::now();
     let mut is_started = false;
@@ -288,12 +286,12 @@ fn show(view: &mut View, run: &Run<'_>, receive: &Receiver<Event>) -> Result<Rep
     let mut wall_clock = WallClock::default();
     loop {
         let interval = view.interval().unwrap_or(Duration::from_secs(3600));
-        // Until the job has begun there is nothing to show.
+        // Nothing to show until the job has begun.
         let left = due.saturating_duration_since(Instant::now());
         let patience = if is_started { left.min(LOOK) } else { STARTING };
         match receive.recv_timeout(patience) {
             Ok(Event::Done(result)) => {
-                // Of losses the report tells.
+                // Losses are in the report.
                 run.progress.take_news().iter().for_each(|news| view.announce(news));
                 view.clear_live();
                 return *result;
@@ -317,11 +315,11 @@ fn show(view: &mut View, run: &Run<'_>, receive: &Receiver<Event>) -> Result<Rep
                 if Instant::now() < due {
                     continue;
                 }
-                // Late lines are not made up for: two at once would say nothing.
+                // Skip lines that are late: two in a row would carry no information.
                 due = (due + interval).max(Instant::now() + interval / 2);
                 if view.show(&run.progress.snapshot()).is_err() {
-                    // Nobody reads our lines any more: the job has lost its purpose. The flag
-                    // carries no memory.
+                    // The reader of our lines has closed its end, so stop the job. The flag carries
+                    // no memory.
                     run.stop.store(true, Relaxed);
                 }
             }
@@ -329,30 +327,30 @@ fn show(view: &mut View, run: &Run<'_>, receive: &Receiver<Event>) -> Result<Rep
     }
 }
 
-/// Ends the thread that serves with the job.
+/// Ends the serving thread when the job ends.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {
     fn drop(&mut self) {
-        self.0.store(true, Relaxed); // a wish, carries no memory
+        self.0.store(true, Relaxed); // a request only, carries no memory
     }
 }
 
-/// What the thread that shows a job waits for.
+/// Events for the thread that shows a job.
 enum Event {
-    /// The job has come to its end.
+    /// The job has ended.
     Done(Box<Result<Report, EngineError>>),
-    /// Somebody wants to know how far it is.
+    /// A signal asked for statistics.
     Asked,
 }
 
-/// How often a job that has not begun is looked at.
+/// Interval between polls of a job that has not begun.
 const STARTING: Duration = Duration::from_millis(1);
 
-/// How often a job is looked at for news.
+/// Interval between polls of a running job for news.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// After this long without a loss, the next one is news again.
+/// After this long without a loss, the next loss is announced again.
 const CALM: Duration = Duration::from_secs(10);
 
 /// Whether a job is losing packets.
@@ -363,7 +361,7 @@ struct Losing {
 }
 
 impl Losing {
-    /// Says what has happened since the last call, and whether losses have begun.
+    /// Announces events since the last call, and the beginning of losses.
     fn tell(&mut self, view: &View, progress: &Progress) {
         progress.take_news().iter().for_each(|news| view.announce(news));
         if let Some(losses) = self.begun(&progress.snapshot().lost, Instant::now()) {
@@ -371,7 +369,7 @@ impl Losing {
         }
     }
 
-    /// What to say where losses begin.
+    /// Returns the announcement if losses have begun.
     fn begun(&mut self, lost: &Losses, now: Instant) -> Option<String> {
         let packets = lost.missing();
         if packets <= self.packets {
@@ -387,7 +385,7 @@ impl Losing {
     }
 }
 
-/// Ends what was published for verdicts, where there was anything, once the job has.
+/// Ends the publication for verdicts, if there is one, after the job has ended.
 pub(crate) fn end_inline(
     inline: Option<Inline>,
     stop: &AtomicBool,
@@ -397,13 +395,13 @@ pub(crate) fn end_inline(
     inline.map(|inline| inline.end(is_stopped, report))
 }
 
-/// Prints the report, and says how the program ends.
+/// Prints the report and returns the exit code.
 pub(crate) fn conclude(
     view: &View,
     report: &Report,
     demands: &Demands,
 ) -> Result<ExitCode, Failure> {
-    // The ports of one interface say the same of it: once is enough.
+    // The ports of one interface report the same errors: print each once.
     let mut said = Vec::new();
     for error in report.errors.iter().map(ToString::to_string) {
         if !said.contains(&error) {

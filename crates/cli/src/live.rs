@@ -1,63 +1,63 @@
-//! A running job at some moment: the one source of what `--metrics`, `--web` and `top` show.
+//! A snapshot of a running job: the single source for `--metrics`, `--web` and `top`.
 //!
 //! ```text
 //!   job's threads ──store──► Progress ◄──load── Live::of ──► metrics::text    OpenMetrics
 //!                                                        ──► view::live       JSON: page, top
 //! ```
 //!
-//! The job's threads do not know of it. A look takes some locks that no packet waits for.
+//! The job's threads are not involved. A snapshot takes some locks that no packet waits for.
 
 use burstline_engine::{Counts, LogNow, Place, Progress, PublishedReport, Snapshot, StageNow};
 use burstline_sys::clock;
 use burstline_sys::usage::{self, CpuUsage};
 use burstline_wire::ethernet::{FCS_BYTES, GAP_BYTES};
 
-/// Below this rate most of a job's time is not its packets', and rho says nothing of them.
+/// Below this rate most of a job's time is not spent on packets, so rho is meaningless.
 pub(crate) const RHO_LEAST_BITS_PER_S: f64 = 10e6;
 
-/// What does not change while a job runs.
+/// The constant properties of a job.
 #[derive(Clone, Debug)]
 pub(crate) struct About {
     pub(crate) command: &'static str,
-    /// Where the packets go, if it is one sink.
+    /// The sink, if there is exactly one.
     pub(crate) sink: Option<String>,
-    /// When it began, in seconds since 1970.
+    /// Start time, in seconds since 1970.
     pub(crate) begun_s: f64,
-    /// What the program had used by then.
+    /// CPU time that the program had used before the job began.
     used: CpuUsage,
 }
 
 impl About {
-    /// A job that begins now.
+    /// Describes a job that begins now.
     pub(crate) fn new(command: &'static str, sink: Option<String>) -> Self {
         Self { command, sink, begun_s: now_s(), used: usage::process() }
     }
 
-    /// How long it has run, in seconds.
+    /// Returns how long the job has run, in seconds.
     pub(crate) fn elapsed_s(&self) -> f64 {
         (now_s() - self.begun_s).max(0.0)
     }
 }
 
-/// What is known of a job at some moment.
+/// The state of a job at some moment.
 #[derive(Debug)]
 pub(crate) struct Live {
     pub(crate) about: About,
-    /// Since 1970.
+    /// Time of the snapshot, in seconds since 1970.
     pub(crate) now_s: f64,
     pub(crate) places: Vec<Place>,
     pub(crate) whole: Snapshot,
     pub(crate) stages: Vec<StageNow>,
     pub(crate) logs: Vec<LogNow>,
     pub(crate) published: Option<PublishedReport>,
-    /// What the program has used since the job began.
+    /// CPU time used since the job began.
     pub(crate) cpu: CpuUsage,
-    /// Memory of the program that is in RAM; `None`: the kernel does not tell.
+    /// Resident memory of the program, or `None` if the kernel does not report it.
     pub(crate) resident_bytes: Option<u64>,
 }
 
 impl Live {
-    /// Looks at a job.
+    /// Takes a snapshot of a job.
     pub(crate) fn of(about: &About, progress: &Progress) -> Self {
         Self {
             about: about.clone(),
@@ -72,12 +72,12 @@ impl Live {
         }
     }
 
-    /// How long it has run, in seconds.
+    /// Returns how long the job has run, in seconds.
     pub(crate) fn elapsed_s(&self) -> f64 {
         (self.now_s - self.about.begun_s).max(0.0)
     }
 
-    /// The job's sources, or what takes packets behind them.
+    /// Returns the job's sources, or the workers and recorders behind them.
     pub(crate) fn places(&self, of_sources: bool) -> impl Iterator<Item = &Place> {
         let has_workers = has_workers(&self.whole) || self.whole.has_own_places;
         let is_meant =
@@ -85,7 +85,7 @@ impl Live {
         self.places.iter().filter(is_meant)
     }
 
-    /// Percent of a core for each Gbit/s of line rate so far.
+    /// Returns the percent of a core per Gbit/s of line rate so far.
     ///
     /// `None` below [`RHO_LEAST_BITS_PER_S`].
     pub(crate) fn rho(&self) -> Option<f64> {
@@ -102,17 +102,17 @@ fn now_s() -> f64 {
     clock::realtime_ns() as f64 / 1e9
 }
 
-/// Whether something reads what the sources bring: a recorder, or workers.
+/// Returns whether a recorder or workers read the packets of the sources.
 fn has_workers(whole: &Snapshot) -> bool {
     whole.log_bytes > 0 || whole.recorded.packets > 0
 }
 
-/// What has arrived where the job takes it.
+/// Returns the packets that arrived at their destination in the job.
 pub(crate) fn delivered(whole: &Snapshot) -> Counts {
     if has_workers(whole) { whole.recorded } else { whole.received }
 }
 
-/// How full the job's logs are, in `[0, 100]` percent.
+/// Returns how full the job's logs are, in `[0, 100]` percent.
 pub(crate) fn log_percent(whole: &Snapshot) -> f64 {
     let waiting = whole.received.bytes.saturating_sub(whole.recorded.bytes);
     (waiting as f64 * 100.0 / whole.log_bytes.max(1) as f64).min(100.0)

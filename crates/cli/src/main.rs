@@ -1,16 +1,16 @@
 //! `burstline`: the command.
 //!
 //! ```text
-//! args    what was typed: one definition for each flag
-//! verbs   one file for each thing to do; runs a job of the engine on a thread beside
-//! view    what is printed: live lines, the ledger, JSON
+//! args    the command line: one definition for each flag
+//! verbs   one file for each verb; runs a job of the engine on another thread
+//! view    the output: live lines, the ledger, JSON
 //! ```
 //!
 //! Invariants:
-//! - I1: with `--json` standard output carries JSON objects and nothing else; with `-w -` it
-//!   carries the capture and nothing else.
+//! - I1: with `--json` standard output carries only JSON objects; with `-w -` it carries only the
+//!   capture.
 //! - I2: an error is one line on standard error: `burstline: what failed, with its numbers`.
-//! - I3: no state of the outside world makes it panic, a closed standard output included.
+//! - I3: no state of the environment makes it panic, including a closed standard output.
 #![forbid(unsafe_code)]
 
 mod args;
@@ -36,7 +36,7 @@ use args::{Cli, Typed, Verb};
 use failure::Failure;
 
 fn main() -> ExitCode {
-    // Costs next to nothing now; once there are threads, the first log would wait 15 ms for it.
+    // Almost free now; once there are threads, the first log would wait 15 ms for it.
     burstline_sys::barrier::register();
     let typed = match Cli::read() {
         Ok(typed) => typed,
@@ -86,7 +86,7 @@ fn run(typed: Typed) -> Result<ExitCode, Failure> {
     }
 }
 
-/// By now every port is closed, and every pool of DPDK's should be full.
+/// Checks, after every port is closed, that each DPDK pool has all its mbufs back.
 #[cfg(feature = "dpdk")]
 fn mbufs_are_back(code: ExitCode) -> ExitCode {
     match burstline_port::leaked_mbufs() {

@@ -1,14 +1,14 @@
-//! What `--metrics` answers: a running job's counters as OpenMetrics text.
+//! The answer to `--metrics`: a running job's counters as OpenMetrics text.
 //!
 //! ```text
-//!   Progress ──► Live ──► text(): families, one line a label set
+//!   Progress ──► Live ──► text(): families, one line per label set
 //!                           ▲
 //!  Prometheus ──GET /metrics┘ by `serving`
 //! ```
 //!
-//! A job's threads do not know of it: they store the counters that `--stats` shows.
-//! Causes of losses and their words come from the one table of losses. Every cause of every place
-//! has its line from the start, so that a rate can be asked for before the first loss.
+//! The job's threads are not involved: they store the counters that `--stats` shows. Causes of
+//! losses and their help texts come from the table of losses. Every cause has a line per place from
+//! the start, so that a rate can be computed before the first loss.
 //!
 //! Source of the format: OpenMetrics 1.0, <https://openmetrics.io>.
 
@@ -31,26 +31,26 @@ use prometheus_client::registry::Registry;
 use crate::live::Live;
 pub(crate) use joined::{Answer, END, JOB, joined};
 
-/// What is encoded: a job at some moment, which a registry wants to own.
+/// A snapshot to encode; the registry takes ownership of it.
 #[derive(Debug)]
 struct Moment(Live);
 
-/// The answer: all families, and the mark that ends them.
+/// Returns all families and the end marker.
 pub(crate) fn text(live: Live) -> String {
     encoded(Moment(live))
 }
 
-/// The families of a collector as text.
+/// Encodes the families of a collector as text.
 pub(crate) fn encoded(collector: impl Collector) -> String {
     let mut registry = Registry::with_prefix("burstline");
     registry.register_collector(Box::new(collector));
     let mut text = String::new();
-    // It fails where writing to the string does: never.
+    // It fails only if writing to the string fails, which never happens.
     let _ = encode(&mut text, &registry);
     text
 }
 
-/// A family of counters of sources, or of workers.
+/// A family of counters, per source or per worker.
 struct Family {
     name: &'static str,
     of_sources: bool,
@@ -153,14 +153,14 @@ impl Moment {
         let used = usage::process();
         let seconds = (used.user_ns + used.system_ns) as f64 / 1e9;
         counters(encoder, "cpu_seconds", "Processor time of all threads")?.count(&seconds)?;
-        // A kernel that does not tell has no line.
+        // No line if the kernel does not report it.
         let Some(bytes) = self.0.resident_bytes else { return Ok(()) };
         let help = "Memory of the program that is in RAM";
         gauge(encoder, "resident_bytes", help, bytes as f64)
     }
 }
 
-/// Which place a line is of. Queues of one interface have one name, and a number each.
+/// Returns the label of a place. Queues of one interface share a name and differ in number.
 fn who(place: &Place) -> (&'static str, &str) {
     (if place.is_source { "source" } else { "worker" }, &place.name)
 }

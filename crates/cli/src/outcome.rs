@@ -1,4 +1,4 @@
-//! How a job ended: the one place that decides the exit code, and what the last line says of it.
+//! The outcome of a job: decides the exit code and writes the last line of the report.
 
 use std::process::ExitCode;
 
@@ -10,40 +10,40 @@ use serde_json::{Value, json};
 use crate::failure::{FAILED, complain, complain_of_ledger};
 use crate::words::{count_text, counted_text, packets_text};
 
-/// What is asked of a job beyond that it runs and accounts for every packet.
+/// What a job must achieve besides running and accounting for every packet.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Demands {
     /// The flag that makes any loss a failure, if one was given.
     pub(crate) lossless_by: Option<&'static str>,
-    /// The number of packets that are to be delivered.
+    /// The number of packets that must be delivered.
     pub(crate) expected: Option<u64>,
-    /// Whether the packets were looked at and found not to be as they were sent.
+    /// Whether verification found packets that differ from those sent.
     pub(crate) is_refuted: bool,
 }
 
 /// Why a job failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
-    /// A part of it ended early; the error has its own line.
+    /// A part of the job ended early; the error has its own line.
     Error,
-    /// Some input could not be understood; a note says where.
+    /// Some input was damaged; a note says where.
     Damaged,
     /// The ledger does not close.
     Unaccounted(i64),
     /// Packets were lost, and none was delivered.
     AllLost,
-    /// Flow records were made, and no sink has any of them.
+    /// Flow records were made, but no sink has any of them.
     AllRecordsLost,
-    /// Packets were lost, and this flag allows none.
+    /// Packets were lost although this flag allows no loss.
     Loss(&'static str),
-    /// Another number of packets than expected was delivered.
+    /// The number of delivered packets is not the expected one.
     NotExpected { delivered: u64, expected: u64 },
-    /// Packets are not as they were sent.
+    /// Packets differ from those sent.
     NotVerified,
 }
 
 impl Fault {
-    /// The word in `--json`.
+    /// Returns the name in `--json`.
     fn name(self) -> &'static str {
         match self {
             Self::Error => "error",
@@ -63,11 +63,11 @@ impl Fault {
 pub(crate) struct Outcome {
     faults: Vec<Fault>,
     unaccounted: i64,
-    /// Packets that were to be delivered: offered, less what the user did not ask for.
+    /// Packets that should have been delivered: offered minus the packets that the user excluded.
     wanted: u64,
-    /// What was lost of them, by cause; each at least 1.
+    /// Lost packets by cause; each count is at least 1.
     causes: Vec<(Loss, u64)>,
-    /// Flow records that were lost, by name.
+    /// Flow records lost, by name.
     records: Vec<LostRecords>,
 }
 
@@ -99,22 +99,22 @@ impl Outcome {
         }
     }
 
-    /// Whether the job did what it was asked to.
+    /// Returns whether the job did what was asked.
     pub(crate) fn is_success(&self) -> bool {
         self.faults.is_empty()
     }
 
-    /// The exit code of the program.
+    /// Returns the exit code of the program.
     pub(crate) fn exit_code(&self) -> ExitCode {
         if self.is_success() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) }
     }
 
-    /// Says on standard error what has failed, a line each; errors and damage have been told of.
+    /// Prints one line on standard error for each fault. Errors and damage were already reported.
     pub(crate) fn complain(&self) {
         for fault in &self.faults {
             match *fault {
                 Fault::Error | Fault::Damaged => {}
-                // The error, or the line above, says why.
+                // The error, or the line above, explains it.
                 Fault::AllRecordsLost if self.faults.contains(&Fault::Error) => {}
                 Fault::AllLost if self.faults.contains(&Fault::Error) => {}
                 Fault::Loss(_) if self.faults.contains(&Fault::AllLost) => {}
@@ -142,7 +142,7 @@ impl Outcome {
         }
     }
 
-    /// The last line of a report.
+    /// Returns the last line of a report.
     pub(crate) fn text(&self, command: &str) -> String {
         let verdict = match self.is_success() {
             true => "done".to_owned(),
@@ -171,7 +171,7 @@ impl Outcome {
         format!("{} lost ({})", counted_text(lost, "flow record"), names.join(", "))
     }
 
-    /// The same for `--json`.
+    /// Returns the outcome for `--json`.
     pub(crate) fn json(&self) -> Value {
         let causes = self.causes.iter();
         let causes = causes.map(|(cause, packets)| (cause.name().to_owned(), (*packets).into()));
@@ -188,7 +188,7 @@ impl Outcome {
         self.causes.iter().map(|(_, packets)| packets).sum()
     }
 
-    /// The causes, with their counts where there are several.
+    /// Returns the causes, with their counts if there are several.
     fn causes_text(&self) -> String {
         match &self.causes[..] {
             [(cause, _)] => cause.to_string(),
@@ -201,7 +201,7 @@ impl Outcome {
     }
 }
 
-/// Whether records were made for sinks, and none has one of them, written, sent or in its spool.
+/// Returns whether records were made for sinks, but no sink has written, sent or spooled any.
 fn has_no_record(flows: &FlowsReport) -> bool {
     let is_empty = |sink: &SinkAccount| sink.records + sink.spooled.records == 0;
     let made = flows.counts.records > 0 && !flows.sinks.is_empty();

@@ -1,11 +1,11 @@
-//! From the path of a file to an address.
+//! Converts file paths to addresses.
 
 use burstline_port::{Address, AddressError};
 use clap::ValueEnum;
 
 use crate::args::{FormatArgs, NOTHING};
 
-/// The address of a file, with any characters in its path.
+/// Returns the address of a file, escaping special characters in its path.
 pub(crate) fn file_address(path: &str) -> String {
     let mut address = String::from("file:");
     for character in path.chars() {
@@ -18,7 +18,7 @@ pub(crate) fn file_address(path: &str) -> String {
     address
 }
 
-/// The address of the file at `path`.
+/// Returns the address of the file at `path`.
 pub(crate) fn address_of(path: &str, format: FormatArgs) -> Result<Address, AddressError> {
     if path == NOTHING {
         return path.parse();
@@ -33,7 +33,7 @@ pub(crate) fn address_of(path: &str, format: FormatArgs) -> Result<Address, Addr
     address.parse()
 }
 
-/// A value as it is typed.
+/// Returns a value as it is typed on the command line.
 fn word(value: &impl ValueEnum) -> String {
     value.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
 }

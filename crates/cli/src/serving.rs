@@ -1,25 +1,25 @@
-//! The smallest server of HTTP that a scraper and a page need: one thread beside the job.
+//! A minimal HTTP server for scrapers and the web page, on one thread beside the job.
 //!
 //! ```text
 //!   --metrics ADDRESS ─► door ─┐               ┌─► /metrics          OpenMetrics
 //!   --web ADDRESS ─────► door ─┴► connections ─┼─► /                 the page
 //!                                   one thread └─► /events, /status  its figures, also for `top`
 //!                                       │
-//!                                       └── Live::of(Progress): a look, when somebody asks
+//!                                       └── Live::of(Progress): a snapshot per request
 //! ```
 //!
-//! The thread sleeps until any of its connections can go on, or a second has passed. It drops a
-//! client that is slow, silent or endless when its time is up. While it serves [`MOST_CLIENTS`],
-//! further ones wait in the kernel's queue. Pages stay: there are [`MOST_PAGES`] at most.
+//! The thread sleeps until one of its connections is ready, or for a second. It drops clients that
+//! exceed their deadline. While it serves [`MOST_CLIENTS`], further clients wait in the kernel's
+//! backlog. Open pages stay connected, up to [`MOST_PAGES`].
 //!
-//! Who owns what when: the thread that shows the job binds a [`Server`] before it gives up its
-//! rights. It lends it to the serving thread while the job runs. Then it passes on how the job
-//! ended, and the server tells all pages before it closes.
+//! Ownership: the thread that shows the job binds a [`Server`] before it drops its privileges. It
+//! lends the server to the serving thread while the job runs. Then it passes on the job's outcome,
+//! and the server sends that to all pages before it closes.
 //!
 //! Invariants:
-//! - V1: the job's threads do not know of it: no client makes them wait.
-//! - V2: memory and descriptors are bounded: by the two limits, and an event for each page.
-//! - V3: nothing that is sent here changes anything in the job.
+//! - V1: the job's threads are not involved: no client makes them wait.
+//! - V2: memory and descriptors are bounded, by the two limits and one event per page.
+//! - V3: no request changes anything in the job.
 
 mod client;
 mod request;
@@ -48,31 +48,31 @@ use client::{Client, Step};
 pub(crate) use request::Figures;
 use request::Reply;
 
-/// Connections that ask at a time.
+/// Maximum number of connections with a request under way.
 const MOST_CLIENTS: usize = 64;
 
-/// Pages that are open at a time.
+/// Maximum number of open pages.
 const MOST_PAGES: usize = 100;
 
-/// No more of the file with the token is read.
+/// Maximum size of the token file that is read.
 const TOKEN_FILE_BYTES: u64 = 4096;
 
-/// Between two looks whether the job has ended.
+/// Interval between checks whether the job has ended.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Between two events.
+/// Interval between events.
 const EVENT: Duration = Duration::from_secs(1);
 
-/// How long pages have to take the last event.
+/// Time that pages have to receive the last event.
 const LAST_WORD: Duration = Duration::from_millis(500);
 
-/// Points of the past that a new page gets.
+/// Maximum number of past points sent to a new page.
 const MOST_POINTS: usize = 180;
 
-/// The fewest characters of a token.
+/// Minimum length of a token.
 const TOKEN_LEAST: usize = 16;
 
-/// Where a job is to be seen, as its flags say.
+/// Addresses where a job can be watched.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Places {
     metrics: Option<SocketAddr>,
@@ -82,7 +82,7 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    /// Only metrics.
+    /// Returns a place with metrics only.
     pub(crate) fn of_metrics(address: SocketAddr) -> Self {
         Self { metrics: Some(address), ..Self::default() }
     }
@@ -96,8 +96,8 @@ impl Places {
         }
     }
 
-    /// What the page at `web` takes: what is in the file, or where others can connect, one that is
-    /// made up.
+    /// Returns the token for the page at `web`: from the file, or a random one if `web` is not a
+    /// loopback address.
     fn token(&self, web: SocketAddr) -> Result<Option<String>, Failure> {
         if let Some(file) = &self.token_file {
             return read_token(file).map(Some);
@@ -139,19 +139,19 @@ fn random_token() -> io::Result<String> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// A listening socket, and what it serves.
+/// A listening socket and what it serves.
 #[derive(Debug)]
 struct Door {
     listener: TcpListener,
     has_metrics: bool,
     has_page: bool,
     token: Option<String>,
-    /// It was given by the service that started the job, which alone is to know of it.
+    /// Whether the socket came from the service that started the job, which alone knows it.
     is_given: bool,
 }
 
 impl Door {
-    /// Listens at an address. Done before rights are given up: a low port takes one.
+    /// Listens at an address. Called before privileges are dropped, since low ports need them.
     fn bind(flag: &str, address: SocketAddr) -> Result<Self, Failure> {
         let bound = TcpListener::bind(address).and_then(|listener| {
             listener.set_nonblocking(true)?;
@@ -163,14 +163,14 @@ impl Door {
         Ok(Self { listener, has_metrics: false, has_page: false, token: None, is_given: false })
     }
 
-    /// Where the service asks that started the job.
+    /// Wraps the listener for queries of the service that started the job.
     fn given(listener: TcpListener) -> Result<Self, Failure> {
         let failed = |error| Failure::new(format!("the socket that the service gave: {error}"));
         listener.set_nonblocking(true).map_err(failed)?;
         Ok(Self { listener, has_metrics: true, has_page: false, token: None, is_given: true })
     }
 
-    /// What there is here, for who asks for something else.
+    /// Returns the body of a 404 answer.
     fn paths(&self) -> &'static str {
         match (self.has_metrics, self.has_page) {
             _ if self.is_given => "only /metrics is here\n",
@@ -180,7 +180,7 @@ impl Door {
         }
     }
 
-    /// What to say of it.
+    /// Returns the lines that announce the address.
     fn words(&self) -> io::Result<Vec<String>> {
         let address = self.listener.local_addr()?;
         let token = self.token.as_ref().map_or(String::new(), |token| format!("?token={token}"));
@@ -190,7 +190,7 @@ impl Door {
     }
 }
 
-/// A point of a job's past.
+/// A data point of a job's past.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Point {
     elapsed_s: f64,
@@ -199,17 +199,17 @@ pub(crate) struct Point {
     missing: u64,
 }
 
-/// Doors, connections, and the job's past.
+/// Listeners, connections, and the job's past.
 #[derive(Debug, Default)]
 pub(crate) struct Server {
     doors: Vec<Door>,
     clients: Vec<Client>,
     points: VecDeque<Point>,
-    /// The job as it was when its threads had ended.
+    /// The job's state after its threads had ended.
     last: Value,
 }
 
-/// A job that can be looked at.
+/// A job to take snapshots of.
 pub(crate) struct Sight<'a> {
     pub(crate) about: &'a About,
     pub(crate) progress: &'a Progress,
@@ -243,7 +243,7 @@ impl Figures for Sight<'_> {
 }
 
 impl Server {
-    /// Listens at the places, if there are any.
+    /// Listens at the given places, if any.
     pub(crate) fn bind(places: &Places) -> Result<Option<Self>, Failure> {
         let mut doors = Vec::new();
         let given = supervised::take_listener();
@@ -253,7 +253,7 @@ impl Server {
         }
         if let Some(address) = places.web {
             let token = places.token(address)?;
-            // One address can be both.
+            // Both can be at the same address.
             if places.metrics != places.web {
                 doors.push(Door::bind("--web", address)?);
             }
@@ -265,23 +265,23 @@ impl Server {
         Ok((!server.doors.is_empty()).then_some(server))
     }
 
-    /// Whether the service asks here that started the job.
+    /// Returns whether it has a listener from the service that started the job.
     pub(crate) fn has_given(&self) -> bool {
         self.doors.iter().any(|door| door.is_given)
     }
 
-    /// What to say of where it listens.
+    /// Returns the lines that announce its addresses.
     pub(crate) fn words(&self) -> Vec<String> {
         let told = self.doors.iter().filter(|door| !door.is_given);
         told.filter_map(|door| door.words().ok()).flatten().collect()
     }
 
-    /// Answers until `is_over`.
+    /// Serves until `is_over`.
     pub(crate) fn serve(&mut self, sight: &impl Figures, is_over: &AtomicBool) {
-        // Where that is refused, the job's own threads say so.
+        // If this fails, the job's own threads report it.
         let _ = privileges::give_up();
         let mut due = Instant::now();
-        // A wish, carries no memory.
+        // A request only; it carries no memory.
         while !is_over.load(Relaxed) {
             let now = Instant::now();
             if now >= due {
@@ -294,7 +294,7 @@ impl Server {
         self.last = sight.now();
     }
 
-    /// Tells all pages how the job ended, with its report if there is one, and closes.
+    /// Sends the job's outcome, with its report if there is one, to all pages, and closes.
     pub(crate) fn end(mut self, outcome: view::live::End) {
         let last = outcome.added_to(std::mem::take(&mut self.last));
         let event: Arc<[u8]> = event("end", &last).into_bytes().into();
@@ -306,7 +306,7 @@ impl Server {
         }
     }
 
-    /// Waits for what can go on, and has it go on.
+    /// Waits for ready connections and serves them.
     fn turn(&mut self, patience: Duration, sight: &impl Figures) {
         let asking = self.clients.iter().filter(|client| !client.is_watching()).count();
         let mut wanted: Vec<_> =
@@ -334,15 +334,16 @@ impl Server {
         self.clients.retain(|client| steps.next() != Some(&Step::Over) && !client.is_late(now));
         for (number, _) in of_doors.iter().enumerate().filter(|(_, is_ready)| **is_ready) {
             match self.doors[number].listener.accept() {
-                // One that is gone already is not kept.
+                // A connection that is already closed is dropped.
                 Ok((stream, _)) => self.clients.extend(Client::new(stream, number, now)),
-                // No descriptor is free, say: it stays ready, and this thread must not spin.
+                // For example no free descriptor: the listener stays ready, so sleep instead of
+                // spinning.
                 Err(_) => std::thread::sleep(LOOK),
             }
         }
     }
 
-    /// Answers client number `number`, whose request is too long if there is none.
+    /// Answers client `number`; `request` is `None` if it was too long.
     fn reply(&mut self, number: usize, request: Option<&[u8]>, sight: &impl Figures, now: Instant) {
         let door = &self.doors[self.clients[number].door];
         let reply = request.map(|request| request::answer(request, door, sight));
@@ -363,7 +364,7 @@ impl Server {
         self.clients[number].answer(answer);
     }
 
-    /// A second has passed: notes a point, and sends pages the job as it is.
+    /// Records a point and sends the current state to the pages, once a second.
     fn tick(&mut self, sight: &impl Figures, now: Instant) {
         if let Some(point) = sight.point() {
             if self.points.len() == MOST_POINTS {
@@ -379,7 +380,7 @@ impl Server {
         }
     }
 
-    /// What was noted, as columns.
+    /// Returns the recorded points as columns.
     fn past(&self) -> Value {
         let points = &self.points;
         json!({
@@ -391,7 +392,7 @@ impl Server {
     }
 }
 
-/// An event: JSON has no line feed.
+/// Formats an event; JSON contains no line feeds.
 fn event(name: &str, data: &Value) -> String {
     format!("event: {name}\ndata: {data}\n\n")
 }

@@ -1,4 +1,4 @@
-//! What the program can do: one file for each verb that is more than a few lines.
+//! The verbs of the program: one file for each verb that takes more than a few lines.
 
 mod ahead;
 mod balance;

@@ -1,4 +1,4 @@
-//! What is printed: lines while a job runs, and at its end the ledger or JSON.
+//! The program's output: lines while a job runs, and at its end the ledger or JSON.
 
 mod balance;
 mod bounce;
@@ -36,27 +36,27 @@ use crate::serving::{Places, Server};
 use crate::words::time_text;
 use summary::Summary;
 
-/// Where text goes.
+/// The stream that text is printed to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stream {
     Stdout,
-    /// Standard output carries packets.
+    /// Used when standard output carries packets.
     Stderr,
 }
 
 impl Stream {
-    /// Where text goes that stands beside what is sent to `sinks`.
+    /// Returns the stream for text beside packets sent to `sinks`.
     pub(crate) fn beside(sinks: &[Address]) -> Self {
         let takes_packets = sinks.iter().any(Address::is_standard);
         if takes_packets { Self::Stderr } else { Self::Stdout }
     }
 
-    /// Prints there at once.
+    /// Prints text with control characters escaped, and flushes.
     pub(crate) fn print(self, text: &str) -> io::Result<()> {
         self.draw(&harmless(text))
     }
 
-    /// Prints what may move the cursor.
+    /// Prints text that may move the cursor.
     fn draw(self, text: &str) -> io::Result<()> {
         match self {
             Self::Stdout => write(text),
@@ -65,20 +65,20 @@ impl Stream {
     }
 }
 
-/// How a job is shown.
+/// The style of progress output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Style {
-    /// One line that is written over and over.
+    /// One line that is overwritten.
     Live,
-    /// A line an interval.
+    /// A line per interval.
     Lines,
-    /// A JSON object an interval.
+    /// A JSON object per interval.
     Json,
-    /// Nothing while it runs.
+    /// No output while the job runs.
     Silent,
 }
 
-/// The view of one job.
+/// The output of one job.
 pub(crate) struct View {
     command: &'static str,
     stream: Stream,
@@ -88,21 +88,21 @@ pub(crate) struct View {
     is_verbose: bool,
     /// Where the packets go, for the report.
     sink: Option<String>,
-    /// Bytes of the files that are read, where nothing else is.
+    /// Total size of the input, if all sources are plain files.
     input_bytes: Option<u64>,
     interval: Duration,
-    /// Where it is to be seen while it runs.
+    /// Addresses where the job can be watched.
     places: Places,
-    /// Who has shown it there, until it is known how it ended.
+    /// The server that has shown the job, kept until the outcome is known.
     server: RefCell<Option<Server>>,
     begun: Instant,
     shown: Mark,
-    /// Of what was asked for by a signal: its own series.
+    /// The separate series of lines that a signal asks for.
     answered: Mark,
     findings: Findings,
 }
 
-/// Where a series of lines is.
+/// Position in a series of lines.
 #[derive(Clone, Debug)]
 struct Mark {
     at: Instant,
@@ -116,19 +116,19 @@ impl Mark {
     }
 }
 
-/// What a job has found besides its ledger.
+/// Results of a job besides its ledger.
 #[derive(Debug, Default)]
 struct Findings {
     bounced: Option<Bounced>,
     generated: Option<Generated>,
     switched: Option<SwitchStatus>,
-    /// What became of packets that waited for verdicts in a switch.
+    /// The fate of packets that waited for verdicts in a switch.
     inline: Option<InlineReport>,
     verdict: Option<Verdict>,
 }
 
 impl View {
-    /// The view of `command`, as its flags say.
+    /// Creates the view of `command` according to its flags.
     pub(crate) fn new(command: &'static str, args: &JobArgs, stream: Stream) -> Self {
         let is_terminal = match stream {
             Stream::Stdout => io::stdout().is_terminal(),
@@ -152,9 +152,9 @@ impl View {
         }
     }
 
-    /// The view of a part of the demonstration.
+    /// Creates the view for a part of the demonstration.
     pub(crate) fn for_demo(command: &'static str) -> Self {
-        // Its steps are short: a line that lives changes often.
+        // Its steps are short, so the live line is updated often.
         let (style, interval_ms) = match io::stdout().is_terminal() {
             true => (Style::Live, 200),
             false => (Style::Lines, 1000),
@@ -184,7 +184,7 @@ impl View {
         }
     }
 
-    /// The view of a job whose packets go to one sink.
+    /// Adds the only sink of the job.
     pub(crate) fn with_sink(mut self, sink: &Address) -> Self {
         self.sink = match sink.target() {
             _ if sink.is_standard() => Some("standard output".to_owned()),
@@ -195,9 +195,9 @@ impl View {
         self
     }
 
-    /// The view of a job of these sources: of files it says how much is left.
+    /// Adds the sources: for files the view shows the time left.
     pub(crate) fn with_sources(mut self, sources: &SourceArgs) -> Self {
-        // What a filter leaves out is not counted in bytes.
+        // Bytes of filtered packets are not counted.
         let sizes = sources.sources.iter().map(|source| {
             let is_plain = source.is_file()
                 && !source.target().ends_with("z")
@@ -209,19 +209,19 @@ impl View {
         self
     }
 
-    /// The view of a job that has passed packets on.
+    /// Adds the result of a job that bounced packets.
     pub(crate) fn with_bounced(mut self, bounced: Bounced) -> Self {
         self.findings.bounced = Some(bounced);
         self
     }
 
-    /// The view of a job that has sent.
+    /// Adds the result of a job that generated packets.
     pub(crate) fn with_generated(mut self, generated: Generated) -> Self {
         self.findings.generated = Some(generated);
         self
     }
 
-    /// The view of a switch that has ended.
+    /// Adds the final state of a switch.
     pub(crate) fn with_switched(
         mut self,
         status: SwitchStatus,
@@ -231,28 +231,28 @@ impl View {
         self
     }
 
-    /// The view of a job that has looked at what became of what was sent.
+    /// Adds the result of verifying the packets that were sent.
     pub(crate) fn with_verdict(mut self, verdict: Option<Verdict>) -> Self {
         self.findings.verdict = verdict;
         self
     }
 
-    /// Where it is to be seen while it runs.
+    /// Returns the addresses where the job can be watched.
     pub(crate) fn places(&self) -> &Places {
         &self.places
     }
 
-    /// What others see of it while it runs.
+    /// Describes the job for those who watch it.
     pub(crate) fn about(&self) -> About {
         About::new(self.command, self.sink.clone())
     }
 
-    /// Keeps who has shown it, until it is known how it ended.
+    /// Keeps the server until the outcome is known.
     pub(crate) fn keep(&self, server: Server) {
         *self.server.borrow_mut() = Some(server);
     }
 
-    /// Tells all who watch how the job ended.
+    /// Sends the outcome of the job to all who watch it.
     pub(crate) fn tell_end(&self, report: &Report, outcome: &Outcome) {
         if let Some(server) = self.server.take() {
             let is_success = outcome.is_success();
@@ -261,25 +261,25 @@ impl View {
         }
     }
 
-    /// How often `show` is wanted.
+    /// Returns the interval between calls of `show`, or `None` for no calls.
     pub(crate) fn interval(&self) -> Option<Duration> {
         (self.style != Style::Silent).then_some(self.interval)
     }
 
-    /// The job runs from now on.
+    /// Marks the start of the job.
     pub(crate) fn begin(&mut self) {
         self.begun = Instant::now();
         (self.shown, self.answered) = (Mark::new(self.begun), Mark::new(self.begun));
     }
 
-    /// Shows the job as it is now.
+    /// Shows the current state of the job.
     pub(crate) fn show(&mut self, now: &Snapshot) -> io::Result<()> {
         let mut moment = line::Moment::next(self.command, self.begun, now, &mut self.shown);
         moment.input_bytes = self.input_bytes;
         let text = match self.style {
             Style::Silent => return Ok(()),
-            // Erases what is left of the line before, and clips this one at the terminal's edge:
-            // a line that wraps could not be written over. Source: ECMA-48 EL, DEC DECAWM.
+            // Erase the rest of the previous line, and clip this one at the terminal's edge: a
+            // wrapped line could not be overwritten. Source: ECMA-48 EL, DEC DECAWM.
             Style::Live => {
                 let text = moment.text();
                 let line = format!("\r\x1b[K\x1b[?7l{}\x1b[?7h", one_line(&text));
@@ -291,28 +291,28 @@ impl View {
         self.print(&text)
     }
 
-    /// Says on standard error how far the job is, since a signal asked: with `--json` as an object.
+    /// Prints progress on standard error for a signal; with `--json` as an object.
     pub(crate) fn answer(&mut self, now: &Snapshot) {
         self.clear_live();
         let moment = line::Moment::next(self.command, self.begun, now, &mut self.answered);
         match self.is_json {
             true => {
-                // A user who has closed it does not want to know.
+                // Standard error may be closed.
                 let _ = writeln!(io::stderr().lock(), "{}", json::interval(&moment));
             }
             false => complain(moment.text().trim_start()),
         }
     }
 
-    /// Takes the live line away.
+    /// Erases the live line.
     pub(crate) fn clear_live(&self) {
         if self.style == Style::Live && self.shown.lines > 0 {
-            // A terminal that has gone shows no line either.
+            // If the terminal is gone, so is the line.
             let _ = self.stream.draw("\r\x1b[K");
         }
     }
 
-    /// Prints what came of the job.
+    /// Prints the result of the job.
     pub(crate) fn finish(&self, report: &Report, outcome: &Outcome) -> io::Result<()> {
         match (self.is_json, self.is_quiet) {
             (true, _) => {
@@ -336,7 +336,7 @@ impl View {
         Summary { command: self.command, report, findings: &self.findings, sink }
     }
 
-    /// Says on standard error what has just happened, with the time of day: see [`announce`].
+    /// Prints an event on standard error with the time of day: see [`announce`].
     pub(crate) fn announce(&self, what: &str) {
         if !self.is_quiet {
             self.clear_live();
@@ -349,7 +349,7 @@ impl View {
     }
 }
 
-/// Says on standard error what has just happened, with the time of day.
+/// Prints an event on standard error with the time of day.
 pub(crate) fn announce(what: &str) {
     let now = time_text(burstline_sys::clock::realtime_ns());
     // Milliseconds are enough for people.
@@ -357,10 +357,10 @@ pub(crate) fn announce(what: &str) {
     complain(&format!("{now} UTC: {what}"));
 }
 
-/// Where the milliseconds of a date and time end.
+/// End of the milliseconds in a date and time.
 const MILLISECONDS_END: usize = "2026-11-21 21:44:01.123".len();
 
-/// Prints on standard output at once.
+/// Prints on standard output and flushes.
 pub(crate) fn print(text: &str) -> io::Result<()> {
     write(&harmless(text))
 }

@@ -1,11 +1,11 @@
-//! Numbers as people read them.
+//! Formats numbers for people.
 
 use std::time::Duration;
 
 use burstline_sys::clock::{Date, Utc};
 use burstline_wire::headers::LinkType;
 
-/// `12,345,678`
+/// Formats `12,345,678`.
 pub(crate) fn count_text(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -18,7 +18,7 @@ pub(crate) fn count_text(count: u64) -> String {
     text
 }
 
-/// `Ethernet`: what the first header of packets is.
+/// Returns the name of a link type: `Ethernet`.
 pub(crate) fn link_text(link: LinkType) -> String {
     match link {
         LinkType::ETHERNET => "Ethernet".to_owned(),
@@ -27,12 +27,12 @@ pub(crate) fn link_text(link: LinkType) -> String {
     }
 }
 
-/// `1 packet`, `12,345 packets`
+/// Formats `1 packet`, `12,345 packets`.
 pub(crate) fn packets_text(packets: u64) -> String {
     counted_text(packets, "packet")
 }
 
-/// `1 sleep`, `12 sleeps`, `2 switches`
+/// Formats `1 sleep`, `12 sleeps`, `2 switches`.
 pub(crate) fn counted_text(count: u64, noun: &str) -> String {
     let end = match count {
         1 => "",
@@ -42,7 +42,7 @@ pub(crate) fn counted_text(count: u64, noun: &str) -> String {
     format!("{} {noun}{end}", count_text(count))
 }
 
-/// `1.23 GB`, powers of 1000.
+/// Formats `1.23 GB`, powers of 1000.
 pub(crate) fn bytes_text(bytes: u64) -> String {
     if bytes < 1000 {
         return format!("{bytes} B");
@@ -50,12 +50,12 @@ pub(crate) fn bytes_text(bytes: u64) -> String {
     scaled_text(bytes as f64, "B")
 }
 
-/// `14.88 Mpps`, `9.87 Gbit/s`: three figures or more, powers of 1000.
+/// Formats `14.88 Mpps`, `9.87 Gbit/s`: three figures or more, powers of 1000.
 pub(crate) fn rate_text(rate: f64, unit: &str) -> String {
     scaled_text(rate, unit)
 }
 
-/// A size in powers of 1024, as sizes of memory are: `64 MiB`.
+/// Formats a memory size in powers of 1024: `64 MiB`.
 pub(crate) fn size_text(bytes: usize) -> String {
     let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     match units.iter().find(|(factor, _)| bytes >= *factor && bytes.is_multiple_of(*factor)) {
@@ -65,8 +65,8 @@ pub(crate) fn size_text(bytes: usize) -> String {
     }
 }
 
-/// `, 12 s left`: as long as it took so far for each byte; nothing in the first second, and where
-/// nothing is left.
+/// Formats the remaining time, `, 12 s left`, from the average speed so far. Empty in the first
+/// second and when nothing is left.
 pub(crate) fn left_text(done: u64, all: u64, elapsed: Duration) -> String {
     if done == 0 || done >= all || elapsed < Duration::from_secs(1) {
         return String::new();
@@ -79,7 +79,7 @@ pub(crate) fn left_text(done: u64, all: u64, elapsed: Duration) -> String {
     }
 }
 
-/// A time in ns since 1970 as `2026-11-21 21:44:01.123456789` UTC.
+/// Formats a time in ns since 1970 as `2026-11-21 21:44:01.123456789` UTC.
 pub(super) fn time_text(time_ns: u64) -> String {
     let (seconds, fraction) = (time_ns / 1_000_000_000, time_ns % 1_000_000_000);
     let Utc { date: Date { year, month, day }, hour, minute, second } = Utc::of(seconds);

@@ -1,4 +1,4 @@
-//! A burst as Python has it, until it is released.
+//! The Python class `Burst`.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,7 +15,7 @@ use crate::packet::{Packets, position};
 use crate::verdicts::Verdicts;
 use crate::view::{Dtype, View};
 
-/// A burst's share in its packets, which the reader can take back.
+/// A burst's share of its packets, which the reader can take back.
 #[derive(Clone)]
 pub(crate) struct Share(Arc<Mutex<Option<Arc<Lent>>>>);
 
@@ -24,10 +24,10 @@ impl Share {
         Self(Arc::new(Mutex::new(Some(Arc::clone(lent)))))
     }
 
-    /// Takes the share back, and gives verdicts that are due. Views keep their shares.
+    /// Takes the share back, and gives the pending verdicts. Views keep their shares.
     pub(crate) fn release(&self) -> Result<(), Fault> {
         let lent = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // Without the lock: it may be the last one.
+        // Drop it without the lock: it may be the last share.
         lent.and_then(|lent| lent.verdicts.as_ref().map(Verdicts::settle)).unwrap_or(Ok(()))
     }
 
@@ -49,7 +49,7 @@ impl Burst {
         Self(share)
     }
 
-    /// The packets, if they were not released, in the process that opened the reader.
+    /// Returns the packets, if they are not released and this process opened the reader.
     pub(crate) fn lent(&self) -> PyResult<Arc<Lent>> {
         let lent = self.0.lent().ok_or_else(|| {
             ReleasedError::new_err(
@@ -72,7 +72,7 @@ impl Burst {
         View::own(bytes).into_array(py, dtype)
     }
 
-    /// Gives a packet its verdict at once.
+    /// Gives a packet its verdict immediately.
     fn give(&self, index: isize, verdict: Verdict<'_>) -> PyResult<()> {
         let lent = self.lent()?;
         let given = waiting(&lent)?.give(position(index, lent.len())?, verdict);
@@ -97,7 +97,7 @@ impl Burst {
     }
 }
 
-/// Where verdicts on the packets go, if they wait for any.
+/// Returns the verdicts of packets that wait for some, else an error.
 fn waiting(lent: &Lent) -> PyResult<&Verdicts> {
     lent.verdicts.as_ref().ok_or_else(|| {
         PyValueError::new_err(
@@ -106,7 +106,7 @@ fn waiting(lent: &Lent) -> PyResult<&Verdicts> {
     })
 }
 
-/// A verdict as Python says it, by its name or its number.
+/// A verdict given by Python, as a name or a number.
 #[derive(FromPyObject)]
 enum Said {
     Name(String),

@@ -1,19 +1,19 @@
-//! What is known of each packet of a burst, as one row a packet that numpy takes apart.
+//! The columns of a burst: one row per packet, which numpy splits into fields.
 //!
-//! A row has 80 bytes, all little-endian but the addresses; `COLUMNS` of `burstline/_dtypes.py` is
-//! the same table.
+//! A row has 80 bytes, all little-endian except the addresses. `COLUMNS` of `burstline/_dtypes.py`
+//! defines the same layout.
 //!
 //! | offset | bytes | field |
 //! |---|---|---|
 //! | 0 | 8 | time_ns |
-//! | 8 | 8 | flow: a 64-bit hash of the exact five-tuple, in the packet's direction; 0: not IP |
+//! | 8 | 8 | flow: a 64-bit hash of the exact five-tuple, in the packet's direction; 0 if not IP |
 //! | 16 | 16 | source |
 //! | 32 | 16 | destination |
 //! | 48 | 4 | length |
 //! | 52 | 4 | original_length |
 //! | 56 | 4 | hash |
 //! | 60 | 2, 2 | source_port, destination_port |
-//! | 64 | 2 | vlan: the outermost tag's number; 65535: none |
+//! | 64 | 2 | vlan: the outermost tag's number; 65535 if none |
 //! | 66 | 1, 1, 1, 1 | version, protocol, port, flags |
 //! | 70 | 1 | has_ports |
 //! | 71 | 9 | not used |
@@ -25,12 +25,12 @@ use burstline_wire::headers;
 
 use crate::lent::{Lent, Seen};
 
-/// Bytes of a row.
+/// Size of a row, in bytes.
 const ROW_BYTES: usize = 80;
-/// What `vlan` is where there is no tag.
+/// The value of `vlan` without a tag.
 const NO_VLAN: u16 = u16::MAX;
 
-/// The rows of all packets, the oldest first. Cost: some 50 ns a packet.
+/// Returns the rows of all packets, the oldest first. Cost: about 50 ns per packet.
 pub(crate) fn rows(lent: &Lent) -> Vec<u8> {
     let mut rows = vec![0; lent.len() * ROW_BYTES];
     for (row, seen) in rows.chunks_exact_mut(ROW_BYTES).zip(lent.packets()) {
@@ -66,9 +66,9 @@ fn fill(row: &mut [u8], lent: &Lent, seen: &Seen<'_>) {
     put(66, &[version, key.protocol]);
 }
 
-/// A number that is the same for the same key in every process, and 0 for none.
+/// Returns a hash that is the same for the same key in every process, and never 0.
 fn flow(key: &FlowKey) -> u64 {
-    // SipHash with keys 0: two of a million flows are alike once in ten million files.
+    // SipHash with zero keys: two of a million flows collide once in ten million files.
     let mut hasher = DefaultHasher::new();
     key.hash(&mut hasher);
     hasher.finish().max(1)

@@ -1,4 +1,4 @@
-//! Errors: which class of Python's an error of ours is. The classes are in `burstline/_errors.py`.
+//! Maps errors to Python exception classes, which are in `burstline/_errors.py`.
 
 use std::io;
 
@@ -15,63 +15,63 @@ pyo3::import_exception!(burstline._errors, ForkedError);
 pyo3::import_exception!(burstline._errors, RefusedError);
 pyo3::import_exception!(burstline._errors, ReleasedError);
 
-/// What can go wrong below Python.
+/// An error below the Python layer.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Fault {
-    /// A source or a sink says no.
+    /// An error of a source or a sink.
     #[error(transparent)]
     Port(#[from] PortError),
-    /// A published name says no.
+    /// An error of a published name.
     #[error("{error}{near}")]
     Share {
-        /// Why.
+        /// The error.
         error: ShareError,
-        /// What else it may be that was meant, or nothing.
+        /// A suggestion of similar names, or empty.
         near: String,
     },
-    /// A word stands for two things.
+    /// A word is ambiguous.
     #[error("'{word}' is a published log and exists as {other}, too: write log:{word} or {other}")]
     Ambiguous {
-        /// What was typed.
+        /// The word.
         word: String,
-        /// What else it is, with its scheme.
+        /// Its other meaning, with a scheme.
         other: String,
     },
-    /// A private log could not be made.
+    /// A private log could not be created.
     #[error(transparent)]
     Memory(#[from] burstline_log::CreateError),
-    /// The same for a reader.
+    /// A reader could not be attached to it.
     #[error(transparent)]
     Attach(#[from] burstline_log::AttachError),
-    /// Packets of a source of ours wait for nobody.
+    /// Packets of this source do not wait for verdicts.
     #[error(
         "verdicts are given on the log of `burstline bounce A B --inline NAME`: {source_name} is \
          no published log"
     )]
     NoVerdicts {
-        /// What was to be opened.
+        /// The name of the source.
         source_name: String,
     },
-    /// An entry of the column is not a verdict.
+    /// An entry of the verdicts is invalid.
     #[error(
         "verdicts[{index}] is {entry}: it must be PASS, DROP, REJECT or PASS_FLOW; the packet got \
          none, and the others theirs"
     )]
     Verdict {
-        /// Of which packet.
+        /// The index of the packet.
         index: usize,
-        /// What was written.
+        /// The value of the entry.
         entry: u8,
     },
-    /// Views keep all that may be held.
+    /// Views hold the whole window.
     #[error(
         "{held} bursts are held by views, and no more fit the window of {window}: copy what you \
          keep (array.copy(), bytes(packet)), or del the views"
     )]
     WindowFull {
-        /// Bursts that the program still holds.
+        /// Number of bursts held.
         held: usize,
-        /// The most segments, or copies, that may be held.
+        /// Maximum number of segments, or copies, held.
         window: usize,
     },
 }

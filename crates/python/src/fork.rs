@@ -1,9 +1,9 @@
-//! What a child process must not touch.
+//! Guards values against use in a forked child process.
 //!
-//! A child by fork(2) has a copy of every handle, and the same shared memory behind it. If it read
-//! on, or let a burst go, it would move its parent's cursor and give back its parent's packets. So
-//! a value knows the process that made it: elsewhere it cannot be used, and dropping it there does
-//! nothing. The memory goes with the child.
+//! A child made by fork(2) has a copy of every handle, backed by the same shared memory. If it read
+//! on, or released a burst, it would move its parent's cursor and release its parent's packets. So
+//! a value remembers the process that created it: in another process it cannot be used, and
+//! dropping it does nothing. The memory is freed when the child exits.
 
 use std::mem::ManuallyDrop;
 use std::process;
@@ -12,7 +12,7 @@ use pyo3::PyResult;
 
 use crate::fault::ForkedError;
 
-/// A value of one process.
+/// A value that belongs to one process.
 pub(crate) struct Here<T> {
     value: ManuallyDrop<T>,
     owner: u32,
@@ -23,18 +23,18 @@ impl<T> Here<T> {
         Self { value: ManuallyDrop::new(value), owner: process::id() }
     }
 
-    /// The value, in the process that made it. Cost: a system call that asks for one number.
+    /// Returns the value in the process that created it. Cost: a getpid system call.
     pub(crate) fn get(&self) -> PyResult<&T> {
         self.check()?;
         Ok(&self.value)
     }
 
-    /// The value, for any caller: to read what is constant.
+    /// Returns the value in any process, for reading what is constant.
     pub(crate) fn peek(&self) -> &T {
         &self.value
     }
 
-    /// Whether this is the process that made it.
+    /// Fails unless this is the process that created the value.
     pub(crate) fn check(&self) -> PyResult<()> {
         let here = process::id();
         if here == self.owner {
@@ -52,7 +52,7 @@ impl<T> Drop for Here<T> {
     #[expect(unsafe_code, reason = "the one way to drop only here")]
     fn drop(&mut self) {
         if process::id() == self.owner {
-            // SAFETY: nobody uses the value after its owner's drop, and this runs once.
+            // SAFETY: the value is not used after this drop, and this runs once.
             unsafe { ManuallyDrop::drop(&mut self.value) };
         }
     }

@@ -1,4 +1,4 @@
-//! A run of packets that stays where it is: what a burst of Python's and all its views share.
+//! A run of packets that stay in place, shared by a Python burst and its views.
 
 use std::sync::Arc;
 
@@ -10,25 +10,25 @@ use crate::fork::Here;
 use crate::links::Links;
 use crate::verdicts::Verdicts;
 
-/// Packets that are held. The last share of it that goes lets go of them.
+/// Packets that are held. Dropping the last share releases them.
 pub(crate) struct Lent {
     held: Here<Held>,
     chosen: Option<Chosen>,
-    /// What packets begin with, by port.
+    /// Link types and names by port.
     pub(crate) links: Arc<Links>,
-    /// Which log of the name, or which source.
+    /// Index of the log of the name, or of the source.
     pub(crate) log: u32,
-    /// Which publisher of the name; 0 where there is none.
+    /// Epoch of the publisher; 0 if there is none.
     pub(crate) epoch: u64,
-    /// What the flow hash is made from, as a code.
+    /// Code of the kind of flow hash.
     pub(crate) hash_kind: u32,
-    /// Where packets wait for verdicts.
+    /// Present if the packets wait for verdicts.
     pub(crate) verdicts: Option<Verdicts>,
 }
 
-/// Some of the packets, perhaps cut.
+/// A selection of the packets, possibly truncated.
 struct Chosen {
-    /// Which of the burst's, ascending.
+    /// Their indices in the burst, ascending.
     indices: Vec<u32>,
     /// Their descs, the newest first, as in a log.
     worklist: Vec<Desc>,
@@ -42,7 +42,8 @@ pub(crate) struct Seen<'a> {
 }
 
 impl Seen<'_> {
-    /// Its marks. What [`Flags::FACTS`] announces is in the other functions.
+    /// Returns the packet's marks. What [`Flags::FACTS`] announces is returned by the other
+    /// functions.
     pub(crate) fn flags(&self) -> u8 {
         self.packet.desc().flags().without(Flags::FACTS).bits()
     }
@@ -54,8 +55,8 @@ impl Lent {
         Self { held, chosen, links, log, epoch, hash_kind, verdicts }
     }
 
-    /// Leaves those packets that a filter wants, and of each no more than `snapshot_bytes`.
-    /// Returns how many it does not want. Cost: the filter, and some ns a packet; no byte moves.
+    /// Keeps only packets that the filter accepts, truncated to `snapshot_bytes`. Returns the
+    /// number of rejected packets. Cost: the filter, and some ns per packet; no bytes are moved.
     pub(crate) fn choose(&mut self, filter: &FilterByLink, snapshot_bytes: Option<u32>) -> u64 {
         let burst = self.held.peek().burst();
         let most = snapshot_bytes.unwrap_or(u32::MAX);
@@ -73,7 +74,7 @@ impl Lent {
         unwanted
     }
 
-    /// Has the packets wait for verdicts. Those that were not chosen get theirs now: they pass.
+    /// Makes the packets wait for verdicts. Packets that were not chosen pass now.
     pub(crate) fn wait_for(&mut self, giver: &Arc<VerdictGiver>) {
         let burst = self.held.peek().burst();
         let (first, count) = (burst.first_packet(), burst.len());
@@ -83,7 +84,7 @@ impl Lent {
                 let mut wanted = indices.iter().peekable();
                 for index in 0..count as u32 {
                     if wanted.next_if_eq(&&index).is_none() {
-                        // A verdict without bytes has no error.
+                        // A verdict without bytes cannot fail.
                         let _ = giver.give(first + u64::from(index), Verdict::Pass);
                     }
                 }
@@ -93,12 +94,12 @@ impl Lent {
         self.verdicts = Some(Verdicts::new(Arc::clone(giver), numbers));
     }
 
-    /// The packets as they lie there, those included that were not chosen.
+    /// Returns the packets in place, including those that were not chosen.
     pub(crate) fn burst(&self) -> Burst<'_> {
         self.held.peek().burst()
     }
 
-    /// The descs, the newest first.
+    /// Returns the descs, the newest first.
     pub(crate) fn worklist(&self) -> &[Desc] {
         match &self.chosen {
             Some(chosen) => &chosen.worklist,
@@ -110,7 +111,7 @@ impl Lent {
         self.worklist().len()
     }
 
-    /// Packet `index`, in `[0, len)`.
+    /// Returns packet `index`, in `[0, len)`.
     pub(crate) fn packet(&self, index: usize) -> Seen<'_> {
         let burst = self.burst();
         let (packet, most) = match &self.chosen {
@@ -123,7 +124,7 @@ impl Lent {
         Seen { bytes: &bytes[..bytes.len().min(most)], packet }
     }
 
-    /// The packets, the oldest first.
+    /// Returns the packets, the oldest first.
     pub(crate) fn packets(&self) -> impl Iterator<Item = Seen<'_>> {
         (0..self.len()).map(|index| self.packet(index))
     }
@@ -133,7 +134,7 @@ impl Lent {
     }
 }
 
-/// The desc of no more than `most` bytes.
+/// Returns the desc truncated to at most `most` bytes.
 fn cut(desc: Desc, most: u32) -> Desc {
     let length = desc.length().min(most);
     Desc::new(desc.offset(), length, desc.port(), desc.flags())

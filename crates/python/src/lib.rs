@@ -1,4 +1,4 @@
-//! The Python package `burstline`: packets as numpy views of the memory that they lie in.
+//! The Python package `burstline`: packets as numpy views of the memory that holds them.
 //!
 //! ```text
 //! Python                         here                                below
@@ -10,21 +10,21 @@
 //!   publish("name") ────────►  Publisher ─► port: the sink log:NAME
 //! ```
 //!
-//! Python makes one object for a burst, and none for a packet unless it asks for `burst.packets`.
+//! Python creates one object per burst, and none per packet unless it uses `burst.packets`.
 //!
-//! Who owns what when:
-//! - a [`lent::Lent`] is a run of packets that stay where they are. The burst and each view of it
-//!   own a share; the last one to go lets the publisher have the segment back.
-//! - a [`burst::Burst`] gives its share back when it is released: by the next step of the loop, by
-//!   `with`, or by `release()`. Any use after that is a `ReleasedError`.
-//! - a [`view::View`] keeps its share for as long as numpy, or a memoryview, knows it. So a view
-//!   cannot dangle, and one that is kept too long shows as `held`, in the end as `BufferError`.
+//! Ownership:
+//! - a [`lent::Lent`] is a run of packets that stay in place. The burst and each view of it own a
+//!   share; dropping the last one returns the segment to the publisher.
+//! - a [`burst::Burst`] drops its share when it is released: by the next step of the loop, by
+//!   `with`, or by `release()`. Any later use raises `ReleasedError`.
+//! - a [`view::View`] keeps its share for as long as numpy or a memoryview refers to it. So a view
+//!   cannot dangle. A view kept too long shows up as `held`, and finally as `BufferError`.
 //!
 //! Invariants:
-//! - P1: no pointer goes to Python but by the buffer protocol, from a `View` that it then owns.
-//! - P2: nothing that waits holds the interpreter's lock, and each wait ends within 50 ms to see
-//!   whether Python has a signal to handle.
-//! - P3: what was opened in one process is used in that one: see [`fork`].
+//! - P1: pointers reach Python only by the buffer protocol, from a `View` that Python then owns.
+//! - P2: nothing that waits holds the GIL, and each wait ends within 50 ms to check for Python
+//!   signals.
+//! - P3: what one process opened can be used only in that process: see [`fork`].
 //! - P4: offered = delivered + every named loss + in flight, as in every report of the program.
 
 mod burst;

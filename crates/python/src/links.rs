@@ -1,28 +1,28 @@
-//! What packets of each port begin with, and what the port is called.
+//! The link type and the name of each port.
 
 use std::sync::Arc;
 
 use burstline_log::Desc;
 use burstline_wire::headers::LinkType;
 
-/// The ports of one log, as far as packets of them were seen.
+/// The ports of one log whose packets have been seen.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Links(Vec<Option<(LinkType, String)>>);
 
 impl Links {
-    /// What packets of a port begin with; Ethernet by default.
+    /// Returns the link type of a port; Ethernet by default.
     pub(crate) fn link(&self, port: u8) -> LinkType {
         let known = self.0.get(usize::from(port)).and_then(Option::as_ref);
         known.map_or(LinkType::ETHERNET, |(link, _)| *link)
     }
 
-    /// The port's name, if it has one.
+    /// Returns the port's name, if it has one.
     pub(crate) fn name(&self, port: u8) -> Option<&str> {
         self.0.get(usize::from(port))?.as_ref().map(|(_, name)| name.as_str())
     }
 }
 
-/// Asks for each port that a worklist has and `known` does not. Cost: a comparison a packet.
+/// Looks up each port of a worklist that is missing in `known`. Cost: a comparison per packet.
 pub(crate) fn learn(
     known: &mut Arc<Links>,
     worklist: &[Desc],
@@ -41,7 +41,7 @@ pub(crate) fn learn(
             if own.0.len() <= usize::from(port) {
                 own.0.resize(usize::from(port) + 1, None);
             }
-            // A number that is none of libpcap's is a link type that nothing here knows.
+            // A number outside libpcap's range becomes a link type that nothing here knows.
             let link = LinkType(u16::try_from(link).unwrap_or(u16::MAX));
             own.0[usize::from(port)] = Some((link, name));
         }

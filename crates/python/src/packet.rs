@@ -1,4 +1,4 @@
-//! One packet, for those who want an object: it is made when it is looked at.
+//! A single packet as a Python object, created on access.
 
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
@@ -8,7 +8,7 @@ use crate::burst::Burst;
 use crate::lent::Seen;
 use crate::view::View;
 
-/// The packet that Python means by `index`: below 0 it counts from the end.
+/// Resolves a Python index; negative indices count from the end.
 pub(crate) fn position(index: isize, count: usize) -> PyResult<usize> {
     let at = if index < 0 { index.checked_add_unsigned(count) } else { Some(index) };
     let at = at.and_then(|at| usize::try_from(at).ok()).filter(|at| *at < count);
@@ -71,7 +71,7 @@ impl Packet {
         Ok(look(&lent.packet(self.index)))
     }
 
-    /// Its bytes and what is known of it, for a caller that copies them.
+    /// Calls `look` with the packet's bytes and metadata, for a caller that copies them.
     pub(crate) fn with_bytes<T>(
         &self,
         py: Python<'_>,

@@ -1,4 +1,4 @@
-//! Publishing from Python: packets go to the sink `log:NAME`, as those of any other job.
+//! Publishing from Python: packets go to the sink `log:NAME`, like those of any other job.
 //!
 //! ```text
 //!  write([b"...", packet, burst]) ─copy─► staged bytes + Scratch ─burst─► sink ─copy─► the log
@@ -22,9 +22,9 @@ use crate::fork::Here;
 use crate::packet::Packet;
 use crate::report::{self, Row, Tally};
 
-/// Staged bytes after which a burst goes to the log.
+/// Number of staged bytes after which a burst is sent to the log.
 const STAGED_BYTES: usize = 256 << 10;
-/// The longest packet that a log takes, in its segments of 256 KiB.
+/// The longest packet that fits a log with segments of 256 KiB.
 const LENGTH_MAX: usize = 128 << 10;
 
 /// Publishes packets under a name. burstline.publish() makes one.
@@ -35,9 +35,9 @@ pub(crate) struct Publisher {
 }
 
 struct State {
-    /// Gone, with its name, once it is closed.
+    /// `None` once the publisher is closed and its name is removed.
     sink: Option<Box<dyn Sink>>,
-    /// What it said last.
+    /// The sink's last account.
     account: PortAccount,
     staged: Vec<u8>,
     scratch: Scratch,
@@ -48,7 +48,7 @@ struct State {
 }
 
 impl State {
-    /// Stages a packet; sends those before it where there is no room.
+    /// Stages a packet, after sending the earlier ones if there is no room.
     fn stage(&mut self, bytes: &[u8], mut meta: Meta) -> Result<(), Fault> {
         if self.scratch.is_full() || self.staged.len() + bytes.len() > STAGED_BYTES {
             self.send()?;
@@ -61,7 +61,7 @@ impl State {
         Ok(())
     }
 
-    /// Publishes what is staged.
+    /// Publishes the staged packets.
     fn send(&mut self) -> Result<(), Fault> {
         if self.scratch.is_empty() {
             return Ok(());
@@ -127,7 +127,7 @@ impl Publisher {
         let (table, link) = (PortTable::new(), LinkType(link_type));
         let options = OpenOptions { table: table.clone(), hash, ..OpenOptions::default() };
         let sink = py.detach(|| open_sink(&address, &options)).map_err(Fault::from)?;
-        // Of a table that is empty.
+        // The table is empty, so adding cannot fail.
         let port = table.add(interface, link).unwrap_or_default();
         let state = State {
             account: sink.account(),
@@ -176,7 +176,7 @@ impl Publisher {
             return Err(PyTypeError::new_err(text));
         }
         let outcome = stage_each(state, packets, now_ns, times_ns);
-        // What came before an object that is not a packet is published all the same.
+        // Packets before an invalid object are published all the same.
         py.detach(|| state.send())?;
         outcome?;
         Ok(state.written.packets - before)
@@ -234,7 +234,7 @@ impl Publisher {
     }
 }
 
-/// Stages what an iterable gives.
+/// Stages the packets that an iterable yields.
 fn stage_each(
     state: &mut State,
     packets: &Bound<'_, PyAny>,
@@ -256,13 +256,13 @@ fn stage_each(
     Ok(())
 }
 
-/// What is known of a packet that was read, with another time if one is given.
+/// Returns the metadata of a packet that was read, with `time_ns` if given.
 fn meta_of(packet: &Seen<'_>, time_ns: Option<u64>) -> Meta {
     let meta = packet.meta();
     Meta { time_ns: time_ns.unwrap_or(meta.time_ns), ..meta }
 }
 
-/// The bytes of an object, copied.
+/// Returns a copy of an object's bytes.
 fn bytes_of(item: &Bound<'_, PyAny>, index: usize) -> PyResult<Vec<u8>> {
     let py = item.py();
     let bytes = if let Ok(bytes) = item.cast::<PyBytes>() {

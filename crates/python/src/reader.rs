@@ -1,4 +1,4 @@
-//! A reader as Python has it.
+//! The Python class `Reader`.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 
@@ -15,38 +15,38 @@ use crate::inlet::{Found, Inlet};
 use crate::lent::Lent;
 use crate::report::{self, Row};
 
-/// The longest wait before Python checks for signals.
+/// Maximum wait before Python checks for signals.
 const SLICE_NS: u64 = 50_000_000;
-/// The most segments, or copies, that a reader may hold at a time.
+/// Maximum number of segments, or copies, that a reader may hold.
 const WINDOW_MAX: usize = burstline_log::MAX_WINDOW;
 /// The longest packet.
 const SNAPLEN_MAX: u32 = burstline_log::MAX_PACKET_BYTES as u32;
-/// The longest timeout, in s: what ns in 64 bits hold.
+/// The longest timeout, in s, limited by ns in 64 bits.
 const TIMEOUT_S_MAX: f64 = 1e9;
 
 /// What packets come from. burstline.open() makes one.
 #[pyclass(module = "burstline", frozen)]
 pub(crate) struct Reader {
     state: Here<Mutex<State>>,
-    /// Whether a thread wants it closed, so that one that waits gives way.
+    /// Whether another thread is closing the reader, so that a waiting thread must return.
     is_closing: Mutex<bool>,
     source: String,
 }
 
 struct State {
-    /// Gone once it is closed.
+    /// `None` once the reader is closed.
     inlet: Option<Inlet>,
-    /// Its rows at the end.
+    /// The final ledger rows.
     rows: Vec<Row>,
-    /// What Python got last, to be taken back.
+    /// The last burst given to Python, to be taken back.
     last: Option<Share>,
-    /// Whether its source has said that there will never be more.
+    /// Whether the source has ended.
     has_ended: bool,
-    /// All that may still be held.
+    /// All bursts that may still be held.
     lent: Vec<Weak<Lent>>,
 }
 
-/// What a look from Python brought.
+/// The result of one poll.
 enum Outcome {
     Burst(Burst),
     Nothing,
@@ -54,7 +54,7 @@ enum Outcome {
 }
 
 impl State {
-    /// Bursts that a view, or Python's burst, still has.
+    /// Returns the number of bursts held by a view or by Python's burst.
     fn held(&mut self) -> usize {
         self.lent.retain(|lent| lent.strong_count() > 0);
         self.lent.len()
@@ -64,7 +64,7 @@ impl State {
         self.last.take().map_or(Ok(()), |last| last.release())
     }
 
-    /// One look of at most [`SLICE_NS`].
+    /// Polls once, for at most [`SLICE_NS`].
     fn look(&mut self, timeout_ns: u64) -> Result<Outcome, Fault> {
         let Some(inlet) = &mut self.inlet else { return Ok(Outcome::End) };
         match inlet.next(timeout_ns.min(SLICE_NS))? {
@@ -101,7 +101,7 @@ impl Reader {
         })
     }
 
-    /// Waits for the next burst, in slices, without the interpreter's lock (P2).
+    /// Waits for the next burst, in slices, without holding the GIL (P2).
     fn wait(&self, py: Python<'_>, timeout_ns: u64) -> PyResult<Outcome> {
         let mut left_ns = timeout_ns;
         self.lock()?.release_last()?;

@@ -6,20 +6,20 @@ use pyo3::types::{PyDict, PyList};
 
 use crate::lent::Lent;
 
-/// What was delivered, counted where Python gets it.
+/// Packets delivered, counted when Python gets them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) packets: u64,
-    /// Bytes that are here.
+    /// Captured bytes.
     pub(crate) bytes: u64,
     /// Bytes on the wire, without FCS.
     pub(crate) wire_bytes: u64,
-    /// Packets without their end.
+    /// Truncated packets.
     pub(crate) truncated: u64,
 }
 
 impl Tally {
-    /// Counts a burst that Python gets. Cost: some ten instructions a packet.
+    /// Counts a burst that Python gets. Cost: about ten instructions per packet.
     pub(crate) fn add(&mut self, lent: &Lent) {
         self.packets += lent.len() as u64;
         for seen in lent.packets() {
@@ -31,7 +31,7 @@ impl Tally {
     }
 }
 
-/// One source's row.
+/// The row of one source.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Row {
     pub(crate) port: String,
@@ -70,7 +70,7 @@ impl Row {
     }
 }
 
-/// The dict of several rows, with their sums.
+/// Returns the dict of several rows and their sums.
 pub(crate) fn to_dict<'py>(
     py: Python<'py>,
     rows: &[Row],

@@ -1,15 +1,15 @@
 //! Verdicts on the packets of a burst: `open(name, verdicts=True)`.
 //!
 //! ```text
-//! burst.verdicts[mask] = DROP    a column of Python's, PASS at first ──release──► the log's column
-//! burst.verdict(i, "drop")       ───────────────────────at once─────────────────►
+//! burst.verdicts[mask] = DROP    a Python column, initially PASS ──release──► the log's column
+//! burst.verdict(i, "drop")       ────────────────immediately────────────────►
 //! ```
 //!
-//! Who owns what when: the column is numpy's to write for as long as an array of it lives. It is
-//! read once, when the burst is released; what is written later changes nothing.
+//! Ownership: numpy may write the column for as long as an array of it lives. It is read once, when
+//! the burst is released; later writes have no effect.
 //!
-//! Invariant V1: a packet gets one verdict: by name, by its entry at the release, or, where the
-//! filter does not want it, PASS.
+//! Invariant V1: each packet gets one verdict: by a call, by its entry at the release, or PASS if
+//! the filter rejects the packet.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
@@ -18,33 +18,33 @@ use burstline_log::{Verdict, VerdictError, VerdictGiver};
 
 use crate::fault::Fault;
 
-/// What an entry is at first: [`Verdict::Pass`].
+/// The initial value of an entry: [`Verdict::Pass`].
 const PASS: u8 = 1;
 
-/// Where verdicts on the packets of a burst go, and those that Python has written.
+/// The verdicts on the packets of a burst: where they are sent, and the entries written by Python.
 pub(crate) struct Verdicts {
     giver: Arc<VerdictGiver>,
-    /// The number of each packet in its log.
+    /// The packets' numbers in the log.
     numbers: Vec<u64>,
     entries: Box<[AtomicU8]>,
-    /// Which packets have theirs.
+    /// Which packets have a verdict.
     is_given: Box<[AtomicBool]>,
 }
 
 impl Verdicts {
-    /// None are given yet on the packets with these numbers.
+    /// Creates the entries for packets with these numbers.
     pub(crate) fn new(giver: Arc<VerdictGiver>, numbers: Vec<u64>) -> Self {
         let entries = numbers.iter().map(|_| AtomicU8::new(PASS)).collect();
         let is_given = numbers.iter().map(|_| AtomicBool::new(false)).collect();
         Self { giver, numbers, entries, is_given }
     }
 
-    /// What Python writes.
+    /// Returns the entries, which Python writes.
     pub(crate) fn entries(&self) -> &[AtomicU8] {
         &self.entries
     }
 
-    /// Gives packet `index`, in `[0, len)`, its verdict; false: it has one.
+    /// Gives packet `index`, in `[0, len)`, its verdict. Returns false if it already has one.
     pub(crate) fn give(&self, index: usize, verdict: Verdict<'_>) -> Result<bool, VerdictError> {
         if self.is_given[index].swap(true, Relaxed) {
             return Ok(false);
@@ -56,8 +56,8 @@ impl Verdicts {
         outcome.map(|()| true)
     }
 
-    /// Gives those that have none what their entries say. An entry that is not a verdict is an
-    /// error; its packet gets none, and the others theirs.
+    /// Gives the remaining packets the verdicts of their entries. An invalid entry is an error: its
+    /// packet gets none, but the others get theirs.
     pub(crate) fn settle(&self) -> Result<(), Fault> {
         let mut wrong = None;
         for (index, entry) in self.entries.iter().enumerate() {
@@ -66,7 +66,7 @@ impl Verdicts {
                 continue;
             }
             match Verdict::of_code(entry.into()) {
-                // A verdict without bytes has no error.
+                // A verdict without bytes cannot fail.
                 Some(verdict) => drop(self.give(index, verdict)),
                 None => wrong = wrong.or(Some(Fault::Verdict { index, entry })),
             }

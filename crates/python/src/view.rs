@@ -1,7 +1,8 @@
-//! What numpy sees: memory that lives as long as any view of it.
+//! Memory exported to numpy, which lives as long as any view of it.
 //!
-//! Invariant V1: while a view lives, the bytes it gives to Python do not move or go away. They do
-//! not change, and Python cannot write them; only the entries of verdicts are Python's to write.
+//! Invariant V1: while a view lives, the bytes that it exports to Python neither move nor are
+//! freed. They do not change, and Python cannot write them. Only the entries of verdicts are
+//! writable.
 
 use std::ffi::c_int;
 use std::ptr;
@@ -21,15 +22,15 @@ use crate::lent::Lent;
 pub(crate) struct View(What);
 
 enum What {
-    /// All that the offsets of a burst's worklist point into.
+    /// The memory that the offsets of a burst's worklist point into.
     Memory(Arc<Lent>),
-    /// A burst's descs as they lie in memory.
+    /// A burst's descs, in place.
     Worklist(Arc<Lent>),
     /// One packet's bytes.
     Packet(Arc<Lent>, usize),
-    /// The entries of its verdicts, which Python writes.
+    /// The entries of a burst's verdicts, which Python writes.
     Verdicts(Arc<Lent>),
-    /// A column that was computed.
+    /// A computed column.
     Own(Vec<u8>),
 }
 
@@ -50,7 +51,7 @@ impl View {
         Self(What::Verdicts(lent))
     }
 
-    /// A column of `values`, as `bytes` writes each.
+    /// Creates a view of a column that is already serialised.
     pub(crate) fn own(bytes: Vec<u8>) -> Self {
         Self(What::Own(bytes))
     }
@@ -77,7 +78,7 @@ impl View {
         }
     }
 
-    /// A numpy array over all of it. `dtype` is a name of `burstline/_dtypes.py`.
+    /// Returns a numpy array over the whole view. `dtype` is a name of `burstline/_dtypes.py`.
     pub(crate) fn into_array(self, py: Python<'_>, dtype: Dtype) -> PyResult<Bound<'_, PyAny>> {
         static FROM_BUFFER: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
         let from_buffer = FROM_BUFFER.get_or_try_init(py, || {
@@ -87,7 +88,7 @@ impl View {
         from_buffer.bind(py).call1((view, dtype.object(py)?))
     }
 
-    /// A memoryview of all of it.
+    /// Returns a memoryview of the whole view.
     pub(crate) fn into_memoryview(self, py: Python<'_>) -> PyResult<Bound<'_, PyMemoryView>> {
         PyMemoryView::from(Bound::new(py, self)?.as_any())
     }
@@ -109,10 +110,11 @@ impl View {
         let (start, bytes) = slf.get().start_and_bytes();
         let start: *mut u8 = if bytes == 0 { ptr::dangling_mut() } else { start.cast_mut() };
         let is_read_only = c_int::from(!matches!(slf.get().0, What::Verdicts(_)));
-        // SAFETY: `view` is the caller's to be filled; start and length are those of memory that
-        // this object keeps (V1), of which the Py_buffer takes a share. A caller who asks for a
-        // writable one of read-only memory gets a BufferError. What is writable are atomics, which
-        // we only load: whatever Python writes while we do is one byte or another.
+        // SAFETY: `view` is the caller's and may be filled. Start and length are those of memory
+        // that this object keeps (V1), and the Py_buffer owns a reference to the object. A request
+        // for a writable buffer of read-only memory fails with BufferError. The writable memory
+        // consists of atomics that we only load, so a concurrent write by Python changes single
+        // bytes.
         let outcome = unsafe {
             ffi::PyBuffer_FillInfo(
                 view,
@@ -127,7 +129,7 @@ impl View {
     }
 }
 
-/// The element types of arrays. Their fields are said once, in `burstline/_dtypes.py`.
+/// The element types of arrays; `burstline/_dtypes.py` defines their fields.
 #[derive(Clone, Copy)]
 pub(crate) enum Dtype {
     /// A desc.
@@ -136,9 +138,9 @@ pub(crate) enum Dtype {
     Columns,
     /// A byte.
     Byte,
-    /// 64 bits without sign.
+    /// An unsigned 64-bit integer.
     U64,
-    /// 32 bits without sign.
+    /// An unsigned 32-bit integer.
     U32,
 }
 

@@ -1,4 +1,4 @@
-/* Everything that a C program can do wrong and that the library can tell: each a status. */
+/* Every mistake of a C program that the library can detect: each returns a status. */
 #include "want.h"
 
 #define SAME(name, is_so) typedef char name[(is_so) ? 1 : -1]
@@ -13,7 +13,7 @@ SAME(status_layout, sizeof(burstline_status) == 4);
 #define NONE BURSTLINE_STATUS_NONE
 #define CLOSED BURSTLINE_STATUS_ERROR_CLOSED
 
-/* Nothing is open. */
+/* No reader is open. */
 static void without_a_reader(const char *name) {
     struct burstline_burst burst;
     struct burstline_statistics seen;
@@ -92,7 +92,7 @@ static void wrong_calls(struct burstline_reader *reader) {
     has_text(reader, "this burst is not held");
 }
 
-/* Bursts of one reader, released at another one; and what is left after the end. */
+/* Bursts of one reader released with another one, and calls after closing. */
 static void mixed_up(struct burstline_reader *reader, const char *name) {
     struct burstline_options options = BURSTLINE_OPTIONS_INIT;
     struct burstline_reader *other;
@@ -112,7 +112,7 @@ static void mixed_up(struct burstline_reader *reader, const char *name) {
     WANT(CLOSED, burstline_next(other, 0, &burst));
     WANT(CLOSED, burstline_account(other, &seen));
     WANT(CLOSED, burstline_close(other));
-    /* Its number is not given again. */
+    /* Its number is not reused. */
     WANT(OK, burstline_open(name, &options, &reader));
     WANT(CLOSED, burstline_close(other));
     WANT(OK, burstline_close(reader));

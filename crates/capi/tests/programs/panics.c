@@ -1,4 +1,4 @@
-/* A panic in each function, and one in the midst of a call: the program goes on. */
+/* A panic in each function, and one in the middle of a call: the program continues. */
 #include <burstline.h>
 
 #include <stdio.h>
@@ -9,7 +9,7 @@ void burstline_panic(uint32_t place);
 
 static int panics;
 
-/* What a call with a panic in it must return. */
+/* The status that a panicking call must return. */
 #define STOPPED(is_so)                                                                          \
     do {                                                                                        \
         burstline_panic(1);                                                                     \
@@ -54,7 +54,7 @@ int main(int count, char **words) {
     STOPPED(burstline_abi_version() == BURSTLINE_ABI_VERSION);
     STOPPED(burstline_close(reader) == PANIC);
 
-    /* In the midst of a call: the reader is broken from then on, and can only be closed. */
+    /* In the middle of a call: the reader is then broken, and can only be closed. */
     burstline_panic(2);
     WANT(burstline_next(reader, 0, &burst) == PANIC);
     panics++;

@@ -1,15 +1,15 @@
-/* A reader that gives verdicts, and all that it can do wrong: each a status, and no packet's fate.
+/* A reader that gives verdicts, and all its mistakes: each returns a status and decides nothing.
  *
  *     verdicts NAME
  *
- * The publisher wants those packets dropped that have a text in them, the others passed, and shows
- * packets from 100 on when it has taken the verdicts on those before. */
+ * The publisher expects packets that contain a text to be dropped, and the others to pass. It
+ * publishes packets from 100 on after it has taken the verdicts on earlier ones. */
 #include "want.h"
 
 #define PASS BURSTLINE_VERDICT_PASS
 #define DROP BURSTLINE_VERDICT_DROP
 
-/* Nothing of this is a verdict. */
+/* None of these is a verdict. */
 static void wrong_verdicts(struct burstline_reader *reader, const struct burstline_burst *burst) {
     static const uint8_t bytes[65536];
     const uint32_t count = burst->count;

@@ -1,5 +1,5 @@
-/* What the C programs of the tests have in common: a call returns what is wanted of it, or the
- * program says which did not, and ends. */
+/* Shared by the C programs of the tests: a call must return the wanted status, or the program
+ * reports it and exits. */
 #ifndef WANT_H
 #define WANT_H
 

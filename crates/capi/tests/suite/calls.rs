@@ -1,4 +1,4 @@
-//! The exported functions, called as C calls them: what a burst says, what is held, who may call.
+//! The exported functions, called as from C: content of bursts, held bursts, and threads.
 
 use std::ffi::{CStr, CString};
 use std::ptr;
@@ -21,25 +21,25 @@ fn publish(name: &str, logs: usize) -> (Publisher, Vec<Writer>) {
     (Publisher::start(&PublishConfig::new(name), logs).unwrap(), writers)
 }
 
-/// A reader as C has it.
+/// A reader as C holds it.
 struct Open(*mut Reader);
 
-// SAFETY: the pointer is a number, and the functions say which threads may call.
+// SAFETY: the pointer is a number, and the functions state which threads may call them.
 unsafe impl Send for Open {}
-// SAFETY: shared, it is still a number, and the functions say which threads may call.
+// SAFETY: shared, it is still a number, and the functions state which threads may call them.
 unsafe impl Sync for Open {}
 
 impl Open {
     fn new(name: &str, options: Options) -> Self {
         let (name, mut reader) = (CString::new(name).unwrap(), ptr::null_mut());
-        // SAFETY: all three are what the header asks for.
+        // SAFETY: all three arguments satisfy the header's contract.
         let status = unsafe { burstline_open(name.as_ptr(), &options, &mut reader) };
         assert_eq!(status, Status::Ok, "{}", text(ptr::null()));
         Self(reader)
     }
 
     fn next(&self, timeout_ns: u64) -> Result<BurstView, Status> {
-        // SAFETY: zeros are a burst.
+        // SAFETY: an all-zero burst is valid.
         let mut burst: BurstView = unsafe { std::mem::zeroed() };
         // SAFETY: it may be written.
         match unsafe { burstline_next(self.0, timeout_ns, &mut burst) } {
@@ -54,10 +54,10 @@ impl Open {
     }
 
     fn account(&self) -> Result<Statistics, Status> {
-        // SAFETY: zeros are statistics.
+        // SAFETY: all-zero statistics are valid.
         let mut found: Statistics = unsafe { std::mem::zeroed() };
         found.size = size_of::<Statistics>() as u32;
-        // SAFETY: it may be written, as long as it says.
+        // SAFETY: it may be written, up to the size that it states.
         match unsafe { burstline_account(self.0, &mut found) } {
             Status::Ok => Ok(found),
             status => Err(status),
@@ -72,21 +72,21 @@ impl Drop for Open {
 }
 
 fn text(reader: *const Reader) -> String {
-    // SAFETY: never null, a string that lives until this thread's next call.
+    // SAFETY: never null; a string that lives until this thread's next call.
     unsafe { CStr::from_ptr(burstline_error_text(reader)) }.to_str().unwrap().to_owned()
 }
 
-/// Packet `index` of a burst: its bytes, as the header's functions find them.
+/// Returns the bytes of packet `index` of a burst, found like the header's functions do.
 fn bytes_of(burst: &BurstView, index: u32) -> &[u8] {
     // SAFETY: the worklist has `count` descs and the burst is held.
     let desc = unsafe { *burst.worklist.add((burst.count - 1 - index) as usize) };
     let (offset, length) = (desc.place as u32 as usize, (desc.place >> 45) as usize);
     assert!(offset + length <= burst.bytes as usize);
-    // SAFETY: inside, as just seen.
+    // SAFETY: in bounds, as just checked.
     unsafe { slice::from_raw_parts(burst.base.add(offset), length) }
 }
 
-/// Checks that a burst's packets are those of its numbers.
+/// Checks that a burst's packets match their numbers.
 fn check(burst: &BurstView) {
     for index in 0..burst.count {
         let number = burst.first_packet + u64::from(index);
@@ -109,7 +109,7 @@ fn bursts_are_held_up_to_the_window_and_released_in_any_order() {
         Options { window: 2, trust: TRUST_NOBODY, ..Options::default() },
     ] {
         let reader = Open::new(&directory.name("tap"), options);
-        // As many as three segments hold.
+        // As many packets as fill three segments.
         append(&mut writers[0], 0, 1000);
         let mut held = Vec::new();
         let full = loop {
@@ -122,11 +122,11 @@ fn bursts_are_held_up_to_the_window_and_released_in_any_order() {
         assert!(text(reader.0).contains("all 2 segments of the window"), "{}", text(reader.0));
         assert_eq!(held.len(), 2);
         assert_eq!(reader.account().unwrap().held, 2);
-        // The writer goes over every segment that is not held.
+        // The writer reuses every segment that is not held.
         append(&mut writers[0], 1000, 20_000);
         let first = held[0].first_packet;
         for burst in &mut held {
-            // Its packets were numbered from 0 by `append`.
+            // `append` numbers its packets from 0.
             burst.first_packet -= first;
             check(burst);
         }
@@ -199,14 +199,14 @@ fn a_stopped_writer_is_followed_by_the_next_or_is_the_end() {
     assert_eq!(read(&stayer), (100, Status::End));
     assert_eq!(read(&follower), (100, Status::None));
     assert_eq!(follower.account().unwrap().is_waiting, 1);
-    // The publisher is still there, and is not taken for the next one.
+    // The same publisher still exists, and is not mistaken for the next one.
     assert_eq!(follower.next(200_000_000).unwrap_err(), Status::None);
     let next = publisher.epoch() + 1;
     drop(publisher);
     assert_eq!(follower.next(0).unwrap_err(), Status::None);
 
     let (_publisher, mut writers) = publish(&name, 1);
-    // What the next one writes before it is found is read, too.
+    // Packets that the next publisher writes before it is found are read, too.
     append(&mut writers[0], 0, 30);
     let burst = follower.next(FOREVER).unwrap();
     assert_eq!((burst.first_packet, burst.epoch), (0, next));
@@ -232,7 +232,7 @@ fn one_thread_reads_and_any_thread_releases_or_closes() {
         let sleeper = scope.spawn(|| {
             is_reading.store(true, Relaxed); // a thread that sees it waits for the rest, below
             loop {
-                // The other thread's look whether this one is in the call may be in the way.
+                // The other thread may be polling this reader at the moment.
                 match reader.next(FOREVER).unwrap_err() {
                     Status::ErrorBusy => {}
                     status => return status,
@@ -254,7 +254,7 @@ fn the_text_of_an_open_is_its_threads_own() {
     let directory = Directory::new();
     let fail = |name: String| {
         let (name, mut reader) = (CString::new(name).unwrap(), ptr::null_mut());
-        // SAFETY: a C string, a place for a handle, and NULL, which is no options.
+        // SAFETY: a C string, a place for a handle, and NULL for no options.
         let status = unsafe { burstline_open(name.as_ptr(), ptr::null(), &mut reader) };
         assert_eq!((status, reader), (Status::ErrorAbsent, ptr::null_mut()));
     };
@@ -274,7 +274,7 @@ fn the_text_of_an_open_is_its_threads_own() {
     assert_eq!(version.to_str().unwrap(), env!("CARGO_PKG_VERSION"));
 }
 
-/// B1 of the crate: what is not in `border` can unwind into C.
+/// B1 of the crate: code outside `border` could unwind into C.
 #[test]
 fn each_exported_function_is_one_call_of_border() {
     let exports = include_str!("../../src/exports.rs");

@@ -1,4 +1,4 @@
-//! What the tests have in common: a directory of one's own, logs, other processes.
+//! Shared helpers of the tests: temporary directories, logs, other processes.
 
 use std::env;
 use std::fmt;
@@ -14,10 +14,10 @@ use burstline_sys::memory::PageChoice;
 use burstline_sys::temporary::TemporaryFolder;
 
 const SEGMENT_BYTES: usize = 64 << 10;
-/// Ports of the packets that [`append`] makes.
+/// Number of ports of the packets that [`append`] makes.
 pub(crate) const PORTS: u64 = 3;
 
-/// A directory that goes with the test.
+/// A temporary directory, removed with the test.
 pub(crate) struct Directory(TemporaryFolder);
 
 impl Directory {
@@ -25,7 +25,7 @@ impl Directory {
         Self(TemporaryFolder::create("burstline-capi-").unwrap())
     }
 
-    /// A name in it: a path.
+    /// Returns the path of a name in it.
     pub(crate) fn name(&self, name: &str) -> String {
         self.0.file(name)
     }
@@ -53,17 +53,17 @@ pub(crate) fn packet(number: u64) -> Vec<u8> {
     (0..60 + number % 200).map(|at| (number * 13 + at) as u8).collect()
 }
 
-/// When packet `number` arrived: every hundredth is 10 s late, which a desc has no room for.
+/// Arrival time of packet `number`: every hundredth is 10 s late, which does not fit into a desc.
 pub(crate) fn time_ns(number: u64) -> u64 {
     1_700_000_000_000_000_000 + number * 1000 + number / 100 * 10_000_000_000
 }
 
-/// Whether packet `number` was longer on the wire.
+/// Returns whether packet `number` was truncated.
 pub(crate) fn is_cut(number: u64) -> bool {
     number % 50 == 7
 }
 
-/// What was written, by the writer that counts packets and by the loop that makes them.
+/// Packets written, as counted by the writer and by the loop that makes them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Ledger {
     pub(crate) packets: u64,
@@ -90,7 +90,7 @@ impl FromStr for Ledger {
     }
 }
 
-/// Appends packets `[from, to)`, publishes them, and says what they were.
+/// Appends packets `[from, to)`, publishes them, and returns their ledger.
 pub(crate) fn append(writer: &mut Writer, from: u64, to: u64) -> Ledger {
     let before = writer.statistics();
     let mut ledger = Ledger::default();
@@ -116,7 +116,7 @@ pub(crate) fn append(writer: &mut Writer, from: u64, to: u64) -> Ledger {
     ledger
 }
 
-/// Waits for something that must come; how long it takes is nobody's business.
+/// Waits for a condition that must become true eventually.
 pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let began = Instant::now();
     while !is_so() {
@@ -125,7 +125,7 @@ pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Another process that talks in lines.
+/// Another process that exchanges lines with the test.
 pub(crate) struct Talker {
     child: Child,
     stdout: BufReader<ChildStdout>,
@@ -141,7 +141,7 @@ impl Talker {
         Self { child, stdout, stdin }
     }
 
-    /// This test program once more, as a process that runs one ignored test, the role.
+    /// Starts this test program again, to run one ignored test, the role.
     pub(crate) fn role(role: &str, arguments: &[&str]) -> Self {
         Self::start(
             Command::new(env::current_exe().unwrap())
@@ -150,7 +150,7 @@ impl Talker {
         )
     }
 
-    /// The rest of the next line that has this word in front, or after a `say`.
+    /// Returns the rest of the next line that begins with this word, or with it after `say`.
     pub(crate) fn hear(&mut self, word: &str) -> String {
         let mut line = String::new();
         loop {
@@ -163,12 +163,11 @@ impl Talker {
         }
     }
 
-    /// Kills it.
     pub(crate) fn kill(self) {
         drop(self);
     }
 
-    /// Waits for its end, and returns what it said until then.
+    /// Waits for its end, and returns its remaining output.
     pub(crate) fn end(mut self) -> String {
         drop(self.stdin.take());
         let mut rest = String::new();
@@ -180,7 +179,7 @@ impl Talker {
 }
 
 impl Drop for Talker {
-    /// A test that fails leaves no process behind.
+    /// A failing test leaves no process behind.
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

@@ -1,4 +1,4 @@
-//! The examples, linked both ways, beside a publisher that is another process.
+//! The examples, linked both ways, with a publisher in another process.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ fn start(program: &Path, arguments: &[&str]) -> Talker {
     talker
 }
 
-/// The lines `NAME NUMBER` of what an example printed.
+/// Returns the lines `NAME NUMBER` of an example's output.
 fn numbers(text: &str) -> BTreeMap<&str, u64> {
     let pairs = text.lines().filter_map(|line| line.split_once(' '));
     pairs.filter_map(|(name, number)| Some((name, number.parse().ok()?))).collect()
@@ -36,7 +36,7 @@ fn the_counter_agrees_with_the_writers_ledger() {
         let name = directory.name(trust);
         let mut publisher = Talker::role("publisher", &[&name, "2", "20000"]);
         publisher.hear("epoch");
-        // From the oldest: what is written while it attaches is its own, too.
+        // From the oldest, so that packets written while it attaches are included.
         let counter = start(&program, &[&name, "oldest", "lossless", trust]);
         let one: Ledger = publisher.hear("ledger").parse().unwrap();
         let two: Ledger = publisher.hear("ledger").parse().unwrap();
@@ -89,8 +89,8 @@ fn a_killed_publisher_is_read_to_its_last_packet() {
     let name = directory.name("tap");
     let mut publisher = Talker::role("publisher", &[&name, "1", "5000"]);
     let epoch: u64 = publisher.hear("epoch").parse().unwrap();
-    // The writer goes on as soon as one of them is there; the second finds the rest still kept,
-    // because a lossless one from the oldest misses nothing that fits into the log.
+    // The writer continues once one of them is attached. The second finds all packets: a lossless
+    // reader from the oldest misses nothing that fits into the log.
     let (follower, stayer) =
         (start(&count, &[&name, "lossless", "oldest"]), start(&walk, &[&name, "lossless"]));
     let first: Ledger = publisher.hear("ledger").parse().unwrap();
@@ -100,7 +100,7 @@ fn a_killed_publisher_is_read_to_its_last_packet() {
     assert!(said["packets"] <= first.packets && said["missed"] == 0, "{text}");
     assert_eq!(said["offered"], said["packets"]);
 
-    // Another one takes the name over, and the counter follows.
+    // A new publisher takes over the name, and the counter follows it.
     let mut publisher = Talker::role("publisher", &[&name, "1", "300"]);
     assert_eq!(publisher.hear("epoch"), (epoch + 1).to_string());
     let second: Ledger = publisher.hear("ledger").parse().unwrap();
@@ -113,7 +113,7 @@ fn a_killed_publisher_is_read_to_its_last_packet() {
     assert_eq!((said["writer_down"], said["epoch"]), (1, epoch + 1));
 }
 
-/// Every packet whose number is a multiple of 9 has the text in it.
+/// Every packet whose number is a multiple of 9 contains the text.
 #[test]
 fn the_verdicts_are_those_that_the_publisher_takes() {
     if is_without_tools() {

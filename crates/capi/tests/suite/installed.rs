@@ -1,4 +1,5 @@
-//! `make install-c` into a folder of the tests' own, once, and C programs compiled against that.
+//! Installs the library with `make install-c` into a test folder, once, and compiles C programs
+//! with it.
 
 use std::env;
 use std::fs;
@@ -8,33 +9,33 @@ use std::sync::OnceLock;
 
 use burstline_skip::{skip, test_name, without};
 
-/// How a program finds the library.
+/// How a program is linked to the library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Link {
     Shared,
     Static,
 }
 
-/// A library, installed below a folder.
+/// A library installed below a folder.
 pub(crate) struct Installed {
     folder: PathBuf,
 }
 
-/// As users install it.
+/// Returns the library as users install it.
 pub(crate) fn library() -> &'static Installed {
     static LIBRARY: OnceLock<Installed> = OnceLock::new();
     LIBRARY.get_or_init(|| Installed::make("capi", "", &target()))
 }
 
-/// As users install it, but for one more function, which makes it panic.
+/// Returns the same library with one more function, which makes it panic.
 pub(crate) fn panicking_library() -> &'static Installed {
     static LIBRARY: OnceLock<Installed> = OnceLock::new();
-    // Its own target folder: the two libraries have one name.
+    // A separate target folder, because the two libraries have the same name.
     let target = target().join("capi-panicking");
     LIBRARY.get_or_init(|| Installed::make("capi-panicking", "deliberate-panic", &target))
 }
 
-/// Where cargo builds.
+/// Returns cargo's target folder.
 fn target() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap().to_owned()
 }
@@ -43,7 +44,7 @@ pub(crate) fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_owned()
 }
 
-/// Runs a program that must succeed, and returns what it printed.
+/// Runs a program that must succeed, and returns its output.
 pub(crate) fn run(command: &mut Command) -> String {
     let Output { status, stdout, stderr } =
         command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
@@ -56,8 +57,8 @@ fn is_there(tool: &str) -> bool {
     Command::new(tool).arg("--version").output().is_ok()
 }
 
-/// Whether a program is missing that the library takes to be installed and used. The calling test
-/// is then counted as skipped, and returns.
+/// Returns whether a program is missing that is needed to install and use the library. The calling
+/// test is then counted as skipped, and returns.
 pub(crate) fn is_without_tools() -> bool {
     let missing = ["make", "cc", "pkg-config", "readelf"].into_iter().find(|tool| !is_there(tool));
     if let Some(tool) = missing {
@@ -84,7 +85,7 @@ impl Installed {
         self.folder.join("opt/burstline/lib")
     }
 
-    /// pkg-config(1), which finds it below its folder.
+    /// Runs pkg-config(1) on the installed library.
     pub(crate) fn pkg_config(&self, arguments: &[&str]) -> String {
         let path = self.libraries().join("pkgconfig");
         let mut command = Command::new("pkg-config");
@@ -118,7 +119,7 @@ impl Installed {
         program
     }
 
-    /// A command that runs what [`compile`](Self::compile) made.
+    /// Returns a command that runs a program made by [`compile`](Self::compile).
     pub(crate) fn command(&self, program: &Path) -> Command {
         let mut command = Command::new(program);
         command.env("LD_LIBRARY_PATH", self.libraries());
@@ -180,7 +181,7 @@ fn what_is_installed_is_what_was_promised() {
     assert_eq!(library.pkg_config(&["--modversion"]), env!("CARGO_PKG_VERSION"));
 }
 
-/// The manual page says what the header declares, and man(1) has nothing to say of it.
+/// The manual page matches the header, and man(1) reports no errors.
 #[test]
 fn the_manual_page_has_every_function() {
     let folder = repository().join("include");
@@ -223,7 +224,7 @@ fn the_header_is_c99_and_cpp() {
         }
         for standard in standards {
             let standard = format!("-std={standard}");
-            // Twice: the second time, its guard is looked at.
+            // Include it twice, to test its include guard.
             let twice = ["-include", header.to_str().unwrap()];
             let mut command = Command::new(compiler);
             command.args(strict).args([&standard, "-fsyntax-only", "-x", language]).args(twice);

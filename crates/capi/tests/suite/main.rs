@@ -1,5 +1,6 @@
-//! The C library as C programs have it: installed by `make install-c`, found by pkg-config, linked
-//! both ways, reading what another process publishes. `calls` are the same functions from here.
+//! Tests the C library as C programs use it: installed by `make install-c`, found by pkg-config,
+//! linked both ways, reading what another process publishes. `calls` tests the same functions from
+//! Rust.
 
 mod calls;
 mod common;

@@ -1,4 +1,4 @@
-//! What a C program can do wrong, and what a panic inside does to it.
+//! Mistakes of C programs, and the effect of a panic inside the library.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,7 +9,7 @@ use crate::installed::{
 };
 use burstline_skip::skip;
 
-/// AddressSanitizer, in programs that load the library, which is not compiled with it.
+/// Flags for AddressSanitizer in programs that load the library, which is compiled without it.
 const SANITIZER: [&str; 2] = ["-fsanitize=address", "-fno-omit-frame-pointer"];
 
 fn program(library: &Installed, name: &str, directory: &Directory, flags: &[&str]) -> PathBuf {
@@ -17,7 +17,7 @@ fn program(library: &Installed, name: &str, directory: &Directory, flags: &[&str
     library.compile(&source, directory.path(), Link::Shared, flags)
 }
 
-/// Runs a program on a name with 1,000 packets behind it.
+/// Runs a program on a name with 1,000 published packets.
 fn beside_a_publisher(library: &Installed, program: &Path, directory: &Directory) -> String {
     let name = directory.name("tap");
     let mut publisher = Talker::role("publisher", &[&name, "1", "1000"]);
@@ -27,7 +27,7 @@ fn beside_a_publisher(library: &Installed, program: &Path, directory: &Directory
     said
 }
 
-/// Whether there is an AddressSanitizer that sees a read behind the end of an allocation.
+/// Returns whether AddressSanitizer is available and detects a read past an allocation.
 fn has_sanitizer(directory: &Directory) -> bool {
     let source = directory.path().join("overrun.c");
     let text = "#include <stdlib.h>\n\
@@ -54,7 +54,7 @@ fn misuse_is_a_status_and_not_a_fault() {
     assert_eq!(beside_a_publisher(library(), &program, &directory), "misused\n");
 }
 
-/// The publisher takes the verdicts that were right, and no other.
+/// The publisher accepts the correct verdicts and no others.
 #[test]
 fn misused_verdicts_are_a_status_and_no_packets_fate() {
     if is_without_tools() {

@@ -1,4 +1,4 @@
-//! What this program does as another process.
+//! Roles of this program when it runs as another process.
 
 use std::env;
 use std::io::{self, BufRead};
@@ -8,12 +8,12 @@ use burstline_share::{LosslessReaders, PublishConfig, Publisher};
 
 use crate::common::{append, log, until};
 
-/// Until the test says so, which is true, or has gone.
+/// Waits until the test sends a line (true) or has exited (false).
 fn wait() -> bool {
     io::stdin().lock().read_line(&mut String::new()).is_ok_and(|bytes| bytes > 0)
 }
 
-/// Publishes this many logs, waits for a reader, writes this many packets to each, and ends as
+/// Publishes a number of logs, waits for a reader, writes a number of packets to each, and ends as
 /// told.
 #[test]
 #[ignore = "another process of the tests"]
@@ -35,7 +35,7 @@ fn publisher() {
     writers.into_iter().for_each(|writer| writer.finish(Ending::Final));
 }
 
-/// Publishes packets that wait for verdicts: every ninth has a text in it. Says what was decided.
+/// Publishes packets that wait for verdicts; every ninth contains a text. Prints the verdicts.
 #[test]
 #[ignore = "another process of the tests"]
 fn inline_publisher() {

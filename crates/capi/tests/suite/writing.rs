@@ -1,4 +1,4 @@
-//! Publishing from C, as C calls it: what readers get, what becomes of the rest, who may call.
+//! Publishing as from C: packets that readers get, the fate of the rest, and threads.
 
 use std::ffi::{CStr, CString, c_char};
 use std::ptr;
@@ -15,20 +15,20 @@ use burstline_share::{AttachConfig, Follower, Next};
 
 use crate::common::Directory;
 
-/// A writer as C has it.
+/// A writer as C holds it.
 struct Open(*mut LogWriter);
 
-// SAFETY: the pointer is a number, and the functions say which threads may call.
+// SAFETY: the pointer is a number, and the functions state which threads may call them.
 unsafe impl Sync for Open {}
 
 fn text() -> String {
-    // SAFETY: never null, a string that lives until this thread's next call.
+    // SAFETY: never null; a string that lives until this thread's next call.
     unsafe { CStr::from_ptr(burstline_error_text(ptr::null())) }.to_str().unwrap().to_owned()
 }
 
 fn publish(name: &str, options: &PublishOptions) -> Result<Open, Status> {
     let (name, mut writer) = (CString::new(name).unwrap(), ptr::null_mut());
-    // SAFETY: all three are what the header asks for.
+    // SAFETY: all three arguments satisfy the header's contract.
     match unsafe { burstline_publish(name.as_ptr(), options, &mut writer) } {
         Status::Ok => Ok(Open(writer)),
         status => {
@@ -54,15 +54,15 @@ impl Open {
     fn write(&self, packets: &[PacketToWrite]) -> (Status, u64) {
         let mut written = 77;
         let (at, count) = (packets.as_ptr(), packets.len() as u64);
-        // SAFETY: as many packets as it says, each with its bytes.
+        // SAFETY: `packets` has `count` elements, each with its bytes.
         (unsafe { burstline_write(self.0, at, count, &mut written) }, written)
     }
 
     fn account(&self) -> WriterStatistics {
-        // SAFETY: zeros are statistics.
+        // SAFETY: all-zero statistics are valid.
         let mut found: WriterStatistics = unsafe { std::mem::zeroed() };
         found.size = size_of::<WriterStatistics>() as u32;
-        // SAFETY: it may be written, as long as it says.
+        // SAFETY: it may be written, up to the size that it states.
         assert_eq!(unsafe { burstline_writer_account(self.0, &mut found) }, Status::Ok);
         assert_eq!(found.offered, found.published + found.full, "the ledger closes");
         found
@@ -254,10 +254,10 @@ fn a_packets_flow_is_what_its_bytes_say() {
     packet[34..38].copy_from_slice(&[0x03, 0xe8, 0x00, 0x35]);
     packet[38..40].copy_from_slice(&26_u16.to_be_bytes());
     let flow = |packet: &[u8]| {
-        // SAFETY: zeros are a flow.
+        // SAFETY: an all-zero flow is valid.
         let mut flow: Flow = unsafe { std::mem::zeroed() };
         let (at, length) = (packet.as_ptr(), packet.len() as u64);
-        // SAFETY: as many bytes as it says, and a place for the flow.
+        // SAFETY: `length` bytes, and a place for the flow.
         (unsafe { burstline_packet_flow(1, at, length, &mut flow) }, flow)
     };
     let (status, found) = flow(&packet);

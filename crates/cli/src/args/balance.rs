@@ -52,7 +52,7 @@ pub(crate) struct BalanceArgs {
     #[arg(long, value_name = "MODE", default_value = "copy")]
     pub(crate) mode: ModeArg,
 
-    // Its help is made from the list of kinds.
+    // The help is generated from the list of kinds.
     #[arg(long, value_name = "KIND", default_value = "five-tuple")]
     #[arg(value_parser = values::distribution, help = values::distribution_help())]
     pub(crate) hash: Distribution,
@@ -88,18 +88,18 @@ pub(crate) enum ModeArg {
     Share,
 }
 
-/// Workers of each group.
+/// Number of workers of each group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Groups(pub(crate) Vec<usize>);
 
 impl Groups {
-    /// Workers of all groups.
+    /// Returns the number of workers of all groups.
     pub(crate) fn workers(&self) -> usize {
         self.0.iter().sum()
     }
 }
 
-/// Workers of each group: `4`, `2,1`.
+/// Parses the number of workers of each group: `4`, `2,1`.
 fn groups(text: &str) -> Result<Groups, String> {
     let numbers = text.split(',').map(|number| number.parse().ok().filter(|&number| number > 0));
     let groups: Option<Vec<usize>> = numbers.collect();

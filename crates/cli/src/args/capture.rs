@@ -107,11 +107,11 @@ pub(crate) struct CaptureArgs {
     pub(crate) until_reader: bool,
 }
 
-/// The flag of a capture that Wireshark reads.
+/// The flag of a capture for Wireshark.
 pub(crate) const UNTIL_READER: &str = "until-reader";
 
 impl CaptureArgs {
-    /// What to write.
+    /// Returns the path to write to.
     pub(crate) fn write(&self) -> &str {
         self.write.as_deref().unwrap_or(NOTHING)
     }

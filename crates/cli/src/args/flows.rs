@@ -20,7 +20,7 @@ Examples:
 
 docs/flows.md says what each column of the files is.";
 
-/// The most conversations: a table has at most 200 bytes for each.
+/// Maximum number of conversations; each takes at most 200 bytes of the table.
 const FLOWS_MOST: u64 = 1 << 30;
 
 /// Write a record of each conversation: who, when, how much, how well
@@ -92,7 +92,7 @@ pub(crate) struct FlowsArgs {
 }
 
 impl FlowsArgs {
-    /// The buses that records go to.
+    /// Returns the buses that records are sent to.
     pub(crate) fn buses(&self) -> impl Iterator<Item = &BusAddress> {
         self.kafka.iter().chain(&self.nats)
     }

@@ -49,21 +49,21 @@ pub(crate) struct GenerateArgs {
     pub(crate) job: JobArgs,
 }
 
-/// A flag for each key of `gen:`, as the port has them.
+/// A flag for each key of `gen:`, from the port's own table.
 #[derive(Debug, Default)]
 pub(crate) struct RecipeArgs(Vec<(&'static str, String)>);
 
-/// The key that is a flag of every job.
+/// The key that is also a flag of every job.
 const PACKETS: &str = "packets";
 
 impl RecipeArgs {
-    /// What was typed for a key.
+    /// Returns the value typed for a key.
     pub(crate) fn value(&self, key: &str) -> Option<&str> {
         self.0.iter().find(|(known, _)| *known == key).map(|(_, value)| value.as_str())
     }
 
-    /// The address of a generator for what was typed, a number of packets, and what is known of the
-    /// link.
+    /// Returns the address of a generator with the typed values, a number of packets, and the known
+    /// link speed.
     pub(crate) fn address(
         &self,
         packets: Option<u64>,
@@ -84,7 +84,8 @@ impl RecipeArgs {
     }
 }
 
-/// Takes any text, as the port judges it, and tells completions the words that there are.
+/// A parser that accepts any text, since the port checks it, and lists the known values for
+/// completions.
 #[derive(Clone, Copy)]
 struct RecipeValue(Kind);
 

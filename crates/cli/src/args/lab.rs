@@ -13,7 +13,7 @@ use super::lab_run::{CompareArgs, ListArgs, RunArgs, RunOptions};
 use super::sizes::sizes;
 use super::values::{self, Cores};
 
-/// The word for all tests of the RFC.
+/// The name of all tests of the RFC.
 const ALL_TESTS: &str = "all";
 
 /// Run experiments with contenders, measure a device, or work out what its bus can do
@@ -197,7 +197,7 @@ pub(crate) enum Device {
 }
 
 impl Device {
-    /// The word in reports, as typed; and the name in scenarios.
+    /// Returns the name on the command line and in reports, and the name in scenarios.
     const fn names(self) -> [&'static str; 2] {
         match self {
             Self::Bounce => ["bounce", "burstline-xdp"],
@@ -208,18 +208,18 @@ impl Device {
         }
     }
 
-    /// The word in reports, as typed.
+    /// Returns the name on the command line and in reports.
     pub(crate) fn name(self) -> &'static str {
         self.names()[0]
     }
 
-    /// The name in scenarios.
+    /// Returns the name in scenarios.
     pub(crate) fn contender(self) -> &'static str {
         self.names()[1]
     }
 }
 
-/// `all`, or one test.
+/// Returns a parser for `all` or one test.
 fn test() -> PossibleValuesParser {
     let all = PossibleValue::new(ALL_TESTS).help("The four of RFC 2544");
     let rfc = Test::RFC.map(|test| PossibleValue::new(test.name()));
@@ -229,7 +229,7 @@ fn test() -> PossibleValuesParser {
 }
 
 impl Rfc2544Args {
-    /// The tests that were asked for.
+    /// Returns the requested tests.
     pub(crate) fn tests(&self) -> Vec<Test> {
         let is_of_all = |test: &Test| {
             Test::RFC.contains(test) && self.tests.iter().any(|name| name == ALL_TESTS)
@@ -239,7 +239,7 @@ impl Rfc2544Args {
     }
 }
 
-/// As it was typed, if it is a link address.
+/// Checks a link address and returns it as typed.
 fn mac(text: &str) -> Result<String, &'static str> {
     let known = burstline_wire::link_address::parse(text);
     known.map(|_| text.to_owned()).ok_or("expected a link address, e.g. 02:00:00:00:00:01")

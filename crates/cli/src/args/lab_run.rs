@@ -144,7 +144,7 @@ pub(crate) struct CompareArgs {
     pub(crate) json: bool,
 }
 
-/// `max,500k`.
+/// Parses `max,500k`.
 fn rates(text: &str) -> Result<Box<[Rate]>, String> {
     let rate = |word: &str| match word {
         "max" => Some(Rate::Max),
@@ -156,7 +156,7 @@ fn rates(text: &str) -> Result<Box<[Rate]>, String> {
     rates.map(Vec::into_boxed_slice).ok_or_else(|| wanted.to_owned())
 }
 
-/// As in scenario files.
+/// Returns whether a rate is allowed, by the same limit as in scenario files.
 fn is_possible(rate: &Rate) -> bool {
     !matches!(rate, Rate::PerSecond(packets) if *packets > 1_000_000_000)
 }

@@ -58,17 +58,17 @@ pub(crate) struct MergeArgs {
     pub(crate) lossless: bool,
 }
 
-/// What is to be added to the times of a source.
+/// A time offset to add to the timestamps of a source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Offset {
     pub(crate) source: Address,
     pub(crate) ns: i64,
 }
 
-/// `SOURCE=TIME`, a time with a sign or not, also in ns.
+/// Parses `SOURCE=TIME`, with an optional sign and units down to ns.
 fn offset(text: &str) -> Result<Offset, String> {
     let wanted = || "expected SOURCE=TIME, e.g. eth0=-250us".to_owned();
-    // In an address there may be others.
+    // The address may contain further equals signs.
     let (source, time) = text.rsplit_once('=').ok_or_else(wanted)?;
     let (is_back, span) = match time.strip_prefix('-') {
         Some(span) => (true, span),
@@ -96,7 +96,7 @@ mod tests {
         for wrong in ["", "5", "--5ns", "+-5ns", "-+5ns", "ns", "1.5s", "9223372036854775808ns"] {
             assert!(ns(wrong).is_err(), "{wrong}");
         }
-        // A number that no clock has, and that has no opposite.
+        // A number that no clock shows, and that cannot be negated.
         assert!(ns("--9223372036854775808ns").is_err());
     }
 }

@@ -90,7 +90,7 @@ pub(crate) struct ReplayArgs {
     pub(crate) filter: Option<Filter>,
 }
 
-/// `INTERFACE=SINK`
+/// Parses `INTERFACE=SINK`.
 fn mapping(text: &str) -> Result<(InterfaceKey, Address), String> {
     let (interface, sink) = text
         .split_once('=')
@@ -103,7 +103,7 @@ fn mapping(text: &str) -> Result<(InterfaceKey, Address), String> {
     Ok((key, values::sink(sink).map_err(|error| error.to_string())?))
 }
 
-/// A factor above 0.
+/// Parses a factor above 0.
 fn speed(text: &str) -> Result<f64, String> {
     let factor = grammar::decimal(text).filter(|factor| *factor > 0.0 && factor.is_finite());
     factor.ok_or_else(|| "must be a factor above 0, e.g. 2 or 0.5".into())

@@ -92,12 +92,12 @@ pub(crate) struct SwitchArgs {
     pub(crate) job: JobArgs,
 }
 
-/// A port with keys of the switch.
+/// Parses a port with keys of the switch.
 fn port(text: &str) -> Result<SwitchPort, AddressError> {
     text.parse()
 }
 
-/// The same, as it was typed.
+/// Checks a port and returns it as typed.
 fn port_text(text: &str) -> Result<String, AddressError> {
     port(text).map(|_| text.to_owned())
 }

@@ -1,4 +1,4 @@
-//! Several programs' metrics as one text.
+//! Merges the metrics of several programs into one text.
 //!
 //! ```text
 //!   job a: # TYPE f counter          # TYPE f counter
@@ -7,32 +7,32 @@
 //!          f_total 7                 # EOF
 //! ```
 //!
-//! OpenMetrics 1.0 has each family once, its lines together. The jobs are this program, so a family
-//! means the same in all of them.
+//! OpenMetrics 1.0 allows each family once, with its lines together. All jobs run this program, so
+//! a family means the same in all of them.
 
 use std::collections::HashMap;
 
-/// The label that says whose a line is. Prometheus has its own use for `job`.
+/// The label with the name of the job. Prometheus uses `job` itself.
 pub(crate) const JOB: &str = "site_job";
 
-/// What a text ends with.
+/// The end marker of a text.
 pub(crate) const END: &str = "# EOF\n";
 
-/// What a job answered, and its name: letters, digits and `-._`.
+/// The text that a job returned, and the job's name: letters, digits and `-._`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Answer<'t> {
     pub(crate) job: &'t str,
     pub(crate) text: &'t str,
 }
 
-/// A family: its comments, and the lines of all.
+/// A family: its comments, and the lines of all jobs.
 #[derive(Default)]
 struct Family<'t> {
     comments: Vec<&'t str>,
     lines: Vec<String>,
 }
 
-/// One text of `own`, which stays as it is, and of what jobs answered.
+/// Merges `own`, which stays unchanged, with the answers of jobs.
 pub(crate) fn joined<'t>(own: &'t str, answers: impl Iterator<Item = Answer<'t>>) -> String {
     let mut families: Vec<Family<'_>> = Vec::new();
     let mut numbers: HashMap<&str, usize> = HashMap::new();
@@ -67,16 +67,16 @@ pub(crate) fn joined<'t>(own: &'t str, answers: impl Iterator<Item = Answer<'t>>
     all + END
 }
 
-/// The family that a comment begins: `# HELP name ...`, `# TYPE name ...`, `# UNIT name ...`.
+/// Returns the family of a comment: `# HELP name ...`, `# TYPE name ...`, `# UNIT name ...`.
 fn family_of(line: &str) -> Option<&str> {
     let mut words = line.strip_prefix("# ")?.split(' ');
     words.next().filter(|word| matches!(*word, "HELP" | "TYPE" | "UNIT"))?;
     words.next()
 }
 
-/// A line with its job as the first label.
+/// Adds the job as the first label of a line.
 fn labelled(line: &str, job: &str) -> String {
-    // A name has neither of both characters; the first one ends it.
+    // A name contains neither character, so the first one ends it.
     let end = line.find(['{', ' ']).unwrap_or(line.len());
     let (name, rest) = line.split_at(end);
     match rest.strip_prefix('{') {

@@ -1,6 +1,7 @@
-//! The families of a job's parts: ports, threads, logs and their readers.
+//! Metric families for the parts of a job: ports, threads, logs and their readers.
 //!
-//! A family is a row of a table: its name, what it counts, and which lines it has.
+//! Each family is a row of a table: its name, its help text, and the function that returns its
+//! lines.
 
 use std::fmt;
 
@@ -34,7 +35,7 @@ impl Number {
     }
 }
 
-/// One family: a counter, or a gauge, which may fall.
+/// One family: a counter or a gauge.
 struct Part {
     name: &'static str,
     kind: MetricType,
@@ -178,7 +179,7 @@ fn of_sources(live: &Live, count: fn(&Standing) -> Number) -> Vec<(Labels, Numbe
     live.places(true).map(line).collect()
 }
 
-/// A line for each ring that a source can tell of.
+/// Returns a line for each ring that a source reports.
 fn of_rings(live: &Live, count: fn(&RingFill) -> u64) -> Vec<(Labels, Number)> {
     let line = |place: &Place, ring: &RingFill| {
         let labels = vec![
@@ -209,7 +210,7 @@ fn of_logs(live: &Live, count: fn(&burstline_engine::LogNow) -> Number) -> Vec<(
     logs.map(|(number, log)| (vec![("log", number.to_string())], count(log))).collect()
 }
 
-/// A line for each seat that a thread of the job has.
+/// Returns a line for each seat of the job's own threads.
 fn own_lags(live: &Live) -> Vec<(Labels, Number)> {
     let line = |log: usize, reader: &OwnReader| {
         let labels = vec![("log", log.to_string()), ("seat", reader.seat.to_string())];
@@ -219,7 +220,7 @@ fn own_lags(live: &Live) -> Vec<(Labels, Number)> {
     logs.flat_map(|(number, log)| log.own.iter().map(move |reader| line(number, reader))).collect()
 }
 
-/// A line for each seat that is taken now. Who has gone has no line any more.
+/// Returns a line for each seat that is taken now. Readers that have left have no line.
 fn of_readers(live: &Live, count: fn(&ReaderStatus) -> u64) -> Vec<(Labels, Number)> {
     let line = |reader: &ReaderStatus| {
         let labels = vec![
@@ -233,7 +234,7 @@ fn of_readers(live: &Live, count: fn(&ReaderStatus) -> u64) -> Vec<(Labels, Numb
     live.published.iter().flat_map(|report| &report.there).map(line).collect()
 }
 
-/// All of them.
+/// Encodes all families.
 pub(super) fn encode(live: &Live, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
     for Part { name, kind, help, lines } in &PARTS {
         let mut family = encoder.encode_descriptor(name, help, None, *kind)?;
@@ -247,7 +248,7 @@ pub(super) fn encode(live: &Live, encoder: &mut DescriptorEncoder<'_>) -> fmt::R
     ages(live, encoder)
 }
 
-/// How old packets are when a thread hands them on.
+/// Encodes the age of packets when a thread hands them on.
 fn ages(live: &Live, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
     let help = "Age of a thread's newest packet, ten times a second while there are packets";
     let kind = MetricType::Histogram;

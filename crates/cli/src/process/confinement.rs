@@ -1,16 +1,16 @@
-//! What the threads of a verb keep when they give up their rights.
+//! Decides which rights the threads of a verb keep after they drop privileges.
 //!
 //! ```text
 //!   verb ──► ports, files, names ──► what it still opens, calls and owns ──► Confinement
 //! ```
 //!
-//! A job that root starts becomes nobody, unless it needs root's number later: because it makes or
-//! removes files, publishes a name, or connects to one. It then stays root without capabilities,
-//! and opens only what is beneath the folders of these files and names (decision 0041). `--user`
-//! names another user; `--keep-privileges` leaves everything as it is.
+//! A job started by root becomes nobody unless it needs uid 0 later to create or remove files,
+//! publish a name, or connect to one. In that case it stays root without capabilities, and can open
+//! only files below the folders of these files and names (decision 0041). `--user` names
+//! another user; `--keep-privileges` leaves everything unchanged.
 //!
 //! `BURSTLINE_CONFINE` is for tests and for tools that write files from the program's threads.
-//! `log` allows calls outside the list and notes them in the kernel's log; `off` gives up
+//! `log` allows system calls outside the list and records them in the kernel's log. `off` drops
 //! capabilities only.
 
 use std::fs;
@@ -28,10 +28,10 @@ use crate::args::{CaptureArgs, LinkTypes, LogArgs, NOTHING, OutputArgs, SwitchAr
 use crate::failure::{Failure, complain};
 use crate::verbs::{Opens, switch_opens};
 
-/// The variable that says how strict the list of calls is.
+/// The variable that sets how strictly the list of system calls is enforced.
 const VARIABLE: &str = "BURSTLINE_CONFINE";
 
-/// What every job may read: what the kernel says, libraries, names, the time zone.
+/// Paths that every job may read: kernel information, libraries, name databases, the time zone.
 const READ: [&str; 15] = [
     "/proc",
     "/sys",
@@ -42,7 +42,7 @@ const READ: [&str; 15] = [
     "/etc/group",
     "/etc/localtime",
     "/etc/nsswitch.conf",
-    // Names in filter expressions.
+    // For names in filter expressions.
     "/etc/services",
     "/etc/protocols",
     "/etc/hosts",
@@ -51,23 +51,23 @@ const READ: [&str; 15] = [
     "/etc/ethers",
 ];
 
-/// What a job does once it has begun.
+/// What a job does after it has begun.
 #[derive(Debug, Default)]
 struct Wants {
-    /// Files and folders that are opened later.
+    /// Files and folders opened later.
     paths: Vec<(PathBuf, Access)>,
-    /// TCP ports that it connects to.
+    /// TCP ports that the job connects to.
     tcp_ports: Vec<u16>,
     calls: Vec<Need>,
-    /// Whether it takes the number of the user who started it.
+    /// Whether the job must keep the uid that started it.
     takes_user: bool,
-    /// Whether it opens what is not known yet, or what a library does.
+    /// Whether the job opens paths that are not known yet, or that a library chooses.
     opens_anything: bool,
-    /// Whether a library, or a program, makes calls of its own.
+    /// Whether a library or another program makes its own system calls.
     calls_anything: bool,
 }
 
-/// Names what the verb's threads keep. What fails then is known now.
+/// Names what the verb's threads keep, and reports early if that will fail.
 pub(crate) fn name(verb: &Verb) -> Result<(), Failure> {
     let Some(refusal) = refusal()? else { return name_successor(verb.successor()) };
     if verb.keeps_privileges() {
@@ -75,7 +75,7 @@ pub(crate) fn name(verb: &Verb) -> Result<(), Failure> {
     }
     let Some(wants) = Wants::of(verb) else { return name_successor(verb.successor()) };
     if verb.has_filter() {
-        // Code cannot be mapped later. Where there is no libpcap, who needs it says so.
+        // Load libpcap now: code cannot be mapped later. If it is missing, its user reports that.
         let _ = pcap::version();
     }
     let user = match verb.successor() {
@@ -95,7 +95,7 @@ pub(crate) fn name(verb: &Verb) -> Result<(), Failure> {
     try_successor(verb.successor())
 }
 
-/// Says once what this kernel cannot keep a thread from.
+/// Notes once which restrictions this kernel does not support.
 fn tell_what_is_not_there(wants: &Wants, has_files: bool, has_calls: bool) {
     if !has_files && !wants.opens_anything {
         complain("note: this kernel has no Landlock: the job may open whatever its user may");
@@ -105,7 +105,7 @@ fn tell_what_is_not_there(wants: &Wants, has_files: bool, has_calls: bool) {
     }
 }
 
-/// How strict the list of calls is; `None`: there is none.
+/// Returns how strictly the list of system calls is enforced, or `None` if it is off.
 fn refusal() -> Result<Option<Refusal>, Failure> {
     let Some(value) = std::env::var_os(VARIABLE) else { return Ok(Some(Refusal::Kill)) };
     match value.to_str() {
@@ -138,15 +138,15 @@ fn failed(error: &std::io::Error) -> Failure {
     Failure::new(format!("give up rights: {error}; --keep-privileges keeps them"))
 }
 
-/// The user that root becomes, where this process may change.
+/// Returns the user that root switches to, if this process is allowed to.
 fn nobody() -> Option<Account> {
     if users::effective_user() != 0 {
         return None;
     }
-    // Source: include/linux/highuid.h, the number of who is not known.
+    // Source: include/linux/highuid.h, the overflow uid.
     let unknown = || Account { name: "nobody".into(), user: 65534, group: 65534, groups: vec![] };
     let account = users::account("nobody").unwrap_or_else(unknown);
-    // A user namespace may have no such number.
+    // A user namespace may not map this uid.
     privileges::can_become(&account).then_some(account)
 }
 
@@ -156,7 +156,7 @@ fn name_successor(named: Option<&Account>) -> Result<(), Failure> {
     try_successor(named)
 }
 
-/// A thread becomes who was named, and ends.
+/// Checks on a separate thread that switching to the named user works.
 fn try_successor(named: Option<&Account>) -> Result<(), Failure> {
     let Some(account) = named else { return Ok(()) };
     let tried = thread::scope(|scope| scope.spawn(privileges::give_up).join());
@@ -172,7 +172,7 @@ fn try_successor(named: Option<&Account>) -> Result<(), Failure> {
 }
 
 impl Wants {
-    /// `None`: the verb is no job, or starts programs.
+    /// Returns `None` if the verb is not a job, or starts programs.
     fn of(verb: &Verb) -> Option<Self> {
         let mut wants = Self::default();
         match verb {
@@ -201,7 +201,7 @@ impl Wants {
             Verb::Balance(args) => {
                 wants.read(&args.source.sources);
                 wants.have_log(&args.log);
-                // Its workers come and go by their names.
+                // Its workers come and go by name.
                 wants.publish();
             }
             Verb::Bounce(args) => {
@@ -211,7 +211,7 @@ impl Wants {
             Verb::Generate(args) => wants.use_ports([&args.output]),
             Verb::Replay(args) => {
                 wants.read(&args.files);
-                // Files are opened anew for each turn.
+                // Files are reopened for each pass.
                 wants.takes_user |= args.loops != 1;
                 let mapped = args.map.iter().map(|(_, sink)| sink);
                 wants.use_ports(args.output.iter().chain(mapped));
@@ -234,7 +234,8 @@ impl Wants {
         self.have_log(&args.log);
         if args.keep.is_some() {
             self.make_files(args.write());
-            // The thread that runs the command is started by one that has given up its rights.
+            // The thread that runs the command is started by a thread that has dropped its
+            // privileges.
             self.calls_anything |= args.files.on_close.is_some();
             self.opens_anything |= args.files.on_close.is_some();
         }
@@ -249,11 +250,11 @@ impl Wants {
 
     fn switch(&mut self, args: &SwitchArgs) {
         self.inline(args.inline.as_ref());
-        // What is wrong with its file is said when the switch reads it.
+        // Errors in its file are reported when the switch reads it.
         let Ok(Opens { ports, targets }) = switch_opens(args) else { return };
         self.use_ports(ports.iter().chain(&targets));
         if args.name.is_some() {
-            // Ports are added while it runs.
+            // Ports can be added while it runs.
             self.opens_anything = true;
             self.takes_user = true;
             self.calls.extend([Need::Maps, Need::Bells]);
@@ -279,7 +280,8 @@ impl Wants {
                 }
                 "xdp" => self.calls.push(Need::Maps),
                 "inject" => self.calls.push(Need::Injections),
-                // The control thread serves one peer after the other at this path, and removes it.
+                // The control thread serves peers at this path one after another, and removes the
+                // path.
                 "vhost" | "memif" => {
                     self.takes_user = true;
                     self.calls.push(Need::Bells);
@@ -304,22 +306,22 @@ impl Wants {
         }
     }
 
-    /// Folders and files are made beneath a folder.
+    /// Files and folders are created below `folder`.
     fn fill(&mut self, folder: &Path) {
-        // Where it cannot be made, who writes it says so.
+        // If it cannot be created, the code that writes there reports the error.
         let _ = fs::create_dir_all(folder);
         self.takes_user = true;
         self.calls.push(Need::Folders);
         self.paths.push((folder.to_owned(), Access::Write));
     }
 
-    /// Files of this name are made, or removed, while packets come.
+    /// Files of this name are created or removed while the job runs.
     fn make_files(&mut self, path: &str) {
         if path == NOTHING || path == "-" {
             return;
         }
         self.takes_user = true;
-        // What cannot be understood is refused where it is used.
+        // Invalid paths are rejected where they are used.
         for path in striped_paths(path).unwrap_or_default() {
             self.paths.push((folder_of(Path::new(&path)).to_owned(), Access::Write));
         }
@@ -333,19 +335,19 @@ impl Wants {
     }
 
     fn publish(&mut self) {
-        // Where it cannot be made, who publishes says so.
+        // If it cannot be created, the publishing code reports the error.
         let _ = folder_to_publish();
         self.have_names();
     }
 
-    /// Names are made and removed, and others looked for.
+    /// Names are created, removed and looked up.
     fn have_names(&mut self) {
         self.takes_user = true;
         let folders = folders_of_names();
         self.paths.extend(folders.into_iter().map(|folder| (folder, Access::Write)));
     }
 
-    /// A name may be a path.
+    /// A name can also be a path.
     fn have_path(&mut self, name: &str) {
         if name.contains('/') {
             self.paths.push((folder_of(Path::new(name)).to_owned(), Access::Write));

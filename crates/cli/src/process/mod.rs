@@ -1,4 +1,4 @@
-//! The process: its signals, its rights, its reader, and the service that started it.
+//! The process: its signals, its privileges, its reader, and the service that started it.
 
 pub(crate) mod confinement;
 pub(crate) mod reader;

@@ -1,4 +1,4 @@
-//! Who reads our standard output: when it has gone, the job ends, also while no packet comes.
+//! Ends the job when the reader of standard output has gone, even if no packets arrive.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -10,13 +10,13 @@ use burstline_sys::{privileges, process};
 
 use crate::failure::Failure;
 
-/// Between two looks, where the kernel does not wake us.
+/// Interval between two checks when the kernel does not wake us.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Listens for the reader's end from now on.
+/// Starts a thread that watches for the end of the reader.
 pub(crate) fn begin() -> Result<(), Failure> {
     let listener = thread::Builder::new().name("reader".to_owned()).spawn(|| {
-        // Where giving up is refused, the job's own threads fail for the same reason and say so.
+        // If dropping privileges fails here, the job's own threads report the same error.
         let _ = privileges::give_up();
         while !is_gone(u64::MAX) {
             thread::sleep(LOOK_EVERY);
@@ -27,10 +27,10 @@ pub(crate) fn begin() -> Result<(), Failure> {
     listener.map(drop).map_err(failed)
 }
 
-/// Whether it has gone; waits for that at most `timeout_ns`.
+/// Returns whether the reader has gone, after waiting for that at most `timeout_ns`.
 ///
-/// The end of a pipe that is written is never readable, but in error once nobody has the other end.
-/// Source: poll(2), `POLLERR`.
+/// The write end of a pipe never becomes readable, but it reports an error once its read end is
+/// closed. Source: poll(2), `POLLERR`.
 pub(crate) fn is_gone(timeout_ns: u64) -> bool {
     matches!(wait(&[io::stdout().as_fd()], timeout_ns), Ok(Ready::Failed))
 }

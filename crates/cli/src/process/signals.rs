@@ -1,20 +1,20 @@
-//! What signals ask of this process.
+//! Handles the signals of this process.
 //!
 //! ```text
-//!  SIGINT, SIGTERM, SIGHUP   the first ends the job in good order; one that comes a second or
-//!                            more after it ends the process at once: timeout(1) sends two in a
-//!                            moment
-//!  SIGUSR1                   statistics on standard error; a trigger of the flight recorder
+//!  SIGINT, SIGTERM, SIGHUP   the first ends the job in order; one that comes a second or more
+//!                            after it ends the process immediately: timeout(1) sends two in
+//!                            quick succession
+//!  SIGUSR1                   statistics on standard error; triggers the flight recorder
 //!  SIGUSR2                   nothing
-//!  SIGXFSZ                   nothing: a file above `ulimit -f` is an error of the write
+//!  SIGXFSZ                   nothing: exceeding `ulimit -f` is an error of the write
 //! ```
 //!
-//! SIGHUP is left alone where nohup(1) has it ignored. Handlers look at flags and set them: so it
-//! counts when a signal came, not when somebody had time for it. A separate thread, which has no
-//! capabilities and reads no packets, does what takes longer.
+//! SIGHUP is left alone if nohup(1) has it ignored. Handlers only read and set flags, so the
+//! arrival time of a signal counts, not the time of its processing. A separate thread does the
+//! slower work; it has no capabilities and reads no packets.
 //!
 //! Invariant I1: that thread never writes to standard error, where it might wait for a reader. So
-//! it always hears the first signal, and arms the handlers for the second.
+//! it always receives the first signal, and arms the handlers for the second.
 
 use std::fs;
 use std::sync::atomic::AtomicBool;
@@ -30,26 +30,26 @@ use signal_hook::iterator::Signals;
 
 use crate::failure::{Failure, complain};
 
-/// Signals that come sooner after the first are one with it.
+/// Signals within this time after the first count as the same signal.
 const MOMENT: Duration = Duration::from_secs(1);
 
-/// Catches the signals above, and returns the flag that the first of those sets that end a job.
+/// Installs the handlers above, and returns the flag that the first signal to end a job sets.
 ///
-/// `is_quiet`: nothing is said of that signal.
+/// `is_quiet`: no message is printed for that signal.
 pub(crate) fn stop_flag(is_quiet: bool) -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     let hangup = (!is_ignored(SIGHUP)).then_some(SIGHUP);
     let ending: Vec<i32> = [SIGINT, SIGTERM].into_iter().chain(hangup).collect();
     let is_armed = Arc::new(AtomicBool::new(false));
     for &signal in &ending {
-        // The flag first: from then on a signal is not lost.
+        // Register the flag first: from then on no signal is lost.
         caught(signal, flag::register(signal, Arc::clone(&stop)))?;
-        // 128 + the signal's number is what a shell shows for a program that a signal ended.
+        // A shell reports 128 + the signal's number for a program that a signal ended.
         let armed = Arc::clone(&is_armed);
         caught(signal, flag::register_conditional_shutdown(signal, 128 + signal, armed))?;
     }
-    // A handler that does nothing is enough: a write that goes too far fails with EFBIG, and is
-    // counted. A signal that is ignored would be ignored by programs that are started, too.
+    // An empty handler is enough: a write beyond the limit fails with EFBIG and is counted. An
+    // ignored signal would stay ignored in programs that we start.
     for signal in [SIGUSR2, SIGXFSZ] {
         caught(signal, flag::register(signal, Arc::new(AtomicBool::new(false))))?;
     }
@@ -57,19 +57,19 @@ pub(crate) fn stop_flag(is_quiet: bool) -> Result<Arc<AtomicBool>, Failure> {
     let heard = heard.map_err(|error| Failure::new(format!("catch signals: {error}")))?;
     let (ready, is_ready) = mpsc::channel::<()>();
     let listener = thread::Builder::new().name("signals".to_owned()).spawn(move || {
-        // Giving up is always allowed, but to a filter of system calls: then the job's own
-        // threads fail for the same reason and say so.
+        // Dropping privileges fails only under a system call filter. Then the job's own threads
+        // report the same error.
         let _ = privileges::give_up();
         drop(ready);
         listen(heard, &is_armed, is_quiet);
     });
     listener.map_err(|error| Failure::new(format!("start the thread `signals`: {error}")))?;
-    // It ends when the other end is dropped: from then on the thread has no rights.
+    // This returns when the other end is dropped: from then on the thread has no privileges.
     let _ = is_ready.recv();
     Ok(stop)
 }
 
-/// A flag that each SIGUSR1 sets.
+/// Returns a flag that each SIGUSR1 sets.
 pub(crate) fn trigger_flag() -> Result<Arc<AtomicBool>, Failure> {
     let trigger = Arc::new(AtomicBool::new(false));
     caught(SIGUSR1, flag::register(SIGUSR1, Arc::clone(&trigger)))?;
@@ -81,7 +81,7 @@ fn caught<T>(signal: i32, registered: std::io::Result<T>) -> Result<(), Failure>
     registered.map_err(|error| Failure::new(format!("catch signal {signal}: {error}")))
 }
 
-/// Does what signals ask for, as long as the process lives.
+/// Processes signals until the process ends.
 fn listen(mut heard: Signals, is_armed: &Arc<AtomicBool>, is_quiet: bool) {
     let mut is_ending = false;
     for signal in heard.forever() {
@@ -98,7 +98,7 @@ fn listen(mut heard: Signals, is_armed: &Arc<AtomicBool>, is_quiet: bool) {
     }
 }
 
-/// From a moment on, the next signal ends the process at once.
+/// After a delay, makes the next signal end the process immediately.
 fn arm(is_armed: Arc<AtomicBool>) {
     let later = Arc::clone(&is_armed);
     let timer = thread::Builder::new().name("timer".to_owned()).spawn(move || {
@@ -107,14 +107,14 @@ fn arm(is_armed: Arc<AtomicBool>) {
         later.store(true, Relaxed);
     });
     if timer.is_err() {
-        // Better too early than never.
+        // Too early is better than never.
         is_armed.store(true, Relaxed);
     }
 }
 
-/// Who knows what is going on.
+/// The current answer to SIGUSR1.
 enum Knows {
-    /// Has statistics printed by somebody else; never waits.
+    /// Asks another thread to print statistics; never waits.
     Job(Box<dyn Fn() + Send>),
     /// A sentence.
     Text(String),
@@ -126,22 +126,22 @@ fn lock<T>(what: &Mutex<T>) -> MutexGuard<'_, T> {
     what.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// While this lives, its job answers SIGUSR1.
+/// While this value lives, its job answers SIGUSR1.
 pub(crate) struct Answering(());
 
-/// Has `ask` called for each SIGUSR1. It must not wait, for a reader of what it prints above all.
+/// Calls `ask` for each SIGUSR1. It must not block, in particular not on a reader of its output.
 pub(crate) fn answer_by(ask: impl Fn() + Send + 'static) -> Answering {
     *lock(&KNOWS) = Some(Knows::Job(Box::new(ask)));
     Answering(())
 }
 
-/// What SIGUSR1 tells from now on, of work that is not a job with counters.
+/// Sets the answer to SIGUSR1 for work that is not a job with counters.
 pub(crate) fn now_doing(what: String) {
     *lock(&KNOWS) = Some(Knows::Text(what));
 }
 
 impl Drop for Answering {
-    /// What is said of the job afterwards is its report.
+    /// From now on the report describes the job.
     fn drop(&mut self) {
         *lock(&KNOWS) = None;
         *lock(&IS_HUSHED) = true;
@@ -156,10 +156,10 @@ fn answer() {
     }
 }
 
-/// Whether the report is being printed, so that nothing may come in between or after it.
+/// Whether the report is being printed; nothing else may be printed from then on.
 static IS_HUSHED: Mutex<bool> = Mutex::new(false);
 
-/// What is still to be said, while a thread is saying something.
+/// Messages to print: whether a thread prints one now, and the next one.
 struct Speech {
     is_speaking: bool,
     next: Option<String>,
@@ -167,8 +167,8 @@ struct Speech {
 
 static SPEECH: Mutex<Speech> = Mutex::new(Speech { is_speaking: false, next: None });
 
-/// Says something on a thread beside, after what is being said. Of what comes meanwhile, the last
-/// is said.
+/// Prints a message on another thread, after the current one. A message that is still waiting is
+/// replaced.
 fn say(what: String) {
     let mut speech = lock(&SPEECH);
     speech.next = Some(what);
@@ -179,7 +179,7 @@ fn say(what: String) {
     speech.is_speaking = speaker.is_ok();
 }
 
-/// Says what there is to say, and ends.
+/// Prints pending messages, then ends.
 fn speak() {
     loop {
         let what = {
@@ -195,7 +195,7 @@ fn speak() {
     }
 }
 
-/// Whether the process that started this one has it ignore a signal. Source: proc_pid_status(5).
+/// Returns whether this process was started with a signal ignored. Source: proc_pid_status(5).
 fn is_ignored(signal: i32) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

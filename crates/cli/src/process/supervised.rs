@@ -1,17 +1,18 @@
-//! The line between a job and the service that started it: the job's standard input, a socket.
+//! The connection between a job and the service that started it: the job's standard input, a
+//! socket.
 //!
 //! ```text
-//!   job ◄──1 byte, [listener]── service      before it starts: where the job answers the service
-//!   job ──────"serving\n"──────► service      once, if it was given one: it answers there
-//!   job ──────"started\n"──────► service      once, when its threads run
-//!   job ◄─────────end────────── service      when it has gone, by SIGKILL, too: the job ends
+//!   job ◄──1 byte, [listener]── service      before it starts: the socket for queries
+//!   job ──────"serving\n"──────► service     once, if it got a listener: it answers there
+//!   job ──────"started\n"──────► service     once, when its threads run
+//!   job ◄─────────end────────── service      when the service exits, even by SIGKILL: the job ends
 //! ```
 //!
-//! The service makes the listening socket, and keeps it while the job lives. So it knows where to
-//! ask without the job's word, and nobody else gets that address.
+//! The service creates the listening socket and keeps it while the job lives. So it knows the
+//! address without asking the job, and no other process gets it.
 //!
-//! A parent-death signal would not do: the kernel forgets it where a process gives up its rights
-//! (prctl(2), `PR_SET_PDEATHSIG`), and every job does.
+//! A parent-death signal would not work: the kernel clears it when a process drops its privileges
+//! (prctl(2), `PR_SET_PDEATHSIG`), which every job does.
 
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -25,15 +26,15 @@ use burstline_sys::{privileges, process, rights};
 
 use crate::failure::{Failure, complain};
 
-/// A job that does not end by itself within this time is ended without a report.
+/// A job that does not end within this time is terminated without a report.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 static LINE: OnceLock<File> = OnceLock::new();
 
-/// The socket that the service has given, until it is served.
+/// The listener that the service passed, until the server takes it.
 static GIVEN: Mutex<Option<TcpListener>> = Mutex::new(None);
 
-/// Takes what the service gives, and listens for its end from now on.
+/// Takes the listener from the service, and starts to watch for the service's end.
 pub(crate) fn begin() -> Result<(), Failure> {
     let failed = |error: io::Error| Failure::new(format!("the connection to the service: {error}"));
     let line = File::from(io::stdin().as_fd().try_clone_to_owned().map_err(failed)?);
@@ -41,7 +42,7 @@ pub(crate) fn begin() -> Result<(), Failure> {
     *GIVEN.lock().unwrap_or_else(PoisonError::into_inner) = given;
     let _ = LINE.set(line.try_clone().map_err(failed)?);
     let listener = thread::Builder::new().name("supervised".to_owned()).spawn(move || {
-        // Where giving up is refused, the job's own threads fail for the same reason and say so.
+        // If dropping privileges fails here, the job's own threads report the same error.
         let _ = privileges::give_up();
         wait_for_end(line);
         complain("the service has gone: the job ends");
@@ -56,7 +57,7 @@ fn wait_for_end(mut line: File) {
     let mut room = [0; 64];
     loop {
         match line.read(&mut room) {
-            // The service sends nothing; what somebody else sends is not understood.
+            // The service sends nothing here; ignore bytes from anyone else.
             Ok(1..) => {}
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Ok(0) | Err(_) => return,
@@ -64,30 +65,30 @@ fn wait_for_end(mut line: File) {
     }
 }
 
-/// The line that says that the job answers at the socket which it was given.
+/// The line that tells the service that the job answers on its listener.
 pub(crate) const SERVING: &str = "serving";
 
-/// The line that says that the job's threads run.
+/// The line that tells the service that the job's threads run.
 pub(crate) const STARTED: &str = "started";
 
-/// The socket that the service has given, if it has, and if nobody has taken it before.
+/// Takes the listener that the service passed, if there is one.
 pub(crate) fn take_listener() -> Option<TcpListener> {
     GIVEN.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
-/// Says that the job's threads run, if a service wants to know.
+/// Tells the service, if there is one, that the job's threads run.
 pub(crate) fn tell_started() {
     tell(STARTED);
 }
 
-/// Says that the job answers at the socket which it was given.
+/// Tells the service that the job answers on its listener.
 pub(crate) fn tell_serving() {
     tell(SERVING);
 }
 
 fn tell(words: &str) {
     if let Some(mut line) = LINE.get() {
-        // A service that has gone does not want to know.
+        // The service may have exited.
         let _ = line.write_all(format!("{words}\n").as_bytes());
     }
 }

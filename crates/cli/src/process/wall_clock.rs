@@ -1,19 +1,19 @@
-//! The clock of packets' times, which somebody may set while a job runs.
+//! Detects jumps of the realtime clock, which packet timestamps come from, while a job runs.
 //!
-//! Times before and after do not compare then: rates, orders of merges and names of files lie. The
-//! thread that shows the job compares the time of day with the monotonic clock. If they have moved
-//! apart, it says so once. A service that corrects a clock slowly stays below [`JUMP_NS`] in the
-//! time between two looks.
+//! Timestamps before and after a jump do not compare: rates, the order of merges and file names
+//! become wrong. The thread that shows the job compares realtime with the monotonic clock, and
+//! reports the first jump. A service that slews the clock stays below [`JUMP_NS`] between two
+//! checks.
 
 use burstline_sys::clock;
 
-/// What is a jump between two looks.
+/// The smallest change between two checks that counts as a jump.
 const JUMP_NS: i128 = 250_000_000;
 
-/// A look whose two readings of the monotonic clock are further apart says nothing.
+/// A check is discarded if its two readings of the monotonic clock are at least this far apart.
 const READING_NS: u64 = 10_000_000;
 
-/// How far the two clocks were apart when it was looked last.
+/// The difference between the two clocks at the last check.
 #[derive(Debug, Default)]
 pub(crate) struct WallClock {
     offset_ns: Option<i128>,
@@ -21,7 +21,7 @@ pub(crate) struct WallClock {
 }
 
 impl WallClock {
-    /// What to say of a jump, the first time that there is one. Cost: three readings of clocks.
+    /// Returns a warning at the first jump. Cost: three clock readings.
     pub(crate) fn look(&mut self) -> Option<String> {
         let before_ns = clock::monotonic_ns();
         let day_ns = clock::realtime_ns();
@@ -55,7 +55,7 @@ mod tests {
     fn a_jump_is_said_once_and_a_slow_correction_never() {
         let mut clock = WallClock::default();
         assert_eq!(clock.compare(100 * SECOND_NS, SECOND_NS), None);
-        // A tenth of a second faster in each second.
+        // A clock that runs a tenth too fast.
         for second in 2..20 {
             let day_ns = 100 * SECOND_NS + (second - 1) * SECOND_NS * 11 / 10;
             assert_eq!(clock.compare(day_ns, second * SECOND_NS), None);

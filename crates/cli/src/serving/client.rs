@@ -1,7 +1,7 @@
-//! A connection: a request that comes, an answer that goes, or events for as long as it lasts.
+//! A connection: one request and its answer, or a stream of events.
 //!
-//! A stream of events has at most one event under way. While that is not gone, further ones are
-//! left out: a slow page gets the newest state, later. The last event waits for its turn.
+//! An event stream has at most one event in flight. Until it is sent, further events are skipped: a
+//! slow page gets the newest state, later. The last event waits for its turn.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -13,31 +13,31 @@ use burstline_sys::readiness::Wish;
 /// The longest request, in bytes.
 const REQUEST_BYTES: usize = 8 << 10;
 
-/// How long a connection may take for request and answer.
+/// Timeout for request and answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How long a page may take for an event.
+/// Timeout for one event.
 const EVENT_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Where a connection is.
+/// State of a connection.
 #[derive(Debug)]
 enum State {
-    /// The request is coming.
+    /// Receiving the request.
     Asking(Vec<u8>),
-    /// An answer is going; then it is closed.
+    /// Sending an answer; then the connection is closed.
     Answering(Arc<[u8]>, usize),
-    /// Events go: the one under way, if there is one.
+    /// Sending events: the one in flight, if any.
     Watching(Option<(Arc<[u8]>, usize)>),
 }
 
-/// The outcome of a step.
+/// The result of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// It goes on.
+    /// The connection continues.
     On,
-    /// The request is whole, or longer than one may be.
+    /// The request is complete, or too long.
     Asked { request: Vec<u8>, is_whole: bool },
-    /// It is done with, or has gone.
+    /// The connection is finished or lost.
     Over,
 }
 
@@ -45,11 +45,11 @@ pub(super) enum Step {
 #[derive(Debug)]
 pub(super) struct Client {
     pub(super) stream: TcpStream,
-    /// The listener by which it came.
+    /// Index of the listener that accepted it.
     pub(super) door: usize,
     state: State,
     deadline: Instant,
-    /// Whether it has the last event, or that is under way.
+    /// Whether the last event is sent or in flight.
     has_last: bool,
 }
 
@@ -60,7 +60,7 @@ impl Client {
         Ok(Self { stream, door, state, deadline, has_last: false })
     }
 
-    /// What it waits for.
+    /// Returns the readiness that the connection waits for.
     pub(super) fn wish(&self) -> Wish {
         match self.state {
             State::Asking(_) | State::Watching(None) => Wish::Read,
@@ -72,28 +72,28 @@ impl Client {
         matches!(self.state, State::Watching(_))
     }
 
-    /// Whether something is still to be sent to it.
+    /// Returns whether bytes are still to be sent.
     pub(super) fn is_sending(&self) -> bool {
         matches!(self.state, State::Answering(..) | State::Watching(Some(_)))
     }
 
-    /// Whether its time is up.
+    /// Returns whether the deadline has passed.
     pub(super) fn is_late(&self, now: Instant) -> bool {
         now >= self.deadline && !matches!(self.state, State::Watching(None))
     }
 
-    /// Answers it.
+    /// Begins to send an answer.
     pub(super) fn answer(&mut self, answer: String) {
         self.state = State::Answering(answer.into_bytes().into(), 0);
     }
 
-    /// Sends events from now on; `first` begins them.
+    /// Starts the event stream with `first`.
     pub(super) fn watch(&mut self, first: String, now: Instant) {
         self.state = State::Watching(Some((first.into_bytes().into(), 0)));
         self.deadline = now + EVENT_PATIENCE;
     }
 
-    /// Sends an event, unless another is under way. Returns whether it did.
+    /// Sends an event unless another is in flight. Returns whether it did.
     pub(super) fn tell(&mut self, event: &Arc<[u8]>, now: Instant) -> bool {
         let is_free = matches!(self.state, State::Watching(None));
         if is_free {
@@ -103,14 +103,14 @@ impl Client {
         is_free
     }
 
-    /// Has it take the last event. Returns whether it is still to take some of that.
+    /// Sends the last event. Returns whether part of that is still to be done.
     pub(super) fn take_leave(&mut self, last: &Arc<[u8]>) -> bool {
         self.has_last = self.has_last || self.tell(last, self.deadline);
         let is_gone = self.is_sending() && self.step() == Step::Over;
         !is_gone && (self.is_sending() || !self.has_last)
     }
 
-    /// Does what can be done now.
+    /// Reads or writes as much as possible without blocking.
     pub(super) fn step(&mut self) -> Step {
         let stepped = match &mut self.state {
             State::Asking(request) => ask(&mut self.stream, request),
@@ -127,7 +127,7 @@ impl Client {
                 }
                 gone.map(|_| Step::On)
             }
-            // A page that has asked says nothing more: this is its end.
+            // A page sends nothing after its request, so this is the end of the connection.
             State::Watching(None) => self.stream.read(&mut [0; 64]).map(|_| Step::Over),
         };
         stepped.unwrap_or_else(|error| match error.kind() {
@@ -149,7 +149,7 @@ fn ask(stream: &mut TcpStream, request: &mut Vec<u8>) -> io::Result<Step> {
     })
 }
 
-/// Sends some of it. Returns whether all is gone.
+/// Sends a part of `bytes`. Returns whether everything is sent.
 fn send(stream: &mut TcpStream, bytes: &[u8], sent: &mut usize) -> io::Result<bool> {
     *sent += stream.write(&bytes[*sent..])?;
     Ok(*sent == bytes.len())

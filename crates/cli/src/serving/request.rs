@@ -1,13 +1,13 @@
-//! A request of HTTP, and what it is answered with.
+//! Parses an HTTP request and answers it.
 //!
 //! ```text
 //!   request line, headers ──► which page? ──► host, site, token: may this caller? ──► Reply
 //! ```
 //!
 //! Invariants:
-//! - Q1: a browser gets an answer only where `Host` is an address or this machine's own name. A
+//! - Q1: a browser gets an answer only if `Host` is an address or this machine's own name. A
 //!   foreign name that DNS points here is refused (rebinding), so no foreign page can read it.
-//! - Q2: where a token is set, every answer with the job's figures but `/metrics` takes it.
+//! - Q2: if a token is set, every answer with the job's figures except `/metrics` requires it.
 //!
 //! Sources: RFC 9110, RFC 9112; Server-sent events: HTML Standard, section 9.2; Fetch Metadata.
 
@@ -18,45 +18,45 @@ use serde_json::Value;
 
 use super::{Door, Point};
 
-/// What OpenMetrics 1.0 is called.
+/// Content type of OpenMetrics 1.0.
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// The page: one file, with a place for the nonce of its script and style.
+/// The page: one file, with a placeholder for the nonce of its script and style.
 const PAGE: &str = include_str!("page.html");
 
-/// What a caller gets.
+/// The reply to a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Reply {
-    /// This, and the connection is closed.
+    /// This text; then the connection is closed.
     Whole(String),
-    /// Events from now on.
+    /// A stream of events.
     Events,
 }
 
-/// What an answer is made of when it is known which.
+/// The data that answers are made of.
 pub(crate) trait Figures {
-    /// All metrics.
+    /// Returns all metrics.
     fn metrics(&self) -> String;
 
-    /// The state as JSON.
+    /// Returns the state as JSON.
     fn now(&self) -> Value;
 
-    /// A point of the past, if what is shown has one.
+    /// Returns a data point, if the subject has a past.
     fn point(&self) -> Option<Point>;
 
-    /// Something that nobody outside can guess.
+    /// Returns a value that no outsider can guess.
     fn nonce(&self) -> String {
         random_name("") + &random_name("")
     }
 }
 
-/// A request's line and headers, as far as they matter.
+/// The fields of a request's line and headers that are used.
 struct Head<'a> {
     method: &'a str,
     path: &'a str,
     query: &'a str,
     host: Option<&'a str>,
-    /// Where a browser says that the request comes from.
+    /// `Sec-Fetch-Site`: the browser's statement of where the request comes from.
     site: Option<&'a str>,
 }
 
@@ -86,7 +86,7 @@ impl<'a> Head<'a> {
         Reply::Whole(response(status, "text/plain; charset=utf-8", body, "", self.is_head()))
     }
 
-    /// Whether the caller's `Host` can only be meant for this machine.
+    /// Returns whether the request's `Host` can only mean this machine.
     fn is_for_us(&self) -> bool {
         let Some(host) = self.host else { return false };
         let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
@@ -96,14 +96,14 @@ impl<'a> Head<'a> {
         name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok()
     }
 
-    /// Whether the token is here that is asked for.
+    /// Returns whether the request carries the wanted token.
     fn has_token(&self, wanted: Option<&str>) -> bool {
         let Some(wanted) = wanted else { return true };
         let given = self.query.split('&').find_map(|pair| pair.strip_prefix("token="));
         given.is_some_and(|given| is_same(given.as_bytes(), wanted.as_bytes()))
     }
 
-    /// Why the caller gets no figures, if so.
+    /// Returns the refusal if the caller may not see figures.
     fn refusal(&self, door: &Door) -> Option<Reply> {
         if !self.is_for_us() {
             let what =
@@ -124,13 +124,13 @@ impl<'a> Head<'a> {
     }
 }
 
-/// Compares in a time that does not depend on where they differ.
+/// Compares in constant time.
 fn is_same(one: &[u8], other: &[u8]) -> bool {
     let differing = one.iter().zip(other).fold(0, |all, (a, b)| all | (a ^ b));
     one.len() == other.len() && differing == 0
 }
 
-/// The answer to a whole request at a door.
+/// Returns the reply to a complete request at a listener.
 pub(super) fn answer(request: &[u8], door: &Door, figures: &impl Figures) -> Reply {
     let text = String::from_utf8_lossy(request);
     let Some(head) = Head::read(&text) else {
@@ -146,7 +146,7 @@ pub(super) fn answer(request: &[u8], door: &Door, figures: &impl Figures) -> Rep
     let refusal = || head.refusal(door);
     match head.path {
         "/metrics" if door.has_metrics => whole(OPENMETRICS, &figures.metrics(), ""),
-        // The service asks for nothing else, and who finds the port has no token.
+        // The service asks for nothing else, and anyone who finds the port has no token.
         _ if door.is_given => head.plain("404 Not Found", door.paths()),
         "/status" => refusal().unwrap_or_else(|| whole(JSON, &format!("{}\n", figures.now()), "")),
         "/" if door.has_page => refusal().unwrap_or_else(|| {
@@ -163,7 +163,7 @@ pub(super) fn answer(request: &[u8], door: &Door, figures: &impl Figures) -> Rep
 
 const JSON: &str = "application/json";
 
-/// What the page may do: run its own script, show its own style, and ask where it came from.
+/// Returns the policy of the page: only its own script and style, and requests only to its origin.
 fn policy(nonce: &str) -> String {
     format!(
         "Content-Security-Policy: default-src 'none'; script-src 'nonce-{nonce}'; style-src \
@@ -181,23 +181,23 @@ fn response(status: &str, kind: &str, body: &str, more: &str, is_head: bool) -> 
     )
 }
 
-/// What all answers have.
+/// Headers of all answers.
 const COMMON: &str = "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\n\
     Referrer-Policy: no-referrer\r\nCross-Origin-Resource-Policy: same-origin\r\n\
     Connection: close\r\n";
 
-/// What a stream of events begins with.
+/// Returns the head of an event stream.
 pub(super) fn events_head() -> String {
     format!("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n{COMMON}\r\nretry: 1000\n\n")
 }
 
-/// A request that never ends.
+/// Returns the answer to a request that is too long.
 pub(super) fn too_long() -> String {
     let status = "431 Request Header Fields Too Large";
     response(status, "text/plain", "the request is too long\n", "", false)
 }
 
-/// There are as many streams as there may be.
+/// Returns the answer when the maximum number of streams is open.
 pub(super) fn too_many(most: usize) -> String {
     let body = format!("{most} pages are open, which is the maximum\n");
     response("503 Service Unavailable", "text/plain", &body, "Retry-After: 10\r\n", false)

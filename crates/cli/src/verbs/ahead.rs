@@ -1,11 +1,11 @@
-//! What a verb can find wrong before it starts, for who asks ahead: `burstline run`.
+//! Checks a verb's arguments before the verb starts, for `burstline run`.
 
 use super::output::{output_address, output_options};
 use super::{merge, switch};
 use crate::args::{NOTHING, Verb};
 use crate::failure::Failure;
 
-/// Fails where the verb would, as far as it can be known without opening a port.
+/// Returns the errors of the verb that can be found without opening a port.
 pub(crate) fn check_ahead(verb: &Verb) -> Result<(), Failure> {
     match verb {
         Verb::Capture(args) => {

@@ -17,7 +17,7 @@ use crate::failure::Failure;
 use crate::view::{Stream, View};
 use crate::{job, signals};
 
-/// Spreads the packets of all sources over workers.
+/// Distributes the packets of all sources over workers.
 pub(crate) fn balance(args: &BalanceArgs) -> Result<ExitCode, Failure> {
     let (common, groups) = (&args.source, &args.workers.0);
     let stop = signals::stop_flag(common.quiet)?;
@@ -30,7 +30,7 @@ pub(crate) fn balance(args: &BalanceArgs) -> Result<ExitCode, Failure> {
     }
     let mode = mode(args)?;
     let sinks = sink_addresses(args)?;
-    // Threads of this program, unless others are to do the work.
+    // Use our own worker threads unless other programs do the work.
     let has_workers = args.output.is_some() || args.log.publish.is_none();
     let workers = args.workers.workers();
     let logs = if mode == Mode::Share { 1 } else { workers };
@@ -42,7 +42,7 @@ pub(crate) fn balance(args: &BalanceArgs) -> Result<ExitCode, Failure> {
         Mode::Share => LogSharing::Share,
     };
     let placed = common.place(&Workers { count, name: "worker", log_bytes, sharing })?;
-    // Workers that only count look at no times.
+    // Workers that only count do not use timestamps.
     let may_share_times = args.output.is_none() && args.log.publish.is_none();
     let (flag, forwards) = (Some(Arc::clone(&stop)), sinks.iter().any(Address::leads_to_interface));
     let ports = OpenOptions { stop: flag, may_share_times, forwards, ..common.open_options(hash) };
@@ -85,7 +85,7 @@ pub(crate) fn balance(args: &BalanceArgs) -> Result<ExitCode, Failure> {
     })
 }
 
-/// What workers read. A note names what cannot be shared.
+/// Returns how workers read packets. Prints a note if a source cannot be shared.
 fn mode(args: &BalanceArgs) -> Result<Mode, Failure> {
     if args.mode == ModeArg::Copy {
         return Ok(Mode::Copy);
@@ -96,7 +96,7 @@ fn mode(args: &BalanceArgs) -> Result<Mode, Failure> {
     Ok(Mode::Share)
 }
 
-/// A sink for each worker.
+/// Returns a sink for each worker.
 fn sink_addresses(args: &BalanceArgs) -> Result<Vec<Address>, Failure> {
     let workers = args.workers.workers();
     let Some(template) = &args.output else {
@@ -116,5 +116,5 @@ fn sink_addresses(args: &BalanceArgs) -> Result<Vec<Address>, Failure> {
     (0..workers).map(|number| Ok(address(number)?)).collect()
 }
 
-/// What stands for the worker's number.
+/// The placeholder for the worker's number.
 const NUMBER: &str = "{k}";

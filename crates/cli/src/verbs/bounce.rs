@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::view::{Stream, View};
 use crate::{job, signals};
 
-/// Sends what comes in by one port out by another.
+/// Forwards packets from one port to another.
 pub(crate) fn bounce(args: &BounceArgs) -> Result<ExitCode, Failure> {
     let common = &args.job;
     let stop = signals::stop_flag(common.quiet)?;
@@ -63,8 +63,9 @@ pub(crate) fn bounce(args: &BounceArgs) -> Result<ExitCode, Failure> {
     job::conclude(&view.with_bounced(bounced), &report, &common.demands())
 }
 
-/// A packet that waits is copied: its port gives up the frame. A port that takes queues for itself
-/// cannot be opened for both ways without frames in common.
+/// Checks that packets can wait for verdicts. A waiting packet is copied, because its port needs
+/// the frame back. A port that takes queues exclusively cannot be opened in both directions without
+/// shared frames.
 fn check_inline(args: &BounceArgs) -> Result<(), Failure> {
     let takes_away = [&args.from, &args.to].into_iter().find(|end| end.takes_away());
     match takes_away {

@@ -33,7 +33,7 @@ pub(crate) fn capture(args: &CaptureArgs) -> Result<ExitCode, Failure> {
     let recorder = Workers { count: 1, name: "record", log_bytes, ..Workers::default() };
     let placed = common.place(&recorder)?;
     let threads = placed.threads;
-    // The past is kept in a log.
+    // With `--keep`, a log holds the history.
     let queue_bytes = shape.queue_bytes(&common.sources, &threads).filter(|_| args.keep.is_none());
     let flag = Some(Arc::clone(&stop));
     let forwards = sink.leads_to_interface();

@@ -32,7 +32,7 @@ pub(crate) fn count(args: &CountArgs) -> Result<ExitCode, Failure> {
     let mut placed = common.place(&Workers::default())?;
     let ports = OpenOptions {
         stop: Some(Arc::clone(&stop)),
-        // Only the latency of marked packets is reckoned from when each of them came.
+        // Only the latency of marked packets needs the arrival time of each packet.
         may_share_times: args.verify.is_none(),
         ..common.open_options()
     };
@@ -43,7 +43,7 @@ pub(crate) fn count(args: &CountArgs) -> Result<ExitCode, Failure> {
     let mut view = View::new("count", common, Stream::Stdout).with_sources(common);
     let run = common.run(&stop, &progress);
     let verifier = args.verify.map(|verify| Mutex::new(Verifier::new(integrity(verify))));
-    // Made before the run, which may end without the right to make it.
+    // Create it before the run, which may drop the privileges for that.
     let create = |path| ports.files.create(path).map(|file| (file, path));
     let log = args.latency_log.as_deref().map(create).transpose().map_err(EngineError::from)?;
     let started = SystemTime::now();
@@ -75,7 +75,7 @@ fn refused(path: &Path, error: &std::io::Error) -> Failure {
     Failure::new(format!("write {}: {error}", path.display()))
 }
 
-/// Receives into a log that others may read, and counts what is in it.
+/// Receives into a log that other programs may read, and counts its packets.
 fn publish(args: &CountArgs, stop: &Arc<AtomicBool>) -> Result<ExitCode, Failure> {
     let common = &args.common;
     let log = args.log.request();

@@ -1,4 +1,4 @@
-//! `burstline capture --keep`: the flight recorder's triggers, and the names of its files.
+//! `burstline capture --keep`: the flight recorder's triggers and file names.
 
 use std::fs;
 use std::io;
@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::paths::address_of;
 use crate::signals;
 
-/// What there is to do when something asks for the past.
+/// What to do when a trigger asks for the history.
 pub(super) struct Plan {
     after_ns: u64,
     triggers_on_loss: bool,
@@ -24,8 +24,8 @@ pub(super) struct Plan {
     format: FormatArgs,
 }
 
-/// What `--keep` asks for, if it is there. Found wanting before anything is opened: a file that
-/// cannot be made must not be a surprise when it is needed.
+/// Returns the plan for `--keep`, if given. Checks it before anything is opened, so that a file
+/// that cannot be created is reported now and not at the trigger.
 pub(super) fn plan(args: &CaptureArgs) -> Result<Option<Plan>, Failure> {
     if args.keep.is_none() {
         return Ok(None);
@@ -41,7 +41,7 @@ pub(super) fn plan(args: &CaptureArgs) -> Result<Option<Plan>, Failure> {
     names.rehearse(args.common.keep_privileges)?;
     let caught = signals::trigger_flag()?;
     let trigger = match args.trigger {
-        // Caught and not heard, so that it does not end the program.
+        // Catch the signal but ignore it, so that it does not end the program.
         Trigger::Drop => Arc::new(AtomicBool::new(false)),
         Trigger::Sigusr1 | Trigger::Both => caught,
     };
@@ -71,10 +71,10 @@ impl Plan {
     }
 }
 
-/// The names of the files: `FILE`, `FILE-2`, ..., without those that are taken.
+/// The names of the files: `FILE`, `FILE-2`, ..., except those in use.
 pub(super) struct Names {
     path: String,
-    /// Numbers that are used up.
+    /// The last number that was tried.
     used: u32,
 }
 
@@ -83,8 +83,8 @@ impl Names {
         Self { path: path.to_owned(), used: 0 }
     }
 
-    /// Makes an empty file of the next name that is free, and returns the name. Only its owner may
-    /// read it: opening it for writing keeps the mode that it finds.
+    /// Creates an empty file of the next free name, and returns the name. Only its owner may read
+    /// it: opening an existing file for writing keeps its mode.
     fn take(&mut self) -> Result<String, PortError> {
         if self.path == NOTHING {
             return Ok(self.path.clone());
@@ -102,11 +102,11 @@ impl Names {
         }
     }
 
-    /// Makes the first file and takes it away again, with the rights that the recorder will have.
+    /// Creates and removes the first file with the privileges that the recorder will have.
     pub(super) fn rehearse(&self, keeps_privileges: bool) -> Result<(), Failure> {
         let mut names = Self::new(&self.path);
         let attempt = || {
-            // Where giving up is refused, the job says so.
+            // If dropping fails, the job reports it.
             let _ = keeps_privileges || privileges::give_up().is_ok();
             let path = names.take()?;
             if path != NOTHING {
@@ -118,7 +118,7 @@ impl Names {
             }
             Ok(())
         };
-        // On its own thread, with which the loss of rights ends.
+        // On a separate thread, so that only that one loses its privileges.
         let outcome = std::thread::scope(|scope| scope.spawn(attempt).join());
         let outcome: Result<(), PortError> =
             outcome.unwrap_or_else(|panic| std::panic::resume_unwind(panic));

@@ -19,7 +19,7 @@ use crate::view::{self, Stream, View};
 use crate::words::counted_text;
 use crate::{job, signals};
 
-/// Makes records of the packets of all sources, or tends a tree of them.
+/// Makes flow records of the packets of all sources, or compacts a tree of records.
 pub(crate) fn flows(args: &FlowsArgs) -> Result<ExitCode, Failure> {
     if let Some(FlowsAction::Compact { tree, json }) = &args.action {
         return compact(tree, *json);
@@ -61,7 +61,7 @@ pub(crate) fn flows(args: &FlowsArgs) -> Result<ExitCode, Failure> {
     job::conclude(&view, &report, &common.demands())
 }
 
-/// Makes few files of many. Each one that is left because of what is in it has its line.
+/// Compacts a tree of many files into few. Prints a line for each file with invalid content.
 fn compact(tree: &Path, is_json: bool) -> Result<ExitCode, Failure> {
     let mut errors = Vec::new();
     let done = compact_telling(tree, &mut |error| {
@@ -73,7 +73,7 @@ fn compact(tree: &Path, is_json: bool) -> Result<ExitCode, Failure> {
     Ok(if errors.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
 }
 
-/// Those who take the records, and what the start before this one has not written.
+/// The sinks for records, and what the previous start has not written.
 type Sinks = (Vec<Box<dyn RecordSink>>, Option<NotWritten>);
 
 fn sinks(args: &FlowsArgs, sources: &[Inlet]) -> Result<Sinks, Failure> {
@@ -91,7 +91,7 @@ fn sinks(args: &FlowsArgs, sources: &[Inlet]) -> Result<Sinks, Failure> {
     let failed = |error: burstline_flow::TreeError| Failure::new(error.to_string());
     let sensor = sensor(args).map_err(failed)?;
     let ports = sources.iter().map(port_name).collect();
-    // One start, wherever its records go.
+    // All sinks share the origin of this start.
     let origin = Arc::new(Origin { sensor, boot: BootId::default(), ports });
     for bus in args.buses() {
         let opened = BusSink::open(bus, &origin, args.spool.as_ref());
@@ -111,12 +111,12 @@ fn sensor(args: &FlowsArgs) -> Result<SensorName, burstline_flow::TreeError> {
     }
 }
 
-/// Empty where the kernel does not say.
+/// Returns the host name, or an empty string if the kernel does not report it.
 fn host_name() -> String {
     std::fs::read_to_string(Path::new("/proc/sys/kernel/hostname")).unwrap_or_default()
 }
 
-/// What each source is called, and its files, by absolute paths.
+/// Returns the name of a source and the absolute paths of its files.
 fn port_name(source: &Inlet) -> PortName {
     let text = |path: PathBuf| {
         let path = std::path::absolute(&path).unwrap_or(path);

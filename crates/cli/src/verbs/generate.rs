@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::view::{Stream, View};
 use crate::{job, signals};
 
-/// Sends what a recipe makes.
+/// Sends the packets of a recipe.
 pub(crate) fn generate(args: &GenerateArgs) -> Result<ExitCode, Failure> {
     let common = &args.job;
     let stop = signals::stop_flag(common.quiet)?;
@@ -22,7 +22,7 @@ pub(crate) fn generate(args: &GenerateArgs) -> Result<ExitCode, Failure> {
     let source = Inlet::open(&address, &ports).map_err(as_flag)?;
     let progress = Progress::new(1).named(job::names(slice::from_ref(&source)));
     let mut run = common.run(&stop, &progress);
-    // The source's own: so the report says that it has ended.
+    // The source itself has the limit, so that the report says that it ended.
     run.limits.packets = None;
     let mut view = View::new("generate", common, Stream::beside(slice::from_ref(&args.output)))
         .with_sink(&args.output);
@@ -39,7 +39,7 @@ pub(crate) fn generate(args: &GenerateArgs) -> Result<ExitCode, Failure> {
     job::conclude(&view.with_generated(generated), &report, &common.demands())
 }
 
-/// What the sink's interface can carry, where a part of it was asked for.
+/// Returns the speed of the sink's interface, if the rate is a percentage of it.
 fn link_of(args: &GenerateArgs) -> Option<String> {
     let is_part = args.recipe.value("rate").is_some_and(|rate| rate.ends_with('%'));
     if !is_part || args.recipe.value("link").is_some() {
@@ -48,13 +48,13 @@ fn link_of(args: &GenerateArgs) -> Option<String> {
     Some(format!("{}Mbit", link_megabits(&args.output)?))
 }
 
-/// What an interface can carry that packets are sent by, if the kernel knows.
+/// Returns the speed of the interface that a sink sends to, if the kernel knows it.
 pub(crate) fn link_megabits(sink: &Address) -> Option<u64> {
     let (interface, _) = sink.interface()?;
     burstline_sys::device::link_megabits(interface)
 }
 
-/// An error about a parameter of `gen:`, as one about the flag that it came from.
+/// Turns an error about a parameter of `gen:` into one about the corresponding flag.
 fn as_flag(error: EngineError) -> Failure {
     match error {
         EngineError::Port(PortError::Address(AddressError::Value {
@@ -67,7 +67,7 @@ fn as_flag(error: EngineError) -> Failure {
     }
 }
 
-/// A reason that names keys of `gen:`, as `link=10Gbit`, with the flags in their place.
+/// Replaces keys of `gen:`, such as `link=10Gbit`, by flags in an error text.
 fn with_flags(reason: &str) -> String {
     let is_key = |word: &str| GENERATOR_KEYS.iter().any(|key| key.name == word);
     let word = |word: &str| match word.split_once('=') {

@@ -1,4 +1,4 @@
-//! `burstline lab`: experiments with contenders, and devices measured.
+//! `burstline lab`: experiments that compare contenders and measure devices.
 
 mod documents;
 mod report;
@@ -14,7 +14,7 @@ use crate::args::{GeneratorArgs, Lab, LabArgs};
 use crate::failure::Failure;
 use crate::signals;
 
-/// Measures what was asked for.
+/// Runs the chosen experiment.
 pub(crate) fn lab(args: &LabArgs) -> Result<ExitCode, Failure> {
     match &args.what {
         Lab::Documents(args) => documents::documents(args),
@@ -34,7 +34,7 @@ pub(crate) fn lab(args: &LabArgs) -> Result<ExitCode, Failure> {
     }
 }
 
-/// The other side of `lab run --generator`.
+/// Runs the remote side of `lab run --generator`.
 fn generator(args: &GeneratorArgs) -> Result<ExitCode, Failure> {
     let (port, back) = (args.port.clone(), args.back.clone());
     let silence = Duration::from_nanos(args.silence);

@@ -19,8 +19,8 @@ pub(crate) fn merge(args: &MergeArgs) -> Result<ExitCode, Failure> {
     let common = &args.common;
     let stop = signals::stop_flag(common.quiet)?;
     let sink = sink_address(args)?;
-    // One thread takes all sources: it belongs near the first. What it only counts it needs no
-    // other for.
+    // One thread reads all sources, so place it near the first. Without an output it also counts,
+    // and needs no second thread.
     let is_one_thread = args.write.is_none();
     let log = args.log.request();
     let recorder = Workers {
@@ -64,7 +64,7 @@ pub(super) fn sink_address(args: &MergeArgs) -> Result<Address, Failure> {
     }
 }
 
-/// Fails where an offset is about something that is not a source.
+/// Rejects an offset for an address that is not a source.
 fn check_offsets(args: &MergeArgs) -> Result<(), Failure> {
     let sources = &args.common.sources;
     if args.common.is_one_set() && !args.offset.is_empty() {
@@ -81,7 +81,7 @@ fn check_offsets(args: &MergeArgs) -> Result<(), Failure> {
     }
 }
 
-/// What is added to the times of each port; a source may be several ports.
+/// Returns the time offset of each port; a source may consist of several ports.
 fn offsets_ns(args: &MergeArgs, opened: &[Vec<Inlet>]) -> Vec<i64> {
     let each = args.common.sources.iter().zip(opened);
     let offset = |source: &Address| {

@@ -1,4 +1,4 @@
-//! What verbs that write files do alike: the address of an output, and how its files are written.
+//! Shared code of verbs that write files: the address of an output and its options.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ use crate::args::{CommonArgs, FormatArgs, OutputArgs};
 use crate::failure::Failure;
 use crate::paths::address_of;
 
-/// The address of an output that is named by its path, with any characters in it.
+/// Returns the address of an output given as a path, with special characters escaped.
 pub(super) fn output_address(path: &str, format: FormatArgs) -> Result<Address, Failure> {
     if path.is_empty() {
         return Err(Failure::usage("invalid value '' for '--write <FILE>': a path, or -"));
@@ -20,8 +20,8 @@ pub(super) fn output_address(path: &str, format: FormatArgs) -> Result<Address, 
     Ok(address_of(path, format)?)
 }
 
-/// How files are written. Found wanting before anything is opened: a file that cannot be made must
-/// not be a surprise when it is needed.
+/// Returns the options for output files. Checks them before anything is opened, so that a file that
+/// cannot be created is reported now and not when it is needed.
 pub(super) fn output_options(
     files: &OutputArgs,
     path: &str,
@@ -31,7 +31,7 @@ pub(super) fn output_options(
     let keeps_privileges = common.keep_privileges;
     let mut options = files.options(keeps_privileges);
     let Some(rotation) = &options.rotation else {
-        // It is made before the rights go. Files of a rotation are made by that user.
+        // Created before privileges are dropped. Files of a rotation are created by that user.
         if let Some(successor) = &common.successor {
             let creation = &mut options.creation;
             creation.user.get_or_insert(successor.user);
@@ -58,7 +58,7 @@ pub(super) fn output_options(
     Ok(options)
 }
 
-/// Fails where the path of a file is the name of an interface: who writes that may mean either.
+/// Rejects a path that is also the name of an interface, because the user may mean either.
 pub(super) fn check_no_interface(path: &str) -> Result<(), Failure> {
     match is_interface(path) {
         true => Err(Failure::usage(format!(

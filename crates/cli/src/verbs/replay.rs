@@ -14,23 +14,23 @@ use crate::failure::Failure;
 use crate::view::{Stream, View};
 use crate::{job, signals};
 
-/// Packets a second that a clock of nanoseconds can tell apart.
+/// Rates in packets/s that nanosecond timestamps can resolve.
 const RATES: std::ops::RangeInclusive<f64> = 0.001..=1e9;
 
-/// Bits a second of a line.
+/// Line rates in bit/s.
 const LINES: std::ops::RangeInclusive<f64> = 1.0..=1e12;
 
-/// Sends what files have.
+/// Sends the packets of files.
 pub(crate) fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     let common = &args.job;
     let stop = signals::stop_flag(common.quiet)?;
     let (sinks, routes) = sinks(args);
     let nobody = Workers::default();
-    // One thread, placed for the first of them.
+    // One thread, placed for the first sink.
     let threads = common.place_at(&sinks[..1], &nobody)?.threads;
     let ports =
         OpenOptions { filter: args.filter.clone().unwrap_or_default(), ..OpenOptions::default() };
-    // A word that is nothing at all is reported when it is opened.
+    // An invalid word is reported when it is opened.
     let is_other = |address: &&Address| !address.is_file() && !address.is_bare();
     if let Some(other) = args.files.iter().find(is_other) {
         let what = format!(
@@ -64,7 +64,7 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     job::conclude(&view.with_generated(played), &report, &common.demands())
 }
 
-/// The sinks, each once, and which interface goes to which.
+/// Returns the sinks, each once, and which interface is sent to which sink.
 fn sinks(args: &ReplayArgs) -> (Vec<Address>, Routes) {
     let mut sinks = args.output.clone();
     let mut rules = Vec::new();

@@ -1,7 +1,7 @@
-//! `burstline capture --resume`: what is there of a recording, and the file that it goes on in.
+//! `burstline capture --resume`: examines an interrupted recording and chooses the next file.
 //!
-//! Nothing is appended to a file that a crash has left: its tail may be torn. What it has is
-//! counted once more, without rights, and stands in the comment of the next file.
+//! Nothing is appended to the last file: a crash may have left a torn tail. Its packets are counted
+//! again without privileges, and the comment of the next file reports them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,14 +14,14 @@ use super::archive;
 use crate::args::CaptureArgs;
 use crate::failure::{Failure, complain};
 
-/// How a recording goes on.
+/// How a recording continues.
 pub(super) struct Plan {
-    /// What is written to.
+    /// The file to write to.
     pub(super) path: String,
     pub(super) resumed: Resumed,
 }
 
-/// Looks at what is there. `None`: nothing, and the recording begins.
+/// Examines the existing files. Returns `None` if there are none, so that a new recording begins.
 pub(super) fn plan(args: &CaptureArgs) -> Result<Option<Plan>, Failure> {
     let path = args.write();
     let is_one = striped_paths(path).is_ok_and(|paths| paths.len() == 1);
@@ -45,7 +45,7 @@ pub(super) fn plan(args: &CaptureArgs) -> Result<Option<Plan>, Failure> {
     Ok(Some(Plan { path: next, resumed }))
 }
 
-/// What the last file has, and what was lost in it. `before`: those before it, oldest first.
+/// Counts the packets and losses of the last file. `before`: the files before it, oldest first.
 fn look_at(path: &Path, before: &[PathBuf]) -> Result<Resumed, Failure> {
     let name = path.display().to_string();
     if is_empty(path) {
@@ -70,7 +70,7 @@ fn is_empty(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| found.len() == 0)
 }
 
-/// Whether a file is longer than any segment.
+/// Returns whether a file is longer than any segment.
 fn is_long(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| found.len() > MAX_NEED as u64)
 }
@@ -80,17 +80,17 @@ fn check(path: &Path) -> Result<Scanned, Failure> {
     archive::without_rights(|| burstline_engine::check(reader, &mut |_| true))
 }
 
-/// The number of the packet that comes behind those of a file. `None`: it is plain pcapng, as one
-/// that ended within its first segment is, and does not say it.
+/// Returns the number of the packet after those of a file. `None` if the file is plain pcapng and
+/// does not contain it, like one that ended within its first segment.
 fn next_packet(checked: &Scanned) -> Option<u64> {
     let unchecked = checked.packets - checked.checked;
     let last = checked.recorded.last?;
     Some(last.first_packet + u64::from(last.packets) + unchecked)
 }
 
-/// The number of the packet that comes behind those of all files: what the last file with segments
-/// says, and the packets of the plain ones behind it. A plain one that is longer than a segment was
-/// never part of such a recording, nor was one that cannot be read: no number is in front of it.
+/// Returns the number of the packet after those of all files. It is that of the last file with
+/// segments, plus the packets of plain files after it. A plain file longer than a segment, or an
+/// unreadable one, was never part of such a recording. Files before it do not count.
 fn packets_of(files: &[PathBuf]) -> u64 {
     let mut packets = 0;
     for path in files.iter().rev().filter(|path| !is_empty(path)) {

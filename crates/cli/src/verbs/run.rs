@@ -5,15 +5,15 @@
 //!                  keys: of clap's flags        │  ▲                 │ lines, started, ended
 //!                  policy: when to restart      │  └─────events──────┘
 //!                                               ├──► journal: text or JSON lines
-//!                                               ├──► notify: systemd, or who is like it
+//!                                               ├──► notify: systemd, or a similar manager
 //!                                               └──► figures: the metrics of all jobs
 //! ```
 //!
-//! The service receives no packet. A job is a child process of this program, so it has its own
-//! rights, memory and ledger. A reload touches only what changed.
+//! The service itself receives no packets. A job is a child process running this program, with its
+//! own privileges, memory and ledger. A reload affects only what changed.
 //!
 //! Invariants:
-//! - U1: nothing starts from a file with a fault; a reload with one changes nothing.
+//! - U1: nothing starts from a file with a fault, and a reload with one changes nothing.
 //! - U2: only the supervisor's thread changes the state of a job; others send it events.
 //! - U3: no job outlives the service: see [`supervised`](crate::supervised).
 
@@ -38,7 +38,7 @@ pub(crate) use keys::OWN as KEYS_OF_JOBS;
 use site::Site;
 use supervisor::Supervisor;
 
-/// Runs the jobs of a file, or only checks it.
+/// Runs the jobs of a file, or only checks the file.
 pub(crate) fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let site = Site::read(&args.file).map_err(|faults| {
         let (path, count) = (args.file.display(), faults.len());

@@ -1,4 +1,4 @@
-//! `burstline switch`: the switch itself, and the commands that control one.
+//! `burstline switch`: the switch, and the commands that control a running one.
 
 mod client;
 mod requests;
@@ -22,7 +22,7 @@ use crate::view::{Stream, View};
 use crate::{job, signals};
 use server::Server;
 
-/// Runs a switch, or tells one that runs what to do.
+/// Runs a switch, or sends a command to a running one.
 pub(crate) fn switch(args: &SwitchArgs) -> Result<ExitCode, Failure> {
     match &args.action {
         Some(action) => client::control(action),
@@ -30,7 +30,7 @@ pub(crate) fn switch(args: &SwitchArgs) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Reads the configuration file of a switch that is not to run yet.
+/// Checks the configuration file of a switch without running it.
 pub(super) fn check(args: &SwitchArgs) -> Result<(), Failure> {
     Read::of(args).map(drop)
 }
@@ -59,7 +59,7 @@ impl Read {
         Ok(Self { text, config, path })
     }
 
-    /// The ports of the command line and of the file.
+    /// Returns the ports of the command line and of the file.
     fn ports(&self, args: &SwitchArgs) -> Result<Vec<SwitchPort>, Failure> {
         let mut ports = args.ports.clone();
         for text in &self.config.ports {
@@ -69,20 +69,20 @@ impl Read {
         Ok(ports)
     }
 
-    /// Where mirrors lead: addresses, or names of ports.
+    /// Returns the targets of mirrors: addresses, or names of ports.
     fn targets<'a>(&'a self, ports: &'a [SwitchPort]) -> impl Iterator<Item = &'a str> {
         let own = ports.iter().filter_map(|port| port.mirror.as_deref());
         self.config.rules.targets().into_iter().chain(own)
     }
 }
 
-/// What a switch opens: its ports, and the targets of its mirrors.
+/// What a switch opens: its ports and the targets of its mirrors.
 pub(crate) struct Opens {
     pub(crate) ports: Vec<Address>,
     pub(crate) targets: Vec<Address>,
 }
 
-/// What these words and their file have a switch open.
+/// Returns what a switch with these arguments opens.
 pub(crate) fn opens(args: &SwitchArgs) -> Result<Opens, Failure> {
     let read = Read::of(args)?;
     let ports = read.ports(args)?;
@@ -104,7 +104,7 @@ fn run(args: &SwitchArgs) -> Result<ExitCode, Failure> {
     if !takes_away && args.name.is_none() && (args.only.is_some() || args.steal) {
         return Err(Failure::usage("--only and --steal apply to xdp: ports; there is none"));
     }
-    // Before ports are opened: a second switch of this name must not touch them.
+    // Before ports are opened: a second switch with this name must not touch them.
     let server = args.name.as_deref().map(Server::bind).transpose()?;
     let addresses: Vec<_> = ports.iter().map(|port| port.address.clone()).collect();
     let mut placed = common.place_at(&addresses, &Workers::default())?;
@@ -146,7 +146,7 @@ fn run(args: &SwitchArgs) -> Result<ExitCode, Failure> {
     job::conclude(&view, &report, &common.demands())
 }
 
-/// Opens ports and targets of mirrors, and puts the switch together.
+/// Opens the ports and mirror targets, and builds the switch.
 fn open(
     args: &SwitchArgs,
     ports: &[SwitchPort],
@@ -179,7 +179,7 @@ fn open(
     Ok((fabric, inline))
 }
 
-/// The ports whose packets are to wait for verdicts.
+/// Returns the ports whose packets wait for verdicts.
 fn inline_ports(args: &SwitchArgs, ports: &[SwitchPort]) -> Result<Option<InlinePorts>, Failure> {
     let Some(options) = &args.inline else { return Ok(None) };
     let present: Vec<_> = ports.iter().filter_map(|port| port.name().ok()).collect();
@@ -201,7 +201,7 @@ fn inline_ports(args: &SwitchArgs, ports: &[SwitchPort]) -> Result<Option<Inline
     Ok(Some(InlinePorts { options: options.clone(), names: args.inline_ports.clone() }))
 }
 
-/// A number that nobody outside knows.
+/// Returns a number that no outsider can guess.
 fn seed() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(SystemTime::now())

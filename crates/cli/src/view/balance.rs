@@ -1,4 +1,4 @@
-//! Who got what: the part of the ledger that a balancer adds.
+//! The part of the ledger that a balancer adds: the packets of each worker.
 
 use std::fmt::Write;
 
@@ -23,7 +23,7 @@ fn mode(mode: Mode) -> &'static str {
     }
 }
 
-/// The object in a job's JSON.
+/// Returns the object for a job's JSON.
 pub(super) fn object(balance: &BalanceReport) -> Value {
     json!({
         "mode": mode(balance.mode),
@@ -66,15 +66,15 @@ fn elephant(elephant: &Elephant) -> Value {
     })
 }
 
-/// Lines of the ledger.
+/// Appends the lines of the ledger.
 pub(super) fn text(text: &mut String, balance: &BalanceReport) {
     let has_groups = balance.groups.len() > 1;
-    // Where all logs are on one node, the line on memory says which.
+    // If all logs are on one node, the memory line names it.
     let nodes = balance.groups.iter().flat_map(|group| &group.workers);
     let mut nodes: Vec<_> = nodes.map(|worker| worker.log_node).collect();
     nodes.dedup();
     let has_nodes = nodes.len() > 1;
-    // Writing to a string does not fail, here and below.
+    // Writing to a string cannot fail, here and below.
     let _ = writeln!(
         text,
         "spread   by {}, {}",

@@ -1,4 +1,4 @@
-//! What there is to say of a bounce besides its ledger.
+//! The results of a bounce besides its ledger.
 
 use std::fmt::Write;
 
@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 use super::inline;
 use crate::words::{count_text, packets_text};
 
-/// As text; if `is_whole`, with where all frames are, also if none is missing.
+/// Appends the text; if `is_whole`, it says where all frames are even if none is missing.
 pub(super) fn text(text: &mut String, bounced: &Bounced, is_whole: bool) {
-    // Writing to a string does not fail, here and below.
+    // Writing to a string cannot fail, here and below.
     let found = &bounced.treatment.found;
     let packets = packets_text(found.packets);
     let _ = match bounced.treatment.touch {
@@ -40,7 +40,7 @@ pub(super) fn text(text: &mut String, bounced: &Bounced, is_whole: bool) {
     }
 }
 
-/// As JSON.
+/// Returns the results as JSON.
 pub(super) fn json(bounced: &Bounced) -> Value {
     let (treatment, found) = (&bounced.treatment, &bounced.treatment.found);
     let frames = bounced.frames.iter().map(|census| {

@@ -1,4 +1,4 @@
-//! What became of flow records.
+//! The fate of flow records.
 
 use std::fmt::Write;
 
@@ -9,13 +9,13 @@ use serde_json::{Map, Value, json};
 use crate::foreign::one_line;
 use crate::words::{bytes_text, count_text, counted_text, packets_text};
 
-/// The lines in the report for people.
+/// Returns the lines of the text report.
 pub(super) fn text(flows: &FlowsReport) -> String {
     let mut text = String::new();
     let counts = &flows.counts;
     let (records, packets) = (count_text(counts.records), packets_text(counts.packets_in_records));
     let open = count_text(counts.open_most);
-    // Writing to a string does not fail, here and below.
+    // Writing to a string cannot fail, here and below.
     let _ = writeln!(text, "records  {records} of {packets}; at most {open} open at a time");
     for (reason, packets) in flows.without_flow().filter(|(_, packets)| *packets > 0) {
         let _ = writeln!(text, "no flow  {} {reason}", count_text(packets));
@@ -41,7 +41,7 @@ pub(super) fn text(flows: &FlowsReport) -> String {
     text
 }
 
-/// What a bus has not acknowledged yet, and what it had not before.
+/// Appends the records that a bus has not acknowledged, from this and earlier starts.
 fn spooled(text: &mut String, sink: &SinkAccount) {
     let (kind, spooled, earlier) = (sink.kind, &sink.spooled, &sink.earlier);
     if spooled.records > 0 {
@@ -61,12 +61,12 @@ fn spooled(text: &mut String, sink: &SinkAccount) {
     }
 }
 
-/// `1 record`, `12,345 records`
+/// Formats `1 record`, `12,345 records`.
 fn records_text(records: u64) -> String {
     counted_text(records, "record")
 }
 
-/// The same for programs.
+/// Returns the JSON object.
 pub(super) fn object(flows: &FlowsReport) -> Value {
     let counts = &flows.counts;
     let reasons = flows.without_flow().map(|(reason, packets)| (reason.to_owned(), packets.into()));
@@ -122,14 +122,14 @@ fn sink(sink: &SinkAccount) -> Value {
     })
 }
 
-/// What a start that was killed has not written.
+/// Returns a note on what a killed start has not written.
 pub(crate) fn not_written(last: &NotWritten) -> String {
     let (records, packets) = (records_text(last.records), packets_text(last.packets));
     let boot = &last.boot_id;
     format!("the start before, {boot}, was killed: {packets} and {records} not written")
 }
 
-/// What a compaction has done, and what was wrong.
+/// Returns the result and errors of a compaction.
 pub(crate) fn compacted(done: &Compacted, errors: &[String], is_json: bool) -> String {
     if is_json {
         let object = json!({

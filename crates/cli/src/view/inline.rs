@@ -1,4 +1,4 @@
-//! What there is to say of packets that waited for verdicts.
+//! The fate of packets that waited for verdicts.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::test::latency_text;
 use crate::words::{count_text, packets_text};
 
-/// As text: a line for all; if `is_whole`, one for each worker.
+/// Appends a line for the total; if `is_whole`, also one for each worker.
 pub(super) fn text(text: &mut String, inline: &InlineReport, is_whole: bool) {
     let sum = |of: fn(&InlineWorker) -> u64| inline.workers.iter().map(of).sum::<u64>();
     let mut said = format!("verdicts {} waited", packets_text(sum(|worker| worker.offered)));
@@ -21,7 +21,7 @@ pub(super) fn text(text: &mut String, inline: &InlineReport, is_whole: bool) {
         (sum(|worker| worker.rejected), "rejected"),
     ] {
         if count > 0 {
-            // Writing to a string does not fail, here and below.
+            // Writing to a string cannot fail, here and below.
             let _ = write!(said, ", {} {what}", count_text(count));
         }
     }
@@ -57,7 +57,7 @@ pub(super) fn text(text: &mut String, inline: &InlineReport, is_whole: bool) {
     }
 }
 
-/// As JSON.
+/// Returns the counts as JSON.
 pub(super) fn json(inline: &InlineReport) -> Value {
     let workers = inline.workers.iter().map(|worker| {
         json!({

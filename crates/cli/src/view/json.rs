@@ -11,7 +11,7 @@ use super::logs::reader_json;
 use super::values::{losses, pages_json};
 use crate::outcome::Outcome;
 
-/// The object at the end of a job.
+/// Returns the object at the end of a job.
 pub(super) fn report(command: &str, report: &Report, outcome: &Outcome) -> Value {
     let total = &report.total;
     let usage = report.cpu.usage;
@@ -58,7 +58,7 @@ pub(super) fn report(command: &str, report: &Report, outcome: &Outcome) -> Value
         "cpu": {
             "user_s": seconds(usage.user_ns),
             "system_s": seconds(usage.system_ns),
-            // Of all cores, on whosever behalf; null where the kernel does not tell.
+            // Over all cores and processes; null if the kernel does not report it.
             "softirq_s": report.cpu.softirq_ns.map(seconds),
             "rho_total": report.cpu.rho_total,
             "rho_busy": report.cpu.rho_busy,
@@ -72,7 +72,7 @@ pub(super) fn report(command: &str, report: &Report, outcome: &Outcome) -> Value
     })
 }
 
-/// The object at the end of an interval.
+/// Returns the object at the end of an interval.
 pub(super) fn interval(moment: &Moment<'_>) -> Value {
     let (now, last) = moment.counts();
     let rates = moment.rates();
@@ -97,7 +97,7 @@ pub(super) fn interval(moment: &Moment<'_>) -> Value {
         object["log_percent"] = moment.log_percent().into();
     }
     if let Some(kept_ns) = moment.now.kept_ns {
-        // The log is as full as the past is long: that says nothing about who reads it.
+        // With `--keep` the log is always as full as the history is long.
         object["log_percent"] = Value::Null;
         object["kept_s"] = (kept_ns as f64 / 1e9).into();
         object["files"] = moment.now.files.into();
@@ -187,7 +187,7 @@ fn thread(place: &ThreadPlace) -> Value {
     thread
 }
 
-/// What is known of a thread while it runs.
+/// Returns a thread's placement, which is known while it runs.
 pub(super) fn where_it_runs(place: &ThreadPlace) -> Value {
     json!({
         "stage": place.name,

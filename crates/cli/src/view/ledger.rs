@@ -1,4 +1,4 @@
-//! The ledger as text: what entered, where it went, what it cost.
+//! The ledger as text: packets received, their fate, and the cost.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -14,15 +14,15 @@ use crate::words::{
     bytes_text, count_text, counted_text, packets_text, rate_text, size_text, time_text,
 };
 
-/// The least and the most columns of a port's name.
+/// Minimum and maximum width of a port's name.
 const NAME_COLUMNS: std::ops::RangeInclusive<usize> = 8..=24;
 
-/// The whole of it, without the last line.
+/// Returns the whole ledger except its last line.
 pub(super) fn text(report: &Report, findings: &str) -> String {
     let mut text = String::new();
     table(&mut text, report);
     losses(&mut text, &report.total.lost);
-    // Writing to a string does not fail, here and below.
+    // Writing to a string cannot fail, here and below.
     if let Some(flows) = &report.flows {
         text += &super::flows::text(flows);
     }
@@ -60,7 +60,7 @@ fn table(text: &mut String, report: &Report) {
     let longest =
         report.ports.iter().map(|row| one_line(&row.port).chars().count()).max().unwrap_or(0);
     let columns = longest.clamp(*NAME_COLUMNS.start(), *NAME_COLUMNS.end());
-    // What nobody asked for stands apart from what was lost.
+    // Packets excluded by the user have a column separate from losses.
     let has_unwanted = report.total.lost.iter().any(|(cause, _)| cause.is_choice());
     let unwanted = if has_unwanted { format!(" {:>13} +", "unwanted") } else { String::new() };
     let _ = writeln!(
@@ -108,7 +108,7 @@ fn line(text: &mut String, columns: usize, row: &PortReport, has_unwanted: bool)
     );
 }
 
-/// Shortens a name that is too long: of a path the end says most, of parameters the start.
+/// Shortens a long name: the end of a path, but the start of parameters, identifies it best.
 fn shorten(name: &str, columns: usize) -> String {
     let name = one_line(name);
     let length = name.chars().count();
@@ -122,7 +122,7 @@ fn shorten(name: &str, columns: usize) -> String {
     }
 }
 
-/// A sentence as a part of a line.
+/// Turns a sentence into a part of a line.
 pub(super) fn lower_first(sentence: &str) -> String {
     let mut rest = sentence.trim().trim_end_matches('.').chars();
     rest.next().map(|first| first.to_lowercase().chain(rest).collect()).unwrap_or_default()
@@ -139,7 +139,7 @@ fn losses(text: &mut String, lost: &Losses) {
     }
 }
 
-/// Who has read what was published, by their own word.
+/// Appends the readers of the published log, by their own counts.
 pub(super) fn readers(text: &mut String, published: &PublishedReport) {
     let PublishedReport { name, epoch, readers_total, readers_peak, .. } = published;
     let ending = if published.is_stopped { "stopped" } else { "final" };
@@ -179,9 +179,9 @@ fn rates(text: &mut String, report: &Report) {
     incomplete(text, total);
 }
 
-/// How many packets are not whole, or not with their flow.
+/// Appends the counts of packets that are truncated or apart from their flow.
 pub(super) fn incomplete(text: &mut String, total: &Total) {
-    // Writing to a string does not fail, here and below.
+    // Writing to a string cannot fail, here and below.
     if total.truncated > 0 {
         let (cut, wire) = (packets_text(total.truncated), bytes_text(total.wire_bytes));
         let _ = writeln!(text, "cut      {cut} truncated by snaplen; {wire} were on the wire");
@@ -257,7 +257,7 @@ fn memory(text: &mut String, report: &Report) {
     }
 }
 
-/// Which way packets went from core to core.
+/// Returns how packets were handed from core to core.
 fn way_text(handoff: &HandoffReport) -> String {
     let HandoffReport { asked, segments, far_segments } = *handoff;
     let asked = if asked == Handoff::Auto { "chosen by the distance" } else { "as --handoff says" };
@@ -268,7 +268,7 @@ fn way_text(handoff: &HandoffReport) -> String {
     }
 }
 
-/// What became of the past, and what would keep more of it.
+/// Appends how much history was kept, and what would keep more.
 pub(super) fn past(text: &mut String, flight: &FlightReport) {
     let seconds = |ns: u64| ns as f64 / 1e9;
     let (kept, asked) = (seconds(flight.kept_ns), seconds(flight.asked_ns));
@@ -292,7 +292,7 @@ pub(super) fn past(text: &mut String, flight: &FlightReport) {
     }
 }
 
-/// Where threads and stacks are, if anybody had a say in it.
+/// Appends where threads and stacks are, if the user or the plan chose that.
 fn places(text: &mut String, report: &Report) {
     let placed = report.placement.threads.iter().filter(|place| place.pinned_to.is_some());
     let mut parts: Vec<String> = Vec::new();

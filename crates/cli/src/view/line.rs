@@ -1,4 +1,4 @@
-//! The line that is shown while a job runs: absolute counts, then those of the interval.
+//! The progress line of a running job: absolute counts, then those of the interval.
 
 use std::mem;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use burstline_wire::ethernet::{FCS_BYTES, GAP_BYTES};
 use super::Mark;
 use crate::words::{bytes_text, count_text, left_text, rate_text};
 
-/// What a file has before each packet. Source: pcap-savefile(5).
+/// Size of the header before each packet of a file. Source: pcap-savefile(5).
 const RECORD_HEADER_BYTES: u64 = 16;
 
 /// A job at the end of an interval.
@@ -21,12 +21,12 @@ pub(super) struct Moment<'a> {
     pub(super) interval: Duration,
     pub(super) now: &'a Snapshot,
     pub(super) last: Snapshot,
-    /// Bytes of the files that the job reads, if that is all it reads.
+    /// Total size of the files that the job reads, if it reads nothing else.
     pub(super) input_bytes: Option<u64>,
 }
 
 impl<'a> Moment<'a> {
-    /// The next of a series.
+    /// Returns the next moment of a series.
     pub(super) fn next(
         command: &'a str,
         begun: Instant,
@@ -47,7 +47,7 @@ impl<'a> Moment<'a> {
     }
 }
 
-/// How much came in an interval.
+/// The rates in an interval.
 pub(super) struct Rates {
     pub(super) packets_per_s: f64,
     /// Bits of frames without FCS.
@@ -57,7 +57,7 @@ pub(super) struct Rates {
 }
 
 impl Moment<'_> {
-    /// What the job is about: packets that arrived where it takes them.
+    /// Returns the packets that arrived at their destination in the job, now and before.
     pub(super) fn counts(&self) -> (Counts, Counts) {
         match self.now.log_bytes {
             0 => (self.now.received, self.last.received),
@@ -65,13 +65,13 @@ impl Moment<'_> {
         }
     }
 
-    /// How full the log is, in `[0, 100]` percent.
+    /// Returns how full the log is, in `[0, 100]` percent.
     pub(super) fn log_percent(&self) -> f64 {
         let waiting = self.now.received.bytes.saturating_sub(self.now.recorded.bytes);
         (waiting as f64 * 100.0 / self.now.log_bytes.max(1) as f64).min(100.0)
     }
 
-    /// The rates of the interval.
+    /// Returns the rates of the interval.
     pub(super) fn rates(&self) -> Rates {
         let (now, last) = self.counts();
         let packets = now.packets.saturating_sub(last.packets);
@@ -85,7 +85,7 @@ impl Moment<'_> {
         }
     }
 
-    /// The line, without its end. What matters most comes first: a narrow terminal clips it.
+    /// Returns the line without its end, the most important values first: terminals may clip it.
     pub(super) fn text(&self) -> String {
         let (now, last) = self.counts();
         let rates = self.rates();
@@ -114,7 +114,7 @@ impl Moment<'_> {
         text
     }
 
-    /// ` | 43 %, 12 s left`, for files. About, because a file also has headers of packets.
+    /// Formats ` | 43 %, 12 s left`, for files. An estimate: a file also has packet headers.
     fn progress_text(&self) -> String {
         let Some(all) = self.input_bytes.filter(|&bytes| bytes > 0) else { return String::new() };
         let received = self.now.received;
@@ -134,7 +134,7 @@ impl Moment<'_> {
         }
     }
 
-    /// The causes of a kind, with their counts.
+    /// Returns the causes of a kind, with their counts.
     fn causes(&self, is_meant: impl Fn(Loss) -> bool) -> String {
         let causes =
             self.now.lost.iter().filter(|&(cause, packets)| packets > 0 && is_meant(cause));

@@ -1,4 +1,4 @@
-//! A running job as JSON: the names are those of the report at its end, as far as that has them.
+//! A running job as JSON, with the names of the final report wherever that has them.
 
 use burstline_engine::{LogNow, Place, Snapshot, StageNow};
 use burstline_port::RingFill;
@@ -8,7 +8,7 @@ use super::json::{published, where_it_runs};
 use super::values::losses;
 use crate::live::{Live, delivered, log_percent};
 
-/// The object that the page and `top` get while a job runs.
+/// Returns the object that the page and `top` get while a job runs.
 pub(crate) fn running(live: &Live) -> Value {
     let whole = &live.whole;
     let total = delivered(whole);
@@ -54,7 +54,7 @@ pub(crate) fn running(live: &Live) -> Value {
     })
 }
 
-/// Null where there is no log, or where it is as full as the past is long.
+/// Returns null if there is no log, or with `--keep`, when it is as full as the history is long.
 fn fill(whole: &Snapshot) -> Option<f64> {
     (whole.log_bytes > 0 && whole.kept_ns.is_none()).then(|| log_percent(whole))
 }
@@ -66,7 +66,7 @@ fn port(place: &Place) -> Value {
         "port": place.name,
         "number": place.number,
         "offered": standing.offered,
-        // As its account says, at the same moment as what it has lost.
+        // Derived from the account, so that it matches the losses of the same moment.
         "delivered": standing.offered.saturating_sub(accounted),
         "lost": losses(&place.lost),
         "bytes": place.counts.bytes,
@@ -127,16 +127,16 @@ fn log(log: &LogNow) -> Value {
     })
 }
 
-/// How a job ended.
+/// The end of a job.
 pub(crate) enum End {
-    /// It has a report.
+    /// The job has a report.
     Report { is_success: bool, report: Value },
-    /// It has none, for this reason.
+    /// The job has no report, for this reason.
     Failed(String),
 }
 
 impl End {
-    /// The same, with what was known of the job while it ran.
+    /// Adds the end to the last state of the running job.
     pub(crate) fn added_to(self, running: Value) -> Value {
         let Value::Object(mut object) = running else { return self.added_to(json!({})) };
         match self {

@@ -1,4 +1,4 @@
-//! What there is to say of a merge.
+//! The results of a merge.
 
 use std::fmt::Write;
 
@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 
 use crate::words::{count_text, rate_text};
 
-/// The lines in the report for people.
+/// Returns the lines of the text report.
 pub(super) fn text(merge: &MergeReport) -> String {
     let mut text = String::new();
     let unit = if merge.is_per_packet { "packet" } else { "poll" };
     let (late, lateness) = (count_text(merge.late), milliseconds(merge.lateness_ns));
-    // Writing to a string does not fail, here and below.
+    // Writing to a string cannot fail, here and below.
     let _ = writeln!(
         text,
         "merged   in order of time per {unit}, {late} late; waits {lateness} ms at most for an \
@@ -43,7 +43,7 @@ pub(super) fn text(merge: &MergeReport) -> String {
     text
 }
 
-/// The same for programs.
+/// Returns the JSON object.
 pub(super) fn object(merge: &MergeReport) -> Value {
     let port = |port: &MergedPort| {
         json!({

@@ -1,4 +1,4 @@
-//! What tests of a device have found: tables, or JSON.
+//! The results of testing devices: tables or JSON.
 
 use std::fmt::Write;
 
@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 use crate::args::Rfc2544Args;
 use crate::words::{count_text, rate_text};
 
-/// A device under test, and what a record has of it.
+/// A device under test and its part of the record.
 pub(crate) struct Device<'a> {
-    /// The word of --dut, or the contender's name.
+    /// Its name for --dut, or the contender's name.
     pub(crate) name: &'a str,
     info: &'a ContenderInfo,
     rows: Vec<&'a Row>,
@@ -23,7 +23,7 @@ pub(crate) struct Device<'a> {
 }
 
 impl<'a> Device<'a> {
-    /// Those that were asked for, in order.
+    /// Returns the devices that were asked for, in order.
     pub(crate) fn all(args: &Rfc2544Args, record: &'a Record) -> Vec<Self> {
         let name = |info: &'a ContenderInfo| {
             let device = args.duts.iter().find(|device| device.contender() == info.name);
@@ -37,24 +37,24 @@ impl<'a> Device<'a> {
         record.contenders.iter().map(one).collect()
     }
 
-    /// What its tests found, by size.
+    /// Returns the results by size.
     pub(crate) fn found(&self) -> impl Iterator<Item = &'a Found> {
         self.rows.iter().flat_map(|row| &row.rfc2544)
     }
 
-    /// Why it was not run at all, and the mend.
+    /// Returns why the device was not tested, and what to do about it.
     fn not_run(&self) -> Option<&str> {
         self.info.not_run.as_deref().map(|why| why.trim_start_matches("because "))
     }
 
-    /// Whether everything available is there.
+    /// Returns whether all results are complete.
     pub(crate) fn is_whole(&self) -> bool {
         let is_run = |row: &&Row| row.status == Status::Run;
         let is_done = self.rows.iter().all(is_run) && self.found().all(|one| one.ended.is_none());
         is_done || self.not_run().is_some()
     }
 
-    /// What ended it early, other than the user.
+    /// Returns what ended the tests early, unless the user did.
     pub(crate) fn failure(&self) -> Option<String> {
         let failed = self.rows.iter().find_map(|row| match &row.status {
             Status::NotRun(why) => why.strip_prefix(FAILED).map(str::to_owned),
@@ -64,7 +64,7 @@ impl<'a> Device<'a> {
     }
 }
 
-/// The record's table, and what it has no room for: curves, and how the devices compare.
+/// Returns the record's table, the curves, and a comparison of the devices.
 pub(crate) fn text(scenario: &Scenario, record: &Record, devices: &[Device<'_>]) -> String {
     let (plan, trial_s) = (&scenario.rfc2544, scenario.amounts.time.as_secs_f64());
     let (tx, rx, link) = (plan.tx(), plan.rx(), rate_text(scenario.link_gbps * 1e9, "bit/s"));
@@ -72,7 +72,7 @@ pub(crate) fn text(scenario: &Scenario, record: &Record, devices: &[Device<'_>])
     text += &super::scenario::text(record);
     for device in devices {
         let what = device.not_run().map(|why| format!("not run, because {why}"));
-        // Writing to a string does not fail, here and below.
+        // Writing to a string cannot fail, here and below.
         let _ =
             writeln!(text, "device   {}: {}", device.name, what.unwrap_or_else(|| note(device)));
         device.found().for_each(|found| curves(&mut text, device.name, found));
@@ -84,14 +84,14 @@ pub(crate) fn text(scenario: &Scenario, record: &Record, devices: &[Device<'_>])
     }
 }
 
-/// What runs, and in which memory.
+/// Returns the device's command and its memory pages.
 fn note(device: &Device<'_>) -> String {
     let pages = device.info.pages.as_ref();
     let pages = pages.map_or(String::new(), |pages| format!("; {pages}"));
     format!("{}{pages}", device.info.command)
 }
 
-/// The loss curve, and what came at half the rate.
+/// Appends the loss curve, and the counts at half the rate.
 fn curves(text: &mut String, name: &str, found: &Found) {
     let who = format!("{name} {} bytes", found.size);
     if !found.loss.is_empty() {
@@ -113,7 +113,7 @@ fn curves(text: &mut String, name: &str, found: &Found) {
     }
 }
 
-/// The throughput of each device by size: Mpps, and per cent of the line's.
+/// Appends the throughput of each device by size: Mpps, and per cent of line rate.
 fn comparison(text: &mut String, scenario: &Scenario, devices: &[Device<'_>]) {
     let _ = write!(text, "{:>6}", "bytes");
     for device in devices {
@@ -141,7 +141,7 @@ fn cell(device: &Device<'_>, size: u32) -> String {
     })
 }
 
-/// The same as JSON: what was found of the one device, or a list of the devices.
+/// Returns JSON: the results of the only device, or a list of devices.
 pub(crate) fn json(scenario: &Scenario, devices: &[Device<'_>]) -> Value {
     let trial = scenario.amounts.time;
     let mut whole = json!({

@@ -1,4 +1,4 @@
-//! Scenarios and their records, as text and as JSON.
+//! Scenarios and their records as text and JSON.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -10,15 +10,15 @@ use burstline_lab::rfc2544::Found;
 use burstline_lab::scenario::Scenario;
 use serde_json::{Value, json};
 
-/// A scenario, and who can take part here.
+/// A scenario and its contenders on this machine.
 pub(crate) struct Listed {
     scenario: Scenario,
-    /// Names, and why not.
+    /// Names, and reasons why they cannot run.
     contenders: Vec<(String, Option<String>)>,
 }
 
 impl Listed {
-    /// Asks its contenders.
+    /// Checks the scenario's contenders.
     pub(crate) fn of(scenario: Scenario) -> Self {
         let ask = |name: &String| {
             let adapter = contenders::named(name)?;
@@ -33,13 +33,13 @@ impl Listed {
     }
 }
 
-/// Of each: who can run here and who cannot.
+/// Returns each scenario with the contenders that can and cannot run.
 pub(crate) fn list_text(all: &[Listed]) -> String {
     let mut text = String::new();
     for listed in all {
         let scenario = &listed.scenario;
         let document = scenario.document.as_deref().unwrap_or("-");
-        // Writing to a string does not fail, here and below.
+        // Writing to a string cannot fail, here and below.
         let _ = writeln!(text, "{:<16} {document:<3} {}", scenario.name, scenario.title);
         let here: Vec<&str> = listed
             .contenders
@@ -58,11 +58,11 @@ pub(crate) fn list_text(all: &[Listed]) -> String {
     text
 }
 
-/// All contenders together, whether or not a scenario has them: how many can run here, and why each
-/// of the others cannot and what fixes it. Where turns were tried, also how many went well.
+/// Returns how many of all known contenders can run, and for the others the reason and the fix. If
+/// turns were tried, also how many succeeded.
 pub(crate) fn who_can_run(trials: Option<&[Trial]>) -> String {
     let reason = |adapter: &dyn Adapter| {
-        // Who can do one work can run.
+        // A contender that can do any work can run.
         let reasons = adapter.works().iter().map(|&work| contenders::can_do(adapter, work).err());
         reasons.reduce(Option::and).flatten()
     };
@@ -78,7 +78,7 @@ pub(crate) fn who_can_run(trials: Option<&[Trial]>) -> String {
     text + &trials.map_or(String::new(), trials_text)
 }
 
-/// How many went well, and those that did not.
+/// Returns how many turns succeeded, and which failed.
 fn trials_text(trials: &[Trial]) -> String {
     let is_ready = |trial: &&Trial| matches!(trial.outcome, Outcome::Ready { .. });
     let has_failed = |trial: &&Trial| matches!(trial.outcome, Outcome::Failed(_));
@@ -87,7 +87,7 @@ fn trials_text(trials: &[Trial]) -> String {
     format!("{ready} of {} turns were ready and got packets\n{failed}", trials.len())
 }
 
-/// A turn in a line.
+/// Returns a turn as a line.
 pub(crate) fn trial_text(trial: &Trial) -> String {
     let Trial { contender, work, outcome } = trial;
     let outcome = match outcome {
@@ -100,7 +100,7 @@ pub(crate) fn trial_text(trial: &Trial) -> String {
     format!("{contender} {work}: {outcome}\n")
 }
 
-/// The same.
+/// Returns the scenarios and turns as JSON.
 pub(crate) fn list_json(all: &[Listed], trials: Option<&[Trial]>) -> Value {
     let one = |listed: &Listed| {
         let scenario = &listed.scenario;
@@ -135,13 +135,13 @@ fn trial_json(trial: &Trial) -> Value {
     json
 }
 
-/// The record in one line.
+/// Returns the record as one line.
 pub(crate) fn compact(record: &Record) -> String {
     let value: Value = serde_json::from_str(&record.to_text()).unwrap_or_default();
     value.to_string()
 }
 
-/// The figures that a table shows, as far as rows have them; the chart's own comes first.
+/// Columns of a table, if the rows have them; the chart's own figure comes first.
 const COLUMNS: [&str; 35] = [
     "mpps",
     "line_gbps",
@@ -153,12 +153,12 @@ const COLUMNS: [&str; 35] = [
     "cpu_ns",
     "rho",
     "context_switches",
-    // With --simulate.
+    // From --simulate.
     "instructions",
     "l1d_misses",
     "llc_misses",
     "dtlb_misses",
-    // Of simulated cards: what runs, what binds, and what the bus carries.
+    // Of simulated cards: the rates and limits, and the bytes on the bus.
     "run_mpps",
     "link_mpps",
     "bus_mpps",
@@ -166,11 +166,11 @@ const COLUMNS: [&str; 35] = [
     "bus_up_bytes",
     "bus_down_bytes",
     "bus_paper_bytes",
-    // What kept packets pin.
+    // Memory pinned by kept packets.
     "kept",
     "pinned_bytes",
     "refused",
-    // What the paper counts, and where slots are full.
+    // The paper's figures for bus bytes, and where slots are full.
     "bus_bytes",
     "saved_percent",
     "utilisation_percent",
@@ -184,7 +184,7 @@ const COLUMNS: [&str; 35] = [
     "ns",
 ];
 
-/// A table of the rows, with the document's figures; doubts and notes below it.
+/// Returns a table of the rows with the document's figures, then doubts and notes.
 pub(crate) fn text(record: &Record) -> String {
     let mut text = String::new();
     let document = record.document.as_ref().map_or(String::new(), |name| format!(" ({name})"));
@@ -219,7 +219,7 @@ pub(crate) fn text(record: &Record) -> String {
     text
 }
 
-/// Three decimals, or as many as show three digits.
+/// Formats three decimals, or as many as give three significant digits.
 fn number(value: f64) -> String {
     let zeros = -value.abs().log10().floor();
     let decimals = if zeros.is_finite() { zeros.clamp(1.0, 7.0) as usize + 2 } else { 3 };
@@ -245,7 +245,7 @@ fn figures(row: &Row) -> String {
     figures.chain(remarks).collect::<Vec<_>>().join(", ")
 }
 
-/// A line for each contender and reason, with the document's figures for the first row.
+/// Appends a line for each contender and reason, with the document's figures for the first row.
 fn not_run(text: &mut String, record: &Record) {
     let mut told: Vec<(&str, &str)> = Vec::new();
     for row in &record.rows {
@@ -269,7 +269,7 @@ mod tests {
     use burstline_lab::programs;
     use burstline_lab::scenario::Work;
 
-    /// The guest of `make guest-lab` reads lists that this program and the bench print.
+    /// The guest of `make guest-lab` parses the lists of this program and of the bench.
     #[test]
     fn the_guest_looks_for_words_that_are_printed() {
         let script = include_str!("../../../../scripts/guest-lab.init");
@@ -283,7 +283,7 @@ mod tests {
         ]
         .map(trial);
         let turns: String = trials.iter().map(trial_text).collect();
-        // PF_RING cannot run anywhere, and its mend is an address.
+        // PF_RING cannot run anywhere; its fix is a URL.
         let list = turns + &who_can_run(Some(&trials));
         let lack = programs::TRAFGEN.needs[0].lack();
         let bench = figures::table(&[("generate-afpacket-trafgen", Done::NotHere(lack))]);

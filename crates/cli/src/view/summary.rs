@@ -1,5 +1,5 @@
-//! The short report: what came, what was kept, what was lost and why, and how fast the traffic was.
-//! `-v` adds what [`ledger`] has.
+//! The short report: packets received, kept and lost, the causes, and the traffic rate. `-v` prints
+//! the [`ledger`] instead.
 
 use std::fmt::Write;
 
@@ -10,17 +10,17 @@ use super::{Findings, test};
 use crate::foreign::one_line;
 use crate::words::{bytes_text, count_text, packets_text, rate_text};
 
-/// A job, for people in a hurry.
+/// A job in short form.
 pub(super) struct Summary<'a> {
     pub(super) command: &'static str,
     pub(super) report: &'a Report,
     pub(super) findings: &'a Findings,
-    /// Where the packets went, if that is one place.
+    /// The sink, if there is exactly one.
     pub(super) sink: Option<&'a str>,
 }
 
 impl Summary<'_> {
-    /// The lines, without the last one.
+    /// Returns the lines except the last one.
     pub(super) fn text(&self) -> String {
         let report = self.report;
         let mut text = String::new();
@@ -41,14 +41,14 @@ impl Summary<'_> {
             ledger::readers(&mut text, published);
         }
         text += &test::text(self.findings, false);
-        // Writing to a string does not fail, here and below.
+        // Writing to a string cannot fail, here and below.
         for note in report.notes.iter().filter(|note| !report.hints.contains(note)) {
             let _ = writeln!(text, "note     {}", one_line(note));
         }
         text
     }
 
-    /// What the packets of this command are at first, and once it is done with them.
+    /// Returns the verbs for packets as they enter the job, and as they leave it.
     fn verbs(&self) -> [&'static str; 2] {
         match self.command {
             "count" => ["received", "counted"],
@@ -95,8 +95,8 @@ impl Summary<'_> {
         self.traffic(text);
     }
 
-    /// How fast the traffic was, by the packets' own times; where they have none, by the job's.
-    /// Nothing where two packets do not make a time.
+    /// Appends the traffic rate, by the packets' timestamps, or by the job's time if they have
+    /// none. Nothing if there are no two different timestamps.
     fn traffic(&self, text: &mut String) {
         let (total, job_ns) = (&self.report.total, self.report.elapsed_ns);
         let times = self.report.packet_times_ns;

@@ -1,4 +1,4 @@
-//! What a switch tells of itself: JSON, and the same as text.
+//! The status of a switch as JSON and as text.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::words::count_text;
 
-/// A switch at some moment.
+/// Returns the state of a switch.
 pub(crate) fn json(status: &SwitchStatus) -> Value {
     let macs = &status.addresses;
     let rules = status.rules.iter().map(
@@ -92,7 +92,7 @@ fn losses(losses: &Losses) -> Value {
     Value::Object(each.collect::<Map<_, _>>())
 }
 
-/// VLANs as they are typed: `10,20-29`.
+/// Formats VLANs as typed: `10,20-29`.
 fn list_text(vlans: &VlanSet) -> String {
     let mut ranges: Vec<(u16, u16)> = Vec::new();
     for vlan in vlans.iter() {
@@ -115,7 +115,7 @@ fn quota_text(quota: Quota) -> String {
     format!("{}{}", quota.per_s, if quota.is_bits { "bit" } else { "" })
 }
 
-/// The addresses that a switch knows: each with its port, and how long ago it sent, in ns.
+/// Returns the known addresses, each with its port and the time since its last frame, in ns.
 pub(crate) fn addresses_json(addresses: &[KnownAddress]) -> Value {
     let each = addresses.iter().map(|known| {
         let entry = &known.entry;
@@ -131,7 +131,7 @@ pub(crate) fn addresses_json(addresses: &[KnownAddress]) -> Value {
     json!({ "addresses": each.collect::<Vec<_>>() })
 }
 
-/// Rows of words, in columns.
+/// Aligns rows of words in columns.
 fn columns(rows: &[Vec<String>]) -> String {
     let count = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |at: usize| rows.iter().filter_map(|row| row.get(at)).map(String::len).max();
@@ -149,7 +149,7 @@ fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|&word| word.to_owned()).collect()
 }
 
-/// A value as a word; nothing for null.
+/// Returns a value as a word; `-` for null.
 fn word(value: &Value) -> String {
     match value {
         Value::Null => "-".to_owned(),
@@ -162,7 +162,7 @@ fn each<'a>(answer: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
     answer[key].as_array().into_iter().flatten()
 }
 
-/// Ports, VLANs and mirrors.
+/// Formats ports, VLANs and mirrors.
 pub(crate) fn ports_text(answer: &Value) -> String {
     let mut rows =
         vec![words(&["port", "vlan", "trunk", "native", "isolate", "security", "storm"])];
@@ -181,7 +181,7 @@ pub(crate) fn ports_text(answer: &Value) -> String {
     columns(&rows) + &mirrors_text(answer) + &totals_text(answer)
 }
 
-/// What became of the packets of each port.
+/// Formats the packet counts of each port.
 pub(crate) fn stats_text(answer: &Value) -> String {
     let mut rows = vec![words(&["port", "in", "forwarded", "flooded", "out", "mirrored", "lost"])];
     let number = |value: &Value| count_text(value.as_u64().unwrap_or(0));
@@ -204,7 +204,7 @@ pub(crate) fn stats_text(answer: &Value) -> String {
     columns(&rows) + &totals_text(answer)
 }
 
-/// The rules, and what each has done.
+/// Formats the rules and their counts.
 pub(crate) fn rules_text(answer: &Value) -> String {
     let mut rows = vec![words(&["packets", "bytes", "flow"])];
     let number = |value: &Value| count_text(value.as_u64().unwrap_or(0));
@@ -222,17 +222,17 @@ pub(crate) fn rules_text(answer: &Value) -> String {
     columns(&rows)
 }
 
-/// The mirrors.
+/// Formats the mirrors.
 pub(crate) fn mirrors_text(answer: &Value) -> String {
     let mut text = String::new();
     for mirror in each(answer, "mirrors") {
-        // Writing to a string does not fail, here and below.
+        // Writing to a string cannot fail, here and below.
         let _ = writeln!(text, "mirror to {}: {}", word(&mirror["to"]), word(&mirror["of"]));
     }
     text
 }
 
-/// The addresses that it knows.
+/// Formats the known addresses.
 pub(crate) fn addresses_text(answer: &Value) -> String {
     let mut rows = vec![words(&["vlan", "mac", "port", "idle", "frames"])];
     for one in each(answer, "addresses") {
@@ -244,7 +244,7 @@ pub(crate) fn addresses_text(answer: &Value) -> String {
     columns(&rows)
 }
 
-/// What its tables have done, in some lines.
+/// Formats the counters of the tables, in a few lines.
 pub(crate) fn totals_text(answer: &Value) -> String {
     let macs = &answer["addresses"];
     let number = |value: &Value| count_text(value.as_u64().unwrap_or(0));

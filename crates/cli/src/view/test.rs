@@ -1,4 +1,4 @@
-//! What a test of a network has found: how packets were sent, and what became of them.
+//! The results of network tests: how packets were sent, and what happened to them.
 
 use std::fmt::Write;
 
@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use super::{Findings, bounce, inline, switch};
 use crate::words::{count_text, counted_text, rate_text};
 
-/// The most flows that have a line each in text.
+/// Maximum number of flows listed in text.
 const FLOWS_SHOWN: usize = 16;
 
-/// The findings as text; if `is_whole`, with what a short report leaves out.
+/// Returns the findings as text; if `is_whole`, including what the short report omits.
 pub(super) fn text(findings: &Findings, is_whole: bool) -> String {
     let mut text = String::new();
     if let Some(bounced) = &findings.bounced {
@@ -85,7 +85,7 @@ fn limit_name(limit: Limit) -> &'static str {
 }
 
 fn generated_text(text: &mut String, generated: &Generated, is_whole: bool) {
-    // Writing to a string does not fail, here and below.
+    // Writing to a string cannot fail, here and below.
     if let Some(asked) = generated.asked_pps {
         let (asked, reached) = (rate_text(asked, "pps"), rate_text(generated.reached_pps, "pps"));
         let limit = match generated.limit {
@@ -169,7 +169,7 @@ pub(super) fn latency_text(latency: &Latency) -> String {
     format!("min {least}, {}, max {most} us", percentiles.join(", "))
 }
 
-/// The histogram, as parts of all packets.
+/// Formats the histogram as percentages of all packets.
 fn steps_text(latency: &Latency) -> String {
     let step = |&(end_ns, packets): &(Option<u64>, u64)| {
         let part = packets as f64 * 100.0 / latency.packets as f64;

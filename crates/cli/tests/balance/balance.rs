@@ -1,4 +1,4 @@
-//! `balance`: files and programs as workers, and workers that die, stop and come back.
+//! `balance` with files and programs as workers, including workers that die, stall and come back.
 
 use std::collections::HashMap;
 use std::fs;
@@ -12,7 +12,7 @@ use crate::support::{
 use burstline_skip::ledger;
 use serde_json::Value;
 
-/// Workers of a report, of all groups; each group's ledger, and each worker's, has to close.
+/// Returns the workers of all groups of a report, after checking each group's and worker's ledger.
 fn workers(report: &Value) -> Vec<Value> {
     crate::support::assert_closed(report);
     let number = |row: &Value, key: &str| row[key].as_u64().unwrap_or_else(|| panic!("{row}"));
@@ -32,7 +32,7 @@ fn workers(report: &Value) -> Vec<Value> {
     workers
 }
 
-/// The conversations in a file, by tshark: both directions have one name.
+/// Returns the conversations in a file, by tshark; both directions have the same name.
 fn conversations(path: &str) -> Option<Vec<String>> {
     let fields = ["ip.src", "ip.dst", "ipv6.src", "ipv6.dst", "tcp.srcport", "tcp.dstport"];
     let more = ["udp.srcport", "udp.dstport", "arp.src.proto_ipv4", "ip.proto"];
@@ -150,7 +150,7 @@ fn a_pipe_that_nobody_empties_costs_its_worker_and_does_not_keep_the_job_from_en
     let (good, idle) = (pipes[0].clone(), pipes[1].clone());
     let good = std::thread::spawn(move || fs::read(good).unwrap().len());
     let idle = std::thread::spawn(move || fs::File::open(idle).unwrap());
-    // Much more than a pipe holds, and less than the logs.
+    // Much more than fits into a pipe, and less than the logs hold.
     let source = "gen:?packets=20000&size=1000&flows=1000";
     let sink = names.0.file("pipe{k}");
     let flags = ["--workers", "2", "-o", &sink, "--publish", "tap", "--pages", "4k"];
@@ -189,7 +189,7 @@ fn more_workers_than_cores_share_them_unless_cores_are_named() {
     assert!(named.stderr.contains("17 threads for 1 core:"), "{}", named.stderr);
     let placement = format!("A_{}", "A".repeat(60));
     let forced = run(&["balance", gen_, "--workers", "60", "--placement", &placement]);
-    // (A machine with that many cores has room for them.)
+    // (On a machine with that many cores it succeeds.)
     let is_told = forced.stderr.contains("leave them to the kernel: without --placement");
     assert!(is_told || forced.code == Some(0), "{}", forced.stderr);
 }
@@ -199,17 +199,17 @@ fn a_silent_source_is_ended_by_time_and_by_a_signal() {
     let names = Names::new("balance-silent");
     let silent = run_json(&["balance", "gen:?rate=1", "--workers", "2", "--duration", "300ms"], 0);
     assert_eq!(workers(&silent).len(), 2);
-    // Nothing ever comes through the pipe.
+    // Nothing is ever written to the pipe.
     let mut job = names.start(&["balance", "-", "--workers", "2", "--publish", "tap"]);
     job.close_input();
     let code = job.child.wait().unwrap();
     assert_eq!(code.code(), Some(1), "an empty file is none");
 }
 
-/// What workers read.
+/// The modes of reading.
 const MODES: [[&str; 2]; 2] = [["--mode", "copy"], ["--mode", "share"]];
 
-/// Programs as workers of a balancer that makes packets until it is stopped.
+/// A balancer with programs as workers, which generates packets until it is stopped.
 const PUBLISHING: [&str; 10] = [
     "balance",
     "gen:?rate=200k&flows=1000&size=64",
@@ -240,18 +240,18 @@ fn workers_are_killed(mode: [&str; 2]) {
     names.wait_for_readers("tap", 1);
     let mut deaths = [0; 3];
     for cycle in 0..cycles {
-        // Awake all the time, so that what hits it hits it in a burst, or looking for one.
+        // Busy-polling, so that the signal hits it within a burst or while it polls.
         let doomed = ["count", "log:tap@1", "--poll", "busy", "-q"];
         let mut doomed = names.command(&doomed).spawn().unwrap();
         if cycle % 5 == 0 {
             names.wait_for_readers("tap", 2);
         }
-        // Somewhere in its start, or in the middle of a burst.
+        // During its start, or in the middle of a burst.
         std::thread::sleep(Duration::from_micros(u64::from(cycle % 50) * 400));
         let signal = |name: &str| {
             burstline_testbed::signal(doomed.id(), name).unwrap();
         };
-        // Killed as it is; stopped, and killed as it stands; stopped for a while before.
+        // Killed while it runs; killed while stopped; or stopped for a while, then killed.
         let how = cycle as usize % 3;
         if how > 0 {
             signal("-STOP");
@@ -277,7 +277,7 @@ fn workers_are_killed(mode: [&str; 2]) {
     let seated = report["published"]["readers_total"].as_u64().unwrap();
     eprintln!("killed, killed while stopped, and later: {deaths:?}; {seated} were seated");
     assert!(seated >= u64::from(cycles.div_ceil(5)) + 2, "{report}");
-    // What it does not have was published before it came.
+    // The packets that it lacks were published before it attached.
     let total = &steady["total"];
     let (had, lost) = (total["delivered"].as_u64().unwrap(), total["lost_total"].as_u64().unwrap());
     assert!(had > 0 && had + lost <= own[0]["delivered"].as_u64().unwrap());
@@ -318,7 +318,7 @@ fn a_stopped_worker_misses_its_own(mode: [&str; 2]) {
 }
 
 /// Two groups of programs read one log. Each program sees its own packets, and each group sees all.
-/// A program that is killed in the middle takes nothing from the others.
+/// Killing one program takes nothing from the others.
 #[test]
 fn programs_share_one_log() {
     let names = Names::new("balance-share");

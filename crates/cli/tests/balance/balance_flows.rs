@@ -1,4 +1,4 @@
-//! Each flow of live traffic at one worker: real programs', and made ones with fragments.
+//! Each flow of live traffic reaches one worker: traffic of real programs, and generated fragments.
 //!
 //! ```text
 //!  near host  v0 ------ v1  balance afpacket:v1 --workers 4 -o w{k}.pcapng    both directions
@@ -22,7 +22,7 @@ use serde_json::Value;
 const WORKERS: usize = 4;
 const FLOWS: u16 = 200;
 
-/// Sends frames from an interface, through its queue: who captures there sees them leave.
+/// Sends frames from an interface, through its queue, so that a capture there sees them leave.
 fn send(host: &Host, interface: &'static str, frames: Vec<Vec<u8>>) {
     host.run(move || {
         let mut sender = Sender::open(interface, false).unwrap();
@@ -34,7 +34,7 @@ fn send(host: &Host, interface: &'static str, frames: Vec<Vec<u8>>) {
     });
 }
 
-/// The files that a template stands for, and the packets that each worker says it has.
+/// Returns the files of a template, and the packets that each worker reports.
 fn workers(template: &str, report: &Value) -> Vec<(String, u64)> {
     let group = &report["balance"]["groups"][0];
     assert_eq!((&group["unaccounted"], &report["total"]["lost_total"]), (&0.into(), &0.into()));
@@ -54,7 +54,7 @@ fn each_flow_is_at_one_worker_with_both_directions_and_fragments() {
     let job = format!("balance afpacket:{FAR} --workers {WORKERS} --lossless -o '{template}'");
     let live = Live::start(&bed, &directory, &job);
     (0..4).for_each(|_| talk(&bed, FAR_ADDRESS).unwrap());
-    // The kernel's own fragments, by ICMP both ways and by UDP.
+    // Fragments made by the kernel: ICMP in both directions, and UDP.
     bed.near.command("ping", &["-c", "20", "-i", "0.01", "-s", "4000", FAR_ADDRESS]).unwrap();
     let long = ["--udp", "--length", "4000", "--bitrate", "20M", "--time", "1"];
     iperf3(&bed, FAR_ADDRESS, &long).unwrap();
@@ -88,7 +88,7 @@ fn check_flows(flows: &HashMap<Name, Whereabouts>) {
         assert_eq!((flow.ways, flow.fragments), ([15, 15], 20), "{name:?}");
     }
     let real_of = |protocol: u8| real.iter().filter(move |(name, _)| name.0 == protocol);
-    // A flow for all echoes, one for each download, and two for each run of iperf3.
+    // One flow for all echoes, one per download, and two per run of iperf3.
     assert!(real_of(1).count() == 1 && real_of(6).count() >= 4, "{real:?}");
     assert!(real_of(6).all(|(_, flow)| flow.ways[0] > 0 && flow.ways[1] > 0), "{real:?}");
     assert!(real_of(1).all(|(_, flow)| flow.ways == [140, 140] && flow.fragments == 120));
@@ -102,8 +102,8 @@ fn several_receive_threads_on_one_interface_keep_flows_whole() {
     let Some(cores) = two_cores_or_skip() else { return };
     let Some(bed) = Bed::or_skip() else { return };
     let names = Names::new("balance-fanout");
-    // The kernel gives the packets of a flow to one of the two sockets, its fragments maybe to the
-    // other: the worker is the same.
+    // The kernel assigns a flow to one of the two sockets, but its fragments maybe to the other.
+    // The worker is the same.
     let source = format!("{FAR}?direction=in&fanout=hash:7");
     let job = ["balance", &source, &source, "--workers", "2", "--cores", &cores];
     let flags = ["--publish", "tap", "--pages", "4k", "--json"];
@@ -128,7 +128,7 @@ fn several_receive_threads_on_one_interface_keep_flows_whole() {
     assert!(report["ports"].as_array().unwrap().iter().all(|row| row["offered"] != 0), "{report}");
     let readers: Vec<Value> = readers.into_iter().map(|reader| reader.end()).collect();
     assert_eq!(readers.iter().map(delivered).sum::<u64>(), sent, "{readers:?}\n{report}");
-    // Worker k has a log of each receive thread: k and k + 2.
+    // Worker k has a log from each receive thread: k and k + 2.
     let of = |worker: usize| [frames_of(&paths[worker]), frames_of(&paths[worker + 2])].concat();
     let found = flows(&[of(0), of(1)]);
     assert_eq!(found.len(), usize::from(FLOWS));
@@ -139,7 +139,7 @@ fn delivered(report: &Value) -> u64 {
     report["total"]["delivered"].as_u64().unwrap()
 }
 
-/// What stands for a sensor that reads an interface: Suricata, Zeek, Snort.
+/// A stand-in for a sensor that reads an interface: Suricata, Zeek, Snort.
 struct Sensor {
     program: Program,
     path: String,
@@ -148,7 +148,7 @@ struct Sensor {
 impl Sensor {
     fn start(host: &Host, interface: &str, directory: &Directory) -> Self {
         let (path, said) = (directory.file(interface), directory.file(&format!("{interface}.txt")));
-        // Slots as long as the packets that it keeps: by itself it has room for a few.
+        // Slots as long as the captured packets: by default there is room for only a few.
         let room = "--immediate-mode -s 256 -B 8192";
         let script = format!("exec tcpdump -Z root {room} -U -i {interface} -w {path} 2> {said}");
         let program = host.start("sh", &["-c", &script], &[]).unwrap();
@@ -158,9 +158,9 @@ impl Sensor {
         Self { program, path }
     }
 
-    /// What it has seen, once that is this many frames.
+    /// Returns the frames it has seen, once there are this many.
     fn end(self, frames: u64) -> Vec<Vec<u8>> {
-        // A header of 24 bytes, and one of 16 for each packet. Source: draft-ietf-opsawg-pcap.
+        // A header of 24 bytes, and 16 bytes per packet. Source: draft-ietf-opsawg-pcap.
         let bytes = 24 + frames * (16 + FRAME_BYTES as u64);
         wait_until(&format!("{frames} frames in {}", self.path), || {
             fs::metadata(&self.path).is_ok_and(|file| file.len() >= bytes)
@@ -237,7 +237,7 @@ fn a_sensor_reads_a_workers_log_from_a_pipe() {
     let balancer = names.start(&[&job[..], &["--publish", "tap", "--pages", "4k"]].concat());
     names.wait_for_readers("tap", 0);
     let mut flows = Vec::new();
-    // tshark as one that reads a file, and as one that captures.
+    // tshark once as a reader of a file, and once as a capturing program.
     for (number, how) in [(0, "-r"), (1, "-i"), (1, "-r"), (0, "-i")] {
         let script = format!(
             "{PROGRAM} capture log:tap@{number} --packets 2000 -w - | \

@@ -1,4 +1,4 @@
-//! Workers that are network interfaces. Needs root, or `unshare -Urn`; without, it is skipped.
+//! Workers that are network interfaces. Needs root, or `unshare -Urn`; otherwise skipped.
 
 use crate::support::Directory;
 use crate::support::live::{Live, send_frames, wait_until};

@@ -1,33 +1,34 @@
-//! Flows as they are on the wire, told apart without any of the code that is to be tested.
+//! Identifies flows on the wire, independently of the code under test.
 //!
-//! A flow is what has the same two addresses, protocol and, where that has them, ports, in either
-//! direction. A later fragment has no ports: it is of the flow of its datagram's first.
+//! A flow is defined by two addresses, the protocol and, if it has them, the ports, in either
+//! direction. A later fragment has no ports: it belongs to the flow of its datagram's first
+//! fragment.
 
 use std::collections::{BTreeMap, HashMap};
 
 use burstline_log::Scratch;
 use burstline_port::{OpenOptions, PortState, open_source};
 
-/// An address with a port; of protocols without, 0.
+/// An address and a port; the port is 0 for protocols without ports.
 type End = ([u8; 4], u16);
 
-/// A flow: the protocol, and the lesser end first.
+/// A flow: the protocol, and the smaller end first.
 pub(crate) type Name = (u8, End, End);
 
-/// Addresses, protocol and number of a datagram.
+/// Addresses, protocol and identification of a datagram.
 type Datagram = ([u8; 4], [u8; 4], u8, u16);
 
-/// Where a flow's packets are.
+/// Where a flow's packets were found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Whereabouts {
     /// Packets by file.
     pub(crate) packets: BTreeMap<usize, u64>,
-    /// Packets of the lesser end, and of the other.
+    /// Packets sent by the smaller end, and by the other.
     pub(crate) ways: [u64; 2],
     pub(crate) fragments: u64,
 }
 
-/// The frames of a file, in order.
+/// Reads the frames of a file, in order.
 pub(crate) fn frames_of(path: &str) -> Vec<Vec<u8>> {
     let mut port = open_source(&path.parse().unwrap(), &OpenOptions::default()).unwrap();
     let (mut scratch, mut frames) = (Scratch::new(), Vec::new());
@@ -43,7 +44,7 @@ pub(crate) fn frames_of(path: &str) -> Vec<Vec<u8>> {
 /// One IPv4 packet. Source: RFC 791, section 3.1.
 struct Ipv4 {
     datagram: Datagram,
-    /// Whether there are other fragments, and whether this is the first.
+    /// Whether the datagram is fragmented, and whether this is its first fragment.
     is_fragment: bool,
     is_first: bool,
     ports: [u16; 2],
@@ -65,7 +66,7 @@ impl Ipv4 {
         Some(Self { datagram, is_fragment, is_first, ports })
     }
 
-    /// Its flow as it shows it, and whether it comes from the lesser end.
+    /// Returns the flow by this packet's own headers, and whether the smaller end sent it.
     fn flow(&self) -> (Name, bool) {
         let (from, to, protocol, _) = self.datagram;
         let (from, to) = ((from, self.ports[0]), (to, self.ports[1]));
@@ -73,7 +74,7 @@ impl Ipv4 {
     }
 }
 
-/// The IPv4 flows of some files, each a list of frames.
+/// Returns the IPv4 flows of some files, each a list of frames.
 pub(crate) fn flows(files: &[Vec<Vec<u8>>]) -> HashMap<Name, Whereabouts> {
     let mut firsts = HashMap::new();
     for packet in files.iter().flatten().filter_map(|frame| Ipv4::read(frame)) {
@@ -97,11 +98,11 @@ pub(crate) fn flows(files: &[Vec<Vec<u8>>]) -> HashMap<Name, Whereabouts> {
     flows
 }
 
-/// Bytes of each frame of [`datagrams`].
+/// Size of each frame of [`datagrams`].
 pub(crate) const FRAME_BYTES: usize = 64;
 
-/// UDP between two ends that exist nowhere, `count` datagrams of each of `flows` flows from one of
-/// them: every other one in two fragments.
+/// Returns UDP datagrams between two ends that do not exist: `count` datagrams of each of `flows`
+/// flows, from one of the ends. Every second one is in two fragments.
 pub(crate) fn datagrams(flows: u16, count: u16, is_back: bool) -> Vec<Vec<u8>> {
     let mut frames = Vec::new();
     for number in 0..count {
@@ -116,14 +117,14 @@ pub(crate) fn datagrams(flows: u16, count: u16, is_back: bool) -> Vec<Vec<u8>> {
     frames
 }
 
-/// `parts`: flags and offset of a fragment.
+/// `parts`: flags and offset of the fragment.
 fn frame(flow: u16, id: u16, is_back: bool, parts: u16) -> Vec<u8> {
     let mut ends = [([10, 9, (flow >> 8) as u8, flow as u8], 4000 + flow), ([10, 8, 0, 1], 53)];
     if is_back {
         ends.reverse();
     }
     let [(from, from_port), (to, to_port)] = ends;
-    // To a link address that nobody has, so that no host answers.
+    // To an unused link address, so that no host answers.
     let mut frame = [[2, 0, 0, 0, 0, 9], [2, 0, 0, 0, 0, 8]].concat();
     let length = ((FRAME_BYTES - 14) as u16).to_be_bytes();
     frame.extend([0x08, 0, 0x45, 0, length[0], length[1]]);

@@ -1,5 +1,4 @@
-//! check, recover, info, extract, index and `set:`: their words are held against tshark's and
-//! capinfos'.
+//! check, recover, info, extract, index and `set:`, compared with tshark and capinfos.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +11,7 @@ use serde_json::Value;
 
 const SEGMENT: usize = 64 << 10;
 
-/// A recording of `packets` packets in segments of 64 KiB.
+/// Makes a recording of `packets` packets in segments of 64 KiB.
 fn recording(directory: &Directory, name: &str, load: &str, more: &[&str]) -> String {
     let file = directory.file(name);
     let output = format!("{file}?segment=64k");
@@ -35,7 +34,7 @@ fn first(report: &Value) -> &Value {
     &report["files"][0]
 }
 
-/// `tshark -r FILE -Y QUESTION`, a line a packet; `None` where it is not installed.
+/// Runs `tshark -r FILE -Y QUESTION` and returns a line per packet, or `None` without tshark.
 fn tshark(file: &str, question: &str) -> Option<Vec<String>> {
     let fields = ["-T", "fields", "-e", "frame.time_epoch", "-e", "frame.len", "-e", "ip.id"];
     let question: &[&str] = if question.is_empty() { &[] } else { &["-Y", question] };
@@ -57,7 +56,7 @@ fn check_finds_what_was_done_to_a_recording_and_says_which_packets() {
         (&4000.into(), &Value::Array(vec![]))
     );
     let whole = fs::read(&file).unwrap();
-    // A bit of a packet in the third segment.
+    // Flip a bit of a packet in the third segment.
     flip(&file, 2 * SEGMENT + 1030);
     let damaged = run_json(&["check", &file], 1);
     let fault = &first(&damaged)["faults"][0];
@@ -69,7 +68,7 @@ fn check_finds_what_was_done_to_a_recording_and_says_which_packets() {
     let text = run(&["check", &file]).stdout;
     assert!(text.contains("DAMAGED"), "{text}");
     assert!(text.contains(&format!("packets {before} to {}", before + lost - 1)), "{text}");
-    // The third segment taken out, and two of them in each other's place.
+    // Remove the third segment, or swap two segments.
     let segments: Vec<&[u8]> = whole.chunks(SEGMENT).collect();
     let mut removed = segments.clone();
     removed.remove(2);
@@ -92,7 +91,7 @@ fn check_reads_every_format_and_knows_which_have_no_checksum() {
     let directory = Directory::new("check-formats");
     for name in ["a.pcap", "b.pcap.zst", "c.pcapng.gz", "d.pcapng"] {
         let file = directory.file(name);
-        // Left to itself, so small a recording is plain pcapng.
+        // By default such a small recording is plain pcapng.
         let format: &[&str] = if name == "d.pcapng" { &["--format", "segmented"] } else { &[] };
         let words = [&["capture", REAL, "-w", &file], format].concat();
         assert_closed(&run_json(&words, 0));
@@ -132,7 +131,7 @@ fn recover_writes_what_is_sound_and_lists_what_is_not() {
         if let (Some(before), Some(after)) = (&before, tshark(&output, "")) {
             let rest = [&before[..number], &before[number + lost as usize..]].concat();
             assert_eq!(after.len(), rest.len());
-            // A pcap has microseconds.
+            // A pcap has microseconds only.
             assert!(output.ends_with(".pcap") || after == rest, "another order");
         }
     }
@@ -146,7 +145,7 @@ fn recover_writes_what_is_sound_and_lists_what_is_not() {
 fn a_forged_section_in_a_payload_is_not_recovered_as_packets() {
     let directory = Directory::new("forged");
     let inner = recording(&directory, "inner.pcapng", "gen:?packets=2&size=64", &[]);
-    // A packet whose payload is a pcapng file of its own, with a bit flipped before it.
+    // A packet whose payload is itself a pcapng file, with a bit flipped before it.
     let forged = [&fs::read(&inner).unwrap()[..400], &[0; 4][..]].concat();
     let mut pcap = [0xA1B2_C3D4_u32, 0x0004_0002, 0, 0, 262_144, 1].map(u32::to_le_bytes).concat();
     for number in 0..200_u32 {
@@ -202,7 +201,7 @@ fn run_text(arguments: &[&str]) -> String {
     run.stdout
 }
 
-/// Asks us and tshark the same of a file: packets, their order, their times.
+/// Compares our answer about a file with tshark's: packets, their order, their timestamps.
 fn assert_same_answer(directory: &Directory, file: &str, ours: &[&str], question: &str) -> usize {
     let output = directory.file("answer.pcapng");
     let report = run_json(&[&["extract", file, "-w", &output], ours].concat(), 0);
@@ -222,7 +221,7 @@ fn assert_same(one: &str, other: &str) {
     assert_eq!((apart, one.len()), (None, other.len()));
 }
 
-/// The conversations of a file: source, destination, their ports, TCP or UDP.
+/// Returns the conversations of a file: source, destination, their ports, TCP or UDP.
 fn conversations(file: &str) -> Option<Vec<[String; 5]>> {
     let fields = ["ip.src", "ip.dst", "udp.srcport", "udp.dstport", "tcp.srcport", "tcp.dstport"];
     let fields: Vec<&str> = fields.iter().flat_map(|field| ["-e", field]).collect();
@@ -311,18 +310,18 @@ fn extract_passes_segments_that_cannot_hold_an_answer() {
     let part = run_json(&["extract", &file, "--from", "+100ms", "--to", "+110ms"], 0);
     assert_eq!((&part["delivered"], &part["offered"]), (&1000.into(), &20_000.into()), "{part}");
     assert!(part["notes"].to_string().contains("passed unread"), "{part}");
-    // A flow that nobody has sent.
+    // A flow that does not exist.
     let flow = "10.99.99.99:1,10.99.99.98:2,udp";
     let none = run_json(&["extract", &file, "--flow", flow], 0);
     assert_eq!((&none["delivered"], &none["lost"]["filtered"]), (&0.into(), &20_000.into()));
     assert!(none["notes"].to_string().contains("passed unread"), "{none}");
-    // As it lies there while it is written: no closing counts, and the last segment in part.
+    // A file that is still being written: no closing counts, and a partial last segment.
     let open = directory.file("open.pcapng");
     fs::write(&open, &fs::read(&file).unwrap()[..100 * SEGMENT + SEGMENT / 2]).unwrap();
     let part = run_json(&["extract", &open, "--from", "+100ms", "--to", "+110ms"], 0);
     assert_eq!(part["delivered"], 1000);
     assert!(part["notes"].to_string().contains("not closed"), "{part}");
-    // Damage in a segment that is passed is not seen, in one that is read it is.
+    // Damage in a skipped segment is not noticed; in one that is read it is.
     flip(&file, 30 * SEGMENT + 900);
     let late = run_json(&["extract", &file, "--from", "+100ms", "--to", "+110ms"], 0);
     assert_eq!(late["delivered"], 1000);
@@ -338,7 +337,7 @@ fn what_an_extract_found_before_a_failure_is_kept_and_counted() {
     let report = last_object(&full.stdout);
     assert_eq!((&report["success"], &report["unaccounted"]), (&false.into(), &0.into()));
     assert!(report["lost"]["disk_full"].as_u64() > Some(0), "{report}");
-    // A disk that cannot read the second file to its end.
+    // The second file becomes unreadable before its end.
     let directory = Directory::new("extract-half");
     let [first, second] = ["a.pcap", "b.pcap"].map(|name| directory.file(name));
     fs::copy(REAL, &first).unwrap();
@@ -397,19 +396,19 @@ fn an_index_answers_as_the_file_does_and_is_made_anew_when_stale() {
             }
             assert!(indexed["notes"].to_string().contains("passed unread"), "{indexed}");
         }
-        // Damaged, it is not used, and made anew.
+        // A damaged index is not used, and is rebuilt.
         let sound = fs::read(&index).unwrap();
         flip(&index, sound.len() / 2);
         let again = run_json(&[&["extract", &file], questions[0]].concat(), 0);
         assert_eq!(again["delivered"], 1000);
         assert_eq!(fs::read(&index).unwrap(), sound);
-        // The file has changed: of another one it says nothing.
+        // The index does not match a changed file.
         assert_closed(&run_json(&["capture", &shorter, "-w", &file, "--format", format], 0));
         let other = run_json(&[&["extract", &file], questions[0]].concat(), 0);
         assert_eq!((&other["delivered"], &other["offered"]), (&1000.into(), &15_000.into()));
         assert_ne!(fs::read(&index).unwrap(), sound);
     }
-    // What is no index is not written over.
+    // A file that is not an index is not overwritten.
     let taken = directory.file("x.pcap.bidx");
     fs::write(&taken, "mine").unwrap();
     let refused = run(&["index", &directory.file("x.pcap")]);
@@ -430,7 +429,7 @@ fn a_set_is_one_port_in_order_of_time() {
     let folder = directory.file("rec");
     fs::create_dir(&folder).unwrap();
     let whole = regular(&directory, "whole.pcap", 3000, 200);
-    // Every third packet in each of three files, and named against the order of time.
+    // Every third packet in each of three files, with names against the time order.
     let bytes = fs::read(&whole).unwrap();
     let mut parts = [(); 3].map(|()| bytes[..24].to_vec());
     let (mut at, mut number) = (24, 0);

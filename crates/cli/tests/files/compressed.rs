@@ -1,4 +1,4 @@
-//! Recordings whose segments are compressed one by one: read by others, in part, and in pieces.
+//! Recordings with separately compressed segments: read by others, partially, and truncated.
 
 use std::fs;
 use std::thread;
@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 use crate::support::{Directory, command, other, regular, run, run_json};
 use serde_json::Value;
 
-/// Packets of each file, one each 10 us, by turns of 40 flows.
+/// Number of packets per file, one every 10 us, from 40 flows in turn.
 const PACKETS: u32 = 30_000;
 
-/// A flow that is not in the load.
+/// A flow that is not in the files.
 const NOBODY: &str = "10.99.99.99:1,10.99.99.98:2,udp";
 
-/// Records them in segments of 64 KiB.
+/// Records the packets in segments of 64 KiB.
 fn record(directory: &Directory, name: &str) -> String {
     let (load, file) = (regular(directory, "load.pcap", PACKETS, 400), directory.file(name));
     let sink = format!("file:{file}?format=segmented&segment=64k");
@@ -21,7 +21,7 @@ fn record(directory: &Directory, name: &str) -> String {
     file
 }
 
-/// A part of a file, as a report.
+/// Returns the report of extracting a part of a file.
 fn part(file: &str, question: &[&str]) -> Value {
     run_json(&[&["extract", file], question].concat(), 0)
 }
@@ -68,12 +68,12 @@ fn an_answer_takes_only_the_segments_that_may_have_it() {
     let none = part(&packed, &["--flow", NOBODY]);
     assert!(none["notes"].to_string().contains("passed unread"), "{none}");
     assert!(count(&part(&packed, &["--flow", "10.0.0.1:53,10.0.1.7:999,udp"])) == 750);
-    // Damage costs the packets of the segments that it is in, and the report says so.
+    // Damage costs the packets of the affected segments, and the report says so.
     let mut bytes = fs::read(&packed).unwrap();
     let at = bytes.len() * 9 / 10;
     bytes[at..at + 3000].fill(0);
     fs::write(&packed, &bytes).unwrap();
-    // A question of a time far from it does not look there.
+    // A question about a distant time does not read the damage.
     let early = run_json(&["extract", &packed, "--from", "+10ms", "--to", "+20ms"], 0);
     assert_eq!((&early["delivered"], &early["unaccounted"]), (&1000.into(), &0.into()));
     let late = run_json(&["extract", &packed, "--from", "+200ms"], 1);
@@ -102,7 +102,7 @@ fn a_table_that_is_damaged_or_gone_is_made_anew() {
         let run = run(&["extract", &file, "--json", question[0], question[1]]);
         assert!(matches!(run.code, Some(0 | 1)), "{behind}: {}", run.stderr);
     }
-    // It is made anew.
+    // The index is rebuilt.
     for behind in [16, 24, 40] {
         flip(behind);
         let report = part(&file, &question);
@@ -110,14 +110,14 @@ fn a_table_that_is_damaged_or_gone_is_made_anew() {
         assert!(report["notes"].to_string().contains("passed unread"), "{report}");
         assert_eq!(run(&["check", &file]).code, Some(0), "{behind}");
     }
-    // Cut in the last segments: whole ones are delivered, and the report says that it is cut.
+    // Truncated within the last segments: complete ones are delivered, and the report says so.
     fs::write(&file, &sound[..sound.len() - 10_000]).unwrap();
     let report = part(&file, &["--to", "+100ms"]);
     assert_eq!(report["delivered"], 10_000, "{report}");
     assert!(report["notes"].to_string().contains("the recording is not closed"), "{report}");
 }
 
-/// What is said of a file: packets, those behind the last checksum, `corrupt`, `missing_segments`.
+/// Returns the findings about a file: packets, unchecked ones, `corrupt`, `missing_segments`.
 fn checked(file: &str) -> [u64; 4] {
     let report = run_json(&["check", file], 1);
     let of = |key: &str| report["files"][0][key].as_u64().unwrap();
@@ -130,14 +130,14 @@ fn a_file_that_was_cut_has_its_segments_and_damage_stays_in_one() {
     let directory = Directory::new("cut");
     let file = record(&directory, "x.pcapng.zst");
     let sound = fs::read(&file).unwrap();
-    // Packets of a segment.
+    // Number of packets in a segment.
     let most = 64 * 1024 / 400;
     for percent in [3, 30, 61, 99] {
         let cut = &sound[..sound.len() * percent / 100];
         fs::write(&file, cut).unwrap();
         let [packets, unchecked, corrupt, missing] = checked(&file);
         assert!(unchecked <= most && (corrupt, missing) == (0, 0), "{percent}");
-        // Compressed segments are much alike.
+        // Compressed segments have similar sizes.
         let least = u64::from(PACKETS) * percent as u64 / 100;
         assert!(packets + 2 * most > least, "{percent}: {packets}");
     }
@@ -148,7 +148,7 @@ fn a_file_that_was_cut_has_its_segments_and_damage_stays_in_one() {
     let report = part(&file, &question);
     assert_eq!(count(&report), 1000, "{report}");
     assert!(report["notes"].to_string().contains("passed unread"), "{report}");
-    // Packets, heads of blocks and a trailer.
+    // Damage packets, block headers and a trailer.
     let trailer = cut.windows(8).skip(cut.len() / 2).position(|bytes| bytes == b"BurstSeg");
     let trailer = cut.len() / 2 + trailer.unwrap();
     for (at, bytes, segments) in
@@ -161,7 +161,7 @@ fn a_file_that_was_cut_has_its_segments_and_damage_stays_in_one() {
         let what = format!("{at} {bytes}: {packets} {corrupt} {missing}");
         assert_eq!((packets + corrupt + missing, behind), (whole, unchecked), "{what}");
         assert!((1..=most * segments).contains(&(corrupt + missing)), "{what}");
-        // Damage that is passed unread is not seen.
+        // Damage that is skipped is not noticed.
         let answer = run(&[&["extract", &file, "--json"], &question[..]].concat());
         let report: Value = serde_json::from_str(&answer.stdout).unwrap();
         assert_eq!((count(&report), &report["unaccounted"]), (1000, &0.into()), "{what}");

@@ -1,4 +1,4 @@
-//! Files in and out: counts are those of tcpdump, tshark and capinfos.
+//! Files in and out: the counts match those of tcpdump, tshark and capinfos.
 
 use std::fs;
 use std::process::Stdio;
@@ -10,7 +10,7 @@ use crate::support::{
 };
 use burstline_skip::{skip, test_name};
 
-/// A pcap file with its header words, and those of its records, in the other byte order.
+/// Returns a pcap file with its header and record headers in the opposite byte order.
 fn swapped(pcap: &[u8]) -> Vec<u8> {
     let mut bytes = pcap.to_vec();
     for (at, width) in [(0, 4), (4, 2), (6, 2), (8, 4), (12, 4), (16, 4), (20, 4)] {
@@ -63,7 +63,7 @@ fn variants_made_by_other_programs_are_counted_alike() {
             return skip(test, "editcap is not installed: scripts/setup test");
         }
         if format == "nokiapcap" {
-            // Not a pcap for libpcap, nor for us: refused, not misread.
+            // Neither libpcap nor we accept it: refused, not misread.
             assert_ne!(run(&["count", &file]).code, Some(101));
             continue;
         }
@@ -118,13 +118,13 @@ fn damage_is_named_and_ends_with_one() {
         notes.contains(&format!("{}", whole.len() - 10)) || notes.contains("offset"),
         "{notes}"
     );
-    // Of several files it would not be known which one is meant.
+    // With several files, the note says which one it is about.
     let text = run(&["count", REAL, &file]);
     let noted = text.stdout.lines().find(|line| line.contains("note ")).unwrap();
     assert!(noted.contains(&format!("{file}: ")), "{}", text.stdout);
 }
 
-/// First bytes of a file that is written under each name, and whether that is compressed.
+/// First bytes of the file written under each name, and whether it is compressed.
 const NAMES: [(&str, [u8; 2], bool); 6] = [
     ("x.pcap", [0x4d, 0x3c], false),
     ("x.pcapng", [0x0a, 0x0d], false),
@@ -139,7 +139,7 @@ fn the_name_of_a_file_says_how_it_is_written() {
     let directory = Directory::new("names");
     for (name, magic, is_compressed) in NAMES {
         let file = directory.file(name);
-        // Several pieces.
+        // Enough packets for several pieces.
         let job = ["capture", "gen:?packets=20000&size=100", "-w", &file];
         assert_eq!(run_json(&job, 0)["total"]["delivered"], 20_000, "{name}");
         let bytes = fs::read(&file).unwrap();

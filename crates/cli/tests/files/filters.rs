@@ -1,11 +1,11 @@
-//! `--filter`: what passes is what tcpdump passes, the rest is counted, and errors come early.
+//! `--filter`: the same packets pass as with tcpdump, the rest is counted, and errors come early.
 
 use std::fs;
 
 use crate::support::{Directory, REAL, assert_closed, command, other, run, run_json};
 use burstline_skip::{skip, test_name, without};
 
-/// Every expression accepts some packets of [`mixed`] and rejects others.
+/// Each expression accepts some packets of [`mixed`] and rejects others.
 const EXPRESSIONS: &[&str] = &[
     "ip",
     "ip6",
@@ -47,7 +47,7 @@ const EXPRESSIONS: &[&str] = &[
     "(tcp or udp) and (port 80 or port 7) and not net 172.16.0.0/12",
 ];
 
-/// Real traffic and generated, tagged and not, in one file.
+/// Makes a file of real and generated traffic, tagged and untagged.
 fn mixed(directory: &Directory, format: &str) -> String {
     let file = directory.file(format);
     let made = "gen:?start=1795300000000000000&flows=64&protocol=mix&ip=mix";
@@ -59,7 +59,7 @@ fn mixed(directory: &Directory, format: &str) -> String {
     file
 }
 
-/// The packets that tcpdump passes, a line and a dump of the bytes each, and how many they are.
+/// Returns the number of packets that tcpdump passes, and a line with a dump of each.
 fn by_tcpdump(file: &str, expression: &str) -> Option<(u64, String)> {
     let count = other("tcpdump", &["--count", "-r", file, expression])?;
     let count = count.stdout.split_whitespace().next().unwrap().parse().unwrap();
@@ -92,7 +92,7 @@ fn a_capture_has_just_the_packets_that_are_wanted() {
     let (file, copy) = (mixed(&directory, "pcapng"), directory.file("copy.pcapng"));
     for expression in EXPRESSIONS.iter().step_by(5) {
         let Some((expected, lines)) = by_tcpdump(&file, expression) else { return };
-        // What a filter leaves out is not counted as a loss.
+        // Filtered packets are not counted as a loss.
         let report =
             run_json(&["capture", &file, "-w", &copy, "--lossless", "--filter", expression], 0);
         assert_closed(&report);
@@ -140,7 +140,7 @@ fn limits_are_about_what_passed() {
     }
 }
 
-/// IPv4 and UDP, by a program.
+/// IPv4 and UDP, as a BPF program.
 const UDP: &str = "40 0 0 12, 21 0 3 2048, 48 0 0 23, 21 0 1 17, 6 0 0 1, 6 0 0 0";
 
 #[test]
@@ -192,7 +192,7 @@ fn a_wrong_filter_is_refused_before_anything_is_written() {
 #[test]
 fn without_libpcap_the_error_has_the_mend_and_programs_work() {
     let directory = Directory::new("filter-none");
-    // The loader takes these for the library, and finds that they are none.
+    // The loader finds these instead of the library, and rejects them.
     for name in ["libpcap.so.0.8", "libpcap.so.1", "libpcap.so"] {
         fs::write(directory.file(name), "none").unwrap();
     }

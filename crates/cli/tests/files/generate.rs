@@ -1,4 +1,4 @@
-//! Sending what is made, and looking at what became of it.
+//! Sending generated packets and verifying them.
 
 use crate::support::endless::{end, start};
 use crate::support::live::{Live, wait_until};
@@ -30,7 +30,7 @@ fn what_is_written_to_a_file_is_valid_and_verified() {
     if let Some(judged) = crate::support::other("tshark", &[&arguments[..], &filter].concat()) {
         assert_eq!(judged.stdout, "", "tshark finds wrong checksums");
     }
-    // Those of 64 bytes with a tag have no room for a mark.
+    // Tagged packets of 64 bytes have no room for a mark.
     let report = run_json(&["count", &file, "--verify"], 0);
     let verify = &report["verify"];
     let [unique, unmarked] = ["unique", "unmarked"].map(|key| verify[key].as_u64().unwrap());
@@ -137,7 +137,7 @@ fn a_part_of_the_link_and_an_absurd_rate_on_an_interface() {
         assert_closed(&report);
         report
     };
-    // A veth says that it has 10 Gbit/s, of which a frame of 64 bytes takes 84 bytes.
+    // A veth reports 10 Gbit/s; a frame of 64 bytes takes 84 bytes on the line.
     let report = generate("--rate 0.01% --packets 20");
     let asked = report["generate"]["asked_pps"].as_f64().unwrap();
     assert!((asked - 1_488.095).abs() < 0.01, "{report}");

@@ -1,4 +1,4 @@
-//! What goes wrong while packets are sent, and an end at any moment: the ledger is exact.
+//! Faults while packets are sent, and an end at any moment: the ledger is exact.
 
 use crate::support::live::wait_until;
 use crate::support::{Directory, PROGRAM, assert_closed, is_root, last_object, other};
@@ -6,7 +6,7 @@ use burstline_skip::{skip, test_name};
 use burstline_testbed::{Bed, FAR, NEAR, Program};
 use serde_json::Value;
 
-/// A `generate` on the near host that sends by one of its interfaces.
+/// A `generate` on the near host that sends through one of its interfaces.
 struct Sender {
     program: Program,
     report: String,
@@ -25,7 +25,7 @@ impl Sender {
         std::fs::read_to_string(&self.report).unwrap_or_default()
     }
 
-    /// Waits until an interval says that some packets were delivered.
+    /// Waits until an interval reports delivered packets.
     fn sends(&self) {
         wait_until("it sends", || {
             let text = self.text();
@@ -39,7 +39,7 @@ impl Sender {
         burstline_testbed::signal(process, "-INT").unwrap();
     }
 
-    /// Its end: whether it ended well, and its report, whose ledger closes.
+    /// Waits for its end, and returns its success and its closed report.
     fn end(self) -> (bool, Value) {
         let (is_success, _) = self.program.finish().unwrap();
         let report = last_object(&std::fs::read_to_string(&self.report).unwrap());
@@ -49,7 +49,7 @@ impl Sender {
     }
 }
 
-/// The sinks that send by the near end.
+/// Returns the sinks that send through the near end.
 fn sinks() -> Vec<&'static str> {
     if is_root() { vec!["afpacket", "xdp"] } else { vec!["afpacket"] }
 }
@@ -79,7 +79,7 @@ fn a_peer_that_is_deleted_ends_it_by_name() {
         let directory = Directory::new(&format!("generate-gone-{sink}"));
         let sender = Sender::start(&bed, &directory, &format!("-o {sink}:{NEAR} --rate 20k"));
         sender.sends();
-        // With one end of a veth pair, the other goes.
+        // Deleting one end of a veth pair removes the other.
         bed.far.command("ip", &["link", "delete", FAR]).unwrap();
         let (is_success, report) = sender.end();
         let error = report["errors"][0].as_str().unwrap_or_default();
@@ -112,7 +112,7 @@ fn what_is_longer_than_the_mtu_or_a_frame_is_counted_and_told() {
         let _ = Bed::or_skip();
         return;
     };
-    // To lose everything is a failure, so that a shell is in between.
+    // Losing everything is a failure, which the shell hides.
     let generate = |flags: &str| {
         let script = format!("{PROGRAM} generate {flags} || true");
         bed.near.command("sh", &["-c", &script]).unwrap()
@@ -123,7 +123,7 @@ fn what_is_longer_than_the_mtu_or_a_frame_is_counted_and_told() {
         let of = |value: &Value| value.as_u64().unwrap_or(0);
         (of(&report["total"]["delivered"]), of(&report["total"]["lost"]["too_long"]))
     };
-    // Half of these fit. A frame of an XDP socket has 2048 bytes, or 4096.
+    // Half of these fit: an XDP socket's frame has 2048 or 4096 bytes.
     let packets = "--packets 100 --size 1000,9018 --order cycle";
     assert_eq!(sent(&format!("-o {NEAR} {packets}")), (100, 0));
     if is_root() {
@@ -142,7 +142,7 @@ fn what_is_longer_than_the_mtu_or_a_frame_is_counted_and_told() {
 #[test]
 fn who_may_not_inject_is_told_what_it_takes() {
     let job = [PROGRAM, "generate", "-o", "inject:lo", "--packets", "10"];
-    // Root of a user namespace is nobody to the machine.
+    // Root of a user namespace has no rights on the machine.
     let test = &test_name();
     let Some(refused) = other("unshare", &[&["-Urn"], &job[..]].concat()) else {
         return skip(test, "unshare is not installed: scripts/setup test");

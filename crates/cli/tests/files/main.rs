@@ -1,4 +1,4 @@
-//! Files and streams in and out: what is read, filtered, merged, made and written.
+//! Files and streams as input and output: reading, filtering, merging, generating and writing.
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,4 +1,4 @@
-//! `merge`: one sequence in order of time, from files, generators, logs and live interfaces.
+//! `merge`: one sequence in time order, from files, generators, logs and live interfaces.
 //!
 //! The live tests need root, or `unshare -Urn`; without, each says that it was skipped.
 
@@ -14,14 +14,14 @@ use burstline_testbed::{Bed, FAR, Frames, NEAR};
 use serde_json::Value;
 
 const FRAMES: u64 = 10_000;
-/// How many times some of them are sent.
+/// Number of slices in which the frames are sent.
 const SLICES: u64 = 20;
 
-/// tshark, where it is installed, reads the times of `packets` packets in order.
+/// Checks with tshark, if installed, that the timestamps of `packets` packets are in order.
 fn assert_times_in_order(path: &str, packets: u64) {
     let fields = ["-r", path, "-T", "fields", "-e", "frame.time_epoch"];
     let Some(run) = other("tshark", &fields) else { return };
-    // Seconds since 1970 with nine places have the same number of digits until the year 2286.
+    // Seconds since 1970 with nine decimals have the same number of digits until the year 2286.
     let times: Vec<&str> = run.stdout.lines().collect();
     assert_eq!(times.len() as u64, packets);
     assert!(times.is_sorted());
@@ -51,7 +51,7 @@ fn an_offset_moves_one_source() {
     let directory = Directory::new("merge-offset");
     let out = directory.file("out.pcapng");
     let offset = format!("{REAL}=-1500us");
-    // Twice the same file: the second comes 1.5 ms before the first, or not at all in its order.
+    // The same file twice: the second copy is 1.5 ms earlier, so file order is wrong.
     let copy = directory.file("copy.pcap");
     fs::copy(REAL, &copy).unwrap();
     let report = run_json(&["merge", &copy, REAL, "--offset", &offset, "-w", &out], 0);
@@ -82,7 +82,7 @@ fn packets_that_the_file_cannot_hold_are_named() {
     let directory = Directory::new("merge-links");
     let raw = directory.file("raw.pcap");
     let mut bytes: Vec<u8> = Vec::new();
-    // A classic header of link type 101, and one packet of 1970. Source: draft-ietf-opsawg-pcap.
+    // A classic header of link type 101, and one packet from 1970. Source: draft-ietf-opsawg-pcap.
     for word in [0xa1b2_c3d4_u32, 4 << 16 | 2, 0, 0, 65_535, 101, 1, 0, 4, 4, 0x45] {
         bytes.extend(word.to_le_bytes());
     }
@@ -93,7 +93,7 @@ fn packets_that_the_file_cannot_hold_are_named() {
     let total = &report["total"];
     let lost = total["lost"]["link_mismatch"].as_u64().unwrap();
     assert_eq!((lost + total["delivered"].as_u64().unwrap()), REAL_PACKETS + 1);
-    // Without a file there is nothing that it cannot be in.
+    // Without an output file, link types may differ.
     let report = run_json(&["merge", REAL, &raw], 0);
     assert_eq!(report["total"]["delivered"], REAL_PACKETS + 1);
 }
@@ -101,12 +101,12 @@ fn packets_that_the_file_cannot_hold_are_named() {
 #[test]
 fn a_published_merge_is_one_log_in_order_and_can_be_merged_again() {
     let names = Names::new("merge-published");
-    // Until the pipe says something, the other waits for it.
+    // The generator's packets wait until the pipe delivers one.
     let sources = ["-", "gen:?packets=20000&rate=100k", "--lateness", "1h"];
     let publish = ["--publish", "all?lossless=forever", "--depth", "16m"];
     let mut merger = names.start(&[&["merge"][..], &sources, &publish].concat());
     names.wait_for_readers("all", 0);
-    // Cut, so that what is lent is described anew.
+    // Truncated by snaplen, so the lent packets get new descs.
     let reader = names.start(&["merge", "log:all?lossless", REAL, "--snaplen", "80"]);
     names.wait_for_readers("all", 1);
     merger.feed(&[pcap_header(), pcap_packets(0, 100)].concat());
@@ -123,7 +123,7 @@ fn a_published_merge_is_one_log_in_order_and_can_be_merged_again() {
     assert_eq!((&read["merge"]["late"], &read["total"]["unaccounted"]), (&0.into(), &0.into()));
 }
 
-/// Merges the far interface and an idle one, and returns the report once all frames had come.
+/// Merges the far interface and an idle one, and returns the report after all frames arrived.
 fn merge_with_an_idle_one(test: &str, scheme: &str) -> Option<Value> {
     let bed = Bed::or_skip()?;
     let directory = Directory::new(test);
@@ -134,7 +134,7 @@ fn merge_with_an_idle_one(test: &str, scheme: &str) -> Option<Value> {
     let live = Live::start(&bed, &directory, &format!("merge {scheme}:idle0 {scheme}:{FAR}"));
     let sent: u64 = bed.near.run(|| {
         let mut sender = Sender::open(NEAR, true).unwrap();
-        // Some at a time: a merger that has to wait for a core still finds them all in its ring.
+        // In slices: a merger that waits for a core still finds them all in its ring.
         let slice = || {
             thread::sleep(Duration::from_millis(5));
             Frames::new(FRAMES / SLICES, 100).send(&mut sender).unwrap()
@@ -146,7 +146,7 @@ fn merge_with_an_idle_one(test: &str, scheme: &str) -> Option<Value> {
         let object: Value = serde_json::from_str(line).unwrap_or_default();
         object["delivered"].as_u64().unwrap_or(0)
     };
-    // While the other one stays idle.
+    // The other interface stays idle.
     wait_until("all frames have come", || {
         live.text().lines().any(|line| delivered(line) >= FRAMES)
     });
@@ -162,7 +162,7 @@ fn an_idle_packet_socket_stalls_nobody() {
         return;
     };
     let (row, merge) = (&report["ports"][1], &report["merge"]);
-    // An interface that comes up has a few things of its own to say.
+    // An interface that comes up sends a few packets itself.
     assert!(row["delivered"].as_u64().unwrap() >= FRAMES, "{report}");
     assert_eq!((&merge["order"], &row["unaccounted"]), (&"packet".into(), &0.into()));
     assert_eq!(report["timestamp"]["source"], "kernel");

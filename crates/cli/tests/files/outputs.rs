@@ -12,7 +12,7 @@ use crate::support::{
 };
 use burstline_skip::{skip, test_name};
 
-/// A file system of 4 MiB, or none where we may not mount.
+/// A file system of 4 MiB, or none if mounting is not permitted.
 struct SmallDisk(Directory);
 
 impl SmallDisk {
@@ -105,7 +105,7 @@ fn a_job_that_cannot_begin_leaves_the_output_as_it_was() {
     let directory = Directory::new("untouched");
     let file = directory.file("precious");
     fs::write(&file, "precious").unwrap();
-    // No machine has core 1023 among ours.
+    // This process can use no core 1023 on any machine.
     let run = run(&["capture", REAL, "-w", &file, "--cores", "1022,1023"]);
     assert!(run.code.is_some_and(|code| code > 0), "{}", run.stdout);
     assert_eq!(run.stderr.lines().count(), 1, "{}", run.stderr);
@@ -121,7 +121,7 @@ fn a_file_has_one_writer() {
         let job = ["generate", "-o", &output, "--rate", "1k", "-q"];
         let mut first = command(&job).spawn().unwrap();
         let process = format!(" {} ", first.id());
-        // It may lock other files before.
+        // It may lock other files first.
         wait_until("the first one has its file", || {
             let Ok(inode) = fs::metadata(&file).map(|found| format!(":{} ", found.ino())) else {
                 return false;

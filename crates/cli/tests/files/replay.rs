@@ -1,4 +1,4 @@
-//! Captures sent again: packet for packet, at other paces, changed, to several sinks.
+//! Replaying captures: unchanged, at other speeds, rewritten, to several sinks.
 
 use std::fs;
 
@@ -16,7 +16,7 @@ fn replay(arguments: &[&str], code: i32) -> Value {
     report
 }
 
-/// Time in ns and bytes of each packet of a capture, whatever its format.
+/// Returns time in ns and bytes of each packet of a capture in any format.
 fn packets(directory: &Directory, file: &str) -> Vec<(u64, Vec<u8>)> {
     let plain = directory.file("plain.pcap");
     run_json(&["capture", file, "-w", &plain, "--format", "pcap-ns"], 0);
@@ -35,12 +35,12 @@ fn bytes_of(packets: &[(u64, Vec<u8>)]) -> Vec<&[u8]> {
     packets.iter().map(|(_, bytes)| &bytes[..]).collect()
 }
 
-/// Every byte of every packet, as tshark prints it; `None` where it is not installed.
+/// Returns every byte of every packet as printed by tshark, or `None` without tshark.
 fn dump(file: &str) -> Option<String> {
     other("tshark", &["-r", file, "-x"]).map(|run| run.stdout)
 }
 
-/// Sends a file by the near end while the far end captures, until all `packets` are there.
+/// Sends a file from the near end while the far end captures, until all `packets` arrived.
 fn over_the_cable(
     bed: &Bed,
     directory: &Directory,
@@ -183,13 +183,13 @@ fn each_interface_goes_where_it_is_mapped() {
     let real = [&a, &b][number_of_real];
     let (played, original) = (packets(&directory, real), packets(&directory, REAL));
     assert_eq!(bytes_of(&played), bytes_of(&original));
-    // By its name, and the other one nowhere.
+    // One interface by name; the other is not mapped.
     let map = format!("real-traffic.pcap={b}");
     let report = replay(&[&two, "--map", &map, "--top-speed"], 0);
     assert_eq!(report["total"]["delivered"], REAL_PACKETS, "{report}");
     assert_eq!(report["total"]["lost"]["unmapped"], 300, "{report}");
     assert_eq!(report["notes"].as_array().map(Vec::len), Some(0), "{report}");
-    // A name that is not there sends nothing anywhere, and a note says so.
+    // A name that does not exist maps nothing, and a note says so.
     let (map, number) = (format!("wan={b}"), format!("7={a}"));
     let report = replay(&[&two, "--map", &map, "--map", &number, "--top-speed"], 0);
     assert_eq!(report["total"]["lost"]["unmapped"], 300 + REAL_PACKETS, "{report}");
@@ -204,7 +204,7 @@ fn behind_a_sink_that_breaks_the_others_get_their_part_and_the_ledger_closes() {
     let directory = Directory::new("replay-full");
     let [two, b] = ["two.pcapng", "b.pcapng"].map(|name| directory.file(name));
     run_json(&["capture", "gen:?packets=50000&size=imix", REAL, "-w", &two], 0);
-    // Which is first depends on who came first.
+    // Which sink is first depends on which interface came first.
     for sinks in [["/dev/full", &b], [&b, "/dev/full"]] {
         let report = replay(&[&two, "-o", sinks[0], "-o", sinks[1], "--top-speed"], 1);
         assert_eq!(report["total"]["unaccounted"], 0, "{report}");

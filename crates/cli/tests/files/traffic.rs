@@ -1,12 +1,12 @@
-//! Real programs' traffic through both kinds of live port at once, judged by other tools.
+//! Traffic of real programs through both kinds of live port at once, checked by other tools.
 //!
 //! ```text
 //!  near host   v0 ---- v1   afpacket:v1               ping, curl, iperf3 by TCP and UDP
 //!              w0 ---- w1   xdp:w1 --only udp         the same, and datagrams
 //! ```
 //!
-//! What `xdp:` takes the host does not get: so it takes UDP, and the rest of the conversation,
-//! which `--only` leaves to the host, goes on. Needs root; without, it says that it was skipped.
+//! The host does not get packets that `xdp:` takes. So it takes UDP only, and `--only` leaves the
+//! rest of the conversation to the host. Needs root; otherwise skipped.
 
 use std::net::UdpSocket;
 
@@ -60,7 +60,7 @@ fn lay_second_cable(bed: &Bed) {
     bed.far.command("ip", &["address", "add", &format!("{SECOND_FAR}/24"), "dev", "w1"]).unwrap();
 }
 
-/// Datagrams to nobody: a program that waited for answers would get none.
+/// Sends datagrams without waiting for answers, since there will be none.
 fn send_datagrams(bed: &Bed, far: &str) {
     let to = format!("{far}:4789");
     bed.near.run(move || {
@@ -71,7 +71,7 @@ fn send_datagrams(bed: &Bed, far: &str) {
     });
 }
 
-/// Other tools find as many packets, in all and by port.
+/// Checks that other tools find as many packets, in total and per port.
 fn judge(file: &str, report: &Value) {
     let delivered = report["total"]["delivered"].as_u64().unwrap();
     for (who, packets) in judged_packets(file) {

@@ -1,5 +1,5 @@
-//! Flow records to real buses: what is acknowledged is there, once, whatever happens to the bus,
-//! the network or the sensor. `make buses` builds the program with both clients and runs these.
+//! Flow records to real buses: acknowledged records arrive exactly once, despite faults of bus,
+//! network or sensor. `make buses` builds the program with both clients and runs these tests.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read};
@@ -12,15 +12,15 @@ use crate::support::{Directory, PROGRAM, REAL, REAL_PACKETS, last_object, run, r
 use burstline_testbed::{Bed, FAR_ADDRESS, NEAR};
 use serde_json::Value;
 
-/// Each packet is a record: its flow is idle for 10 ms.
+/// Each packet is a record, because its flow is idle for 10 ms.
 const STEADY: &str = "gen:?rate=20000&flows=200&size=64";
 const SHORT: [&str; 4] = ["--idle", "5ms", "--active", "5ms"];
-/// 300,000 records of a packet each, at once: some 8 MB of messages.
+/// 300,000 records of one packet each, without pause: about 8 MB of messages.
 const MANY: &str = "gen:?packets=300000&flows=300000&size=64";
-/// The time that things have to happen in; nothing is asserted of it.
+/// Time for events to happen; nothing is asserted about it.
 const WHILE: Duration = Duration::from_secs(2);
 
-/// A test for each bus.
+/// Defines a test for each bus.
 macro_rules! on_both {
     ($($name:ident),*) => { $(
         mod $name {
@@ -50,7 +50,7 @@ on_both!(
 struct Sensor(Child, BufReader<ChildStdout>);
 
 impl Sensor {
-    /// Starts it and waits until packets have come.
+    /// Starts the sensor and waits until packets arrive.
     fn start(prefix: &[String], arguments: &[&str]) -> Self {
         let program = [PROGRAM.to_owned(), "flows".to_owned()];
         let words: Vec<&String> = prefix.iter().chain(&program).collect();
@@ -67,7 +67,7 @@ impl Sensor {
         Self(child, lines)
     }
 
-    /// Its report.
+    /// Ends the sensor and returns its report.
     fn end(mut self) -> Value {
         burstline_testbed::signal(self.0.id(), "-INT").unwrap();
         let mut rest = String::new();
@@ -90,7 +90,7 @@ fn sink(report: &Value) -> &Value {
     &report["flows"]["sinks"][0]
 }
 
-/// A report whose records are all acknowledged, in the spool or lost by name; and so packets.
+/// Checks that all records, and so packets, are acknowledged, spooled or lost by name.
 fn closed(report: Value) -> Value {
     let (flows, sink) = (&report["flows"], sink(&report));
     let by_name = flows["records_dropped_by"].as_object().unwrap().values();
@@ -107,19 +107,19 @@ fn closed(report: Value) -> Value {
     report
 }
 
-/// Records to a bus from a source that ends.
+/// Sends records to a bus from a finite source.
 fn send(bus: &Bus, source: &str, more: &[&str]) -> Value {
     send_with_code(bus, source, more, 0)
 }
 
-/// The same, to end with this code.
+/// The same, expecting this exit code.
 fn send_with_code(bus: &Bus, source: &str, more: &[&str], code: i32) -> Value {
     let words = [&["flows", source, "--sensor", "one"], &bus.flag()[..], more].concat();
     closed(run_json(&words, code))
 }
 
-/// Sends real packets, and with them what the spool has, until nothing waits there. The records
-/// that these starts made, and those that they found.
+/// Sends real packets, and the spool's content, until the spool is empty. Returns the number of
+/// records made by these starts, and found in the spool.
 fn drain(bus: &Bus, spool: &str) -> [u64; 2] {
     let [mut made, mut found] = [0, 0];
     for turn in 0..5 {
@@ -141,13 +141,13 @@ fn drain(bus: &Bus, spool: &str) -> [u64; 2] {
     panic!("the spool is not empty after 5 starts");
 }
 
-/// Records of a tree that all messages of a bus were gathered in, after a look at their names: each
-/// start's are there without a gap.
+/// Gathers all messages of a bus in a tree and returns its records. Checks by name that no start's
+/// messages have a gap.
 fn gathered(bus: &Bus, directory: &Directory) -> u64 {
     records_there(bus, directory, true)
 }
 
-/// The same where some are lost by name, and so leave a gap.
+/// The same, but with gaps if some are lost by name.
 fn records_there(bus: &Bus, directory: &Directory, is_complete: bool) -> u64 {
     let tree = directory.file("gathered");
     let names = bus.gather(&tree);
@@ -209,7 +209,7 @@ fn a_sensor_that_is_killed_sends_the_rest_at_its_next_start(kind: Kind) {
     for _ in 0..3 {
         let sensor = Sensor::start(&[], &[&[STEADY], &SHORT[..], &bus.flag(), &more].concat());
         thread::sleep(WHILE);
-        // What is acknowledged from here on the sensor does not learn.
+        // The sensor does not see later acknowledgements.
         bus.signal("-STOP");
         thread::sleep(WHILE / 2);
         sensor.kill();
@@ -282,7 +282,7 @@ fn a_cut_cable_loses_nothing(kind: Kind) {
     assert_eq!(number(&report["flows"], "records_dropped"), 0, "{report}");
     let mut records = number(&report["flows"], "records");
     let mut waits = number(sink(&report), "records_spooled");
-    // What the finish did not bring there, the next starts do.
+    // Later starts send what was left in the spool.
     for _ in 0..5 {
         if waits == 0 {
             break;
@@ -313,7 +313,7 @@ fn a_server_that_takes_no_messages_is_named_with_the_cause() {
     }
 }
 
-/// A stream that has room for little, and refuses what is beyond.
+/// A stream with a small limit that refuses messages beyond it.
 #[test]
 fn a_full_stream_has_the_rest_wait_in_the_spool() {
     let Some(bus) = Bus::start(Kind::Nats) else { return };
@@ -329,7 +329,7 @@ fn a_full_stream_has_the_rest_wait_in_the_spool() {
     assert!(sent > 0 && waits > 0, "{report}");
     assert!(sink(&report)["notes"].to_string().contains("maximum bytes exceeded"), "{report}");
     let mut names = bus.gather(&tree);
-    // The stream gets room again, and the rest comes.
+    // After the stream has room again, the rest arrives.
     bus.administer(&format!("await streams.purge_stream('{STREAM}')"));
     bus.administer(&format!(
         "await streams.update_stream(name='{STREAM}', subjects=['burstline.flows.>'], \
@@ -343,7 +343,7 @@ fn a_full_stream_has_the_rest_wait_in_the_spool() {
     assert_eq!(records, made + sent + waits);
 }
 
-/// A broker whose disk is full ends itself, as it has no other.
+/// A broker with a full disk and no other exits.
 #[test]
 fn a_brokers_full_disk_has_the_rest_wait_in_the_spool() {
     let Some(mut bus) = Bus::start_on_disk(Kind::Kafka, 4) else { return };

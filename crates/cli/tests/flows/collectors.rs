@@ -1,4 +1,4 @@
-//! Collectors of flow records, and how their files are read.
+//! Collectors of flow records, and readers of their files.
 
 use std::fs;
 use std::net::UdpSocket;
@@ -12,16 +12,16 @@ use serde_json::Value;
 
 use crate::support::{other, run};
 
-/// A program that ends with this.
+/// A program that is ended when this is dropped.
 pub(crate) struct Ending(Child);
 
 impl Ending {
-    /// Asks it to end, as a service is, and waits.
+    /// Asks it to end, like a service manager does, and waits.
     pub(crate) fn end(self) {
         self.end_by("-TERM");
     }
 
-    /// The same by another signal: pmacct blocks SIGTERM until a datagram comes.
+    /// The same with another signal: pmacct blocks SIGTERM until a datagram arrives.
     pub(crate) fn end_by(mut self, name: &str) {
         signal(self.0.id(), name).unwrap();
         self.0.wait().unwrap();
@@ -35,12 +35,12 @@ impl Drop for Ending {
     }
 }
 
-/// A port that nobody has now.
+/// Returns a free port.
 pub(crate) fn free_port() -> u16 {
     UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// Waits until somebody listens at a UDP port.
+/// Waits until a program listens at a UDP port.
 pub(crate) fn await_listener(port: u16) {
     let began = Instant::now();
     let wanted = format!(":{port:04X} ");
@@ -50,7 +50,7 @@ pub(crate) fn await_listener(port: u16) {
     }
 }
 
-/// Starts a program. `None`, after the test was counted as skipped: it is not here;
+/// Starts a program. Returns `None` if it is not installed, after counting the test as skipped;
 /// `scripts/setup STEP` installs it.
 pub(crate) fn start(program: &str, arguments: &[&str], step: &str) -> Option<Ending> {
     let mut command = Command::new(program);
@@ -64,8 +64,8 @@ pub(crate) fn start(program: &str, arguments: &[&str], step: &str) -> Option<End
     }
 }
 
-/// The records that a collector has written into a folder. `None`, after the test was counted as
-/// skipped: there is no nfdump.
+/// Returns the records that a collector wrote into a folder, or `None` without nfdump, after
+/// counting the test as skipped.
 pub(crate) fn nfdump(folder: &str) -> Option<Vec<Value>> {
     let read = other("nfdump", &["-R", folder, "-o", "json", "-q"])?;
     assert_eq!(read.code, Some(0), "{}", read.stderr);
@@ -73,8 +73,8 @@ pub(crate) fn nfdump(folder: &str) -> Option<Vec<Value>> {
     Some(records.unwrap_or_else(|error| panic!("{error}: {}", read.stdout)))
 }
 
-/// Rows that `burstline query` answers about a tree. `None`, after the test was counted as skipped:
-/// there is no DuckDB.
+/// Returns the rows that `burstline query` finds in a tree, or `None` without DuckDB, after
+/// counting the test as skipped.
 pub(crate) fn ask(tree: &str, sql: &str) -> Option<Vec<Value>> {
     let asked = run(&["query", sql, tree, "--json"]);
     if asked.stderr.contains("DuckDB is not installed") {

@@ -1,4 +1,4 @@
-//! Packets of many sensors over a real ssh server on loopback, which has its own keys.
+//! Fetching from many sensors over a real ssh server on loopback with its own keys.
 
 use std::fs;
 use std::net::TcpListener;
@@ -9,14 +9,14 @@ use crate::support::ssh::Server;
 use crate::support::{Directory, PROGRAM, Run, last_object, other, regular, run};
 use serde_json::Value;
 
-/// What a file of sensors says of a server.
+/// Entries in a file of sensors for a server.
 trait Listed {
     fn sensor(&self, name: &str, program: &str, file: &str) -> String;
     fn sensors(&self, sensors: &[String]) -> String;
 }
 
 impl Listed for Server {
-    /// A sensor of the file of sensors.
+    /// Returns a sensor's entry for the file of sensors.
     fn sensor(&self, name: &str, program: &str, file: &str) -> String {
         let port = self.port();
         format!(
@@ -33,7 +33,7 @@ impl Listed for Server {
     }
 }
 
-/// Time and interface of each packet.
+/// Returns time and interface of each packet.
 fn packets(path: &str) -> Option<Vec<String>> {
     let fields = ["-T", "fields", "-e", "frame.time_epoch", "-e", "frame.interface_name"];
     let run = other("tshark", &[&["-r", path][..], &fields].concat())?;
@@ -58,7 +58,7 @@ fn packets_of_two_sensors_come_in_order_of_time() {
     let sensors =
         server.sensors(&[server.sensor("fra-1", PROGRAM, &a), server.sensor("ams-1", PROGRAM, &b)]);
     let to = directory.file("x.pcapng");
-    // One of 40 flows, in both.
+    // One of the 40 flows, in both files.
     let flow = "10.0.0.1:53,10.0.1.7:999,udp";
     let run_of = |more: &[&str]| {
         run(&[&["fetch", "--sensors", &sensors, "-o", &to, "--json"], more].concat())
@@ -80,12 +80,12 @@ fn packets_of_two_sensors_come_in_order_of_time() {
         let of = |prefix: &str| lines.iter().filter(|line| line.contains(prefix)).count();
         assert_eq!((of("\tfra-1:"), of("\tams-1:")), (100, 50), "{lines:?}");
     }
-    // What travels is what is wanted: half of the time, and half of that of one sensor.
+    // Only the requested packets are transferred: half of the time, and half of one sensor's.
     let half = ["--from", "1700000000.010", "--to", "1700000000.020"];
     let done = run_of(&[&half[..], &["--sensor", "fra-1"]].concat());
     assert_eq!(done.code, Some(0), "{}{}", done.stdout, done.stderr);
     assert_eq!(number(&last_object(&done.stdout), "written"), 1000);
-    // Nobody has it: that is an answer, too.
+    // No sensor has such packets, which is a valid answer.
     let done = run_of(&["--from", "1800000000"]);
     assert_eq!(done.code, Some(0), "{}{}", done.stdout, done.stderr);
     assert_eq!(number(&last_object(&done.stdout), "written"), 0);
@@ -96,7 +96,7 @@ fn what_fails_has_a_name_and_the_rest_still_comes() {
     let Some(server) = Server::start("fetch") else { return };
     let directory = &server.directory;
     let a = regular(directory, "a.pcap", 4000, 90);
-    // Accepts, and says nothing.
+    // Accepts connections but sends nothing.
     let mute = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = |sensor: String, port: u16| {
         sensor.replace(&format!("port = {}", server.port()), &format!("port = {port}"))
@@ -144,7 +144,7 @@ fn what_fails_has_a_name_and_the_rest_still_comes() {
     if let Some(lines) = packets(&to) {
         assert_eq!(lines.len() as u64, 4000 + part);
     }
-    // The same for people: each failure has its line.
+    // The text output has a line for each failure.
     let flags = ["--from", "1", "-o", &to, "--sensor", "good", "--sensor", "bare"];
     let done = run(&[&["fetch", "--sensors", &sensors][..], &flags].concat());
     assert_eq!(done.code, Some(1));
@@ -185,7 +185,7 @@ fn a_hostile_file_of_sensors_runs_nothing() {
     }
 }
 
-/// In ssh's place: one that talks without end, and one whose packets do not come.
+/// Replacements for ssh: one prints endlessly, and one sends no packets.
 #[test]
 fn who_only_talks_is_left_and_who_forgets_packets_is_named() {
     let directory = Directory::new("fetch-hostile");

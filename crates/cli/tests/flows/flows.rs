@@ -1,4 +1,4 @@
-//! Flow records: nothing is forgotten, files are whole or hidden, and others read the same.
+//! Flow records: all packets are accounted for, files are complete or hidden, others can read them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,7 +15,7 @@ use crate::support::{
 use burstline_skip::{skip, test_name, without};
 use serde_json::Value;
 
-/// Runs the verb and checks its sums: the report.
+/// Runs the verb, checks its sums, and returns the report.
 fn flows(arguments: &[&str], code: i32) -> Value {
     let report = run_json(&[&["flows"], arguments].concat(), code);
     assert_closed(&report);
@@ -36,12 +36,12 @@ fn flows(arguments: &[&str], code: i32) -> Value {
     report
 }
 
-/// Rows of all files of a tree, by what the files say of themselves.
+/// Returns the rows of all files of a tree, by the files' own counts.
 fn rows(tree: &str) -> u64 {
     run_json(&["flows", "compact", tree], 0)["records"].as_u64().unwrap()
 }
 
-/// Files of a tree whose names begin as `prefix`.
+/// Returns the files of a tree whose names begin with `prefix`.
 fn files(tree: &str, prefix: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut folders = vec![PathBuf::from(tree)];
@@ -58,14 +58,14 @@ fn files(tree: &str, prefix: &str) -> Vec<PathBuf> {
     found
 }
 
-/// The Python that `scripts/setup query` installs DuckDB for.
+/// Returns the Python for which `scripts/setup query` installs DuckDB.
 pub(crate) fn python() -> String {
     let home = std::env::var("HOME").unwrap_or_default();
     let installed = format!("{home}/.local/share/burstline/query/bin/python");
     std::env::var("BURSTLINE_PYTHON").unwrap_or(installed)
 }
 
-/// Answers of DuckDB, a line a row, words separated by tabs; `None` where it is not installed.
+/// Returns DuckDB's answer, a line per row with tabs between the words, or `None` without DuckDB.
 fn duckdb(tree: &str, question: &str) -> Option<Vec<String>> {
     let program = format!(
         "import duckdb\n\
@@ -187,7 +187,7 @@ fn a_killed_program_leaves_whole_files_and_what_it_has_cost() {
         let pending = if is_shown { count("pending_records") } else { 0 };
         let written = count("records_written") + pending;
         let report = flows(&["gen:?packets=10", "-o", &tree, "--sensor", "k"], 0);
-        // A compaction gives files other names: it comes after the look at the journal.
+        // Compaction renames files, so do it after checking the journal.
         let left = rows(&tree) - report["flows"]["records"].as_u64().unwrap();
         assert_eq!(left, written, "{said:?}");
         with_files += u64::from(left > 0);

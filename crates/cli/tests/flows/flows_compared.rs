@@ -1,5 +1,5 @@
-//! Our records beside those of nfpcapd and softflowd, conversation by conversation: each is the
-//! same, or differs for a reason that docs/flows.md lists.
+//! Compares our records with those of nfpcapd and softflowd. Each conversation is equal, or differs
+//! for a reason listed in docs/flows.md.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -13,10 +13,10 @@ use crate::support::{Directory, Run, run_json};
 use burstline_skip::{skip, test_name};
 use serde_json::Value;
 
-/// What the tests know the reasons from.
+/// The source of the reasons.
 const DOCUMENTED: &str = include_str!("../../../../docs/flows.md");
 
-/// When the file begins, in s since 1970.
+/// Start of the file, in s since 1970.
 const BEGIN_S: u32 = 1_700_000_000;
 
 const ETHERNET_BYTES: u64 = 14;
@@ -27,20 +27,20 @@ const RST: u8 = 0x04;
 const PSH: u8 = 0x08;
 const ACK: u8 = 0x10;
 
-/// An address and a port; 0 where there is none.
+/// An address and a port; the port is 0 if there is none.
 type End = (IpAddr, u16);
 
-/// A conversation: the protocol, and the lesser end first.
+/// A conversation: the protocol, and the smaller end first.
 type Name = (u8, End, End);
 
-/// One record, both ways: index 0 is what the lesser end sent.
+/// A bidirectional record: index 0 is what the smaller end sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Both {
     /// In ms since 1970.
     first_ms: u64,
     last_ms: u64,
     packets: [u64; 2],
-    /// From the IP header on.
+    /// Counted from the IP header on.
     bytes: [u64; 2],
     flags: [u8; 2],
 }
@@ -61,7 +61,7 @@ impl Both {
     }
 }
 
-/// Records of each conversation, by time.
+/// The records of each conversation, in time order.
 type Records = BTreeMap<Name, Vec<Both>>;
 
 /// A packet of the file.
@@ -70,7 +70,7 @@ struct Sent {
     frame: Vec<u8>,
 }
 
-/// Packets of IPv4 or IPv6 between two machines.
+/// IPv4 or IPv6 packets between two machines.
 #[derive(Clone, Copy)]
 enum Link {
     V4(u8),
@@ -78,7 +78,7 @@ enum Link {
 }
 
 impl Link {
-    /// A frame; fragments are of IPv4, and say where they begin and whether more follow.
+    /// Returns a frame; only IPv4 has fragments, given by offset and more-fragments bit.
     fn frame(self, is_back: bool, protocol: u8, payload: &[u8], fragment: u16) -> Vec<u8> {
         let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2];
         let mut ends = match self {
@@ -146,13 +146,13 @@ fn icmp(kind: u8, code: u8) -> Vec<u8> {
     message
 }
 
-/// What there is in the file, by host: every protocol, both versions, each way to end.
+/// Returns the file's packets, by host: every protocol, both versions, each kind of ending.
 fn sent() -> Vec<Sent> {
     let mut all = Vec::new();
     let mut at = |ms, link: Link, is_back, protocol, payload: &[u8], fragment| {
         all.push(Sent { ms, frame: link.frame(is_back, protocol, payload, fragment) });
     };
-    // Whole connections: 60 bytes at least, as padding would be told differently.
+    // Complete connections, with at least 60 bytes because padding is counted differently.
     for (ms, link, client) in [(0, Link::V4(1), 1001), (100, Link::V6(2), 1002)] {
         let (to, back) = ([client, 443], [443, client]);
         at(ms, link, false, 6, &tcp(to, [100, 0], SYN, 20), 0);
@@ -164,11 +164,11 @@ fn sent() -> Vec<Sent> {
         at(ms + 60, link, true, 6, &tcp(back, [821, 252], FIN | ACK, 10), 0);
         at(ms + 70, link, false, 6, &tcp(to, [252, 832], ACK, 10), 0);
     }
-    // Refused.
+    // A refused connection.
     at(200, Link::V4(3), false, 6, &tcp([1003, 81], [7, 0], SYN, 10), 0);
     at(210, Link::V4(3), true, 6, &tcp([81, 1003], [0, 8], RST | ACK, 10), 0);
     for (ms, link) in [(300, Link::V4(4)), (310, Link::V6(4))] {
-        // DNS, something else, and one way alone.
+        // DNS, another protocol, and one-way traffic.
         for question in [0, 1] {
             at(ms + question, link, false, 17, &udp([2000, 53], 30), 0);
             at(ms + question + 1, link, true, 17, &udp([53, 2000], 90), 0);
@@ -186,16 +186,16 @@ fn sent() -> Vec<Sent> {
             at(ms + more + 2, link, true, protocol, &icmp(answer, 0), 0);
         }
     }
-    // Nobody answers that.
+    // A packet that nobody answers.
     at(440, Link::V4(6), true, 1, &icmp(3, 3), 0);
     // A datagram in three fragments.
     let whole = udp([3000, 3001], 2992);
     at(500, Link::V4(7), false, 17, &whole[..1480], 0x2000);
     at(501, Link::V4(7), false, 17, &whole[1480..2960], 0x2000 | 185);
     at(502, Link::V4(7), false, 17, &whole[2960..], 370);
-    // Padded to the least that Ethernet has.
+    // Padded to Ethernet's minimum.
     at(600, Link::V4(10), false, 17, &udp([6000, 6001], 4), 0);
-    // Silent for longer than the idle time-out of 15 s; open for longer than the active one of 60.
+    // Silent for longer than the idle timeout of 15 s; open for longer than the active one of 60 s.
     for ms in [1000, 2000, 30_000, 31_000] {
         at(ms, Link::V4(8), false, 17, &udp([4000, 4001], 40), 0);
     }
@@ -218,7 +218,7 @@ fn pcap(directory: &Directory) -> String {
     file
 }
 
-/// Puts one way, or both, of a record where it belongs.
+/// Returns the conversation's name, and the index of the direction.
 fn name_of(protocol: u8, from: End, to: End) -> (Name, usize) {
     match from <= to {
         true => ((protocol, from, to), 0),
@@ -226,7 +226,7 @@ fn name_of(protocol: u8, from: End, to: End) -> (Name, usize) {
     }
 }
 
-/// Ours, as DuckDB reads them. `None`: there is no DuckDB.
+/// Returns our records as read by DuckDB, or `None` without DuckDB.
 fn ours(directory: &Directory, file: &str) -> Option<Records> {
     let tree = directory.file("tree");
     let limits = ["--idle", "15s", "--active", "60s"];
@@ -255,7 +255,7 @@ fn ours(directory: &Directory, file: &str) -> Option<Records> {
     Some(records)
 }
 
-/// Theirs, as nfdump reads them: one way each, of which the n-th of both ways are one record.
+/// Returns their records as read by nfdump: unidirectional, paired by order.
 fn theirs(read: &[Value]) -> Records {
     let mut ways: BTreeMap<Name, [Vec<Both>; 2]> = BTreeMap::new();
     for record in read {
@@ -265,7 +265,7 @@ fn theirs(read: &[Value]) -> Records {
             text.unwrap_or_else(|| panic!("{record}")).parse().unwrap()
         };
         let protocol = number("proto") as u8;
-        // Type and code of ICMP stand in the port.
+        // The port field holds type and code of ICMP.
         let port = |key: &str| if matches!(protocol, 1 | 58) { 0 } else { number(key) as u16 };
         let from = (address("src4_addr", "src6_addr"), port("src_port"));
         let to = (address("dst4_addr", "dst6_addr"), port("dst_port"));
@@ -289,7 +289,7 @@ fn theirs(read: &[Value]) -> Records {
     ways.into_iter().map(|(name, ways)| (name, join(ways))).collect()
 }
 
-/// `2023-11-14T22:13:20.300`, of which the file has less than an hour.
+/// Parses `2023-11-14T22:13:20.300`; the file spans less than an hour.
 fn ms_of(text: &str) -> u64 {
     let clock = text.split(['T', ' ']).nth(1).unwrap_or_else(|| panic!("{text}"));
     let parts: Vec<f64> = clock.split(':').map(|part| part.parse().unwrap()).collect();
@@ -298,7 +298,7 @@ fn ms_of(text: &str) -> u64 {
     (f64::from(BEGIN_S) * 1e3 + passed * 1e3).round() as u64
 }
 
-/// `...AP.SF`.
+/// Parses `...AP.SF`.
 fn flags_of(text: &str) -> u8 {
     [('F', FIN), ('S', SYN), ('R', RST), ('P', PSH), ('A', ACK)]
         .iter()
@@ -306,7 +306,7 @@ fn flags_of(text: &str) -> u8 {
         .fold(0, |flags, (_, flag)| flags | flag)
 }
 
-/// A reason why records differ: its words in docs/flows.md, and whether it explains how.
+/// A reason for a difference: its words in docs/flows.md, and whether it explains the difference.
 struct Reason {
     words: &'static str,
     explains: fn(&Name, &[Both], &[Both]) -> bool,
@@ -316,14 +316,13 @@ fn is_of(name: &Name, port: u16) -> bool {
     name.1.1 == port || name.2.1 == port
 }
 
-/// Packets, bytes and flags of all records.
+/// Returns packets, bytes and flags of all records.
 fn totals(records: &[Both]) -> ([u64; 2], [u64; 2], [u8; 2]) {
     let sum = Both::sum(records);
     (sum.packets, sum.bytes, sum.flags)
 }
 
-/// Fails unless each conversation is the same in both, or differs as a reason says, and each reason
-/// was needed.
+/// Fails unless each conversation is equal or differs as a reason says, and each reason was needed.
 fn compare(ours: &Records, theirs: &Records, reasons: &[Reason]) {
     let mut needed = BTreeSet::new();
     let names: BTreeSet<_> = ours.keys().chain(theirs.keys()).collect();
@@ -377,7 +376,7 @@ fn nfpcapd_has_the_same_records() {
             },
             Reason {
                 words: "fragments are one packet, with one IP header",
-                // Ours are the first fragment, and the others without ports: 20 bytes more each.
+                // We count the first fragment, and the others without ports: 20 more bytes each.
                 explains: |name, ours, theirs| {
                     let bytes = |records: &[Both]| totals(records).1[0] + totals(records).1[1];
                     let is_first =
@@ -434,7 +433,7 @@ fn softflowd_has_the_same_records() {
         }
     };
     assert_eq!(done.code, Some(0), "{}", done.stderr);
-    // It has read all when the socket's queue is empty.
+    // An empty socket queue means that it has read everything.
     thread::sleep(Duration::from_secs(1));
     collector.end();
     let Some(ours) = ours(&directory, &file) else { return };

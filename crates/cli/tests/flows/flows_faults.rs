@@ -1,4 +1,4 @@
-//! What goes wrong around flow records, and what is then in the tree.
+//! Faults while flow records are made, and the resulting trees.
 
 use std::ffi::OsString;
 use std::fs;
@@ -11,7 +11,7 @@ use crate::support::{Directory, Run, assert_closed, command, last_object, run, r
 use burstline_skip::{test_name, without};
 use serde_json::json;
 
-/// A pcap in us of one conversation's packets at these times, in s since 1970.
+/// Writes a pcap in us with packets of one conversation at these times, in s since 1970.
 fn pcap(directory: &Directory, name: &str, times_s: &[u32]) -> String {
     let mut bytes = [0xA1B2_C3D4_u32, 0x0004_0002, 0, 0, 65_535, 1].map(u32::to_le_bytes).concat();
     for time_s in times_s {
@@ -71,7 +71,7 @@ fn a_clock_that_jumps_splits_records_and_loses_none() {
     assert_eq!(rows, wanted);
 }
 
-/// Two machines that call themselves the same, in trees that somebody gathers into one.
+/// Two machines with the same name, whose trees are merged.
 #[test]
 fn a_sensor_with_the_name_of_another_is_told_apart_by_its_start() {
     let directory = Directory::new("flows-namesake");
@@ -100,8 +100,8 @@ fn a_sensor_with_the_name_of_another_is_told_apart_by_its_start() {
     }
 }
 
-/// Rewrites a file of the tree as a program of an older version would have: without its last
-/// columns. False: there is no DuckDB to write it.
+/// Rewrites a file of the tree like an older version would have written it: without its last
+/// columns. Returns false without DuckDB.
 fn make_older(part: &Path) -> bool {
     let path = part.display();
     let program = format!(
@@ -184,7 +184,7 @@ fn a_tree_may_have_a_name_that_is_no_text() {
         let report = flows(&["gen:?packets=100&flows=10", "--sensor", "s", "-o"]);
         assert_eq!(report["flows"]["sinks"][0]["records"], 10, "{report}");
     }
-    // As after a crash: what stands in a file is not missed.
+    // As after a crash: records in a file do not count as missing.
     let journal = Path::new(&tree).join(".journal-s");
     let part = parts(Path::new(&tree)).remove(0);
     let part = part.strip_prefix(&tree).unwrap().display();

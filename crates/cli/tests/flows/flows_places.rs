@@ -1,4 +1,4 @@
-//! Where a record says that its packets are: tshark and the file's own bytes have them there.
+//! The positions of packets in records, checked with tshark and the file's own bytes.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,11 +9,11 @@ use crate::collectors::ask;
 use crate::support::{Directory, command, other, run_json};
 use serde_json::Value;
 
-/// Bytes of a segment here, and where in it its trailer begins. Source: docs/format.md.
+/// Size of a segment here, and the offset of its trailer. Source: docs/format.md.
 const SEGMENT_BYTES: usize = 64 << 10;
 const TRAILER_AT: usize = SEGMENT_BYTES - 144;
 
-/// A record's ID, file, segment and number.
+/// A record's ID and its first packet's file, segment and number.
 struct Placed {
     id: String,
     file: Option<String>,
@@ -21,7 +21,7 @@ struct Placed {
     number: u64,
 }
 
-/// Records of a job, whose conversations do not end before it. `None`: there is no DuckDB.
+/// Returns the records of a job that ends before its conversations do, or `None` without DuckDB.
 fn placed(directory: &Directory, tree: &str, arguments: &[&str]) -> Option<Vec<Placed>> {
     let tree = directory.file(tree);
     let long = ["--idle", "10h", "--active", "10h", "--sensor", "s", "-o", &tree];
@@ -41,7 +41,7 @@ fn placed_in(tree: &str) -> Option<Vec<Placed>> {
     Some(rows.iter().map(of).collect())
 }
 
-/// Each frame's conversation by number, by tshark, of those that `filter` lets pass.
+/// Returns each frame's conversation by number, by tshark, of frames that `filter` accepts.
 fn ids(file: &str, filter: &str) -> Option<BTreeMap<u64, String>> {
     let fields = ["-T", "fields", "-e", "frame.number", "-e", "communityid", "-Y", filter];
     let read = ["-r", file, "--enable-protocol", "communityid"];
@@ -51,14 +51,14 @@ fn ids(file: &str, filter: &str) -> Option<BTreeMap<u64, String>> {
     Some(lines.map(|(number, id)| (number.parse().unwrap(), id.to_owned())).collect())
 }
 
-/// The number of each conversation's first frame.
+/// Returns the number of each conversation's first frame.
 fn first_frames(file: &str, filter: &str) -> Option<BTreeMap<String, u64>> {
     let all = ids(file, filter)?;
-    // The first of a name stays: they are entered from the last to the first.
+    // Insert from last to first, so that the first frame of a name stays.
     Some(all.into_iter().rev().map(|(number, id)| (id, number)).collect())
 }
 
-/// Fails unless each record's first packet is where it says.
+/// Fails unless each record's first packet is where the record says.
 fn check(records: &[Placed], file: &str, filter: &str) {
     let path = fs::canonicalize(file).unwrap();
     assert!(records.len() > 20, "{}", records.len());
@@ -143,15 +143,15 @@ fn what_lies_in_no_file_names_none() {
     let mut job = command(&["flows", "-", "-o", &tree, "--sensor", "s", "-q"]);
     let done = job.stdin(fs::File::open(&pcap).unwrap()).status().unwrap();
     assert!(done.success());
-    // Standard input that is a file is one without a name.
+    // A file as standard input has no name.
     for Placed { file, number, .. } in placed_in(&tree).unwrap() {
         assert_eq!(file, None);
         assert!((1..=100).contains(&number));
     }
 }
 
-/// A recorder and `flows` read one published log: numbers are the recording's, and trailers lead
-/// from them to segments.
+/// A recorder and `flows` read one published log: numbers are the recording's, and trailers map
+/// them to segments.
 #[test]
 fn beside_a_recorder_numbers_are_those_of_its_recording() {
     let directory = Directory::new("flows-places-log");
@@ -170,7 +170,7 @@ fn beside_a_recorder_numbers_are_those_of_its_recording() {
     assert!(done.success() && recorded.success());
     let Some(records) = placed_in(&tree) else { return };
     let Some(ids) = ids(&recording, "ip") else { return };
-    // The job may have got its seat late: then a record begins later than its conversation.
+    // The job may have attached late: then a record begins later than its conversation.
     let last_late = records.iter().map(|record| record.number).min().unwrap();
     for Placed { id, number, file, segment } in &records {
         assert_eq!((file, segment), (&None, &None));

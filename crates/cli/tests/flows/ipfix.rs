@@ -1,4 +1,4 @@
-//! Flow records by IPFIX, as the collectors understand them that people have.
+//! Flow records by IPFIX, as read by common collectors.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,7 +19,7 @@ fn number(value: &Value, key: &str) -> u64 {
     value[key].as_u64().unwrap_or_else(|| panic!("{key}: {value}"))
 }
 
-/// Every datagram or every byte of a connection that a collector would get.
+/// Splits the bytes of datagrams or a connection into messages.
 fn messages(bytes: &[u8]) -> Vec<&[u8]> {
     let (mut rest, mut messages) = (bytes, Vec::new());
     while !rest.is_empty() {
@@ -46,7 +46,7 @@ fn nfcapd_and_nfdump_read_every_record() {
     let (records, packets) = (number(flows, "records"), number(flows, "packets_in_records"));
     assert_eq!((records, packets), (18, 147), "{report}");
     assert_eq!((number(&flows["sinks"][0], "records"), number(flows, "unaccounted")), (18, 0));
-    // It has read all when the socket's queue is empty.
+    // An empty socket queue means that it has read everything.
     thread::sleep(Duration::from_secs(1));
     collector.end();
     let read = nfdump(&folder).unwrap();
@@ -54,7 +54,7 @@ fn nfcapd_and_nfdump_read_every_record() {
     assert_eq!(sum("in_packets"), 147, "{read:?}");
     let (total, both) = (&report["total"], sum("in_bytes"));
     assert!(both > 0 && both <= number(total, "wire_bytes"), "{both} {total}");
-    // A way that had packets is a record: the times are those of the packets.
+    // Each direction with packets is a record, with the packets' timestamps.
     assert!((19..=36).contains(&read.len()), "{}", read.len());
     assert!(read.iter().all(|record| record["first"].as_str().unwrap().starts_with("2026-11-21")));
 }
@@ -74,7 +74,7 @@ fn pmacct_adds_up_to_the_ledger() {
     fs::write(&file, settings).unwrap();
     let Some(collector) = start("nfacctd", &["-f", &file], "sensors") else { return };
     await_listener(port);
-    // What comes before the part that writes is ready, that part never sees.
+    // Messages that arrive before its writer is ready are lost.
     wait_until("nfacctd has written its first table", || {
         fs::read_to_string(&log).is_ok_and(|said| said.contains("Purging cache - END"))
     });
@@ -83,7 +83,7 @@ fn pmacct_adds_up_to_the_ledger() {
     assert_eq!(number(&report["flows"]["sinks"][0], "records"), 18, "{report}");
     let sum = |key: &str| {
         let lines = fs::read_to_string(&table).unwrap_or_default();
-        // The last line may not be there whole.
+        // The last line may be incomplete.
         let rows = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
         rows.map(|row| number(&row, key)).sum::<u64>()
     };
@@ -107,7 +107,7 @@ fn tshark_decodes_what_goes_over_tcp() {
     let bytes = collected.join().unwrap();
     let messages = messages(&bytes);
     assert_eq!(number(&report["flows"]["sinks"][0], "parts"), messages.len() as u64);
-    // Each in a datagram of its own, for tshark.
+    // Each message in its own datagram, for tshark.
     let mut dump = String::new();
     for message in &messages {
         for (line, bytes) in message.chunks(16).enumerate() {
@@ -169,7 +169,7 @@ fn a_collector_without_a_route_is_asked_again_and_the_tree_is_written() {
     words.extend([&[PROGRAM][..], &rest, &["--json"]].concat().into_iter().map(str::to_owned));
     let mut job = Command::new(&words[0]);
     let job = job.args(&words[1..]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // Some messages with and some without a route: each has half a second at most.
+    // Some messages with a route and some without: each wait is at most half a second.
     thread::sleep(Duration::from_secs(3));
     bed.near.command("ip", &["link", "set", NEAR, "up"]).unwrap();
     thread::sleep(Duration::from_secs(4));
@@ -182,7 +182,7 @@ fn a_collector_without_a_route_is_asked_again_and_the_tree_is_written() {
     let (flows, lost) = (&report["flows"], &report["flows"]["records_dropped_by"]);
     assert_eq!(number(&flows["sinks"][1], "records"), number(flows, "records"), "{report}");
     assert!(number(lost, "collector_unreachable") > 0, "{report}");
-    // Nobody listens there, which is known only of a message that came.
+    // No listener there, which is only detected for a message that arrived.
     assert!(number(lost, "collector_refused") > 0, "{report}");
 }
 
@@ -197,7 +197,7 @@ fn a_sensor_whose_address_changes_goes_on_from_the_new_one() {
     words.extend([&[PROGRAM][..], &rest].concat().into_iter().map(str::to_owned));
     let mut job = Command::new(&words[0]);
     let job = job.args(&words[1..]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // The next message from an address: the number of its first set.
+    // Returns the set ID of the next message from an address.
     let hear = |address: &str| {
         let mut room = [0; 2048];
         loop {
@@ -224,7 +224,7 @@ fn a_sensor_whose_address_changes_goes_on_from_the_new_one() {
 fn a_collector_that_reads_nothing_loses_records_and_no_packets() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let to = format!("tcp:{}", listener.local_addr().unwrap());
-    // A record a packet: more than the socket and the queue have room for.
+    // A record per packet: more than socket and queue can hold.
     let load = "gen:?packets=1500000&flows=1000000&size=64";
     let report = run_json(&["flows", load, "--ipfix", &to], 0);
     let flows = &report["flows"];

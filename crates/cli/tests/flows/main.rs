@@ -1,4 +1,4 @@
-//! `burstline flows` and what takes its records: the tree, queries, buses, collectors.
+//! `burstline flows` and the consumers of its records: the tree, queries, buses, collectors.
 
 #[path = "../support/mod.rs"]
 mod support;

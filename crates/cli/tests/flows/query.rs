@@ -1,4 +1,4 @@
-//! Questions about a tree of flow records, which DuckDB answers.
+//! Queries of a tree of flow records, answered by DuckDB.
 
 use std::fs;
 use std::process::Command;
@@ -9,12 +9,12 @@ use crate::support::{Directory, PROGRAM, Run, command, last_object, regular, run
 use burstline_skip::{skip, test_name};
 use serde_json::{Value, json};
 
-/// A tree of two sensors: 4,000 and 2,000 packets of the same 40 flows. `None`, after the test was
-/// counted as skipped, where there is no DuckDB.
+/// Makes a tree of two sensors: 4,000 and 2,000 packets of the same 40 flows. Returns `None`
+/// without DuckDB, after counting the test as skipped.
 fn tree(directory: &Directory) -> Option<String> {
     let tree = directory.file("it's [flows]");
     for (sensor, packets) in [("ams1", 2000), ("fra1", 4000)] {
-        // The name of the file is the name of the port: it would clear the screen.
+        // The file's name becomes the port's name, and contains an escape sequence.
         let file = regular(directory, &format!("{sensor}\u{1b}[2J,\"x\".pcap"), packets, 100);
         let report = run_json(&["flows", &file, "-o", &tree, "--sensor", sensor], 0);
         assert_eq!(report["flows"]["records"], 40, "{report}");
@@ -41,7 +41,7 @@ fn ready_questions_and_sql_are_answered() {
         "SELECT sensor, count(*) AS n, sum(packets), sum(bytes) FROM flows GROUP BY 1 ORDER BY 1";
     let wanted = [json!(["ams1", 40, 2000, 200_000]), json!(["fra1", 40, 4000, 400_000])];
     assert_eq!(rows(&[sql, &tree]), wanted);
-    // All talk to one, and no two as much as it.
+    // All talk to one host, and no two hosts more than that one.
     let talkers = rows(&["top-talkers", &tree]);
     assert_eq!(
         talkers[0].as_array().unwrap()[..6],
@@ -58,7 +58,7 @@ fn ready_questions_and_sql_are_answered() {
     let minute = &rows(&["rates", &tree])[0];
     assert_eq!(minute[2], 100.0, "{minute}");
     assert!(rows(&["losses", &tree]).is_empty());
-    // 40 addresses, and none has answered.
+    // 40 addresses, none of which answered.
     let scans = rows(&["scan", &tree]);
     assert_eq!(
         scans[0].as_array().unwrap()[..5],
@@ -126,7 +126,7 @@ fn wrong_sql_has_its_place_and_nothing_but_the_tree_is_read() {
     assert_eq!(done.code, Some(1), "{}", done.stdout);
     assert!(done.stderr.contains("part-pipe.parquet: it is not a regular"), "{}", done.stderr);
     fs::remove_file(pipe).unwrap();
-    // A file that is no Parquet, and one that is not whole yet.
+    // A file that is not Parquet, and an incomplete one.
     fs::write(format!("{folder}/.part-x.parquet"), "half").unwrap();
     assert_eq!(rows(&["SELECT count(*) FROM flows", &tree]), [json!([80])]);
     fs::write(format!("{folder}/part-x.parquet"), "half").unwrap();
@@ -174,7 +174,7 @@ fn the_engine_ends_with_who_asks() {
         let list = fs::read_to_string(&children).unwrap_or_default();
         list.split_whitespace().map(|id| id.parse().unwrap()).collect::<Vec<u32>>()
     };
-    // It has read what is asked, and computes.
+    // It has read the query, and computes.
     let is_busy = |engine: u32| {
         let stat = fs::read_to_string(format!("/proc/{engine}/stat")).unwrap_or_default();
         let fields = stat.rsplit(") ").next().unwrap().split(' ');

@@ -1,4 +1,4 @@
-//! Devices measured: a bridge of the kernel's, a cable that is cut, our own bounce.
+//! Measuring devices: a kernel bridge, a cable that is cut, our own bounce.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use burstline_skip::{skip, test_name};
 use burstline_testbed::{Bed, Program};
 use serde_json::Value;
 
-/// A bed with a second cable, w0 to w1: the far host is the device between v1 and w1.
+/// Returns a bed with a second cable, w0 to w1: the far host is the device between v1 and w1.
 fn bed_or_skip() -> Option<Bed> {
     let bed = Bed::or_skip()?;
     bed.connect("w0", "w1", 1500).unwrap();
@@ -27,7 +27,7 @@ fn bridge(bed: &Bed) {
     }
 }
 
-/// A rate at which the slowest machine loses nothing, and trials that take a moment.
+/// A rate at which the slowest machine loses nothing, and short trials.
 const GENTLE: [&str; 8] =
     ["--tx", "v0", "--rx", "afpacket:w0?direction=in", "--link", "500kbit", "--trial", "100ms"];
 
@@ -79,7 +79,7 @@ fn a_device_that_passes_nothing_has_no_throughput_and_an_interrupt_prints_what_i
     let curve = row["loss"].as_array().unwrap();
     let all_lost = |step: &Value| step["lost"] == step["sent"] && step["lost_percent"] == 100.0;
     assert!(curve.len() == 10 && curve.iter().all(all_lost), "{row}");
-    // In the middle of the second size.
+    // Interrupt in the middle of the second size.
     let flags = ["--sizes", "64,128,256", "--tests", "throughput", "--json"];
     let lab = start(&bed, &flags, &json, &said);
     wait_until("the second size", || fs::read_to_string(&said).unwrap().contains("128 bytes"));
@@ -116,7 +116,7 @@ fn devices_are_started_here_and_compared_in_one_run() {
         assert!(found["pps"].as_f64().unwrap() > 0.0, "{device}");
     }
     assert!(devices[0]["not_run"].is_null(), "{found}");
-    // Where there is no more than this, there is no testpmd.
+    // A path with only these programs has no testpmd.
     let directory = Directory::new("lab-path");
     for program in ["ip", "sh", "setpriv"] {
         let place = other("sh", &["-c", &format!("command -v {program}")]).unwrap().stdout;

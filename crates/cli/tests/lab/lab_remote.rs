@@ -1,4 +1,4 @@
-//! A generator on another machine: over a real ssh server, with a cable of its own.
+//! A generator on another machine, controlled over a real ssh server, with a cable for frames.
 //!
 //! ```text
 //!   near host: sshd, generator             far host: lab run, contender
@@ -18,9 +18,9 @@ use burstline_skip::{skip, test_name, without};
 use burstline_testbed::{Bed, Host, NEAR_ADDRESS, Program, signal};
 use serde_json::Value;
 
-/// Two machines, as far as one has room for two.
+/// Two machines, emulated on one.
 struct Machines {
-    // Goes first: its sessions are on the near host.
+    // Dropped first: its sessions are on the near host.
     server: Server,
     bed: Bed,
 }
@@ -38,7 +38,7 @@ impl Machines {
         Some(Self { server, bed })
     }
 
-    /// `--generator`, with these keys more.
+    /// Returns `--generator` with additional keys.
     fn generator(&self, keys: &str) -> String {
         let config = self.server.directory.file("ssh_config");
         format!(
@@ -53,7 +53,7 @@ impl Machines {
         file
     }
 
-    /// Starts `lab run` on the far host; what it says goes to files beside the records.
+    /// Starts `lab run` on the far host; its output goes to files beside the records.
     fn start(&self, scenario: &str, generator: &str) -> Program {
         let folder = self.server.directory.file("");
         let script = format!(
@@ -63,7 +63,7 @@ impl Machines {
         self.bed.far.start("sh", &["-c", &script], &[]).unwrap()
     }
 
-    /// The same to its end: whether it succeeded, and what it said on standard error.
+    /// Runs it to its end. Returns whether it succeeded, and its standard error.
     fn run(&self, scenario: &str, generator: &str) -> (bool, String) {
         let (is_success, _) = self.start(scenario, generator).finish().unwrap();
         (is_success, self.said())
@@ -80,18 +80,18 @@ impl Machines {
         serde_json::from_str(&text).unwrap()
     }
 
-    /// Fails unless the generator's machine has no process of it any more.
+    /// Fails unless the generator's machine has no generator process left.
     fn assert_nothing_left(&self) {
         wait_until("the generator has ended", || generators(&self.bed.near).is_empty());
     }
 
-    /// What the generator's kernel has counted as sent by its port.
+    /// Returns the generator's port's count of sent frames, by its kernel.
     fn sent(&self) -> u64 {
         self.bed.near.counts("w0").sent
     }
 }
 
-/// Processes on a host that are burstline.
+/// Returns the processes on a host that are burstline.
 fn generators(host: &Host) -> Vec<u32> {
     let here = host.run(|| fs::read_link("/proc/thread-self/ns/net")).unwrap();
     let processes = fs::read_dir("/proc").unwrap().flatten();
@@ -111,7 +111,7 @@ fn samples(row: &Value, metric: &str) -> Vec<u64> {
     samples.iter().map(|sample| sample.as_f64().unwrap() as u64).collect()
 }
 
-/// Fails unless every frame of a row has one place: sent + foreign = delivered + losses.
+/// Fails unless every frame of a row is accounted for: sent + foreign = delivered + losses.
 fn assert_closed(row: &Value) {
     let sum = |metric| samples(row, metric).iter().sum::<u64>();
     let losses = row["losses"].as_object().unwrap().values();
@@ -119,7 +119,7 @@ fn assert_closed(row: &Value) {
     assert_eq!(sum("sent") + sum("foreign"), sum("packets") + lost, "{row}");
 }
 
-/// The offset of a clock and how far that may be wrong, before the run and after.
+/// Returns a clock's offset and its uncertainty, before the run and after.
 fn offsets(record: &Value, clock: &str) -> Vec<(i64, i64)> {
     let clocks = record["generator"]["clocks"].as_array().unwrap();
     let clocks = clocks.iter().filter(|found| found["clock"] == clock);
@@ -145,7 +145,7 @@ fn frames_of_another_machine_are_counted_and_one_record_has_both() {
         assert_closed(row);
         assert_eq!(samples(row, "foreign"), [0, 0], "IPv6 is off, nobody has an address: {row}");
     }
-    // By a count that neither the generator nor the lab touches.
+    // By a counter independent of generator and lab.
     assert_eq!(machines.sent() - before, 3 * 2 * 2000);
     let generator = &record["generator"];
     assert_eq!((&generator["host"], &generator["port"]), (&NEAR_ADDRESS.into(), &"w0".into()));
@@ -155,7 +155,7 @@ fn frames_of_another_machine_are_counted_and_one_record_has_both() {
     let ends: Vec<_> = interfaces.iter().map(|end| (&end["host"], &end["name"])).collect();
     assert_eq!(format!("{ends:?}").matches("String(\"contender\"), String(\"w1\")").count(), 1);
     assert_eq!(format!("{ends:?}").matches("String(\"generator\"), String(\"w0\")").count(), 1);
-    // Both machines have one clock here, so the true offset is 0.
+    // Both machines share one clock here, so the true offset is 0.
     for clock in ["realtime", "monotonic"] {
         let offsets = offsets(&record, clock);
         assert_eq!(offsets.len(), 2, "{generator}");
@@ -163,7 +163,7 @@ fn frames_of_another_machine_are_counted_and_one_record_has_both() {
         assert!(offsets.iter().all(is_within), "{clock}: {offsets:?}");
     }
     machines.assert_nothing_left();
-    // The report has the second machine, too.
+    // The report includes the second machine.
     let folder = machines.server.directory.file("");
     let page = run(&["lab", "report", &folder, "-o", "-"]);
     assert!(page.stdout.contains(&format!("generator on {NEAR_ADDRESS}")), "{}", page.stderr);
@@ -253,7 +253,7 @@ fn nothing_is_left_there_of_a_run_that_is_killed_or_interrupted() {
         signal(lab.process_id(), how).unwrap();
         assert!(!lab.finish().unwrap().0, "{how}");
         machines.assert_nothing_left();
-        // Its interface stays, and it has given up root's number: see `Road::stays`.
+        // Its interface stays, and it has dropped uid 0: see `Road::stays`.
         wait_until("the contender has ended", || generators(&machines.bed.far).is_empty());
     }
     let doubts = machines.record("long")["doubts"].clone();
@@ -279,7 +279,7 @@ fn clocks_that_are_apart_are_told_apart() {
     let monotonic = offsets(&record, "monotonic");
     let is_true = |&(offset, uncertainty): &(i64, i64)| (offset - APART_NS).abs() <= uncertainty;
     assert!(monotonic.len() == 2 && monotonic.iter().all(is_true), "{monotonic:?}");
-    // What was counted and how fast depends on neither.
+    // Counts and rates depend on neither clock.
     assert_closed(&record["rows"][0]);
 }
 
@@ -287,7 +287,7 @@ fn clocks_that_are_apart_are_told_apart() {
 fn what_is_no_generator_is_one_line_and_leaves_no_record() {
     let Some(server) = Server::start("lab-faults") else { return };
     let file = |name: &str| server.directory.file(name);
-    // Accepts, and says nothing.
+    // Accepts connections but sends nothing.
     let mute = TcpListener::bind("127.0.0.1:0").unwrap();
     let mute = mute.local_addr().unwrap().port();
     let config = fs::read_to_string(file("ssh_config")).unwrap();
@@ -296,7 +296,7 @@ fn what_is_no_generator_is_one_line_and_leaves_no_record() {
         fs::write(file(name), config.replace(&known, &format!("Port {port}"))).unwrap();
         format!("config={},program={PROGRAM}", file(name))
     };
-    // Nobody listens at port 1.
+    // No listener at port 1.
     let (hung, closed) = (with_port("mute", mute), with_port("closed", 1));
     let there = format!("config={}", file("ssh_config"));
     let ours = format!("{there},program={PROGRAM}");
@@ -362,7 +362,7 @@ fn what_no_generator_elsewhere_can_do_is_refused() {
         assert_eq!(refused.code, Some(2), "{generator}: {}", refused.stderr);
         assert!(refused.stderr.contains(wanted), "{generator}: {}", refused.stderr);
     }
-    // The other side by itself: it ends with its input, and says who it is before.
+    // The remote side alone: it prints its hello, and ends with its input.
     let alone = other(PROGRAM, &["lab", "generator", "--port", "lo"]).unwrap();
     assert!(alone.code == Some(0) && alone.stdout.contains("{\"hello\":{"), "{}", alone.stderr);
 }

@@ -1,4 +1,4 @@
-//! `lab report` and `lab documents`, by the program.
+//! The verbs `lab report` and `lab documents`.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Scenarios: listed, run, refused, ended early, compared.
+//! Scenarios: listed, run, refused, interrupted, compared.
 
 use std::fs;
 use std::process::Stdio;
@@ -13,7 +13,7 @@ fn record(file: &str) -> Value {
     serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap()
 }
 
-/// A scenario of the user's own.
+/// Writes a user's scenario file.
 fn own(directory: &Directory, work: &str, contenders: &str, more: &str) -> String {
     let file = directory.file("own.toml");
     let text = format!(
@@ -68,7 +68,7 @@ fn a_model_is_run_written_and_compared() {
     assert!(run(&same).stdout.starts_with("bus_bytes (bytes per packet"));
 }
 
-/// Each program that is installed, with what it is started with, and what says that it is ready.
+/// Starts each installed contender and waits for the sign that it is ready.
 #[test]
 fn every_contender_that_is_here_gets_ready() {
     if Bed::or_skip().is_none() {
@@ -141,7 +141,7 @@ fn an_early_end_keeps_what_is_done() {
         .stderr(stderr)
         .spawn()
         .unwrap();
-    // The second turn has begun: the first is done.
+    // The second turn has begun, so the first is done.
     wait_until("a turn", || fs::read_to_string(&said).unwrap().contains("1/200 turns"));
     burstline_testbed::signal(child.id(), "-INT").unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(1));
@@ -172,12 +172,12 @@ fn instructions_and_caches_of_contenders_in_memory_are_simulated() {
     };
     // 1514 bytes are at least 24 words of 64 bytes, loaded and stored, whatever copies them.
     assert!(of(0, "instructions") > 48.0);
-    // The first cache has warm packets, and none of those in 128 MiB: of each 24 lines or 25.
+    // Warm packets are in the L1 cache; packets spread over 128 MiB are not: 24 or 25 lines each.
     let misses = [of(0, "l1d_misses"), of(1, "l1d_misses")];
     assert!(misses[0] < 1.0 && (23.0..27.0).contains(&misses[1]), "{misses:?}");
 }
 
-/// Stages of a program of ours, by the functions that were met.
+/// Stages of our own programs, by sampled functions.
 const SAMPLED: [&str; 7] = ["poll", "copy", "hash", "enqueue", "free", "idle_poll", "other"];
 
 #[test]
@@ -207,7 +207,7 @@ fn the_program_counts_as_its_own_contender() {
         let waited = row["metrics"]["waited_ms_each_second"]["samples"].as_array().unwrap();
         assert!(!waited.is_empty(), "a number of packets is looked at by second: {row}");
         let stages = row["stages"].as_array().unwrap();
-        // One that sleeps wakes by the clock that takes the samples, and may never be met.
+        // A sleeping contender wakes by the sampling clock, and may never be sampled.
         let is_busy = row["metrics"]["cpu_percent"]["median"].as_f64() > Some(20.0);
         let is_sampled = |stage: &Value| SAMPLED.iter().any(|name| stage["name"] == *name);
         assert!(!is_busy || stages.iter().any(is_sampled), "{row}");
@@ -250,7 +250,7 @@ fn a_contender_receives_while_it_sends() {
     assert!(doubts.iter().any(|doubt| doubt["name"] == "empty-chart"), "{doubts:?}");
 }
 
-/// By the packet's 30th byte, of many flows: all are counted by a worker, whatever spreads them.
+/// By the packet's 30th byte, of many flows: a worker counts each packet, whoever distributes them.
 #[test]
 fn packets_are_spread_over_workers_by_us_and_by_dpdk() {
     let test = &test_name();
@@ -297,7 +297,7 @@ fn a_bounce_beside_a_switch_is_called_one() {
     let [bridge, ours] = [0, 1].map(|at| &found["contenders"][at]);
     assert_eq!((bridge.get("role"), &ours["role"]), (None, &"bounce (no switch)".into()));
     assert!(done.stdout.contains("burstline-xdp, bounce (no switch) "), "{}", done.stdout);
-    // The bridge is a part of the kernel; ours had pages of some kind.
+    // The bridge is part of the kernel; ours had pages of some kind.
     assert!(bridge.get("pages").is_none(), "{bridge}");
     if found["rows"][1]["status"] == "run" {
         let mib = |kind: &str| ours["pages"][kind].as_f64().unwrap();

@@ -1,4 +1,4 @@
-//! `doctor`, `doctor plan` and `doctor snapshot`: what they print, and that a plan comes out so.
+//! `doctor`, `doctor plan` and `doctor snapshot`: their output, and whether plans come out.
 
 use std::fs;
 use std::path::Path;
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::support::{Directory, Run, last_object, run};
 
-/// A machine of two sockets, as `crates/topo` has it.
+/// Returns the fixture of `crates/topo` for a machine with two sockets.
 fn two_sockets() -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../topo/fixtures/two-sockets.txt");
     path.to_string_lossy().into_owned()
@@ -26,7 +26,7 @@ fn a_plan_for_another_machine() {
     assert!(run.stdout.starts_with("placement A_AA: A is node 1\n"), "{}", run.stdout);
     assert!(run.stdout.contains("eth0 is at node 1"), "{}", run.stdout);
 
-    // An interface is one whatever its name looks like.
+    // An interface counts as one whatever its name looks like.
     let directory = crate::support::Directory::new("plan-dotted");
     let dotted = directory.file("machine.txt");
     let text = fs::read_to_string(&machine).unwrap().replace("eth0", "eth0.7");
@@ -141,7 +141,7 @@ fn a_snapshot_of_this_machine_is_this_machine() {
     let directory = Directory::new("snapshot");
     let file = directory.file("machine.txt");
     fs::write(&file, run(&["doctor", "snapshot"]).stdout).unwrap();
-    // Which core is the best one changes while other tests hold cores.
+    // The best core changes while other tests hold cores.
     for key in ["placement", "nodes", "feeds"] {
         let (here, there) = (plan(&["--json"]), plan(&["--json", "--machine", &file]));
         let (here, there) = (last_object(&here.stdout), last_object(&there.stdout));

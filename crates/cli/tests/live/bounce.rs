@@ -1,4 +1,4 @@
-//! `burstline bounce`: between interfaces in frames that stay where they are, and between files.
+//! `burstline bounce` between interfaces, with frames that stay in place, and between files.
 //!
 //! ```text
 //!   near host                                 far host
@@ -7,7 +7,7 @@
 //!   w0: count --verify <------------------- w1 <--'
 //! ```
 //!
-//! Needs root, or `unshare -Urn`; without, each live test says that it was skipped.
+//! Needs root, or `unshare -Urn`; otherwise each live test is skipped.
 
 use crate::support::live::{Live, wait_until};
 use crate::support::{
@@ -18,7 +18,7 @@ use burstline_sys::affinity::allowed_cores;
 use burstline_testbed::{Bed, FAR, NEAR, Program};
 use serde_json::Value;
 
-/// Two cables, or `None` after saying why not.
+/// Returns two cables, or `None` after reporting why not.
 fn bed_or_skip() -> Option<Bed> {
     if !is_root() {
         skip(test_name(), "XDP takes root");
@@ -29,7 +29,7 @@ fn bed_or_skip() -> Option<Bed> {
     Some(bed)
 }
 
-/// Sends by an interface of the near host, at a rate that nobody loses packets at.
+/// Sends through an interface of the near host, at a rate without losses.
 fn generate(bed: &Bed, interface: &str, packets: u64, flags: &str) -> Value {
     let line = format!("generate -o {interface} --packets {packets} {flags} --json");
     let words: Vec<&str> = line.split(' ').filter(|word| !word.is_empty()).collect();
@@ -39,13 +39,13 @@ fn generate(bed: &Bed, interface: &str, packets: u64, flags: &str) -> Value {
     sent
 }
 
-/// A `count --verify` on the near host, and the file of its report.
+/// A running `count --verify` on the near host, and the path of its report.
 struct Count {
     program: Program,
     report: String,
 }
 
-/// Starts one, which writes its report into a file.
+/// Starts `count --verify`, which writes its report into a file.
 fn start_count(bed: &Bed, directory: &Directory, interface: &str, flags: &str) -> Count {
     let report = directory.file(&format!("count-{interface}"));
     let script = format!(
@@ -64,7 +64,7 @@ fn end_count(Count { program, report }: Count) -> (bool, Value) {
     (is_success, last_object(&std::fs::read_to_string(report).unwrap()))
 }
 
-/// Fails unless every frame of every direction is in a ring or here.
+/// Fails unless every frame of every direction is in a ring or held by the program.
 fn assert_frames(report: &Value, directions: usize) {
     let frames = report["bounce"]["frames"].as_array().unwrap();
     assert_eq!(frames.len(), directions, "{report}");
@@ -75,7 +75,7 @@ fn assert_frames(report: &Value, directions: usize) {
     }
 }
 
-/// Waits until a job's last interval says that this many packets were delivered.
+/// Waits until a job's last interval reports this many delivered packets.
 fn wait_for(live: &Live, packets: u64) {
     let delivered = format!("\"delivered\":{packets},");
     wait_until(&delivered, || live.text().contains(&delivered));
@@ -101,7 +101,7 @@ fn bounced_intact(bed: &Bed, packets: u64, rate: &str, ports: &str) {
         assert_eq!(verdict["verify"][fault], 0, "{fault}: {verdict}");
     }
     assert_eq!(verdict["verify"]["unique"], packets);
-    // What a row says of bytes is what came out at the other end.
+    // A row counts the bytes that came out at the other end.
     assert_eq!(total["bytes"], verdict["total"]["bytes"], "{report}");
 }
 
@@ -112,7 +112,7 @@ fn all_that_comes_in_leaves_once_in_order_and_intact() {
     bounced_intact(&bed, 5_000, "10k", &format!("'xdp:{FAR}?mode=generic&frames=8192' xdp:w1"));
 }
 
-/// Deep rings, so that a core that is away for a third of a second costs nothing.
+/// Deep rings, so that a third of a second without a core causes no loss.
 #[test]
 fn a_million_packets_are_bounced_intact() {
     let Some(bed) = bed_or_skip() else { return };
@@ -156,7 +156,7 @@ fn both_directions_have_a_row_each_and_frames_of_their_own_on_one_core_too() {
         let row = |index: usize| (rows[index]["port"].as_str().unwrap(), &rows[index]["delivered"]);
         assert_eq!(row(0), ("xdp:v1@0 > xdp:w1@0", &5000.into()));
         assert_eq!(row(1), ("xdp:w1@0 > xdp:v1@0", &3000.into()));
-        // A thread for each way, as far as there are cores.
+        // A thread per direction, if there are enough cores.
         let threads = if flags.is_empty() { allowed_cores().unwrap().len().min(2) } else { 1 };
         assert_eq!(report["stages"].as_array().unwrap().len(), threads, "{report}");
         assert_frames(&report, 2);
@@ -174,7 +174,7 @@ fn each_queue_goes_to_its_own_queue_at_the_other_end() {
     let directory = Directory::new("bounce-queues");
     let live = Live::start(&bed, &directory, "bounce xdp:q1 xdp:r1 --both");
     let count = start_count(&bed, &directory, "r0", "--verify --expect 3000");
-    // A socket of a queue sends by that one, and veth receives by the queue of the same number.
+    // An AF_XDP socket sends by its own queue, and veth receives by the queue of the same number.
     let loads = [("xdp:q0@0", 1000, "--flows 3"), ("xdp:q0@1", 2000, "--flows 5")];
     for (interface, packets, flags) in loads {
         generate(&bed, interface, packets, &format!("--rate 10k {flags}"));
@@ -198,7 +198,7 @@ fn each_queue_goes_to_its_own_queue_at_the_other_end() {
     assert_frames(&report, 4);
     let (is_good, verdict) = end_count(count);
     assert!(is_good, "{verdict}");
-    // Two queues cannot have one queue of a narrower interface each.
+    // Two queues need two queues: a narrower interface is refused.
     let refused = bed.far.command(PROGRAM, &["bounce", "xdp:q1", "xdp:w1"]).unwrap_err();
     assert!(refused.to_string().contains("w1 has 1 receive queues"), "{refused}");
     let refused = bed.far.command(PROGRAM, &["bounce", "xdp:q1", "xdp:w1@0"]).unwrap_err();
@@ -277,7 +277,7 @@ fn what_the_exit_cannot_take_has_a_name() {
     generate(&bed, NEAR, 50, "--rate 10k --size 1514");
     wait_for(&live, 100);
     wait_until("it has noticed", || live.text().contains("\"too_long\":50"));
-    // More than all frames.
+    // More packets than there are frames.
     bed.far.command("ip", &["link", "set", "w1", "down"]).unwrap();
     generate(&bed, NEAR, 3000, "--rate 10k");
     wait_until("it has noticed", || live.text().contains("\"link_down\":"));
@@ -289,7 +289,7 @@ fn what_the_exit_cannot_take_has_a_name() {
     let (total, lost) = (&report["total"], &report["total"]["lost"]);
     assert_eq!((&total["offered"], &lost["too_long"]), (&3160.into(), &50.into()), "{report}");
     let number = |value: &Value| value.as_u64().unwrap();
-    // Half of the frames are at the exit, a quarter wait for it.
+    // Half of the frames are at the exit, and a quarter wait for it.
     assert!(number(&lost["link_down"]) >= 1, "{report}");
     assert!((110..=3110 - 512).contains(&number(&total["delivered"])), "{report}");
     assert_eq!(total["in_flight"], 0, "{report}");
@@ -304,7 +304,7 @@ fn an_interface_that_is_deleted_ends_it_with_an_exact_ledger() {
         let live = Live::start(&bed, &directory, &format!("bounce xdp:{FAR} xdp:w1"));
         generate(&bed, NEAR, 500, "--rate 50k");
         bed.near.command("ip", &["link", "delete", gone]).unwrap();
-        // Its end asserts that the ledger closes.
+        // `end` asserts that the ledger closes.
         let (is_success, report) = live.end();
         let error = report["errors"][0].as_str().unwrap_or_default();
         assert!(!is_success && error.contains("is gone"), "{report}");

@@ -1,5 +1,5 @@
-//! The flight recorder: nothing is written until a trigger, then what came before it too. The
-//! ledger closes over what was kept, written and let go.
+//! The flight recorder: nothing is written until a trigger, then the history is written, too. The
+//! ledger closes over packets kept, written and expired.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -31,7 +31,7 @@ impl Job {
         Self { child, lines }
     }
 
-    /// Waits for an interval that is as wanted.
+    /// Waits for an interval that satisfies a condition.
     fn wait_for(&mut self, is_wanted: impl Fn(&Value) -> bool) -> Value {
         loop {
             let mut line = String::new();
@@ -60,7 +60,7 @@ impl Job {
 
 impl Drop for Job {
     fn drop(&mut self) {
-        // It has ended, or the test has failed: nobody else would end it.
+        // It has ended, or the test failed and must end it.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -74,7 +74,7 @@ fn is_received(packets: u64) -> impl Fn(&Value) -> bool {
     move |interval| interval["received"].as_u64() >= Some(packets)
 }
 
-/// The packets of all files of a report, each judged by other programs, too.
+/// Returns the packets of all files of a report, after other programs have counted them, too.
 fn packets_written(report: &Value) -> u64 {
     let mut sum = 0;
     for file in report["flight"]["files"].as_array().unwrap() {
@@ -118,7 +118,7 @@ fn a_trigger_writes_what_was_before_it_and_an_end_in_between_ends_the_file_well(
         job.signal("-USR1");
         job.wait_for(is_received(number(&at["received"]) + 1000));
         let report = job.end(end);
-        // All of it was kept, from the first packet on, and the end came before the file's.
+        // Everything was kept, from the first packet on, and the job ended before the file.
         assert_eq!(report["total"]["delivered"], report["total"]["offered"], "{report}");
         let flight = &report["flight"];
         assert_eq!(flight["files"][0]["triggers"], 2, "{flight}");
@@ -130,7 +130,7 @@ fn a_trigger_writes_what_was_before_it_and_an_end_in_between_ends_the_file_well(
 fn what_came_before_the_time_asked_for_is_not_in_the_file() {
     let directory = Directory::new("flight-trim");
     let file = directory.file("a.pcapng");
-    // A segment is large enough for all of it.
+    // A segment has room for all packets.
     let job = ["gen:?rate=2k&pace=yes", "--keep", "200ms", "--after", "1h", "--buffer", "64m"];
     let mut job = Job::start(&[&job[..], &["-w", &file]].concat());
     let old = number(&job.wait_for(is_received(200))["received"]);
@@ -171,7 +171,7 @@ fn each_trigger_has_its_file_and_no_packet_is_in_two() {
     assert!(files.iter().map(|file| &file["name"]).eq(&names), "{files:?}");
     let mode = |name| fs::metadata(name).unwrap().permissions().mode() & 0o7777;
     assert_eq!(names.each_ref().map(mode), [0o600; 2], "packets are their owner's");
-    // The second goes on where the first ended: nothing between them has expired, all of it after.
+    // The second file continues where the first ended; packets expire only after it.
     let expired = number(&report["total"]["lost"]["expired"]);
     assert!(expired >= 1000 && expired + written == number(&report["total"]["offered"]));
 }
@@ -207,7 +207,7 @@ fn what_cannot_be_written_is_said_before_it_begins() {
     refused(&["--keep", "1s", "-w", "/nowhere/x"], 1, "create /nowhere/x: ");
     let directory = Directory::new("flight-refused");
     if is_root() {
-        // Somebody else's, who lets nobody else write: root without its rights cannot.
+        // A folder of another user that only the owner can write: root without capabilities cannot.
         let theirs = directory.file("theirs");
         fs::create_dir(&theirs).unwrap();
         fs::set_permissions(&theirs, fs::Permissions::from_mode(0o700)).unwrap();
@@ -224,7 +224,7 @@ fn signal(live: &Live, name: &str) {
     burstline_testbed::signal(process, name).unwrap();
 }
 
-/// The last whole line of intervals, if there is one.
+/// Returns the last complete interval line, if there is one.
 fn latest(live: &Live) -> Option<Value> {
     let text = live.text();
     let whole = &text[..text.rfind('\n')?];
@@ -266,8 +266,8 @@ fn a_drop_is_a_trigger() {
     let source = format!("'afpacket:{FAR}?block=128k&blocks=2'");
     let options = "--keep 1h --trigger drop --after 50ms --buffer 32m --pages 4k";
     let live = Live::start(&bed, &directory, &format!("capture {source} {options} -w {file}"));
-    signal(&live, "-USR1"); // not asked for, and no end of the program either
-    // Nobody empties the ring, so it overflows.
+    signal(&live, "-USR1"); // not a trigger here, but it must not end the program either
+    // A stopped program does not empty the ring, so it overflows.
     signal(&live, "-STOP");
     assert_eq!(send_frames(&bed, FRAMES), FRAMES);
     signal(&live, "-CONT");

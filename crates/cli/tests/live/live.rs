@@ -1,6 +1,6 @@
-//! The program on live interfaces: with no more rights than it needs, asleep when nothing comes.
+//! The program on live interfaces: it drops unneeded privileges, and sleeps without packets.
 //!
-//! Needs root, or `unshare -Urn`; without, each test says that it was skipped.
+//! Needs root, or `unshare -Urn`; otherwise each test is skipped.
 
 use std::fs;
 use std::os::fd::AsRawFd;
@@ -20,7 +20,7 @@ fn a_count_without_any_right_delivers_everything_and_sees_its_interface_go() {
     let Some(bed) = Bed::or_skip() else { return };
     let directory = Directory::new("live-count");
     let live = Live::start(&bed, &directory, &format!("count afpacket:{FAR}"));
-    // The one that prints, the one that waits, the one that polls.
+    // The printing, the waiting and the polling thread.
     live.wait_without_rights(3);
     let sent = send_frames(&bed, FRAMES);
     bed.near.command("ip", &["link", "delete", NEAR]).unwrap();
@@ -104,7 +104,7 @@ fn a_capture_without_any_right_writes_its_file_or_its_pipe_to_the_end() {
     for ((options, stages), write) in jobs.into_iter().flatten() {
         let job = format!("capture {FAR} {options} -w {write}");
         let live = Live::start(&bed, &directory, &job);
-        // As above, and the one that syncs.
+        // As above, and the syncing thread.
         live.wait_without_rights(3 + stages.len());
         let sent = send_frames(&bed, FRAMES);
         live.interrupt();
@@ -161,7 +161,7 @@ fn rights_are_kept_where_that_is_asked_for() {
     let live = Live::start(&bed, &directory, &format!("count {FAR} --keep-privileges"));
     let own = fs::read_to_string("/proc/self/status").unwrap();
     let own = own.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap().trim();
-    // The second thread only hears signals.
+    // The second thread only handles signals.
     assert_eq!(live.statuses("CapEff"), [own, "0000000000000000", own, own]);
     live.interrupt();
     assert!(live.end().0);
@@ -204,7 +204,7 @@ fn a_thread_that_has_nothing_to_do_sleeps_and_is_woken_by_packets() {
         let stage = &report["stages"][0];
         let slept = stage["sleeps"].as_u64().unwrap();
         assert_eq!(slept > 0, mode != "busy", "{stage}");
-        // A packet that comes while it sleeps wakes it; the first is one.
+        // A packet that arrives while it sleeps wakes it; the first packet is one.
         assert_eq!(stage["wakes"].as_u64().unwrap() > 0, mode != "busy", "{stage}");
     }
 }
@@ -216,7 +216,7 @@ fn what_the_loopback_carries_is_counted_once() {
     for port in ["lo", "'afpacket:lo?direction=out'"] {
         let live = Live::start(&bed, &directory, &format!("count {port}"));
         bed.far.command("ping", &["-q", "-c", "5", "-i", "0.01", "127.0.0.1"]).unwrap();
-        // Requests and answers.
+        // Requests and replies.
         wait_until("all is counted", || live.text().contains("\"delivered\":10,"));
         live.interrupt();
         let (is_success, report) = live.end();
@@ -224,18 +224,17 @@ fn what_the_loopback_carries_is_counted_once() {
     }
 }
 
-/// The program in a place where any user may read it.
+/// Copies the program to a place where any user may read it.
 fn readable_program(directory: &Directory) -> String {
     let copy = directory.file("burstline");
-    // Not by this process: what it holds open for writing, a child of another test may hold, too.
+    // Not by this process: a child of another test may inherit our open descriptor for writing.
     assert_eq!(crate::support::other("cp", &[PROGRAM, &copy]).unwrap().code, Some(0));
     copy
 }
 
 #[test]
 fn an_ordinary_user_counts_in_a_network_of_his_own() {
-    // Whatever user runs the tests, this is user 65534, who has no rights but in his own
-    // namespaces.
+    // Whatever user runs the tests, this is user 65534, with no rights outside its own namespaces.
     let wrapper = ["--reuid=65534", "--regid=65534", "--clear-groups", "unshare", "-Urn", "--"];
     let mut probe = Command::new("setpriv");
     probe.args(wrapper).arg("true");
@@ -246,7 +245,7 @@ fn an_ordinary_user_counts_in_a_network_of_his_own() {
     }
     let directory = Directory::new("live-ordinary");
     let program = readable_program(&directory);
-    // Pings until it has its 20 packets, whenever it begins.
+    // Ping until it has its 20 packets, since its start time is unknown.
     let script = format!(
         "ip link set lo up; {program} count lo --packets 20 --json & \
          while kill -0 $! 2> /dev/null; do ping -q -c 1 127.0.0.1 > /dev/null; done; wait $!"

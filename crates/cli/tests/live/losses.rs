@@ -1,9 +1,9 @@
-//! What losses do to the exit code, and where the report names them.
+//! The effect of losses on the exit code, and their names in the report.
 
 use crate::support::{PROGRAM, REAL, Run, assert_closed, last_object, run, run_json};
 use burstline_testbed::{Bed, NEAR};
 
-/// A sink that has no room for long frames: a file of segments of 4 KiB.
+/// Returns a sink without room for long frames: a file with segments of 4 KiB.
 fn short(directory: &crate::support::Directory) -> String {
     format!("file:{}?segment=4k", directory.file("short"))
 }
@@ -24,7 +24,7 @@ fn losing_everything_is_a_failure_that_names_the_loss() {
         "generate failed: 10 of 10 packets lost (too_long), 0 unaccounted"
     );
     assert_eq!(text.stderr, "burstline: 10 of 10 packets lost, none delivered: too_long\n");
-    // A stricter flag has nothing to add.
+    // A stricter flag changes nothing.
     let strict = run(&[&job[..], &["--fail-on-loss"]].concat());
     assert_eq!((strict.code, strict.stderr), (text.code, text.stderr));
     let report = run_json(&job, 1);

@@ -1,4 +1,4 @@
-//! Live ports, logs that are shared, and what a program may do.
+//! Live ports, shared logs, and privileges.
 
 #[path = "../support/mod.rs"]
 mod support;

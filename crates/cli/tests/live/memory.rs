@@ -1,4 +1,4 @@
-//! Memory: what was asked for is got or refused, and no input makes it grow.
+//! Memory: requested memory is allocated or refused, and no input makes it grow.
 
 use std::fs;
 use std::io::Write;
@@ -6,13 +6,13 @@ use std::process::Stdio;
 
 use crate::support::{Run, assert_closed, command, last_object, run};
 
-/// What the program may have beside its log.
+/// Memory allowed for the program in addition to its log.
 const SLACK_BYTES: u64 = 16 << 20;
 const LOG_BYTES: u64 = 8 << 20;
 
 #[test]
 fn pages_that_are_not_there_are_refused_with_the_command_that_mends_it() {
-    // More than any machine that tests run on has reserved.
+    // More huge pages than any test machine has reserved.
     let job = ["capture", "gen:?packets=1", "-w", "-", "--pages", "2m", "--buffer", "200g"];
     let run = run(&job);
     assert!(run.code == Some(1) && run.stdout.is_empty(), "{}", run.stderr);
@@ -36,7 +36,7 @@ fn a_node_that_is_not_there_is_refused() {
     }
 }
 
-/// Peak memory of a process without file pages, in bytes.
+/// Returns the peak memory of a process without file pages, in bytes.
 fn peak_bytes(pid: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let field = |name: &str| {
@@ -56,7 +56,7 @@ fn feed(arguments: &[&str]) -> u64 {
         .spawn()
         .unwrap();
     let mut pipe = child.stdin.take().unwrap();
-    // Each is its own section: pcapng files may be joined.
+    // Each copy is a section: pcapng files can be concatenated.
     for _ in 0..10 {
         pipe.write_all(&blob.stdout).unwrap();
     }
@@ -88,7 +88,7 @@ fn capturing_needs_its_log_and_little_more() {
     }
 }
 
-/// Through the caches or past them: the same packets arrive, and the report says which way it was.
+/// Through the caches or past them: the same packets arrive, and the report names the way.
 #[test]
 fn packets_go_the_way_that_is_asked_for_and_the_report_says_which() {
     let directory = crate::support::Directory::new("handoff");

@@ -1,4 +1,4 @@
-//! `nicsim:` ports, `lab pcie`, `lab dma` and `lab retention`, by the program.
+//! The verbs `lab pcie`, `lab dma` and `lab retention`, and `nicsim:` ports.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -9,7 +9,7 @@ use crate::support::{Directory, REAL, REAL_PACKETS, assert_closed, command, run,
 
 const MODES: [&str; 3] = ["writeback", "inline", "contiguous"];
 
-/// The bytes of each packet of a file that `capture` wrote as pcap.
+/// Returns the bytes of each packet of a file that `capture` wrote as pcap.
 fn frames_of(path: &str) -> Vec<Vec<u8>> {
     let (bytes, mut frames) = (fs::read(path).unwrap(), Vec::new());
     let mut rest = &bytes[24..];
@@ -51,14 +51,14 @@ fn what_a_job_wants_is_chosen_where_it_lies() {
         assert_closed(&report);
         assert_eq!(&report["total"]["delivered"], wanted, "{mode}: {report}");
         assert_eq!(report["total"]["bytes"], plain["total"]["bytes"], "{mode}: {report}");
-        // The bytes, too, are those of the packets.
+        // The packets' bytes are the same, too.
         let [by_card, by_file] =
             ["card", "file"].map(|name| directory.file(&format!("{mode}-{name}.pcap")));
         for (from, to) in [(&address[..], &by_card), (REAL, &by_file)] {
             run_json(&["capture", from, "--filter", "tcp", "--format", "pcap", "-w", to], 0);
         }
         assert!(frames_of(&by_card) == frames_of(&by_file), "{mode}");
-        // All are unwanted, and there is no end of them: the job's own end comes, all the same.
+        // All packets are filtered and the source is endless, but the job still ends in time.
         let endless = format!("nicsim:a?mode={mode}&source=gen:?size=64");
         let job = ["capture", &endless, "--filter", "tcp port 1", "--duration", "200ms"];
         let report = run_json(&[&job[..], &["-o", &by_card]].concat(), 0);
@@ -136,20 +136,20 @@ fn a_trace_never_overwrites_what_the_job_has() {
         refused.stderr
     );
     assert_eq!(fs::read(&own).unwrap(), fs::read(REAL).unwrap());
-    // One of an earlier run is emptied.
+    // The trace of an earlier run is truncated.
     fs::write(&steps, vec![b'~'; 1 << 20]).unwrap();
     run_json(&["count", &format!("nicsim:a?source={REAL}&trace={steps}")], 0);
     assert!(!fs::read_to_string(&steps).unwrap().contains('~'));
 }
 
-/// The record that a verb of the lab prints.
+/// Returns the record that a verb of the lab prints.
 fn record(job: &[&str]) -> serde_json::Value {
     let directory = Directory::new("nicsim-record");
     let out = directory.file("records");
     run_json(&[&["lab"], job, &["--out", &out, "--quiet"]].concat(), 0)
 }
 
-/// The rows of a contender.
+/// Returns the rows of a contender.
 fn rows_of<'a>(record: &'a serde_json::Value, contender: &str) -> Vec<&'a serde_json::Value> {
     let rows = record["rows"].as_array().unwrap().iter();
     rows.filter(|row| row["contender"] == contender).collect()
@@ -169,7 +169,7 @@ fn the_bus_is_worked_out_as_the_paper_and_the_article_have_it() {
         (median(row("writeback"), "bus_bytes"), median(row("inline"), "bus_bytes")),
         (192.0, 128.0)
     );
-    // The article's claim: a line of 100 Gbit/s of 64-byte frames goes through 3.0x16 contiguously.
+    // The article's claim: 3.0x16 carries 100 Gbit/s of 64-byte frames in contiguous mode only.
     let fits = |mode| median(row(mode), "ceiling_line_gbps_3x16") >= 100.0;
     assert_eq!(MODES.map(fits), [false, false, true]);
     for row in rows_of(&report, "dma-inline") {
@@ -268,7 +268,7 @@ fn an_interrupt_says_what_is_missing() {
         let job = [&["lab"], &job[..], &["--out", &out]].concat();
         let started = command(&job).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         let mut started = started.unwrap();
-        // The line of its first turn: from then on there is something to be ended.
+        // The line of its first turn: from then on the run can be interrupted.
         let (mut line, said) = (String::new(), started.stderr.take().unwrap());
         BufReader::new(said).read_line(&mut line).unwrap();
         assert!(line.contains("0/"), "{line}");
@@ -293,7 +293,7 @@ fn no_thread_of_a_card_has_a_capability() {
         };
         wait_until("all threads are without rights", || {
             let tasks = fs::read_dir(&tasks).unwrap().map(|task| status(&task.unwrap()));
-            // A thread may end while it is looked at.
+            // A thread may end while its status is read.
             let statuses: Vec<String> = tasks.filter_map(Result::ok).collect();
             let has = |name: &str| statuses.iter().any(|status| status.contains(name));
             has("Name:\tnicsim-a\n")

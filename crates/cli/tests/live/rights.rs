@@ -1,5 +1,5 @@
-//! What threads may do once everything is open: nothing that packets do not take. `-Z USER`: no
-//! thread is root's.
+//! Rights of threads once everything is open: only those that packets need. With `-Z USER` no
+//! thread runs as root.
 
 use std::collections::HashSet;
 use std::fs;
@@ -16,7 +16,7 @@ use crate::support::{
     Directory, PROGRAM, REAL, assert_closed, command, is_root, other, run, run_json,
 };
 
-/// Somebody who is not root, and may do nothing.
+/// Returns an unprivileged user.
 fn nobody() -> Option<Account> {
     let found = account("nobody").filter(|_| is_root());
     if found.is_none() {
@@ -25,7 +25,7 @@ fn nobody() -> Option<Account> {
     found
 }
 
-/// Real, effective, saved and file-system numbers of each thread, of users or of groups.
+/// Returns real, effective, saved and file-system uid or gid of each thread.
 fn numbers(process: u32, field: &str) -> Vec<String> {
     let threads = fs::read_dir(format!("/proc/{process}/task")).unwrap().flatten();
     let status = threads.filter_map(|thread| fs::read_to_string(thread.path().join("status")).ok());
@@ -56,7 +56,7 @@ fn every_thread_becomes_the_user_and_the_file_is_theirs() {
         (found.uid(), found.gid(), found.mode() & 0o777),
         (nobody.user, nobody.group, 0o600)
     );
-    // As --owner says, where it does.
+    // `--owner` takes precedence.
     run_json(&["capture", REAL, "-w", &file, "-Z", "nobody", "--owner", "1:2"], 0);
     let found = fs::metadata(&file).unwrap();
     assert_eq!((found.uid(), found.gid()), (1, 2));
@@ -106,7 +106,7 @@ fn a_snapshot_length_of_0_is_the_whole_packet() {
     assert_ne!(short["total"]["bytes"], all["total"]["bytes"]);
 }
 
-/// What the kernel says of each thread, once all say that they have given up their rights.
+/// Returns the rights of each thread, once all have dropped theirs.
 fn rights(process: u32) -> Vec<Held> {
     let has_given_up = |held: &Held| held.is_filtered && held.has_no_new_privileges;
     wait_until("no rights", || held(process).iter().all(has_given_up));
@@ -119,7 +119,7 @@ fn held(process: u32) -> Vec<Held> {
     status.map(|status| Held::of(&status)).collect()
 }
 
-/// The jobs of which each thread is nobody's: their sources and outputs are open by then.
+/// Jobs whose threads all become nobody; their sources and outputs are open by then.
 #[test]
 fn root_becomes_nobody_before_packets_come() {
     let Some(nobody) = nobody() else { return };
@@ -139,16 +139,16 @@ fn root_becomes_nobody_before_packets_come() {
             let said = (thread.user, thread.capabilities, thread.bounding);
             assert_eq!(said, (nobody.user, 0, 0), "{job:?}: {thread:?}");
         }
-        // Not dumpable: what is beneath /proc/PID is root's.
+        // Not dumpable: files below /proc/PID belong to root.
         let owner = fs::metadata(format!("/proc/{process}/mem")).unwrap().uid();
         assert_eq!(owner, 0, "{job:?}");
         assert_closed(&end(running, "-INT"));
     }
-    // The file was root's when it was opened, and is.
+    // The file belonged to root when it was opened, and still does.
     assert_eq!(fs::metadata(&file).unwrap().uid(), 0);
 }
 
-/// Jobs that make or remove files later, or have a name, stay root without any of its rights. They
+/// Jobs that create or remove files later, or have a name, stay root without its capabilities. They
 /// may open only what is in these folders.
 #[test]
 fn root_stays_for_files_that_are_made_later_and_nothing_else() {
@@ -179,8 +179,8 @@ fn root_stays_for_files_that_are_made_later_and_nothing_else() {
     assert!(!std::path::Path::new(&name).exists(), "the name is gone with its job");
 }
 
-/// In each verb that reads files, a thread that has given up its rights reads the first byte of a
-/// file. strace says in which order these things happen.
+/// In each verb that reads files, a thread without privileges reads the first byte of a file.
+/// strace reports the order of these events.
 #[test]
 fn the_first_byte_is_read_without_rights() {
     if nobody().is_none() || other("strace", &["-V"]).is_none() {
@@ -211,8 +211,8 @@ fn the_first_byte_is_read_without_rights() {
     }
 }
 
-/// How often a thread reads this file, by strace's lines. If one reads it that has not entered its
-/// filter, the first such line. Threads of a thread that has begin with it.
+/// Counts the reads of this file in strace's output. Returns the first read by a thread that has
+/// not entered its filter, if any. New threads inherit the filter of their creator.
 fn reads_without_rights<'a>(lines: &'a str, file: &str) -> Result<usize, &'a str> {
     let (mut filtered, mut reads) = (HashSet::new(), 0);
     for line in lines.lines() {

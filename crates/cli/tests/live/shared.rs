@@ -1,4 +1,4 @@
-//! Logs that are published, and programs that read them: real processes, exact counts.
+//! Published logs and programs that read them: real processes, exact counts.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -9,7 +9,7 @@ use crate::support::{PROGRAM, REAL, REAL_PACKETS, is_root, judged_packets, other
 use burstline_skip::{skip, test_name};
 use serde_json::Value;
 
-/// Publishes what comes through a pipe; small, so that tests of much can be short.
+/// Publishes packets from a pipe; a small log keeps the tests short.
 const FROM_PIPE: [&str; 8] =
     ["count", "-", "--pages", "4k", "--buffer", "8m", "--publish", "tap?lossless=forever"];
 
@@ -23,7 +23,7 @@ fn every_verb_reads_what_is_published() {
     let count = names.start(&["count", "log:tap"]);
     let untrusting = names.start(&["count", "log:tap?lossless&untrusted"]);
     let capture = names.start(&["capture", "log:tap?lossless", "-w", &file]);
-    // With its own log.
+    // A job with its own log.
     let second = names.0.file("second.pcapng");
     let log = ["--segment", "256k", "--pages", "4k", "--buffer", "4m", "--packets", &packets];
     let copy = names.start(&[&["capture", "log:tap?lossless", "-w", &second][..], &log].concat());
@@ -198,7 +198,7 @@ fn names_that_are_taken_or_missing_are_told_with_what_mends_it() {
     let taken = names.run(&["count", "gen:?packets=1", "--publish", "tap"]);
     let said = format!("published by process {0} already: choose another name", publisher.pid());
     assert!(taken.code == Some(1) && taken.stderr.contains(&said), "{}", taken.stderr);
-    // A job that cannot begin leaves no file.
+    // A job that cannot begin leaves no file behind.
     let file = names.0.file("x.pcapng");
     let refused = names.run(&["capture", "gen:?packets=1", "-w", &file, "--publish", "tap"]);
     assert!(refused.code == Some(1) && !fs::exists(&file).unwrap());
@@ -258,7 +258,7 @@ fn a_socket_is_for_whom_it_was_made_for() {
         assert_eq!((socket.mode() & 0o777, socket.uid()), (mode, uid), "{publish}");
         let run = as_nobody("log:tap");
         if can_read {
-            // The writer is root's, who could harm any process anyhow.
+            // The writer is root, who could harm any process anyway.
             assert_eq!(run.code, Some(0), "{publish}: {}", run.stderr);
             let report: Value = crate::support::last_object(&run.stdout);
             assert_eq!(report["total"]["delivered"], 100);

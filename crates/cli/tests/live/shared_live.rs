@@ -1,7 +1,7 @@
-//! Readers of a live capture: one lossless, one lossy and stopped, one killed; and the programs of
-//! the page on sensors.
+//! Readers of a live capture: a lossless one, a stopped lossy one and a killed one; and the
+//! programs of the page on sensors.
 //!
-//! Needs root, or `unshare -Urn`; without, each test says that it was skipped.
+//! Needs root, or `unshare -Urn`; otherwise each test is skipped.
 
 use std::fs;
 
@@ -24,7 +24,7 @@ fn a_stopped_reader_and_a_killed_one_cost_the_others_nothing() {
     let job = ["capture", FAR, "--publish", "tap?lossless=forever", "--buffer", "1m"];
     let shape = ["--segment", "64k", "--pages", "4k", "--json"];
     let mut command = names.command(&[&job[..], &shape].concat());
-    // On the far host, whose interface it is.
+    // On the far host, which has the interface.
     let report = names.0.file("published");
     let publisher = bed.far.run(move || start(&mut command, report));
     names.wait_for_readers("tap", 0);
@@ -47,7 +47,7 @@ fn a_stopped_reader_and_a_killed_one_cost_the_others_nothing() {
         readers.iter().any(|one| one["pid"] == lossless_pid && one["delivered"] == 3 * FRAMES)
     });
     stopped.signal("-CONT");
-    // What it has missed is known when it finds the next packet.
+    // It counts missed packets when it finds the next packet.
     assert_eq!(send_frames(&bed, FRAMES), FRAMES);
     names.wait_until_read("tap", 4 * FRAMES);
     publisher.signal("-INT");
@@ -68,7 +68,7 @@ fn a_stopped_reader_and_a_killed_one_cost_the_others_nothing() {
     let missed = total["lost"]["reader_overrun"].as_u64().unwrap();
     assert_eq!(total["offered"], all);
     assert_eq!(total["delivered"], all - missed);
-    // All of two sendings, and of the third what came before it had a core again.
+    // All of two sendings, and of the third the packets before it had a core again.
     assert!((1..=3 * FRAMES).contains(&missed), "{stopped}");
     for (pid, missed) in [(lossless_pid, 0), (stopped_pid, missed)] {
         let told = reader_of(&published, pid);
@@ -80,7 +80,7 @@ fn a_stopped_reader_and_a_killed_one_cost_the_others_nothing() {
     assert!((FRAMES..=2 * FRAMES).contains(&read), "{told}");
 }
 
-/// Programs that capture by libpcap read what a balancer publishes, by the page's commands.
+/// Programs that capture by libpcap read a balancer's log, with the page's commands.
 #[test]
 fn the_programs_of_the_page_read_what_a_balancer_publishes() {
     for program in ["tcpdump", "tshark", "dumpcap"] {
@@ -96,7 +96,7 @@ fn the_programs_of_the_page_read_what_a_balancer_publishes() {
         installed.start(&bed.far, name, command.trim_end_matches(" &"), ready)
     };
     let of_page = |line: &str| line_of_page(&format!("$ {line}"))[2..].to_owned();
-    // As Suricata's command wants it.
+    // As Suricata's command requires it.
     let publish = of_page("burstline balance eth0 --workers 2 --publish tap");
     let publish = publish.replace("--publish tap", "--publish 'tap?lossless=5s'");
     let balance = start("balance", &publish, "");
@@ -107,7 +107,7 @@ fn the_programs_of_the_page_read_what_a_balancer_publishes() {
         start("dumpcap", &of_page("burstline-run dumpcap -i burst:tap -w"), "File: all.pcapng"),
     ];
     let log = names.0.file("log");
-    let mut readers = 5; // of a log each
+    let mut readers = 5; // one log each
     if is_suricata_there() {
         let rule = "alert dns any any -> any any (msg:\"a question\"; dns.query; \
                     content:\"example\"; sid:1;)\n";

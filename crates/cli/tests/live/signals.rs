@@ -1,4 +1,4 @@
-//! Ended from outside: by signals, the ledger is printed and the file is valid.
+//! Ended by signals: the ledger is printed and the file is valid.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -11,7 +11,7 @@ use burstline_skip::{test_name, without};
 use burstline_sys::memory::Reservation;
 use serde_json::Value;
 
-/// Sends several signals in a moment, as timeout(1) does: a shell has kill(1) built in.
+/// Sends several signals in quick succession, like timeout(1). The shell has kill(1) built in.
 fn signal_each(child: &Child, names: &[&str]) {
     let pid = child.id();
     let script: Vec<String> = names.iter().map(|name| format!("kill {name} {pid}")).collect();
@@ -33,7 +33,7 @@ fn a_signal_ends_a_capture_with_a_valid_file() {
     let directory = Directory::new("signals");
     for (name, format) in [("-INT", "segmented"), ("-TERM", "pcapng"), ("-INT", "pcap")] {
         let file = directory.file("a");
-        // A rate that the slowest disk keeps up with: the test is about the end.
+        // A rate that the slowest disk sustains: the test is about the end.
         let job = ["capture", "gen:?rate=20k&size=imix", "-w", &file, "--format", format];
         let report = end(start(&[&job[..], &["--pages", "4k", "--buffer", "8m"]].concat()), name);
         assert_closed(&report);
@@ -69,7 +69,7 @@ fn signals_in_a_moment_are_one_and_end_no_report() {
     }
 }
 
-/// The next line that a child says on standard error.
+/// Returns the next line of a child's standard error.
 fn said(errors: &mut impl BufRead) -> String {
     let mut line = String::new();
     assert!(errors.read_line(&mut line).unwrap() > 0, "it has ended");
@@ -108,18 +108,18 @@ fn usr1_prints_statistics_of_every_job_and_usr2_does_nothing() {
         let report = end(running, "-INT");
         assert_closed(&report);
     }
-    // Where it is a trigger, it is that as well.
+    // As a trigger, SIGUSR1 also prints statistics.
     let mut child = command(&keep).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut errors = BufReader::new(child.stderr.take().unwrap());
     wait_until_heard(&child);
-    // It may not have begun when it is asked first.
+    // The job may not have begun at the first signal, so repeat.
     let mut line = String::new();
     while !line.contains(" packets ") {
         signal(&child, "-USR1");
         line = said(&mut errors);
         assert!(line.starts_with("burstline: "), "{line}");
     }
-    // What came before the recorder was there is no trigger. A later one lets the file go on.
+    // Packets before the recorder's start are no trigger. A later trigger extends the file.
     crate::support::live::wait_until("it is written", || {
         signal(&child, "-USR1");
         fs::exists(&kept).unwrap()
@@ -128,7 +128,7 @@ fn usr1_prints_statistics_of_every_job_and_usr2_does_nothing() {
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
-/// Waits until a child catches SIGUSR1, which it does last.
+/// Waits until a child catches SIGUSR1, which is the last handler that it installs.
 fn wait_until_heard(child: &Child) {
     let hears = || {
         let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
@@ -148,7 +148,7 @@ fn usr1_says_what_a_lab_is_doing() {
             command(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut errors = BufReader::new(child.stderr.take().unwrap());
         wait_until_heard(&child);
-        // It may not have begun when it is asked first.
+        // The job may not have begun at the first signal, so repeat.
         let mut line = String::new();
         while !line.contains(": 0/") {
             signal(&child, "-USR1");
@@ -165,8 +165,8 @@ fn a_second_signal_ends_it_at_once() {
     let directory = Directory::new("second");
     let fifo = directory.file("fifo");
     assert_eq!(other("mkfifo", &[&fifo]).unwrap().code, Some(0));
-    // Nobody reads on: the job hangs in the pipe, and only force can end it. (A capture would give
-    // up by itself, after as long as the second signal has to wait.)
+    // Nobody reads the pipe, so the job blocks in a write, and only force ends it. (A capture would
+    // give up after as long as the second signal has to wait.)
     let job = ["generate", "-o", &format!("file:{fifo}")];
     let mut child = command(&job).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     let mut errors = BufReader::new(child.stderr.take().unwrap());
@@ -175,7 +175,7 @@ fn a_second_signal_ends_it_at_once() {
     signal(&child, "-INT");
     let line = said(&mut errors);
     assert!(line.contains("Ctrl-C again after 1 s"), "{line}");
-    // The handler has run when the flag is seen by nobody but the next signal, so repeat.
+    // Only the next signal checks the flag that the handler set, so repeat.
     let status = loop {
         if let Some(status) = child.try_wait().unwrap() {
             break status;
@@ -192,7 +192,7 @@ fn kill_leaves_no_memory_behind() {
         let free = "/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages";
         fs::read_to_string(free).unwrap_or_default().trim().parse::<u64>().unwrap_or(0)
     };
-    // Nobody else reserves or gives back meanwhile.
+    // No other test reserves or releases huge pages meanwhile.
     let reservation = Reservation::take_alone(8).filter(|reserved| reserved.pages() == 8);
     let pages = if reservation.is_some() { "2m" } else { "4k" };
     if reservation.is_none() {

@@ -4,7 +4,7 @@ use std::fs;
 
 use crate::support::sharing::Names;
 
-/// What the program answers to Wireshark.
+/// Returns the program's answer to Wireshark.
 fn ask(names: &Names, arguments: &[&str]) -> String {
     let run = names.run(&[&["extcap"], arguments].concat());
     assert_eq!(run.code, Some(0), "{arguments:?}: {}", run.stderr);

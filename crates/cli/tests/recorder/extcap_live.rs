@@ -1,4 +1,4 @@
-//! tshark and its dumpcap on logs and ports that `burstline extcap` brings.
+//! tshark and dumpcap on logs and ports provided by `burstline extcap`.
 //!
 //! ```text
 //!   publisher --> log --> burstline capture ===fifo===> dumpcap --> FILE
@@ -6,7 +6,7 @@
 //!                               +-------- tshark ----------+     it starts both, and ends ours
 //! ```
 //!
-//! Needs root to mount a folder where tshark looks; without, each test says that it was skipped.
+//! Needs root to mount a folder where tshark looks; otherwise each test is skipped.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -23,12 +23,12 @@ use burstline_testbed::{Bed, FAR_ADDRESS, Host, Program, signal};
 
 const GENERATED: &str = "gen:?rate=2000&flows=16&seed=3&size=100";
 
-/// Of 100 bytes on the wire; 4 are the frame check sequence, which no program has.
+/// Of 100 bytes on the wire, 4 are the frame check sequence, which programs do not see.
 const FRAME_BYTES: u32 = 96;
-/// What pcapng has for one of `pcap_packets`: an enhanced packet block of 100 bytes.
+/// Size of a packet of `pcap_packets` in pcapng: an enhanced packet block of 100 bytes.
 const PCAPNG_RECORD_BYTES: u64 = 32 + 100;
 
-/// Where names are published, and a folder that tshark finds ours in.
+/// The published names, and a folder where tshark finds our extcap.
 struct Place {
     names: Names,
     folder: String,
@@ -49,16 +49,16 @@ impl Place {
         Some(Self { names, folder })
     }
 
-    /// Publishes generated packets as `tap`, until it is dropped.
+    /// Publishes generated packets as `tap` until the job is dropped.
     fn publish(&self, words: &[&str]) -> Job {
         let job = self.names.start(&[words, &["--publish", "tap"]].concat());
         self.names.wait_for_readers("tap", 0);
         job
     }
 
-    /// Starts a command of tshark's. What it says is in the files `said` and `complaint`.
+    /// Starts a tshark command. Its output goes to the files `said` and `complaint`.
     ///
-    /// In a mount namespace: the folder is tshark's own, and nobody else sees ours in its place.
+    /// In a mount namespace: our folder replaces tshark's own there, invisible to other processes.
     fn start(&self, host: &Host, command: &str) -> Program {
         static ITS_FOLDER: LazyLock<String> = LazyLock::new(|| {
             let folders = other("tshark", &["-G", "folders"]).unwrap().stdout;
@@ -76,27 +76,27 @@ impl Place {
         fs::read_to_string(self.names.0.file(name)).unwrap_or_default()
     }
 
-    /// Runs a command of tshark's to its good end, and returns what it says.
+    /// Runs a tshark command to its successful end, and returns its output.
     fn run(&self, host: &Host, command: &str) -> String {
         let (is_success, _) = self.start(host, command).finish().unwrap();
         assert!(is_success, "{command}: {}", self.said("complaint"));
         self.said("said")
     }
 
-    /// The process that writes into tshark's pipe.
+    /// Returns the process that writes into tshark's pipe.
     fn writer(&self) -> u32 {
         let found = self.names.wait_for_readers("tap", 1);
         found["readers"][0]["pid"].as_u64().unwrap() as u32
     }
 }
 
-/// Whether a process runs, and is not only waited for. Source: proc(5), `/proc/PID/stat`.
+/// Returns whether a process runs and is not a zombie. Source: proc(5), `/proc/PID/stat`.
 fn is_there(process: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }
 
-/// The child of a process that has this name. Source: proc(5), `/proc/PID/task/TID/children`.
+/// Returns a process's child with this name. Source: proc(5), `/proc/PID/task/TID/children`.
 fn child(process: u32, name: &str) -> Option<u32> {
     let list = fs::read_to_string(format!("/proc/{process}/task/{process}/children")).ok()?;
     let is_named = |child: &&str| {
@@ -120,7 +120,7 @@ fn the_command_of_the_page_shows_what_its_filter_selects() {
         assert!(is_success, "{}", place.said("complaint"));
     };
     shows(page, "DNS");
-    // Of no other port there is anything to show.
+    // Another port has no packets to show.
     let other = page.replace("udp port 53", "udp port 5353");
     assert_ne!(other, page);
     let none = format!("{other} -a duration:2");
@@ -167,7 +167,7 @@ fn tshark_captures_from_a_port() {
     let fields = "-T fields -e udp.dstport -e frame.len -e frame.cap_len";
     let command = format!("tshark -n -i burstport-v1 -f 'udp port 53' {options} {fields}");
     let mut tshark = place.start(&bed.far, &command);
-    // It has begun when packets come through.
+    // It has started capturing when packets arrive.
     let hello = [0x61; 30];
     wait_until("it has its packets", || {
         bed.near.run(move || {
@@ -183,18 +183,18 @@ fn tshark_captures_from_a_port() {
     assert_eq!(place.said("said"), "53\t72\t50\n".repeat(40));
 }
 
-/// Who ends, and how.
+/// Which process ends, and how.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum End {
     TsharkInterrupted,
     TsharkTerminated,
     DumpcapInterrupted,
     DumpcapKilled,
-    /// First tshark, which would end ours; then dumpcap: only the pipe's end is left.
+    /// First tshark, which would end ours; then dumpcap, so that only the closed pipe ends ours.
     BothKilled,
 }
 
-/// Ends tshark and dumpcap in a way, and waits until both are gone, and our process.
+/// Ends tshark and dumpcap in one of these ways, and waits until both and our process are gone.
 fn end(place: &Place, how: End, is_quiet: bool) {
     let _ = fs::remove_file(place.names.0.file("file.pcapng"));
     let host = Host::here().unwrap();
@@ -202,7 +202,7 @@ fn end(place: &Place, how: End, is_quiet: bool) {
     let (writer, process) = (place.writer(), tshark.process_id());
     wait_until("dumpcap is there", || child(process, "dumpcap").is_some());
     let dumpcap = child(process, "dumpcap").unwrap();
-    // It has begun when its file has what the pipe begins with.
+    // dumpcap has started when its file has the beginning of the pipe's data.
     let bytes = || fs::metadata(place.names.0.file("file.pcapng")).map_or(0, |found| found.len());
     wait_until("it writes its file", || bytes() > if is_quiet { 0 } else { 4096 });
     assert!(is_there(writer));
@@ -222,7 +222,7 @@ fn end(place: &Place, how: End, is_quiet: bool) {
     let (is_success, _) = tshark.finish().unwrap();
     place.names.wait_for_readers("tap", 0);
     let complaint = place.said("complaint");
-    // dumpcap counts as dropped what it had read and not yet written, and names the pipe.
+    // dumpcap counts packets that it read but did not write as dropped, and names the pipe.
     let is_error = |line: &str| {
         (line.contains("extcap") && !line.contains(" dropped from ")) || line.contains("burstline:")
     };
@@ -231,11 +231,11 @@ fn end(place: &Place, how: End, is_quiet: bool) {
     assert_eq!(is_success, is_orderly, "{how:?}: {complaint}");
     let file = place.names.0.file("file.pcapng");
     if is_orderly && is_quiet {
-        // An interface is described with its first packet; tcpdump wants one.
+        // An interface is described with its first packet; tcpdump needs one.
         let (run, packets) = capinfos(&[&file]).unwrap();
         assert_eq!((packets, run.code), (0, Some(0)), "{how:?}");
     } else if is_orderly {
-        // Each of them complains of a file that is cut.
+        // The judging programs report a truncated file as an error.
         for (judge, packets) in judged_packets(&file) {
             assert!(packets > 0, "{how:?}: {judge}");
         }
@@ -275,7 +275,7 @@ fn a_file_is_whole_when_its_publisher_has_ended() {
         place.names.wait_until_read("tap", 1000);
         if is_killed {
             publisher.kill();
-            // Ours waits for the next publisher of the name, as with an interface that came back.
+            // Our process waits for the next publisher, like for an interface that comes back.
             let bytes = || fs::metadata(&file).map_or(0, |found| found.len());
             wait_until("all is in the file", || bytes() >= 1000 * PCAPNG_RECORD_BYTES);
             assert!(is_there(writer));

@@ -1,8 +1,7 @@
-//! What a recording says was lost before it: the same as the ledger, in its closing counts and at
-//! the packets behind each gap.
+//! The losses stated in a recording, in its closing counts and at the packets after each gap, match
+//! the ledger.
 //!
-//! Needs root for `xdp:`, or `unshare -Urn` for the rest; without, each test says that it was
-//! skipped.
+//! Needs root for `xdp:`, or `unshare -Urn` for the rest; otherwise each test is skipped.
 
 use std::fs;
 
@@ -13,13 +12,13 @@ use burstline_testbed::{Bed, FAR, signal};
 use burstline_wire::files::{Counters, Decoder, FormatError, Step};
 use serde_json::Value;
 
-/// More than any ring of these jobs has room for.
+/// More than any ring of these jobs can hold.
 const FRAMES: u64 = 100_000;
 
-/// Causes of loss on an interface or at its ring, as `crates/port/src/account.rs` has them.
+/// Causes of loss on an interface or at its ring, as listed in `crates/port/src/account.rs`.
 const AT_INTERFACE: [&str; 3] = ["rx_ring_full", "fill_ring_empty", "frame_too_small"];
 
-/// What a file says of its one interface.
+/// The losses that a file states for its only interface.
 #[derive(Debug)]
 struct Said {
     counters: Counters,
@@ -35,7 +34,7 @@ impl Said {
 
     /// `None` while nothing has been written.
     fn so_far(path: &str) -> Option<Self> {
-        // A trigger that was not answered yet has made no file.
+        // A pending trigger has created no file yet.
         let (Ok(bytes), mut position) = (fs::read(path), 0) else { return None };
         let (mut decoder, mut told, mut packets) = (Decoder::new(), 0, 0);
         loop {
@@ -46,7 +45,7 @@ impl Said {
                         told += decoder.options().drops_before.unwrap_or(0);
                     }
                 }
-                // While it is written its last block may not be all there.
+                // The last block of a growing file may be incomplete.
                 Step::End | Step::Damage(_) => break,
                 Step::Refused(FormatError::Empty) => return None,
                 step => panic!("{path}: {step:?}"),
@@ -57,7 +56,7 @@ impl Said {
     }
 }
 
-/// Losses of the last interval that a job has printed, by cause.
+/// Returns the losses of the last interval that a job has printed, by cause.
 fn losses_so_far(live: &Live) -> Value {
     let text = live.text();
     let line = text.rsplit('\n').find(|line| line.ends_with('}'));
@@ -69,8 +68,8 @@ fn lost_so_far(live: &Live) -> u64 {
     losses.as_object().map_or(0, |lost| lost.values().filter_map(Value::as_u64).sum())
 }
 
-/// What Wireshark's dissector of the file format finds: `ifdrop`, `osdrop`, and the sum of
-/// `epb_dropcount`. `None` where it is not installed.
+/// Returns what Wireshark's dissector of the file format finds: `ifdrop`, `osdrop`, and the sum of
+/// `epb_dropcount`. `None` without tshark.
 fn seen_by_tshark(path: &str) -> Option<[u64; 3]> {
     let names = ["interface.dropped", "interface.dropped_by_os", "packet.drop_count"];
     let names = names.map(|name| format!("pcapng.options.option.data.{name}"));
@@ -85,7 +84,7 @@ fn seen_by_tshark(path: &str) -> Option<[u64; 3]> {
     Some(sums)
 }
 
-/// Stops a capture, sends more than its ring has room for, and lets it go on.
+/// Stops a capture, sends more than its ring can hold, and resumes it.
 fn record_with_a_gap(bed: &Bed, source: &str, flags: &str) {
     let directory = Directory::new(&format!("recorded-{}", &source[..3]));
     let file = directory.file("a.pcapng");
@@ -99,7 +98,7 @@ fn record_with_a_gap(bed: &Bed, source: &str, flags: &str) {
     send_frames(bed, FRAMES);
     signal(process, "-CONT").unwrap();
     wait_until("the loss is known", || lost_so_far(&live) > 0);
-    // The recorder learns of it some times a second, and marks what comes then.
+    // The recorder learns of it a few times per second, and marks the packets that follow.
     wait_until("a packet tells of it", || {
         send_frames(bed, 10);
         Said::so_far(&file).is_some_and(|said| said.told > 0)
@@ -115,7 +114,7 @@ fn record_with_a_gap(bed: &Bed, source: &str, flags: &str) {
     let what = format!("{source} {flags}: {said:?}: {report}");
     assert_eq!(said.counters.missed, Some(missed), "{what}");
     assert_eq!(said.counters.lost, Some(host), "{what}");
-    // A file that a trigger asked for ends while packets come.
+    // A file for a trigger ends while packets arrive.
     let received = total["offered"].as_u64().filter(|_| !flags.contains("--keep"));
     assert_eq!(said.counters.received, received, "{what}");
     assert_eq!(said.counters.delivered, Some(said.packets), "{what}");
@@ -151,8 +150,8 @@ fn an_xdp_sockets_recording_says_what_its_rings_had_no_room_for() {
     }
 }
 
-/// Records what another job publishes. One of the two is stopped while more comes than there is
-/// room for: in the publisher's ring, or in the log.
+/// Records what another job publishes. One of the two is stopped while more packets arrive than fit
+/// into the publisher's ring, or into the log.
 fn record_a_log_with_a_gap(is_publishers: bool) {
     let Some(bed) = Bed::or_skip() else { return };
     let folder = |who| Directory::new(&format!("recorded-log-{who}-{is_publishers}"));
@@ -171,7 +170,7 @@ fn record_a_log_with_a_gap(is_publishers: bool) {
     send_frames(&bed, 10);
     wait_until("they came", || recorder.text().contains("\"delivered\":10"));
     let (stopped, cause) = match is_publishers {
-        // The publisher has a reader of its own, which loses, too.
+        // The publisher's own reader also loses packets.
         true => (&publisher, "rx_ring_full"),
         false => (&recorder, "reader_overrun"),
     };
@@ -197,7 +196,7 @@ fn record_a_log_with_a_gap(is_publishers: bool) {
     assert_eq!((host, said.told), (overrun, missed + host), "{what}");
     match is_publishers {
         true => assert!(before > 0 && (missed, host) == (before, 0), "{what}"),
-        // What the publisher lost meanwhile is told by packets that the recorder may have missed.
+        // The publisher marks its losses at packets that the recorder may have missed.
         false => assert!(overrun > 0 && missed <= before, "{what}"),
     }
     if let Some(seen) = seen_by_tshark(&file) {

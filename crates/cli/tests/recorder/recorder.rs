@@ -1,4 +1,4 @@
-//! Recording into several files: when the next one begins, what it is called, which of them stay.
+//! Recording into several files: rotation, file names, and removal of old files.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -11,7 +11,7 @@ use crate::support::{
 use burstline_skip::{skip, test_name};
 use serde_json::Value;
 
-/// The files of a directory but for `input`, by name.
+/// Returns the files of a directory by name, except `input`.
 fn files(directory: &Directory) -> Vec<PathBuf> {
     let entries = fs::read_dir(&directory.0).unwrap().map(|entry| entry.unwrap().path());
     let mut files: Vec<_> = entries.filter(|path| !path.ends_with("input.pcap")).collect();
@@ -24,14 +24,14 @@ fn names(directory: &Directory) -> Vec<String> {
     files(directory).into_iter().map(name).collect()
 }
 
-/// A capture of `packets` packets of 100 bytes, a second apart, in a directory.
+/// Makes a capture of `packets` packets of 100 bytes, one per second.
 fn input(directory: &Directory, packets: u32) -> String {
     let path = directory.file("input.pcap");
     fs::write(&path, [pcap_header(), pcap_packets(0, packets)].concat()).unwrap();
     path
 }
 
-/// Packets of each file, as the other programs count them. Each file has its closing counts.
+/// Returns the packets of each file, counted by other programs. Each file must have closing counts.
 fn packets(directory: &Directory) -> Vec<u64> {
     let count = |path: PathBuf| {
         let path = path.to_string_lossy().into_owned();
@@ -45,7 +45,7 @@ fn packets(directory: &Directory) -> Vec<u64> {
     files(directory).into_iter().map(count).collect()
 }
 
-/// Time and length of each packet, in the order of the files.
+/// Returns time and length of each packet, in the order of the files.
 fn lines(paths: &[PathBuf]) -> Option<Vec<String>> {
     let mut lines = Vec::new();
     for path in paths {
@@ -64,7 +64,7 @@ fn files_follow_each_other_and_no_packet_is_lost() {
         ("packets:40", &["--format", "segmented"], vec![40, 40, 20]),
         ("packets:40", &["--format", "pcap"], vec![40, 40, 20]),
         ("duration:30", &[], vec![30, 30, 30, 10]),
-        // The first packet's time is 20 s after a whole minute.
+        // The first packet's time is 20 s after a full minute.
         ("interval:60", &[], vec![40, 60]),
     ] {
         let directory = Directory::new("rotate");
@@ -88,7 +88,7 @@ fn files_follow_each_other_and_no_packet_is_lost() {
 fn a_file_is_as_large_as_it_may_be() {
     let directory = Directory::new("sized");
     let to = directory.file("x.pcapng");
-    // 21 MB in segments, and in blocks. The sketch of many flows is long.
+    // 21 MB in segments, and in blocks. Many flows make a long sketch.
     for (limit, flows, flags, least) in [
         (9_000_000, 8, &[][..], 7_000_000),
         (9_000_000, 60_000, &[], 7_000_000),
@@ -115,7 +115,7 @@ fn a_limit_that_ends_a_segment_leaves_the_whole_ledger() {
     let directory = Directory::new("even");
     let (one, load) = (directory.file("one.pcapng"), "gen:?packets=3500&size=1000&flows=40");
     run_json(&["capture", load, "-w", &one, "--format", "segmented"], 0);
-    // The trailer of segment 1, of 1 MiB, has its packets at 16.
+    // The trailer of segment 1, of 1 MiB, has its packet count at offset 16.
     let bytes = fs::read(&one).unwrap();
     let whole = u32::from_le_bytes(*bytes[(2 << 20) - 144 + 16..].first_chunk().unwrap());
     fs::remove_file(&one).unwrap();
@@ -153,7 +153,7 @@ fn a_limit_that_ends_a_segment_leaves_the_whole_ledger() {
 fn a_late_packet_stays_and_a_clock_that_is_set_back_begins_a_file() {
     let directory = Directory::new("clock");
     let (from, to) = (input(&directory, 0), directory.file("x.pcapng"));
-    // Files of 10 s: one second back stays, an hour back is another file, and so is the way forth.
+    // Files of 10 s: one second back stays in the file; an hour back or forth begins another.
     let seconds = [5000, 5004, 5003, 5009, 5008, 1400, 1401, 1411, 5010, 5009];
     let packets_of = |second| pcap_packets(second, second + 1);
     let all = seconds.into_iter().flat_map(packets_of);
@@ -175,7 +175,7 @@ fn a_ring_removes_its_own_files_only() {
     let starts = ["x_00001_2000", "x_00008_", "x_00009_", "x_00010_"];
     assert_eq!(made.len(), 4, "{made:?}");
     assert!(made.iter().zip(starts).all(|(name, start)| name.starts_with(start)), "{made:?}");
-    // The same names once more: they get a number, and nothing is written over.
+    // The same names again get a number, and nothing is overwritten.
     let before: Vec<_> = files(&directory).iter().map(|path| fs::read(path).unwrap()).collect();
     assert_eq!(run_json(&job, 0)["total"]["delivered"], 100);
     let after = names(&directory);
@@ -191,7 +191,7 @@ fn names_and_limits_are_those_of_tcpdump() {
     let directory = Directory::new("tcpdump");
     let from = input(&directory, 100);
     let to = directory.file("x.pcap");
-    // 116 bytes a packet and 24 a file: 8 packets fit into 1 KiB.
+    // 116 bytes per packet and 24 per file: 8 packets fit into 1 KiB.
     let job = ["capture", &from, "-w", &to, "-C", "1k"];
     assert_eq!(run_json(&job, 0)["total"]["delivered"], 100);
     assert_eq!(names(&directory)[..3], ["x.pcap", "x.pcap1", "x.pcap10"]);
@@ -201,7 +201,7 @@ fn names_and_limits_are_those_of_tcpdump() {
     run_json(&[&job[..], &["-W", "11"]].concat(), 0);
     assert_eq!(names(&directory)[10], "x.pcap12");
     files(&directory).iter().for_each(|path| fs::remove_file(path).unwrap());
-    // With -G they end the job; what is behind the last file was not asked for.
+    // With -G the number of files ends the job; later packets were not asked for.
     let to = directory.file("x-%s.pcap");
     let report = run_json(&["capture", &from, "-w", &to, "-G", "10", "-W", "3"], 0);
     assert_closed(&report);
@@ -279,7 +279,7 @@ fn a_small_recording_is_a_small_file() {
     assert!(bytes < 20 * 140 + 600, "{bytes}");
     assert!(judged_packets(&file).iter().all(|(_, count)| *count == 20));
     assert_eq!(run_json(&["count", &file], 0)["total"]["delivered"], 20);
-    // Segments that were asked for stay.
+    // Explicitly requested segments stay.
     run_json(&["capture", REAL, "-w", &file, "--format", "segmented"], 0);
     assert_eq!(fs::metadata(&file).unwrap().len(), 2 << 20);
     assert_eq!(run_json(&["count", &file], 0)["total"]["delivered"], REAL_PACKETS);
@@ -289,7 +289,7 @@ fn a_small_recording_is_a_small_file() {
 fn what_trickles_in_is_readable_at_once_and_small_at_the_end() {
     let directory = Directory::new("trickle");
     let file = directory.file("x.pcapng");
-    // A second and a half: it is flushed into a segment some times.
+    // A second and a half, in which it is flushed into a segment several times.
     let job = ["capture", "gen:?packets=150&rate=100&size=100", "-w", &file];
     let mut child = crate::support::command(&[&job[..], &["-q"]].concat()).spawn().unwrap();
     crate::support::live::wait_until("some packets can be read", || {

@@ -1,5 +1,5 @@
-//! Recording onto a disk: what is synced and when, what a disk that fails or fills costs, what
-//! happens to files that are closed.
+//! Recording to disk: what is synced and when, the cost of failing or full disks, and the handling
+//! of closed files.
 
 use std::cell::RefCell;
 use std::fs;
@@ -15,7 +15,7 @@ use burstline_skip::{skip, test_name};
 use burstline_sys::direct::free_bytes;
 use serde_json::Value;
 
-/// Runs the program under strace, which writes the calls that `what` names to `log` or breaks them.
+/// Runs the program under strace, which logs the calls of `what` to `log`, or makes them fail.
 fn traced(what: &[&str], log: &str, arguments: &[&str]) -> Option<Run> {
     let strace = [&["-f", "-y", "-o", log][..], what, &[PROGRAM]].concat();
     other("strace", &[&strace[..], arguments].concat())
@@ -30,7 +30,7 @@ fn files_and_their_folder_are_synced_before_the_program_says_so() {
     for (flags, least) in [
         (&[][..], 2),
         (&["--format", "pcap"], 2),
-        // Only what ends each of the four files.
+        // Only the sync at the end of each of the four files.
         (&["--flush", "1h", "-b", "filesize:12000"], 4),
         (&["--flush", "none"], 0),
     ] {
@@ -51,7 +51,7 @@ fn files_and_their_folder_are_synced_before_the_program_says_so() {
     }
 }
 
-/// What is plain in the end overwrites segments that were synced: it is synced before they go.
+/// A plain file overwrites synced segments, so it must be synced before they are cut off.
 #[test]
 fn segments_are_cut_off_when_what_replaces_them_is_on_the_disk() {
     let directory = Directory::new("become-plain");
@@ -71,18 +71,18 @@ fn segments_are_cut_off_when_what_replaces_them_is_on_the_disk() {
     }
 }
 
-/// The report of a job whose `call` fails from the time of a thread on that is `first`.
+/// Returns the report of a job whose `call` fails from its `first` occurrence in a thread on.
 fn broken(call: &str, first: u32, directory: &Directory, flags: &[&str]) -> Option<Value> {
     let (file, log) = (directory.file("x.pcapng"), directory.file("log"));
     let job = ["capture", "gen:?packets=60000&size=1000", "-w", &file, "--json"];
     let inject = format!("inject={call}:error=EIO:when={first}+");
     let mut what = vec!["-e", &inject];
     if call == "write" {
-        // Of the file only: what the program prints is to arrive.
+        // Only calls on the file; the program's output must arrive.
         what.extend(["-P", &file]);
     }
     if call == "pwrite64" {
-        // As where there is no io_uring.
+        // As on a system without io_uring.
         what.extend(["-e", "inject=io_uring_setup:error=ENOSYS"]);
     }
     let run = traced(&what, &log, &[&job[..], flags].concat())?;
@@ -103,7 +103,7 @@ fn a_disk_that_fails_is_a_write_error_and_the_file_has_what_is_safe() {
         ("write", &["--format", "pcap"]),
     ] {
         let flags = [flags, &["--flush", "1MiB"]].concat();
-        // Where the disk is slow, one sync may do for all that is written meanwhile.
+        // On a slow disk one sync may cover everything written meanwhile.
         let first = if call == "fdatasync" { 1 } else { 2 };
         let Some(report) = broken(call, first, &directory, &flags) else { return };
         let lost = &report["total"]["lost"];
@@ -122,8 +122,8 @@ fn a_disk_that_fails_is_a_write_error_and_the_file_has_what_is_safe() {
     }
 }
 
-/// Records into an overlay over a file system without `O_DIRECT`: it takes the flag, and then
-/// refuses to write. The recording is copied out, as the mounts end with the shell.
+/// Records into an overlay over a file system without `O_DIRECT`, which accepts the flag but then
+/// refuses writes. The recording is copied out, since the mounts end with the shell.
 const INTO_OVERLAY: &str = "
     mount -t ramfs ramfs \"$1\" || exit 77
     cd \"$1\" && mkdir lower upper work new
@@ -157,7 +157,7 @@ fn a_closed_file_that_cannot_be_synced_is_counted_and_named() {
     assert!(error.contains("x_00002_") && error.contains(": 0 packets"), "{error}");
 }
 
-/// A file system of this many KiB, or none where we may not mount.
+/// A file system of this many KiB, or none if mounting is not permitted.
 struct Disk(Directory);
 
 impl Disk {
@@ -175,7 +175,7 @@ impl Drop for Disk {
     }
 }
 
-/// A file of packets of 1,000 bytes that no compression makes smaller.
+/// Makes a file of packets of 1,000 incompressible bytes.
 fn noise(directory: &Directory, packets: u32) -> String {
     let mut state = 7_u32;
     let mut noise = |_| {
@@ -194,7 +194,7 @@ fn noise(directory: &Directory, packets: u32) -> String {
     path
 }
 
-/// Records onto a disk that gets full. The file then has the ledger that the report has.
+/// Records onto a disk until it is full. The file must then have the same ledger as the report.
 fn fill(disk: &Disk, load: &[&str], name: &str, format: &str) {
     let file = disk.0.file(name);
     let flags = ["--format", format, "--pages", "4k", "--buffer", "4m", "-w", &file];
@@ -210,7 +210,7 @@ fn fill(disk: &Disk, load: &[&str], name: &str, format: &str) {
     assert_eq!(report["total"]["offered"], sum("ifrecv"), "{info} {what}");
     assert_eq!((sum("osdrop"), sum("ifdrop")), (lost, 0), "{info} {what}");
     assert_eq!(report["total"]["delivered"], sum("usrdeliv"), "{info} {what}");
-    // tcpdump reads no compressed files.
+    // tcpdump does not read compressed files.
     if name.ends_with(".pcapng") {
         for (who, count) in judged_packets(&file) {
             assert_eq!(report["total"]["delivered"], count, "{who} {what}");
@@ -220,7 +220,7 @@ fn fill(disk: &Disk, load: &[&str], name: &str, format: &str) {
         assert!(code == Some(0) && stdout.ends_with(&count), "{stdout} {what}");
     }
     fs::remove_file(&file).unwrap();
-    // The kernel lets go of the ended job's Landlock rules later, and only then of the file.
+    // The kernel releases the ended job's Landlock rules with a delay, and only then the file.
     let folder = fs::File::open(disk.0.file("")).unwrap();
     wait_until("its room is free", || free_bytes(&folder).unwrap() >= 4 << 20);
 }
@@ -230,7 +230,7 @@ fn a_file_on_a_full_disk_is_closed_and_has_the_whole_ledger() {
     let directory = Directory::new("noise");
     let noise = noise(&directory, 8000);
     let load = ["gen:?packets=9", &noise];
-    // Room for whole segments, and a little more: for the closing counts; or for them alone.
+    // Room for whole segments and a little more for the closing counts, or for the segments only.
     for kib in [(4 << 10) + 100, 4 << 10] {
         let Some(disk) = Disk::mount("closes", kib) else {
             return skip(test_name(), "mount is not permitted here");
@@ -244,7 +244,7 @@ fn a_file_on_a_full_disk_is_closed_and_has_the_whole_ledger() {
         ] {
             fill(&disk, &load, name, format);
         }
-        // It is full only when the last segment is written.
+        // The disk is full only when the last segment is written.
         let last = ["gen:?packets=9", &noise, "-c", "3500", "--flush", "none"];
         fill(&disk, &last, "x.pcapng", "segmented");
     }
@@ -266,15 +266,15 @@ fn recording_ends_before_the_disk_is_full() {
         assert!(report["total"]["lost"]["disk_full"].as_u64() > Some(0), "{report}");
         let bytes = fs::metadata(&file).unwrap().len();
         assert!((5 << 20..=8 << 20).contains(&bytes), "{format}: {bytes}");
-        // It is closed in good order.
+        // It is closed properly.
         let written = &report["total"]["delivered"];
         assert_eq!(&run_json(&["count", &file], 0)["total"]["delivered"], written);
         fs::remove_file(&file).unwrap();
-        // The kernel lets go of the ended job's Landlock rules later, and only then of the file.
+        // The kernel releases the ended job's Landlock rules with a delay, and only then the file.
         let folder = fs::File::open(disk.0.file("")).unwrap();
         wait_until("its room is free", || free_bytes(&folder).unwrap() >= 16 << 20);
     }
-    // A ring makes room itself.
+    // A ring of files makes room itself.
     let flags = ["--buffer", "4m", "--min-free", "8m", "-b", "packets:1000", "-b", "files:1000"];
     let rate = ["capture", "gen:?packets=40000&size=1000&rate=20000", "-w", &file, "--pages", "4k"];
     let report = run_json(&[&rate[..], &flags].concat(), 0);
@@ -299,7 +299,7 @@ fn a_command_is_run_for_each_file_that_is_closed() {
         report["total"]["delivered"].as_u64().unwrap()
     };
     assert_eq!(moved.iter().map(count).sum::<u64>(), REAL_PACKETS);
-    // One file, as well; and what fails is a note.
+    // It also runs for a single file, and a failure is a note.
     run_json(&[&job[..], &[&mv]].concat(), 0);
     assert!(fs::metadata(format!("{done}/x y.pcapng")).is_ok());
     for (command, what) in [("false", "false: exit status: 1"), ("/no/such {}", "No such file")] {
@@ -324,7 +324,7 @@ fn a_compressed_pipe_that_stalls_does_not_hold_the_job_up() {
     let job = RefCell::new(job);
     let mut pipe = job.borrow_mut().stdin.take().unwrap();
     pipe.write_all(&bytes[..bytes.len() / 2]).unwrap();
-    // The pipe stays open, and silent in the middle of a block.
+    // The pipe stays open, silent in the middle of a block.
     wait_until("the job ends", || job.borrow_mut().try_wait().unwrap().is_some());
     let output = job.into_inner().wait_with_output().unwrap();
     let report = last_object(&String::from_utf8_lossy(&output.stdout));
@@ -336,7 +336,7 @@ fn a_compressed_pipe_that_stalls_does_not_hold_the_job_up() {
 fn a_window_of_zstd_is_limited_unless_told() {
     let directory = Directory::new("zstd");
     let file = directory.file("x.pcap.zst");
-    // A frame that asks for 128 MiB, and has one empty block.
+    // A frame that requests 128 MiB, and has one empty block.
     fs::write(&file, [0x28, 0xb5, 0x2f, 0xfd, 0, 17 << 3, 1, 0, 0]).unwrap();
     let refused = run(&["count", &file]);
     assert_eq!(refused.code, Some(1));

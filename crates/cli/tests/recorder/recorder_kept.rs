@@ -1,5 +1,5 @@
-//! What is kept of a recording whatever happens to it: killed recorders, several folders, files of
-//! others, files of earlier versions.
+//! What is left of a recording after damage: killed recorders, several folders, other programs'
+//! files, files of earlier versions.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -20,8 +20,8 @@ use burstline_wire::files::{
 use burstline_wire::headers::LinkType;
 use serde_json::Value;
 
-/// A recording of 149 packets in segments of 8 KiB with five-tuple hashes, as versions of the
-/// program wrote it whose segments had version 1.
+/// A recording of 149 packets in segments of 8 KiB with five-tuple hashes, written by a program
+/// version with segments of version 1.
 const VERSION_1: &[u8] = include_bytes!("../../assets/segments-v1.pcapng.gz");
 
 fn delivered(report: &Value) -> u64 {
@@ -36,13 +36,13 @@ fn next(random: &mut u64) -> u64 {
     *random
 }
 
-/// Packets of a torn file, as another program lists them: a line each. What it says of the file's
-/// end does not matter.
+/// Returns the number of packets of a torn file, from another program's list with a line each. Its
+/// complaints about the file's end are ignored.
 fn listed(program: &str, arguments: &[&str]) -> Option<u64> {
     other(program, arguments).map(|run| run.stdout.lines().count() as u64)
 }
 
-/// Records until it is killed, and returns how many packets are left.
+/// Records until killed, and returns how many packets are left.
 fn kill_one(file: &str, format: &str, random: &mut u64) -> u64 {
     let job = ["capture", "gen:?size=imix&rate=400000", "-w", file, "--format", format, "-q"];
     let flush = ["--flush", "20ms,1MiB"];
@@ -56,7 +56,7 @@ fn kill_one(file: &str, format: &str, random: &mut u64) -> u64 {
     assert_closed(&report);
     let packets = delivered(&report);
     let wireshark = capinfos(&[file]).map(|(_, packets)| packets);
-    // It reads nothing compressed.
+    // tcpdump does not read compressed files.
     let is_packed = file.ends_with(".zst");
     let tcpdump = listed("tcpdump", &["-nn", "-t", "-r", file]).filter(|_| !is_packed);
     for (who, count) in [("Wireshark", wireshark), ("tcpdump", tcpdump)] {
@@ -79,7 +79,7 @@ fn all_tools_agree_on_what_a_killed_recorder_leaves() {
         fs::remove_file(&file).unwrap();
     }
     println!("{kills} recorders killed: {packets} packets left, all tools agree; {empty} had none");
-    // As many as each of the other tools finds.
+    // All other tools found as many.
     ledger(packets, packets, &[]);
 }
 
@@ -107,7 +107,7 @@ fn files_in_several_folders_take_turns() {
     for (who, count) in judged.unwrap_or_default() {
         assert_eq!(count, 60_000, "{who}");
     }
-    // As one source they are in order of time again.
+    // As one source they are in time order again.
     let whole = directory.file("whole.pcapng");
     let set = format!("set:{all}");
     assert_eq!(delivered(&run_json(&["capture", &set, "-w", &whole], 0)), 60_000);
@@ -148,7 +148,7 @@ fn one_disk_that_fails_ends_the_others_in_good_order() {
     let all = directory.file("{roomy,full}/x.pcapng");
     let report = run(&["capture", "gen:?packets=60000&size=1000", "-w", &all, "--json"]);
     let roomy = directory.file("roomy/x.pcapng");
-    // It is closed if its closing counts still had room.
+    // It is closed if there was still room for its closing counts.
     let kept = run(&["count", &directory.file("full/x.pcapng"), "--json"]);
     other("umount", &[&full]);
     let (code, kept) = (report.code, last_object(&kept.stdout));
@@ -180,7 +180,7 @@ fn a_set_may_have_files_of_others() {
             fs::set_permissions(&moved, fs::Permissions::from_mode(0o600)).unwrap();
         }
     }
-    // Only the right to read all files helps, which is given up before a packet is read.
+    // Reading needs the capability to read all files, which is dropped before a packet is read.
     assert_eq!(delivered(&run_json(&["count", &format!("set:{folder}")], 0)), 3000);
     assert_eq!(run_json(&["extract", &folder], 0)["delivered"], 3000);
     let pcap = directory.file("x.pcap");
@@ -258,7 +258,7 @@ fn a_recording_that_was_broken_off_goes_on_in_a_next_file() {
         let load = format!("gen:?packets={packets}&size=1000");
         run(&[&["capture", &load, "-w", &file, "--format", "segmented"][..], more].concat())
     };
-    // Nothing is there: it begins.
+    // Without an existing file it begins a new one.
     assert_eq!(job(5000, &["--resume"]).code, Some(0));
     let whole = fs::read(&file).unwrap();
     fs::write(&file, &whole[..whole.len() - (700 << 10)]).unwrap();
@@ -276,7 +276,7 @@ fn a_recording_that_was_broken_off_goes_on_in_a_next_file() {
     for (who, count) in judged_packets(&next) {
         assert_eq!(count, 1000, "{who}");
     }
-    // And a third time, with files that follow each other.
+    // And a third time, with rotated files.
     assert!(job(10, &["--resume"]).stderr.contains("x-2.pcapng, which is whole: 1000 packets"));
     for (name, newest) in [("r.pcapng", "r_00003_"), ("z.pcapng.gz", "z_00003_")] {
         let ring = directory.file(name);
@@ -288,7 +288,7 @@ fn a_recording_that_was_broken_off_goes_on_in_a_next_file() {
     assert!(pipe.code == Some(2) && pipe.stderr.contains("one regular file"), "{}", pipe.stderr);
 }
 
-/// A file that ends within its first segment is plain: neither it nor an empty one has numbers.
+/// A file that ends within its first segment is plain: like an empty one, it has no numbers.
 #[test]
 fn the_numbers_of_packets_go_on_behind_files_that_do_not_say_theirs() {
     let directory = Directory::new("resume-numbers");
@@ -316,7 +316,7 @@ fn each_link_type_gets_a_file() {
     let directory = Directory::new("links");
     let (file, out) = (directory.file("mixed.pcapng"), directory.file("x.pcapng"));
     let (mut bytes, mut end) = (vec![0; 1 << 20], 0);
-    // libpcap would refuse such a file, and so would an encoder of ours: two sections.
+    // libpcap would refuse to write such a file, and so would our encoder: two sections.
     for (link, packets) in [(LinkType::ETHERNET, 30), (LinkType::LINUX_SLL, 12)] {
         let mut encoder = PcapngEncoder::new(link, 0);
         end += encoder.section(&mut bytes[end..], &SectionDescription::default()).unwrap();

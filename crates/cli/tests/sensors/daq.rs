@@ -1,5 +1,5 @@
-//! The DAQ modules of `daq/`, run by hosts as sensors run them: packets of a published log, and
-//! verdicts on those that `bounce --inline` holds.
+//! The DAQ modules of `daq/`, run by host programs like sensors run them: packets of a published
+//! log, and verdicts on packets that `bounce --inline` holds.
 //!
 //! ```text
 //!   standard input --> count --publish tap       --> log --> host: how many packets, bytes?
@@ -24,16 +24,16 @@ use burstline_skip::{skip, test_name, without};
 use serde_json::Value;
 
 const PACKETS: u64 = 6_000;
-/// Packet `i` goes to port 5000 + i modulo this.
+/// Packet `i` is sent to port 5000 + i modulo this.
 const PORTS: u64 = 6;
-/// Packets to a port.
+/// Number of packets per port.
 const OF_A_PORT: u64 = PACKETS / PORTS;
 
-/// `make install-c` and `make -C daq`, once.
+/// The result of `make install-c` and `make -C daq`, run once.
 pub(crate) struct Built(PathBuf);
 
 impl Built {
-    /// `None`: what builds it is missing, and the test is counted as skipped.
+    /// Returns `None` if build tools are missing, after counting the test as skipped.
     pub(crate) fn or_skip() -> Option<&'static Self> {
         static BUILT: OnceLock<Built> = OnceLock::new();
         let is_there = |tool: &str| Command::new(tool).arg("--version").output().is_ok();
@@ -62,7 +62,7 @@ impl Built {
         Self(folder)
     }
 
-    /// The versions of LibDAQ that a host can be run for; a missing one is counted.
+    /// Returns the LibDAQ versions for which there is a host; a missing one is reported.
     pub(crate) fn versions(&self) -> Vec<u32> {
         let has_two = self.0.join("host2").is_file();
         if !has_two {
@@ -71,7 +71,7 @@ impl Built {
         if has_two { vec![2, 3] } else { vec![3] }
     }
 
-    /// Starts a host that reads the log `tap` of `names`, and waits until it does.
+    /// Starts a host that reads the log `tap` of `names`, and waits until it reads.
     pub(crate) fn host(&self, version: u32, names: &Names, words: &str) -> Host {
         let mut host = self.start(version, names, words);
         host.hear("reading");
@@ -103,7 +103,7 @@ impl Host {
         assert!(self.hears(word), "it ended before {word}: {}", self.said);
     }
 
-    /// Whether it says so before it ends.
+    /// Returns whether the host prints this line before it ends.
     pub(crate) fn hears(&mut self, word: &str) -> bool {
         let mut line = String::new();
         while line.trim() != word {
@@ -125,7 +125,7 @@ impl Host {
         self.child.try_wait().unwrap().is_some()
     }
 
-    /// Waits for its end, which is not a crash. Returns its exit code and what it printed.
+    /// Waits for its end, which must not be a crash. Returns its exit code and its output.
     pub(crate) fn end(mut self) -> (i32, Said) {
         self.output.read_to_string(&mut self.said).unwrap();
         let status = self.child.wait().unwrap();
@@ -133,7 +133,7 @@ impl Host {
         (code, Said(self.said.clone()))
     }
 
-    /// Waits for its good end.
+    /// Waits for its successful end.
     fn end_well(self, how: &str) -> Said {
         let (code, said) = self.end();
         assert_eq!((code, said.end()), (0, how), "{}", said.0);
@@ -142,14 +142,14 @@ impl Host {
 }
 
 impl Drop for Host {
-    /// A test that fails leaves no process behind.
+    /// A failing test leaves no process behind.
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Lines `NAME NUMBER`, and `end HOW`.
+/// Output lines `NAME NUMBER`, and `end HOW`.
 pub(crate) struct Said(String);
 
 impl Said {
@@ -164,7 +164,7 @@ impl Said {
         numbers[name].parse().unwrap()
     }
 
-    /// Fails unless the host saw what the module counts, and what it asked for is what is counted.
+    /// Fails unless the host's counts match the module's counts.
     fn assert_whole(&self, packets: u64, version: u32) {
         let of = |name: &str| self.number(name);
         assert_eq!(of("packets"), packets, "{}", self.0);
@@ -178,7 +178,7 @@ impl Said {
     }
 }
 
-/// A frame of IPv4 and UDP, without a checksum of UDP's.
+/// Returns a frame of IPv4 and UDP, without a UDP checksum.
 pub(crate) fn frame(number: u64) -> Vec<u8> {
     let mut bytes = vec![0; 60 + (number % 400) as usize];
     let length = bytes.len() as u16;
@@ -199,7 +199,7 @@ pub(crate) fn frame(number: u64) -> Vec<u8> {
     bytes
 }
 
-/// Packets `[from, to)` as part of a capture.
+/// Returns packets `[from, to)` as part of a capture file.
 fn records(from: u64, to: u64) -> Vec<u8> {
     let record = |number: u64| {
         let (seconds, thousandths) = ((number / 1000) as u32, (number % 1000) as u32);
@@ -235,7 +235,7 @@ fn a_passive_host_sees_every_packet_and_the_end() {
             said.assert_whole(PACKETS, version);
             assert_eq!(said.number("bytes"), bytes_of(0, PACKETS));
             assert_eq!(said.number("datalink"), 1);
-            // A reader cannot add packets: LibDAQ's DAQ_ERROR_NOTSUP.
+            // A reader cannot inject packets: LibDAQ's DAQ_ERROR_NOTSUP.
             assert_eq!(said.number("inject"), 4);
             let told = &report["published"]["readers"][0];
             assert_eq!((&told["delivered"], &told["missed"]), (&PACKETS.into(), &0.into()));
@@ -253,7 +253,7 @@ fn a_host_goes_on_with_the_next_publisher_and_is_interrupted() {
         publisher.feed(&records(0, 1000));
         names.wait_until_read("tap", 1000);
         publisher.kill();
-        // It finds the name again; the next one waits for it, because it is lossless.
+        // It finds the name again. The next publisher waits for it, because it is lossless.
         let mut publisher = publish(&names);
         names.wait_for_readers("tap", 1);
         publisher.feed(&records(1000, 3000));
@@ -310,7 +310,7 @@ fn what_cannot_be_opened_is_told_and_no_crash() {
     publisher.end();
 }
 
-/// A bounce whose packets a host decides about.
+/// A bounce whose packets a host decides on.
 struct Inline {
     names: Names,
     out: String,
@@ -328,7 +328,7 @@ impl Inline {
         Self { names, out, job }
     }
 
-    /// Feeds all, and what the bounce then says: its ledger closes.
+    /// Feeds all packets, and returns the bounce's closed report.
     fn feed(mut self) -> (Value, Names, String) {
         self.job.feed(&records(0, PACKETS));
         self.job.close_input();
@@ -365,8 +365,8 @@ fn what_a_host_blocks_does_not_come_out() {
     }
 }
 
-/// What the host's filter leaves out is not given to it. In line it passes at once, also where the
-/// host would have blocked it.
+/// The host does not get packets that its filter rejects. In line they pass immediately, even if
+/// the host would have blocked them.
 #[test]
 fn a_host_sees_what_its_filter_wants() {
     let Some(built) = Built::or_skip() else { return };
@@ -421,7 +421,7 @@ fn what_a_host_trusts_is_seen_no_more() {
     for version in built.versions() {
         let mut inline = Inline::start("");
         let host = built.host(version, &inline.names, "tap inline trust:5001");
-        // The flow is passed before the rest comes: all that came is decided.
+        // The flow is passed before the rest arrives: all packets fed are decided.
         inline.job.feed(&records(0, 60));
         inline.names.wait_until_read("tap", 60);
         inline.job.feed(&records(60, PACKETS));
@@ -437,8 +437,8 @@ fn what_a_host_trusts_is_seen_no_more() {
     }
 }
 
-/// A verdict out of range passes, as with LibDAQ's own modules. A message is finalized once, and in
-/// any order.
+/// An out-of-range verdict means pass, as with LibDAQ's own modules. Messages are finalized once,
+/// in any order.
 #[test]
 fn verdicts_that_are_none_harm_nobody() {
     let Some(built) = Built::or_skip() else { return };
@@ -462,8 +462,7 @@ fn verdicts_that_are_none_harm_nobody() {
     }
 }
 
-/// A host may stop while messages are out; finalizing them then is not a fault, and gives no
-/// verdict.
+/// A host may stop while it holds messages. Finalizing them then is no error, and gives no verdict.
 #[test]
 fn a_host_that_stops_with_messages_leaves_them_to_the_deadline() {
     let Some(built) = Built::or_skip() else { return };
@@ -497,7 +496,7 @@ fn one_host_reads_the_logs_that_it_names() {
     }
 }
 
-/// As Snort 3 does with `-z 2`: with `both` each instance has the logs of a worker's two ways.
+/// Like Snort 3 with `-z 2`: with `both` each instance has the logs of a worker's two directions.
 #[test]
 fn instances_side_by_side_share_the_logs() {
     let Some(built) = Built::or_skip() else { return };

@@ -1,4 +1,4 @@
-//! DAQ modules on the log of a publisher that breaks it: hosts that have not vouched for it.
+//! DAQ modules on the log of a publisher that corrupts it, with hosts that do not vouch for it.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -11,26 +11,26 @@ use crate::scribbler::scribble;
 use crate::support::live::wait_until;
 use crate::support::sharing::Names;
 
-/// Of the log: no other one of these tests has it.
+/// The name of the log, used by no other test.
 const NAME: &str = "daq-mad";
-/// Packets that are written before the log is scribbled over, and of these again each time after.
+/// Packets written before the log is corrupted, and again after each time.
 const PACKETS: u64 = 2000;
 const MORE: u64 = 32;
-/// How often it is scribbled over while a host reads.
+/// How often it is corrupted while a host reads.
 const HEAPS: usize = 2000;
 
 fn append(writer: &mut Writer, packets: u64) {
     for number in 0..packets {
         let bytes = frame(number);
         let meta = Meta::new(1_700_000_000_000_000_000 + number, bytes.len() as u32, 0);
-        // Where nonsense says that a reader holds up the log, there is no room for some.
+        // Corrupted data may say that a reader blocks the log, so there may be no room.
         let _: Appended = writer.append(&bytes, &meta);
     }
     writer.publish();
 }
 
-/// One host reads sound packets before the nonsense begins; the other comes in the midst of it.
-/// Returns how the two ended.
+/// One host reads valid packets before the corruption begins; the other attaches in the midst of
+/// it. Returns how the two ended.
 fn round(built: &Built, version: u32, words: &str) -> [String; 2] {
     let names = Names::new("daq-mad");
     let segment_bytes = 64 << 10;
@@ -61,12 +61,12 @@ fn round(built: &Built, version: u32, words: &str) -> [String; 2] {
         is_over.store(heaps == HEAPS, Relaxed);
     });
     let mut second = other.expect("it was started");
-    // A signal before it catches that would kill it.
+    // Wait until it catches the signal, which would kill it before.
     let _ = second.hears("reading");
     [first, second].map(end)
 }
 
-/// It ends when it is asked to, if it has not before. No signal kills it, and it says how it ended.
+/// Asks a host to end if it has not yet. It must not die of a signal, and must report its end.
 fn end(mut host: Host) -> String {
     if !host.has_ended() {
         burstline_testbed::signal(host.pid(), "-TERM").unwrap();

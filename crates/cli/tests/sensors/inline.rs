@@ -1,7 +1,7 @@
 //! `burstline bounce --inline`: packets that wait for a verdict of another process.
 //!
 //! ```text
-//!   standard input --> burstline bounce - OUT --inline NAME --> OUT, which count --verify judges
+//!   standard input --> burstline bounce - OUT --inline NAME --> OUT, checked by count --verify
 //!                                   | ^
 //!                              log 0 | | verdicts          workers: this test program once more
 //!                                   v |
@@ -23,7 +23,7 @@ struct Bounce {
     names: Names,
     job: Option<Job>,
     out: String,
-    /// What is fed: numbered packets of some flows, in a file.
+    /// The input: numbered packets of some flows, as a file.
     traffic: Vec<u8>,
 }
 
@@ -53,7 +53,7 @@ impl Bounce {
         self.job.as_mut().unwrap().feed(&self.traffic[from * part..end]);
     }
 
-    /// The end of its input, and what it then says.
+    /// Ends its input, and returns its exit code and report.
     fn end(&mut self) -> (Option<i32>, Value) {
         let mut job = self.job.take().unwrap();
         job.close_input();
@@ -80,7 +80,7 @@ impl Bounce {
     }
 }
 
-/// What `count --verify` says of the file that came out: each flow's packets once, in order.
+/// Checks the output with `count --verify`: each flow's packets once, in order.
 fn verified(out: &str, expected: u64) {
     let found = run(&["count", out, "--verify", "--expect", &expected.to_string(), "--json"]);
     let report = last_object(&found.stdout);
@@ -130,7 +130,7 @@ fn other_bytes_go_on_in_a_packets_place() {
     let file = fs::read(&bounce.out).unwrap();
     let marked = file.windows(10).filter(|window| window == b", replaced").count();
     assert_eq!(marked as u64, PACKETS);
-    // Their own bytes, by the same way: each once, in order, intact.
+    // Replaced by their own bytes: each once, in order, intact.
     let mut bounce = Bounce::start("inline-same", "workers=2&deadline=1s");
     let workers = [0, 1].map(|log| bounce.worker(log, "replace:"));
     bounce.feed(0, 10);
@@ -166,7 +166,7 @@ fn a_worker_that_stalls_loses_its_own_packets_only() {
     }
 }
 
-/// Packets that wait fail at once, and the next worker has what comes then.
+/// Waiting packets fail immediately, and the next worker gets later ones.
 #[test]
 fn a_killed_worker_fails_at_once_and_the_next_one_goes_on() {
     for (fate, is_open) in [("closed", false), ("open", true)] {
@@ -200,7 +200,7 @@ fn a_killed_worker_fails_at_once_and_the_next_one_goes_on() {
 fn a_flow_that_is_passed_waits_no_more_and_stays_in_order() {
     let mut bounce = Bounce::start("inline-flow", "workers=2&deadline=1s");
     let workers = [0, 1].map(|log| bounce.worker(log, "flow"));
-    // The first packets of each flow are decided before the rest comes.
+    // The first packets of each flow are decided before the rest arrives.
     bounce.feed(0, 1);
     bounce.names.wait_for("ips", "both have read", |found| {
         let readers = found["readers"].as_array().unwrap();
@@ -237,7 +237,7 @@ fn verdicts_that_come_late_count_for_no_other_packet() {
     worker.kill();
 }
 
-/// The first or the second of two counts, and one for a packet that has gone counts for no other.
+/// Either of two verdicts counts, and one for a packet that has left counts for no other packet.
 #[test]
 fn a_packet_that_is_decided_twice_is_decided_once() {
     let mut bounce = Bounce::start("inline-twice", "workers=2&deadline=1s");
@@ -264,7 +264,7 @@ fn a_worker_gone_mad_spoils_its_own_packets_only() {
     let workers = &report["bounce"]["inline"]["workers"];
     let number = |key: &str| workers[0][key].as_u64().unwrap();
     assert!(number("invalid") > 0, "{report}");
-    // A word of a packet that was yet to come can be one: then it says pass.
+    // A random word can match a packet that is yet to come, and then means pass.
     assert_eq!(number("invalid") + number("late") + number("passed"), number("offered"));
     assert_eq!(workers[1]["passed"], workers[1]["offered"], "{report}");
     let lost = &report["total"]["lost"];

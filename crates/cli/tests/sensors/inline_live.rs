@@ -7,7 +7,7 @@
 //!                           logs 0 and 1: workers, which are this test program once more
 //! ```
 //!
-//! Needs root, or `unshare -Urn`; without, each test says that it was skipped.
+//! Needs root, or `unshare -Urn`; otherwise each test is skipped.
 
 use std::fs;
 use std::net::UdpSocket;
@@ -24,7 +24,7 @@ use serde_json::Value;
 
 const DOWNLOAD_BYTES: usize = 3_000_000;
 
-/// Two cables with the middle between them.
+/// Two cables with the bounce between them.
 struct Line {
     bed: Bed,
     server: Host,
@@ -49,20 +49,20 @@ impl Line {
         ip("link set w0 address 02:42:55:00:00:09");
         ip("link set w0 up");
         ip(&format!("address add {FAR_ADDRESS}/24 dev w0"));
-        // Nothing on the way adds checksums that the sender left to a device.
+        // Nothing on the way fills in checksums that the sender left to a device.
         for (host, interface) in [(&bed.near, NEAR), (&server, "w0")] {
             host.command("ethtool", &["-K", interface, "tx", "off"]).unwrap();
         }
         Some(Self { bed, server, directory: Directory::new("inline-live") })
     }
 
-    /// Starts a bounce both ways, with a worker for each direction that does `what`.
+    /// Starts a bounce in both directions, with a worker per direction that does `what`.
     fn start(&self, query: &str, what: &str) -> (Live, [Worker; 2]) {
         let live = self.start_bounce(query);
         (live, [0, 1].map(|log| self.worker(log, what)))
     }
 
-    /// Gives the middle's interfaces the names that the page on sensors has.
+    /// Gives the middle's interfaces the names used on the page on sensors.
     fn rename(&self) {
         for (old, new) in [(FAR, "eth1"), ("w1", "eth2")] {
             let rename = format!("ip link set {old} down && ip link set {old} name {new}");
@@ -71,15 +71,15 @@ impl Line {
         }
     }
 
-    /// A bounce between these, whose packets wait long enough for any worker.
+    /// Starts a bounce between them, with a deadline long enough for any worker.
     fn start_renamed(&self) -> Live {
         let name = self.name();
         let line = format!("bounce eth1 eth2 --both --inline '{name}?deadline=1s'");
         Live::start(&self.bed, &self.directory, &line)
     }
 
-    /// Has the client send `count` datagrams to each of two ports of the server's. All arrive at
-    /// the second; returns how many do at the first.
+    /// Sends `count` datagrams from the client to each of two server ports. All arrive at the
+    /// second; returns how many arrive at the first.
     fn datagrams(&self, ports: [u16; 2], count: usize) -> usize {
         let [first, second] = ports
             .map(|port| self.server.run(move || UdpSocket::bind((FAR_ADDRESS, port)).unwrap()));
@@ -95,7 +95,7 @@ impl Line {
         for _ in 0..count {
             second.recv(&mut bytes).unwrap();
         }
-        // Nothing overtakes on the way.
+        // Datagrams do not overtake each other.
         first.set_nonblocking(true).unwrap();
         std::iter::from_fn(|| first.recv(&mut bytes).ok()).count()
     }
@@ -113,7 +113,7 @@ impl Line {
         self.directory.file("ips")
     }
 
-    /// What a shell says to this at the client's.
+    /// Runs a shell command on the client and returns its output.
     fn client(&self, line: &str) -> String {
         self.bed.near.command("sh", &["-c", &format!("{line} 2>&1 || true")]).unwrap()
     }
@@ -145,7 +145,7 @@ fn a_stream_survives_its_workers_death_where_the_bounce_is_open() {
     let (is_success, text) = curl.finish().unwrap();
     assert!(is_success, "{text}");
     assert_eq!(arrived(), DOWNLOAD_BYTES);
-    // A new connection has nobody who looks at it, and one later has somebody again.
+    // A new connection has no worker, and a later one has one again.
     let worker = line.worker(0, "pass");
     let ping = line.client(&format!("ping -c 3 -i 0.1 -W 5 {FAR_ADDRESS}"));
     assert!(ping.contains("3 received"), "{ping}");
@@ -172,7 +172,7 @@ fn who_is_rejected_is_told() {
     assert!(report["bounce"]["inline"]["answers"].as_u64().unwrap() >= 2, "{report}");
 }
 
-/// The commands of the page on sensors, as they stand there.
+/// The page's commands, verbatim.
 #[test]
 fn the_commands_of_the_page_run() {
     let Some(line) = Line::or_skip() else { return };
@@ -206,7 +206,7 @@ fn the_commands_of_the_page_run() {
 #[test]
 fn workers_go_on_with_the_next_bounce() {
     let Some(line) = Line::or_skip() else { return };
-    // Closed: what passes was passed by a verdict.
+    // Closed: a packet passes only by a verdict.
     let (mut live, workers) = line.start("workers=1&deadline=1s", "pass-on");
     let ping = || line.client(&format!("ping -c 3 -i 0.1 -W 5 {FAR_ADDRESS}"));
     assert!(ping().contains("3 received"));
@@ -225,7 +225,7 @@ fn workers_go_on_with_the_next_bounce() {
     drop(workers);
 }
 
-/// The bounce that the page has for Snort, with a host in the place of each of its two instances.
+/// The page's bounce for Snort, with a host in place of each of its two instances.
 #[test]
 fn two_instances_of_a_daq_host_are_in_line_both_ways() {
     let Some(built) = Built::or_skip() else { return };
@@ -327,7 +327,7 @@ fn suricata_drops_by_its_rules_between_two_interfaces() {
     let installed = Installed::new(&line.directory);
     let command = format!("{command} -S '{rules}'");
     let suricata = installed.start(&line.bed.far, "suricata", &command, "Engine started");
-    // A server each: one waits for the rest of a request.
+    // A new server each time, because one waits for the rest of a dropped request.
     let ask = |word: &str, seconds: u32| {
         let server = serve_bytes(&line.server, FAR_ADDRESS, 1000).unwrap();
         line.client(&format!("curl -sS -m {seconds} -o /dev/null http://{server}/{word}"))

@@ -1,4 +1,4 @@
-//! `burstline bounce --inline` with a program in line that knows nothing of verdicts: tcpdump, by
+//! `burstline bounce --inline` with tcpdump in line, which knows nothing about verdicts, through
 //! our libpcap.
 
 use std::env;
@@ -63,7 +63,7 @@ impl Line {
         self.job.as_mut().unwrap().feed(&self.traffic[from * part..end]);
     }
 
-    /// The end of the input, and what the bounce then says.
+    /// Ends the input, and returns the bounce's report.
     fn end(&mut self) -> Value {
         let mut job = self.job.take().unwrap();
         job.close_input();
@@ -74,7 +74,7 @@ impl Line {
         report
     }
 
-    /// Packets that went on: all, and those that the filter selects.
+    /// Returns the number of packets forwarded: all, and those that the filter selects.
     fn went_on(&self, report: &Value) -> [u64; 2] {
         let delivered = report["total"]["delivered"].as_u64().unwrap();
         [delivered, selected(&self.names.0.file("out.pcap"), FILTER)]
@@ -83,7 +83,7 @@ impl Line {
 
 impl Drop for Line {
     fn drop(&mut self) {
-        // It has ended, or the test has failed.
+        // It has ended, or the test failed.
         let _ = self.tcpdump.kill();
         let _ = self.tcpdump.wait();
     }

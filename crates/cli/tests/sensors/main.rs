@@ -1,4 +1,4 @@
-//! Engines in line and on a log: verdicts, LibDAQ, libpcap.
+//! Sensors in line and on a log: verdicts, LibDAQ, libpcap.
 
 #[path = "../support/mod.rs"]
 mod support;

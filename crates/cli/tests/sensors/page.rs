@@ -1,6 +1,6 @@
-//! Commands of the page on sensors, as they stand there, that no other test runs.
+//! Commands of the page on sensors, verbatim, that no other test runs.
 //!
-//! Needs root, or `unshare -Urn`; without, each test says that it was skipped.
+//! Needs root, or `unshare -Urn`; otherwise each test is skipped.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,7 +19,7 @@ use crate::suricata_said::{self, flows};
 use burstline_skip::{skip, test_name};
 use burstline_testbed::{Bed, FAR_ADDRESS, Host, NEAR, serve_bytes, signal};
 
-/// Whether these programs are there; if not, the test is counted as skipped.
+/// Returns whether these programs are installed; if not, the test is counted as skipped.
 fn are_there(programs: &[&str]) -> bool {
     let missing = programs.iter().find(|name| other(name, &["--version"]).is_none());
     if let Some(missing) = missing {
@@ -28,7 +28,7 @@ fn are_there(programs: &[&str]) -> bool {
     missing.is_none()
 }
 
-/// tcpdump in the sensors' place, on the interfaces that the page's first commands make.
+/// tcpdump in place of the sensors, on the interfaces that the page's first commands create.
 #[test]
 fn each_interface_of_the_page_carries_the_flows_of_its_worker() {
     if !are_there(&["tcpdump", "ethtool"]) {
@@ -41,7 +41,7 @@ fn each_interface_of_the_page_carries_the_flows_of_its_worker() {
     let block = first_block_of_page();
     let (interfaces, balance) = block.trim_end().rsplit_once('\n').unwrap();
     let balance = balance.trim_end_matches(" &");
-    // Ends at the first command that fails.
+    // The shell exits at the first command that fails.
     fs::write(names.0.file("block"), format!("{interfaces}\nexec {balance}\n")).unwrap();
     let balance = installed.start(&bed.far, "balance", "sh -e block", "");
     wait_until("the interfaces are there", || {
@@ -65,7 +65,7 @@ fn each_interface_of_the_page_carries_the_flows_of_its_worker() {
     });
     sensors.into_iter().for_each(interrupt);
     interrupt(balance);
-    // By flow: at which worker, and how many packets.
+    // By flow: the worker, and the number of packets.
     let mut flows = BTreeMap::new();
     for k in 0..4 {
         for line in printed(k).lines().filter(|line| line.contains(" > 10.77.0.2.53: ")) {
@@ -131,7 +131,7 @@ fn the_library_may_be_preloaded_by_hand() {
     assert_eq!(installed.printed("tcpdump").lines().count(), 100);
 }
 
-/// The capture that the page has for Snort, with hosts in its place.
+/// The page's capture for Snort, with hosts in its place.
 #[test]
 fn daq_hosts_read_what_a_capture_publishes() {
     let Some(built) = Built::or_skip() else { return };
@@ -162,7 +162,7 @@ fn daq_hosts_read_what_a_capture_publishes() {
     }
 }
 
-/// The lines of `fast.log` without their times, in order.
+/// Returns the lines of `fast.log` without timestamps, in order.
 fn alerts(log: &Path) -> Vec<String> {
     let alerts = suricata_said::alerts(log);
     let behind_time = |line: &String| Some(line.split_once("  ")?.1.to_owned());
@@ -171,11 +171,11 @@ fn alerts(log: &Path) -> Vec<String> {
     alerts
 }
 
-/// Requests to a web server of the far host.
+/// Number of requests to a web server on the far host.
 const REQUESTS: usize = 20;
 
-/// Suricata with a worker's log in each of its threads, by the page's words, and on what a
-/// capture has of the same interface.
+/// Suricata with a worker's log in each of its threads, by the page's command, compared with a
+/// capture of the same interface.
 #[test]
 fn suricata_has_all_workers_in_one_process() {
     if !is_suricata_there() {
@@ -186,7 +186,7 @@ fn suricata_has_all_workers_in_one_process() {
     }
     let Some(bed) = Bed::or_skip() else { return };
     rename_far(&bed);
-    // Whole checksums, and packets as they were sent.
+    // Complete checksums, and packets as they were sent.
     for (host, interface) in [(&bed.near, NEAR), (&bed.far, "eth0")] {
         let offloads = ["-K", interface, "tx", "off", "gro", "off", "tso", "off"];
         host.command("ethtool", &offloads).unwrap();

@@ -1,4 +1,4 @@
-//! `scripts/suricata-alerts`: what it prints, and the transcript that is committed.
+//! The output of `scripts/suricata-alerts`, and the committed transcript.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use crate::support::other;
 use crate::support::sensors::{Installed, is_suricata_there, repository};
 use crate::support::sharing::Names;
 
-/// What is the same whenever it runs: commands, alerts behind their times, and counts.
+/// Returns the lines that are the same in every run: commands, alerts without times, and counts.
 fn lasting(transcript: &str) -> Vec<String> {
     let lasts = |line: &&str| {
         let starts = ["$ ", "decoder.", "detect.", "flow.", "ids0 ", "done: "];

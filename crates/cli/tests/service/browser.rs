@@ -1,6 +1,6 @@
-//! Chromium, driven by its DevTools protocol over two pipes: no port, no library.
+//! Chromium, driven by the DevTools protocol over two pipes, without a port or a library.
 //!
-//! Messages are JSON, each ended by a 0. The shell puts our two pipes where Chromium looks for
+//! Messages are JSON, each terminated by a 0. The shell puts our two pipes where Chromium expects
 //! them: descriptors 3 and 4.
 
 use std::io::{BufRead, BufReader, Write};
@@ -13,7 +13,7 @@ use crate::support::Directory;
 
 const CHROMIUM: &str = "chromium";
 
-/// How long a page may take for anything.
+/// Timeout for any page action.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A browser with one page.
@@ -23,12 +23,12 @@ pub(crate) struct Browser {
     from: BufReader<ChildStdout>,
     session: String,
     number: u64,
-    /// What the page complained of; what it could not fetch aside.
+    /// The page's error messages, except those about failed downloads.
     pub(crate) complaints: Vec<String>,
     _profile: Directory,
 }
 
-/// How a page is looked at.
+/// Size and colour scheme of the page.
 #[derive(Clone, Copy)]
 pub(crate) struct Look {
     pub(crate) width: u32,
@@ -37,7 +37,7 @@ pub(crate) struct Look {
 }
 
 impl Browser {
-    /// `None`: it is not installed.
+    /// Returns `None` if Chromium is not installed.
     pub(crate) fn start() -> Option<Self> {
         let version = Command::new(CHROMIUM)
             .arg("--version")
@@ -111,7 +111,7 @@ impl Browser {
         self.call("Page.navigate", json!({ "url": address }));
     }
 
-    /// Has the page look otherwise.
+    /// Changes the size and the colour scheme.
     pub(crate) fn look(&mut self, look: Look) {
         let Look { width, height, is_dark } = look;
         let size = json!({
@@ -123,7 +123,7 @@ impl Browser {
         self.call("Emulation.setEmulatedMedia", json!({ "features": media }));
     }
 
-    /// The value of an expression of the page's.
+    /// Evaluates an expression in the page.
     pub(crate) fn value(&mut self, expression: &str) -> Value {
         let parameters = json!({ "expression": expression, "returnByValue": true });
         let answer = self.call("Runtime.evaluate", parameters);
@@ -131,7 +131,7 @@ impl Browser {
         answer["result"]["value"].clone()
     }
 
-    /// The text of an element.
+    /// Returns the text of an element.
     pub(crate) fn text(&mut self, id: &str) -> String {
         let text = self.value(&format!("document.getElementById('{id}')?.innerText ?? ''"));
         text.as_str().unwrap().to_owned()
@@ -149,7 +149,7 @@ impl Browser {
         }
     }
 
-    /// Presses a key and lets it go.
+    /// Presses and releases a key.
     pub(crate) fn press(&mut self, key: &str, text: &str, code: u32) {
         for kind in ["keyDown", "keyUp"] {
             let mut parameters = json!({
@@ -162,7 +162,7 @@ impl Browser {
         }
     }
 
-    /// What a screen reader is given: role and name of each node.
+    /// Returns the accessibility tree: role and name of each node.
     pub(crate) fn read_aloud(&mut self) -> Vec<String> {
         let tree = self.call("Accessibility.getFullAXTree", json!({}));
         let nodes = tree["nodes"].as_array().unwrap().iter();
@@ -171,7 +171,7 @@ impl Browser {
         nodes.map(|node| format!("{}: {}", text(&node["role"]), text(&node["name"]))).collect()
     }
 
-    /// A picture of what is seen, as PNG in base64.
+    /// Returns a screenshot, as PNG in base64.
     pub(crate) fn picture(&mut self) -> String {
         let picture = self.call("Page.captureScreenshot", json!({ "format": "png" }));
         picture["data"].as_str().unwrap().to_owned()

@@ -29,7 +29,7 @@ fn the_demonstration_ends_well_and_cleans_up() {
 fn without_rights_it_says_so_in_a_line_and_shows_the_rest() {
     let test = &test_name();
     let directory = Directory::new("demo-user");
-    // Root without root's rights, as far as the tests' user is root.
+    // Root without capabilities, if the tests run as root.
     let mut user = Command::new("setpriv");
     user.args(["--securebits", "+noroot", "--bounding-set", "-all", PROGRAM, "demo"]);
     let mut user = if is_root() { user } else { command(&["demo"]) };

@@ -1,8 +1,8 @@
-//! What a terminal shows: a program's output, with the orders in it that `top` uses carried out.
+//! A minimal terminal emulator: executes the control sequences that `top` uses.
 //!
-//! Sources: ECMA-48 CUP, ED, EL, SGR; others are passed over.
+//! Sources: ECMA-48 CUP, ED, EL, SGR; other sequences are skipped.
 
-/// The lines of a screen of this size after `output`.
+/// Returns the lines of a screen of this size after `output`.
 pub(crate) fn screen(output: &str, columns: usize, rows: usize) -> Vec<String> {
     let mut cells = vec![vec![' '; columns]; rows];
     let (mut row, mut column) = (0, 0);

@@ -1,4 +1,4 @@
-//! `burstline run` and who looks at a job: metrics, the page, top.
+//! `burstline run`, and watching jobs: metrics, the page, top.
 
 #[path = "../support/mod.rs"]
 mod support;

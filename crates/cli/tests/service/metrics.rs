@@ -1,4 +1,4 @@
-//! `--metrics`: what a scraper gets while a job runs, and what rude ones cost.
+//! `--metrics`: what a scraper gets while a job runs, and the effect of misbehaving clients.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -19,7 +19,7 @@ fn scrape(job: &Watched) -> String {
     scraped(&job.address)
 }
 
-/// The value of a line.
+/// Returns the value of a line.
 fn value(text: &str, line: &str) -> u64 {
     let found = text.lines().find_map(|other| other.strip_prefix(line)?.trim().parse().ok());
     found.unwrap_or_else(|| panic!("no {line}\n{text}"))
@@ -79,7 +79,7 @@ fn a_switch_shows_each_port_as_its_ledger_does() {
     assert_eq!(report["total"]["lost"]["link_down"], 1000, "{report}");
 }
 
-/// While packets come, in every look: what a source offers is delivered, lost or in flight.
+/// In every scrape while packets arrive: offered packets are delivered, lost or in flight.
 #[test]
 fn nothing_is_unaccounted_for_at_any_moment() {
     let folder = Directory::new("metrics-unaccounted");
@@ -116,7 +116,7 @@ fn nothing_is_unaccounted_for_at_any_moment() {
     }
 }
 
-/// One that has ended, and one that goes on: what each has brought, and not their sum at the first.
+/// One source has ended and one continues: each reports its own packets, and not the sum.
 #[test]
 fn each_source_of_a_merge_has_its_own_packets_and_bytes() {
     let folder = Directory::new("metrics-merge");
@@ -143,13 +143,13 @@ fn each_source_of_a_merge_has_its_own_packets_and_bytes() {
     let row = |number: usize, field: &str| report["ports"][number][field].as_u64().unwrap();
     assert_eq!((row(1, "delivered"), row(1, "bytes")), (packets[1], bytes[1]), "{report}");
     assert!(row(0, "delivered") >= packets[0] && row(0, "bytes") >= bytes[0], "{report}");
-    // All packets of the endless one are as long. A poll may have come between the two loads.
+    // All packets of the endless source have one length. A poll may come between the two loads.
     let length = row(0, "bytes") / row(0, "delivered");
     let by_bytes = bytes[0] / length;
     assert!(bytes[0] % length == 0 && by_bytes.abs_diff(packets[0]) <= 1024, "{text}");
 }
 
-/// Nobody takes what is written: the log is full, and says whose turn it is.
+/// Nobody reads the output, so the log is full and reports which reader is behind.
 #[test]
 fn a_full_log_says_that_it_is() {
     let folder = Directory::new("metrics-full");
@@ -237,14 +237,14 @@ fn an_address_that_cannot_be_had_is_one_line() {
 
 const ALERTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/alerts.yml");
 
-/// Prometheus, which scrapes a job five times a second.
+/// Prometheus, scraping a job five times a second.
 struct Prometheus {
     child: Child,
     address: String,
 }
 
 impl Prometheus {
-    /// `None`: it is not installed.
+    /// Returns `None` if Prometheus is not installed.
     fn start(directory: &Directory, target: &str) -> Option<Self> {
         let (config, data) = (directory.file("prometheus.yml"), directory.file("data"));
         let text = format!(
@@ -267,7 +267,7 @@ impl Prometheus {
         Some(Self { child, address })
     }
 
-    /// What it answers, once it answers.
+    /// Returns the answer to a request, or `None` while it does not answer.
     fn get(&self, path: &str) -> Option<serde_json::Value> {
         let mut stream = TcpStream::connect(&self.address).ok()?;
         write!(stream, "GET {path} HTTP/1.0\r\nHost: x\r\n\r\n").ok()?;
@@ -276,14 +276,14 @@ impl Prometheus {
         serde_json::from_str(answer.split_once("\r\n\r\n")?.1).ok()
     }
 
-    /// The first result of a query.
+    /// Returns the first result of a query.
     fn value(&self, query: &str) -> Option<f64> {
         let answer = self.get(&format!("/api/v1/query?query={query}"))?;
         answer["data"]["result"][0]["value"][1].as_str()?.parse().ok()
     }
 }
 
-/// As a query has it.
+/// Percent-encodes a query.
 fn escaped(text: &str) -> String {
     text.bytes().map(|byte| format!("%{byte:02x}")).collect()
 }
@@ -342,7 +342,7 @@ fn the_page_has_each_family() {
             _ => "",
         };
         let name = format!("{name}{ending}");
-        // Those of one thing are in one row, which has the first name in full.
+        // Related metrics share a row, which has the first name in full.
         let whole = page.contains(&format!("`{name}`"));
         let ending = ["_bytes_total", "_wire_bytes_total"].iter().find(|end| name.ends_with(*end));
         let in_row = ending.is_some_and(|ending| page.contains(&format!("`{ending}`")));
@@ -350,7 +350,7 @@ fn the_page_has_each_family() {
     }
 }
 
-/// The family of a metric's name in an expression.
+/// Returns the family of a metric's name in an expression.
 fn family(name: &str) -> &str {
     let ends = ["_total", "_bucket", "_info"];
     ends.iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name)
@@ -380,7 +380,7 @@ fn alert_rules_and_the_dashboard_ask_for_metrics_that_there_are() {
 
 const DASHBOARD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/grafana.json");
 
-/// The expressions of the dashboard's panels, with what Grafana puts in place of its variables.
+/// Returns the expressions of the dashboard's panels, with Grafana's variables substituted.
 fn dashboard() -> Vec<String> {
     let text = std::fs::read_to_string(DASHBOARD).unwrap();
     let dashboard: serde_json::Value = serde_json::from_str(&text).unwrap();
@@ -427,7 +427,7 @@ fn threads_logs_and_readers_have_their_lines() {
     ] {
         assert!(text.lines().any(|other| other.starts_with(line)), "{line}\n{text}");
     }
-    // A histogram's buckets grow up to its count.
+    // A histogram's buckets are cumulative, up to its count.
     let value = |line: &str| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap();
     let of_record = |line: &&str| line.contains("stage=\"record\"");
     let buckets =

@@ -1,4 +1,4 @@
-//! `burstline run`: jobs of one file, restarted, reloaded, ended; nothing is left behind.
+//! `burstline run`: jobs of one file are restarted, reloaded and ended; nothing is left behind.
 
 use std::fs;
 use std::os::unix::net::UnixDatagram;
@@ -10,7 +10,7 @@ use crate::support::{Directory, assert_closed, other, run};
 use burstline_testbed::signal;
 use serde_json::Value;
 
-/// A job that counts without end, slowly.
+/// Returns a job that counts endlessly at a low rate.
 fn endless(name: &str, more: &str) -> String {
     let source = "gen:?rate=2k&pace=yes&flows=4";
     format!("[job.{name}]\nverb = 'count'\nports = '{source}'\n{more}\n")
@@ -104,7 +104,7 @@ fn a_job_that_fails_again_and_again_is_given_up() {
     assert!(events.iter().any(is("given_up", "bad")), "{events:#?}");
     assert!(events.iter().any(|event| is("message", "bad")(event)
         && event["text"].as_str().is_some_and(|text| text.contains("broken.pcap"))));
-    // Never: one start.
+    // With `never` there is one start.
     let site = format!("[job.bad]\nverb = 'count'\nports = '{broken}'\nrestart = 'never'\n");
     let (status, events) = Service::start(&directory, &site).end();
     assert_eq!(status.code(), Some(1));
@@ -181,13 +181,13 @@ fn a_reload_touches_only_what_has_changed() {
     let service = Service::start(&directory, &site);
     service.wait_for("ready", |event| event["event"] == "ready");
     let pids = ["kept", "changed", "removed"].map(|job| service.pid(job));
-    // One with a fault changes nothing.
+    // A file with a fault changes nothing.
     service.reload(&format!("{kept}[job.x]\nverb = 'cout'\n"));
     service.wait_for("it is refused", |event| event["event"] == "reload_failed");
     let fault = service.wait_for("the fault", |event| event["event"] == "fault");
     assert!(fault["text"].as_str().unwrap().contains(":6:8: job x: verb: 'cout' is not a job"));
     assert!(pids.iter().all(|pid| is_alive(*pid)));
-    // A policy alone is no other process.
+    // Changing only the policy keeps the process.
     let kept = endless("kept", "restart = 'always'");
     service.reload(&format!(
         "{kept}{}{}",
@@ -205,7 +205,7 @@ fn a_reload_touches_only_what_has_changed() {
     }
 }
 
-/// How many jobs run, as an event says.
+/// Returns how many jobs run, according to an event.
 fn running(event: &Value) -> u64 {
     let text = event["text"].as_str().unwrap_or_default();
     let number = text.split(": ").nth(1).and_then(|rest| rest.split(' ').next());
@@ -222,11 +222,11 @@ fn no_job_outlives_a_service_that_is_killed() {
     assert!(pids.iter().all(|pid| is_alive(*pid)));
     service.kill();
     wait_until("its jobs have ended", || pids.iter().all(|pid| !is_alive(*pid)));
-    // Each has ended by itself, and taken its name away.
+    // Each job ended on its own and removed its name.
     assert!(!fs::exists(directory.file("left-behind")).unwrap());
 }
 
-/// A process that has not begun yet ends by the signal itself, and not by its own end.
+/// A process that has not begun yet is ended by the signal itself.
 #[test]
 fn a_service_that_is_ended_at_once_ends_well() {
     let directory = Directory::new("run-ended-at-once");
@@ -275,7 +275,7 @@ fn a_service_manager_hears_what_it_waits_for() {
     hear_until("STOPPING=1");
     let (status, _) = service.end();
     assert!(status.success());
-    // One that is watched is another process: nothing of ours is a sign of life for it.
+    // The watchdog is for another process, so none of our messages count for it.
     let other =
         [("NOTIFY_SOCKET", socket.as_str()), ("WATCHDOG_USEC", "1000"), ("WATCHDOG_PID", "1")];
     let short = "[job.a]\nverb = 'count'\nports = 'gen:?packets=10'\n";

@@ -1,4 +1,4 @@
-//! `burstline run --metrics`: one text of all jobs, also while one of them does not answer.
+//! `burstline run --metrics`: one text of all jobs, even while one of them does not answer.
 
 use std::io::{ErrorKind, Write};
 use std::net::TcpListener;
@@ -59,7 +59,7 @@ fn one_address_has_the_counters_of_all_jobs() {
         let state = format!("burstline_site_job_state{{site_job=\"{job}\",state=\"running\"}}");
         assert_eq!((value(&text, &state), answered(&text, job)), (Some(1.0), Some(1.0)), "{text}");
     }
-    // Who does not answer has no lines, and does not keep the others'.
+    // A job that does not answer has no lines, and does not affect the others' lines.
     let stopped = service.pid("two");
     signal(stopped, "-STOP").unwrap();
     let begun = Instant::now();
@@ -69,7 +69,7 @@ fn one_address_has_the_counters_of_all_jobs() {
     assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
     signal(stopped, "-CONT").unwrap();
     wait_until("it answers again", || answered(&scraped(&address), "two") == Some(1.0));
-    // A job that was started again has another address.
+    // A restarted job has a new address.
     signal(service.pid("one"), "-KILL").unwrap();
     let starts = "burstline_site_job_starts_total{site_job=\"one\"}";
     wait_until("it runs again", || {
@@ -86,7 +86,7 @@ fn one_address_has_the_counters_of_all_jobs() {
     assert_eq!(ledger(&events, "two")["total"]["unaccounted"], 0);
 }
 
-/// A job that was taken over says where else to ask: the service asks where it has sent the job.
+/// A compromised job names another address: the service still queries the listener it gave the job.
 #[test]
 fn a_job_cannot_send_the_service_elsewhere() {
     let directory = Directory::new("run-metrics-elsewhere");
@@ -108,7 +108,7 @@ fn a_job_cannot_send_the_service_elsewhere() {
         assert!(received(&text, "one").is_some(), "{text}");
         assert_eq!(other.accept().unwrap_err().kind(), ErrorKind::WouldBlock);
     }
-    // The service reads it to its end.
+    // The service reads the connection to its end.
     drop(line);
     service.stop();
 }

@@ -1,4 +1,4 @@
-//! `burstline run`: a recorder that starts again leaves what it has recorded.
+//! `burstline run`: a restarted recorder keeps its earlier recording.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use crate::support::{Directory, run};
 use burstline_testbed::signal;
 use serde_json::Value;
 
-/// A recorder without end, and one job beside it, so that the service goes on when it has failed.
+/// Returns an endless recorder and a second job, so that the service continues after a failure.
 fn site(file: &str, more: &str) -> String {
     let source = "gen:?rate=2k&pace=yes&flows=4";
     format!(
@@ -17,7 +17,7 @@ fn site(file: &str, more: &str) -> String {
     )
 }
 
-/// Starts it, and returns when packets are in the file.
+/// Starts the service, and returns when packets are in the file.
 fn recording(directory: &Directory, file: &str, more: &str) -> Service {
     let service = Service::start(directory, &site(file, more));
     service.wait_for("ready", |event| event["event"] == "ready");
@@ -25,12 +25,12 @@ fn recording(directory: &Directory, file: &str, more: &str) -> Service {
     service
 }
 
-/// How often an event of the recorder was told.
+/// Returns how often an event of the recorder was logged.
 fn times(service: &Service, name: &'static str) -> usize {
     service.events().iter().filter(|event| is(name, "a")(event)).count()
 }
 
-/// Waits until the recorder goes on in its next file; the first one is as it was.
+/// Waits until the recorder continues in its next file, and checks that the first is unchanged.
 fn assert_left(directory: &Directory, service: Service, before: &[u8]) {
     let (file, next) = (directory.file("x.pcapng"), directory.file("x-2.pcapng"));
     wait_until("it goes on in the next file", || fs::metadata(&next).is_ok());
@@ -71,7 +71,7 @@ fn a_definition_that_is_changed_back_leaves_the_recording() {
     let directory = Directory::new("run-recorder-back");
     let (file, next) = (directory.file("x.pcapng"), directory.file("x-2.pcapng"));
     let service = recording(&directory, &file, "");
-    // One that does not end yet: its successor is changed meanwhile.
+    // The process does not end yet, and its successor changes in the meantime.
     let pid = service.pid("a");
     signal(pid, "-STOP").unwrap();
     service.reload(&site(&file, "verbose = true"));

@@ -1,8 +1,8 @@
-//! Reloads under load: a job that did not change loses nothing.
+//! Reloads under load: an unchanged job loses nothing.
 //!
-//! `BURSTLINE_RELOADS=1000` for as many as a release takes.
+//! `BURSTLINE_RELOADS=1000` sets the number that a release requires.
 //!
-//! Needs root, or `unshare -Urn`; without, the test says that it was skipped.
+//! Needs root, or `unshare -Urn`; otherwise the test is skipped.
 
 use std::env;
 use std::fs;
@@ -18,7 +18,7 @@ use crate::support::{Directory, PROGRAM, assert_closed};
 use burstline_afpacket::Sender;
 use burstline_testbed::{Bed, FAR, Frames, NEAR, signal};
 
-/// Frames of one call, and the pause after it: some 20,000 a second.
+/// Frames per call, and the pause after it: about 20,000 per second.
 const BATCH: u64 = 100;
 const PAUSE: Duration = Duration::from_millis(5);
 
@@ -61,7 +61,7 @@ fn a_job_that_did_not_change_loses_nothing_in_many_reloads() {
             signal(service.process_id(), "-HUP").unwrap();
             wait_until("reloaded", || count("reloaded") as u64 == round);
         }
-        is_over.store(true, Relaxed); // only a wish
+        is_over.store(true, Relaxed); // only a request
         sending.join().unwrap()
     });
     signal(service.process_id(), "-TERM").unwrap();

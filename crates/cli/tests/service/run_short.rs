@@ -1,4 +1,4 @@
-//! `burstline run` where the system gives no more threads: the service and its jobs go on.
+//! `burstline run` when the system provides no more threads: the service and its jobs continue.
 
 use std::fs;
 
@@ -19,8 +19,8 @@ fn service_pid(service: &Service) -> u32 {
     starting["pid"].as_u64().unwrap() as u32
 }
 
-/// Sets how much address space a process may have beyond what it has. A thread's stack takes 2 MiB
-/// of it. `None`, after the test was counted as skipped: there is no prlimit.
+/// Limits the address space of a process to what it has and a little more; a thread's stack takes 2
+/// MiB. `None` without prlimit, after counting the test as skipped.
 fn limit(pid: u32, more_kib: Option<u64>) -> Option<()> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let has = status.lines().find_map(|line| line.strip_prefix("VmSize:")).unwrap();
@@ -31,11 +31,11 @@ fn limit(pid: u32, more_kib: Option<u64>) -> Option<()> {
     Some(())
 }
 
-/// Children that have ended, and that nobody has waited for.
+/// Returns the number of children that have ended and were not waited for.
 fn zombies(parent: u32) -> usize {
     let folders = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
     let stats = folders.filter_map(|folder| fs::read_to_string(folder.path().join("stat")).ok());
-    // State and parent stand behind the name's bracket: proc_pid_stat(5).
+    // State and parent follow the name's bracket: proc_pid_stat(5).
     let of = format!("Z {parent} ");
     stats.filter(|stat| stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with(&of))).count()
 }

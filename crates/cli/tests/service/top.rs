@@ -16,7 +16,7 @@ use burstline_testbed::{Terminal, signal};
 
 const SOURCE: &str = "gen:?rate=20k&pace=yes&flows=4";
 
-/// How long the program may take to end.
+/// Timeout for the end of the program.
 const SOON: Duration = Duration::from_secs(20);
 
 const COLUMNS: u16 = 100;
@@ -26,18 +26,18 @@ fn start(arguments: &[&str]) -> Terminal {
     Terminal::start(PROGRAM, arguments, COLUMNS, ROWS, |_| {}).unwrap()
 }
 
-/// Whether the terminal shows this.
+/// Returns whether the terminal shows this text.
 fn shows(terminal: &Terminal, what: &str) -> bool {
     let lines = screen(&terminal.shown(), usize::from(COLUMNS), usize::from(ROWS));
     lines.iter().any(|line| line.contains(what))
 }
 
-/// Waits until the terminal shows this.
+/// Waits until the terminal shows this text.
 fn wait_for(terminal: &Terminal, what: &str) {
     wait_until(what, || shows(terminal, what));
 }
 
-/// Fails unless the terminal is as a shell wants it, back from the other screen.
+/// Fails unless the terminal is sane, and back from the alternate screen.
 fn assert_given_back(terminal: &Terminal) {
     assert!(terminal.is_sane().unwrap(), "{:?}", terminal.shown());
     wait_until("it is given back", || {
@@ -79,7 +79,7 @@ fn a_job_is_watched_to_its_end_and_q_gives_the_terminal_back() {
         let help = "Nothing here changes anything";
         wait_for(&terminal, help);
         terminal.press("?").unwrap();
-        // While the help closes, parts of the title are drawn: only once it is gone does the resize
+        // While the help closes, parts of the title are drawn. Only once it is gone does the resize
         // draw the whole title in one piece.
         wait_until("the help is closed", || !shows(&terminal, help));
         let before = terminal.shown().len();
@@ -152,7 +152,7 @@ fn published_logs_are_watched_with_their_readers() {
     drop((reader, publisher));
 }
 
-/// Whether a text sets a colour: `ESC [ ... m` with 30 to 37, 90 to 97, 38 or the same of grounds.
+/// Whether a text sets a colour: `ESC [ ... m` with 30 to 37, 90 to 97, 38, or a background's.
 fn has_colors(text: &str) -> bool {
     let sequences = text.split("\u{1b}[").skip(1).filter_map(|rest| {
         let end = rest.find(|letter: char| !letter.is_ascii_digit() && letter != ';')?;

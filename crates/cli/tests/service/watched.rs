@@ -1,4 +1,4 @@
-//! Jobs that answer by HTTP while they run, and who asks them.
+//! Jobs that answer HTTP while they run, and clients that query them.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -9,20 +9,20 @@ use serde_json::Value;
 
 use crate::support::{PROGRAM, last_object};
 
-/// A job that answers.
+/// A job that answers HTTP.
 pub(crate) struct Watched {
     pub(crate) child: Child,
-    /// Where: host and port.
+    /// Host and port.
     pub(crate) address: String,
-    /// What stands behind these in what the program said: `/metrics`, `/`, `/?token=...`.
+    /// The path in the program's announcement: `/metrics`, `/`, `/?token=...`.
     pub(crate) path: String,
-    /// Kept, so that the job can say more.
+    /// Kept open so that the job can write more.
     said: BufReader<ChildStderr>,
 }
 
 impl Watched {
-    /// A hundred clients: some say nothing, some stop in the middle of asking for `path`, some
-    /// never stop.
+    /// Connects a hundred clients: some say nothing, some stop in the middle of requesting `path`,
+    /// some never stop.
     pub(crate) fn rude_clients(&self, path: &str) -> Vec<TcpStream> {
         let half = format!("GET {path} HTTP/1.1\r\nHost:");
         let words: [&[u8]; 3] = [b"", half.as_bytes(), &[b'x'; 16 << 10]];
@@ -36,12 +36,12 @@ impl Watched {
         rude.collect()
     }
 
-    /// Starts a job with `--metrics` or `--web`, here at a port of the kernel's choice.
+    /// Starts a job with `--metrics` or `--web`, on a local port chosen by the kernel.
     pub(crate) fn start(flag: &str, words: &[&str]) -> Self {
         Self::start_at(flag, "127.0.0.1:0", words, |_| {})
     }
 
-    /// The same at an address, with a command that is changed before.
+    /// The same at an address, after changing the command.
     pub(crate) fn start_at(
         flag: &str,
         address: &str,
@@ -65,17 +65,17 @@ impl Watched {
         Self { child, address, path, said }
     }
 
-    /// Where a browser finds its page.
+    /// Returns the URL of its page.
     pub(crate) fn page(&self) -> String {
         format!("http://{}{}", self.address, self.path)
     }
 
-    /// The answer to a request; its head and body.
+    /// Returns head and body of the answer to a request.
     pub(crate) fn ask(&self, request: &str) -> (String, String) {
         asked(&self.address, request)
     }
 
-    /// The job as JSON.
+    /// Returns the job's status as JSON.
     pub(crate) fn status(&self) -> Value {
         let query =
             self.path.split_once('?').map_or(String::new(), |(_, query)| format!("?{query}"));
@@ -89,7 +89,7 @@ impl Watched {
         burstline_testbed::signal(self.child.id(), name).unwrap();
     }
 
-    /// Ends it, and returns its report.
+    /// Ends the job, and returns its report.
     pub(crate) fn end(self) -> Value {
         self.signal("-INT");
         self.wait(true)
@@ -106,7 +106,7 @@ impl Watched {
     }
 }
 
-/// What an address answers to a request: head and body.
+/// Returns head and body of an address's answer to a request.
 pub(crate) fn asked(address: &str, request: &str) -> (String, String) {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -117,7 +117,7 @@ pub(crate) fn asked(address: &str, request: &str) -> (String, String) {
     (head.to_owned(), body.to_owned())
 }
 
-/// The metrics at an address: an answer of OpenMetrics, whole.
+/// Returns the metrics at an address, after checking that the answer is complete OpenMetrics.
 pub(crate) fn scraped(address: &str) -> String {
     let (head, body) = asked(address, "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
     assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
@@ -128,7 +128,7 @@ pub(crate) fn scraped(address: &str) -> String {
 }
 
 impl Drop for Watched {
-    /// A test that fails leaves no job behind.
+    /// A failing test leaves no job behind.
     fn drop(&mut self) {
         // It may have ended.
         let _ = self.child.kill();

@@ -1,4 +1,4 @@
-//! `--web` without a browser: events, limits, rude clients, tokens, and bad words.
+//! `--web` without a browser: events, limits, misbehaving clients, tokens, invalid requests.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -10,10 +10,10 @@ use serde_json::Value;
 
 const SOURCE: &str = "gen:?rate=20k&pace=yes&flows=4";
 
-/// The most pages, as docs/web.md says.
+/// Maximum number of pages, as documented in docs/web.md.
 const MOST_PAGES: usize = 100;
 
-/// A page's stream of events.
+/// A page's event stream.
 struct Events(BufReader<TcpStream>);
 
 impl Events {
@@ -24,14 +24,14 @@ impl Events {
         Self(BufReader::new(stream))
     }
 
-    /// The status of the answer.
+    /// Returns the status of the answer.
     fn status(&mut self) -> String {
         let mut line = String::new();
         self.0.read_line(&mut line).unwrap();
         line[9..12].to_owned()
     }
 
-    /// The next event: its name and data. `None`: the stream has ended.
+    /// Returns the name and data of the next event, or `None` at the end of the stream.
     fn next(&mut self) -> Option<(String, Value)> {
         let (mut name, mut line) = (String::new(), String::new());
         loop {
@@ -92,7 +92,7 @@ fn a_hundred_pages_some_of_them_slow_or_rude_hold_up_nobody() {
     let (head, _) = job.ask("GET /metrics HTTP/1.1\r\n\r\n");
     assert!(head.starts_with("HTTP/1.1 200"), "the same address has both: {head}");
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
-    // A page that goes, and one that says more, give way to others.
+    // A page that closes, and one that sends more, make room for others.
     drop(pages.pop());
     pages[0].0.get_mut().write_all(b"more").unwrap();
     let ended = std::iter::from_fn(|| pages[0].next()).count();
@@ -101,7 +101,7 @@ fn a_hundred_pages_some_of_them_slow_or_rude_hold_up_nobody() {
     while Events::open(&job).status() != "200" {
         assert!(begun.elapsed() < Duration::from_secs(20));
     }
-    // All others, half of which have read nothing so far, get the last event.
+    // All other pages, half of which have read nothing so far, get the last event.
     let report = job.end();
     assert_closed(&report);
     for page in &mut pages[1..] {
@@ -157,7 +157,7 @@ fn a_job_that_cannot_begin_tells_its_page() {
     let pipe = directory.file("pipe");
     let made = crate::support::other("mkfifo", &[&pipe]);
     assert!(made.is_some_and(|made| made.code == Some(0)));
-    // It waits for the pipe's reader, and the page shows that.
+    // It waits for a reader of the pipe, and the page shows that.
     let job = Watched::start("--web", &["capture", SOURCE, "-w", &pipe]);
     let mut events = Events::open(&job);
     let states = std::iter::from_fn(|| events.next()).filter(|(name, _)| name == "state");

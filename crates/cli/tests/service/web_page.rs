@@ -1,4 +1,4 @@
-//! `--web` in Chromium: what the page shows while a job runs, ends and fails, and to whom.
+//! `--web` in Chromium: what the page shows while a job runs, ends and fails.
 
 use std::process::{Child, Command, Stdio};
 
@@ -14,7 +14,7 @@ const SOURCE: &str = "gen:?rate=20k&pace=yes&flows=4";
 const PHONE: Look = Look { width: 360, height: 740, is_dark: false };
 const DESK: Look = Look { width: 1280, height: 900, is_dark: false };
 
-/// The browser; a test without it is skipped, which is said.
+/// Starts the browser; without one the test is skipped and reported.
 fn browser() -> Option<Browser> {
     let browser = Browser::start();
     if browser.is_none() {
@@ -23,7 +23,7 @@ fn browser() -> Option<Browser> {
     browser
 }
 
-/// A program that reads what is published as `tap`, once it is.
+/// Starts a program that reads `tap` as soon as it is published.
 fn read_tap(names: &Directory) -> Child {
     wait_until("it is published", || names.0.join("tap").exists());
     let mut reader = Command::new(crate::support::PROGRAM);
@@ -31,19 +31,19 @@ fn read_tap(names: &Directory) -> Child {
     reader.stderr(Stdio::null()).spawn().unwrap()
 }
 
-/// Ends a reader: the log was stopped, so it waits for the next of that name.
+/// Ends a reader: the log has ended, so it waits for the next publisher.
 fn leave(mut reader: Child) {
     burstline_testbed::signal(reader.id(), "-INT").unwrap();
     assert!(reader.wait().unwrap().success());
 }
 
-/// A number as the page writes it.
+/// Parses a number as formatted by the page.
 fn number(text: &str) -> u64 {
     let digits: String = text.chars().filter(char::is_ascii_digit).collect();
     digits.parse().unwrap_or_else(|_| panic!("'{text}' is no number"))
 }
 
-/// The cells of a section's table, by row.
+/// Returns the cells of a section's table, by row.
 fn cells(browser: &mut Browser, section: &str) -> Vec<Vec<String>> {
     let rows = format!(
         "[...document.querySelectorAll('#{section} tbody tr')].map(row => \
@@ -156,7 +156,7 @@ fn it_fits_a_phone_is_dark_where_that_is_wished_and_takes_keys_only() {
         !e.closest('.skip') && e.getBoundingClientRect().right > innerWidth + 0.5).map(e => \
         e.tagName + '#' + e.id)";
     assert_eq!(browser.value(beyond), serde_json::json!([]), "nothing is cut off");
-    // What is in dark: light letters on dark paper.
+    // The dark scheme has light text on a dark background.
     let light = "(color => { const [r, g, b] = color.match(/\\d+/g); \
         return (+r + +g + +b) / 3; })";
     let of_body = |what: &str| format!("{light}(getComputedStyle(document.body).{what})");
@@ -164,7 +164,7 @@ fn it_fits_a_phone_is_dark_where_that_is_wished_and_takes_keys_only() {
     browser.look(Look { is_dark: true, ..PHONE });
     assert!(browser.value(&of_body("backgroundColor")).as_f64() < Some(60.0));
     assert!(browser.value(&of_body("color")).as_f64() > Some(200.0));
-    // By keys: the first leads past the head, the second pauses.
+    // By keyboard: the first Tab skips the header, the second reaches the pause button.
     browser.press("Tab", "", 9);
     assert_eq!(browser.value("document.activeElement.className"), "skip");
     browser.press("Tab", "", 9);
@@ -176,7 +176,7 @@ fn it_fits_a_phone_is_dark_where_that_is_wished_and_takes_keys_only() {
     browser.press("Tab", "", 9);
     let scrolls = "document.activeElement.className + ' ' + document.activeElement.tabIndex";
     assert_eq!(browser.value(scrolls), "scroll 0", "what scrolls is reached by keys");
-    // What a screen reader has to say.
+    // The content for screen readers.
     let aloud = browser.read_aloud();
     for wanted in
         ["heading: Traffic", "button: Pause", "region: Ports", "columnheader: offered", "table: "]
@@ -207,7 +207,7 @@ fn elsewhere_than_here_a_page_takes_its_token() {
     assert_eq!(browser.complaints, [""; 0]);
 }
 
-/// For the eye: `WEB_PICTURES=folder cargo test -p burstline --test service -- pictures`.
+/// For visual checks: `WEB_PICTURES=folder cargo test -p burstline --test service -- pictures`.
 #[test]
 fn pictures_are_taken_where_they_are_asked_for() {
     let Some(into) = std::env::var_os("WEB_PICTURES") else { return };
@@ -238,7 +238,7 @@ fn pictures_are_taken_where_they_are_asked_for() {
     leave(reader);
 }
 
-/// A picture of the page at `BURSTLINE_PAGE`, of a job somewhere else, as base64 in the file
+/// Takes a screenshot of the page at `BURSTLINE_PAGE`, of a job elsewhere, as base64 in the file
 /// `BURSTLINE_PICTURE`.
 #[test]
 #[ignore = "scripts/guest-service runs it"]

@@ -1,4 +1,4 @@
-//! Real buses: Kafka, and NATS with JetStream, as scripts/setup buses installs them.
+//! Real buses: Kafka, and NATS with JetStream, as installed by scripts/setup buses.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -34,37 +34,37 @@ impl Kind {
     }
 }
 
-/// What `scripts/setup buses` has put there.
+/// Returns the path of what `scripts/setup buses` has installed.
 fn installed(name: &str) -> PathBuf {
     let home = || PathBuf::from(std::env::var_os("HOME").unwrap_or_default()).join(".local/share");
     std::env::var_os("XDG_DATA_HOME").map_or_else(home, PathBuf::from).join("burstline").join(name)
 }
 
-/// One Java machine at a time: several that start at once take minutes on two cores.
+/// One Java VM at a time: several starting together take minutes on two cores.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// A server, whose messages survive its death.
+/// A server whose messages survive its death.
 pub(crate) struct Bus {
     pub(crate) kind: Kind,
     pub(crate) address: String,
     directory: Directory,
-    /// What programs are started through, to be on a host.
+    /// The command prefix that runs programs on the server's host.
     prefix: Vec<String>,
     child: Option<Child>,
-    /// What NATS is started with.
+    /// The arguments of NATS.
     words: Vec<String>,
-    /// Whether the place of its messages is a file system of its own.
+    /// Whether its messages are on a separate file system.
     is_mounted: bool,
     _turn: Option<MutexGuard<'static, ()>>,
 }
 
 impl Bus {
-    /// A server that runs; `None`: it is not installed, or this program has no client for it.
+    /// Starts a server. `None` if it is not installed, or this program has no client for it.
     pub(crate) fn start(kind: Kind) -> Option<Self> {
         Self::start_on(kind, None)
     }
 
-    /// NATS with other words than those that have it keep messages.
+    /// Starts NATS with other arguments than those that make it store messages.
     pub(crate) fn start_nats(words: &[&str]) -> Option<Self> {
         let mut bus = Self::new(Kind::Nats, None)?;
         bus.words = words.iter().map(|word| (*word).to_owned()).collect();
@@ -72,7 +72,7 @@ impl Bus {
         Some(bus)
     }
 
-    /// The same as `start` on a host with an address.
+    /// Like `start`, on a host with an address.
     pub(crate) fn start_on(kind: Kind, host: Option<(&Host, &str)>) -> Option<Self> {
         let mut bus = Self::new(kind, host)?;
         bus.prepare();
@@ -80,7 +80,7 @@ impl Bus {
         Some(bus)
     }
 
-    /// The same, with its messages on a disk of this many MiB. `None` also if we may not mount one.
+    /// Like `start`, with a message disk of this many MiB. `None` also if we may not mount it.
     pub(crate) fn start_on_disk(kind: Kind, mib: u32) -> Option<Self> {
         let mut bus = Self::new(kind, None)?;
         fs::create_dir(bus.directory.file("data")).unwrap();
@@ -94,7 +94,7 @@ impl Bus {
         Some(bus)
     }
 
-    /// Makes its disk one of this many MiB.
+    /// Resizes its disk to this many MiB.
     pub(crate) fn resize_disk(&self, mib: u32) {
         assert!(self.mount(&format!("remount,size={mib}m")), "{mib} MiB");
     }
@@ -105,7 +105,7 @@ impl Bus {
         command.status().is_ok_and(|status| status.success())
     }
 
-    /// A server that does not run yet.
+    /// Prepares a server that is not started yet.
     fn new(kind: Kind, host: Option<(&Host, &str)>) -> Option<Self> {
         let is_built = match kind {
             Kind::Kafka => cfg!(feature = "kafka"),
@@ -129,7 +129,7 @@ impl Bus {
         Some(Self { kind, address, directory, prefix, child, words, is_mounted, _turn: turn })
     }
 
-    /// How the program is asked to send there.
+    /// Returns the flag to send records there.
     pub(crate) fn flag(&self) -> [&str; 2] {
         let flag = if self.kind == Kind::Kafka { "--kafka" } else { "--nats" };
         [flag, &self.address]
@@ -150,7 +150,7 @@ impl Bus {
         self.command("java", &[&java[..], arguments].concat())
     }
 
-    /// Writes Kafka's settings, and prepares its folder. NATS needs neither.
+    /// Writes Kafka's settings and formats its folder. NATS needs neither.
     fn prepare(&self) {
         if self.kind != Kind::Kafka {
             return;
@@ -217,7 +217,6 @@ impl Bus {
         }
     }
 
-    /// Kills it with SIGKILL.
     pub(crate) fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             let _ = child.kill();
@@ -225,12 +224,11 @@ impl Bus {
         }
     }
 
-    /// Sends it a signal.
     pub(crate) fn signal(&self, name: &str) {
         burstline_testbed::signal(self.child.as_ref().unwrap().id(), name).unwrap();
     }
 
-    /// Writes all that it has into a tree, and returns the names of its messages, in order.
+    /// Writes all its messages into a tree, and returns their names in order.
     pub(crate) fn gather(&self, tree: &str) -> Vec<String> {
         let place = if self.kind == Kind::Kafka { TOPIC } else { STREAM };
         let words = [GATHER, self.kind.name(), &self.address, place, tree];
@@ -242,7 +240,7 @@ impl Bus {
         run.stdout.lines().map(|text| line(text)["id"].as_str().unwrap().to_owned()).collect()
     }
 
-    /// Runs a script with NATS's client, whose streams are `streams`.
+    /// Runs a script with NATS's client, where `streams` is its stream manager.
     pub(crate) fn administer(&self, script: &str) {
         let program = format!(
             "import asyncio, nats\n\
@@ -280,17 +278,17 @@ fn is_installed(kind: Kind) -> bool {
         }
 }
 
-/// What a program is started through, to be on a host.
+/// Returns the command prefix that runs a program on a host.
 pub(crate) fn enter(host: &Host) -> Vec<String> {
     vec!["nsenter".to_owned(), format!("--net=/proc/{}/ns/net", host.thread_id())]
 }
 
-/// A port that nobody has now.
+/// Returns a free port.
 fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// The batches of each start, by the names of messages, without second copies.
+/// Returns the batches of each start from the message names, without duplicates.
 pub(crate) fn batches(names: &[String]) -> BTreeSet<(String, u64)> {
     let batch = |name: &String| {
         let (start, batch) = name.rsplit_once('/').unwrap();

@@ -1,4 +1,4 @@
-//! Jobs without an end, until a signal comes.
+//! Jobs that run until a signal comes.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ChildStdout, Stdio};
@@ -7,13 +7,13 @@ use serde_json::Value;
 
 use super::{command, last_object};
 
-/// A job that runs, and what it prints from now on.
+/// A running job and its output.
 pub(crate) struct Endless {
     pub(crate) child: Child,
     pub(crate) lines: BufReader<ChildStdout>,
 }
 
-/// Starts an endless job and waits for its first interval line, after which it surely runs.
+/// Starts an endless job and waits for its first interval line, so that it surely runs.
 pub(crate) fn start(arguments: &[&str]) -> Endless {
     let arguments = [arguments, &["--json", "--stats", "20ms"]].concat();
     let mut child =
@@ -34,13 +34,13 @@ pub(crate) fn signal(child: &Child, name: &str) {
     burstline_testbed::signal(pid, name).unwrap();
 }
 
-/// Sends a signal and returns the last object printed, when the program has ended well.
+/// Sends a signal, checks that the program succeeds, and returns the last object printed.
 pub(crate) fn end(job: Endless, name: &str) -> Value {
     signal(&job.child, name);
     ended(job)
 }
 
-/// The last object printed, when the program has ended well.
+/// Checks that the program succeeds, and returns the last object printed.
 pub(crate) fn ended(mut job: Endless) -> Value {
     let mut rest = String::new();
     job.lines.read_to_string(&mut rest).unwrap();

@@ -19,11 +19,11 @@ pub(crate) struct Live {
 }
 
 impl Live {
-    /// Starts a job and returns when it has printed its first interval.
+    /// Starts a job, and returns after its first interval.
     pub(crate) fn start(bed: &Bed, directory: &Directory, arguments: &str) -> Self {
         let (output, report) = (directory.file("output"), directory.file("report"));
         let _ = fs::remove_file(&report);
-        // With `-w -` the report is on standard error, beside what happens.
+        // With `-w -` the report is on standard error, together with messages.
         let to = if arguments.ends_with("-w -") { "> $0 2> $1" } else { "> $1 2> $0" };
         let script = format!("exec {PROGRAM} {arguments} --json --stats 20ms {to}");
         let program = bed.far.start("sh", &["-c", &script, &output, &report], &[]).unwrap();
@@ -36,7 +36,7 @@ impl Live {
         fs::read_to_string(&self.report).unwrap_or_default()
     }
 
-    /// A field of every thread's status.
+    /// Returns a field of every thread's status.
     pub(crate) fn statuses(&self, field: &str) -> Vec<String> {
         let threads = fs::read_dir(format!("/proc/{}/task", self.program.process_id())).unwrap();
         let value = |thread: io::Result<fs::DirEntry>| {
@@ -47,8 +47,7 @@ impl Live {
         threads.map(value).collect()
     }
 
-    /// Returns when all `threads` threads, and the one that hears signals, have given up what they
-    /// may do.
+    /// Waits until all `threads` threads and the signal thread have dropped their capabilities.
     pub(crate) fn wait_without_rights(&self, threads: usize) {
         for field in ["CapEff", "CapPrm", "CapInh", "CapAmb"] {
             let is_nothing = |value: &String| value.chars().all(|digit| digit == '0');
@@ -60,7 +59,7 @@ impl Live {
         wait_until("NoNewPrivs", || self.statuses("NoNewPrivs").iter().all(|value| value == "1"));
     }
 
-    /// Waits for its end, and returns whether it ended well and its report.
+    /// Waits for its end, and returns its success and its report.
     pub(crate) fn end(self) -> (bool, Value) {
         let (is_success, _) = self.program.finish().unwrap();
         let report = last_object(&fs::read_to_string(&self.report).unwrap());
@@ -74,7 +73,7 @@ impl Live {
     }
 }
 
-/// Sends numbered frames of 100 bytes from the near host, and returns how many its device took.
+/// Sends numbered frames of 100 bytes from the near host, and returns how many its device accepted.
 pub(crate) fn send_frames(bed: &Bed, count: u64) -> u64 {
     bed.near.run(move || {
         let mut sender = Sender::open(NEAR, true).unwrap();
@@ -82,7 +81,7 @@ pub(crate) fn send_frames(bed: &Bed, count: u64) -> u64 {
     })
 }
 
-/// Fails only after a time in which the slowest machine would have come so far.
+/// Waits for a condition; the timeout is long enough for the slowest machine.
 pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     for _ in 0..6000 {
         if is_so() {

@@ -1,4 +1,4 @@
-//! What the tests of the program share: running it, their own directory, other programs.
+//! Shared helpers of the program's tests: running it, temporary directories, other programs.
 #![allow(dead_code)] // each test file uses a part
 
 pub(crate) mod buses;
@@ -24,11 +24,11 @@ use serde_json::Value;
 
 /// The program under test.
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_burstline");
-/// Real packets, and how many.
+/// Real packets, and their number.
 pub(crate) const REAL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/assets/real-traffic.pcap");
 pub(crate) const REAL_PACKETS: u64 = 149;
 
-/// What a run printed, and its exit code.
+/// The output and the exit code of a run.
 pub(crate) struct Run {
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
@@ -55,14 +55,14 @@ pub(crate) fn run(arguments: &[&str]) -> Run {
     command(arguments).output().unwrap().into()
 }
 
-/// Runs the program with `--json` and a code that is expected, and returns the last object.
+/// Runs the program with `--json`, checks the exit code, and returns the last object.
 pub(crate) fn run_json(arguments: &[&str], code: i32) -> Value {
     let run = run(&[arguments, &["--json"]].concat());
     assert_eq!(run.code, Some(code), "{arguments:?}: {}{}", run.stderr, run.stdout);
     last_object(&run.stdout)
 }
 
-/// Packets of a file that a filter selects.
+/// Returns the number of a file's packets that a filter selects.
 pub(crate) fn selected(file: &str, filter: &str) -> u64 {
     let words = [&["count", file][..], &filter.split(' ').collect::<Vec<_>>()].concat();
     run_json(&words, 0)["total"]["delivered"].as_u64().unwrap()
@@ -89,15 +89,15 @@ pub(crate) fn assert_closed(report: &Value) {
     }
 }
 
-/// A directory that goes when the test ends.
+/// A directory, removed when the test ends.
 pub(crate) struct Directory(pub(crate) PathBuf);
 
 impl Directory {
     pub(crate) fn new(name: &str) -> Self {
-        // Several tests of a program may use one function with one name.
+        // Several tests of a program may use the same name.
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let name = name.rsplit("::").next().unwrap(); // of a test, without its module's
-        let number = NUMBER.fetch_add(1, Relaxed); // it only has to be another one
+        let number = NUMBER.fetch_add(1, Relaxed); // only has to be unique
         let name = format!("burstline-cli-{name}-{}-{number}", std::process::id());
         let path = std::env::temp_dir().join(name);
         fs::create_dir_all(&path).unwrap();
@@ -115,7 +115,7 @@ impl Drop for Directory {
     }
 }
 
-/// Runs another program. `None`, counted as missing in this test, where it is not installed.
+/// Runs another program. `None`, counted as missing in this test, if it is not installed.
 pub(crate) fn other(program: &str, arguments: &[&str]) -> Option<Run> {
     match Command::new(program).args(arguments).stdin(Stdio::null()).output() {
         Ok(output) => Some(output.into()),
@@ -126,11 +126,11 @@ pub(crate) fn other(program: &str, arguments: &[&str]) -> Option<Run> {
     }
 }
 
-/// How many packets tcpdump and capinfos find in a file, as far as they are installed; neither may
-/// have anything to complain about.
+/// Returns the packet counts of tcpdump and capinfos, if they are installed; neither may report an
+/// error.
 ///
-/// tshark would find what capinfos finds, as both read files by Wireshark's wiretap. It takes half
-/// a second of a processor to start, so only what it dissects is asked of it.
+/// tshark is not asked, because both it and capinfos read files by Wireshark's wiretap. It takes
+/// half a second of CPU time to start, so only its dissection is used.
 pub(crate) fn judged_packets(path: &str) -> Vec<(&'static str, u64)> {
     let mut verdicts = Vec::new();
     if let Some(run) = other("tcpdump", &["--count", "-r", path]) {
@@ -142,28 +142,28 @@ pub(crate) fn judged_packets(path: &str) -> Vec<(&'static str, u64)> {
     verdicts
 }
 
-/// How many packets capinfos finds, which also reads what is compressed. It may have nothing to
-/// complain about.
+/// Returns the packet count of capinfos, which also reads compressed files. It may not report an
+/// error.
 pub(crate) fn counted_by_wireshark(path: &str) -> Option<u64> {
     let (run, packets) = capinfos(&["-C", path])?;
     assert!(run.stderr.is_empty() && run.code == Some(0), "capinfos {path}: {}", run.stderr);
     Some(packets)
 }
 
-/// What capinfos says of a file, and how many packets it counts in it.
+/// Returns the output of capinfos about a file, and its packet count.
 pub(crate) fn capinfos(arguments: &[&str]) -> Option<(Run, u64)> {
     let run = other("capinfos", &[&["-c", "-M", "-T", "-r"], arguments].concat())?;
     let packets = run.stdout.split_whitespace().last().unwrap().parse().unwrap();
     Some((run, packets))
 }
 
-/// Whether the tests run as root.
+/// Returns whether the tests run as root.
 pub(crate) fn is_root() -> bool {
     other("id", &["-u"]).is_some_and(|run| run.stdout.trim() == "0")
 }
 
-/// The first two cores that this process may run on, as `--cores` has them. `None`, after the
-/// calling test was counted as skipped, where there is one.
+/// Returns the first two cores that this process may run on, for `--cores`. `None` if there is only
+/// one, after counting the calling test as skipped.
 pub(crate) fn two_cores_or_skip() -> Option<String> {
     let cores = allowed_cores().unwrap();
     if cores.len() < 2 {
@@ -173,7 +173,7 @@ pub(crate) fn two_cores_or_skip() -> Option<String> {
     Some(format_cores(&cores[..2]))
 }
 
-/// SIGHUP for `test` to send, unless the starter of this has it ignored, which a program keeps to.
+/// Returns SIGHUP for `test` to send, unless our parent ignores it, which a program respects.
 /// Source: proc(5), /proc/pid/status: `SigIgn`, a mask of signals from 1 on.
 pub(crate) fn hangup(test: &str) -> Option<&'static str> {
     let status = fs::read_to_string("/proc/self/status").unwrap();
@@ -185,7 +185,7 @@ pub(crate) fn hangup(test: &str) -> Option<&'static str> {
     Some("-HUP")
 }
 
-/// A pcap in ns of UDP packets of `length` bytes, one each 10 us, by turns of 40 flows.
+/// Makes a pcap in ns of UDP packets of `length` bytes, one every 10 us, from 40 flows in turn.
 pub(crate) fn regular(directory: &Directory, name: &str, packets: u32, length: u32) -> String {
     let mut pcap = [0xA1B2_3C4D_u32, 0x0004_0002, 0, 0, 262_144, 1].map(u32::to_le_bytes).concat();
     for number in 0..packets {
@@ -195,7 +195,7 @@ pub(crate) fn regular(directory: &Directory, name: &str, packets: u32, length: u
         let mut packet = vec![2; 12];
         let total = (length as u16 - 14).to_be_bytes();
         packet.extend([8, 0, 0x45, 0, total[0], total[1]]);
-        // The number is in the identification, so that each packet is another one.
+        // The number is in the identification, so that all packets differ.
         packet.extend((number as u16).to_be_bytes());
         packet.extend([0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 1, (number % 40) as u8]);
         packet.extend([0, 53, 3, 231]);

@@ -1,4 +1,4 @@
-//! Programs that capture by our libpcap, as the page on sensors starts them.
+//! Programs that capture by our libpcap, started as described on the page on sensors.
 #![allow(dead_code)] // each test file uses a part
 
 use std::net::UdpSocket;
@@ -11,7 +11,7 @@ use burstline_testbed::{Bed, FAR, FAR_ADDRESS, Host, Program};
 use super::live::wait_until;
 use super::{Directory, PROGRAM};
 
-/// The folder of the repository.
+/// Returns the folder of the repository.
 pub(crate) fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("this is crates/cli")
 }
@@ -20,7 +20,7 @@ fn page() -> String {
     fs::read_to_string(repository().join("docs/sensors.md")).unwrap()
 }
 
-/// The one piece of code within the sentences of that page that begins so.
+/// Returns the only inline code on that page that begins with `start`.
 pub(crate) fn code_of_page(start: &str) -> String {
     let page = page();
     let mut found = page.split('`').skip(1).step_by(2).filter(|code| code.starts_with(start));
@@ -29,13 +29,13 @@ pub(crate) fn code_of_page(start: &str) -> String {
     code.replace('\n', " ")
 }
 
-/// The first block of commands of that page.
+/// Returns the first block of commands on that page.
 pub(crate) fn first_block_of_page() -> String {
     let page = page();
     page.split("```sh\n").nth(1).unwrap().split("```").next().unwrap().to_owned()
 }
 
-/// The one line of the page on sensors that begins so.
+/// Returns the only line on the page on sensors that begins with `start`.
 pub(crate) fn line_of_page(start: &str) -> String {
     let page = page();
     let mut lines = page.lines().filter(|line| line.starts_with(start));
@@ -44,25 +44,25 @@ pub(crate) fn line_of_page(start: &str) -> String {
     line.to_owned()
 }
 
-/// Whether Suricata can be started: `scripts/suricata`.
+/// Returns whether Suricata can be started: `scripts/suricata`.
 pub(crate) fn is_suricata_there() -> bool {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
     target.join("suricata/usr/bin/suricata").exists()
 }
 
-/// Our libpcap, as cargo has built it for the tests.
+/// Returns our libpcap, as built by cargo for the tests.
 pub(crate) fn library() -> PathBuf {
     env::current_exe().unwrap().with_file_name("libburstline_pcap.so")
 }
 
-/// What `make install-pcap` installs, and `burstline` and `suricata`, in a directory.
+/// The files of `make install-pcap`, and `burstline` and `suricata`, in a directory.
 pub(crate) struct Installed {
     path: String,
     names: PathBuf,
 }
 
 impl Installed {
-    /// Names are published in the directory, too.
+    /// Installs into the directory, where names are published, too.
     pub(crate) fn new(directory: &Directory) -> Self {
         let [bin, libraries] = ["bin", "burstline-pcap"].map(|name| directory.0.join(name));
         for folder in [&bin, &libraries] {
@@ -82,12 +82,12 @@ impl Installed {
         Self { path, names: directory.0.clone() }
     }
 
-    /// Starts a command of a shell's in the directory, and returns when it has said that it is
-    /// ready. `NAME.out` and `NAME.err` there have what it says.
+    /// Starts a shell command in the directory, and returns when it reports that it is ready. Its
+    /// output is in `NAME.out` and `NAME.err` there.
     pub(crate) fn start(&self, host: &Host, name: &str, command: &str, ready: &str) -> Program {
         let [out, err] = ["out", "err"]
             .map(|end| self.names.join(format!("{name}.{end}")).display().to_string());
-        // The last one of this name was ready, too.
+        // An earlier command of this name left its ready line.
         for file in [&out, &err] {
             let _ = fs::remove_file(file);
         }
@@ -106,23 +106,23 @@ impl Installed {
         program
     }
 
-    /// What a started command has printed.
+    /// Returns the output of a started command.
     pub(crate) fn printed(&self, name: &str) -> String {
         fs::read_to_string(self.names.join(format!("{name}.out"))).unwrap()
     }
 }
 
-/// Gives the far host's interface the name that the page has.
+/// Renames the far host's interface as on the page.
 pub(crate) fn rename_far(bed: &Bed) {
     let rename = format!("ip link set {FAR} down; ip link set {FAR} name eth0 up");
     bed.far.command("sh", &["-c", &rename]).unwrap();
 }
 
-/// Conversations, and packets of each.
+/// Number of conversations, and of packets in each.
 pub(crate) const QUESTIONS: [u64; 2] = [64, 10];
 
-/// Sends questions for a name from the near host to the far one. That takes them as long as the
-/// result lives, and does not answer.
+/// Sends DNS queries from the near host to the far one, which accepts them as long as the result
+/// lives, but does not answer.
 pub(crate) fn ask_for_names(bed: &Bed) -> UdpSocket {
     let server = bed.far.run(|| UdpSocket::bind((FAR_ADDRESS, 53)).unwrap());
     bed.near.run(|| {
@@ -137,7 +137,7 @@ pub(crate) fn ask_for_names(bed: &Bed) -> UdpSocket {
     server
 }
 
-/// Ends a program as Ctrl-C does, and waits until it is gone.
+/// Ends a program like Ctrl-C, and waits until it is gone.
 pub(crate) fn interrupt(program: Program) {
     burstline_testbed::signal(program.process_id(), "-INT").unwrap();
     let (is_success, text) = program.finish().unwrap();

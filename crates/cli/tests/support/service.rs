@@ -1,4 +1,4 @@
-//! A service of the program, and what it has logged.
+//! A running service and its log.
 #![allow(dead_code)] // each test file uses a part
 
 use std::fs::{self, File};
@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::live::wait_until;
 use super::{Directory, command};
 
-/// A service whose log is JSON in a file. It is killed with the test.
+/// A service with a JSON log in a file. It is killed when the test ends.
 pub(crate) struct Service {
     child: Child,
     log: String,
@@ -43,7 +43,7 @@ impl Service {
         events(&self.log)
     }
 
-    /// Returns the first event that is as wanted, when it is there.
+    /// Waits for the first event that satisfies a condition, and returns it.
     pub(crate) fn wait_for(&self, what: &str, is_it: impl Fn(&Value) -> bool) -> Value {
         let mut found = None;
         wait_until(&format!("{what}: {:?}", self.site), || {
@@ -53,7 +53,7 @@ impl Service {
         found.unwrap()
     }
 
-    /// Returns when there are this many events of a name.
+    /// Waits until there are this many events with a name.
     pub(crate) fn wait_for_count(&self, name: &str, count: usize) {
         let of_name = |event: &&Value| event["event"] == name;
         wait_until(name, || self.events().iter().filter(of_name).count() >= count);
@@ -68,7 +68,7 @@ impl Service {
         signal(self.child.id(), name).unwrap();
     }
 
-    /// The process that a job has now.
+    /// Returns a job's current process.
     pub(crate) fn pid(&self, job: &str) -> u32 {
         let started = |event: &Value| event["job"] == job && event["event"] == "started";
         let events = self.events();
@@ -86,7 +86,7 @@ impl Service {
         self.end()
     }
 
-    /// Ends the service alone, and reaps it.
+    /// Kills only the service, and reaps it.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -102,25 +102,25 @@ impl Drop for Service {
 
 pub(crate) fn events(log: &str) -> Vec<Value> {
     let text = fs::read_to_string(log).unwrap_or_default();
-    // The last line may not be whole yet.
+    // The last line may be incomplete.
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
-/// The report of a job's last process.
+/// Returns the report of a job's last process.
 pub(crate) fn ledger<'e>(events: &'e [Value], job: &str) -> &'e Value {
     let is_it = |event: &&&Value| event["job"] == job && event["event"] == "ledger";
     let events: Vec<_> = events.iter().collect();
     &events.iter().rev().find(is_it).unwrap_or_else(|| panic!("no ledger of {job}"))["report"]
 }
 
-/// Whether an event has this name and is of this job.
+/// Matches events with this name and job.
 pub(crate) fn is(name: &'static str, job: &'static str) -> impl Fn(&Value) -> bool {
     move |event| event["event"] == name && event["job"] == job
 }
 
-/// Whether a process is there and has not ended.
+/// Returns whether a process exists and has not ended.
 pub(crate) fn is_alive(pid: u32) -> bool {
     let status = fs::read_to_string(Path::new("/proc").join(pid.to_string()).join("stat"));
-    // The state stands behind the name's bracket: proc_pid_stat(5).
+    // The state follows the name's bracket: proc_pid_stat(5).
     status.is_ok_and(|text| text.rsplit(") ").next().is_some_and(|rest| !rest.starts_with('Z')))
 }

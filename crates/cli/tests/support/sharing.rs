@@ -1,4 +1,4 @@
-//! Publishers and readers as processes, with a directory of names of their own.
+//! Publishers and readers as processes, with a private directory of names.
 #![allow(dead_code)] // each test file uses a part
 
 use std::fs::{self, File};
@@ -18,7 +18,7 @@ impl Names {
         Self(Directory::new(test))
     }
 
-    /// The program, which looks for names here and nowhere else.
+    /// Returns a command of the program, which looks for names only in this directory.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(PROGRAM);
         command.args(arguments).env("BURSTLINE_RUN", &self.0.0).stdin(Stdio::null());
@@ -37,19 +37,19 @@ impl Names {
         start(&mut command, self.0.file(&format!("report {number}")))
     }
 
-    /// What `doctor logs` says of a name, if it is there.
+    /// Returns what `doctor logs` reports about a name, if it exists.
     pub(crate) fn look(&self, name: &str) -> Option<Value> {
         let run = self.run(&["doctor", "logs", name, "--json"]);
         (run.code == Some(0)).then(|| last_object(&run.stdout)["names"][0].clone())
     }
 
-    /// Waits until the name is there and has this many readers, and returns what is said of it.
+    /// Waits until the name has this many readers, and returns what is reported about it.
     pub(crate) fn wait_for_readers(&self, name: &str, count: usize) -> Value {
         let readers = |found: &Value| found["readers"].as_array().map(Vec::len);
         self.wait_for(name, "its readers", |found| readers(found) == Some(count))
     }
 
-    /// Waits until the name is there and what is said of it is as wanted.
+    /// Waits until what is reported about a name satisfies a condition, and returns it.
     pub(crate) fn wait_for(&self, name: &str, what: &str, is_so: impl Fn(&Value) -> bool) -> Value {
         wait_until(&format!("{name}: {what}"), || {
             self.look(name).is_some_and(|found| is_so(&found))
@@ -57,7 +57,7 @@ impl Names {
         self.look(name).unwrap()
     }
 
-    /// Waits until this many packets are in the logs of a name.
+    /// Waits until a name's logs have this many packets.
     pub(crate) fn wait_until_published(&self, name: &str, packets: u64) {
         let of = |log: &Value| log["packets"].as_u64().unwrap();
         self.wait_for(name, "all is published", |found| {
@@ -65,7 +65,7 @@ impl Names {
         });
     }
 
-    /// Waits until every reader has read `packets`, or missed them, and none is behind.
+    /// Waits until every reader has read or missed `packets`, and none is behind.
     pub(crate) fn wait_until_read(&self, name: &str, packets: u64) {
         let has_read = |reader: &Value| {
             let number = |key: &str| reader[key].as_u64().unwrap();
@@ -101,17 +101,15 @@ impl Job {
         burstline_testbed::signal(self.pid(), name).unwrap();
     }
 
-    /// Sends bytes to its standard input.
     pub(crate) fn feed(&mut self, bytes: &[u8]) {
         self.input.as_mut().unwrap().write_all(bytes).unwrap();
     }
 
-    /// Closes its input.
     pub(crate) fn close_input(&mut self) {
         self.input = None;
     }
 
-    /// Waits for its end, which must be a good one, and returns its report.
+    /// Waits for its successful end, and returns its report.
     pub(crate) fn end(self) -> Value {
         let (code, report) = self.end_with_code();
         assert_eq!(code, Some(0), "{report}");
@@ -126,7 +124,6 @@ impl Job {
         (status.code(), report)
     }
 
-    /// Kills it.
     pub(crate) fn kill(self) {
         drop(self);
     }
@@ -134,33 +131,33 @@ impl Job {
 
 impl Drop for Job {
     fn drop(&mut self) {
-        // It has ended, or the test has failed: nobody else would end it.
+        // It has ended, or the test failed and must end it.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The header of a classic capture of Ethernet, with times in us.
+/// Returns the header of a classic Ethernet capture with microseconds.
 pub(crate) fn pcap_header() -> Vec<u8> {
     let words = [0xa1b2_c3d4, 0x0004_0002, 0, 0, 262_144, 1];
     words.into_iter().flat_map(u32::to_le_bytes).collect()
 }
 
-/// A packet of one, with its time in seconds and us.
+/// Returns a packet of such a capture, with its time in seconds and us.
 pub(crate) fn pcap_record(seconds: u32, us: u32, bytes: &[u8]) -> Vec<u8> {
     let length = bytes.len() as u32;
     let header = [seconds, us, length, length].map(u32::to_le_bytes);
     [header.as_flattened(), bytes].concat()
 }
 
-/// Packets `[from, to)` of one: 100 bytes, of which each is the packet's number.
+/// Returns packets `[from, to)` of such a capture: 100 bytes, each the packet's number.
 pub(crate) fn pcap_packets(from: u32, to: u32) -> Vec<u8> {
     let packet =
         |number: u32| pcap_record(1_700_000_000 + number, number % 1_000_000, &[number as u8; 100]);
     (from..to).flat_map(packet).collect()
 }
 
-/// The row of a reader in its publisher's report.
+/// Returns the row of a reader in its publisher's report.
 pub(crate) fn reader_of(publisher: &Value, pid: u32) -> Value {
     let readers = publisher["published"]["readers"].as_array().unwrap();
     readers.iter().find(|reader| reader["pid"] == pid).unwrap().clone()

@@ -14,10 +14,10 @@ use super::{Directory, is_root, other};
 
 const SSHD: &str = "/usr/sbin/sshd";
 
-/// Any: on a host of a bed nobody else has one.
+/// Any port: on a host of a bed all are free.
 const PORT: u16 = 2222;
 
-/// An ssh server, its keys, and how a client finds it. It ends with this.
+/// An ssh server, its keys, and a client's configuration. Dropping it ends the server.
 pub(crate) struct Server {
     process: Process,
     pub(crate) directory: Directory,
@@ -26,7 +26,7 @@ pub(crate) struct Server {
 
 enum Process {
     Own(Child),
-    /// It is killed when it is dropped.
+    /// Killed when it is dropped.
     OnHost {
         _program: Program,
     },
@@ -42,9 +42,9 @@ impl Drop for Server {
 }
 
 impl Server {
-    /// On loopback. `None`, after the test was counted as skipped, where there is no ssh.
+    /// Starts a server on loopback. `None` without ssh, after counting the test as skipped.
     pub(crate) fn start(name: &str) -> Option<Self> {
-        // Somebody else may take the port in between; then the server ends, and this fails.
+        // If another program takes the port in between, the server ends and this fails.
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let directory = keys(name, "127.0.0.1", port)?;
         let mut command = Command::new(SSHD);
@@ -54,7 +54,7 @@ impl Server {
         Some(Self::listening(Process::Own(child), directory, port))
     }
 
-    /// On a host, at its address; started by the words of `before`, if there are any.
+    /// Starts a server on a host, at its address, through the command prefix `before`.
     pub(crate) fn on(name: &str, host: &Host, address: &str, before: &[&str]) -> Option<Self> {
         let directory = keys(name, address, PORT)?;
         let [config, log] = ["sshd_config", "sshd.log"].map(|name| directory.file(name));
@@ -81,7 +81,7 @@ impl Server {
         self.port
     }
 
-    /// A program there that is not burstline.
+    /// Writes a script to run there in place of burstline.
     pub(crate) fn script(&self, name: &str, text: &str) -> String {
         let path = self.directory.file(name);
         fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
@@ -90,7 +90,7 @@ impl Server {
     }
 }
 
-/// Keys of both sides, and their configurations.
+/// Creates both sides' keys and configurations.
 fn keys(name: &str, address: &str, port: u16) -> Option<Directory> {
     if !Path::new(SSHD).exists() || other("ssh", &["-V"]).is_none() {
         skip(test_name(), "sshd and ssh are not installed: scripts/setup test");
@@ -119,7 +119,7 @@ fn keys(name: &str, address: &str, port: u16) -> Option<Directory> {
     );
     fs::write(file("ssh_config"), config).unwrap();
     if is_root() {
-        // Source: sshd(8), "FILES". Debian's service makes it.
+        // Source: sshd(8), "FILES". Debian's service creates it.
         fs::create_dir_all("/run/sshd").unwrap();
     }
     Some(directory)

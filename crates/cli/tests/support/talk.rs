@@ -8,10 +8,10 @@ use burstline_testbed::{Bed, BedError, serve_bytes};
 use super::live::wait_until;
 use super::other;
 
-/// Bytes that curl fetches: some hundred packets of the largest size.
+/// Size of curl's download: some hundred full-size packets.
 const DOWNLOAD_BYTES: usize = 500_000;
 
-/// Echoes, a download, and TCP at full speed for a moment.
+/// Runs echoes, a download, and a short TCP transfer at full speed.
 pub(crate) fn talk(bed: &Bed, far: &str) -> Result<(), BedError> {
     bed.near.command("ping", &["-c", "20", "-i", "0.01", far])?;
     let server: SocketAddr = serve_bytes(&bed.far, far, DOWNLOAD_BYTES).unwrap();
@@ -20,7 +20,7 @@ pub(crate) fn talk(bed: &Bed, far: &str) -> Result<(), BedError> {
     iperf3(bed, far, &["--bytes", "2M"])
 }
 
-/// What iperf3 does with these flags, if it is installed.
+/// Runs iperf3 with these flags, if it is installed.
 pub(crate) fn iperf3(bed: &Bed, far: &str, what: &[&str]) -> Result<(), BedError> {
     if other("iperf3", &["--version"]).is_none() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Readers that give verdicts, as processes: this test program once more.
+//! Readers that give verdicts, as processes: this test program again.
 #![allow(dead_code)] // each test file uses a part
 
 use std::env;
@@ -13,20 +13,20 @@ use burstline_log::{Verdict, VerdictError, VerdictGiver};
 use burstline_share::{AttachConfig, Follower, Next, Offer};
 use serde_json::Value;
 
-/// How many packets before the present one a worker decides `twice` once more.
+/// How many packets back a `twice` worker decides a packet again.
 const BEFORE: u64 = 1000;
 
 const WORKER: &str = "BURSTLINE_TEST_WORKER";
 
-/// A reader that runs until its log ends, or it is dropped.
+/// A reader that runs until its log ends or it is dropped.
 pub(crate) struct Worker {
     child: Child,
     output: BufReader<ChildStdout>,
 }
 
 impl Worker {
-    /// Starts a reader of log `log` of a name in `names`, which decides as `what` says: see
-    /// [`run`], which the test `worker` of this program calls. It gives verdicts when this returns.
+    /// Starts a reader of log `log` of a name in `names` that decides according to `what`: see
+    /// [`run`], which the test `worker` calls. It gives verdicts when this returns.
     pub(crate) fn start(names: &Path, name: &str, log: u32, what: &str) -> Self {
         let mut child = Command::new(env::current_exe().unwrap())
             .args(["worker", "--exact", "--ignored", "--nocapture"])
@@ -42,7 +42,7 @@ impl Worker {
         worker
     }
 
-    /// The rest of the next line that it says with this word in front.
+    /// Returns the rest of the next output line that begins with this word.
     pub(crate) fn hear(&mut self, word: &str) -> String {
         let mut line = String::new();
         loop {
@@ -54,7 +54,7 @@ impl Worker {
         }
     }
 
-    /// Waits for its end, which comes with that of its log. Returns how many verdicts it gave.
+    /// Waits for its end, which follows the end of its log. Returns how many verdicts it gave.
     pub(crate) fn end(mut self) -> u64 {
         let given = self.hear("given").parse().unwrap();
         assert!(self.child.wait().unwrap().success());
@@ -65,7 +65,7 @@ impl Worker {
         burstline_testbed::signal(self.child.id(), name).unwrap();
     }
 
-    /// SIGKILL, and waits until it has gone.
+    /// Kills it with SIGKILL, and waits until it is gone.
     pub(crate) fn kill(self) {
         drop(self);
     }
@@ -73,20 +73,20 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // It has ended, or is to end now.
+        // It has ended, or must end now.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// The sum of a count over all workers of a bounce or a switch with `--inline`, by its report.
+/// Returns the sum of a count over all workers of a bounce or switch with `--inline`.
 pub(crate) fn sum(report: &Value, key: &str) -> u64 {
     let job = ["bounce", "switch"].map(|job| &report[job]).into_iter().find(|job| job.is_object());
     let workers = job.unwrap()["inline"]["workers"].as_array().unwrap();
     workers.iter().map(|worker| worker[key].as_u64().unwrap()).sum()
 }
 
-/// What a started reader does:
+/// The behaviours of a started reader:
 /// - `pass`, `pass-on` (also those of the next bounce)
 /// - `flow`
 /// - `reject` (IPv4 packets)
@@ -150,7 +150,7 @@ fn decide(verdicts: &VerdictGiver, number: u64, packet: &[u8], what: &str, given
         },
         "replace" => {
             let bytes = [packet, argument.as_bytes()].concat();
-            // Where older replacements fill the room, those packets have their verdicts already.
+            // If older replacements occupy the room, those packets already have their verdicts.
             while let Err(error) = verdicts.give(number, Verdict::Replace(&bytes)) {
                 assert!(matches!(error, VerdictError::NoRoom { .. }), "{error}");
                 std::thread::yield_now();
@@ -162,7 +162,7 @@ fn decide(verdicts: &VerdictGiver, number: u64, packet: &[u8], what: &str, given
     verdicts.give(number, verdict).unwrap();
 }
 
-/// Writes verdicts that are none into its whole column, again and again.
+/// Overwrites its whole column with invalid verdicts, again and again.
 fn scribble(name: &str, config: &AttachConfig) {
     let mut offer = Offer::ask(name, config).unwrap();
     let column = File::from(offer.logs[0].verdicts.take().unwrap());
@@ -170,7 +170,7 @@ fn scribble(name: &str, config: &AttachConfig) {
     let words = 16_384_u64;
     while !offer.link.is_gone() {
         for number in 0..words {
-            // An unknown code, a replacement at a place that is none, a word of another packet.
+            // An unknown code, a replacement at an invalid place, a word for another packet.
             let word =
                 [number << 8 | 77, number << 8 | 3, (number + words) << 8 | 1][number as usize % 3];
             column.write_all_at(&word.to_ne_bytes(), number * 8).unwrap();

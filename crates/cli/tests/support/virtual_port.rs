@@ -1,4 +1,4 @@
-//! `dpdk-testpmd` with a virtual device, told on its standard input what to do.
+//! `dpdk-testpmd` with a virtual device, controlled through its standard input.
 
 use std::fs;
 use std::io::Write;
@@ -11,13 +11,13 @@ use burstline_sys::affinity::allowed_cores;
 use super::Directory;
 use super::live::wait_until;
 
-/// One that runs.
+/// A running testpmd.
 pub(crate) struct VirtualPort {
     child: Child,
     output: String,
 }
 
-/// What it has counted at its device.
+/// The counters of its device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Counted {
     pub(crate) received: u64,
@@ -25,7 +25,7 @@ pub(crate) struct Counted {
 }
 
 impl VirtualPort {
-    /// Whether there is such a program; says so if not.
+    /// Returns whether testpmd is installed; reports if not.
     pub(crate) fn or_skip() -> bool {
         let is_there = super::other("dpdk-testpmd", &["--version"]).is_some();
         if !is_there {
@@ -34,7 +34,7 @@ impl VirtualPort {
         is_there
     }
 
-    /// Starts one with a device and a mode, which waits for [`go`](Self::go).
+    /// Starts testpmd with a device and a mode; it waits for [`go`](Self::go).
     pub(crate) fn start(directory: &Directory, name: &str, device: &str, mode: Mode) -> Self {
         let output = directory.file(&format!("{name}.out"));
         let cores = allowed_cores().unwrap();
@@ -47,7 +47,7 @@ impl VirtualPort {
             more: "-i --total-num-mbufs=4096 --disable-link-check".to_owned(),
         };
         let words = testpmd.command(Memory::Small);
-        // Into a file it would say nothing before its end.
+        // Without this, output to a file would be buffered until its end.
         let mut command = Command::new("stdbuf");
         command.arg("-oL").args(words.split(' '));
         let to = || Stdio::from(fs::File::options().append(true).open(&output).unwrap());
@@ -67,7 +67,7 @@ impl VirtualPort {
     }
 
     pub(crate) fn say(&self, line: &str) {
-        // One that was killed hears nothing.
+        // It may have been killed.
         let _ = writeln!(self.child.stdin.as_ref().unwrap(), "{line}");
     }
 
@@ -75,7 +75,7 @@ impl VirtualPort {
         self.say("start");
     }
 
-    /// Stops forwarding; returns what it has counted so far.
+    /// Stops forwarding, and returns the counters so far.
     pub(crate) fn stop(&self) -> Counted {
         self.say("stop");
         self.counted()
@@ -96,7 +96,7 @@ impl VirtualPort {
         Counted { received: number("RX-packets:"), sent: number("TX-packets:") }
     }
 
-    /// Ends it as its user would.
+    /// Quits it like its user would.
     pub(crate) fn quit(self) {
         self.say("quit");
         wait_until("testpmd ends", || self.text().contains("Bye..."));

@@ -1,4 +1,4 @@
-//! `dpdk:` from the command line; without the feature, what is said then.
+//! `dpdk:` on the command line, with and without the feature.
 
 #[cfg(feature = "dpdk")]
 mod with {
@@ -12,7 +12,7 @@ mod with {
         run_json,
     };
 
-    /// A device without other end, and one that gives back what it gets.
+    /// A device without another end, which returns what it gets.
     const NULL: &str = "dpdk:net_null0?huge=no&memory=128&pool=4095";
 
     fn total(report: &serde_json::Value, key: &str) -> u64 {
@@ -57,7 +57,7 @@ mod with {
         assert_eq!((total(&report, "delivered"), total(&report, "bytes_copied")), (200_000, 0));
         assert_eq!(report["ports"].as_array().unwrap().len(), 2);
         let report = run_json(&["generate", "-o", NULL, "--packets", "100k"], 0);
-        // One copy into an mbuf: the generator made none.
+        // One copy into an mbuf; the generator makes none.
         assert_eq!(
             (total(&report, "delivered"), total(&report, "bytes_copied")),
             (100_000, 6_000_000)
@@ -81,14 +81,14 @@ mod with {
         assert!(run.stderr.contains("DPDK already runs with `burstline"), "{}", run.stderr);
     }
 
-    /// Whether a file of EAL's is that process's: a longer number is another one's.
+    /// Returns whether an EAL file belongs to this process; a longer number is another process.
     fn is_of(process: u32, name: &OsStr) -> bool {
         let name = name.to_string_lossy();
         let rest = name.strip_prefix(&format!("burstline-{process}"));
         rest.is_some_and(|rest| !rest.starts_with(|next: char| next.is_ascii_digit()))
     }
 
-    /// Two of them at once, each with EAL's primary process; one ends by a signal, one is killed.
+    /// Two run at once, each with its own EAL primary process; one ends by a signal, one is killed.
     #[test]
     fn several_run_at_once_a_signal_ends_one_and_nothing_is_left() {
         let start = || {

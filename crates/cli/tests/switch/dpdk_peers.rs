@@ -1,5 +1,5 @@
-//! A program of DPDK's own at the other end: `dpdk-testpmd` over memif, and over virtio-user and
-//! vhost-user, in both directions. Its statistics and our ledger say the same.
+//! A DPDK program as the peer: `dpdk-testpmd` over memif, and over virtio-user and vhost-user, in
+//! both directions. Its statistics match our ledger.
 
 use std::fs;
 use std::io::Write;
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 const PACKETS: u64 = 20_000;
 
-/// The two ends of a memory that is shared by a socket: who listens is the first.
+/// The two ends of shared memory over a socket: the first one listens.
 const MEMORIES: [[&str; 2]; 2] = [
     [
         "net_memif0,role=server,id=0,socket=SOCKET,socket-abstract=no",
@@ -22,7 +22,7 @@ const MEMORIES: [[&str; 2]; 2] = [
     ["net_vhost0,iface=SOCKET", "net_virtio_user0,path=SOCKET"],
 ];
 
-/// Starts a job of ours, which says what it has done every 20 ms.
+/// Starts a job that prints an interval every 20 ms.
 fn start(directory: &Directory, arguments: &[&str]) -> Ours {
     Ours::start(directory, &[arguments, &["--stats", "20ms"]].concat())
 }
@@ -31,7 +31,7 @@ fn wait_until_up(ours: &Ours) {
     wait_until("it has begun", || ours.text().contains('\n'));
 }
 
-/// The last whole line so far.
+/// Returns the last complete line so far.
 fn last(ours: &Ours) -> Value {
     let text = ours.text();
     let mut lines = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -42,10 +42,10 @@ fn delivered(ours: &Ours) -> u64 {
     last(ours)["delivered"].as_u64().unwrap_or(0)
 }
 
-/// Its report, when it has ended well.
+/// Returns the report of a successful job.
 fn ended_well(mut ours: Ours) -> Value {
     let (code, errors) = (ours.wait(), ours.errors());
-    // Lines with a time tell what happened: listening, losing packets, a peer that has gone.
+    // Lines with a time report events: listening, losing packets, a peer that has gone.
     let is_news = |line: &str| line.contains("finishing; ") || line.contains(" UTC: ");
     let others: Vec<&str> = errors.lines().filter(|line| !is_news(line)).collect();
     assert_eq!((code, others), (Some(0), vec![]), "{}", ours.text());
@@ -67,13 +67,13 @@ fn testpmd_gets_what_we_send_to_the_packet() {
         let sizes = ["--packets", &packets, "--size", "random:64-1518"];
         run_json(&[&["generate", "-o", &load], &sizes[..]].concat(), 0);
         assert_eq!(other("mkfifo", &[&fifo]).unwrap().code, Some(0));
-        // It has to stay after the last packet: testpmd forgets what a peer sent that is gone.
+        // It must outlive the last packet: testpmd drops packets from a peer that is gone.
         let sink = format!("dpdk:{}?huge=no&memory=128&wait_ms=20000", ends[1]);
         let ours = start(&directory, &["capture", &fifo, "-o", &sink]);
         let mut to = fs::File::create(&fifo).unwrap();
         to.write_all(&fs::read(&load).unwrap()).unwrap();
         wait_until("all is sent", || delivered(&ours) == PACKETS);
-        // It polls: what was handed over it has taken soon.
+        // testpmd polls, so it takes packets soon.
         std::thread::sleep(std::time::Duration::from_millis(300));
         assert_eq!(testpmd.stop().received, PACKETS, "{name}");
         drop(to);
@@ -114,7 +114,7 @@ fn a_peer_that_is_killed_is_told_and_the_next_one_is_counted_too() {
     let ends = MEMORIES[0].map(|end| end.replace("SOCKET", &directory.file("socket")));
     let source = format!("dpdk:{}?huge=no&memory=128", ends[0]);
     let ours = start(&directory, &["count", &source]);
-    // A client looks for it for 9 s, and then never again.
+    // A client tries to connect for 9 s, and then never again.
     wait_until_up(&ours);
     for _ in 0..2 {
         let before = delivered(&ours);
@@ -129,7 +129,7 @@ fn a_peer_that_is_killed_is_told_and_the_next_one_is_counted_too() {
     assert!(notes.contains("is down") && notes.contains("is up"), "{report}");
 }
 
-/// At a rate at which no burst is likely to be under way when the peer goes: see docs/tested.md.
+/// At a rate where hardly any burst is in progress when the peer goes: see docs/tested.md.
 #[test]
 fn a_sink_loses_by_name_while_its_peer_is_away_and_then_goes_on() {
     if !VirtualPort::or_skip() {
@@ -151,7 +151,7 @@ fn a_sink_loses_by_name_while_its_peer_is_away_and_then_goes_on() {
         wait_until("they are lost", || lost() > before + 100);
     }
     ours.interrupt();
-    // What the first peer took is not lost because the driver has forgotten it.
+    // Packets taken by the first peer are not lost when the driver forgets it.
     let delivered = ended_well(ours)["total"]["delivered"].as_u64().unwrap();
     assert!(delivered > 350, "{delivered}");
 }

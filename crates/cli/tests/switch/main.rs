@@ -1,4 +1,4 @@
-//! `burstline switch`, its ports, and DPDK's programs at the other end.
+//! `burstline switch`, its ports, and DPDK programs as peers.
 
 #[path = "../support/mod.rs"]
 mod support;

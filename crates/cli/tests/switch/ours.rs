@@ -6,7 +6,7 @@ use std::process::{Child, Stdio};
 use crate::support::{Directory, assert_closed, command, last_object};
 use serde_json::Value;
 
-/// One that runs; killed if nobody waits for its end.
+/// A running job, killed if the test does not wait for its end.
 pub(crate) struct Ours {
     child: Child,
     report: String,
@@ -14,7 +14,7 @@ pub(crate) struct Ours {
 }
 
 impl Ours {
-    /// Starts one that publishes names in the directory.
+    /// Starts a job that publishes names in the directory.
     pub(crate) fn start(directory: &Directory, words: &[&str]) -> Self {
         let (report, errors) = (directory.file("report"), directory.file("errors"));
         let to = |path: &str| Stdio::from(fs::File::create(path).unwrap());
@@ -24,7 +24,7 @@ impl Ours {
         Self { child, report, errors }
     }
 
-    /// What it has said on its standard output.
+    /// Returns its standard output so far.
     pub(crate) fn text(&self) -> String {
         fs::read_to_string(&self.report).unwrap()
     }
@@ -42,7 +42,7 @@ impl Ours {
         self.child.wait().unwrap().code()
     }
 
-    /// The report of one that has ended. Its ledger closes.
+    /// Returns the report of a job that has ended, after checking that its ledger closes.
     pub(crate) fn report(&self) -> Value {
         let text = self.text();
         assert!(text.contains('{'), "{}", self.errors());

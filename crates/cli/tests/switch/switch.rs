@@ -6,7 +6,7 @@
 //!   guest 2 -- g2 ==== c2 --'
 //! ```
 //!
-//! Needs root, or `unshare -Urn`; without, each test says that it was skipped.
+//! Needs root, or `unshare -Urn`; otherwise each test is skipped.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -24,13 +24,13 @@ use burstline_sys::machine::capability;
 use burstline_testbed::{BedError, Host, Program, signal};
 use serde_json::Value;
 
-/// The namespace of the switch, and what it writes.
+/// The namespace of the switch, and its output files.
 pub(crate) struct Lab {
     pub(crate) center: Host,
     pub(crate) directory: Directory,
 }
 
-/// A switch that runs.
+/// A running switch.
 pub(crate) struct Running {
     program: Program,
     report: String,
@@ -68,7 +68,7 @@ impl Lab {
         self.center.command("env", &words.iter().map(String::as_str).collect::<Vec<_>>())
     }
 
-    /// Starts a switch called lab and returns when it answers.
+    /// Starts a switch named lab, and returns when it answers.
     pub(crate) fn start(&self, line: &str) -> Running {
         let (report, errors) = (self.directory.file("report"), self.directory.file("errors"));
         let line = self.words(&format!("switch --name lab --json {line}")).join("' '");
@@ -85,14 +85,14 @@ impl Lab {
         last_object(&self.run("switch show lab --json").unwrap())
     }
 
-    /// What is said of a port.
+    /// Returns the status of a port.
     pub(crate) fn port(&self, name: &str) -> Value {
         let all = self.show();
         let port = all["ports"].as_array().unwrap().iter().find(|port| port["port"] == name);
         port.unwrap_or_else(|| panic!("{name}: {all}")).clone()
     }
 
-    /// Moves the interface of a tap port into a namespace, and gives it an address.
+    /// Moves the interface of a tap port into a namespace, and assigns an address.
     pub(crate) fn guest_behind_tap(&self, number: u8) -> Guest {
         let (host, interface) = (Host::new().unwrap(), format!("t{number}"));
         let thread = host.thread_id().to_string();
@@ -100,7 +100,7 @@ impl Lab {
         Guest::with_address(host, interface, number)
     }
 
-    /// Lays a cable to a new namespace: `cN` here, `gN` there.
+    /// Connects a new namespace by a cable: `cN` here, `gN` there.
     pub(crate) fn guest_behind_cable(&self, number: u8) -> Guest {
         let (host, interface) = (Host::new().unwrap(), format!("g{number}"));
         let (here, thread) = (format!("c{number}"), host.thread_id().to_string());
@@ -109,7 +109,7 @@ impl Lab {
         let place = ["address", &mac, "netns", &thread];
         self.center.command("ip", &[&words[..], &place].concat()).unwrap();
         self.center.command("ip", &["link", "set", &here, "up"]).unwrap();
-        // The stack has to fill in checksums: no device on the way does.
+        // The stack must fill in checksums, because no device on the way does.
         let _ = host.command("ethtool", &["-K", &interface, "tx", "off"]);
         Guest::with_address(host, interface, number)
     }
@@ -135,7 +135,7 @@ impl Guest {
 
     pub(crate) fn pings(&self, other: &str) -> bool {
         let words = ["-c", "1", "-W", "1", other];
-        // The first one may be lost while addresses are looked for.
+        // The first ping may be lost during address resolution.
         (0..5).any(|_| self.host.command("ping", &words).is_ok())
     }
 
@@ -143,7 +143,7 @@ impl Guest {
         self.host.command("ping", &["-c", "2", "-i", "0.2", "-W", "1", other]).is_err()
     }
 
-    /// Sends frames, which who captures there sees, too.
+    /// Sends frames, which a capture there sees, too.
     fn send(&self, frames: Vec<Vec<u8>>) {
         let interface = self.interface.clone();
         self.host.run(move || {
@@ -162,7 +162,7 @@ impl Running {
         fs::read_to_string(&self.errors).unwrap_or_default()
     }
 
-    /// What a thread of this name may do.
+    /// Returns the capabilities of the thread with this name.
     fn rights_of(&self, thread: &str) -> String {
         let tasks = fs::read_dir(format!("/proc/{}/task", self.program.process_id())).unwrap();
         let read = |path: std::path::PathBuf| fs::read_to_string(path).unwrap_or_default();
@@ -173,7 +173,7 @@ impl Running {
         line.expect("the kernel says").trim().to_owned()
     }
 
-    /// Interrupts it, and returns whether it ended well and its report.
+    /// Interrupts it, and returns its success and its report.
     pub(crate) fn end(self) -> (bool, Value) {
         signal(self.program.process_id(), "-INT").unwrap();
         let (is_success, _) = self.program.finish().unwrap();
@@ -183,7 +183,7 @@ impl Running {
     }
 }
 
-/// A frame that no host answers to.
+/// Returns a frame that no host answers.
 fn frame(source: [u8; 6], destination: [u8; 6], number: u32) -> Vec<u8> {
     let mut frame = [destination, source].concat();
     frame.extend([0x88, 0xb5]);
@@ -243,7 +243,7 @@ fn vlans_are_apart_and_a_trunk_carries_them_with_tags() {
     let [first, second, other, trunk] = [0, 1, 2, 3].map(|number| lab.guest_behind_tap(number));
     assert!(first.pings(&second.address), "one VLAN");
     assert!(first.is_deaf_to(&other.address), "two VLANs");
-    // What leaves by the trunk has the tag of its VLAN; what comes in by it loses it.
+    // Frames that leave by the trunk get their VLAN's tag; frames received on it lose the tag.
     let watch = |guest: &Guest, wanted: &'static str| {
         let listen = format!(
             "exec tcpdump -i {} -e -nn -l ether proto 0x88b5 or vlan 2>&1",
@@ -263,7 +263,7 @@ fn vlans_are_apart_and_a_trunk_carries_them_with_tags() {
         trunk.send(vec![tagged]);
         assert!(tcpdump.wait_for(wanted.unwrap()).unwrap());
     }
-    // A tag does not let a guest hop, and none does not let the trunk in.
+    // A guest's tag does not open another VLAN, and the trunk refuses untagged frames.
     let mut tagged = frame(station(1), ALL, 7);
     tagged.splice(12..12, [0x81, 0, 0, 20]);
     first.send(vec![tagged]);
@@ -294,7 +294,7 @@ fn what_is_flooded_is_counted_copy_by_copy() {
         let received = guest.host.counts(&guest.interface).received - before;
         assert!(received >= 500, "{}: {received}", guest.interface);
     }
-    // One of a group reaches all but the others of it.
+    // A member of an isolated group reaches all ports except the group's.
     let before = number(&lab.port("tap:t3")["out"]["copies"]);
     guests[2].send(vec![frame(station(6), ALL, 0); 10]);
     wait_until("ten are flooded", || number(&lab.port("tap:t2")["in"]["flooded"]) >= 10);
@@ -424,7 +424,7 @@ fn rules_are_replaced_all_or_none() {
         assert!(error.contains(reason), "{bad}: {error}");
         assert!(first.is_deaf_to(&second.address), "the old rules stay");
     }
-    // As many as anybody writes; the one that counts is the last.
+    // As many rules as anyone writes; only the last one matches.
     let many: String = (0..10_000)
         .map(|number| {
             let (high, low) = (number / 250, number % 250);
@@ -440,7 +440,7 @@ fn rules_are_replaced_all_or_none() {
     assert!(is_success, "{report}");
 }
 
-/// The packets of a capture as tcpdump shows them, without times, sorted.
+/// Returns the packets of a capture as printed by tcpdump, without times, sorted.
 fn packets_of(path: &str) -> Vec<String> {
     let run = crate::support::other("tcpdump", &["-nn", "-t", "-xx", "-r", path]).unwrap();
     assert_eq!(run.code, Some(0), "{}", run.stderr);
@@ -486,7 +486,7 @@ fn a_mirror_has_what_tcpdump_sees_at_the_port() {
     let crossed: Vec<_> = mirrored.iter().filter(is_ours).collect();
     assert_eq!(seen.len(), 140);
     assert_eq!(crossed, seen.iter().collect::<Vec<_>>());
-    // What tcpdump did not ask for is neither of the two.
+    // Packets that tcpdump did not select are neither of the two.
     let others = mirrored.iter().filter(|packet| !seen.contains(packet));
     assert!(others.clone().all(|packet| !packet.contains("ICMP echo")), "{mirrored:?}");
 }
@@ -534,7 +534,7 @@ fn a_killed_switch_leaves_nothing_that_is_in_the_way() {
     let link = lab.center.command("ip", &["link", "show", "c2"]).unwrap();
     assert!(!link.contains("xdp"), "{link}");
     assert!(second.host.command("ip", &["link", "show", "t1"]).is_ok(), "it was to stay");
-    // Its socket's file is there, and does not stop the next switch.
+    // The old socket file exists, and does not stop the next switch.
     let socket = lab.directory.file("lab.switch");
     assert!(fs::metadata(&socket).is_ok());
     let error = lab.run("switch show lab").unwrap_err().to_string();
@@ -544,7 +544,7 @@ fn a_killed_switch_leaves_nothing_that_is_in_the_way() {
     assert_eq!(mode, 0o600);
     let first = lab.guest_behind_tap(0);
     assert!(first.pings(&cable.address));
-    // Nobody else may control it.
+    // Other users may not control it.
     let words = lab.words("switch show lab");
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let stranger = ["--reuid", "65534", "--clear-groups", "--", "env"];
@@ -555,7 +555,7 @@ fn a_killed_switch_leaves_nothing_that_is_in_the_way() {
     assert!(fs::metadata(&socket).is_err(), "its end takes the socket with it");
 }
 
-/// One that keeps its connection, or sends its request a byte at a time, has one request or 5 s.
+/// A client that keeps its connection, or sends a byte at a time, gets one request or 5 s.
 #[test]
 fn a_client_that_goes_on_and_on_holds_nobody_up() {
     let Some(lab) = Lab::or_skip() else { return };
@@ -565,7 +565,7 @@ fn a_client_that_goes_on_and_on_holds_nobody_up() {
     let mut answers = BufReader::new(client.try_clone().unwrap()).lines();
     client.write_all(b"{\"command\":\"show\"}\n").unwrap();
     assert!(answers.next().unwrap().unwrap().contains("t0"));
-    // It may be told that nobody reads.
+    // The peer may be closed already.
     let _ = client.write_all(b"{\"command\":\"show\"}\n");
     assert!(answers.next().is_none_or(|answer| answer.is_err()), "one request a connection");
     let mut slow = connect();
@@ -609,14 +609,14 @@ fn offloads_pass_between_taps_unfinished() {
 /// The page for users.
 const PAGE: &str = include_str!("../../../../docs/switch.md");
 
-/// The blocks of a kind.
+/// Returns the code blocks of a language.
 fn blocks(kind: &str) -> impl Iterator<Item = &'static str> {
     let start = format!("```{kind}\n");
     let found: Vec<_> = PAGE.split(&start).skip(1).collect();
     found.into_iter().map(|rest| rest.split("```").next().unwrap())
 }
 
-/// A line without what differs from run to run: numbers, and the width of columns.
+/// Returns a line without what differs between runs: numbers, and the width of columns.
 fn plain(line: &str) -> String {
     let words = line.split_whitespace().map(|word| {
         let mut plain = word.replace(|c: char| c.is_ascii_digit() || c == ',', "0");
@@ -662,7 +662,7 @@ fn the_commands_of_the_page_do_what_it_shows() {
     }
 }
 
-/// What the error of a missing right advises is true.
+/// The advice in the error about missing rights works.
 #[test]
 fn a_user_namespace_of_its_own_is_enough_for_taps() {
     let switch = format!("{PROGRAM} switch --port tap:t0 --port tap:t1 --duration 200ms --json");

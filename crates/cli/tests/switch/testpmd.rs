@@ -1,4 +1,4 @@
-//! Another sender and receiver: `dpdk-testpmd` over net_af_xdp gets what we send, and the reverse.
+//! Another sender and receiver: `dpdk-testpmd` over net_af_xdp exchanges packets with us.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ use burstline_testbed::{Bed, FAR, Host, NEAR, Program};
 
 const PACKETS: u64 = 5_000;
 
-/// The bed, where both programs can be had.
+/// Returns the bed, if both programs can run.
 fn bed_or_skip() -> Option<Bed> {
     if !is_root() {
         skip(test_name(), "AF_XDP needs root");
@@ -24,7 +24,7 @@ fn bed_or_skip() -> Option<Bed> {
     Bed::or_skip()
 }
 
-/// Starts it on a host, without huge pages; returns once it forwards.
+/// Starts testpmd on a host, without huge pages, and returns when it forwards.
 fn start(host: &Host, interface: &str, mode: Mode, output: &str) -> Program {
     let testpmd = Testpmd::over(CoreId(0), &[CoreId(0)], &[interface], mode);
     let testpmd = Testpmd { more: "--total-num-mbufs=16384".to_owned(), ..testpmd };
@@ -39,7 +39,7 @@ fn text(output: &str) -> String {
     String::from_utf8_lossy(&fs::read(output).unwrap_or_default()).into_owned()
 }
 
-/// Ends it, and returns its totals.
+/// Ends testpmd, and returns its totals.
 fn end(program: Program, output: &str) -> Totals {
     let process = program.process_id();
     burstline_testbed::signal(process, "-INT").unwrap();
@@ -63,7 +63,7 @@ fn testpmd_receives_what_we_send_to_the_packet() {
         assert_eq!(sent["total"]["delivered"], PACKETS, "{sink}: {sent}");
     }
     assert_eq!(bed.far.counts(FAR).received, 2 * PACKETS);
-    // It polls: what the kernel has counted it soon has taken.
+    // testpmd polls, so it soon takes what the kernel has counted.
     std::thread::sleep(std::time::Duration::from_millis(300));
     assert_eq!(end(testpmd, &output).received, 2 * PACKETS);
 }

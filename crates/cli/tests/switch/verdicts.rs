@@ -15,7 +15,7 @@ use super::switch::{Guest, Lab, Running, number};
 
 const PORTS: &str = "--port afpacket:c2 --port tap:t3";
 
-/// Two guests, and a switch between them with `--inline` and these words.
+/// Two guests, and a switch with `--inline` between them.
 struct Line {
     lab: Lab,
     running: Running,
@@ -44,7 +44,7 @@ impl Line {
     }
 }
 
-/// What the ledger has for a cause.
+/// Returns the ledger's count for a cause.
 fn lost(report: &Value, cause: &str) -> u64 {
     report["total"]["lost"][cause].as_u64().unwrap_or(0)
 }
@@ -75,7 +75,7 @@ fn who_is_rejected_is_told_by_the_port_that_it_came_in_by() {
     let curl = format!("curl -sS -m 20 http://{server}/ 2>&1 || true");
     let refused = line.near.host.command("sh", &["-c", &curl]).unwrap();
     assert!(refused.contains("(7)"), "by a reset, and not by a timeout: {refused}");
-    // From the other side they are told by a tap.
+    // The tap's guest gets rejections, too.
     drop((near, far));
     let workers = [0, 1].map(|log| line.worker(log, "reject"));
     let ping = format!("ping -c 1 -W 20 {} 2>&1 || true", line.near.address);
@@ -93,7 +93,7 @@ fn one_port_may_wait_alone_and_leave_with_packets_that_wait() {
     let Some(line) = Line::or_skip("?open&deadline=1s", "--inline-port afpacket:c2") else {
         return;
     };
-    // The worker takes its place and gives no verdict: its packets wait for the deadline.
+    // The worker attaches but gives no verdict: its packets wait for the deadline.
     let worker = line.worker(0, "stall:0");
     let words = ["-c", "20", "-i", "0.01", "-W", "1", &line.far.address];
     let _ = line.near.host.command("ping", &words);

@@ -1,4 +1,4 @@
-//! `vhost:` and `memif:` against DPDK: what testpmd has counted is what our ledger says.
+//! `vhost:` and `memif:` against DPDK: testpmd's counters match our ledger.
 //!
 //! ```text
 //!   testpmd, virtio-user or memif == socket, shared memory == burstline count, generate, switch
@@ -29,7 +29,7 @@ fn interrupted(ours: Ours) -> Value {
     ended(ours)
 }
 
-/// Both ends of a connection: which address is ours, which device testpmd's, and who listens.
+/// Both ends of a connection: our address, testpmd's device, and which end listens.
 struct Ends {
     ours: String,
     theirs: String,
@@ -88,7 +88,7 @@ impl Ends {
             let ours = ours(true);
             (ours, VirtualPort::start(directory, "testpmd", &self.theirs, mode))
         } else {
-            // It starts its device, and says so, when somebody has connected.
+            // It starts its device, and reports that, when a peer has connected.
             let ours = ours(false);
             (ours, VirtualPort::start(directory, "testpmd", &self.theirs, mode))
         }
@@ -111,7 +111,7 @@ fn we_count_what_it_sends(ends: &Ends, directory: &Directory) {
     assert!(report["notes"].to_string().contains("2 rings of 256"), "{report}");
 }
 
-/// testpmd polls. Who sleeps has itself rung, and who rings has given up its rights by then.
+/// testpmd polls. A sleeping peer is notified, by a thread that has dropped its rights.
 #[test]
 fn a_peer_that_sleeps_is_woken() {
     let directory = Directory::new("bells");
@@ -132,8 +132,8 @@ fn a_peer_that_sleeps_is_woken() {
     interrupted(sends);
 }
 
-/// It is to receive from the start on: its driver throws away what is there before. And we go on
-/// running: a device that goes takes with it what its guest has not looked at.
+/// testpmd must receive from the start: its driver drops packets that arrived before. Our job keeps
+/// running: a device that goes away takes packets with it that its guest has not read.
 fn it_receives_what_we_send(ends: &Ends, directory: &Directory) {
     let packets = 20_000;
     let separator = if ends.ours.contains('?') { '&' } else { '?' };
@@ -189,8 +189,8 @@ fn testpmd_receives_what_memif_sends() {
     }
 }
 
-/// Guests come, are killed in the middle of a burst, and others come; each packet that we count as
-/// taken was sent, and each that we sent was taken or lost by a name.
+/// Guests connect, are killed in the middle of a burst, and others follow. Each packet counted as
+/// received was sent, and each packet we sent was taken or lost by name.
 #[test]
 fn vhost_outlives_guests_that_are_killed_stopped_and_end() {
     if !VirtualPort::or_skip() {
@@ -209,7 +209,7 @@ fn vhost_outlives_guests_that_are_killed_stopped_and_end() {
         let before = testpmd.counted().sent;
         wait_until("it has sent", || testpmd.counted().sent > before + 10_000);
         match cycle % 3 {
-            // SIGKILL, somewhere in a burst.
+            // SIGKILL, possibly within a burst.
             0 => least += testpmd.counted().sent,
             1 => {
                 signal(testpmd.process_id(), "-STOP").unwrap();
@@ -254,7 +254,7 @@ fn a_switch_between_two_testpmds_accounts_for_every_frame() {
     sender.go();
     wait_until("frames cross", || receiver.counted().received > 50_000);
     let sent = sender.stop().sent;
-    // What was sent is through when nothing moves any more.
+    // All packets have passed when the counter stops changing.
     let mut before = 0;
     wait_until("nothing moves", || {
         let now = receiver.counted().received;

@@ -1,5 +1,5 @@
-//! The catalogue of a folder: files that cannot hold an answer are not opened, and whatever happens
-//! to the catalogue changes no answer.
+//! The catalogue of a folder: files that cannot contain an answer are not opened, and no fault of
+//! the catalogue changes an answer.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use serde_json::Value;
 const FILES: u32 = 200;
 const PACKETS: u32 = 100;
 
-/// A pcap in ns of UDP packets, one each 10 us from `start` packets on, whose source port is
+/// Makes a pcap in ns of UDP packets, one every 10 us, from number `start` on, with source port
 /// `port`.
 fn pcap(start: u32, packets: u32, port: u16) -> Vec<u8> {
     let mut pcap = [0xA1B2_3C4D_u32, 0x0004_0002, 0, 0, 262_144, 1].map(u32::to_le_bytes).concat();
@@ -28,7 +28,7 @@ fn pcap(start: u32, packets: u32, port: u16) -> Vec<u8> {
     pcap
 }
 
-/// A folder of files of [`PACKETS`] each, one after the other in time, each with one flow.
+/// Makes a folder of files with [`PACKETS`] packets each, consecutive in time, with one flow each.
 fn folder(directory: &Directory) -> String {
     let folder = directory.file("rec");
     fs::create_dir(&folder).unwrap();
@@ -40,13 +40,13 @@ fn folder(directory: &Directory) -> String {
     folder
 }
 
-/// Makes a file look older than any that may still change.
+/// Makes a file look too old to be still changing.
 fn age(file: &str) {
     let long_ago = SystemTime::now() - Duration::from_secs(60);
     File::options().append(true).open(file).unwrap().set_modified(long_ago).unwrap();
 }
 
-/// Makes nonsense of a file, so that nobody can open it without a word; it looks as before.
+/// Overwrites a file with garbage, so that opening it is noticed; its metadata is unchanged.
 fn spoil(file: &Path) {
     let metadata = fs::metadata(file).unwrap();
     fs::write(file, vec![b'x'; metadata.len() as usize]).unwrap();
@@ -64,7 +64,7 @@ fn ask(folder: &str, flags: &[&str]) -> Value {
     report
 }
 
-/// Files and packets that a report says were not opened.
+/// Returns the number of files and packets that a report lists as not opened.
 fn unopened(report: &Value) -> Option<(u32, u64)> {
     let notes = report["notes"].as_array().unwrap().iter();
     let mut notes = notes.map(|note| note.as_str().unwrap());
@@ -85,7 +85,7 @@ fn files_that_cannot_hold_an_answer_are_not_opened() {
     assert_eq!((&first["delivered"], &first["offered"]), (&70.into(), &all.into()), "{first}");
     assert_eq!(unopened(&first), Some((FILES - 2, all - 200)), "{first}");
     assert!(catalogue(&folder).is_file());
-    // Nobody could open these and say nothing.
+    // Opening any of these would be noticed.
     for number in (0..FILES).filter(|number| ![99, 100].contains(number)) {
         spoil(&Path::new(&folder).join(format!("{number:03}.pcap")));
     }
@@ -99,12 +99,12 @@ fn files_that_cannot_hold_an_answer_are_not_opened() {
     let of_flow = ask(&folder, &flow);
     assert_eq!((&of_flow["delivered"], &of_flow["offered"]), (&100.into(), &all.into()));
     assert_eq!(unopened(&of_flow), Some((FILES - 1, all - 100)), "{of_flow}");
-    // What is not opened is no output either.
+    // A file that is not opened must not be the output either.
     let output = format!("{folder}/000.pcap");
     let same = run(&[&["extract", &folder, "-w", &output], &WINDOW[..]].concat());
     assert_eq!(same.code, Some(2), "{}", same.stderr);
     assert!(same.stderr.contains("already reads or writes"), "{}", same.stderr);
-    // A file that looks different is looked at.
+    // A changed file is opened.
     let file = format!("{folder}/005.pcap");
     fs::write(&file, pcap(FILES * PACKETS, 7, 5)).unwrap();
     let flow = ["--flow", "10.0.0.1:5,10.0.1.1:53,udp"];
@@ -136,11 +136,11 @@ fn a_catalogue_that_is_lost_or_damaged_is_made_again() {
     fs::remove_file(&path).unwrap();
     assert_eq!(ask(&folder, &WINDOW), first);
     assert_eq!(fs::read(&path).unwrap(), whole);
-    // Files that are gone leave it.
+    // Deleted files are removed from the catalogue.
     fs::remove_file(format!("{folder}/150.pcap")).unwrap();
     assert_eq!(unopened(&ask(&folder, &WINDOW)).unwrap().0, FILES - 3);
     assert!(fs::read(&path).unwrap().len() < whole.len());
-    // Where it cannot be, it is not, and that is said.
+    // If the catalogue cannot be written, there is none, and a note says so.
     fs::remove_file(&path).unwrap();
     fs::create_dir(&path).unwrap();
     fs::write(path.join("x"), "").unwrap();
@@ -157,12 +157,12 @@ fn a_catalogue_that_others_may_write_is_not_believed() {
     let directory = Directory::new("catalogue-owner");
     let folder = folder(&directory);
     ask(&folder, &WINDOW);
-    // An answer that only the catalogue has: the file has no packet any more.
+    // An answer from the catalogue only: the file no longer has packets.
     spoil(&Path::new(&folder).join("000.pcap"));
     let flow = ["--flow", "10.0.0.1:99,10.0.1.1:53,udp"];
     assert_eq!(unopened(&ask(&folder, &flow)).unwrap().0, FILES - 1);
     fs::set_permissions(catalogue(&folder), PermissionsExt::from_mode(0o666)).unwrap();
-    // It is made anew, and the spoilt file is no capture.
+    // The catalogue is rebuilt, and the garbage file is not a capture.
     assert_eq!(unopened(&ask(&folder, &flow)).unwrap().0, FILES - 2);
     assert_eq!(fs::metadata(catalogue(&folder)).unwrap().permissions().mode() & 0o777, 0o600);
 }
@@ -195,7 +195,7 @@ fn recordings_bring_their_flows_and_one_that_is_written_is_opened() {
     let directory = Directory::new("catalogue-recordings");
     let folder = directory.file("rec");
     fs::create_dir(&folder).unwrap();
-    // None asks for hashes.
+    // Without hashes.
     for number in 0..20_u16 {
         let source = directory.file("source.pcap");
         fs::write(&source, pcap(u32::from(number) * 1000, 1000, number)).unwrap();
@@ -211,7 +211,7 @@ fn recordings_bring_their_flows_and_one_that_is_written_is_opened() {
     assert_eq!(unopened(&found), Some((19, 19_000)), "{found}");
     let window = ask(&folder, &["--from", "+10ms", "--to", "+11ms"]);
     assert_eq!((&window["delivered"], unopened(&window)), (&100.into(), Some((19, 19_000))));
-    // The start of a recording, as it lies there while it is written; then more of it.
+    // The beginning of a recording that is still being written; then more of it.
     let whole = fs::read(format!("{folder}/07.pcapng")).unwrap();
     let open = format!("{folder}/99.pcapng");
     let mut before = 1000;

@@ -1,4 +1,4 @@
-//! `doctor ports` says what opening then finds, for every user and everywhere.
+//! The output of `doctor ports` matches what opening finds, for every user and environment.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::support::{PROGRAM, Run, last_object, other};
 
-/// What the program says on a host.
+/// Returns the program's report on a host.
 fn doctor(host: &Host, flags: &[&str]) -> Value {
     let text = host.command(PROGRAM, &[&["doctor", "ports", "--json"], flags].concat()).unwrap();
     last_object(&text)
@@ -31,8 +31,8 @@ fn open(host: &Host, port: &str, may_steal: bool) -> Result<Vec<Box<dyn Source>>
     host.run(move || open_sources(&address, &options))
 }
 
-/// Opens every port of the report on the same host: those that open do, with what they need and
-/// not without, and the others do not.
+/// Opens every port of the report on the same host. Those that open do so with their flags and not
+/// without; the others fail.
 fn assert_true(host: &Host, report: &Value) {
     let rows = report["ports"].as_array().unwrap();
     for row in rows {
@@ -84,7 +84,7 @@ fn assert_true(host: &Host, report: &Value) {
 #[test]
 fn what_it_says_is_what_opening_finds() {
     let Some(bed) = Bed::or_skip() else { return };
-    // One that is down, one with a route that the host lives by, and one that is free.
+    // One that is down, one with a route that the host needs, and one that is free.
     bed.connect("w0", "w1", 1500).unwrap();
     bed.connect("x0", "x1", 1500).unwrap();
     bed.far.command("ip", &["link", "set", "w1", "down"]).unwrap();
@@ -105,14 +105,14 @@ fn what_it_says_is_what_opening_finds() {
     let probed = doctor(&bed.far, &["--probe"]);
     assert_true(&bed.far, &probed);
     assert_eq!(row(&probed, "xdp:v1")["mode_tried"], false);
-    // What the driver says, and what came of trying it.
+    // The mode reported by the driver, and the mode found by trying.
     for (report, is_tried) in [(&report, false), (&probed, true)] {
         let free = row(report, "xdp:x1");
         assert_eq!(free["mode_tried"], is_tried, "{free}");
         assert!(free["mode"] == "native" || free["mode"].is_null(), "{free}");
     }
 
-    // Somebody else has it.
+    // Another socket holds it.
     let held = open(&bed.far, "xdp:x1", false).unwrap();
     let report = doctor(&bed.far, &["x1"]);
     let taken = row(&report, "xdp:x1");
@@ -132,7 +132,7 @@ fn nobody_notices_that_it_looks() {
             let mut sent = 0;
             for _ in 0..10_000 {
                 if is_done.load(Relaxed) {
-                    // The flag carries no memory: whatever was sent is in the sum.
+                    // The flag carries no memory: the sum has all frames sent.
                     break;
                 }
                 let frames = Frames { first: sent, ..Frames::new(100, 60) };
@@ -155,7 +155,7 @@ fn nobody_notices_that_it_looks() {
 #[test]
 fn without_capabilities_it_says_which() {
     let Some(bed) = Bed::or_skip() else { return };
-    // What is started from this thread has none either.
+    // Processes started from this thread have no rights either.
     bed.far.run(|| privileges::give_up().unwrap());
     let report = doctor(&bed.far, &[]);
     assert_true(&bed.far, &report);

@@ -1,4 +1,4 @@
-//! `burstline explain`: each name that a report has is explained.
+//! `burstline explain`: each name in a report is explained.
 
 use std::fs;
 use std::path::Path;
@@ -37,7 +37,7 @@ fn all_names_are_there_and_a_wrong_one_is_corrected() {
     assert!(wrong.code == Some(2) && wrong.stderr.contains("rx_ring_full"), "{}", wrong.stderr);
 }
 
-/// Each name that a line `lost` or `no flow` can have: the pages have them in tables.
+/// Each name that a line `lost` or `no flow` can have, from the tables of the pages.
 #[test]
 fn names_of_flow_records_lost_are_explained() {
     let page = |name: &str| concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/").to_owned() + name;
@@ -70,7 +70,7 @@ fn a_note_is_explained_by_its_text() {
     );
 }
 
-/// The text of all sources below a folder, without tests; lines that end in a backslash joined.
+/// Collects the text of all sources below a folder, without tests, with continued lines joined.
 fn sources(folder: &Path, texts: &mut Vec<String>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -97,7 +97,7 @@ fn all_sources() -> Vec<String> {
     texts
 }
 
-/// Where a note is made: what stands before its text.
+/// The code that precedes the text of a note.
 const SITES: [&str; 15] = [
     ".note(|",
     ".hint(",
@@ -116,9 +116,9 @@ const SITES: [&str; 15] = [
     "state.notes.push(",
 ];
 
-/// The texts between quotes in the statement that begins here.
+/// Returns the string literals in the statement that begins here.
 fn quoted(statement: &str) -> Vec<&str> {
-    // It may be an arm of a match.
+    // It may be a match arm.
     let ends = [";\n", ")),\n"].map(|end| statement.find(end).unwrap_or(statement.len()));
     let end = ends[0].min(ends[1]);
     let mut texts = Vec::new();
@@ -132,7 +132,7 @@ fn quoted(statement: &str) -> Vec<&str> {
     texts
 }
 
-/// Whether a text says something besides what is filled in.
+/// Returns whether a text has content besides its placeholders.
 fn speaks(text: &str) -> bool {
     let fixed = text.split(['{', '}']).step_by(2);
     let letters = fixed.flat_map(str::chars).filter(char::is_ascii_alphabetic).count();
@@ -146,7 +146,7 @@ fn each_note_that_the_sources_say_is_explained() {
         for site in SITES {
             for (at, _) in text.match_indices(site) {
                 for said in quoted(&text[at..]).into_iter().filter(|said| speaks(said)) {
-                    // What is filled in stands for itself.
+                    // Placeholders stand for themselves.
                     let told = run(&["explain", "--json", "--", said]);
                     assert_eq!(told.code, Some(0), "not explained: {said}\n{}", told.stderr);
                     count += 1;

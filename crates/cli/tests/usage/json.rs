@@ -3,7 +3,7 @@
 use crate::support::{Directory, REAL, REAL_PACKETS, assert_closed, last_object, run, run_json};
 use serde_json::Value;
 
-/// Every key of the contract; what else is there is free.
+/// Every key of the contract; additional keys are allowed.
 const KEYS: &[&str] = &[
     "/command",
     "/elapsed_s",
@@ -106,7 +106,7 @@ fn fragments_that_did_not_follow_their_flow_are_told() {
     let file = directory.file("parts.pcap");
     let mut bytes = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0];
     bytes.extend([[0, 0, 0, 0], [0, 0, 0, 0], [0, 0, 1, 0], [1, 0, 0, 0]].as_flattened());
-    // Datagram 7: its end without its beginning. Datagram 8: both, in this order.
+    // Datagram 7: its end without its beginning. Datagram 8: both, in order.
     for (datagram, offset) in [(7, 3), (8, 0), (8, 3)] {
         let more = if offset == 0 { 0x20 } else { 0 };
         let mut packet = vec![2; 12];

@@ -1,7 +1,7 @@
-//! `docs/schema.json` says what `--json` prints: every verb's output fits it.
+//! Checks that every verb's `--json` output matches `docs/schema.json`.
 //!
-//! `WRITE_SCHEMA=1` adds what is new to the file. A key that goes away, or changes its type, is a
-//! change of the interface: take it out by hand, and say so in the changelog.
+//! `WRITE_SCHEMA=1` adds new keys to the file. Removing a key, or changing its type, changes the
+//! interface: edit the file by hand, and mention it in the changelog.
 
 use std::fs;
 
@@ -22,7 +22,7 @@ fn sample(name: &'static str, words: &[&str]) -> Sample {
     Sample { name, value: run_json(words, 0) }
 }
 
-/// The reports of jobs, and of an interval.
+/// Returns reports of jobs, and an interval.
 fn jobs(directory: &Directory) -> Vec<Sample> {
     let file = directory.file("a.pcapng");
     let (kept, made) = (directory.file("kept.pcapng"), directory.file("made.pcapng"));
@@ -41,7 +41,7 @@ fn jobs(directory: &Directory) -> Vec<Sample> {
         run_of(&["replay", REAL, "--rate", "100k", "-o", "null:"]),
         run_of(&["flows", REAL, "-o", &directory.file("tree")]),
     ];
-    // Nobody listens there: records are lost.
+    // No listener there: records are lost.
     let nowhere = run_json(&["flows", REAL, "--ipfix", "tcp:127.0.0.1:1"], 1);
     samples.push(Sample { name: "report", value: nowhere });
     let words = ["count", "gen:?rate=100k", "--duration", "200ms", "--stats", "50ms", "--json"];
@@ -55,7 +55,7 @@ fn jobs(directory: &Directory) -> Vec<Sample> {
     samples
 }
 
-/// What is printed of files, and of the machine.
+/// Returns output about files and about the machine.
 fn others(directory: &Directory) -> Vec<Sample> {
     let copy = directory.file("copy.pcap");
     fs::copy(REAL, &copy).unwrap();
@@ -82,7 +82,7 @@ fn others(directory: &Directory) -> Vec<Sample> {
     service.wait_for("it has its ledger", |event| event["event"] == "ledger");
     let (_, events) = service.stop();
     for event in events {
-        // What is in them has its own definitions.
+        // Nested objects have their own definitions.
         for (key, name) in [("report", "report"), ("stats", "interval")] {
             samples.extend(event.get(key).map(|inner| Sample { name, value: inner.clone() }));
         }

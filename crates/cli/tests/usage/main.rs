@@ -1,4 +1,4 @@
-//! What the program says: help, errors, JSON, notes, units.
+//! The program's texts: help, errors, JSON, notes, units.
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,13 +1,13 @@
-//! A schema of JSON, as much of it as this program needs: types, properties, items, maps.
+//! The part of JSON Schema that this program needs: types, properties, items, maps.
 //!
 //! Source: JSON Schema 2020-12, <https://json-schema.org/draft/2020-12>.
 
 use serde_json::{Map, Value, json};
 
-/// Objects whose keys are names of something, not words of the contract.
+/// Objects whose keys are names, not words of the contract.
 const MAPS: [&str; 4] = ["lost", "causes", "exclusions", "records_dropped_by"];
 
-/// What is wrong with a value, a line each. What a `$ref` stands for is a sample of its own.
+/// Returns the faults of a value, one per line. The target of a `$ref` is a sample of its own.
 pub(crate) fn faults(schema: &Value, value: &Value, place: &str) -> Vec<String> {
     if schema["$ref"].is_string() {
         return Vec::new();
@@ -47,7 +47,7 @@ pub(crate) fn faults(schema: &Value, value: &Value, place: &str) -> Vec<String> 
     found
 }
 
-/// Makes a schema fit a value, too; `name` is the key under which it stands.
+/// Extends a schema to accept a value, too; `name` is the value's key.
 pub(crate) fn learn(schema: &mut Value, value: &Value, name: &str) {
     if schema["$ref"].is_string() {
         return;
@@ -83,7 +83,7 @@ pub(crate) fn learn(schema: &mut Value, value: &Value, name: &str) {
 }
 
 fn learn_object(schema: &mut Value, object: &Map<String, Value>) {
-    // What every object has that was seen so far.
+    // Keys that every object so far has.
     let is_first = schema.get("properties").is_none();
     let required: Vec<Value> = match is_first {
         true => object.keys().map(|key| json!(key)).collect(),

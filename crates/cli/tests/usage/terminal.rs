@@ -1,5 +1,5 @@
-//! At the terminal: what happens is printed when it happens, the report is short, and words that
-//! tcpdump takes are taken.
+//! At the terminal: events are printed when they happen, the report is short, and tcpdump's
+//! arguments are accepted.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -10,7 +10,7 @@ use crate::support::sharing::Names;
 use crate::support::{Directory, PROGRAM, REAL, REAL_PACKETS, Run, command, other, run, run_json};
 use burstline_testbed::{Bed, FAR, FAR_ADDRESS, NEAR};
 
-/// Whether one line of `text` has the time of day and then `what`.
+/// Returns whether a line of `text` has the time of day followed by `what`.
 fn is_told(text: &str, what: &str) -> bool {
     let is_of = |line: &str| {
         let told = line.strip_prefix("burstline: 20").and_then(|line| line.split_once(" UTC: "));
@@ -65,7 +65,7 @@ fn what_happens_to_an_interface_that_is_sent_to_is_told_too() {
 #[test]
 fn the_begin_of_losses_a_trigger_and_its_file_are_told() {
     let directory = Directory::new("terminal-news");
-    // A sink that has no room for long frames.
+    // A sink without room for long frames.
     let short = format!("file:{}?segment=4k", directory.file("short"));
     let job = ["generate", "-o", &short, "--size", "9000", "--rate", "1k", "--duration", "1s"];
     let run = run(&job);
@@ -81,7 +81,7 @@ fn the_begin_of_losses_a_trigger_and_its_file_are_told() {
     let mut child = child.spawn().unwrap();
     let told = || fs::read_to_string(&errors).unwrap();
     wait_until("a file is written", || {
-        // Before it hears signals, this one would end it; it may come before anything is kept.
+        // A signal before its handler is installed would end it; one may come before any packet.
         let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
         let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).unwrap();
         if u64::from_str_radix(caught.trim(), 16).unwrap() >> (10 - 1) & 1 == 1 {
@@ -186,7 +186,7 @@ fn words_of_tcpdump_are_taken() {
         assert!(run.code > Some(0) && run.stderr.contains(words), "{job:?}: {}", run.stderr);
         assert_eq!(run.stderr.lines().count(), 1, "{job:?}: {}", run.stderr);
     }
-    // A file whose name begins a filter is one where no source is before it.
+    // A file whose name could begin a filter is a file if no source precedes it.
     fs::copy(REAL, directory.file("udp")).unwrap();
     let here =
         |job: &[&str]| -> Run { command(job).current_dir(&directory.0).output().unwrap().into() };
@@ -245,10 +245,10 @@ fn any_is_every_interface_that_is_up_and_each_packet_keeps_its_own() {
     }
 }
 
-/// What bash offers for a line, of which the last word is being typed.
+/// Returns bash's completions for a line whose last word is being typed.
 fn completed(names: &Names, script: &str, line: &str) -> Vec<String> {
     let folder = PROGRAM.rsplit_once('/').unwrap().0;
-    // As readline does: a colon ends a word. Source: bash(1), COMP_WORDBREAKS.
+    // Like readline, where a colon ends a word. Source: bash(1), COMP_WORDBREAKS.
     let driver = r#"
 source "$1"
 COMP_LINE=$2 COMP_POINT=${#2}
@@ -284,7 +284,7 @@ fn bash_completes_interfaces_and_published_logs() {
         ("burstline capture -w x eth0 an", &["any"]),
         ("burstline capture -o xd", &["xdp:"]),
         ("burstline bounce xdp:eth0 gen:?size=64 x", &["xdp:"]),
-        // Readline replaces what is behind the colon.
+        // Readline replaces only the part after the colon.
         ("burstline count log:t", &["tap"]),
         ("burstline count --poll b", &["busy"]),
         ("burstline cou", &["count"]),

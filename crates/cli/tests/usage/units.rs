@@ -1,4 +1,4 @@
-//! The units in `dist/systemd`: systemd's own tools judge them.
+//! Checks the units in `dist/systemd` with systemd's own tools.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use burstline_skip::{skip, test_name};
 
 const UNITS: [&str; 2] = ["burstline.service", "burstline@.service"];
 
-/// The most that `systemd-analyze security` may find, of 100: it says 26, and calls up to 50
+/// Maximum exposure by `systemd-analyze security`, of 100. It reports 26, and calls values up to 50
 /// medium.
 const EXPOSURE_MOST: &str = "30";
 
@@ -35,7 +35,7 @@ fn analyze(words: &[&str]) -> Option<Run> {
 #[test]
 fn systemd_understands_every_line_of_the_units() {
     let Some(run) = analyze(&["verify", "--man=no"]) else { return };
-    // What it does not know it only warns of.
+    // Unknown settings are only warnings.
     let said = format!("{}{}", run.stdout, run.stderr);
     let ours: Vec<&str> = said.lines().filter(|line| line.contains("burstline")).collect();
     assert!(run.code == Some(0) && ours.is_empty(), "{said}");
@@ -71,7 +71,7 @@ fn the_example_of_a_file_is_understood() {
     let uncommented = example.replace("\n# ", "\n").replace("\n#\n", "\n\n");
     let here = uncommented.replace("/var/lib/burstline/", &directory.file(""));
     let site = directory.file("site.toml");
-    // This machine may have no such interface, and no libpcap for the filter.
+    // This machine may lack the interface, and libpcap for the filter.
     let here = here.replace("filter = \"udp port 53\"\n", "");
     fs::write(&site, here).unwrap();
     let run = run(&["run", "--check", &site]);

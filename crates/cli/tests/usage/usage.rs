@@ -1,10 +1,10 @@
-//! Help, completions, and what happens when the command line makes no sense.
+//! Help, completions, and errors of invalid command lines.
 
 use std::fs;
 
 use crate::support::{Directory, REAL, run, run_json};
 
-/// Runs something that has to fail with one line that has all of `words` in it.
+/// Runs a command that must fail with one line that contains all of `words`.
 fn assert_complaint(arguments: &[&str], code: i32, words: &[&str]) {
     let run = run(arguments);
     assert_eq!(run.code, Some(code), "{arguments:?}: {}", run.stderr);
@@ -118,7 +118,7 @@ fn a_folder_gets_a_manual_page_for_each_verb() {
     assert!(!names.iter().any(|name| name.contains("help") || name.contains("balance-")));
     for name in names {
         let path = format!("{folder}/{name}");
-        // mandoc and man are not everywhere; groff's syntax is simple enough to look for slips.
+        // mandoc and man are not installed everywhere; groff's syntax is easy to check here.
         let page = fs::read_to_string(&path).unwrap();
         for part in [".TH ", ".SH NAME\n", ".SH SYNOPSIS\n", ".SH DESCRIPTION\n"] {
             assert!(page.contains(part), "{name}: {part}: {page}");

@@ -1,13 +1,13 @@
-//! What a port takes away from somebody is said when it opens, with the mend.
+//! A port that takes packets away warns when it opens, and names the fix.
 
 use crate::support::{PROGRAM, is_root, last_object, other};
 use burstline_skip::{skip, test_name};
 use burstline_testbed::{Bed, FAR, FAR_ADDRESS, Host, NEAR};
 
-/// A program that wants nothing, as `tcpdump -ddd` prints it.
+/// A program that accepts nothing, as printed by `tcpdump -ddd`.
 const NOTHING: &str = "'1\n6 0 0 0\n'";
 
-/// What a job says on standard error.
+/// Returns a job's standard error.
 fn said(host: &Host, job: &str) -> Vec<String> {
     let script = format!("{PROGRAM} {job} --duration 10ms 2>&1 > /dev/null");
     let said = host.command("sh", &["-c", &script]).unwrap();
@@ -19,7 +19,7 @@ fn report(host: &Host, job: &str) -> serde_json::Value {
     last_object(&host.command("sh", &["-c", &script]).unwrap())
 }
 
-/// Whether tests may take packets here.
+/// Returns a bed if tests may take packets.
 fn bed() -> Option<Bed> {
     if !is_root() {
         skip(test_name(), "xdp: needs root");
@@ -42,7 +42,7 @@ fn an_address_that_hears_nothing_any_more_is_warned_of() {
         let notes = report["notes"].as_array().unwrap();
         assert_eq!(notes.iter().filter(|note| **note == *warning).count(), 1, "{job}: {report}");
     }
-    // Nothing is taken, or not all.
+    // Nothing is taken, or not everything.
     let some = format!("count xdp:{FAR} --only {NOTHING}");
     for job in [some, format!("count {FAR}"), format!("count xdp:{FAR} --quiet")] {
         let said = said(&bed.far, &job);
@@ -74,7 +74,7 @@ fn checksums_that_nobody_adds_are_warned_of_where_packets_are_sent_on() {
         )
     });
     assert_eq!(about("bounce xdp:a0 xdp:b0 --both"), both);
-    // Only what is taken matters: what leaves by b0 has what it came with.
+    // Only the port that takes packets matters: packets leaving by b0 are unchanged.
     for job in ["bounce xdp:a0 xdp:b0", "bounce xdp:a0 b0", "capture xdp:a0 -o b0"] {
         assert_eq!(about(job), both[..1], "{job}");
     }
@@ -82,7 +82,7 @@ fn checksums_that_nobody_adds_are_warned_of_where_packets_are_sent_on() {
     for job in nothing_is_sent.into_iter().chain(["bounce a0 xdp:b0"]) {
         assert_eq!(about(job), [""; 0], "{job}");
     }
-    // Where the other end cannot be asked, it is named.
+    // If the other end cannot be inspected, the warning names it.
     let far = about(&format!("bounce xdp:{NEAR} xdp:a0"));
     let end = format!("the other end of {NEAR} ({FAR}, in another network namespace)");
     assert!(far.len() == 1 && far[0].contains(&end), "{far:?}");

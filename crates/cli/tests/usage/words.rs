@@ -1,11 +1,11 @@
-//! Words without a scheme: what exists decides whether one is an interface or a file.
+//! Words without a scheme: whether they are an interface or a file depends on what exists.
 
 use std::fs;
 
 use crate::support::{Directory, PROGRAM, REAL, Run, run};
 use burstline_testbed::{Bed, NEAR};
 
-/// An interface whose name looks like that of a file.
+/// An interface whose name looks like a file's.
 const DOTTED: &str = "d.100";
 
 /// Runs a job on a host in a directory.
@@ -19,7 +19,7 @@ fn run_in(bed: &Bed, directory: &Directory, job: &str) -> Run {
     Run { code: Some(code.trim().parse().unwrap()), stdout, stderr }
 }
 
-/// Files in a directory, without those whose names begin with a dot.
+/// Returns the files in a directory, except hidden ones.
 fn files(directory: &Directory) -> Vec<String> {
     let names = fs::read_dir(&directory.0).unwrap();
     let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -46,7 +46,7 @@ fn an_interface_with_a_dot_in_its_name_is_an_interface_and_never_a_file() {
         format!("count {DOTTED} --duration 10ms"),
         format!("merge {DOTTED} --duration 10ms --offset {DOTTED}=1ms"),
     ];
-    // The one worker is number 0: of an interface, too.
+    // The only worker has number 0, also for an interface.
     bed.near.command("ip", &["link", "add", "d.000", "type", "veth", "peer", "name", "f"]).unwrap();
     bed.near.command("ip", &["link", "set", "d.000", "up"]).unwrap();
     bed.near.command("ip", &["link", "set", "f", "up"]).unwrap();
@@ -56,7 +56,7 @@ fn an_interface_with_a_dot_in_its_name_is_an_interface_and_never_a_file() {
         assert_eq!(files(&directory), [""; 0], "{job}");
     }
     assert!(bed.near.counts("e").received >= before + 20, "they were sent");
-    // Who writes the name of an interface where a file is meant may mean either.
+    // An interface's name where a file is expected is ambiguous.
     for job in ["capture gen:?packets=1 -w", "merge gen:?packets=1 -w"] {
         let run = run_in(&bed, &directory, &format!("{job} {DOTTED}"));
         assert!(run.code == Some(2) && run.stderr.contains("./d.100"), "{}", run.stderr);
@@ -67,7 +67,7 @@ fn an_interface_with_a_dot_in_its_name_is_an_interface_and_never_a_file() {
         let run = run_in(&bed, &directory, job);
         assert_eq!((run.code, files(&directory)), (Some(0), vec![DOTTED.to_owned()]), "{job}");
     }
-    // Now there are both.
+    // Now both exist.
     for job in ["generate --packets 1 -o", "count --duration 1ms"] {
         let run = run_in(&bed, &directory, &format!("{job} {DOTTED}"));
         let asks = run.stderr.contains("write afpacket:d.100 or file:d.100");
@@ -107,7 +107,7 @@ fn a_file_needs_no_dot_in_its_name() {
         assert_eq!(run.code, Some(0), "{job:?}: {}", run.stderr);
         assert!(run.stdout.contains("149"), "{}", run.stdout);
     }
-    // What is not there is named with what was looked for.
+    // The error about a missing source says what was looked for.
     for job in
         [&["count", "nosuch"][..], &["replay", "nosuch", "-o", "null:"], &["count", "no.pcap"]]
     {

@@ -1,4 +1,4 @@
-//! What a word names: a published log, a file, a set, an interface, or an address with its scheme.
+//! Resolves a source's name: a published log, a file, a set, an interface, or a full address.
 
 use burstline_port::{Address, Role};
 use burstline_share::published_sockets;
@@ -8,9 +8,9 @@ use crate::fault::Fault;
 /// The scheme of published logs.
 pub(crate) const LOG: &str = "log";
 
-/// Finds out what `source` stands for. A word without a scheme is what exists by that name: an
-/// interface, a file, or a published log. If it is both a log and something else, the caller has to
-/// say which. If nothing exists, it is a log that may be published later.
+/// Resolves `source`. A word without a scheme is whatever exists by that name: an interface, a
+/// file, or a published log. If it is both a log and something else, it is an error. If nothing
+/// exists, it is a log that may be published later.
 pub(crate) fn resolve(source: &str) -> Result<Address, Fault> {
     let address: Address = source.parse()?;
     if !address.is_bare() {

@@ -1,4 +1,4 @@
-//! Where a reader's packets come from: a published name, or sources that are read in turn.
+//! The packet source of a reader: a published name, or sources polled in turn.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,38 +12,38 @@ use crate::lent::Lent;
 use crate::named::Named;
 use crate::report::Row;
 
-/// What a look found.
+/// The result of a poll.
 pub(crate) enum Found {
     /// Packets.
     Burst(Arc<Lent>),
-    /// None now.
+    /// No packets now.
     Nothing,
-    /// Packets, but none that is wanted.
+    /// Packets, but the filter rejected all of them.
     Again,
-    /// Never more.
+    /// The source has ended.
     End,
-    /// None, before some are let go.
+    /// No packets until some are released.
     WindowFull {
-        /// How many segments may be held.
+        /// Maximum number of segments held.
         window: usize,
     },
 }
 
-/// The ends that packets come from.
+/// The packet source of a reader.
 pub(crate) enum Inlet {
     /// Published logs.
     Named(Box<Named>),
-    /// Sources, and whose turn it is.
+    /// Sources, and the next one to poll.
     Lanes {
-        /// One a port.
+        /// One lane per port.
         lanes: Vec<Lane>,
-        /// The next to be looked at.
+        /// Index of the next lane to poll.
         turn: usize,
     },
 }
 
 impl Inlet {
-    /// Opens what `source` stands for. `check`: whether to give up waiting for a publisher.
+    /// Opens `source`. `check`: whether to stop waiting for a publisher.
     pub(crate) fn open(
         source: &str,
         window: usize,
@@ -64,7 +64,7 @@ impl Inlet {
         Ok(Self::Lanes { lanes: lanes.collect::<Result<_, _>>()?, turn: 0 })
     }
 
-    /// The next packets, for which it waits at most `timeout_ns`.
+    /// Returns the next packets, waiting at most `timeout_ns`.
     pub(crate) fn next(&mut self, timeout_ns: u64) -> Result<Found, Fault> {
         let until = Instant::now() + Duration::from_nanos(timeout_ns);
         loop {
@@ -87,7 +87,7 @@ impl Inlet {
         }
     }
 
-    /// Ends the work of sources. A publisher learns from the end of the connection.
+    /// Ends the sources' work. A publisher notices the end of the connection.
     pub(crate) fn close(&mut self) -> Result<(), Fault> {
         match self {
             Self::Named(_) => Ok(()),
@@ -103,7 +103,7 @@ impl Inlet {
     }
 }
 
-/// Looks at each source once, from the one whose turn it is.
+/// Polls each source once, starting at `turn`.
 fn look(lanes: &mut [Lane], turn: &mut usize) -> Result<Found, Fault> {
     let (mut ended, mut is_full, mut is_busy) = (0, None, false);
     for step in 0..lanes.len() {

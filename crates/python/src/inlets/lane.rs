@@ -24,17 +24,17 @@ use crate::lent::Lent;
 use crate::links::{Links, learn};
 use crate::report::{Row, Tally};
 
-/// Memory of a private log: a held window, and as much again to go on with.
+/// Size of a private log: the window that may be held, and the same again to continue with.
 const LOG_BYTES: usize = 8 << 20;
-/// Packets that are received before they are lent: a large part of a segment.
+/// Packets received before they are lent: a large part of a segment.
 const BUDGET: u64 = 2048;
-/// The longest sleep on one of several sources: the others do not wake.
+/// Maximum sleep on one of several sources, because the others do not wake the thread.
 const SLEEP_IN_TURN_NS: u64 = 1_000_000;
 
-/// One source, and the log that it is read through.
+/// One source, and the log through which it is read.
 pub(crate) struct Lane {
     source: Box<dyn Source>,
-    /// Gone when the source has ended.
+    /// `None` once the source has ended.
     writer: Option<Writer>,
     reader: Reader,
     table: PortTable,
@@ -80,7 +80,7 @@ impl Lane {
         })
     }
 
-    /// Looks once for packets: in the log, then at the source.
+    /// Polls once for packets: in the log, then at the source.
     pub(crate) fn look(&mut self) -> Result<Found, Fault> {
         if let Some(found) = self.lend() {
             return Ok(found);
@@ -98,7 +98,7 @@ impl Lane {
             }
             Ok(received) => received.state == PortState::Idle,
             Err(error) => {
-                // What came before is delivered, and the account is exact.
+                // Packets received before the error are delivered, and the account is exact.
                 self.end();
                 return Err(error.into());
             }
@@ -107,7 +107,7 @@ impl Lane {
             Some(found) => found,
             None if self.writer.is_none() => Found::End,
             None if is_idle => Found::Nothing,
-            // As where a filter wanted none of a whole buffer.
+            // For example, a filter rejected a whole buffer.
             None => Found::Again,
         })
     }
@@ -130,7 +130,7 @@ impl Lane {
         }
     }
 
-    /// Sleeps until there may be packets. `is_alone`: there is no other source to look at.
+    /// Sleeps until there may be packets. `is_alone`: whether this is the only source.
     pub(crate) fn wait(&self, timeout_ns: u64, is_alone: bool) {
         let timeout_ns = if is_alone { timeout_ns } else { timeout_ns.min(SLEEP_IN_TURN_NS) };
         if self.source.wait(timeout_ns).is_some() {
@@ -170,7 +170,7 @@ impl Lane {
             offered,
             delivered: self.delivered,
             lost,
-            // In the private log, too, packets are on their way.
+            // Packets in the private log are in flight, too.
             in_flight: in_flight + self.reader.lag(),
             fragments_unmatched,
             writer_down,

@@ -1,4 +1,4 @@
-//! Where packets of a reader come from, whatever a word names.
+//! The packet sources of a reader.
 
 pub(crate) mod address;
 pub(crate) mod inlet;

@@ -1,4 +1,4 @@
-//! A published name: its logs, and its writers one after the other, held where they lie.
+//! A published name: its logs, read in place, and its successive writers.
 
 use std::sync::Arc;
 use std::thread;
@@ -15,16 +15,16 @@ use crate::lent::Lent;
 use crate::links::{Links, learn};
 use crate::report::{Row, Tally};
 
-/// Between two looks for a publisher that is waited for.
+/// Interval between checks for a missing publisher.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// Names that an error tells of.
+/// Maximum number of names listed in an error.
 const NEAR_MOST: usize = 5;
 
 /// The logs of a name.
 pub(crate) struct Named {
     name: String,
     follower: Follower,
-    /// By log of the name, for one epoch.
+    /// For each log of the name, in the current epoch.
     links: Vec<Arc<Links>>,
     epoch: u64,
     filter: Filter,
@@ -33,12 +33,12 @@ pub(crate) struct Named {
     window: usize,
     delivered: Tally,
     filtered: u64,
-    /// Packets of bursts that a filter could not be compiled for.
+    /// Packets of bursts for which the filter could not be compiled.
     unjudged: u64,
 }
 
 impl Named {
-    /// Attaches. Waits for a publisher until `until`; `check` may end that.
+    /// Attaches, waiting for a publisher until `until`; `check` may end the wait early.
     pub(crate) fn open(
         address: &Address,
         window: usize,
@@ -47,8 +47,8 @@ impl Named {
         check: impl Fn() -> bool,
     ) -> Result<Self, Fault> {
         let settings = LogSettings::parse(address)?;
-        // An address that says nothing trusts readers of the same program file. Here that is the
-        // interpreter, which runs anybody's code.
+        // By default an address trusts readers of the same program file. Here that is the Python
+        // interpreter, which runs anyone's code.
         let says_trust = address.parameter("trust").is_some_and(|word| word != "program");
         let trust = if says_trust { settings.trust } else { Trust::NOBODY };
         let window = if address.parameter("window").is_some() { settings.window } else { window };
@@ -74,7 +74,7 @@ impl Named {
             }
         };
         let mut by_link = FilterByLink::new(&options.filter);
-        // An expression that is wrong is so at once, and not when a packet comes.
+        // Report an invalid expression now, not at the first packet.
         by_link.add(&address.to_string(), LinkType::ETHERNET)?;
         Ok(Self {
             name: address.to_string(),
@@ -91,7 +91,7 @@ impl Named {
         })
     }
 
-    /// Looks for packets, for at most `timeout_ns`.
+    /// Polls for packets, for at most `timeout_ns`.
     pub(crate) fn look(&mut self, timeout_ns: u64) -> Result<Found, Fault> {
         let (held, log) = match self.follower.next(timeout_ns, || false)? {
             Next::Burst { held, log } => (held, log),
@@ -121,11 +121,11 @@ impl Named {
             lent.wait_for(giver);
         }
         self.delivered.add(&lent);
-        // Where the filter wants none there is no burst; the caller looks again.
+        // If the filter rejects all packets there is no burst; the caller polls again.
         Ok(if lent.len() == 0 { Found::Again } else { Found::Burst(Arc::new(lent)) })
     }
 
-    /// Makes the link types of a burst known to the filter.
+    /// Compiles the filter for the link types of a burst.
     fn compile(&mut self, lent: &Lent) -> Result<(), Fault> {
         let mut last = None;
         for packet in lent.burst().packets() {
@@ -149,7 +149,7 @@ impl Named {
                 lost.add(cause, packets);
             }
         }
-        // The follower's own count of what it has taken, which the loop here does not touch.
+        // The follower's own count of what it has taken, independent of the loop here.
         let consumed = sums.delivered.saturating_add(sums.missed);
         Row {
             port: self.name.clone(),
@@ -163,7 +163,7 @@ impl Named {
     }
 }
 
-/// Names that are published, for the end of an error that one is not.
+/// Returns the published names, to append to an error about a missing one.
 fn near(error: &ShareError) -> String {
     if !matches!(error, ShareError::Absent { .. }) {
         return String::new();

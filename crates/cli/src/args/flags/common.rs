@@ -16,10 +16,10 @@ use clap::{Args, ValueHint};
 use crate::args::PORT_HINT;
 use crate::args::values::{self, Cores, Node};
 
-/// The flag of all verbs with sources that needs nothing else.
+/// The flag of all verbs with sources that works without other arguments.
 pub(crate) const LIST: &str = "list-interfaces";
 
-/// The flag that every job has and nobody types: the service gives it.
+/// The hidden flag of every job that the service sets.
 pub(crate) const SUPERVISED: &str = "supervised";
 
 /// Limits, threads, output: of every job.
@@ -142,7 +142,7 @@ pub(crate) struct CommonArgs {
     #[command(flatten)]
     pub(crate) source: SourceArgs,
 
-    // Its help is made from the list of kinds.
+    // The help is generated from the list of kinds.
     #[arg(long, value_name = "KIND", default_value = "none", value_parser = values::hash_kind)]
     #[arg(hide_short_help = true)]
     #[arg(help = values::hash_help())]
@@ -203,7 +203,7 @@ pub(crate) struct SourceArgs {
     pub(crate) steal: bool,
 }
 
-/// What has a hash has sources.
+/// Gives access to the source arguments.
 impl Deref for CommonArgs {
     type Target = SourceArgs;
 
@@ -218,7 +218,7 @@ impl DerefMut for CommonArgs {
     }
 }
 
-/// What has sources is a job.
+/// Gives access to the job arguments.
 impl Deref for SourceArgs {
     type Target = JobArgs;
 

@@ -1,4 +1,4 @@
-//! What a file is written as.
+//! The flags for the file format.
 
 use clap::{Args, ValueEnum};
 

@@ -6,13 +6,13 @@ use burstline_wire::grammar::{Bounds, Quantity};
 
 use crate::args::values::publish;
 
-/// How long a packet waits where nothing is said, in ns.
+/// The default deadline for a verdict, in ns.
 const DEADLINE_NS: u64 = 2_000_000;
-/// What may be said: less than a thread's turn is no time, and a longer wait is no forwarding.
+/// Allowed deadlines: less than a thread's turn cannot be met; a longer wait is not forwarding.
 const DEADLINE_LEAST_NS: u64 = 50_000;
 const DEADLINE_MOST_NS: u64 = 1_000_000_000;
 
-/// Reads it.
+/// Parses the value of `--inline`.
 pub(crate) fn inline(text: &str) -> Result<InlineOptions, String> {
     let (name, query) = text.split_once('?').unwrap_or((text, ""));
     if name.is_empty() {
@@ -51,7 +51,7 @@ pub(crate) fn inline(text: &str) -> Result<InlineOptions, String> {
         }
     }
     let publish = publish(&format!("{name}?{}", rest.join("&")))?;
-    // A reader that gives no verdict loses its own packets and holds nobody up.
+    // A reader that gives no verdict loses its own packets and blocks no one else.
     debug_assert_eq!(publish.lossless, LosslessReaders::Refused);
     Ok(InlineOptions { publish, workers, is_open: is_open.unwrap_or(false), deadline_ns })
 }

@@ -1,4 +1,4 @@
-//! The flags of jobs that receive into a log: its shape, and who may read it.
+//! The flags of jobs that receive into a log: its size and its readers.
 
 use burstline_engine::LogRequest;
 use burstline_log::Handoff;
@@ -41,7 +41,7 @@ pub(crate) struct LogArgs {
 }
 
 impl LogArgs {
-    /// What is asked of each log.
+    /// Returns the configuration requested for each log.
     pub(crate) fn request(&self) -> LogRequest {
         LogRequest {
             bytes: self.buffer,

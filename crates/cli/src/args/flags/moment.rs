@@ -1,4 +1,4 @@
-//! Points in time, as people type them.
+//! Points in time on the command line.
 
 use burstline_wire::grammar::{Bounds, Quantity};
 
@@ -12,7 +12,7 @@ pub(crate) enum Moment {
 }
 
 impl Moment {
-    /// In ns since 1970, where the first packet is at `first_ns`.
+    /// Returns the time in ns since 1970, given the time of the first packet.
     pub(crate) fn ns(self, first_ns: u64) -> u64 {
         match self {
             Self::At(ns) => ns,
@@ -23,8 +23,8 @@ impl Moment {
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// `+5s`, `1763761441.5`, `2026-11-21T21:44:01.5Z`, `2026-11-21 21:44:01+01:00`; without a zone
-/// UTC.
+/// Parses `+5s`, `1763761441.5`, `2026-11-21T21:44:01.5Z` or `2026-11-21 21:44:01+01:00`. The
+/// default time zone is UTC.
 pub(crate) fn moment(text: &str) -> Result<Moment, String> {
     let wanted = || {
         "expected a time after the first packet (+5s), seconds since 1970 (1763761441.5), or a \
@@ -39,7 +39,7 @@ pub(crate) fn moment(text: &str) -> Result<Moment, String> {
     read.map(Moment::At).ok_or_else(wanted)
 }
 
-/// Seconds with up to nine digits behind the point.
+/// Parses seconds with up to nine decimals.
 fn seconds_ns(text: &str) -> Option<u64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
     let is_number = |digits: &str| !digits.is_empty() && digits.bytes().all(|c| c.is_ascii_digit());
@@ -50,7 +50,7 @@ fn seconds_ns(text: &str) -> Option<u64> {
     whole.parse::<u64>().ok()?.checked_mul(SECOND_NS)?.checked_add(fraction)
 }
 
-/// Source: RFC 3339, section 5.6, with a blank for `T` as it allows, and the zone left out or not.
+/// Parses a date as in RFC 3339, section 5.6, with a space allowed for `T` and the zone optional.
 fn date_ns(text: &str) -> Option<u64> {
     let (date, rest) = text.split_once(['T', 't', ' '])?;
     let zone = rest.find(['Z', 'z', '+', '-']).unwrap_or(rest.len());

@@ -1,5 +1,4 @@
-//! The flags of jobs that write files: when the next one begins, whose they are, when they are
-//! safe.
+//! The flags of jobs that write files: rotation, ownership, and syncing to disk.
 
 use burstline_port::{FileNaming, Flush, OutputOptions, Rotation};
 use burstline_sys::direct::Creation;
@@ -9,7 +8,7 @@ use clap::{Args, ValueEnum};
 
 use crate::args::values;
 
-/// Bytes of a kB as dumpcap has it, and of an MB as tcpdump has it.
+/// A kB as in dumpcap, and an MB as in tcpdump.
 const KILOBYTE: u64 = 1000;
 const MEGABYTE: u64 = 1_000_000;
 
@@ -100,7 +99,7 @@ pub(crate) enum Rule {
     Files(u64),
 }
 
-/// When to sync, or that nobody wants it.
+/// When to sync, or `None` to leave it to the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FlushWish(pub(crate) Option<Flush>);
 
@@ -116,7 +115,7 @@ pub(crate) struct Owner {
 }
 
 impl OutputArgs {
-    /// What the ports of the job are opened with.
+    /// Returns the options with which the job's ports are opened.
     pub(crate) fn options(&self, keeps_privileges: bool) -> OutputOptions {
         let Owner { user, group } = self.owner.unwrap_or(Owner { user: None, group: None });
         let (mode, follows_links) = (self.mode, self.follow_links);
@@ -139,7 +138,7 @@ impl OutputArgs {
         }
     }
 
-    /// When the next file begins, if there is to be one.
+    /// Returns when the next file begins, or `None` for a single file.
     pub(crate) fn rotation(&self) -> Option<Rotation> {
         let mut rotation = Rotation::default();
         for rule in &self.rotate {
@@ -162,7 +161,7 @@ impl OutputArgs {
         (rotation != Rotation::default()).then_some(rotation)
     }
 
-    /// What makes no sense together.
+    /// Rejects contradicting flags.
     pub(crate) fn check(&self) -> Result<(), String> {
         let limits = |rule: &Rule| !matches!(rule, Rule::Files(_));
         if !self.rotate.is_empty() && !self.rotate.iter().any(limits) {
@@ -177,7 +176,7 @@ impl OutputArgs {
     }
 }
 
-/// `filesize:KB`, `duration:S`, `interval:S`, `packets:N` or `files:N`.
+/// Parses `filesize:KB`, `duration:S`, `interval:S`, `packets:N` or `files:N`.
 fn rule(text: &str) -> Result<Rule, String> {
     let wanted = || {
         "must be filesize:KB, duration:S, interval:S, packets:N or files:N, e.g. filesize:100000"
@@ -200,7 +199,7 @@ fn rule(text: &str) -> Result<Rule, String> {
     }
 }
 
-/// Seconds, also a fraction, or a time with a unit.
+/// Parses seconds, possibly with a fraction, or a time with a unit.
 fn seconds_ns(text: &str) -> Result<u64, String> {
     match burstline_wire::grammar::decimal(text) {
         Some(seconds) => {
@@ -212,7 +211,7 @@ fn seconds_ns(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Million bytes, or a size with a unit.
+/// Parses a number of million bytes, or a size with a unit.
 fn file_size(text: &str) -> Result<u64, String> {
     match text.parse::<u64>() {
         Ok(millions) if (1..=u64::MAX / MEGABYTE).contains(&millions) => Ok(millions * MEGABYTE),
@@ -223,7 +222,7 @@ fn file_size(text: &str) -> Result<u64, String> {
     }
 }
 
-/// `1s`, `4MiB`, `1s,4MiB` or `none`.
+/// Parses `1s`, `4MiB`, `1s,4MiB` or `none`.
 fn flush(text: &str) -> Result<FlushWish, String> {
     if text == "none" {
         return Ok(FlushWish(None));
@@ -243,7 +242,7 @@ fn flush(text: &str) -> Result<FlushWish, String> {
     Ok(FlushWish(Some(flush)))
 }
 
-/// Words with spaces between them; quotes keep spaces.
+/// Splits words at spaces, except in quotes.
 fn command(text: &str) -> Result<Words, String> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
     for character in text.chars() {
@@ -265,13 +264,13 @@ fn command(text: &str) -> Result<Words, String> {
     }
 }
 
-/// Permission bits in octal.
+/// Parses permission bits in octal.
 fn mode(text: &str) -> Result<u32, String> {
     let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777);
     mode.ok_or_else(|| "must be octal, 0-777, e.g. 0640".to_owned())
 }
 
-/// `USER`, `USER:GROUP` or `:GROUP`.
+/// Parses `USER`, `USER:GROUP` or `:GROUP`.
 fn owner(text: &str) -> Result<Owner, String> {
     let (user, group) = text.split_once(':').unwrap_or((text, ""));
     let number = |name: &str, find: fn(&str) -> Option<u32>, what: &str| match name {

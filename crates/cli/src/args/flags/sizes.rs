@@ -2,17 +2,17 @@
 
 /// The frame sizes of RFC 2544, section 9.1, and 768.
 const STANDARD: [u32; 8] = [64, 128, 256, 512, 768, 1024, 1280, 1518];
-/// Those of Wang, He and Wang, Comparison of High-Performance Packet Processing Frameworks on NUMA:
-/// their generator sent no 1518.
+/// The frame sizes of Wang, He and Wang, Comparison of High-Performance Packet Processing
+/// Frameworks on NUMA, whose generator could not send 1518.
 const NUMA: [u32; 8] = [64, 128, 256, 512, 768, 1024, 1280, 1500];
 
-/// Both, as one list.
+/// The union of both lists.
 const ALL: [u32; 9] = [64, 128, 256, 512, 768, 1024, 1280, 1500, 1518];
 
-/// The shortest and the longest frame, FCS included: a mark has room, and so has a jumbo frame.
+/// The shortest and longest frames, FCS included: room for a mark, and a jumbo frame.
 const SIZES: std::ops::RangeInclusive<u32> = 64..=9018;
 
-/// Frame sizes, FCS included: a list, or the word for one.
+/// Parses frame sizes, FCS included: a list, or the name of one.
 pub(crate) fn sizes(text: &str) -> Result<Box<[u32]>, String> {
     match text {
         "standard" => return Ok(STANDARD.into()),

@@ -1,13 +1,13 @@
-//! Which words behind a verb are sources, and which are a filter.
+//! Splits positional arguments into sources and a filter.
 //!
 //! ```text
 //!  burstline capture -i eth1  eth0  trace.pcap  udp port 53  -w x.pcapng
 //!                    source   source source     filter
 //! ```
 //!
-//! The first words that are sources (an address with a scheme, an interface, a file, `any`) are
-//! sources; the rest is a filter, as in tcpdump. A word that could be either is an error that says
-//! how to write both. A word that is neither is a source that is not there.
+//! Leading words that are sources (an address with a scheme, an interface, a file, `any`) are
+//! sources; the rest is a filter, as in tcpdump. A word that could be either is an error that shows
+//! how to write both. A leading word that is neither is a missing source.
 
 use burstline_port::{Address, AddressError, did_you_mean, interfaces_up};
 use burstline_sys::interface::present_interfaces;
@@ -20,7 +20,7 @@ use crate::paths::file_address;
 /// The word for all interfaces that are up.
 pub(crate) const ANY: &str = "any";
 
-/// Words with which an expression begins. Source: pcap-filter(7), libpcap 1.10.
+/// Words that can begin a filter expression. Source: pcap-filter(7), libpcap 1.10.
 #[rustfmt::skip] // a table of words
 const FILTER_WORDS: [&str; 40] = [
     "arp", "atalk", "broadcast", "decnet", "dst", "ether", "fddi", "gateway", "geneve", "greater",
@@ -30,8 +30,8 @@ const FILTER_WORDS: [&str; 40] = [
 ];
 
 impl SourceArgs {
-    /// Finds the sources and the filter in what was typed. To be called once, before anything else
-    /// is asked of these arguments.
+    /// Finds the sources and the filter in the positional arguments. Must be called once, before
+    /// any other method.
     pub(crate) fn settle(&mut self) -> Result<(), Failure> {
         for name in &self.interfaces {
             self.sources.extend(interface(name)?);
@@ -61,7 +61,7 @@ impl SourceArgs {
         Ok(())
     }
 
-    /// Whether the filter begins with this word: there is a source before it.
+    /// Returns whether the filter begins with this word, given that a source comes before it.
     fn filter_begins(&self, word: &str) -> Result<bool, Failure> {
         if self.sources.is_empty() {
             return Ok(false);
@@ -79,9 +79,9 @@ impl SourceArgs {
     }
 }
 
-/// The error about a word that is almost one with which a filter begins, if it is.
+/// Returns an error if the word looks like a misspelt beginning of a filter.
 fn not_quite_filter(word: &str) -> Option<Failure> {
-    // Names of interfaces and files have others.
+    // Names of interfaces and files have other characters.
     let is_word = word.bytes().all(|byte| byte.is_ascii_lowercase());
     let near = did_you_mean(word, FILTER_WORDS.iter().copied());
     (is_word && !near.is_empty()).then(|| {
@@ -91,7 +91,7 @@ fn not_quite_filter(word: &str) -> Option<Failure> {
     })
 }
 
-/// What `-i` names: an interface, `any`, or an address as among the words.
+/// Resolves the value of `-i`: an interface, `any`, or an address.
 fn interface(name: &str) -> Result<Vec<Address>, Failure> {
     if name == ANY || name.contains(':') {
         return sources(name);
@@ -105,7 +105,7 @@ fn interface(name: &str) -> Result<Vec<Address>, Failure> {
     Err(Failure::new(format!("no interface '{name}'{near}; there are: {there_are}, {ANY}")))
 }
 
-/// The sources that a word stands for. One that is not there is an error of opening it.
+/// Returns the sources that a word stands for. A missing one fails when it is opened.
 fn sources(word: &str) -> Result<Vec<Address>, Failure> {
     if word == ANY {
         return any();
@@ -113,14 +113,15 @@ fn sources(word: &str) -> Result<Vec<Address>, Failure> {
     Ok(vec![values::source(word).map_err(|error| usage(word, &error))?])
 }
 
-/// A mistake in an address, as the parser of flags says it.
+/// Formats an error in an address like the parser of flags.
 fn usage(word: &str, error: &AddressError) -> Failure {
     Failure::usage(format!(
         "invalid value '{word}' for '<SOURCE>...': {error}; see burstline --help"
     ))
 }
 
-/// Every interface that is up, loopback included, each a source: so each packet keeps its own.
+/// Returns every interface that is up, including loopback, as its own source, so that each packet
+/// keeps its interface.
 fn any() -> Result<Vec<Address>, Failure> {
     let up = interfaces_up();
     if up.is_empty() {
@@ -133,7 +134,7 @@ fn of_interface(name: &str) -> Result<Address, AddressError> {
     Ok(name.parse::<Address>()?.as_interface())
 }
 
-/// Whether an expression of pcap-filter(7) may begin with this word.
+/// Returns whether an expression of pcap-filter(7) may begin with this word.
 fn begins_filter(word: &str) -> bool {
     let first = word.split_whitespace().next().unwrap_or_default();
     let letters = first.split(['[', '(', '!']).next().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Reading flag values. Each error names what is allowed; clap adds the flag and the value.
+//! Parsers of flag values. Each error states what is allowed; clap adds the flag and the value.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -20,18 +20,18 @@ use burstline_wire::hash::{HashKind, HashKindError};
 use burstline_wire::link_address;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
-/// Where packets come from: an address, or a word that is an interface or a file.
+/// Parses a source: an address, an interface or a file.
 pub(crate) fn source(text: &str) -> Result<Address, AddressError> {
     address(text, Role::Source)
 }
 
-/// Where packets go, likewise.
+/// Parses a sink: an address, an interface or a file.
 pub(crate) fn sink(text: &str) -> Result<Address, AddressError> {
     address(text, Role::Sink)
 }
 
-/// What is not there is no error of the command line: the port says so when it is opened, maybe in
-/// another network namespace.
+/// Parses an address. A missing port is not an error here: the port reports it when opened, maybe
+/// in another network namespace.
 pub(crate) fn address(text: &str, role: Role) -> Result<Address, AddressError> {
     let address: Address = text.parse()?;
     match address.resolved(role) {
@@ -40,35 +40,35 @@ pub(crate) fn address(text: &str, role: Role) -> Result<Address, AddressError> {
     }
 }
 
-/// Which cores to pin threads to.
+/// The cores to pin threads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Cores {
-    /// Any, one each.
+    /// Any cores, one per thread.
     Auto,
-    /// These, in this order.
+    /// These cores, in this order.
     List(Vec<CoreId>),
 }
 
-/// Which node to use.
+/// The NUMA node to use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Node {
-    /// That of the cores, or the kernel's choice.
+    /// The node of the cores, or the kernel's choice.
     Auto,
-    /// This one.
+    /// This node.
     Number(NodeId),
 }
 
-/// A number of packets, at least 1: `250`, `10k`, `3M`, `1G`, powers of 1000.
+/// Parses a number of packets, at least 1: `250`, `10k`, `3M`, `1G`, powers of 1000.
 pub(crate) fn packets(text: &str) -> Result<u64, GrammarError> {
     number(1..=u64::MAX)(text)
 }
 
-/// A number of packets that may be 0, as [`packets`] otherwise.
+/// Parses a number of packets like [`packets`], but allows 0.
 pub(crate) fn expected(text: &str) -> Result<u64, GrammarError> {
     number(0..=u64::MAX)(text)
 }
 
-/// A number within bounds.
+/// Returns a parser for numbers in a range.
 pub(crate) fn number<T: TryFrom<u64>>(
     range: RangeInclusive<u64>,
 ) -> impl Fn(&str) -> Result<T, GrammarError> + Clone {
@@ -76,23 +76,23 @@ pub(crate) fn number<T: TryFrom<u64>>(
     move |text| bounds.read(text)
 }
 
-/// A time, above 0, in ns: `250ms`, `10s`, `5m`, `1h`.
+/// Parses a time above 0, in ns: `250ms`, `10s`, `5m`, `1h`.
 pub(crate) fn span_ns(text: &str) -> Result<u64, GrammarError> {
     Bounds::new(Quantity::Time, 1..=u64::MAX).read(text)
 }
 
-/// A size in bytes, above 0: `4096`, `256k`, `64m`, `1g`, also `64MiB`; powers of 1024.
+/// Parses a size above 0, in bytes: `4096`, `256k`, `64m`, `1g`, also `64MiB`; powers of 1024.
 pub(crate) fn bytes(text: &str) -> Result<usize, GrammarError> {
     Bounds::new(Quantity::Size, 1..=usize::MAX as u64).read(text)
 }
 
-/// `0,2,4-7` or `auto`.
+/// Parses `0,2,4-7` or `auto`.
 pub(crate) fn cores(text: &str) -> Result<Cores, String> {
     if text == "auto" {
         return Ok(Cores::Auto);
     }
     let cores = affinity::parse_cores(text).map_err(|error| error.to_string())?;
-    // Isolated cores are not among those that a process gets by itself, and can be asked for.
+    // Isolated cores are allowed, although a process does not run there by default.
     let inventory = Inventory::read().map_err(|error| error.to_string())?;
     let usable = inventory.cores.iter().filter(|core| core.is_usable);
     let allowed: Vec<CoreId> = usable.map(|core| core.id).collect();
@@ -105,7 +105,7 @@ pub(crate) fn cores(text: &str) -> Result<Cores, String> {
     }
 }
 
-/// `swap`, or a source and a destination: `02:00:00:00:00:01,02:00:00:00:00:02`.
+/// Parses `swap`, or source and destination: `02:00:00:00:00:01,02:00:00:00:00:02`.
 pub(crate) fn rewrite(text: &str) -> Result<Rewrite, String> {
     if text == "swap" {
         return Ok(Rewrite::Swap);
@@ -121,7 +121,7 @@ pub(crate) fn rewrite(text: &str) -> Result<Rewrite, String> {
     })
 }
 
-/// A node's number or `auto`.
+/// Parses a node's number or `auto`.
 pub(crate) fn node(text: &str) -> Result<Node, String> {
     match text {
         "auto" => Ok(Node::Auto),
@@ -132,22 +132,22 @@ pub(crate) fn node(text: &str) -> Result<Node, String> {
     }
 }
 
-/// A node's number.
+/// Parses a node's number.
 pub(crate) fn node_number(text: &str) -> Result<NodeId, String> {
     text.parse().map(NodeId).map_err(|_| "must be a node's number from 0".to_owned())
 }
 
-/// `0,2,4-7`, of any machine.
+/// Parses `0,2,4-7`, for any machine.
 pub(crate) fn core_list(text: &str) -> Result<Box<[CoreId]>, String> {
     affinity::parse_cores(text).map(Vec::into_boxed_slice).map_err(|error| error.to_string())
 }
 
-/// A number of threads.
+/// Parses a number of threads.
 pub(crate) fn threads(text: &str) -> Result<u64, GrammarError> {
     number(1..=u64::from(affinity::CORES_MAX))(text)
 }
 
-/// `normal`, `fifo:N` or `idle`.
+/// Parses `normal`, `fifo:N` or `idle`.
 pub(crate) fn priority(text: &str) -> Result<SchedulingClass, String> {
     let allowed = || "must be normal, fifo:1 to fifo:99, or idle".to_owned();
     match text.split_once(':') {
@@ -161,13 +161,13 @@ pub(crate) fn priority(text: &str) -> Result<SchedulingClass, String> {
     }
 }
 
-/// A snapshot length that a desc can hold. 0 is a whole packet, as tcpdump understands it.
+/// Parses a snapshot length that fits into a desc. 0 means the whole packet, as in tcpdump.
 pub(crate) fn snaplen(text: &str) -> Result<u32, GrammarError> {
     let bytes = Bounds::new(Quantity::Size, 0..=MAX_PACKET_BYTES as u64).read(text)?;
     Ok(if bytes == 0 { MAX_CAPTURED } else { bytes })
 }
 
-/// An address to listen at; a port alone is one of this machine's own.
+/// Parses an address to listen at; a bare port is on the loopback address.
 pub(crate) fn socket_address(text: &str) -> Result<SocketAddr, String> {
     if let Ok(port) = text.parse() {
         return Ok((Ipv4Addr::LOCALHOST, port).into());
@@ -177,12 +177,12 @@ pub(crate) fn socket_address(text: &str) -> Result<SocketAddr, String> {
     })
 }
 
-/// A user that has an account.
+/// Parses a user that has an account.
 pub(crate) fn account(text: &str) -> Result<Account, String> {
     users::account(text).ok_or_else(|| format!("there is no user '{text}'"))
 }
 
-/// An expression, a program, or `@FILE` with either in it.
+/// Parses an expression, a program, or `@FILE` with either in it.
 pub(crate) fn filter(text: &str) -> Result<Filter, String> {
     let parse = |text: &str| text.parse().map_err(|error: FilterError| error.to_string());
     match text.strip_prefix('@') {
@@ -194,7 +194,7 @@ pub(crate) fn filter(text: &str) -> Result<Filter, String> {
     }
 }
 
-/// `NAME[?mode=0660&owner=USER&group=GROUP&lossless=TIME|forever]`
+/// Parses `NAME[?mode=0660&owner=USER&group=GROUP&lossless=TIME|forever]`.
 pub(crate) fn publish(text: &str) -> Result<PublishConfig, String> {
     let (name, query) = text.split_once('?').unwrap_or((text, ""));
     let mut config = PublishConfig::new(name);
@@ -227,17 +227,17 @@ pub(crate) fn publish(text: &str) -> Result<PublishConfig, String> {
             }
         }
     }
-    // Who names a group wants it to read.
+    // Naming a group implies that it may read.
     config.mode = mode.unwrap_or(if config.group.is_some() { 0o660 } else { config.mode });
     Ok(config)
 }
 
-/// One of the flow hashes.
+/// Parses the name of a flow hash.
 pub(crate) fn hash_kind(text: &str) -> Result<HashKind, String> {
     text.parse().map_err(|error: HashKindError| error.to_string())
 }
 
-/// What the flow hashes are, as `--help` says it.
+/// Returns the help text about flow hashes.
 pub(crate) fn hash_help() -> String {
     let all = HashKind::NAMED.map(|named| (named.name, named.made_from)).into_iter();
     let all = all.chain([HashKind::BYTE]).map(|(name, what)| format!("{name} ({what})"));
@@ -245,7 +245,7 @@ pub(crate) fn hash_help() -> String {
     format!("Which flow hash each packet gets; fragments follow their flow. One of {all}")
 }
 
-/// One of the flow hashes that part flows, or `round-robin`.
+/// Parses the name of a flow hash that separates flows, or `round-robin`.
 pub(crate) fn distribution(text: &str) -> Result<Distribution, String> {
     match (text, hash_kind(text)) {
         (ROUND_ROBIN, _) => Ok(Distribution::RoundRobin),
@@ -257,10 +257,10 @@ pub(crate) fn distribution(text: &str) -> Result<Distribution, String> {
     }
 }
 
-/// The one distribution that knows no flows.
+/// The distribution that ignores flows.
 pub(crate) const ROUND_ROBIN: &str = "round-robin";
 
-/// What the distributions are, as `--help` says it.
+/// Returns the help text about distributions.
 pub(crate) fn distribution_help() -> String {
     let kinds = HashKind::NAMED.into_iter().filter(|named| named.kind != HashKind::None);
     let kinds = kinds.map(|named| (named.name, named.made_from)).chain([HashKind::BYTE]);
@@ -272,20 +272,20 @@ pub(crate) fn distribution_help() -> String {
     )
 }
 
-/// One of the ways to wait.
+/// Returns a parser for the poll modes.
 pub(crate) fn poll_mode() -> impl TypedValueParser<Value = PollMode> {
     let modes = [PollMode::Busy, PollMode::Adaptive, PollMode::Interrupt];
     let names = PossibleValuesParser::new(modes.map(PollMode::name));
     names.map(move |name| modes.into_iter().find(|mode| mode.name() == name).unwrap_or_default())
 }
 
-/// One of the page sizes.
+/// Returns a parser for the page sizes.
 pub(crate) fn pages() -> impl TypedValueParser<Value = PageChoice> {
     let names = PossibleValuesParser::new(["auto", "1g", "2m", "thp", "4k"]);
     names.map(|name| name.parse().unwrap_or_default())
 }
 
-/// One of the ways from core to core.
+/// Returns a parser for the hand-off ways.
 pub(crate) fn handoff() -> impl TypedValueParser<Value = Handoff> {
     let names = PossibleValuesParser::new(Handoff::ALL.map(|(name, _)| name));
     names.map(|name| name.parse().unwrap_or_default())

@@ -1,4 +1,4 @@
-//! The flags of the verbs that look at whole files: check, recover, info, extract, index.
+//! The flags of verbs that process whole files: check, recover, info, extract, index.
 
 use burstline_port::Filter;
 use burstline_wire::flow::FlowQuery;

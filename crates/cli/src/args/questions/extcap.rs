@@ -1,4 +1,4 @@
-//! `burstline extcap`: the flags that Wireshark calls a program with which brings interfaces.
+//! `burstline extcap`: the flags with which Wireshark calls a program that provides interfaces.
 //!
 //! Source: extcap(4), doc/extcap.4 of Wireshark.
 

@@ -95,13 +95,13 @@ pub(crate) struct FetchArgs {
     pub(crate) quiet: bool,
 }
 
-/// A conversation, as it was typed: the sensors read it, too.
+/// Checks a conversation and returns it as typed, because the sensors parse it, too.
 fn flow(text: &str) -> Result<String, String> {
     let read: Result<FlowQuery, _> = text.parse();
     read.map(|_| text.to_owned()).map_err(|error| error.to_string())
 }
 
-/// A time that is the same on every sensor.
+/// Parses an absolute time, which means the same on every sensor.
 fn time(text: &str) -> Result<u64, String> {
     match moment(text)? {
         Moment::At(ns) => Ok(ns),

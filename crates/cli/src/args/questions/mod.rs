@@ -1,4 +1,4 @@
-//! The verbs that look at files, ports, logs and records, and say what they find.
+//! The verbs that inspect files, ports, logs and records.
 
 pub(crate) mod archive;
 pub(crate) mod demo;

@@ -1,4 +1,4 @@
-//! `burstline ports`, and what every help text says of ports: made of the schemes' own tables.
+//! `burstline ports`, and the help text about ports, generated from the schemes' tables.
 
 use std::fmt::Write;
 
@@ -6,10 +6,10 @@ use burstline_port::{Key, SCHEMES, Scheme};
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Command};
 
-/// Columns of a help text.
+/// Width of a help text.
 const WIDTH: usize = 100;
 
-/// Where text stands that goes on from a line before.
+/// Indentation of continued lines.
 const KEYS_AT: usize = 10;
 
 /// List the kinds of ports and their keys
@@ -26,7 +26,7 @@ pub(crate) struct PortsArgs {
     pub(crate) scheme: Option<&'static str>,
 }
 
-/// `Command::defer` by a name that the derive macro hands on.
+/// `Command::defer` under a name that the derive macro passes on.
 trait Lazily {
     fn lazily(self, complete: fn(Command) -> Command) -> Self;
 }
@@ -37,27 +37,27 @@ impl Lazily for Command {
     }
 }
 
-/// One of the schemes, by its name.
+/// Returns a parser for the names of schemes.
 fn scheme() -> impl TypedValueParser<Value = &'static str> {
     let known = SCHEMES.iter().map(|scheme| PossibleValue::new(scheme.name).help(scheme.help));
     PossibleValuesParser::new(known).map(|name| {
         let found = SCHEMES.iter().find(|scheme| scheme.name == name);
-        // The parser lets no other through.
+        // The parser accepts no other name.
         found.map_or("", |scheme| scheme.name)
     })
 }
 
-/// The text is long, and made only for who reads it: not at each start of the program.
+/// Adds the long text only when help is printed, not at every start of the program.
 fn with_all(command: Command) -> Command {
     command.after_long_help(all())
 }
 
-/// Everything about every scheme.
+/// Returns the documentation of all schemes.
 fn all() -> String {
     SCHEMES.iter().map(details).collect::<Vec<_>>().join("\n")
 }
 
-/// Everything about a scheme.
+/// Returns the documentation of a scheme.
 pub(crate) fn details(scheme: &Scheme) -> String {
     let mut text = format!("{}:{}\n", scheme.name, scheme.target);
     text += &wrapped("", scheme.help, 2);
@@ -72,7 +72,7 @@ pub(crate) fn details(scheme: &Scheme) -> String {
     text
 }
 
-/// A scheme's keys, a paragraph each role; what they are is for [`details`].
+/// Returns the keys of all schemes, a paragraph per role; [`details`] explains them.
 pub(crate) fn outline() -> String {
     let mut text = String::new();
     for scheme in SCHEMES {
@@ -89,7 +89,7 @@ pub(crate) fn outline() -> String {
     text
 }
 
-/// The keys of a scheme by role; roles with the same keys stand together.
+/// Returns the keys of a scheme by role; roles with the same keys are merged.
 fn tables(scheme: &Scheme) -> Vec<(String, &'static [Key])> {
     let roles = [
         ("to receive from", scheme.source_keys()),
@@ -101,7 +101,7 @@ fn tables(scheme: &Scheme) -> Vec<(String, &'static [Key])> {
         let Some(keys) = keys.filter(|keys| !keys.is_empty()) else { continue };
         match tables.iter_mut().find(|(_, known)| std::ptr::eq(*known, keys)) {
             Some((roles, _)) => {
-                // Into a text, so it cannot fail.
+                // Writing to a string cannot fail.
                 let _ = write!(roles, ", {role}");
             }
             None => tables.push((role.to_owned(), keys)),
@@ -110,7 +110,7 @@ fn tables(scheme: &Scheme) -> Vec<(String, &'static [Key])> {
     tables
 }
 
-/// Words in lines: the first begins with `head`, the others are indented by `indent`.
+/// Wraps words into lines: the first line begins with `head`, the others are indented by `indent`.
 fn wrapped(head: &str, words: &str, indent: usize) -> String {
     let mut text = String::new();
     let mut line = if head.is_empty() { " ".repeat(indent) } else { head.to_owned() };

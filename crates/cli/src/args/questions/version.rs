@@ -14,12 +14,12 @@ pub(crate) struct VersionArgs {
     pub(crate) json: bool,
 }
 
-/// The commit that this program was built from: `make` names it in `BURSTLINE_COMMIT`.
+/// The commit that this program was built from; `make` passes it in `BURSTLINE_COMMIT`.
 pub(crate) fn commit() -> Option<&'static str> {
     option_env!("BURSTLINE_COMMIT").filter(|commit| !commit.is_empty())
 }
 
-/// `0.1.0 (commit 0123456789ab)`
+/// Returns `0.1.0 (commit 0123456789ab)`.
 pub(crate) fn line() -> &'static str {
     static LINE: LazyLock<String> = LazyLock::new(|| {
         let commit = commit().map_or("no commit named".to_owned(), |id| format!("commit {id}"));

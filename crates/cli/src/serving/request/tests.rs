@@ -28,7 +28,7 @@ fn door(has_metrics: bool, has_page: bool, token: Option<&str>) -> Door {
     Door { listener, has_metrics, has_page, token, is_given: false }
 }
 
-/// The status and the body of an answer; `events` for a stream.
+/// Returns the status and the body of an answer; the status is `events` for a stream.
 fn ask(door: &Door, request: &str) -> (String, String) {
     match answer(request.as_bytes(), door, &Fixed) {
         Reply::Events => ("events".to_owned(), String::new()),
@@ -89,7 +89,7 @@ fn a_name_that_may_be_forged_and_a_foreign_page_get_nothing() {
         let request = format!("GET /status HTTP/1.1\r\n{headers}\r\n\r\n");
         assert_eq!(ask(&page, &request).0, status, "{headers}");
     }
-    // A link on another site may lead here; it reads nothing.
+    // Another site may link here, but cannot read the answer.
     let link = "GET / HTTP/1.1\r\nHost: localhost\r\nSec-Fetch-Site: cross-site\r\n\r\n";
     assert_eq!(ask(&page, link).0, "200");
 }
@@ -149,7 +149,7 @@ fn the_page_runs_its_own_script_and_asks_nobody_else() {
         let found = body.replace("http://www.w3.org/2000/svg", "");
         assert!(!found.contains(foreign), "{foreign}");
     }
-    // Handlers are added by the script.
+    // The script registers event handlers; there are no attributes like `onclick`.
     let words = body.split(|one: char| one.is_whitespace());
     assert_eq!(words.filter(|word| word.starts_with("on") && word.contains('=')).count(), 0);
 }

@@ -26,7 +26,7 @@ mod tests {
 
     use crate::args::Cli;
 
-    /// Words as a shell would make them, of what has at most single quotes.
+    /// Splits a command into words like a shell; only single quotes are supported.
     fn words(command: &str) -> Vec<String> {
         let (mut words, mut word, mut is_quoted) = (Vec::new(), String::new(), false);
         for letter in command.chars() {

@@ -9,10 +9,10 @@ use crate::args::ReportArgs;
 use crate::failure::{Failure, complain};
 use crate::view;
 
-/// What stands for standard output.
+/// The name of standard output.
 const STANDARD_OUTPUT: &str = "-";
 
-/// Reads the records and writes what was asked for.
+/// Reads the records and writes the requested report.
 pub(crate) fn report(args: &ReportArgs) -> Result<ExitCode, Failure> {
     let collection = Collection::read(&args.folder).map_err(|e| Failure::new(e.to_string()))?;
     collection.problems.iter().for_each(|problem| complain(problem));

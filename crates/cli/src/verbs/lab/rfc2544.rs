@@ -1,4 +1,4 @@
-//! `burstline lab rfc2544`: the scenario of that name, as the flags have it.
+//! `burstline lab rfc2544`: the scenario of that name, configured by flags.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -18,10 +18,10 @@ use crate::signals;
 use crate::verbs::generate::link_megabits;
 use crate::view;
 
-/// What a cable of ours is taken to carry, in bit/s.
+/// Assumed speed of a veth pair that we create, in bit/s.
 const CABLE_BITS: f64 = 10e9;
 
-/// Runs the tests, and prints what came of them.
+/// Runs the tests and prints their results.
 pub(crate) fn rfc2544(args: &Rfc2544Args) -> Result<ExitCode, Failure> {
     let scenario = scenario(args)?;
     let options = Options::new(program()?, typed(), signals::stop_flag(args.quiet)?);
@@ -49,7 +49,7 @@ pub(crate) fn rfc2544(args: &Rfc2544Args) -> Result<ExitCode, Failure> {
     Ok(code)
 }
 
-/// What the flags ask for.
+/// Returns the scenario that the flags describe.
 fn scenario(args: &Rfc2544Args) -> Result<Scenario, Failure> {
     let mut scenario = built_in_named("rfc2544")?;
     let cores = match &args.cores {
@@ -101,7 +101,7 @@ fn plan(args: &Rfc2544Args, tester_cores: Vec<CoreId>) -> Plan {
     }
 }
 
-/// What the link carries: as was said, or as the interface says.
+/// Returns the speed of the link, from the flag or from the interface.
 fn link_bits(args: &Rfc2544Args) -> Result<f64, Failure> {
     match (args.link, &args.tx) {
         (Some(Rate::LineBits(bits)), _) if bits >= 1.0 => Ok(bits),

@@ -20,10 +20,10 @@ use crate::failure::{FAILED, Failure, complain};
 use crate::signals;
 use crate::view;
 
-/// The word for every scenario.
+/// The word that stands for every scenario.
 const ALL: &str = "all";
 
-/// Prints what there is.
+/// Prints the known scenarios.
 pub(crate) fn list(args: &ListArgs) -> Result<ExitCode, Failure> {
     let scenarios: Vec<_> = built_in().into_iter().map(view::scenario::Listed::of).collect();
     let tell = |text: &str| if args.json { Ok(()) } else { view::print(text) };
@@ -38,7 +38,7 @@ pub(crate) fn list(args: &ListArgs) -> Result<ExitCode, Failure> {
     Ok(if is_fine { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
 }
 
-/// Has each live contender do a turn, and tells of each.
+/// Runs one turn of each live contender and reports each.
 fn try_contenders(tell: impl Fn(&str) -> io::Result<()>) -> Result<Vec<Trial>, Failure> {
     let program = program()?;
     let stop = signals::stop_flag(false)?;
@@ -58,7 +58,7 @@ fn try_contenders(tell: impl Fn(&str) -> io::Result<()>) -> Result<Vec<Trial>, F
     }
 }
 
-/// Runs what was asked for, one after the other.
+/// Runs the chosen scenarios one after another.
 pub(crate) fn run(words: &[String], args: &RunOptions) -> Result<ExitCode, Failure> {
     let scenarios = asked(words)?;
     let mut options = Options {
@@ -116,14 +116,14 @@ pub(crate) fn run(words: &[String], args: &RunOptions) -> Result<ExitCode, Failu
     Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
 }
 
-/// Runs one, and shows how far it is.
+/// Runs one scenario and shows its progress.
 pub(super) fn run_shown(
     scenario: &Scenario,
     mut options: Options,
     is_quiet: bool,
     title: &str,
 ) -> Record {
-    // Trials print their own lines, which would run into a line that is written over.
+    // Trials print their own lines, which would collide with a line that is overwritten.
     let is_over_and_over = scenario.work != Work::Rfc2544 && io::stderr().is_terminal();
     let mut line = Line { title, is_quiet, is_over_and_over, shown: 0 };
     options.tell_trial = if is_quiet { now_doing } else { tell_trial };
@@ -132,26 +132,26 @@ pub(super) fn run_shown(
     record
 }
 
-/// What SIGUSR1 tells of a trial, whose text begins without a line feed.
+/// Sets the answer to SIGUSR1 for a trial, whose text has no trailing line feed.
 fn now_doing(text: &str) {
     if !text.ends_with('\n') {
         signals::now_doing(text.to_owned());
     }
 }
 
-/// Shows a trial, too.
+/// Prints the state of a trial, too.
 fn tell_trial(text: &str) {
     now_doing(text);
-    // Nobody there to be told is no reason to end.
+    // Standard error may be closed; the run continues.
     let _ = io::stderr().lock().write_all(text.as_bytes());
 }
 
-/// The path of this program.
+/// Returns the path of this program.
 pub(super) fn program() -> Result<PathBuf, Failure> {
     env::current_exe().map_err(|error| Failure::new(error.to_string()))
 }
 
-/// Lays two records beside each other.
+/// Compares two records.
 pub(crate) fn compare(args: &CompareArgs) -> Result<ExitCode, Failure> {
     let (a, b) = (load(&args.first, &args.dir)?, load(&args.second, &args.dir)?);
     let compared = compare_records(&a, &b, args.metric.as_deref()).map_err(Failure::new)?;
@@ -163,7 +163,7 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The scenarios of these words.
+/// Returns the scenarios that these words name.
 fn asked(words: &[String]) -> Result<Vec<Scenario>, Failure> {
     let mut scenarios = Vec::new();
     for word in words {
@@ -180,7 +180,7 @@ fn asked(words: &[String]) -> Result<Vec<Scenario>, Failure> {
     Ok(scenarios)
 }
 
-/// The scenario of the program's own of that name.
+/// Returns the built-in scenario of that name.
 pub(super) fn built_in_named(name: &str) -> Result<Scenario, Failure> {
     let mut known = built_in();
     let names: Vec<&str> = known.iter().map(|scenario| scenario.name.as_str()).collect();
@@ -190,13 +190,13 @@ pub(super) fn built_in_named(name: &str) -> Result<Scenario, Failure> {
     Ok(known.swap_remove(at.ok_or_else(unknown)?))
 }
 
-/// Makes the folder of records: before a run, which may take an hour.
+/// Creates the folder for records before a run that may take an hour.
 pub(super) fn make_folder(folder: &Path) -> Result<(), Failure> {
     fs::create_dir_all(folder)
         .map_err(|error| Failure::new(format!("{}: {error}", folder.display())))
 }
 
-/// Writes a record beside its place and moves it there, so that what is there is whole.
+/// Writes a record to a temporary file and renames it, so that a record is always complete.
 pub(super) fn save(record: &Record, folder: &Path) -> Result<(), Failure> {
     let path = folder.join(format!("{}.json", record.scenario));
     let beside = folder.join(format!(".{}.{}", record.scenario, process::id()));
@@ -214,17 +214,17 @@ fn load(word: &str, folder: &Path) -> Result<Record, Failure> {
     Record::parse(&text).map(Record::labelled).map_err(fail)
 }
 
-/// The command line, with this program's name for its path.
+/// Returns the command line, with `burstline` in place of the program's path.
 pub(super) fn typed() -> String {
     let rest = env::args().skip(1);
     ["burstline".to_owned()].into_iter().chain(rest).collect::<Vec<_>>().join(" ")
 }
 
-/// The line that is written while a scenario runs.
+/// The progress line of a running scenario.
 struct Line<'a> {
     title: &'a str,
     is_quiet: bool,
-    /// Otherwise each text has its own line.
+    /// If false, each text is on a line of its own.
     is_over_and_over: bool,
     shown: usize,
 }
@@ -239,7 +239,7 @@ impl Line<'_> {
             return;
         }
         let mut stderr = io::stderr().lock();
-        // Nobody there to be told is no reason to end.
+        // Standard error may be closed; the run continues.
         let _ = match self.is_over_and_over {
             true => write!(stderr, "\r{text:<width$}", width = self.shown),
             false => writeln!(stderr, "{text}"),
@@ -248,7 +248,7 @@ impl Line<'_> {
         self.shown = text.chars().count();
     }
 
-    /// Takes it away.
+    /// Erases the line.
     fn end(&mut self) {
         if !self.is_quiet && self.is_over_and_over {
             let _ = write!(io::stderr().lock(), "\r{:width$}\r", "", width = self.shown);

@@ -1,4 +1,4 @@
-//! The verbs that look at whole files: check, recover, info, extract, index.
+//! Verbs that process whole capture files: check, recover, info, extract, index.
 
 mod check;
 mod extract;
@@ -27,13 +27,13 @@ pub(crate) use index::index;
 pub(crate) use info::info;
 pub(crate) use recover::recover;
 
-/// The files that are meant, each once.
+/// Returns the capture files that the arguments name, each once.
 fn paths_of(args: &FilesArgs) -> Result<Vec<PathBuf>, Failure> {
     let look = |target: &str| Ok(captures_of(target).map_err(EngineError::from)?);
     find(args, PathBuf::as_path, look)
 }
 
-/// What `look` finds for each word, each path once, with its number of files that are no captures.
+/// Collects what `look` finds for each argument, each path once, and reports skipped files.
 fn find<T>(
     args: &FilesArgs,
     path_of: impl Fn(&T) -> &Path,
@@ -50,13 +50,13 @@ fn find<T>(
     Ok(all)
 }
 
-/// Opens a file to be read as a whole.
+/// Opens a capture file.
 pub(crate) fn open(path: &Path, files: &OpenedFiles) -> Result<CaptureReader, Failure> {
     let opened = CaptureReader::open(&path.to_string_lossy(), files);
     Ok(opened.map_err(EngineError::from)?)
 }
 
-/// Does something with files that are open, on a thread without capabilities: their content is not
+/// Runs `work` on open files on a thread without capabilities, because their content is not
 /// trusted.
 pub(crate) fn without_rights<T: Send>(
     work: impl FnOnce() -> Result<T, EngineError> + Send,
@@ -67,8 +67,8 @@ pub(crate) fn without_rights<T: Send>(
     }
 }
 
-/// Does something with each file, and goes on with the next where one cannot be read. Returns what
-/// came of them, and whether all could be read.
+/// Runs `work` on each file, and continues after an unreadable one. Returns the results, and
+/// whether all files could be read.
 fn for_each<T>(
     args: &FilesArgs,
     stop: &AtomicBool,
@@ -77,7 +77,7 @@ fn for_each<T>(
     let (mut done, mut is_whole) = (Vec::new(), true);
     for path in paths_of(args)? {
         let mut bar = Bar::of(&path, args.quiet);
-        // It carries no memory.
+        // The flag carries no memory.
         let mut watch = |bytes| {
             bar.show(bytes);
             !stop.load(Relaxed)

@@ -1,7 +1,7 @@
-//! `burstline demo`: the program at work, on real packets, with other programs as judges.
+//! `burstline demo`: shows the program on real packets, checked by other programs.
 //!
-//! Every step prints the command that would do the same, and leaves a count behind. At the end all
-//! counts have to agree.
+//! Every step prints the equivalent command and contributes a count. At the end all counts must
+//! agree.
 
 mod files;
 mod judges;
@@ -32,12 +32,12 @@ use files::{DemoFiles, REAL_PACKETS};
 use judges::Verdict;
 use live::Live;
 
-/// Copies of the real traffic that the second step records.
+/// Copies of the real traffic recorded in the second step.
 const COPIES: usize = 300;
-/// What is recorded together with it.
+/// Generated traffic recorded together with it.
 const GENERATED: &str = "gen:?packets=1500000&size=random:64-128&flows=1000&protocol=mix&ip=mix";
 
-/// Shows the program at work.
+/// Runs the demonstration.
 pub(crate) fn demo(args: &DemoArgs) -> Result<ExitCode, Failure> {
     let stop = signals::stop_flag(false)?;
     let files = DemoFiles::create(args.keep)?;
@@ -59,7 +59,7 @@ struct Demo<'a> {
 }
 
 impl Demo<'_> {
-    /// Live traffic where possible, else what was recorded once. Returns the file it is in,
+    /// Captures live traffic if possible, else uses a recorded file. Returns the path of the file
     /// and its ledger.
     fn show_real_traffic(&self) -> Result<(String, Report), Failure> {
         match Live::new() {
@@ -75,7 +75,7 @@ impl Demo<'_> {
         }
     }
 
-    /// Two live ports through the log into a file, held against the kernel's counters.
+    /// Captures two live ports through the log into a file, checked with the kernel's counters.
     fn capture_live(&self, live: &Live) -> Result<(String, Report), Failure> {
         let path = &self.files.live;
         let (cables, taken, also) = match &live.without_xdp {
@@ -107,7 +107,7 @@ impl Demo<'_> {
     fn run_live(&self, live: &Live) -> Result<Report, Failure> {
         let ports = OpenOptions { hash: HashKind::FiveTuple, ..OpenOptions::default() };
         let sources = live.open(&ports)?;
-        // Job threads need no rights once all is open; this thread has more to open.
+        // The job's threads need no privileges once all is open; this thread opens more later.
         let threads = Threads { keeps_privileges: false, ..Threads::default() };
         let options = CaptureOptions { threads, ..capture_options(&ports) };
         let sink: Address = file_address(&self.files.live).parse()?;
@@ -131,7 +131,7 @@ impl Demo<'_> {
         self.finish(&view, report?)
     }
 
-    /// Real and generated traffic through the log into a segmented pcapng.
+    /// Captures real and generated traffic through the log into a segmented pcapng.
     fn capture(&self) -> Result<Report, Failure> {
         let (copies, recorded) = (&self.files.copies, &self.files.recorded);
         say(&format!(
@@ -171,7 +171,7 @@ impl Demo<'_> {
 
     fn finish(&self, view: &View, report: Report) -> Result<Report, Failure> {
         if self.stop.load(Relaxed) {
-            // The flag carries no memory; the files go with `DemoFiles`.
+            // The flag carries no memory; `DemoFiles` removes the files.
             return Err(Failure::new("the demonstration was interrupted"));
         }
         view.finish(&report, &Outcome::of(&report, &Demands::default()))?;
@@ -185,7 +185,7 @@ impl Demo<'_> {
         }
     }
 
-    /// Reads the recorded file back, here and with other programs.
+    /// Reads the recorded file back, with this and with other programs.
     fn read_back(&self, written: &Report) -> Result<(), Failure> {
         let path = &self.files.recorded;
         say(&format!(
@@ -198,7 +198,7 @@ impl Demo<'_> {
         self.judge(path, written.total.delivered, &[ours])
     }
 
-    /// Has a file's packets counted by others. All counts have to be `written`.
+    /// Has other programs count a file's packets. All counts must equal `written`.
     fn judge(&self, path: &str, written: u64, ours: &[Verdict]) -> Result<(), Failure> {
         let mut verdicts = vec![("written by burstline".to_owned(), Some(written))];
         verdicts.extend_from_slice(ours);
@@ -218,7 +218,7 @@ impl Demo<'_> {
         }
     }
 
-    /// `ledgers`: of the real traffic, and of what was captured from files.
+    /// `ledgers`: the ledger of the real traffic and of the capture from files.
     fn conclude(&self, ledgers: &[Report; 2]) -> Result<ExitCode, Failure> {
         let is_whole = ledgers[1].ports[0].delivered == REAL_PACKETS * COPIES as u64;
         say("\n5. The ledgers.\n")?;
@@ -246,7 +246,7 @@ impl Demo<'_> {
     }
 }
 
-/// A lossless capture into segments of the default size.
+/// Returns the options for a lossless capture with the default segment size.
 fn capture_options(ports: &OpenOptions) -> CaptureOptions {
     CaptureOptions {
         threads: Threads::default(),
@@ -262,7 +262,7 @@ fn capture_options(ports: &OpenOptions) -> CaptureOptions {
     }
 }
 
-/// What the kernel says of the same packets.
+/// Compares the ledger with the kernel's counters for the same packets.
 fn live_text(report: &Report, verdict: &live::Verdict) -> String {
     let mut text = String::new();
     for (row, (carried, datagrams)) in

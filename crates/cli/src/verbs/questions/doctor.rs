@@ -1,4 +1,4 @@
-//! `burstline doctor`: what is wrong here, what can be opened, where things would go.
+//! `burstline doctor`: finds problems, lists ports that can be opened, and shows placements.
 
 mod distance;
 mod dpdk;
@@ -21,7 +21,7 @@ use crate::failure::Failure;
 use crate::view;
 use crate::view::logs::Published;
 
-/// Looks at what was asked for.
+/// Reports on the requested subject.
 pub(crate) fn doctor(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     match &args.about {
         None => machine(args),
@@ -35,7 +35,7 @@ pub(crate) fn doctor(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     }
 }
 
-/// A report, whatever is in it.
+/// Reports on the machine; the verb succeeds whatever the findings are.
 fn machine(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     let inventory = inventory(args.machine.as_deref())?;
     let mut found = findings(&inventory, None);
@@ -56,7 +56,7 @@ fn machine(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// This machine, or the one that `path` tells of.
+/// Returns the inventory of this machine, or of the one described in `path`.
 fn inventory(path: Option<&Path>) -> Result<Inventory, Failure> {
     let failed = |error: &dyn std::fmt::Display| Failure::new(error.to_string());
     let Some(path) = path else {
@@ -71,7 +71,7 @@ fn inventory(path: Option<&Path>) -> Result<Inventory, Failure> {
     Inventory::read_from(snapshot.root()).map_err(|error| failed(&error))
 }
 
-/// A report is a success whatever it says; only a missing interface is a failure.
+/// Reports on ports. Succeeds whatever the report says; only a missing interface is a failure.
 fn ports(args: &DoctorPortsArgs) -> Result<ExitCode, Failure> {
     let mut present = present_interfaces();
     present.sort();
@@ -93,8 +93,7 @@ fn ports(args: &DoctorPortsArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is published. Only a name that was asked for and is not there is a failure.
-/// The names that are published on this machine, and what their publishers say.
+/// Returns the names that are published on this machine, and their publishers' answers.
 pub(crate) fn published() -> Vec<Published> {
     let sockets = published_sockets();
     let paths = sockets.iter().map(|path| path.to_string_lossy().into_owned());

@@ -13,13 +13,13 @@ use crate::failure::Failure;
 use crate::view;
 use known::{FAULTS, Known, LOST_RECORDS, WITHOUT_FLOW};
 
-/// A name, and what there is to say of it.
+/// A name and its explanation.
 struct Entry {
     name: &'static str,
-    /// What it is: a loss of some kind, a note, a doubt.
+    /// Its kind: a loss of some kind, a note, a doubt.
     what: String,
     means: String,
-    /// How to see it for oneself.
+    /// How users can see it themselves.
     see: String,
     /// What to do.
     remedy: &'static str,
@@ -80,12 +80,12 @@ fn entries() -> Vec<Entry> {
     losses.chain(of_flows).chain(doubts).chain(notes).chain(findings).chain(faults).collect()
 }
 
-/// Says what a name means.
+/// Explains a name.
 pub(crate) fn explain(args: &ExplainArgs) -> Result<ExitCode, Failure> {
     let entries = entries();
     let text = match &args.code {
         Some(code) => {
-            // A note is also known by its text.
+            // A note can also be given by its text.
             let by_name = |name: &str| entries.iter().find(|entry| entry.name == name);
             let by_text = || by_name(known::of_text(code)?.name);
             let Some(entry) = by_name(code).or_else(by_text) else {

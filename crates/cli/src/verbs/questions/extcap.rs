@@ -1,5 +1,4 @@
-//! `burstline extcap`: Wireshark asks which logs and ports there are, and has one written into a
-//! pipe.
+//! `burstline extcap`: lists logs and ports for Wireshark, and captures one into a pipe.
 //!
 //! ```text
 //! wireshark --extcap-interfaces -------------------> interface {value=burst-tap}{display=...}
@@ -8,8 +7,8 @@
 //!              --fifo PATH
 //! ```
 //!
-//! The capture is the verb `capture` itself: this process becomes it. It ends when Wireshark closes
-//! the pipe. That is not an error: Wireshark shows a window for what is said on standard error.
+//! This process executes the verb `capture` itself. The capture ends when Wireshark closes the
+//! pipe, which is not an error: Wireshark opens a window for any output on standard error.
 //!
 //! Source: extcap(4), doc/extcap.4 of Wireshark.
 
@@ -29,13 +28,13 @@ use crate::args::{ExtcapArgs, UNTIL_READER};
 use crate::failure::Failure;
 use crate::view;
 
-/// What the name of a log begins with. Wireshark takes a name with a colon for another kind.
+/// Prefix of a log's name. Wireshark treats a name with a colon as another kind.
 const LOG: &str = "burst-";
 
-/// What that of a port begins with. No log's name can make the two one.
+/// Prefix of a port's name. No log's name can start with it.
 const PORT: &str = "burstport-";
 
-/// What can be chosen in Wireshark's dialogue; of a port only the first.
+/// Options in Wireshark's dialogue; a port has only the first.
 const CHOICES: &str = "\
 arg {number=0}{call=--snaplen}{display=Snapshot length}{type=unsigned}{default=262144}\
 {tooltip=The most bytes of each packet}{required=false}
@@ -45,7 +44,7 @@ arg {number=2}{call=--oldest}{display=Begin with the oldest packet}{type=boolfla
 {tooltip=Not with the next one that is published}{required=false}
 ";
 
-/// What Wireshark calls an interface.
+/// A Wireshark interface name, parsed.
 #[derive(Clone, Copy)]
 enum Tap<'a> {
     Log(&'a str),
@@ -67,7 +66,7 @@ impl<'a> Tap<'a> {
         }
     }
 
-    /// The source of a capture.
+    /// Returns the source of the capture.
     fn source(self, args: &ExtcapArgs) -> Result<String, Failure> {
         match (self, args.worker, args.oldest) {
             (Self::Log(name), worker, oldest) => {
@@ -83,7 +82,7 @@ impl<'a> Tap<'a> {
     }
 }
 
-/// Answers what Wireshark asks.
+/// Answers Wireshark's request.
 pub(crate) fn extcap(args: &ExtcapArgs) -> Result<ExitCode, Failure> {
     if args.extcap_interfaces {
         view::print(&interfaces())?;
@@ -105,7 +104,7 @@ pub(crate) fn extcap(args: &ExtcapArgs) -> Result<ExitCode, Failure> {
         _ if args.extcap_dlts => say("dlt {number=1}{name=EN10MB}{display=Ethernet}\n"),
         _ if args.extcap_config => say(tap.choices()),
         _ => match &args.extcap_capture_filter {
-            // What it prints is what is wrong with the filter.
+            // Wireshark expects the error in the filter on standard output.
             Some(filter) => {
                 match pcap::compile(filter, LinkType::ETHERNET.0, MAX_CAPTURED, false) {
                     Ok(_) => Ok(ExitCode::SUCCESS),
@@ -122,8 +121,8 @@ fn say(text: &str) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// One line for the program, one for each name that is published now, and one for each port. A
-/// capture from such a port takes no packets away from the host.
+/// Returns a line for the program, for each published name, and for each port. Capturing from such
+/// a port takes no packets away from the host.
 fn interfaces() -> String {
     let version = env!("CARGO_PKG_VERSION");
     let mut text = format!("extcap {{version={version}}}{{display=Burstline}}\n");
@@ -140,7 +139,7 @@ fn interfaces() -> String {
     text
 }
 
-/// Becomes the verb `capture`, with the pipe as its standard output. Returns why it did not.
+/// Executes the verb `capture` with the pipe as standard output. Returns only on failure.
 fn capture(args: &ExtcapArgs, source: &str, fifo: &Path) -> Failure {
     let failed = |what: &str, error: &io::Error| Failure::new(format!("extcap: {what}: {error}"));
     let program = match std::env::current_exe() {

@@ -22,7 +22,7 @@ use crate::view::Stream;
 use crate::view::fetch::{self, Fetched};
 use crate::words::{count_text, packets_text};
 
-/// Fetches packets of sensors.
+/// Fetches packets from sensors.
 pub(crate) fn fetch(args: &FetchArgs) -> Result<ExitCode, Failure> {
     if let (Some(from), Some(to)) = (args.from, args.to)
         && from >= to
@@ -49,7 +49,7 @@ pub(crate) fn fetch(args: &FetchArgs) -> Result<ExitCode, Failure> {
             Outcome::Failed(why) => complain(&format!("{name}: NOTHING CAME: {why}")),
         }
     };
-    // It carries no memory.
+    // The flag carries no memory.
     let is_stopped = || stop.load(Relaxed);
     let (question, at_a_time) = (question(args), args.at_a_time as usize);
     let answers =
@@ -92,7 +92,7 @@ fn sensors(args: &FetchArgs) -> Result<Sensors, Failure> {
     Ok(sensors)
 }
 
-/// The flags of `extract`.
+/// Returns the flags for `extract` on the sensors.
 fn question(args: &FetchArgs) -> Question {
     let seconds = |ns: u64| format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000);
     let flags = [
@@ -104,7 +104,7 @@ fn question(args: &FetchArgs) -> Question {
     Question { flags: flags.into_iter().flatten().collect() }
 }
 
-/// Counts what has come of a sensor.
+/// Counts the packets that came from a sensor.
 fn look(name: String, answer: Answer, path: &Path, stop: &AtomicBool) -> Fetched {
     let mut fetched = Fetched { name, answer, came: 0, is_capture: false };
     if fetched.answer.bytes == 0 {
@@ -116,7 +116,7 @@ fn look(name: String, answer: Answer, path: &Path, stop: &AtomicBool) -> Fetched
         }
         return fetched;
     }
-    // It carries no memory.
+    // The flag carries no memory.
     let mut watch = |_| !stop.load(Relaxed);
     let scanned = open(path, &OpenedFiles::default())
         .and_then(|reader| without_rights(|| burstline_engine::check(reader, &mut watch)));
@@ -149,7 +149,7 @@ fn look(name: String, answer: Answer, path: &Path, stop: &AtomicBool) -> Fetched
     fetched
 }
 
-/// Writes all that has come, in order of time.
+/// Merges all fetched packets in time order.
 fn merge(
     paths: &[PathBuf],
     sink: &burstline_port::Address,

@@ -8,7 +8,7 @@ use crate::args::{PortsArgs, details};
 use crate::failure::Failure;
 use crate::view;
 
-/// Says what can be said of ports.
+/// Prints the documentation of ports.
 pub(crate) fn ports(args: &PortsArgs) -> Result<ExitCode, Failure> {
     let is_wanted = |name: &str| args.scheme.is_none_or(|wanted| wanted == name);
     let wanted = SCHEMES.iter().filter(|scheme| is_wanted(scheme.name));

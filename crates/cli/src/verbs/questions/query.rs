@@ -9,10 +9,10 @@ use crate::args::QueryArgs;
 use crate::failure::Failure;
 use crate::view::{self, query as pages};
 
-/// Rows that are printed at a time.
+/// Number of rows printed at a time.
 const ROWS_AT_A_TIME: usize = 1024;
 
-/// Asks a tree of flow records.
+/// Queries a tree of flow records.
 pub(crate) fn query(args: &QueryArgs) -> Result<ExitCode, Failure> {
     let ready = Ready::of(&args.question);
     let sql = sql(args, ready)?;
@@ -50,7 +50,7 @@ fn sql(args: &QueryArgs, ready: Option<&Ready>) -> Result<String, Failure> {
         let what = "--address and --show are for ready questions, not for SQL of yours";
         return Err(Failure::usage(what));
     }
-    // SQL has more than one word.
+    // SQL has several words.
     if !question.trim().contains(char::is_whitespace) {
         let names = READY.map(|ready| ready.name);
         let near = did_you_mean(question, names.into_iter());

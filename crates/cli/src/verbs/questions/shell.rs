@@ -1,4 +1,4 @@
-//! What a shell and its user ask for: completions, manual pages, the list of interfaces.
+//! Verbs for shells and their users: completions, manual pages, the list of interfaces.
 
 mod completions;
 mod man;
@@ -14,11 +14,11 @@ use crate::view;
 pub(crate) use completions::completions;
 pub(crate) use man::man;
 
-/// Lists the interfaces that `-i` takes, a line each, as `-D` of tcpdump.
+/// Lists the interfaces that `-i` takes, one per line, like `tcpdump -D`.
 pub(crate) fn interfaces() -> Result<ExitCode, Failure> {
     let mut text = String::new();
     for name in present_interfaces() {
-        // One that has gone meanwhile is left out.
+        // It may have been removed in the meantime.
         let Ok(found) = Interface::named(&name) else { continue };
         let state = if found.is_up { "up" } else { "down" };
         text += &format!("{name:<16} {state:<5} MTU {}\n", found.mtu);

@@ -1,15 +1,15 @@
-//! `burstline top`: a running job, or the published logs, in a terminal.
+//! `burstline top`: shows a running job, or the published logs, in a terminal.
 //!
 //! ```text
 //!   a job's /events ──┐ thread                 ┌─► draw ──► terminal, only changed cells
 //!                     ├──────► News ──► Series ┤
-//!   published names ──┘                        └─► text, where there is no terminal
+//!   published names ──┘                        └─► text, if there is no terminal
 //! ```
 //!
-//! What a job says is what its page shows: one object, with the names of the `--json` report.
+//! A job sends the same object to its page, with the names of the `--json` report.
 //!
-//! Who owns what when: the asking thread owns its connection and is left alone at the end. The
-//! [`Screen`](screen::Screen) owns the terminal, and gives it back however the program ends.
+//! Ownership: the asking thread owns its connection and is not joined at the end. The
+//! [`Screen`](screen::Screen) owns the terminal, and restores it however the program ends.
 
 mod board;
 mod draw;
@@ -27,10 +27,10 @@ use crate::view;
 use board::Series;
 use source::Source;
 
-/// Columns of a frame that is printed as text.
+/// Width of a frame that is printed as text.
 const TEXT_COLUMNS: u16 = 100;
 
-/// Watches until the user ends it.
+/// Shows figures until the user ends it.
 pub(crate) fn top(args: &TopArgs) -> Result<ExitCode, Failure> {
     let source = Source::of(args.address.as_deref())?;
     let mut series = Series::new(source.name());

@@ -10,19 +10,19 @@ use crate::args::{Cli, VersionArgs, commit};
 use crate::failure::Failure;
 use crate::view;
 
-/// The C library that this program is linked with.
+/// The C library that this program is linked to.
 const LIBC: &str = if cfg!(target_env = "musl") { "musl, static" } else { "glibc" };
 
-/// Features of the build that are there only by choice.
+/// Returns the optional features of this build.
 fn features() -> Vec<&'static str> {
     let dpdk = cfg!(feature = "dpdk").then_some("dpdk");
     dpdk.into_iter().collect()
 }
 
-/// Says what this program is.
+/// Prints the version of this program.
 pub(crate) fn version(args: &VersionArgs) -> Result<ExitCode, Failure> {
     let features = features();
-    // What a program without one says of filters: see the error.
+    // Without libpcap a filter fails with its own error.
     let libpcap = pcap::version().ok();
     let text = if args.json {
         let object = json!({

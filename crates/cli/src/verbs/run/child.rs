@@ -1,11 +1,11 @@
-//! One job as a process: its start, what it says, its end.
+//! A job's process: its start, its output and its end.
 //!
-//! Three threads per job read its output, its errors and its line; each sends events to the
-//! supervisor. The thread that reads the line also waits for the process. So the process is reaped
-//! once, after its last line or a second later.
+//! Three threads per job read its output, its errors and its connection; each sends events to the
+//! supervisor. The thread that reads the connection also waits for the process. So the process is
+//! reaped once, after its last line or a second later.
 //!
-//! The supervisor never waits for these threads. They wait for it: a reader goes on once there is
-//! [`Room`] for its next line, so a job that prints without end waits at its own pipe.
+//! The supervisor never waits for these threads, but they wait for it. A reader continues only when
+//! there is [`Room`] for its next line, so a job that prints without end blocks on its own pipe.
 
 use std::env;
 use std::io::{self, BufRead, BufReader, Read};
@@ -28,74 +28,73 @@ use super::site::Job;
 use crate::args::{LogFormat, SUPERVISED};
 use crate::supervised::{SERVING, STARTED};
 
-/// This program; by this name also where its file was replaced since.
+/// This program's file, even if another file has replaced it since.
 const PROGRAM: &str = "/proc/self/exe";
 
-/// Its own path, by which tools show its name, as long as it is there.
+/// Returns this program's real path if it still exists, so that tools show its name.
 fn program() -> PathBuf {
     let path = env::current_exe().ok().filter(|path| path.is_file());
     path.unwrap_or_else(|| PROGRAM.into())
 }
 
-/// A longer line is several.
+/// A longer line is split.
 const LINE_BYTES_MAX: u64 = 4 << 20;
-/// Bytes of one pipe's lines that may wait for the supervisor; more than the pipe itself holds.
+/// Maximum bytes of a pipe's lines that wait for the supervisor; more than the pipe itself holds.
 const WAITING_BYTES: usize = 1 << 20;
-/// How long the last lines of a process are waited for that has left its output to others.
+/// How long to wait for the last lines of a process whose output is still open in others.
 const LAST_LINES: Duration = Duration::from_secs(1);
 
-/// How the service has its jobs speak.
+/// How the jobs write their messages.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Style {
     pub(super) format: LogFormat,
     pub(super) has_metrics: bool,
 }
 
-/// Which start of a process it is.
+/// One start of a process.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Start {
-    /// Of all the service's, from 1.
+    /// Number among all starts of the service, from 1.
     pub(super) number: u64,
-    /// Whether it is the job's first one, as it is defined now.
+    /// Whether it is the first start of the job's current definition.
     pub(super) is_first: bool,
 }
 
-/// A pipe of a process, and what its lines are.
+/// A pipe of a process, and the event for its lines.
 type Stream = (Option<Box<dyn Read + Send>>, fn(Line) -> Told);
 
-/// What the supervisor learns about a process.
+/// An event of a process.
 #[derive(Debug)]
 pub(super) enum Told {
     /// A line of its output: statistics, or its report.
     Output(Line),
-    /// A line of its errors.
+    /// A line of its standard error.
     Message(Line),
-    /// It answers at the socket that it was given.
+    /// The job answers on its listener.
     Serving,
-    /// Its threads run.
+    /// The job's threads run.
     Started,
-    /// It has ended.
+    /// The process has ended.
     Ended(io::Result<ExitStatus>),
 }
 
-/// A process that runs, or has ended and that was not yet told.
+/// A process that runs, or whose end has not been reported yet.
 pub(super) struct Child {
     process: Process,
     pub(super) pid: u32,
     pub(super) begun: Instant,
-    /// Whether its threads run.
+    /// Whether the job's threads run.
     pub(super) is_started: bool,
-    /// Whether it answers at the socket that it was given.
+    /// Whether the job answers on its listener.
     pub(super) is_serving: bool,
-    /// That socket, if the service has metrics. Kept, so that nobody else gets its address.
+    /// The job's listener, if the service has metrics. Kept open to reserve its address.
     given: Option<TcpListener>,
-    /// Which start of a process the events belong to.
+    /// The start that the process's events belong to.
     pub(super) number: u64,
 }
 
 impl Child {
-    /// Starts a job; with a socket to answer at, if the service has metrics. `tell` gets what
-    /// happens to it.
+    /// Starts a job, with a listener if the service has metrics. `tell` receives its events.
     pub(super) fn start<T: Send + 'static>(
         job: &Job,
         style: Style,
@@ -113,14 +112,14 @@ impl Child {
         command.arg0("burstline").args(&words[..1]).arg(format!("--{SUPERVISED}"));
         command.args((style.format == LogFormat::Json).then_some("--json"));
         command.args(&words[1..]);
-        // A key pressed at a terminal is for the service.
+        // Keys pressed at a terminal are for the service only.
         command.process_group(0).stdin(OwnedFd::from(others));
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         for variable in notify::VARIABLES {
             command.env_remove(variable);
         }
         let mut child = command.spawn()?;
-        // The command holds the other end of the line.
+        // Close our copy of the other end of the connection.
         drop(command);
         let pid = child.id();
         let watched = Process::of(&child).and_then(|process| {
@@ -129,39 +128,38 @@ impl Child {
         });
         let (process, waiter) = match watched {
             Ok(watched) => watched,
-            // Nobody could end it later, or would hear of its end.
+            // Without it the process could not be ended, nor its end be noticed.
             Err(error) => {
                 let _ = child.kill();
                 let _ = child.wait();
                 return Err(error);
             }
         };
-        // It is there, and takes it.
+        // The thread waits for this and takes it.
         let _ = waiter.send(child);
         let (begun, is_started, is_serving) = (Instant::now(), false, false);
         Ok(Self { process, pid, begun, is_started, is_serving, given, number })
     }
 
-    /// Where it answers, if it does: an address that the service gave out itself.
+    /// Returns the address where the job answers, if it does. The service created its listener.
     pub(super) fn metrics(&self) -> Option<SocketAddr> {
         let given = self.given.as_ref().filter(|_| self.is_serving)?;
         given.local_addr().ok()
     }
 
-    /// Has it end by itself, with its report; asked again after a second, without.
+    /// Asks the process to end with a report, or without if asked again after a second.
     pub(super) fn end(&self) {
-        // One that has ended already is on its way here.
+        // A process that has already ended reports that itself.
         let _ = self.process.ask(Request::End);
     }
 
-    /// Ends it.
     pub(super) fn kill(&self) {
         let _ = self.process.ask(Request::Kill);
     }
 }
 
-/// Starts the threads that hear of a process: its output, its errors, its line, its end. The last
-/// one waits for the process once it is handed over.
+/// Starts the threads that read a process's output, errors and connection. The last one waits for
+/// the process once it is handed over.
 fn hear<T: Send + 'static>(
     child: &mut ChildProcess,
     line: UnixStream,
@@ -193,7 +191,7 @@ fn hear<T: Send + 'static>(
             match line.as_str() {
                 SERVING => send(&events, Told::Serving),
                 STARTED => send(&events, Told::Started),
-                // A job says nothing else; what somebody else says is not understood.
+                // A job sends nothing else; ignore lines from anyone else.
                 _ => {}
             }
         });
@@ -205,15 +203,15 @@ fn hear<T: Send + 'static>(
     Ok(hand_over)
 }
 
-/// Waits for a process, and then until both readers have ended.
+/// Waits for a process, then until both readers have ended.
 fn wait(mut child: ChildProcess, all_read: &mpsc::Receiver<()>) -> io::Result<ExitStatus> {
     let status = child.wait();
-    // Disconnected where they have.
+    // Disconnects when both have ended.
     let _ = all_read.recv_timeout(LAST_LINES);
     status
 }
 
-/// Reads lines, each as soon as there is room for it.
+/// Reads lines; each waits until there is room for it.
 fn read_lines(pipe: impl Read, mut tell: impl FnMut(Line)) {
     let room = Room::new(WAITING_BYTES);
     for_each_line(pipe, |text| tell(room.wait_for(text)));
@@ -243,7 +241,7 @@ mod tests {
 
     #[test]
     fn a_job_that_prints_without_end_waits_for_the_supervisor() {
-        // Empty lines take room, too: less than 10,000 have it.
+        // Empty lines take room, too: fewer than 10,000 fit.
         let (lines, most) = (100_000, 10_000);
         let told = Arc::new(AtomicUsize::new(0));
         let (events, heard) = mpsc::channel();

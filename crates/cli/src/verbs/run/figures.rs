@@ -1,14 +1,14 @@
-//! What `--metrics` of a service answers: its own families, and those of every job.
+//! The answer to `--metrics` of a service: its own families and those of every job.
 //!
 //! ```text
-//!   supervisor ──put──► Board: jobs, and where their metrics are
+//!   supervisor ──put──► Board: jobs and their metrics addresses
 //!                         │ read
-//!   Prometheus ──GET──► serving ──GET──► each job that runs, all at once
-//!                         └──► one text: a line says whose it is, site_job="NAME"
+//!   Prometheus ──GET──► serving ──GET──► each running job, in parallel
+//!                         └──► one text: a label names the job, site_job="NAME"
 //! ```
 //!
-//! The supervisor never waits for a job or a scraper: only the serving thread does, and not longer
-//! than [`SOON`]. A job that does not answer within that has no lines this time, and
+//! The supervisor never waits for a job or a scraper; only the serving thread does, for at most
+//! [`SOON`]. A job that does not answer in that time has no lines, and its
 //! `burstline_site_job_answered` is 0.
 
 use std::cell::RefCell;
@@ -30,26 +30,26 @@ use crate::failure::Failure;
 use crate::metrics::{self, Answer, Count as _};
 use crate::serving::{Figures, Places, Point, Server};
 
-/// How long a job may take for its answer.
+/// Timeout for a job's answer.
 const SOON: Duration = Duration::from_millis(500);
 const PATIENCE: Patience = Patience { connect: SOON, silence: SOON, whole: Some(SOON) };
-/// The longest answer of a job that is taken: some ten times one with a hundred ports.
+/// Maximum size of a job's answer: about ten times that of a job with a hundred ports.
 const ANSWER_BYTES: u64 = 4 << 20;
-/// Scrapers that come faster share an answer.
+/// Scrapes within this time share an answer.
 const FRESH: Duration = Duration::from_millis(500);
 
-/// A job as the service shows it.
+/// The published state of a job.
 #[derive(Clone, Debug)]
 pub(super) struct JobNow {
     pub(super) name: String,
-    /// Which of [`STATES`].
+    /// Index into [`STATES`].
     pub(super) state: usize,
     pub(super) starts: u64,
-    /// Where its metrics are, once it answers: at a socket that the service has given it.
+    /// The address of its metrics, if it answers on the listener from the service.
     pub(super) metrics: Option<SocketAddr>,
 }
 
-/// The jobs as they are: the supervisor writes, the serving thread reads.
+/// The current jobs: written by the supervisor, read by the serving thread.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Board(Arc<Mutex<Vec<JobNow>>>);
 
@@ -63,7 +63,7 @@ impl Board {
     }
 }
 
-/// Starts the thread that answers, for as long as the program runs. Returns where, in words.
+/// Starts the serving thread, which runs until the program ends. Returns its addresses as text.
 pub(super) fn serve(address: SocketAddr, board: &Board) -> Result<String, Failure> {
     let server = Server::bind(&Places::of_metrics(address))?;
     let mut server = server.expect("there is an address");
@@ -77,14 +77,14 @@ pub(super) fn serve(address: SocketAddr, board: &Board) -> Result<String, Failur
     Ok(words)
 }
 
-/// A service that can be looked at.
+/// The service as a source of figures.
 struct SiteNow {
     board: Board,
-    /// The last answer. Only the serving thread asks.
+    /// The last answer. Only the serving thread uses it.
     last: RefCell<Option<Made>>,
 }
 
-/// An answer, and when it was made.
+/// An answer and its time.
 struct Made {
     at: Instant,
     text: String,
@@ -113,12 +113,12 @@ impl Figures for SiteNow {
     }
 }
 
-/// The text of the service and of all jobs that answer.
+/// Returns the metrics of the service and of all jobs that answer.
 fn gathered(jobs: &[JobNow]) -> String {
     let answers: Vec<Option<String>> = thread::scope(|scope| {
         let asked = jobs.iter().map(|job| {
             let (at, asking) = (job.metrics?, thread::Builder::new().name("ask".to_owned()));
-            // Where the system gives no more threads, the job has no lines this time.
+            // If no thread can be created, the job has no lines this time.
             asking.spawn_scoped(scope, move || ask(at)).ok()
         });
         let asked: Vec<_> = asked.collect();
@@ -132,13 +132,13 @@ fn gathered(jobs: &[JobNow]) -> String {
     metrics::joined(&own, told)
 }
 
-/// What a job answers, if it is a text of metrics and comes in time.
+/// Returns a job's answer if it is valid and in time.
 fn ask(address: SocketAddr) -> Option<String> {
     let answer = asking::ask(address, "/metrics", &PATIENCE).ok()?;
     answer.whole(ANSWER_BYTES).ok().filter(|text| text.ends_with(metrics::END))
 }
 
-/// The service's own families at some moment.
+/// A snapshot of the service's own families.
 #[derive(Debug)]
 struct Moment {
     jobs: Vec<JobNow>,

@@ -1,7 +1,7 @@
-//! The service's log: one event a line on standard output, as text or as JSON.
+//! The service's log on standard output: one event per line, as text or JSON.
 //!
-//! A thread beside writes it, so a reader that stops reading stops neither the supervisor nor a
-//! job. Lines that find no room are dropped and counted.
+//! A separate thread writes it, so a stalled reader blocks neither the supervisor nor a job. Lines
+//! without room are dropped and counted.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -18,20 +18,20 @@ use crate::failure::{Failure, complain};
 use crate::foreign::{harmless, one_line};
 use crate::words::time_text;
 
-/// Lines that may wait for the reader, and bytes.
+/// Maximum number of lines that wait for the reader, and their bytes.
 const LINES: usize = 4096;
 const BYTES: usize = 16 << 20;
-/// How long a reader is waited for at the end.
+/// How long to wait for the reader at the end.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Something that has happened.
+/// A log event.
 pub(super) struct Event<'a> {
     pub(super) job: Option<&'a str>,
-    /// The word in JSON.
+    /// The event's name in JSON.
     pub(super) name: &'static str,
-    /// What people read.
+    /// Text for people.
     pub(super) text: &'a str,
-    /// What programs read beside it.
+    /// Additional fields for programs.
     pub(super) fields: Vec<(&'static str, Value)>,
 }
 
@@ -45,25 +45,25 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// Begins it.
+    /// Starts the writing thread.
     pub(super) fn start(format: LogFormat) -> Result<Self, Failure> {
         let (is_done, done) = mpsc::channel();
         let (journal, receive) = Self::new(format, done);
         let writer = thread::Builder::new().name("journal".to_owned()).spawn(move || {
             write_all(&receive);
-            let _ = is_done.send(()); // it fails where nobody waits any more
+            let _ = is_done.send(()); // fails if the receiver is gone
         });
         writer.map_err(|error| Failure::new(format!("start the thread `journal`: {error}")))?;
         Ok(journal)
     }
 
-    /// A log, and what is to be written of it.
+    /// Returns a log, and the receiver of its lines.
     fn new(format: LogFormat, done: Receiver<()>) -> (Self, Receiver<Line>) {
         let (lines, receive) = mpsc::sync_channel(LINES);
         (Self { format, lines, room: Room::new(BYTES), done, dropped: 0 }, receive)
     }
 
-    /// Writes an event down.
+    /// Logs an event.
     pub(super) fn tell(&mut self, event: &Event<'_>) {
         if self.dropped > 0 {
             let text = format!("{} lines of this log were dropped: no room", self.dropped);
@@ -78,7 +78,7 @@ impl Journal {
         }
     }
 
-    /// Hands a line over, if there is room for it.
+    /// Queues a line if there is room.
     fn put(&self, line: String) -> bool {
         let line = self.room.try_for(line);
         line.is_some_and(|line| self.lines.try_send(line).is_ok())
@@ -104,13 +104,13 @@ impl Journal {
                 }
                 let fields = event.fields.iter().map(|(key, value)| (*key, value.clone()));
                 object.extend(fields.map(|(key, value)| (key.to_owned(), value)));
-                // JSON writes out the controls of ASCII alone.
+                // JSON escapes only ASCII control characters.
                 format!("{}\n", harmless(&Value::Object(object).to_string()))
             }
         }
     }
 
-    /// Ends it, with all lines written that its reader takes in time.
+    /// Ends the log after writing its lines, as far as the reader accepts them in time.
     pub(super) fn finish(self) {
         drop(self.lines);
         let _ = self.done.recv_timeout(PATIENCE);
@@ -121,7 +121,7 @@ fn write_all(lines: &Receiver<Line>) {
     let mut failed = 0_u64;
     for line in lines {
         let mut out = io::stdout().lock();
-        // A log that nobody reads is no reason to end: the jobs go on.
+        // The jobs continue even if the log cannot be written.
         match out.write_all(line.text().as_bytes()).and_then(|()| out.flush()) {
             Ok(()) if failed > 0 => {
                 complain(&format!("the log can be written again; {failed} lines were lost"));

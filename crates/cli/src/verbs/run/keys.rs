@@ -1,4 +1,4 @@
-//! The keys of a job in a file: the flags of its verb, as clap has them, and a few of the service.
+//! The keys of a job in a site file: the flags of its verb, from clap, and a few of the service.
 
 use clap::{Arg, ArgAction, Command};
 
@@ -8,38 +8,38 @@ use crate::args::{LIST, SUPERVISED};
 pub(crate) const OWN: [&str; 7] =
     ["verb", PORTS, "restart", "restart-delay", "restart-limit", "missing-port", "stop-timeout"];
 
-/// The key of what stands without a flag.
+/// The key for positional arguments.
 pub(super) const PORTS: &str = "ports";
 
-/// Flags that make no sense in a file: the service gives some itself.
+/// Flags that make no sense in a file, or that the service sets.
 const WITHOUT: [&str; 4] = ["help", "help-all", "json", LIST];
 
-/// The verbs that are jobs.
+/// Returns the verbs that are jobs.
 pub(super) fn verbs(program: &Command) -> Vec<&str> {
     let is_job = |verb: &&Command| verb.get_arguments().any(|arg| arg.get_id() == SUPERVISED);
     program.get_subcommands().filter(is_job).map(Command::get_name).collect()
 }
 
-/// What a key takes.
+/// The values that a key takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Takes {
-    /// `true` or `false`.
+    /// Only `true` or `false`.
     Nothing,
-    /// A value, or `true` where it may be left out.
+    /// One value, or `true` if the value is optional.
     One { is_optional: bool },
-    /// A value, or a list.
+    /// One value, or a list.
     Several,
 }
 
 /// A flag as a key.
 #[derive(Clone, Debug)]
 pub(super) struct Key {
-    /// As it is typed on a command line: `--filter`, `-C`.
+    /// The flag as typed on a command line: `--filter`, `-C`.
     pub(super) flag: String,
     pub(super) takes: Takes,
 }
 
-/// The key of this name.
+/// Returns the key with this name.
 pub(super) fn find(verb: &Command, name: &str) -> Option<Key> {
     if name == PORTS {
         let has_ports = verb.get_positionals().next().is_some();
@@ -53,7 +53,7 @@ pub(super) fn find(verb: &Command, name: &str) -> Option<Key> {
     Some(Key { flag, takes: takes(arg) })
 }
 
-/// The names of all keys, for who has typed another one.
+/// Returns the names of all keys, for an error about an unknown one.
 pub(super) fn all(verb: &Command) -> Vec<String> {
     let own = OWN.iter().map(|&name| name.to_owned());
     flags(verb).flat_map(names).chain(own).collect()
@@ -66,7 +66,7 @@ fn flags(verb: &Command) -> impl Iterator<Item = &Arg> {
     verb.get_arguments().filter(is_meant)
 }
 
-/// The long names of a flag; its letter, if it has no other.
+/// Returns the long names of a flag, or its letter if it has none.
 fn names(arg: &Arg) -> Vec<String> {
     let long = arg.get_long().into_iter().chain(arg.get_visible_aliases().unwrap_or_default());
     let long: Vec<String> = long.map(ToOwned::to_owned).collect();

@@ -1,4 +1,4 @@
-//! Messages to systemd or another service manager: datagrams to `$NOTIFY_SOCKET`.
+//! Sends messages to systemd or another service manager: datagrams to `$NOTIFY_SOCKET`.
 //!
 //! Source: sd_notify(3), systemd 252; RELOADING with MONOTONIC_USEC as of systemd 253.
 
@@ -9,20 +9,20 @@ use std::time::{Duration, Instant};
 
 use burstline_sys::clock;
 
-/// The variables by which a manager says what it wants; jobs do not get them.
+/// Variables in which a manager states its requests; jobs do not get them.
 pub(super) const VARIABLES: [&str; 3] = ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"];
 
-/// The line to a service manager; without one it does nothing.
+/// The connection to a service manager; does nothing without one.
 pub(super) struct Notify {
     to: Option<(UnixDatagram, SocketAddr)>,
-    /// How often it wants to hear that we live.
+    /// The watchdog's interval.
     watchdog: Option<Duration>,
     alive_at: Instant,
     status: String,
 }
 
 impl Notify {
-    /// The manager that the environment names.
+    /// Connects to the manager that the environment names.
     pub(super) fn from_environment() -> Self {
         let to = env::var(VARIABLES[0]).ok().and_then(|path| {
             let address = match path.strip_prefix('@') {
@@ -34,23 +34,23 @@ impl Notify {
         Self { to, watchdog: watchdog(), alive_at: Instant::now(), status: String::new() }
     }
 
-    /// All jobs have been started.
+    /// Reports that all jobs are started.
     pub(super) fn ready(&self) {
         self.send("READY=1");
     }
 
-    /// The file is read again; [`ready`](Self::ready) ends it.
+    /// Reports the start of a reload; [`ready`](Self::ready) ends it.
     pub(super) fn reloading(&self) {
         let now_us = clock::monotonic_ns() / 1000;
         self.send(&format!("RELOADING=1\nMONOTONIC_USEC={now_us}"));
     }
 
-    /// Jobs are being ended.
+    /// Reports that jobs are being ended.
     pub(super) fn stopping(&self) {
         self.send("STOPPING=1");
     }
 
-    /// What `systemctl status` shows, if it changed.
+    /// Sets the text that `systemctl status` shows, if it changed.
     pub(super) fn status(&mut self, text: &str) {
         if self.status != text {
             text.clone_into(&mut self.status);
@@ -58,7 +58,7 @@ impl Notify {
         }
     }
 
-    /// Says that the service lives, if it is time, and returns when it is the next time.
+    /// Sends the keep-alive message when it is due, and returns the next due time.
     pub(super) fn live(&mut self, now: Instant) -> Option<Instant> {
         let interval = self.watchdog? / 2;
         if now >= self.alive_at {
@@ -70,13 +70,13 @@ impl Notify {
 
     fn send(&self, text: &str) {
         if let Some((socket, address)) = &self.to {
-            // A manager that does not listen does not want to know.
+            // The manager may not be listening.
             let _ = socket.send_to_addr(text.as_bytes(), address);
         }
     }
 }
 
-/// The interval, if the manager watches this process. Source: sd_watchdog_enabled(3).
+/// Returns the watchdog's interval, if it is for this process. Source: sd_watchdog_enabled(3).
 fn watchdog() -> Option<Duration> {
     let number = |name| env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let is_for_us = number("WATCHDOG_PID").is_none_or(|pid| pid == u64::from(std::process::id()));

@@ -1,14 +1,14 @@
-//! When a job is started again.
+//! The restart policy of jobs.
 
 use std::time::Duration;
 
-/// A job that ran for this long has recovered: what failed before no longer counts.
+/// After running this long a job has recovered, and earlier failures no longer count.
 const CALM: Duration = Duration::from_secs(60);
 
-/// No wait between two starts grows beyond this.
+/// Maximum delay between two starts.
 const DELAY_MOST: Duration = Duration::from_secs(60);
 
-/// After which ends a job is started again.
+/// The kinds of ends after which a job is restarted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Restart {
     Never,
@@ -16,25 +16,25 @@ pub(super) enum Restart {
     Always,
 }
 
-/// What becomes of a job whose port is not there.
+/// What to do with a job whose port is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Missing {
-    /// It is started, and fails.
+    /// Start it and let it fail.
     Fail,
-    /// It is started when the port is there.
+    /// Start it when the port appears.
     Wait,
 }
 
-/// What the service does with a job.
+/// The policy of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Policy {
     pub(super) restart: Restart,
-    /// Before the first restart.
+    /// Delay before the first restart.
     pub(super) delay: Duration,
-    /// Restarts in a row; 0: without end.
+    /// Maximum number of restarts in a row; 0 for no limit.
     pub(super) limit: u32,
     pub(super) missing: Missing,
-    /// For how long a job may take to end.
+    /// How long a job may take to end.
     pub(super) stop_timeout: Duration,
 }
 
@@ -50,23 +50,23 @@ impl Default for Policy {
     }
 }
 
-/// What comes after the end of a job.
+/// The next step after the end of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// Nothing more.
+    /// No restart.
     Rest,
-    /// Another start.
+    /// Restart after a delay.
     After(Duration),
-    /// It has failed too often.
+    /// Give up after too many failures.
     GiveUp,
 }
 
-/// How often a job has failed in a row.
+/// Number of failures in a row.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Failures(u32);
 
 impl Failures {
-    /// What comes after a job has ended that ran for `ran`.
+    /// Returns the next step for a job that ended after running for `ran`.
     pub(super) fn next(&mut self, policy: &Policy, is_success: bool, ran: Duration) -> Next {
         if is_success || ran >= CALM {
             self.0 = 0;

@@ -1,17 +1,17 @@
-//! How much may wait between two threads, in bytes.
+//! A limit, in bytes, on data that waits between two threads.
 //!
 //! ```text
-//!   who hands over ──takes──► Room ◄──gives back, by dropping what it got── who takes
+//!   producer ──takes──► Room ◄──gives back, by dropping the line── consumer
 //! ```
 //!
-//! A queue that counts only lines is no bound: a line may have megabytes.
+//! A queue bounded only by lines is not bounded in memory: a line may have megabytes.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// What a line takes beside its text: its place in a queue, at least.
+/// Overhead of a line besides its text, at least its place in a queue.
 const LINE_BYTES: usize = 128;
 
-/// A bound, in bytes.
+/// A limit in bytes.
 #[derive(Debug)]
 pub(super) struct Room {
     most: usize,
@@ -19,7 +19,7 @@ pub(super) struct Room {
     freed: Condvar,
 }
 
-/// A line, and its part of a room until it is dropped.
+/// A line, which occupies room until it is dropped.
 #[derive(Debug)]
 pub(super) struct Line {
     text: String,
@@ -31,7 +31,7 @@ impl Room {
         Arc::new(Self { most, taken: Mutex::new(0), freed: Condvar::new() })
     }
 
-    /// Waits until there is room for a line. One that is larger than the room has it alone.
+    /// Waits until there is room for a line. A line larger than the limit must be the only one.
     pub(super) fn wait_for(self: &Arc<Self>, text: String) -> Line {
         let mut taken = self.lock();
         while !self.has(*taken, &text) {
@@ -40,7 +40,7 @@ impl Room {
         self.take(taken, text)
     }
 
-    /// The line, if there is room for it now.
+    /// Returns the line if there is room for it now.
     pub(super) fn try_for(self: &Arc<Self>, text: String) -> Option<Line> {
         let taken = self.lock();
         self.has(*taken, &text).then(|| self.take(taken, text))

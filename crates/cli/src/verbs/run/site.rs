@@ -1,12 +1,12 @@
-//! The file of a service: read as a whole, with every fault in it.
+//! Reads the site file of a service and reports all its faults.
 //!
 //! ```text
-//!   text ──toml──► tables with places ──[`draft`]──► words of each job ──clap──► a verb
-//!                                                                    └──[`judge`]──► faults
+//!   text ──toml──► tables with places ──[`draft`]──► arguments of each job ──clap──► a verb
+//!                                                                         └──[`judge`]──► faults
 //! ```
 //!
-//! There is one definition of each key: clap's of the flag. A job's keys become the words that
-//! somebody would type, and the parser of the command line judges them.
+//! Each key is defined once, by clap's definition of the flag. A job's keys become command line
+//! arguments, which the command line's parser checks.
 
 mod draft;
 mod judge;
@@ -24,15 +24,15 @@ use toml::de::DeTable;
 use super::policy::Policy;
 use crate::args::Cli;
 
-/// A file with no more bytes than this is read.
+/// Maximum size of a file.
 const BYTES_MAX: u64 = 1 << 20;
-/// More faults than these are not said.
+/// Maximum number of faults reported.
 const FAULTS_MAX: usize = 100;
 
-/// What has `capture` leave a recording as it is, and go on in the next file.
+/// Makes `capture` keep the existing recording and continue in the next file.
 const RESUME: &str = "--resume";
 
-/// What a file says.
+/// The content of a file.
 #[derive(Debug)]
 pub(super) struct Site {
     /// In the order of the file.
@@ -43,26 +43,26 @@ pub(super) struct Site {
 #[derive(Clone, Debug)]
 pub(super) struct Job {
     pub(super) name: String,
-    /// The verb, its flags, and what stands without a flag.
+    /// The verb, its flags and its positional arguments.
     pub(super) words: Vec<String>,
     pub(super) policy: Policy,
-    /// The ports that have to be there before it begins.
+    /// Ports that must exist before it starts.
     pub(super) needs: Vec<Address>,
-    /// Those of them that are logs of other jobs of the file, by name.
+    /// Names of the needed ports that are logs of other jobs in the file.
     pub(super) siblings: Vec<String>,
-    /// What no other job may have while this one runs: `an output file x.pcapng`.
+    /// Resources that no other job may use while this one runs: `an output file x.pcapng`.
     pub(super) claims: Vec<String>,
-    /// Whether a start after the first would write over what the one before has recorded.
+    /// Whether a restart would overwrite the previous recording.
     pub(super) overwrites: bool,
 }
 
 impl Job {
-    /// Whether it is the same process for both: a policy is the service's.
+    /// Returns whether both have the same process. Policies may differ: the service applies them.
     pub(super) fn runs_as(&self, other: &Self) -> bool {
         self.words == other.words
     }
 
-    /// What is not there that it waits for.
+    /// Returns what the job waits for, if something is missing.
     pub(super) fn awaited(&self, waits_for_ports: bool) -> Option<String> {
         let is_awaited = |port: &&Address| {
             let is_sibling = port.log_name().is_some_and(|name| self.has_sibling(name));
@@ -75,12 +75,12 @@ impl Job {
         self.siblings.iter().any(|sibling| sibling == log)
     }
 
-    /// What both claim, if there is such a thing.
+    /// Returns a resource that both jobs claim, if there is one.
     pub(super) fn common_claim(&self, other: &Self) -> Option<&str> {
         self.claims.iter().find(|claim| other.claims.contains(claim)).map(String::as_str)
     }
 
-    /// The words of a start, the first or a later one: a recording that is there stays.
+    /// Returns the arguments of the first or a later start; later ones keep an existing recording.
     pub(super) fn words_of(&self, is_first: bool) -> Vec<String> {
         let mut words = self.words.clone();
         if self.overwrites && !is_first {
@@ -89,7 +89,7 @@ impl Job {
         words
     }
 
-    /// What somebody would type.
+    /// Returns the command as a user would type it.
     pub(super) fn command_text(&self, is_first: bool) -> String {
         let words = self.words_of(is_first);
         let quoted = words.iter().map(|word| {
@@ -104,7 +104,7 @@ impl Job {
     }
 }
 
-/// What is wrong at a place of a file.
+/// A fault at a position in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Fault {
     line: usize,
@@ -118,7 +118,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// The faults of a text.
+/// The faults found in a text.
 struct Faults<'t> {
     text: &'t str,
     found: Vec<Fault>,
@@ -140,7 +140,7 @@ impl Faults<'_> {
 }
 
 impl Site {
-    /// Reads a file and judges it.
+    /// Reads and checks a file.
     pub(super) fn read(path: &Path) -> Result<Self, Vec<Fault>> {
         let nowhere = |what: String| vec![Fault { line: 1, column: 1, what }];
         let bytes = bytes_of(path).map_err(|error| nowhere(format!("cannot be read: {error}")))?;
@@ -156,7 +156,7 @@ impl Site {
         Self::parse(&text)
     }
 
-    /// Judges a text.
+    /// Checks a text.
     pub(super) fn parse(text: &str) -> Result<Self, Vec<Fault>> {
         let mut faults = Faults { text, found: Vec::new() };
         let (root, errors) = DeTable::parse_recoverable(text);
@@ -164,7 +164,7 @@ impl Site {
             let words = error.message().split_whitespace().collect::<Vec<_>>().join(" ");
             faults.add(&error.span().unwrap_or(0..0), words);
         }
-        // What stands behind a mistake of the form may not be what was meant.
+        // Keys after a syntax error may be misread.
         if !errors.is_empty() {
             return Err(faults.in_order());
         }
@@ -176,7 +176,7 @@ impl Site {
     }
 }
 
-/// The bytes of a regular file, at most one beyond [`BYTES_MAX`]: a FIFO would hold up the service.
+/// Reads a regular file, at most one byte beyond [`BYTES_MAX`]: a FIFO would block the service.
 fn bytes_of(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     inode::open_regular(path)?.take(BYTES_MAX + 1).read_to_end(&mut bytes)?;

@@ -1,4 +1,4 @@
-//! A job under supervision: what is to run, and what runs.
+//! A supervised job: its definition and its process.
 //!
 //! ```text
 //!              ports there            threads run
@@ -21,30 +21,30 @@ pub(super) struct Slot {
     pub(super) job: Job,
     pub(super) state: State,
     pub(super) failures: Failures,
-    /// How often it was started, as it is defined now.
+    /// Number of starts with its current definition.
     pub(super) starts: u64,
-    /// What comes when the process has ended that is being ended.
+    /// What follows when the current process, which was asked to end, has ended.
     pub(super) successor: Successor,
 }
 
-/// Where a job is.
+/// The state of a job.
 pub(super) enum State {
-    /// It starts as soon as what it waits for is there. If that is named, it was printed.
+    /// Starts as soon as its ports exist. `told` is what the log said it waits for.
     Waiting { told: Option<String> },
-    /// Its process is there.
+    /// Its process runs.
     Running(Child),
     /// Its process was asked to end.
     Ending { child: Child, due: Instant, was_urged: bool },
-    /// It starts again at this time.
+    /// It is restarted at this time.
     Resting { until: Instant },
-    /// It does not start again.
+    /// It is not restarted.
     Over { has_failed: bool },
 }
 
-/// A state's word.
+/// A state's name and predicate.
 type Named = (&'static str, fn(&State) -> bool);
 
-/// All states' words; each state has one.
+/// The names of all states; each state has exactly one.
 pub(super) const STATES: [Named; 6] = [
     ("running", |state| matches!(state, State::Running(_))),
     ("waiting", |state| matches!(state, State::Waiting { .. })),
@@ -54,32 +54,32 @@ pub(super) const STATES: [Named; 6] = [
     ("failed", |state| matches!(state, State::Over { has_failed: true })),
 ];
 
-/// What comes after a process that is being ended.
+/// What follows a process that was asked to end.
 pub(super) enum Successor {
     /// Nothing: the service ends.
     Nobody,
-    /// The job has another definition now.
+    /// The job's new definition.
     Job(Box<Job>),
-    /// The file has no such job any more.
+    /// The job was removed from the file.
     Removed,
 }
 
 impl Slot {
-    /// One that is about to start.
+    /// Creates a slot for a job that is about to start.
     pub(super) fn new(job: Job) -> Self {
         let state = State::Waiting { told: None };
         let (failures, successor) = (Failures::default(), Successor::Nobody);
         Self { job, state, failures, starts: 0, successor }
     }
 
-    /// The same job with what the file says now. Where that is the same process, its starts count
-    /// on: a recorder then leaves what it has recorded.
+    /// Returns a slot for the new definition of the same job. If the process is unchanged, its
+    /// starts are counted on, so that a recorder keeps its recording.
     pub(super) fn followed_by(&self, job: Job) -> Self {
         let starts = if self.job.runs_as(&job) { self.starts } else { 0 };
         Self { starts, ..Self::new(job) }
     }
 
-    /// The process, if there is one.
+    /// Returns the process, if there is one.
     pub(super) fn child(&mut self) -> Option<&mut Child> {
         match &mut self.state {
             State::Running(child) | State::Ending { child, .. } => Some(child),
@@ -87,7 +87,7 @@ impl Slot {
         }
     }
 
-    /// What the service shows of it.
+    /// Returns the published state.
     pub(super) fn now(&self) -> JobNow {
         let metrics = match &self.state {
             State::Running(child) | State::Ending { child, .. } => child.metrics(),
@@ -98,7 +98,7 @@ impl Slot {
         JobNow { name: self.job.name.clone(), state, starts: self.starts, metrics }
     }
 
-    /// Whether it is neither starting nor ending.
+    /// Returns whether the job is neither starting nor ending.
     pub(super) fn is_settled(&self) -> bool {
         match &self.state {
             State::Running(child) => child.is_started,
@@ -108,12 +108,12 @@ impl Slot {
         }
     }
 
-    /// Whether it does nothing any more.
+    /// Returns whether the job has ended for good.
     pub(super) fn is_over(&self) -> bool {
         matches!(self.state, State::Over { .. })
     }
 
-    /// What it is to be: the definition that the file had last; `None`: gone.
+    /// Returns the definition that the file had last, or `None` if the job was removed.
     pub(super) fn target(&self) -> Option<&Job> {
         match (&self.state, &self.successor) {
             (State::Ending { .. }, Successor::Job(job)) => Some(job),

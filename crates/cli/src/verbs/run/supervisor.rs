@@ -1,4 +1,4 @@
-//! The supervisor: one thread that starts jobs, hears of them, and ends them.
+//! The supervisor: one thread that starts jobs, processes their events, and ends them.
 
 use std::collections::HashSet;
 use std::io;
@@ -23,14 +23,14 @@ use super::slot::{STATES, Slot, State, Successor};
 use crate::args::{LogFormat, RunArgs};
 use crate::failure::{FAILED, Failure};
 
-/// How often is looked for ports that are waited for.
+/// Interval between checks for missing ports.
 const LOOK: Duration = Duration::from_millis(250);
-/// How long a process may take that was asked to end a second time.
+/// How long a process may take to end after the second request.
 const URGED: Duration = Duration::from_secs(5);
-/// A process with nothing due is left alone for this long.
+/// Maximum time to wait when nothing is due.
 const LONG: Duration = Duration::from_secs(3600);
 
-/// What the supervisor hears.
+/// An event for the supervisor.
 enum Event {
     Signal(i32),
     Of { number: u64, told: Told },
@@ -41,21 +41,21 @@ pub(super) struct Supervisor {
     path: PathBuf,
     style: Style,
     journal: Journal,
-    /// What `--metrics` of the service shows.
+    /// The state that the service's `--metrics` shows.
     board: Board,
     notify: Notify,
     slots: Vec<Slot>,
     events: Sender<Event>,
     heard: Receiver<Event>,
-    /// Processes started so far.
+    /// Number of processes started so far.
     starts: u64,
     is_stopping: bool,
-    /// Whether the service manager waits to hear that all is settled, and the word for the log.
+    /// If the service manager waits until all is settled: the word for the log.
     awaits_ready: Option<&'static str>,
 }
 
 impl Supervisor {
-    /// Catches signals; nothing starts yet.
+    /// Installs signal handlers; no job starts yet.
     pub(super) fn new(args: &RunArgs, site: Site) -> Result<Self, Failure> {
         let (events, heard) = mpsc::channel();
         let signals = Signals::new([SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2]);
@@ -65,7 +65,7 @@ impl Supervisor {
         let listener = thread::Builder::new().name("signals".to_owned()).spawn(move || {
             // By default SIGUSR2 would end the service.
             for signal in signals.forever().filter(|&signal| signal != SIGUSR2) {
-                let _ = to.send(Event::Signal(signal)); // the service ends where it fails
+                let _ = to.send(Event::Signal(signal)); // fails only when the service ends
             }
         });
         listener.map_err(|error| Failure::new(format!("start the thread `signals`: {error}")))?;
@@ -173,7 +173,7 @@ impl Supervisor {
         }
     }
 
-    /// A line of a job's report, or of its statistics.
+    /// Logs a line of a job's report or statistics.
     fn tell_output(&mut self, name: &str, line: &str) {
         if self.style.format == LogFormat::Text {
             self.tell(Some(name), "output", line, vec![]);
@@ -188,7 +188,7 @@ impl Supervisor {
         }
     }
 
-    /// Starts each job whose time has come and whose ports are there.
+    /// Starts each job that is due and whose ports exist.
     fn start_what_is_due(&mut self) {
         let now = Instant::now();
         for index in 0..self.slots.len() {
@@ -214,14 +214,14 @@ impl Supervisor {
         }
     }
 
-    /// What a job waits for, if there is something.
+    /// Returns what a job waits for, if anything.
     fn awaited(&self, index: usize) -> Option<String> {
         let job = &self.slots[index].job;
         let waits = job.policy.missing == Missing::Wait;
         self.claimed(index).or_else(|| job.awaited(waits))
     }
 
-    /// What a process of another job still has, and this job is to have: the end of `job tap`.
+    /// Returns the wait for a resource that another job's process holds: the end of `job tap`.
     fn claimed(&self, index: usize) -> Option<String> {
         let job = &self.slots[index].job;
         let others = self.slots.iter().enumerate().filter(|(other, _)| *other != index);
@@ -257,7 +257,7 @@ impl Supervisor {
         }
     }
 
-    /// A process has ended: what comes next.
+    /// Handles the end of a process.
     fn ended(&mut self, index: usize, status: &io::Result<ExitStatus>) {
         let slot = &mut self.slots[index];
         let name = slot.job.name.clone();
@@ -279,7 +279,7 @@ impl Supervisor {
             return;
         }
         match std::mem::replace(&mut slot.successor, Successor::Nobody) {
-            // It was asked to end before it heard signals, and so before it had done anything.
+            // The process was ended before it handled signals, so before it had done anything.
             Successor::Nobody if !was_started && signal == Some(SIGTERM) => {
                 slot.state = State::Over { has_failed: false };
             }
@@ -289,7 +289,7 @@ impl Supervisor {
         }
     }
 
-    /// What the policy says after the end of a job by itself.
+    /// Applies the policy after a job ended on its own.
     fn go_on(&mut self, index: usize, is_success: bool, ran: Duration) {
         let slot = &mut self.slots[index];
         let name = slot.job.name.clone();
@@ -311,7 +311,7 @@ impl Supervisor {
         }
     }
 
-    /// Reads the file again, and changes what has changed.
+    /// Reads the file again and applies the changes.
     fn reload(&mut self) {
         self.notify.reloading();
         let site = match Site::read(&self.path) {
@@ -344,22 +344,22 @@ impl Supervisor {
         }
     }
 
-    /// A job has this definition now.
+    /// Applies a job's new definition.
     fn change(&mut self, index: usize, job: Job) {
         let slot = &mut self.slots[index];
         let is_same = slot.target().is_some_and(|known| known.runs_as(&job));
         match (&slot.state, is_same) {
             (State::Ending { .. }, _) => slot.successor = Successor::Job(Box::new(job)),
-            // One that had failed gets another chance.
+            // A job that had failed gets another chance.
             (State::Over { has_failed: true }, _) => *slot = slot.followed_by(job),
-            // A policy is the service's: the process goes on, and a delay is waited for.
+            // Only the policy changed: the process continues, and a pending delay stays.
             (_, true) => slot.job = job,
             (State::Running(_), false) => self.replace(index, Successor::Job(Box::new(job))),
             (_, false) => *slot = Slot::new(job),
         }
     }
 
-    /// Ends a job's process for what comes after it.
+    /// Ends a job's process so that its successor can follow.
     fn replace(&mut self, index: usize, successor: Successor) {
         let slot = &mut self.slots[index];
         match slot.child() {
@@ -386,13 +386,13 @@ impl Supervisor {
             match &slot.state {
                 State::Over { .. } => {}
                 State::Running(_) | State::Ending { .. } => end(slot),
-                // It did not run.
+                // It was not running.
                 _ => slot.state = State::Over { has_failed: false },
             }
         }
     }
 
-    /// Asks a job that has not ended once more, then kills it.
+    /// Asks late jobs to end again, then kills them.
     fn urge_what_is_late(&mut self) {
         let now = Instant::now();
         let mut late = Vec::new();
@@ -417,7 +417,7 @@ impl Supervisor {
         }
     }
 
-    /// Tells the service manager what has changed.
+    /// Reports changes to the service manager.
     fn report_state(&mut self) {
         if self.awaits_ready.is_some() && self.slots.iter().all(Slot::is_settled) {
             self.notify.ready();
@@ -432,7 +432,7 @@ impl Supervisor {
         }
     }
 
-    /// How long nothing is due.
+    /// Returns how long nothing is due.
     fn patience(&mut self) -> Duration {
         let now = Instant::now();
         let mut due = self.notify.live(now).unwrap_or(now + LONG);
@@ -461,7 +461,7 @@ fn end(slot: &mut Slot) {
     };
 }
 
-/// `3 jobs: 2 running, 1 waiting (tap: log tap)`
+/// Formats `3 jobs: 2 running, 1 waiting (tap: log tap)`.
 fn status(slots: &[Slot]) -> String {
     let mut parts = Vec::new();
     for (word, is_so) in STATES {
@@ -478,7 +478,7 @@ fn jobs_text(jobs: usize) -> String {
     if jobs == 1 { "1 job".to_owned() } else { format!("{jobs} jobs") }
 }
 
-/// A job's message without what every one begins with: the log has its own.
+/// Removes the prefix of a job's message, since the log adds its own.
 fn without_stamp(line: &str) -> &str {
     let line = line.strip_prefix("burstline: ").unwrap_or(line);
     match line.split_once(" UTC: ") {

@@ -1,4 +1,4 @@
-//! The commands that control a switch: a request over its socket, and the answer printed.
+//! Commands that control a running switch: send a request over its socket and print the answer.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
@@ -48,7 +48,7 @@ pub(super) fn control(action: &SwitchAction) -> Result<ExitCode, Failure> {
     print(named, &answer, show)
 }
 
-/// An answer that says only that it was done.
+/// Formats an answer without content.
 fn nothing(_answer: &Value) -> String {
     String::new()
 }
@@ -66,7 +66,7 @@ fn set_rules(named: &Named, path: &str) -> Result<ExitCode, Failure> {
     let config = fs::read_to_string(path);
     let config = config.map_err(|error| Failure::new(format!("read {path}: {error}")))?;
     let answer = ask(&named.name, &json!({ "command": "set-rules", "config": config }));
-    // The switch knows the text, and not where it is from.
+    // The switch has the text of the file but not its path.
     let answer = answer.map_err(|failure| Failure::new(format!("{path}: {failure}")))?;
     print(named, &answer, |answer| format!("{} rules\n", answer["rules"]))
 }

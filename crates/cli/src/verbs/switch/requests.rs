@@ -1,4 +1,4 @@
-//! What a switch that runs can be asked and told.
+//! The requests that a running switch answers.
 //!
 //! | `command` | besides | answer |
 //! |---|---|---|
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::failure::Failure;
 use crate::view;
 
-/// Carries a request out.
+/// Executes a request.
 pub(super) fn carry_out(
     request: &Value,
     handle: &SwitchHandle,
@@ -53,7 +53,7 @@ pub(super) fn carry_out(
     Ok(answer)
 }
 
-/// Opens those sinks for mirrors that are not among the `known` ends.
+/// Opens mirror sinks that are not among the `known` ends.
 fn open_missing(
     targets: &[&str],
     known: &[String],
@@ -81,7 +81,7 @@ fn ask<T: Send + 'static>(
     handle.ask(order).ok_or_else(is_ending)
 }
 
-/// As [`ask`], and waits until what the order removed is closed.
+/// Like [`ask`], but waits until everything removed by the order is closed.
 fn change<T: Send + 'static>(
     handle: &SwitchHandle,
     order: impl FnOnce(&mut Fabric) -> T + Send + 'static,
@@ -106,7 +106,7 @@ fn add_port(text: &str, handle: &SwitchHandle, options: &OpenOptions) -> Result<
     Ok(json!({ "port": name }))
 }
 
-/// Adds targets of mirrors and does something; where that fails they go again.
+/// Adds mirror targets and runs an operation; removes them if it fails.
 fn with_targets(
     fabric: &mut Fabric,
     targets: Vec<OpenedTarget>,
@@ -122,7 +122,7 @@ fn with_targets(
     outcome = outcome.and_then(|()| job(fabric));
     if outcome.is_err() {
         for name in added {
-            // It was added a moment ago, or could not be.
+            // Either it was just added, or adding failed.
             let _ = fabric.remove(&name);
         }
     }
@@ -134,7 +134,7 @@ fn set_rules(text: &str, handle: &SwitchHandle, options: &OpenOptions) -> Result
     let known = ask(handle, |fabric| fabric.names())?;
     let wanted = config.rules.targets();
     let is_known = |name: &str| wanted.contains(&name) || known.iter().any(|known| known == name);
-    // Before a target is opened.
+    // Check before opening a target.
     let check = config.rules.check(is_known);
     check.map_err(|unknown| named(&config, text, &unknown, &known))?;
     let targets = open_missing(&wanted, &known, options)?;
@@ -158,11 +158,11 @@ fn named(config: &Config, text: &str, unknown: &UnknownName, known: &[String]) -
     Failure::new(config.unknown(text, unknown, &known.join(", ")).to_string())
 }
 
-/// Closes those of the targets that no mirror leads to any more. A port stays.
+/// Closes targets that no mirror uses any more. Ports stay.
 fn drop_targets(fabric: &mut Fabric, targets: &[impl AsRef<str>]) {
     for target in targets.iter().map(AsRef::as_ref) {
         if fabric.is_target(target) {
-            // One that a mirror leads to is not removed.
+            // A target in use by a mirror is not removed.
             let _ = fabric.remove(target);
         }
     }

@@ -1,11 +1,11 @@
-//! The socket by which a switch is controlled: a line of JSON there, a line back.
+//! The control socket of a switch: each request and each answer is a line of JSON.
 //!
-//! It serves only the user who runs the switch and root: the socket has mode 0600, and the kernel
-//! says who is at the other end. One client after the other has one request carried out; one whose
-//! request is not there within some seconds is left. So none keeps the switch from ending, or
-//! others from their turn.
+//! It serves only the user who runs the switch, and root: the socket has mode 0600, and the kernel
+//! reports the peer's user. Clients are served one at a time, with one request each. A client whose
+//! request does not arrive within a few seconds is dropped. So no client can block others or keep
+//! the switch from ending.
 //!
-//! After SIGKILL the socket's file stays; the next switch of that name replaces it.
+//! After SIGKILL the socket file remains; the next switch with that name replaces it.
 
 use std::fs::{self, Permissions};
 use std::io::{self, Read, Write};
@@ -26,16 +26,16 @@ use serde_json::{Value, json};
 use super::requests;
 use crate::failure::Failure;
 
-/// For how long a client's request is waited for, and for how long it may take no answer.
+/// Timeout for receiving a request and for sending the answer.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The longest request: the rules are in it.
+/// Maximum size of a request, which may contain rules.
 const REQUEST_BYTES_MAX: usize = 64 << 20;
-/// Bytes of a read.
+/// Size of a read.
 const PIECE_BYTES: usize = 64 << 10;
-/// Between two looks whether the switch has ended, in ns, where nothing wakes the thread.
+/// Interval between checks whether the switch has ended, in ns, if nothing wakes the thread.
 const LOOK_NS: u64 = 1_000_000_000;
 
-/// The socket; its file goes when this is dropped.
+/// The listening socket. Dropping it removes its file.
 pub(super) struct Server {
     listener: UnixListener,
     path: PathBuf,
@@ -43,7 +43,7 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Takes the name of a switch.
+    /// Claims the name of a switch.
     pub(super) fn bind(name: &str) -> Result<Self, Failure> {
         let path = switch_socket(name).map_err(EngineError::from)?;
         let fail = |error: io::Error| Failure::new(format!("{}: {error}", path.display()));
@@ -52,7 +52,7 @@ impl Server {
                 let what = format!("a switch {name} runs already: {}", path.display());
                 return Err(Failure::new(what));
             }
-            // What a killed one has left.
+            // Left behind by a killed switch.
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
                 fs::remove_file(&path).map_err(fail)?;
             }
@@ -64,31 +64,32 @@ impl Server {
         Ok(Self { listener, path, end: Arc::new(Event::new()?) })
     }
 
-    /// Raised, it ends the server.
+    /// Returns the event that ends the server.
     pub(super) fn end(&self) -> Arc<Event> {
         Arc::clone(&self.end)
     }
 
-    /// Carries requests out until the end is raised.
+    /// Executes requests until the end event is raised.
     ///
-    /// The calling thread opens ports that are added, and keeps no other rights, unless it is to.
+    /// The calling thread opens added ports. It keeps the privileges for that, and drops all others
+    /// unless `keeps_privileges`.
     pub(super) fn serve(
         self,
         handle: &SwitchHandle,
         options: &OpenOptions,
         keeps_privileges: bool,
     ) {
-        // What it cannot give up it does not use.
+        // Privileges that cannot be dropped are not used.
         let _ = keeps_privileges || privileges::keep_what_ports_take().is_ok();
         loop {
             let waited = readiness::wait(&[self.end.as_fd()], 0);
             if matches!(waited, Ok(readiness::Ready::Readable)) {
                 return;
             }
-            // The listener does not block, so it is asked in any case.
+            // Accepting does not block, so try it in any case.
             let _ = readiness::wait(&[self.listener.as_fd(), self.end.as_fd()], LOOK_NS);
             if let Ok((client, _)) = self.listener.accept() {
-                // A client that goes away gets no answer.
+                // A client may disconnect before the answer.
                 let _ = self.answer(&client, handle, options);
             }
         }
@@ -116,7 +117,7 @@ impl Server {
         reply(client, &answer)
     }
 
-    /// The line that a client sends. `None`: it is too slow or too long, or the switch ends.
+    /// Reads a client's request. `None` if it is too slow or too long, or if the switch ends.
     fn request_of(&self, client: &UnixStream) -> io::Result<Option<Vec<u8>>> {
         let until = Instant::now() + PATIENCE;
         let (mut line, mut room) = (Vec::new(), vec![0; PIECE_BYTES]);
@@ -140,7 +141,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may be gone already.
+        // The file may be gone already.
         let _ = fs::remove_file(&self.path);
     }
 }

@@ -1,4 +1,4 @@
-//! What is printed of whole files.
+//! The output of verbs that process whole files.
 
 pub(crate) mod info;
 
@@ -16,16 +16,16 @@ use crate::foreign::path_text;
 use crate::view::values::losses;
 use crate::words::{bytes_text, count_text, left_text, size_text, time_text};
 
-/// How often a bar moves.
+/// Interval between updates of a progress bar.
 const STEP: Duration = Duration::from_millis(100);
 
-/// How wide it is, in characters.
+/// Width of a progress bar, in characters.
 const WIDTH: u64 = 30;
 
-/// How far a pass over a file is, on a terminal.
+/// Progress of a pass over a file, shown on a terminal.
 pub(crate) struct Bar {
     name: String,
-    /// Bytes of the file; 0 where that is not known.
+    /// Size of the file; 0 if unknown.
     bytes: u64,
     begun: Instant,
     due: Option<Instant>,
@@ -33,7 +33,7 @@ pub(crate) struct Bar {
 }
 
 impl Bar {
-    /// For a file; shown on standard error, if that is a terminal.
+    /// Creates the bar for a file. It is shown on standard error, if that is a terminal.
     pub(crate) fn of(path: &Path, is_quiet: bool) -> Self {
         let is_wanted = !is_quiet && io::stderr().is_terminal();
         Self {
@@ -45,12 +45,12 @@ impl Bar {
         }
     }
 
-    /// Shows that `bytes` of the file have been read, at most every [`STEP`].
+    /// Shows that `bytes` of the file have been read, at most once per [`STEP`].
     pub(crate) fn show(&mut self, bytes: u64) {
         let Some(due) = self.due.filter(|due| Instant::now() >= *due) else { return };
         self.due = Some(due.max(Instant::now()) + STEP);
         self.is_shown = true;
-        // A terminal that has gone shows no bar.
+        // The terminal may be gone.
         let text = self.text(bytes, self.begun.elapsed());
         let _ = write!(io::stderr().lock(), "\r\x1b[K\x1b[?7l{text}\x1b[?7h");
     }
@@ -67,7 +67,7 @@ impl Bar {
         format!("{full}{left} {percent:>3} %  {read} of {all}{rest}  {}", self.name)
     }
 
-    /// Takes it away.
+    /// Erases the bar.
     pub(crate) fn clear(&mut self) {
         if std::mem::take(&mut self.is_shown) {
             let _ = write!(io::stderr().lock(), "\r\x1b[K");
@@ -75,7 +75,7 @@ impl Bar {
     }
 }
 
-/// `pcapng in segments of 256 KiB, in gzip`.
+/// Formats `pcapng in segments of 256 KiB, in gzip`.
 fn format_text(file: &Scanned) -> String {
     let kind = match file.kind {
         Some(FileKind::Pcap { nanoseconds, swapped, modified }) => {
@@ -101,7 +101,7 @@ fn container_name(file: &Scanned) -> Option<&'static str> {
     }
 }
 
-/// The damage of a file, a line each.
+/// Returns the damage of a file, one line each.
 fn fault_lines(file: &Scanned) -> String {
     let mut text = String::new();
     for fault in &file.faults {
@@ -113,7 +113,7 @@ fn fault_lines(file: &Scanned) -> String {
     text
 }
 
-/// The line of a file that was checked, and its damage.
+/// Returns the line of a checked file, and its damage.
 pub(crate) fn checked(file: &Scanned) -> String {
     let packets = count_text(file.packets);
     let mut text = format!("{}: ", path_text(&file.path));
@@ -143,7 +143,7 @@ pub(crate) fn checked(file: &Scanned) -> String {
     text + &fault_lines(file)
 }
 
-/// What every object says of a file.
+/// Returns the part about a file that all objects have.
 fn file_object(file: &Scanned) -> Value {
     json!({
         "file": file.path.display().to_string(),
@@ -179,7 +179,7 @@ fn line(object: &Value) -> String {
     format!("{object}\n")
 }
 
-/// The object of `check`.
+/// Returns the object of `check`.
 pub(crate) fn check_object(files: &[Scanned], is_success: bool) -> String {
     let files: Vec<Value> = files.iter().map(file_object).collect();
     line(&json!({ "command": "check", "files": files, "success": is_success }))
@@ -190,7 +190,7 @@ fn losses_text(lost: &Losses) -> String {
     named.map(|(cause, packets)| format!(", {cause} {}", count_text(packets))).collect()
 }
 
-/// The outcome of `recover`.
+/// Returns the result of `recover`.
 pub(crate) fn recovered(recovered: &Recovered, output: &str) -> String {
     let mut text: String = recovered.files.iter().map(checked).collect();
     let (written, offered) = (count_text(recovered.written), count_text(recovered.offered));
@@ -202,7 +202,7 @@ pub(crate) fn recovered(recovered: &Recovered, output: &str) -> String {
     text
 }
 
-/// The object of `recover`.
+/// Returns the object of `recover`.
 pub(crate) fn recover_object(recovered: &Recovered, is_success: bool) -> String {
     line(&json!({
         "command": "recover",
@@ -216,7 +216,7 @@ pub(crate) fn recover_object(recovered: &Recovered, is_success: bool) -> String 
     }))
 }
 
-/// The outcome of `extract`.
+/// Returns the result of `extract`.
 pub(crate) fn extracted(extracted: &Extracted, output: Option<&str>) -> String {
     let (packets, offered) = (count_text(extracted.packets), count_text(extracted.source.offered));
     let what = output.map_or_else(|| "found".to_owned(), |output| format!("written to {output}"));
@@ -237,7 +237,7 @@ pub(crate) fn extracted(extracted: &Extracted, output: Option<&str>) -> String {
     text
 }
 
-/// The object of `extract`.
+/// Returns the object of `extract`.
 pub(crate) fn extract_object(extracted: &Extracted, is_success: bool) -> String {
     let mut lost = extracted.source.lost.clone();
     lost.merge(&extracted.sink.lost);
@@ -256,7 +256,7 @@ pub(crate) fn extract_object(extracted: &Extracted, is_success: bool) -> String 
     }))
 }
 
-/// The line of a file that has an index now.
+/// Returns the line of a newly indexed file.
 pub(crate) fn indexed(path: &Path, made: &Indexed) -> String {
     let (packets, runs) = (count_text(made.packets), count_text(made.runs));
     let damage = if made.is_damaged { "; damaged parts are always read" } else { "" };
@@ -264,7 +264,7 @@ pub(crate) fn indexed(path: &Path, made: &Indexed) -> String {
     format!("{path}: {packets} packets in {runs} runs, {index} has {bytes}{damage}\n")
 }
 
-/// The object of `index`.
+/// Returns the object of `index`.
 pub(crate) fn index_object(made: &[(PathBuf, Option<Indexed>)], is_success: bool) -> String {
     let file = |(path, made): &(PathBuf, Option<Indexed>)| {
         json!({

@@ -1,7 +1,7 @@
-//! What `doctor` found: a table of ports, then the machine.
+//! The findings of `doctor`: a table of ports, then the machine.
 //!
-//! A line a port: whether it opens, and how. Under it, what stands in the way, what mends it, and
-//! what else to know.
+//! Each port has a line that says whether and how it opens. Obstacles, fixes and further facts
+//! follow below it.
 
 mod json;
 mod machine;
@@ -19,7 +19,7 @@ pub(crate) use json::json;
 pub(crate) use machine::{commands, findings_json, findings_text, plan_defects_text};
 pub(crate) use placement::{plan_json, plan_text, rehearsal_json, rehearsal_text};
 
-/// As text for people.
+/// Returns the text for people.
 pub(crate) fn text(probes: &[Probe], machine: &Machine) -> String {
     let longest = probes.iter().map(|probe| probe.port.chars().count()).max().unwrap_or(0);
     let columns = longest.max("port".len());
@@ -38,7 +38,7 @@ fn port(text: &mut String, columns: usize, probe: &Probe) {
         (true, false) => "with",
         (false, _) => "no",
     };
-    // Writing to a string does not fail, here and below.
+    // Writing to a string cannot fail, here and below.
     let mut lines = vec![how(probe)];
     lines.extend(probe.why_not.clone());
     lines.extend(probe.mend.as_ref().map(|mend| format!("fix: {mend}")));
@@ -58,7 +58,7 @@ fn port(text: &mut String, columns: usize, probe: &Probe) {
     }
 }
 
-/// `with --steal, native (reported by the driver), zero-copy, 4 queues, ixgbe, node 0`
+/// Formats `with --steal, native (reported by the driver), zero-copy, 4 queues, ixgbe, node 0`.
 fn how(probe: &Probe) -> String {
     let mut parts: Vec<String> = probe.needs.iter().map(|need| (*need).to_owned()).collect();
     if let Some(mode) = probe.mode.filter(|_| probe.can_open) {

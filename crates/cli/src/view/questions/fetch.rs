@@ -1,4 +1,4 @@
-//! What is printed of packets of many sensors.
+//! The output of `fetch`.
 
 use std::fmt::Write as _;
 
@@ -10,17 +10,17 @@ use crate::foreign::one_line;
 use crate::view::values::losses;
 use crate::words::{bytes_text, count_text, counted_text, packets_text};
 
-/// The outcome of one sensor.
+/// The result of one sensor.
 pub(crate) struct Fetched {
     pub(crate) name: String,
     pub(crate) answer: Answer,
-    /// Packets in what came.
+    /// Number of packets received from the sensor.
     pub(crate) came: u64,
-    /// Whether what came can be read.
+    /// Whether the received bytes are a readable capture.
     pub(crate) is_capture: bool,
 }
 
-/// The ledger of all: what came is written or lost.
+/// The total ledger: received packets are written or lost.
 pub(crate) struct Sum {
     pub(crate) came: u64,
     pub(crate) written: u64,
@@ -34,7 +34,7 @@ impl Sum {
         let source = merged.map_or(0, |merged| merged.extracted.source.lost.total());
         let sink = merged.map_or(0, |merged| merged.extracted.sink.lost.total());
         let passed = merged.map_or(0, |merged| merged.extracted.packets);
-        // What a source counts as lost was never counted as having come.
+        // Packets that a source counts as lost never counted as received.
         let in_flight = merged.map_or(0, |merged| merged.extracted.source.in_flight);
         let unaccounted = came as i64 - (passed + in_flight) as i64;
         let stopped = merged.is_some_and(|one| one.extracted.is_stopped || one.failure.is_some());
@@ -51,7 +51,7 @@ fn outcome(answer: &Answer) -> (&'static str, Option<&str>) {
     }
 }
 
-/// The lines for people.
+/// Returns the lines for people.
 pub(crate) fn text(sensors: &[Fetched], sum: &Sum, output: &str) -> String {
     let widest = sensors.iter().map(|sensor| sensor.name.len()).max().unwrap_or(0);
     let mut text = String::new();
@@ -60,7 +60,7 @@ pub(crate) fn text(sensors: &[Fetched], sum: &Sum, output: &str) -> String {
         let (offered, found) = (number("offered"), number("delivered"));
         let (came, bytes) = (count_text(sensor.came), bytes_text(sensor.answer.bytes));
         let (name, (how, why)) = (&sensor.name, outcome(&sensor.answer));
-        // Writing to a string does not fail, here and below.
+        // Writing to a string cannot fail, here and below.
         let _ = write!(text, "{name:widest$}  {how:7}  had {offered}, found {found}, came {came}");
         let _ = write!(text, " ({bytes})");
         if let Some(why) = why {
@@ -80,7 +80,7 @@ pub(crate) fn text(sensors: &[Fetched], sum: &Sum, output: &str) -> String {
     text
 }
 
-/// The object for programs.
+/// Returns the JSON object.
 pub(crate) fn object(
     sensors: &[Fetched],
     merged: Option<&Attempt>,

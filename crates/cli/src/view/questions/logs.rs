@@ -1,4 +1,4 @@
-//! What `doctor logs` found: a name, its logs, its readers.
+//! The output of `doctor logs`: published names, their logs and their readers.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 use crate::foreign::{one_line, path_text};
 use crate::words::{count_text, size_text};
 
-/// A socket, and what its publisher says.
+/// A socket and its publisher's answer.
 pub(crate) struct Published {
-    /// Where it is, or the name that was asked for.
+    /// The path of the socket, or the name that was asked for.
     pub(crate) path: String,
     pub(crate) answer: Result<PublisherStatus, ShareError>,
 }
@@ -23,7 +23,7 @@ impl Published {
         path.file_name().and_then(|name| name.to_str()).unwrap_or(&self.path)
     }
 
-    /// Whether it is what a killed publisher has left.
+    /// Returns whether the socket was left behind by a killed publisher.
     fn is_stale(&self) -> bool {
         matches!(self.answer, Err(ShareError::Absent { is_stale: true, .. }))
     }
@@ -33,12 +33,12 @@ impl Published {
     }
 }
 
-/// As text for people.
+/// Returns the text for people.
 pub(crate) fn text(found: &[Published]) -> String {
     let mut text = String::new();
     for published in found {
         let name = &*one_line(published.name());
-        // Writing to a string does not fail, here and below.
+        // Writing to a string cannot fail, here and below.
         let _ = match (&published.answer, published.mend()) {
             (Ok(status), _) => publisher(&mut text, name, status),
             (Err(_), Some(mend)) => writeln!(text, "{name}: its publisher has gone; fix: {mend}"),
@@ -87,7 +87,7 @@ fn reader(text: &mut String, reader: &ReaderStatus) -> std::fmt::Result {
     )
 }
 
-/// `lossless`, `lossy, untrusting`, ...
+/// Formats a reader's policy: `lossless`, `lossy, untrusting`, ...
 pub(crate) fn policy(reader: &ReaderStatus) -> String {
     let policy = match (reader.policy, reader.is_demoted) {
         (_, true) => "lossless until it was too slow",
@@ -100,7 +100,7 @@ pub(crate) fn policy(reader: &ReaderStatus) -> String {
     }
 }
 
-/// `3 s`, `5 min`, `2 h`.
+/// Formats `3 s`, `5 min`, `2 h`.
 fn span_text(seconds: u64) -> String {
     match seconds {
         0..120 => format!("{seconds} s"),
@@ -109,7 +109,7 @@ fn span_text(seconds: u64) -> String {
     }
 }
 
-/// One object: keys and units are an interface.
+/// Returns one object; keys and units are an interface.
 pub(crate) fn json(found: &[Published]) -> Value {
     let name = |published: &Published| match &published.answer {
         Ok(status) => publisher_json(published.name(), status),
@@ -147,7 +147,7 @@ fn publisher_json(name: &str, status: &PublisherStatus) -> Value {
     })
 }
 
-/// One reader's seat; whether it was there when it was looked at.
+/// Returns a reader's seat; `is_there`: whether the reader existed when it was sampled.
 pub(crate) fn reader_json(reader: &ReaderStatus, is_there: bool) -> Value {
     json!({
         "log": reader.log,

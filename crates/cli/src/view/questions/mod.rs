@@ -1,4 +1,4 @@
-//! What is printed of files, ports, logs and records.
+//! The output of verbs that inspect files, ports, logs and records.
 
 pub(crate) mod archive;
 pub(crate) mod doctor;

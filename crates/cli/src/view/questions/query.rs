@@ -1,7 +1,7 @@
-//! What is printed of an answer: a table with bars, comma-separated values, or JSON.
+//! The output of `query`: a table with bars, comma-separated values, or JSON.
 //!
-//! A record's contents came from the network or another machine. So each cell goes through
-//! [`one_line`]: no name draws on a terminal or makes a row.
+//! A record's content is not trusted, so each cell goes through [`one_line`]: no name can control a
+//! terminal or forge a row.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 use crate::foreign::one_line;
 use crate::words::{count_text, counted_text, time_text};
 
-/// The widest a cell of a table is, and the widest bar, in characters.
+/// Maximum width of a table cell and of a bar, in characters.
 const CELL_MOST: usize = 60;
 const BAR_MOST: usize = 30;
 
-/// A cell as text, without what a terminal obeys.
+/// Returns a cell as text with control characters escaped.
 fn text_of(value: &Value) -> Cow<'_, str> {
     match value {
         Value::Null => Cow::Borrowed(""),
@@ -24,7 +24,7 @@ fn text_of(value: &Value) -> Cow<'_, str> {
     }
 }
 
-/// The same for people: digits in groups, times as dates.
+/// Returns a cell for people: digits in groups, times as dates.
 fn cell(name: &str, value: &Value) -> String {
     let is_number = |name: &str| !name.ends_with("port") && name != "ports" || name == "records";
     let mut text = match value {
@@ -42,7 +42,7 @@ fn cell(name: &str, value: &Value) -> String {
     text
 }
 
-/// A table. `more`: rows that are not in it. `chart`: the column that bars show.
+/// Returns a table. `more`: number of rows left out. `chart`: the column shown as bars.
 pub(crate) fn table(
     columns: &[String],
     types: &[String],
@@ -83,13 +83,13 @@ pub(crate) fn table(
         text += "\n";
     }
     if more > 0 {
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         let _ = writeln!(text, "and {} more: --limit", counted_text(more, "row"));
     }
     text
 }
 
-/// A bar, in eighths of a character.
+/// Returns a bar, in eighths of a character.
 fn bar(value: f64, most: f64) -> String {
     if value <= 0.0 || most <= 0.0 {
         return String::new();
@@ -99,12 +99,12 @@ fn bar(value: f64, most: f64) -> String {
     "█".repeat(eighths / 8) + rest
 }
 
-/// Names of columns. Source: RFC 4180, but for the end of a line.
+/// Returns the header line. Source: RFC 4180, except for the line ending.
 pub(crate) fn csv_head(columns: &[String]) -> String {
     csv_line(columns.iter().map(|name| one_line(name)))
 }
 
-/// A row of values.
+/// Returns a line of values.
 pub(crate) fn csv_row(row: &[Value]) -> String {
     csv_line(row.iter().map(text_of))
 }
@@ -117,7 +117,7 @@ fn csv_line<'a>(cells: impl Iterator<Item = Cow<'a, str>>) -> String {
     quoted.collect::<Vec<_>>().join(",") + "\n"
 }
 
-/// All of it, for programs.
+/// Returns the JSON object.
 pub(crate) fn object(columns: &[String], types: &[String], rows: Vec<Vec<Value>>) -> String {
     let object = json!({
         "command": "query",

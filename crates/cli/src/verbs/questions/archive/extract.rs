@@ -20,7 +20,7 @@ use crate::signals;
 use crate::view::archive::Bar;
 use crate::view::{Stream, archive};
 
-/// Finds packets in files.
+/// Extracts packets from files.
 pub(crate) fn extract(args: &ExtractArgs) -> Result<ExitCode, Failure> {
     let files = &args.files;
     let stop = signals::stop_flag(files.quiet)?;
@@ -61,7 +61,7 @@ pub(crate) fn extract(args: &ExtractArgs) -> Result<ExitCode, Failure> {
     Ok(code(is_success && !extracted.is_stopped))
 }
 
-/// The captures that are meant, each once, as their folders' catalogues know them.
+/// Returns the captures that the arguments name, each once, from their folders' catalogues.
 fn captures(args: &FilesArgs, stop: &AtomicBool) -> Result<Vec<Capture>, Failure> {
     let (mut bar, mut shown) = (None, PathBuf::new());
     let mut watch = |path: &Path, bytes| {
@@ -69,7 +69,7 @@ fn captures(args: &FilesArgs, stop: &AtomicBool) -> Result<Vec<Capture>, Failure
             (bar, shown) = (Some(Bar::of(path, args.quiet)), path.to_owned());
         }
         bar.iter_mut().for_each(|bar| bar.show(bytes));
-        // It carries no memory.
+        // The flag carries no memory.
         !stop.load(Relaxed)
     };
     let captures = find(
@@ -114,10 +114,10 @@ fn selection(args: &ExtractArgs, captures: &[Capture]) -> Result<Selection, Fail
     })
 }
 
-/// Makes stale indexes anew. One that cannot be written is not used, and nothing else is wrong.
+/// Rewrites stale indexes. If one cannot be written, the file is read without it.
 fn refresh(paths: &[PathBuf], stop: &AtomicBool, is_quiet: bool) {
     for path in paths.iter().filter(|path| is_index_stale(path)) {
-        // It carries no memory.
+        // The flag carries no memory.
         if let Err(error) = write_index(path, &mut |_| !stop.load(Relaxed))
             && !is_quiet
         {

@@ -15,7 +15,7 @@ use crate::signals;
 use crate::view::archive::Bar;
 use crate::view::{Stream, archive};
 
-/// Writes what is sound in files.
+/// Writes the intact packets of files.
 pub(crate) fn recover(args: &RecoverArgs) -> Result<ExitCode, Failure> {
     let files = &args.files;
     let stop = signals::stop_flag(files.quiet)?;
@@ -33,7 +33,7 @@ pub(crate) fn recover(args: &RecoverArgs) -> Result<ExitCode, Failure> {
             (bar, shown) = (Bar::of(&paths[number], files.quiet), number);
         }
         bar.show(bytes);
-        // It carries no memory.
+        // The flag carries no memory.
         !stop.load(Relaxed)
     };
     let sink = open_sink(&sink, &options).map_err(EngineError::from)?;

@@ -1,4 +1,4 @@
-//! The demonstration's files: in their own directory, which goes with them.
+//! The demonstration's files, in a temporary directory.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
@@ -8,30 +8,30 @@ use burstline_sys::temporary::{make_own_folder, random_name};
 
 use crate::failure::Failure;
 
-/// What real programs sent each other; `assets/README.md` says how it was recorded.
+/// Packets that real programs exchanged; `assets/README.md` says how they were recorded.
 pub(super) const REAL_TRAFFIC: &[u8] = include_bytes!("../../../../assets/real-traffic.pcap");
-/// How many packets that is.
+/// Number of packets in [`REAL_TRAFFIC`].
 pub(super) const REAL_PACKETS: u64 = 149;
 
-/// Bytes of a pcap file before its first packet. Source: draft-ietf-opsawg-pcap, section 4.
+/// Size of the pcap file header. Source: draft-ietf-opsawg-pcap, section 4.
 const PCAP_HEADER_BYTES: usize = 24;
 
-/// A temporary directory with the demonstration's files in it. Dropping it removes it.
+/// A temporary directory with the demonstration's files. Dropping it removes them.
 pub(super) struct DemoFiles {
     pub(super) directory: PathBuf,
     /// The real traffic.
     pub(super) real: String,
-    /// The same over and over.
+    /// The real traffic, repeated.
     pub(super) copies: String,
-    /// What is recorded.
+    /// The recorded file.
     pub(super) recorded: String,
-    /// What is recorded of live traffic.
+    /// The file recorded from live traffic.
     pub(super) live: String,
     pub(super) is_kept: bool,
 }
 
 impl DemoFiles {
-    /// Makes the directory and writes the real traffic into it.
+    /// Creates the directory and writes the real traffic into it.
     pub(super) fn create(is_kept: bool) -> Result<Self, Failure> {
         let directory = std::env::temp_dir().join(random_name("burstline-demo-"));
         let fail = |error| Failure::new(format!("create {}: {error}", directory.display()));
@@ -49,7 +49,7 @@ impl DemoFiles {
         Ok(files)
     }
 
-    /// Writes the real traffic `copies` times over into one file.
+    /// Writes `copies` repetitions of the real traffic into one file.
     pub(super) fn write_copies(&self, copies: usize) -> Result<(), Failure> {
         let write = || {
             let (header, packets) = REAL_TRAFFIC.split_at(PCAP_HEADER_BYTES);
@@ -65,7 +65,7 @@ impl DemoFiles {
 impl Drop for DemoFiles {
     fn drop(&mut self) {
         if !self.is_kept {
-            // Cleaning the temporary directory finds what could not be removed.
+            // Leftovers are in the temporary directory, which the system cleans.
             let _ = fs::remove_dir_all(&self.directory);
         }
     }

@@ -1,17 +1,16 @@
-//! Other programs that read capture files, where they are installed.
+//! Other programs that read capture files, if they are installed.
 
 use std::process::{Command, Stdio};
 
-/// Packets that tshark takes a second for.
+/// The number of packets that tshark reads in about a second.
 const FEW: u64 = 20_000;
 
-/// Who was asked, and what it found.
+/// The name of a program and the count it found.
 pub(super) type Verdict = (String, Option<u64>);
 
-/// Who was asked, and how many packets it found; `None` where it is not installed or said nothing
-/// that is a number.
+/// Returns each program's packet count, or `None` if it is missing or printed no number.
 ///
-/// tshark takes apart every packet: it is asked only if `packets` are few.
+/// tshark dissects every packet, so it is only asked if `packets` is small.
 pub(super) fn ask(path: &str, packets: u64) -> Vec<Verdict> {
     let ask = |program: &str, arguments: &[&str]| {
         let output = Command::new(program).args(arguments).stdin(Stdio::null()).output().ok()?;
@@ -29,7 +28,7 @@ pub(super) fn ask(path: &str, packets: u64) -> Vec<Verdict> {
     verdicts
 }
 
-/// The last word of `text` that is a number: `N packets` or `FILE<tab>N`.
+/// Returns the last number in `text`: `N packets` or `FILE<tab>N`.
 fn number_in(text: &str) -> Option<u64> {
     text.split_whitespace().rev().find_map(|word| word.parse().ok())
 }

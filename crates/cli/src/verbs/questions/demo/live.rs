@@ -1,4 +1,4 @@
-//! Live: two hosts, two cables, a packet port on one and an XDP port on the other.
+//! The live step: two hosts, two cables, a packet port on one cable and an XDP port on the other.
 //!
 //! ```text
 //!   near host                                                     far host
@@ -6,8 +6,8 @@
 //!                   w0 ---------------- w1  xdp: takes UDP away   answers the rest
 //! ```
 //!
-//! The hosts are network namespaces of this process; what they send is what the kernel and real
-//! programs send. The kernel's own counters of `v1` and `w1` judge what the ports were offered.
+//! The hosts are network namespaces of this process; the kernel and real programs send the traffic.
+//! The kernel's counters of `v1` and `w1` verify what the ports report as offered.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
@@ -33,39 +33,39 @@ const FAR_TAKEN_NET: &str = "10.78.0.2/24";
 pub(super) const COPIED: &str = "afpacket:v1";
 pub(super) const TAKEN: &str = "xdp:w1";
 
-/// What `tcpdump -y EN10MB -ddd 'ip and udp'` prints: it runs where libpcap is not.
+/// Output of `tcpdump -y EN10MB -ddd 'ip and udp'`, so that libpcap is not needed.
 const ONLY_UDP: &str = "6\n40 0 0 12\n21 0 3 2048\n48 0 0 23\n21 0 1 17\n6 0 0 262144\n6 0 0 0\n";
 
-/// Bytes that TCP brings over each cable.
+/// Bytes sent by TCP over each cable.
 pub(super) const FETCHED_BYTES: usize = 100_000;
-/// Datagrams over each cable: as many as a socket holds that nobody reads meanwhile.
+/// Datagrams over each cable: as many as fit into an unread socket.
 pub(super) const DATAGRAMS: usize = 100;
 const DATAGRAM: [u8; 100] = [0x5a; 100];
 
-/// Patience with a peer that does not answer.
+/// Timeout for a peer that does not answer.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Between two looks at the kernel's counters.
+/// Interval between two reads of the kernel's counters.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// The network, with what listens on it.
+/// The network and its servers.
 pub(super) struct Live {
     bed: Bed,
     servers: Vec<SocketAddr>,
     inboxes: Vec<UdpSocket>,
-    /// Why the XDP port is left out, with the mend.
+    /// Why there is no XDP port, and what to do about it.
     pub(super) without_xdp: Option<String>,
 }
 
-/// What the kernel says.
+/// The kernel's counts.
 pub(super) struct Verdict {
     /// Packets that each cable carried, by the kernel's counters.
     pub(super) carried: Vec<u64>,
-    /// Datagrams that the far host's own program got, over each cable.
+    /// Datagrams that the far host's program received over each cable.
     pub(super) datagrams: Vec<usize>,
 }
 
 impl Live {
-    /// Makes the hosts and lays the cables.
+    /// Creates the hosts and connects them.
     pub(super) fn new() -> Result<Self, BedError> {
         let bed = Bed::new()?;
         bed.connect(NEAR_TAKEN, FAR_TAKEN, 1500)?;
@@ -99,7 +99,7 @@ impl Live {
         refused.map(words)
     }
 
-    /// How many cables are looked at.
+    /// Returns the number of cables with a port.
     fn cables(&self) -> usize {
         if self.without_xdp.is_some() { 1 } else { 2 }
     }
@@ -116,15 +116,14 @@ impl Live {
         Ok(sources)
     }
 
-    /// Sends over all cables, and returns when everything has arrived. Ends early when `stop` is
-    /// set.
+    /// Sends over all cables, and returns when everything has arrived, or early when `stop` is set.
     pub(super) fn send(&self, stop: &AtomicBool) -> io::Result<()> {
         for (server, inbox) in self.servers.iter().zip(&self.inboxes) {
             if stop.load(Relaxed) {
                 // The flag carries no memory.
                 return Ok(());
             }
-            // Where there is no ping, there are still TCP and UDP.
+            // Without ping there is still TCP and UDP traffic.
             let host = server.ip().to_string();
             let _ = self.bed.near.command("ping", &["-c", "3", "-i", "0.2", "-W", "5", &host]);
             let (server, inbox) = (*server, inbox.local_addr()?);
@@ -141,7 +140,7 @@ impl Live {
         }
     }
 
-    /// What the kernel has counted: everything on the first cable, what arrived by the second.
+    /// Returns the kernel's counters: all of the first cable, received packets of the second.
     fn carried(&self) -> Vec<u64> {
         let copied = self.bed.far.counts(FAR);
         let taken = self.bed.far.counts(FAR_TAKEN);
@@ -149,13 +148,13 @@ impl Live {
         all[..self.cables()].to_vec()
     }
 
-    /// Holds a report against the kernel, and says whether they agree.
+    /// Compares a report with the kernel's counters, and returns whether they agree.
     pub(super) fn judge(&self, report: &Report) -> (Verdict, bool) {
         let carried = self.carried();
         let (copied, taken) = report.ports.split_at(1);
         let offered = [copied, taken].map(|rows| rows.iter().map(|row| row.offered).sum::<u64>());
         let datagrams: Vec<usize> = self.inboxes.iter().map(received).collect();
-        // What was taken did not arrive, what was copied did.
+        // The XDP port takes datagrams away; the packet port copies them.
         let is_apart = datagrams.first() == Some(&DATAGRAMS)
             && datagrams.get(1).is_none_or(|&datagrams| datagrams == 0);
         let agrees = offered[..carried.len()] == carried[..] && is_apart;
@@ -163,7 +162,7 @@ impl Live {
     }
 }
 
-/// Fetches what a server has, over TCP.
+/// Downloads what a server sends over TCP.
 fn fetch(server: SocketAddr) -> io::Result<()> {
     let mut stream = TcpStream::connect_timeout(&server, PATIENCE)?;
     stream.set_read_timeout(Some(PATIENCE))?;
@@ -181,7 +180,7 @@ fn send_datagrams(inbox: SocketAddr) -> io::Result<()> {
     (0..DATAGRAMS).try_for_each(|_| socket.send_to(&DATAGRAM, inbox).map(drop))
 }
 
-/// How many datagrams lie in a socket.
+/// Returns the number of datagrams queued in a socket.
 fn received(inbox: &UdpSocket) -> usize {
     let mut bytes = [0; DATAGRAM.len()];
     std::iter::from_fn(|| inbox.recv(&mut bytes).ok()).count()

@@ -1,4 +1,4 @@
-//! A burst of a log, as a table: what stands in memory, read back from there.
+//! Prints a burst of a log as a table, read back from memory.
 
 use std::fmt::Write;
 
@@ -11,11 +11,11 @@ use burstline_wire::headers::{self, LinkType};
 use crate::failure::Failure;
 use crate::words::count_text;
 
-/// Rows shown.
+/// Number of rows shown.
 const ROWS: usize = 14;
 const DESC_BYTES: usize = size_of::<burstline_log::Desc>();
 
-/// Receives what is at `address` into a log and describes the first burst of it.
+/// Receives packets from `address` into a log and describes the first burst.
 pub(super) fn text(address: &str) -> Result<String, Failure> {
     let options = OpenOptions { hash: HashKind::FiveTuple, ..OpenOptions::default() };
     let config = LogConfig {
@@ -29,7 +29,7 @@ pub(super) fn text(address: &str) -> Result<String, Failure> {
     let mut source = open_source(&address.parse()?, &options).map_err(|error| fail(&error))?;
     let (log, mut writer) = Log::create(config).map_err(|error| fail(&error))?;
     let mut reader = log.attach(ReaderConfig::default()).map_err(|error| fail(&error))?;
-    // A file may need several polls: the first ones only look at its header.
+    // A file may need several polls: the first ones read only its header.
     for _ in 0..16 {
         source.receive(&mut writer, 1024).map_err(|error| fail(&error))?;
         writer.publish();
@@ -58,12 +58,12 @@ fn describe(burst: &Burst<'_>, segment_bytes: usize) -> String {
         "   {:>6} {:>8} {:>6} {:>4} {:>14} {:>10}  flow",
         "packet", "offset", "length", "port", "time", "hash"
     );
-    // Neighbour discovery comes first; conversations are better to look at.
+    // Skip neighbour discovery; conversations are more interesting.
     let is_conversation =
         |packet: &Packet<'_>| headers::parse(LinkType::ETHERNET, packet.bytes()).ports.is_some();
     let first = burst.packets().position(|packet| is_conversation(&packet)).unwrap_or(0);
     let start_ns = burst.packet(0).time_ns();
-    // The end is worth a look, too: other flows, other ports.
+    // Show the end, too: it has other flows and ports.
     let (head, tail) = (first..first + ROWS / 2, packets.saturating_sub(ROWS / 2)..packets);
     let mut hidden = first;
     for (index, packet) in burst.packets().enumerate() {

@@ -1,8 +1,8 @@
-//! How far apart this machine's cores are, measured: what the topology says is not enough.
+//! Measures how far apart this machine's cores are, because the reported topology is not reliable.
 //!
-//! A hypervisor shows one cache that all cores share, and runs them wherever there is room. Two
-//! cores of one guest were 45 ns apart, and 250 ns within the hour. A packet that goes from one
-//! thread to another pays this for each of its cache lines: a job's rate depends on it.
+//! A hypervisor may report one cache shared by all cores, and run them anywhere. Two cores of one
+//! guest were 45 ns apart, and 250 ns within the hour. A packet handed from one thread to another
+//! pays this per cache line, so a job's rate depends on it.
 
 use std::time::Duration;
 
@@ -10,16 +10,16 @@ use burstline_sys::affinity::{self, CoreId};
 use burstline_sys::distance::{FAR_NS, one_way_ns_within};
 use burstline_topo::{Finding, Inventory};
 
-/// The most that all pairs take together, beside the start of their threads.
+/// Time limit for all pairs together, without the start of their threads.
 const LIMIT: Duration = Duration::from_millis(40);
 
-/// The most pairs that are measured: a millisecond each.
+/// Maximum number of pairs, which take a millisecond each.
 const PAIRS_MOST: usize = 24;
 
-/// Batches of a pair.
+/// Number of batches per pair.
 const BATCHES: usize = 100;
 
-/// The time of one way between the first core and another.
+/// The measured one-way latency between the first core and another.
 #[derive(Clone, Copy, Debug)]
 struct Pair {
     near: CoreId,
@@ -27,13 +27,13 @@ struct Pair {
     one_way_ns: f64,
 }
 
-/// What was measured on the cores that this process may use.
+/// Returns findings from measuring the cores that this process may use.
 pub(super) fn findings(inventory: &Inventory) -> Vec<Finding> {
     let cores = affinity::allowed_cores().unwrap_or_default();
     judge(&measured(&cores), |near, far| shares_cache(inventory, near, far))
 }
 
-/// The first core with each of the others, or with some of them where there are many.
+/// Measures the first core with each other core, or with a sample of them if there are many.
 fn measured(cores: &[CoreId]) -> Vec<Pair> {
     let Some((&near, others)) = cores.split_first() else { return Vec::new() };
     let step = others.len().div_ceil(PAIRS_MOST).max(1);
@@ -45,7 +45,7 @@ fn measured(cores: &[CoreId]) -> Vec<Pair> {
     others.iter().step_by(step).filter_map(pair).collect()
 }
 
-/// Whether the topology says that two cores have a cache in common.
+/// Returns whether the topology lists a cache shared by two cores.
 fn shares_cache(inventory: &Inventory, near: CoreId, far: CoreId) -> bool {
     let core = inventory.cores.iter().find(|core| core.id == near);
     core.is_some_and(|core| core.caches.iter().any(|cache| cache.shared_with.contains(&far)))

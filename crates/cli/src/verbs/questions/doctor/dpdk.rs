@@ -1,4 +1,4 @@
-//! What `dpdk:` could open, by the drivers of the DPDK that this program was built with.
+//! Lists cards that `dpdk:` could open with the drivers of the DPDK that we were built with.
 
 use burstline_topo::{Finding, Inventory, dpdk_findings};
 
@@ -8,7 +8,7 @@ pub(super) fn findings(inventory: &Inventory) -> Vec<Finding> {
     use burstline_topo::{Dpdk, PciId};
 
     let version = dpdk_version();
-    // Their files are read only where there is a card to hold against them.
+    // Read the drivers' files only if there is a card to match.
     let drivers = if inventory.cards.is_empty() { Vec::new() } else { dpdk_drivers() };
     let found = |id: PciId| {
         let takes = |driver: &&DpdkDriver| driver.takes(id.vendor, id.device);

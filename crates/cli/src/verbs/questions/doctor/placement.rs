@@ -1,4 +1,4 @@
-//! `burstline doctor plan`: where a job would go, and whether it gets there.
+//! `burstline doctor plan`: shows where a job would be placed, and tries it.
 
 use std::process::ExitCode;
 
@@ -15,7 +15,7 @@ use crate::args::{DoctorPlanArgs, Mode};
 use crate::failure::Failure;
 use crate::view;
 
-/// Plans, and carries the plan out if asked.
+/// Plans, and tries the plan if asked.
 pub(super) fn plan(args: &DoctorPlanArgs) -> Result<ExitCode, Failure> {
     let inventory = inventory(args.machine.as_deref())?;
     let sources = source_requests(&args.sources, &inventory);
@@ -75,7 +75,7 @@ fn request(args: &DoctorPlanArgs, sources: Vec<SourceRequest>) -> PlanRequest {
     }
 }
 
-/// A plan for an interface that is not there would be a plan for nothing.
+/// Rejects interfaces that do not exist: a plan for them would be meaningless.
 fn known_interfaces(
     sources: &[SourceRequest],
     inventory: &Inventory,
@@ -84,7 +84,7 @@ fn known_interfaces(
     let mut present: Vec<String> =
         inventory.interfaces.iter().map(|interface| interface.name.clone()).collect();
     if args.machine.is_none() {
-        // /sys may show another network namespace than ours.
+        // /sys may show a different network namespace.
         present.extend(present_interfaces());
         present.sort();
         present.dedup();

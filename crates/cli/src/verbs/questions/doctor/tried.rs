@@ -1,25 +1,25 @@
-//! Whether threads, stacks and logs go where they are sent: tried on each node, and the kernel
-//! asked.
+//! Tries on each node whether threads, stacks and logs end up where the plan puts them, according
+//! to the kernel.
 //!
-//! A correct machine can still refuse: a container's profile forbids mbind(2) or move_pages(2), or
-//! the process that started us has a policy.
+//! A healthy machine can still refuse: a container's profile may forbid mbind(2) or move_pages(2),
+//! or the parent process may have set a memory policy.
 
 use burstline_engine::rehearse;
 use burstline_sys::memory::NodeId;
 use burstline_topo::{FAR_SOURCE, Finding, Inventory, PlanRequest, plan};
 
-/// A finding for each node that has cores and memory for us.
+/// Returns a finding for each node with cores and memory that this process may use.
 pub(super) fn findings(inventory: &Inventory) -> Vec<Finding> {
     let nodes = inventory.nodes.iter().filter(|node| node.has_memory()).map(|node| node.id);
     let nodes = nodes.filter(|&node| inventory.usable_on(node).next().is_some());
     nodes.map(|node| finding(node, &faults(inventory, node))).collect()
 }
 
-/// What did not come out as planned on a node.
+/// Returns the deviations from the plan on a node.
 fn faults(inventory: &Inventory, node: NodeId) -> Vec<String> {
     let request =
         |workers| PlanRequest { workers, receive_node: Some(node), ..PlanRequest::default() };
-    // A node with one core has room for a thread without a log.
+    // A node with one core has room for one thread and no log.
     let plan = plan(inventory, &request(Some(1))).or_else(|_| plan(inventory, &request(None)));
     let plan = match plan {
         Ok(plan) => plan,

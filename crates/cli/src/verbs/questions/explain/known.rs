@@ -1,8 +1,7 @@
-//! Notes, findings and faults that `burstline explain` knows, beside the tables of losses and of
-//! doubts.
+//! Notes, findings and faults for `burstline explain`, besides the tables of losses and doubts.
 //!
-//! A note is a sentence with numbers in it, so parts of it that never change identify it. A test
-//! looks for each part in the sources, and for a row for each note that the sources can say.
+//! A note is a sentence with numbers in it, so its constant parts identify it. A test checks that
+//! each part occurs in the sources, and that every note in the sources has a row.
 
 mod files;
 mod findings;
@@ -15,10 +14,10 @@ pub(super) use records::{LOST_RECORDS, WITHOUT_FLOW};
 /// A note of a report, a finding of the doctor, or a fault of an outcome.
 pub(super) struct Known {
     pub(super) name: &'static str,
-    /// What a note always has in it, one of these; empty for what has a name of its own.
+    /// Constant parts of a note's text, any of which identifies it; empty if it has its own name.
     pub(super) parts: &'static [&'static str],
     pub(super) means: &'static str,
-    /// How to see it for oneself.
+    /// How users can see it themselves.
     pub(super) see: &'static str,
     pub(super) remedy: &'static str,
 }
@@ -46,12 +45,12 @@ const fn fault(name: &'static str, means: &'static str, remedy: &'static str) ->
     note(name, &[], means, "the exit code is 1, and outcome.faults of --json has its name", remedy)
 }
 
-/// What reports have under `notes`, `placement.notes` and `memory.notes`.
+/// Returns the notes that reports have under `notes`, `placement.notes` and `memory.notes`.
 pub(super) fn notes() -> impl Iterator<Item = &'static Known> {
     live::LIVE.iter().chain(files::FILES).chain(places::PLACES)
 }
 
-/// The note that a text is, if it is one: the one with the longest part.
+/// Returns the note with this text: the one with the longest matching part.
 pub(super) fn of_text(text: &str) -> Option<&'static Known> {
     let longest = |known: &Known| {
         let parts = known.parts.iter().filter(|part| has_part(text, part));
@@ -61,7 +60,7 @@ pub(super) fn of_text(text: &str) -> Option<&'static Known> {
     found.max_by_key(|(length, _)| *length).map(|(_, known)| known)
 }
 
-/// Whether a text has a part. What is in braces there is a number or a name here.
+/// Returns whether a text contains a part. Braces stand for a number or a name.
 fn has_part(text: &str, part: &str) -> bool {
     let fixed = part.split(['{', '}']).step_by(2).filter(|fixed| fixed.len() > 1);
     let mut rest = text;
@@ -71,19 +70,19 @@ fn has_part(text: &str, part: &str) -> bool {
         rest = &rest[at + fixed.len()..];
         letters += fixed.chars().filter(char::is_ascii_alphabetic).count();
     }
-    // So little is in any text.
+    // A shorter part would match any text.
     letters >= SPEAKING
 }
 
-/// The fewest letters of a part that identifies a text.
+/// Minimum number of letters in a part that identifies a text.
 const SPEAKING: usize = 6;
 
-/// What `burstline doctor` looks at.
+/// Returns the findings of `burstline doctor`.
 pub(super) fn findings() -> impl Iterator<Item = &'static Known> {
     findings::FINDINGS.iter()
 }
 
-/// What `outcome.faults` has, where a job fails.
+/// Values of `outcome.faults` when a job fails.
 pub(super) const FAULTS: [Known; 8] = [
     fault("error", "A part of the job ended early", "The errors of the report say why"),
     fault(

@@ -1,9 +1,9 @@
-//! `burstline completions`: scripts from the same definitions as the help texts.
+//! `burstline completions`: scripts generated from the definitions of the flags.
 //!
-//! What never changes, verbs and flags, is in the script. Interfaces and published logs come and
-//! go: the script asks `burstline completions --words` for them, wherever a port may be typed. A
-//! flag or word that is a port has the hint [`PORT_HINT`]. The generators turn that into a list of
-//! host names, which we replace here.
+//! The script contains the verbs and flags. Interfaces and published logs change, so the script
+//! runs `burstline completions --words` wherever a port may be typed. An argument that is a port
+//! has the hint [`PORT_HINT`]. The generators turn that into a list of host names, which is
+//! replaced here.
 
 use std::process::ExitCode;
 
@@ -17,17 +17,17 @@ use crate::args::{ANY, Cli, PORT_HINT};
 use crate::failure::Failure;
 use crate::view;
 
-/// How the scripts ask for ports.
+/// The command with which scripts list ports.
 const ASK: &str = "burstline completions --words 2>/dev/null";
 
-/// Prints a completion script; without a shell, the ports that there are now, a line each.
+/// Prints a completion script, or without a shell the current ports, one per line.
 pub(crate) fn completions(shell: Option<Shell>) -> Result<ExitCode, Failure> {
     let text = shell.map_or_else(words, script);
     view::print(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Interfaces, published logs, and what other ports begin with.
+/// Returns interfaces, published logs, and the prefixes of other ports.
 fn words() -> String {
     let interfaces = present_interfaces();
     let sockets = published_sockets();
@@ -51,7 +51,7 @@ fn script(shell: Shell) -> String {
     }
 }
 
-/// Verbs of the program that take a port.
+/// Returns the verbs that take a port.
 fn verbs_with_ports(program: &Command) -> Vec<&str> {
     let is_meant = |verb: &&Command| verb.get_arguments().any(is_port);
     program.get_subcommands().filter(is_meant).map(Command::get_name).collect()
@@ -61,7 +61,7 @@ fn is_port(arg: &Arg) -> bool {
     arg.get_value_hint() == PORT_HINT
 }
 
-/// The flags of all those verbs that take a port, as typed.
+/// Returns the flags of all verbs that take a port, as typed.
 fn flags_with_ports(program: &Command) -> Vec<String> {
     let args =
         program.get_subcommands().flat_map(Command::get_arguments).filter(|arg| is_port(arg));
@@ -75,7 +75,7 @@ fn flags_with_ports(program: &Command) -> Vec<String> {
     flags
 }
 
-/// Where a flag may be typed, so may a port. Bash takes a colon for the end of a word.
+/// Offers ports wherever a flag may be typed. Bash splits words at colons.
 fn bash(script: &str, program: &Command) -> String {
     let (verbs, flags) = (verbs_with_ports(program).join("|"), flags_with_ports(program).join("|"));
     let function = format!(
@@ -114,7 +114,7 @@ fn bash(script: &str, program: &Command) -> String {
     }
 }
 
-/// Fish completes words without a flag by files alone.
+/// Adds ports for arguments without a flag, for which fish would offer only files.
 fn fish(script: &str, program: &Command) -> String {
     let script = script.replace("(__fish_print_hostnames)", &format!("({ASK})"));
     let verbs = verbs_with_ports(program).join(" ");

@@ -1,4 +1,4 @@
-//! `burstline man`: manual pages, from the same definitions as the help texts.
+//! `burstline man`: manual pages generated from the definitions of the flags.
 
 use std::fs;
 use std::path::Path;
@@ -11,8 +11,7 @@ use crate::args::Cli;
 use crate::failure::Failure;
 use crate::view;
 
-/// Prints the page of a verb, or without one that of the whole program; or writes every page into
-/// the folder `into`.
+/// Prints the page of a verb, or of the whole program, or writes every page into the folder `into`.
 pub(crate) fn man(verb: &[String], into: Option<&Path>) -> Result<ExitCode, Failure> {
     let mut program = Cli::whole().disable_help_subcommand(true);
     program.build();
@@ -24,18 +23,18 @@ pub(crate) fn man(verb: &[String], into: Option<&Path>) -> Result<ExitCode, Fail
     Ok(ExitCode::SUCCESS)
 }
 
-/// The page of the program: its own sections, then one for each verb.
+/// Returns the page of the program: its own sections, then one for each verb.
 fn whole(program: &Command) -> Result<String, Failure> {
     let mut text = head(program, "burstline")?;
     for (name, verb) in verbs(program) {
-        // A verb is a section, so its own sections go one level down.
+        // A verb is a section, so its own sections move one level down.
         let sections = sections(verb)?.replace(".SH ", ".SS ");
         text += &format!(".SH {}\n{sections}", name.to_uppercase());
     }
     Ok(text)
 }
 
-/// The page of a verb, by its whole name.
+/// Returns the page of a verb, given its full name.
 fn page(program: &Command, name: &str) -> Result<String, Failure> {
     let all = verbs(program);
     let Some((_, verb)) = all.iter().find(|(known, _)| known == name) else {
@@ -47,13 +46,13 @@ fn page(program: &Command, name: &str) -> Result<String, Failure> {
     one(verb, name)
 }
 
-/// The page of one verb.
+/// Returns the page of one verb.
 fn one(verb: &Command, name: &str) -> Result<String, Failure> {
     let title = format!("burstline-{}", name.replace(' ', "-"));
     Ok(title_and_name(verb, &title)? + &sections(verb)? + SEE_ALSO)
 }
 
-/// Where a page sends its reader.
+/// The reference at the end of a page.
 const SEE_ALSO: &str =
     ".SH \"SEE ALSO\"\nburstline(1): ports and their keys, signals, exit codes\n";
 
@@ -72,7 +71,7 @@ fn write_all(program: &Command, folder: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Each verb by its whole name: one that has verbs itself is followed by them.
+/// Returns each verb with its full name; a verb with subcommands is followed by them.
 fn verbs(command: &Command) -> Vec<(String, &Command)> {
     let mut all = Vec::new();
     for verb in command.get_subcommands().filter(|verb| !verb.is_hide_set()) {
@@ -83,7 +82,7 @@ fn verbs(command: &Command) -> Vec<(String, &Command)> {
     all
 }
 
-/// The sections in front of a page's flags.
+/// Returns the sections before a page's flags.
 fn head(command: &Command, title: &str) -> Result<String, Failure> {
     let man = Man::new(command.clone());
     let mut text = Vec::new();
@@ -102,7 +101,7 @@ fn title_and_name(command: &Command, title: &str) -> Result<String, Failure> {
     Ok(format!("{}.SH NAME\n{name} \\- {about}\n", text_of(text)))
 }
 
-/// What a verb is for, its flags, and examples.
+/// Returns a verb's description, flags and examples.
 fn sections(verb: &Command) -> Result<String, Failure> {
     let man = Man::new(verb.clone());
     let mut text = Vec::new();
@@ -112,7 +111,7 @@ fn sections(verb: &Command) -> Result<String, Failure> {
     Ok(text_of(text) + &examples(&man)?)
 }
 
-/// What stands behind the flags in the help text, with its line breaks.
+/// Returns the help text after the flags, with its line breaks.
 fn examples(man: &Man) -> Result<String, Failure> {
     let mut section = Vec::new();
     man.render_extra_section(&mut section)?;

@@ -1,4 +1,5 @@
-//! What `top` shows: a title, a state, a rate over time, and tables. Made of JSON, drawn elsewhere.
+//! The content of `top`: a title, a state, a rate over time, and tables. Built from JSON, drawn
+//! elsewhere.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -10,24 +11,24 @@ use super::source::News;
 use crate::foreign::one_line;
 use crate::words::{count_text, packets_text, rate_text};
 
-/// Seconds of the past that are kept.
+/// Seconds of the past to keep.
 const PAST: usize = 180;
 
-/// A part of a row.
+/// A cell of a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Cell {
     pub(super) text: String,
-    /// Something is wrong.
+    /// Whether the value signals a problem.
     pub(super) is_bad: bool,
 }
 
 impl Cell {
-    /// Text that others made.
+    /// Returns a cell with untrusted text.
     pub(super) fn of(text: &str) -> Self {
         Self { text: one_line(text).into_owned(), is_bad: false }
     }
 
-    /// A number of packets that should be 0.
+    /// Returns a cell with a number of packets that should be 0.
     pub(super) fn lost(packets: u64) -> Self {
         Self { text: count_text(packets), is_bad: packets > 0 }
     }
@@ -41,30 +42,30 @@ pub(super) struct Table {
     pub(super) rows: Vec<Vec<Cell>>,
 }
 
-/// How it stands.
+/// The state of the job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Mood {
-    /// Nothing is known yet.
+    /// No data yet.
     #[default]
     Waiting,
     Good,
     Bad,
 }
 
-/// All that is shown.
+/// The whole content of the screen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Board {
     pub(super) title: String,
     pub(super) state: String,
     pub(super) mood: Mood,
-    /// The sum over the tables, in words.
+    /// A sentence that sums up the tables.
     pub(super) sum: String,
-    /// Packets a second over the last minutes, the newest last.
+    /// Packets per second over the last minutes, the newest last.
     pub(super) rates: Vec<u64>,
     pub(super) tables: Vec<Table>,
 }
 
-/// Two looks at a thing, from which rates come.
+/// Two samples of an object, from which rates are computed.
 pub(super) struct Looks<'a> {
     pub(super) now: &'a Value,
     pub(super) before: Option<&'a Value>,
@@ -72,7 +73,7 @@ pub(super) struct Looks<'a> {
 }
 
 impl Looks<'_> {
-    /// How fast a counter at `path` has grown; `None`: that is not known yet.
+    /// Returns the growth rate of the counter at `path`, or `None` if it is not known yet.
     pub(super) fn rate(&self, path: &str) -> Option<f64> {
         let (before, now) = (self.before?.pointer(path)?.as_f64()?, number(self.now, path)?);
         (self.seconds > 0.0).then(|| (now - before).max(0.0) / self.seconds)
@@ -83,7 +84,7 @@ pub(super) fn number(object: &Value, path: &str) -> Option<f64> {
     object.pointer(path)?.as_f64()
 }
 
-/// A counter; 0 where it is not there.
+/// Returns a counter, or 0 if it is missing.
 pub(super) fn count(object: &Value, path: &str) -> u64 {
     object.pointer(path).and_then(Value::as_u64).unwrap_or(0)
 }
@@ -92,17 +93,17 @@ pub(super) fn word<'v>(object: &'v Value, path: &str) -> &'v str {
     object.pointer(path).and_then(Value::as_str).unwrap_or("")
 }
 
-/// What was heard so far.
+/// The data received so far.
 #[derive(Debug, Default)]
 pub(super) struct Series {
-    /// What to call it until it says its name.
+    /// Displayed until the job reports its name.
     name: String,
     now: Option<(Instant, Value)>,
     before: Option<(Instant, Value)>,
     rates: VecDeque<u64>,
     lost: Option<String>,
     is_over: bool,
-    /// How often there were news.
+    /// Number of updates received.
     heard: u64,
 }
 
@@ -111,12 +112,12 @@ impl Series {
         Self { name, ..Self::default() }
     }
 
-    /// Takes news in.
+    /// Processes an update.
     pub(super) fn hear(&mut self, news: News) {
         self.hear_at(news, Instant::now());
     }
 
-    /// How often there were news.
+    /// Returns the number of updates received.
     pub(super) fn heard(&self) -> u64 {
         self.heard
     }
@@ -150,14 +151,14 @@ impl Series {
         let (at, now) = self.now.as_ref()?;
         let before = self.before.as_ref();
         let span = before.map_or(0.0, |(then, _)| (*at - *then).as_secs_f64());
-        // A job says itself when it was looked at.
+        // A job reports the time of each sample itself.
         let own = before
             .and_then(|(_, then)| Some(number(now, "/elapsed_s")? - number(then, "/elapsed_s")?));
         let seconds = own.unwrap_or(span);
         Some(Looks { now, before: before.map(|(_, value)| value), seconds })
     }
 
-    /// What there is to show now.
+    /// Returns the current content.
     pub(super) fn board(&self) -> Board {
         let mut board = Board { title: self.name.clone(), ..Board::default() };
         let Some(looks) = self.looks() else {
@@ -192,7 +193,7 @@ fn rates_of(past: &Value) -> VecDeque<u64> {
     points.windows(2).map(rate).collect()
 }
 
-/// The published logs of this machine.
+/// Fills the board with this machine's published logs.
 fn names(board: &mut Board, looks: &Looks<'_>) {
     let names = looks.now["names"].as_array().map(Vec::as_slice).unwrap_or_default();
     board.title = "burstline top: published logs".to_owned();
@@ -208,7 +209,7 @@ fn names(board: &mut Board, looks: &Looks<'_>) {
     board.tables = parts::names(looks, names);
 }
 
-/// A running job, or one that has ended.
+/// Fills the board with a running job, or one that has ended.
 fn job(board: &mut Board, looks: &Looks<'_>, is_over: bool) {
     let now = looks.now;
     let (command, sink) = (word(now, "/command"), word(now, "/sink"));

@@ -1,8 +1,8 @@
-//! Drawing a board: on a terminal of any size, or as text.
+//! Draws a board on a terminal of any size, or as text.
 //!
 //! ```text
 //!   title, state            always
-//!   rate over time          where there is one, and room
+//!   rate over time          if there is one, and room
 //!   tables                  scrolled by rows and columns
 //!   keys                    the last row
 //! ```
@@ -17,10 +17,10 @@ use ratatui::widgets::{Clear, Paragraph, Sparkline, Wrap};
 
 use super::board::{Board, Cell, Mood, Table};
 
-/// How a board is looked at.
+/// The user's view of a board.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Sight {
-    /// Rows and columns that are scrolled away.
+    /// Rows and columns scrolled away.
     pub(super) row: u16,
     pub(super) column: u16,
     pub(super) has_help: bool,
@@ -41,15 +41,15 @@ p                holds the figures still, and goes on
 
 Nothing here changes anything in a job.";
 
-/// Rows of the picture of the rate.
+/// Height of the graph of the rate.
 const PICTURE: u16 = 3;
 
-/// The number of rows that the tables take.
+/// Returns the number of rows that the tables take.
 pub(super) fn rows(board: &Board) -> u16 {
     u16::try_from(lines(board, false).len()).unwrap_or(u16::MAX)
 }
 
-/// Draws it.
+/// Draws a frame.
 pub(super) fn draw(frame: &mut Frame<'_>, board: &Board, sight: &Sight) {
     let has_picture = !board.rates.is_empty() && frame.area().height >= 12;
     let picture = if has_picture { PICTURE } else { 0 };
@@ -109,7 +109,7 @@ fn head_lines(board: &Board, sight: &Sight) -> Vec<Line<'static>> {
     lines
 }
 
-/// The tables, one below the other.
+/// Returns the lines of all tables.
 fn lines(board: &Board, has_colors: bool) -> Vec<Line<'static>> {
     board.tables.iter().flat_map(|table| table_lines(table, has_colors)).collect()
 }
@@ -127,7 +127,7 @@ fn letters(text: &str) -> usize {
     Span::raw(text).width()
 }
 
-/// The widest cell of a column, up to what a line bears.
+/// Returns the width of a column's widest cell, up to a limit.
 fn width(table: &Table, column: usize) -> usize {
     let cells = table.rows.iter().filter_map(|row| row.get(column)).map(|cell| letters(&cell.text));
     let head = table.columns[column].trim_end();
@@ -153,11 +153,11 @@ fn row(table: &Table, cells: &[Cell], widths: &[usize], has_colors: bool) -> Lin
     Line::from(spans)
 }
 
-/// A board as text, of lines that are `columns` wide at most and without the keys.
+/// Returns a board as text without the keys, with lines of at most `columns` characters.
 pub(super) fn text(board: &Board, columns: u16) -> String {
     let height = rows(board).saturating_add(PICTURE + 4);
     let Ok(mut terminal) = Terminal::new(TestBackend::new(columns, height));
-    // It fails where a terminal does: this one is memory.
+    // The terminal is in memory, so drawing cannot fail.
     let _ = terminal.draw(|frame| draw(frame, board, &Sight::default()));
     let buffer = terminal.backend().buffer();
     let mut text = String::new();

@@ -13,7 +13,7 @@ fn counted(object: &Value, path: &str) -> Cell {
     Cell::of(&count_text(count(object, path)))
 }
 
-/// A number that may not be there.
+/// Returns a number that may be missing.
 fn shown(object: &Value, path: &str) -> Cell {
     Cell::of(&number(object, path).map_or("-".to_owned(), |number| number.to_string()))
 }
@@ -27,7 +27,7 @@ fn rate(looks: &Looks<'_>, path: &str) -> Cell {
     Cell::of(&looks.rate(path).map_or("-".to_owned(), |rate| rate_text(rate, "pps")))
 }
 
-/// A table of what stands in a list at `path`, a row each; none where the list is empty.
+/// Returns a table with a row for each item of the list at `path`, or none if the list is empty.
 fn table(
     looks: &Looks<'_>,
     path: &str,
@@ -40,7 +40,7 @@ fn table(
     (!rows.is_empty()).then(|| Table { title: title.to_owned(), columns, rows })
 }
 
-/// The tables of a job.
+/// Returns the tables of a job.
 pub(super) fn job(looks: &Looks<'_>) -> Vec<Table> {
     let published = word(looks.now, "/published/name");
     let title = match published {
@@ -159,7 +159,7 @@ fn losses(job: &Value) -> Option<Table> {
     (!rows.is_empty()).then_some(Table { title, columns: &["cause", "packets"], rows })
 }
 
-/// The tables of published names: logs and readers of each.
+/// Returns the tables of published names: the logs and readers of each.
 pub(super) fn names(looks: &Looks<'_>, names: &[Value]) -> Vec<Table> {
     let mut tables = Vec::new();
     for (number, name) in names.iter().enumerate() {
@@ -176,7 +176,7 @@ pub(super) fn names(looks: &Looks<'_>, names: &[Value]) -> Vec<Table> {
         }
         let (pid, uid) = (count(name, "/pid"), count(name, "/uid"));
         let title = format!("{shown}: process {pid} of user {uid}, for {} s", count(name, "/up_s"));
-        // Names come and go: only the same one has a rate.
+        // Names come and go, so compute rates only for the same name.
         let is_same = looks.before.is_some_and(|before| {
             let then = &before["names"][number];
             then["name"] == name["name"] && then["epoch"] == name["epoch"]

@@ -1,7 +1,7 @@
-//! The terminal while `top` has it: raw, on its other screen, and given back however it ends.
+//! The terminal in `top`: raw mode and alternate screen, restored however the program ends.
 //!
-//! Invariant T1: every end of the program but SIGKILL gives the terminal back. The user, an error
-//! and a signal do it by a drop; a panic by its hook, which runs before the message is printed.
+//! Invariant T1: every end of the program except SIGKILL restores the terminal. After a user's key,
+//! an error or a signal a drop does it; after a panic its hook, before the message is printed.
 
 use std::io::{self, Stdout, stdout};
 use std::panic;
@@ -27,13 +27,13 @@ use super::source::Source;
 use crate::failure::Failure;
 use crate::signals;
 
-/// How long a key, news or a signal may wait.
+/// Maximum delay for a key, an update or a signal.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// News that wait to be drawn.
+/// Number of updates that may wait to be drawn.
 const NEWS_MOST: usize = 4;
 
-/// A terminal that is ours.
+/// A terminal in raw mode.
 pub(super) struct Screen(Terminal<CrosstermBackend<Stdout>>);
 
 impl Screen {
@@ -45,19 +45,19 @@ impl Screen {
         }));
         enable_raw_mode()?;
         let opened = execute!(stdout(), EnterAlternateScreen, Hide).and_then(|()| fitting());
-        // From here on a drop gives it back.
+        // From here on a drop restores the terminal.
         opened.map(Self).inspect_err(|_| give_back())
     }
 
-    /// Fits the terminal's size, which has changed.
+    /// Adapts to a new terminal size.
     fn fit(&mut self) -> io::Result<()> {
         self.0 = fitting()?;
         Ok(())
     }
 }
 
-/// An empty terminal, all of it. Its size is fixed: what follows a size asks the terminal where its
-/// cursor is, and waits for an answer that not every terminal gives.
+/// Returns an empty terminal of the current size. The size is fixed because an auto-sizing viewport
+/// queries the cursor position, and not every terminal answers.
 fn fitting() -> io::Result<Terminal<CrosstermBackend<Stdout>>> {
     let (columns, rows) = size()?;
     execute!(stdout(), Clear(ClearType::All))?;
@@ -71,26 +71,26 @@ impl Drop for Screen {
     }
 }
 
-/// A terminal that has gone takes nothing back.
+/// Restores the terminal. A terminal that is gone returns errors, which are ignored.
 fn give_back() {
     let _ = disable_raw_mode();
     let _ = execute!(stdout(), LeaveAlternateScreen, Show);
 }
 
-/// Shows news of a source until the user, or a signal, ends it.
+/// Shows updates of a source until the user or a signal ends the program.
 pub(super) fn watch(source: Source, mut series: Series, every: Duration) -> Result<(), Failure> {
     let stop = signals::stop_flag(true)?;
     let (tell, news) = mpsc::sync_channel(NEWS_MOST);
     let follow = move || source.follow(&tell, every);
     let started = thread::Builder::new().name("follow".to_owned()).spawn(follow);
-    // It ends when nobody hears it, or with the process: it holds nothing.
+    // The thread ends when the receiver is dropped, or with the process: it holds no resources.
     started.map_err(|error| Failure::new(format!("start the thread `follow`: {error}")))?;
     let failed = |error: io::Error| Failure::new(format!("the terminal: {error}"));
     let mut screen = Screen::open().map_err(failed)?;
     let mut sight = Sight { has_colors: has_colors(), ..Sight::default() };
     let mut board = series.board();
     let mut is_drawn = false;
-    // A wish, carries no memory.
+    // A request only; it carries no memory.
     while !stop.load(Relaxed) {
         let before = series.heard();
         news.try_iter().for_each(|one| series.hear(one));
@@ -120,7 +120,7 @@ fn has_colors() -> bool {
     std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
-/// Does what a key says. False: it ends the program.
+/// Handles a key. Returns false if the key ends the program.
 fn obey(key: KeyEvent, sight: &mut Sight, page: u16) -> bool {
     if key.kind == KeyEventKind::Release {
         return true;

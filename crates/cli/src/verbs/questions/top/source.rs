@@ -1,7 +1,7 @@
-//! Where `top` has its figures from: a job's stream of events, or the published names.
+//! Data sources of `top`: a job's event stream, or the published names.
 //!
-//! A peer is not trusted: what it sends is bounded, and text of it is shown without orders to the
-//! terminal.
+//! A peer is not trusted: its data is bounded in size, and control characters in its text are
+//! escaped.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
@@ -16,51 +16,51 @@ use crate::failure::Failure;
 use crate::verbs::doctor::published;
 use crate::view::logs;
 
-/// How long a job may take: it has an event a second, until it ends.
+/// Timeouts for a job's stream, which has an event per second until the job ends.
 const PATIENCE: Patience =
     Patience { connect: Duration::from_secs(3), silence: Duration::from_secs(5), whole: None };
 
-/// How long one look may take in all.
+/// Timeouts for a single request.
 const ONCE: Patience = Patience { whole: Some(Duration::from_secs(10)), ..PATIENCE };
 
-/// The longest answer about a job, in bytes.
+/// The longest answer of a job, in bytes.
 const ANSWER_BYTES: u64 = 4 << 20;
 
-/// Before a connection that was lost is tried again.
+/// Delay before reconnecting.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// What there is to tell.
+/// An update.
 #[derive(Debug)]
 pub(super) enum News {
-    /// Figures of the past, as columns.
+    /// Past data, as columns.
     Past(Value),
-    /// Figures of now.
+    /// Current data.
     State(Value),
-    /// The job has come to its end: its report.
+    /// The report of a job that has ended.
     End(Value),
-    /// Nobody answers, for this reason.
+    /// The connection failed, for this reason.
     Lost(String),
 }
 
-/// Where figures are from.
+/// A source of data.
 #[derive(Clone, Debug)]
 pub(super) enum Source {
-    /// The names that are published on this machine.
+    /// The names published on this machine.
     Names,
     /// A job.
     Job(Peer),
 }
 
-/// A job that answers.
+/// The address of a job.
 #[derive(Clone, Debug)]
 pub(super) struct Peer {
     address: SocketAddr,
-    /// `?token=...`, or nothing.
+    /// `?token=...`, or empty.
     query: String,
 }
 
 impl Source {
-    /// What a word means: a port, an address, or what the job has printed.
+    /// Parses a port, an address, or a URL that the job has printed.
     pub(super) fn of(word: Option<&str>) -> Result<Self, Failure> {
         let Some(word) = word else { return Ok(Self::Names) };
         let rest = word.strip_prefix("http://").unwrap_or(word);
@@ -82,7 +82,7 @@ impl Source {
         }
     }
 
-    /// What to call it.
+    /// Returns the name to display.
     pub(super) fn name(&self) -> String {
         match self {
             Self::Names => "published logs".to_owned(),
@@ -90,7 +90,7 @@ impl Source {
         }
     }
 
-    /// The figures of now, once.
+    /// Returns the current data once.
     pub(super) fn look(&self) -> Result<News, Failure> {
         match self {
             Self::Names => Ok(News::State(names())),
@@ -107,7 +107,7 @@ impl Source {
         }
     }
 
-    /// Tells news until nobody hears them.
+    /// Sends updates until the receiver is dropped.
     pub(super) fn follow(&self, tell: &SyncSender<News>, every: Duration) {
         loop {
             let is_heard = match self {
@@ -134,7 +134,7 @@ impl Peer {
         format!("{}: {why}", self.address)
     }
 
-    /// Asks for a path. Returns the answer behind its head.
+    /// Requests a path and returns the body of the answer.
     fn ask(&self, path: &str, patience: &Patience) -> Result<Answer, String> {
         let Self { address, query } = self;
         let answer = asking::ask(*address, &format!("{path}{query}"), patience);
@@ -155,7 +155,8 @@ impl Peer {
         answer.map_err(|reason| self.failed(&why(reason)))
     }
 
-    /// Tells what a job says until it ends. False: nobody hears it, or the job has told its end.
+    /// Sends a job's updates until it ends. Returns false if the receiver is gone or the job has
+    /// ended.
     fn follow(&self, tell: &SyncSender<News>) -> Result<bool, String> {
         let mut answer = self.ask("/events", &PATIENCE)?;
         let mut name = String::new();
@@ -177,7 +178,7 @@ impl Peer {
             let data = data.map_err(|_| self.failed("its answer is not a job's"))?;
             let is_heard = match name.as_str() {
                 "end" => {
-                    // It was the last: whether it is heard is the same.
+                    // This is the last update, so a missing receiver does not matter.
                     let _ = tell.send(News::End(data));
                     false
                 }

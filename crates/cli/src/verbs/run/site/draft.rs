@@ -1,4 +1,4 @@
-//! From tables to the words of each job.
+//! Converts tables to the arguments of each job.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -13,28 +13,28 @@ use super::super::policy::{Missing, Policy, Restart};
 use super::Faults;
 use crate::args::values;
 
-/// A job whose keys are known and whose words are not yet judged.
+/// A job with known keys whose arguments are not checked yet.
 pub(super) struct Draft {
     pub(super) name: String,
     pub(super) at: Range<usize>,
     pub(super) verb: String,
     pub(super) entries: Vec<Entry>,
     pub(super) policy: Policy,
-    /// Whether something is wrong with it already.
+    /// Whether it has a fault already.
     pub(super) is_faulty: bool,
 }
 
-/// A key, with the words that it stands for.
+/// A key and the arguments that it stands for.
 pub(super) struct Entry {
     pub(super) at: Range<usize>,
-    /// The flag; empty for what stands without one.
+    /// The flag; empty for positional arguments.
     pub(super) flag: String,
-    /// What was typed behind it.
+    /// The values of the flag.
     pub(super) values: Vec<String>,
 }
 
 impl Entry {
-    /// As somebody types it.
+    /// Returns the arguments as typed.
     pub(super) fn words(&self) -> impl Iterator<Item = String> {
         let bare = (self.values.is_empty()).then(|| self.flag.clone());
         let flag = &self.flag;
@@ -45,7 +45,7 @@ impl Entry {
     }
 }
 
-/// All jobs, in the order of the file.
+/// Reads all jobs, in the order of the file.
 pub(super) fn read(root: &DeTable<'_>, program: &Command, faults: &mut Faults<'_>) -> Vec<Draft> {
     let mut drafts = Vec::new();
     for (key, value) in root {
@@ -74,7 +74,7 @@ pub(super) fn read(root: &DeTable<'_>, program: &Command, faults: &mut Faults<'_
     drafts
 }
 
-/// One job; `None` if its verb is not known.
+/// Reads one job, or returns `None` if its verb is unknown.
 fn draft(
     name: &Spanned<std::borrow::Cow<'_, str>>,
     table: &DeTable<'_>,
@@ -144,7 +144,7 @@ fn unknown(command: &Command, name: &str) -> String {
     format!("no such key of {verb}{near}; keys are the flags in burstline help {verb}")
 }
 
-/// The words for a key; `None` for a flag that is not given.
+/// Returns the arguments for a key, or `None` for a flag set to `false`.
 fn entry(key: &Key, at: Range<usize>, value: &DeValue<'_>) -> Result<Option<Entry>, String> {
     let with = |values| Ok(Some(Entry { at: at.clone(), flag: key.flag.clone(), values }));
     match (key.takes, value) {
@@ -163,7 +163,7 @@ fn entry(key: &Key, at: Range<usize>, value: &DeValue<'_>) -> Result<Option<Entr
     }
 }
 
-/// A value as it is typed.
+/// Returns a value as typed.
 fn scalar(value: &DeValue<'_>) -> Result<String, String> {
     match value {
         DeValue::String(text) => Ok(text.to_string()),

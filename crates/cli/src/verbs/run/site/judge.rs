@@ -1,4 +1,4 @@
-//! What the parser of the command line, the verbs and the jobs beside say of each job.
+//! Checks each job with the command line's parser, the verbs, and the other jobs.
 
 use burstline_port::Address;
 use clap::FromArgMatches;
@@ -11,7 +11,7 @@ use crate::args::{ANY, Cli, Verb};
 use crate::failure::{Failure, usage_text};
 use crate::verbs::check_ahead;
 
-/// What two jobs cannot have in common: the flag, and what it is.
+/// Resources that two jobs cannot share: the flag, and its description.
 const UNSHARED: [(&str, &str); 6] = [
     ("--publish", "the name of a log"),
     ("--inline", "the name of a log"),
@@ -20,10 +20,10 @@ const UNSHARED: [(&str, &str); 6] = [
     ("--metrics", "an address"),
     ("--web", "an address"),
 ];
-/// With these, a second start of a recorder writes no file of the first.
+/// With these flags a second start of a recorder overwrites no file of the first.
 const KEEPS_FILES: [&str; 5] = ["--rotate", "-C", "-G", "--keep", "--resume"];
 
-/// Judges all jobs.
+/// Checks all jobs.
 pub(super) fn jobs(drafts: &[Draft], faults: &mut Faults<'_>) -> Vec<Job> {
     shared(drafts, faults);
     let published = published(drafts);
@@ -36,12 +36,12 @@ pub(super) fn jobs(drafts: &[Draft], faults: &mut Faults<'_>) -> Vec<Job> {
     jobs
 }
 
-/// The names under which the jobs of the file publish logs.
+/// Returns the names of logs that jobs of the file publish.
 fn published(drafts: &[Draft]) -> Vec<String> {
     drafts.iter().flat_map(publishes).map(ToOwned::to_owned).collect()
 }
 
-/// Those of one job.
+/// Returns the names of logs that one job publishes.
 fn publishes(draft: &Draft) -> impl Iterator<Item = &str> {
     let is_meant = |entry: &&Entry| ["--publish", "--inline"].contains(&entry.flag.as_str());
     draft.entries.iter().filter(is_meant).flat_map(|entry| &entry.values).map(|value| bare(value))
@@ -51,7 +51,7 @@ fn publishes(draft: &Draft) -> impl Iterator<Item = &str> {
 fn circles(drafts: &[Draft], jobs: &[Job], faults: &mut Faults<'_>) {
     let draft_of = |job: &Job| drafts.iter().find(|draft| draft.name == job.name);
     let mut waiting: Vec<&Job> = jobs.iter().collect();
-    // Logs of jobs that are faulty themselves are not missed.
+    // Count logs of faulty jobs as present.
     let is_judged = |draft: &&Draft| jobs.iter().any(|job| job.name == draft.name);
     let faulty = drafts.iter().filter(|draft| !is_judged(draft));
     let mut there: Vec<&str> = faulty.flat_map(publishes).collect();
@@ -77,12 +77,12 @@ fn circles(drafts: &[Draft], jobs: &[Job], faults: &mut Faults<'_>) {
     }
 }
 
-/// A name without its options.
+/// Returns a name without its options.
 fn bare(value: &str) -> &str {
     value.split('?').next().unwrap_or(value)
 }
 
-/// Finds what two jobs have in common that they cannot share.
+/// Finds resources that two jobs claim but cannot share.
 fn shared(drafts: &[Draft], faults: &mut Faults<'_>) {
     struct Taken<'a> {
         claim: String,
@@ -93,7 +93,7 @@ fn shared(drafts: &[Draft], faults: &mut Faults<'_>) {
         for entry in &draft.entries {
             for (claim, value) in claims(entry) {
                 match seen.iter().find(|taken| taken.claim == claim) {
-                    // A job's metrics and page may have one address.
+                    // A job's metrics and page may share an address.
                     Some(taken) if taken.job == draft.name => {}
                     Some(Taken { job: other, .. }) => {
                         let name = &draft.name;
@@ -108,11 +108,11 @@ fn shared(drafts: &[Draft], faults: &mut Faults<'_>) {
     }
 }
 
-/// What a key claims for its job alone: what that is, with its value in one form; and the value.
+/// Returns a key's claims: its description with the value in canonical form, and the value.
 fn claims(entry: &Entry) -> impl Iterator<Item = (String, &str)> {
     let unshared = UNSHARED.iter().find(|(flag, _)| *flag == entry.flag);
     let values = entry.values.iter().map(|value| bare(value));
-    // Each system picks a free port for 0.
+    // The kernel picks a free port for 0.
     let values = values.filter(|value| !value.ends_with(":0"));
     let values = values.filter(|value| !["null:", "/dev/null"].contains(value));
     unshared.into_iter().flat_map(move |(flag, what)| {
@@ -120,7 +120,7 @@ fn claims(entry: &Entry) -> impl Iterator<Item = (String, &str)> {
     })
 }
 
-/// A path without `.` and from the root on, an address with its host; others as they are.
+/// Returns a canonical value: a path as absolute and without `.`, an address with its host.
 fn in_one_form(flag: &str, value: &str) -> String {
     match flag {
         "--write" => {
@@ -134,7 +134,7 @@ fn in_one_form(flag: &str, value: &str) -> String {
     }
 }
 
-/// Whether a recorder would write over the file of its start before.
+/// Returns whether a recorder would overwrite the file of its previous start.
 fn overwrites(draft: &Draft) -> bool {
     let has = |flag: &str| draft.entries.iter().any(|entry| entry.flag == flag);
     let mut outputs = draft.entries.iter().filter(|entry| entry.flag == "--write");
@@ -146,7 +146,7 @@ fn overwrites(draft: &Draft) -> bool {
     draft.verb == "capture" && is_file && !KEEPS_FILES.iter().any(|flag| has(flag))
 }
 
-/// What a job's words mean to the parser of the command line; every fault in them.
+/// Parses a job's arguments as a command line, and reports every fault.
 fn parsed(draft: &Draft, faults: &mut Faults<'_>) -> Option<Verb> {
     let mut left: Vec<&Entry> = draft.entries.iter().collect();
     let mut is_faulty = draft.is_faulty;
@@ -160,7 +160,7 @@ fn parsed(draft: &Draft, faults: &mut Faults<'_>) -> Option<Verb> {
         };
         let guilty = guilty(&error, &left);
         let place = guilty.map_or(&draft.at, |index| &left[index].at);
-        // Without what was refused before, something may be missing.
+        // Errors after a rejected key may only be its consequence.
         let is_news = guilty.is_some() || !is_faulty;
         if is_news {
             faults.add(place, format!("job {}: {}", draft.name, usage_text(&error)));
@@ -182,7 +182,7 @@ fn words(draft: &Draft, entries: &[&Entry]) -> Vec<String> {
     words
 }
 
-/// Which key an error is about.
+/// Returns the key that an error is about.
 fn guilty(error: &clap::Error, entries: &[&Entry]) -> Option<usize> {
     if error.kind() == ErrorKind::MissingRequiredArgument {
         return None;
@@ -197,14 +197,14 @@ fn guilty(error: &clap::Error, entries: &[&Entry]) -> Option<usize> {
     entries.iter().position(|entry| entry.flag == flag)
 }
 
-/// The interfaces of `-i`, which are known also while they are not there.
+/// Returns the interfaces of `-i`, which are known even if they do not exist now.
 fn named_interfaces(draft: &Draft) -> Vec<Address> {
     let entries = draft.entries.iter().filter(|entry| entry.flag == "--interface");
     let names = entries.flat_map(|entry| &entry.values).filter(|name| name.as_str() != ANY);
     names.filter_map(|name| name.parse::<Address>().ok()).map(|port| port.as_interface()).collect()
 }
 
-/// What else can be known of a job before it starts.
+/// Checks what else can be known about a job before it starts.
 fn judge(
     draft: &Draft,
     mut verb: Verb,
@@ -226,7 +226,7 @@ fn judge(
         }
     }
     let waits = draft.policy.missing == Missing::Wait;
-    // What the machine lacks now it may have later.
+    // What the machine lacks now may appear later.
     let may_come = |failure: &Failure| waits && !failure.is_usage();
     let mut needs = named_interfaces(draft);
     match verb.settle() {
@@ -248,7 +248,7 @@ fn judge(
         .filter(|log| published.iter().any(|name| name == log))
         .map(ToOwned::to_owned)
         .collect();
-    // Asked of any address, it fails where nobody knows its scheme.
+    // Fails for addresses with an unknown scheme.
     for error in needs.iter().filter_map(|port| port.inward().err()) {
         faults.add(at_ports, format!("job {name}: {error}"));
     }

@@ -1,6 +1,6 @@
 use super::*;
 
-/// The faults of a text, a line each.
+/// Returns the faults of a text, one per line.
 fn faults(text: &str) -> Vec<String> {
     let faults = Site::parse(text).err().unwrap_or_default();
     faults.iter().map(ToString::to_string).collect()

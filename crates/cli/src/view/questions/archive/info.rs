@@ -1,4 +1,4 @@
-//! What is printed of what is in a file.
+//! The output of `info`: the content of a file.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use super::{fault_lines, file_object, format_text, line};
 use crate::foreign::{one_line, path_text};
 use crate::words::{bytes_text, count_text, rate_text, time_text};
 
-/// Columns of the picture of the rate.
+/// Width of the graph of the rate.
 const COLUMNS: usize = 60;
 
 /// Eighths of a character's height.
@@ -24,7 +24,7 @@ fn per_second(count: u64, ns: u64) -> f64 {
     if ns == 0 { 0.0 } else { count as f64 * 1e9 / ns as f64 }
 }
 
-/// The text of one file.
+/// Returns the text about one file.
 pub(crate) fn text(survey: &Survey) -> String {
     let file = &survey.scanned;
     let mut text = String::new();
@@ -137,7 +137,7 @@ fn interface_text(interface: &Interface, packets: u64) -> String {
     text
 }
 
-/// A bar for each column; a blank where there is no packet.
+/// Returns a bar for each column, or a blank where there is no packet.
 fn picture(columns: &[u64]) -> String {
     let most = columns.iter().max().copied().unwrap_or(0).max(1);
     let bar = |&packets: &u64| match packets {
@@ -150,7 +150,7 @@ fn picture(columns: &[u64]) -> String {
     columns.iter().map(bar).collect()
 }
 
-/// The object of `info`.
+/// Returns the object of `info`.
 pub(crate) fn object(surveys: &[Survey], is_success: bool) -> String {
     let files: Vec<Value> = surveys.iter().map(survey_object).collect();
     line(&json!({ "command": "info", "files": files, "success": is_success }))
@@ -196,7 +196,7 @@ fn survey_object(survey: &Survey) -> Value {
     object
 }
 
-/// What trailers say; null where there is none.
+/// Returns what trailers say, or null if there are none.
 fn recorded_object(survey: &Survey) -> Value {
     let recorded = &survey.scanned.recorded;
     if recorded.segments == 0 {
@@ -225,7 +225,7 @@ fn interface_object(interface: &Interface, packets: u64) -> Value {
     object
 }
 
-/// The counts of an Interface Statistics Block, by the names of its options.
+/// Returns the counts of an Interface Statistics Block, by the names of its options.
 fn closing_counts(interface: &Interface) -> [(&'static str, Option<u64>); 5] {
     let counters = &interface.counters;
     [

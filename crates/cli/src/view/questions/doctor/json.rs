@@ -1,4 +1,4 @@
-//! What `doctor` found, as JSON: keys and units are an interface.
+//! The findings of `doctor` as JSON: keys and units are an interface.
 
 use burstline_port::Probe;
 use burstline_sys::machine::{Machine, capability};
@@ -6,7 +6,7 @@ use burstline_sys::topology::HugePages;
 use burstline_topo::KERNEL_NEEDS;
 use serde_json::{Map, Value, json};
 
-/// One object.
+/// Returns the whole object.
 pub(crate) fn json(probes: &[Probe], machine: &Machine) -> Value {
     json!({
         "command": "doctor ports",

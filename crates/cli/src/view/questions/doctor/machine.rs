@@ -1,11 +1,11 @@
-//! What was looked at on a machine: a line each, and under a defect its cost and its mend.
+//! Findings about a machine: one line each, and below a defect its cost and its fix.
 
 use std::fmt::Write;
 
 use burstline_topo::Finding;
 use serde_json::{Value, json};
 
-/// As text for people.
+/// Returns the text for people.
 pub(crate) fn findings_text(findings: &[Finding]) -> String {
     let mut text = lines(&findings.iter().collect::<Vec<_>>());
     let defects = findings.iter().filter(|finding| finding.is_defect).count();
@@ -17,10 +17,10 @@ pub(crate) fn findings_text(findings: &[Finding]) -> String {
     text
 }
 
-/// The defects of a plan: those that are none without it, and how many others there are, which
-/// are in `of_machine` and `burstline doctor` tells.
+/// Returns the defects that only the plan has, and the number of the others, which are in
+/// `of_machine` and are listed by `burstline doctor`.
 pub(crate) fn plan_defects_text(defects: &[Finding], of_machine: &[Finding]) -> String {
-    // By what they say: what mends one may look at the plan, too.
+    // Compare texts only, because the fix may depend on the plan.
     let is_told = |defect: &&Finding| of_machine.iter().any(|other| other.what == defect.what);
     let (told, own): (Vec<&Finding>, Vec<_>) = defects.iter().partition(is_told);
     let mut text = if own.is_empty() { String::new() } else { format!("\n{}", lines(&own)) };
@@ -32,13 +32,13 @@ pub(crate) fn plan_defects_text(defects: &[Finding], of_machine: &[Finding]) -> 
     text
 }
 
-/// A line each; under a defect its cost and its mend.
+/// Formats one line each; below a defect its cost and its fix.
 fn lines(findings: &[&Finding]) -> String {
     let columns = findings.iter().map(|finding| finding.name.len()).max().unwrap_or(0);
     let mut text = String::new();
     for finding in findings {
         let verdict = if finding.is_defect { "defect" } else { "ok" };
-        // Writing to a string does not fail, here and below.
+        // Writing to a string cannot fail, here and below.
         let _ = writeln!(text, "{:<columns$}  {verdict:<6}  {}", finding.name, finding.what);
         let indent = " ".repeat(columns + 10);
         if finding.is_defect {
@@ -51,7 +51,7 @@ fn lines(findings: &[&Finding]) -> String {
     text
 }
 
-/// Only what mends them, a command a line.
+/// Returns only the commands that fix defects, one per line.
 pub(crate) fn commands(findings: &[Finding]) -> String {
     findings
         .iter()
@@ -59,7 +59,7 @@ pub(crate) fn commands(findings: &[Finding]) -> String {
         .fold(String::new(), |text, command| text + command + "\n")
 }
 
-/// As a list of objects: keys are an interface.
+/// Returns a list of objects; keys are an interface.
 pub(crate) fn findings_json(findings: &[Finding]) -> Value {
     let finding = |finding: &Finding| {
         json!({

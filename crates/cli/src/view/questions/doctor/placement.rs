@@ -1,4 +1,4 @@
-//! A plan: its placement, then a line for each queue, thread and log, with the reasons.
+//! A plan as text or JSON: its placement, then each queue, thread and log with the reasons.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::view::values::pages_json;
 
-/// As text for people.
+/// Returns the text for people.
 pub(crate) fn plan_text(plan: &Plan) -> String {
     let letters = plan.nodes.iter().enumerate().map(|(at, node)| {
         let letter = char::from(b'A' + at as u8);
@@ -23,7 +23,7 @@ pub(crate) fn plan_text(plan: &Plan) -> String {
     let columns = columns.unwrap_or(0);
     for feed in &plan.feeds {
         let queue = feed.queue.map(|queue| format!(" queue {queue}")).unwrap_or_default();
-        // Writing to a string does not fail, here and below.
+        // Writing to a string cannot fail, here and below.
         let _ =
             writeln!(text, "feed    {}{queue} -> {}", feed.source, plan.threads[feed.thread].name);
     }
@@ -47,7 +47,7 @@ pub(crate) fn plan_text(plan: &Plan) -> String {
     text
 }
 
-/// As one object: keys are an interface.
+/// Returns one object; keys are an interface.
 pub(crate) fn plan_json(plan: &Plan) -> Value {
     let name = |index: usize| plan.threads[index].name.clone();
     json!({
@@ -71,7 +71,7 @@ pub(crate) fn plan_json(plan: &Plan) -> Value {
     })
 }
 
-/// What the kernel said of a plan that was carried out, as text.
+/// Returns what the kernel reported when the plan was tried, as text.
 pub(crate) fn rehearsal_text(plan: &Plan, rehearsal: &Rehearsal) -> String {
     let pages = |pages: &BTreeMap<NodeId, usize>| match pages.is_empty() {
         true => "unknown place".to_owned(),
@@ -98,7 +98,7 @@ pub(crate) fn rehearsal_text(plan: &Plan, rehearsal: &Rehearsal) -> String {
     text
 }
 
-/// The same as an object: keys are an interface.
+/// Returns the same as an object; keys are an interface.
 pub(crate) fn rehearsal_json(plan: &Plan, rehearsal: &Rehearsal) -> Value {
     let threads = rehearsal.threads.iter().map(|place| {
         json!({

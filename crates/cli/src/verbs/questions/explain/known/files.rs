@@ -1,8 +1,8 @@
-//! Notes on files, and on what is written.
+//! Notes on files, read or written.
 
 use super::{Known, note};
 
-/// Of files.
+/// Notes on files.
 pub(super) const FILES: &[Known] = &[
     note(
         "damage",

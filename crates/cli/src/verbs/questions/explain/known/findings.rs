@@ -1,4 +1,4 @@
-//! What `burstline doctor` looks at. Each finding says by itself what it costs, and who says so.
+//! Findings of `burstline doctor`. Each finding's text states its cost and its source.
 
 use super::{Known, finding};
 

@@ -2,7 +2,7 @@
 
 use super::{Known, note};
 
-/// Of packets that come while the job runs.
+/// Notes on packets that arrive while the job runs.
 pub(super) const LIVE: &[Known] = &[
     note(
         "aggregates",

@@ -2,7 +2,7 @@
 
 use super::{Known, note};
 
-/// Of where a job runs, and of what it counts.
+/// Notes on where a job runs, and on its counters.
 pub(super) const PLACES: &[Known] = &[
     note(
         "small-pages",

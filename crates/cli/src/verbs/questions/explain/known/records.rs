@@ -1,4 +1,4 @@
-//! Why flow records are lost, and why a packet has none.
+//! Reasons why flow records are lost, and why a packet has none.
 
 use super::{Known, note};
 
@@ -22,7 +22,7 @@ const COLLECTOR: &str =
 const BUS: &str = "--spool FOLDER keeps records on disk until the bus takes them";
 const DISK: &str = "Make room or mend the disk; the error of the report names the file";
 
-/// Records that were lost, by the names of `flows.records_dropped_by`.
+/// Causes of lost records: the names of `flows.records_dropped_by`.
 pub(in super::super) const LOST_RECORDS: [Known; 13] = [
     lost(
         "queue_full",
@@ -76,7 +76,7 @@ pub(in super::super) const LOST_RECORDS: [Known; 13] = [
     ),
 ];
 
-/// Packets that are in no record, by the names of `flows.without_flow`.
+/// Causes of packets without a record: the names of `flows.without_flow`.
 pub(in super::super) const WITHOUT_FLOW: [Known; 3] = [
     without("no_ip", "The packet is not IP, for example ARP", "Nothing: flows are of IP"),
     without(

@@ -6,7 +6,7 @@ use super::super::board::Series;
 use super::super::source::News;
 use super::*;
 
-/// A job's state after `seconds`, at 1000 packets a second.
+/// Returns a job's state after `seconds` at 1000 packets per second.
 fn state(seconds: u64) -> Value {
     let packets = seconds * 1000;
     json!({
@@ -37,7 +37,7 @@ fn series(seconds: &[u64]) -> Series {
     series
 }
 
-/// What a terminal of this size shows, as lines.
+/// Returns the lines that a terminal of this size shows.
 fn shown(series: &Series, columns: u16, rows: u16, sight: &Sight) -> Vec<String> {
     let Ok(mut terminal) = Terminal::new(TestBackend::new(columns, rows));
     let board = series.board();
@@ -61,7 +61,7 @@ fn a_job_has_its_state_rates_losses_and_readers() {
     has("Logs, published as tap");
     has("0      2,000  1.00 kpps         9  64 MiB  12.3 %            2");
     has("record     3     0  25.0 %       3        0.100 ms");
-    // What another's name has in it moves no cursor.
+    // An untrusted name must not move the cursor.
     has("count\\u001b[2J (42)    0  lossy    900     100      11         1 of 2");
     assert_eq!(lines[39], KEYS);
 }

@@ -5,7 +5,7 @@ use burstline_testbed::Terminal as Pty;
 
 use super::*;
 
-/// What the child of the test below does: it is this program again, in a terminal.
+/// The child of the test below: this program again, in a terminal.
 #[test]
 #[ignore = "run by a_panic_gives_the_terminal_back, in a terminal"]
 fn panics_on_its_screen() {
