@@ -1,7 +1,7 @@
 //! Applies a job's wishes, for all sources: the filter, the snapshot length and the flow hash.
 //!
 //! ```text
-//!  packet --wants--> no: filtered; what was lost before it, the next one tells
+//!  packet --wants--> no: filtered; the next wanted packet reports losses before it
 //!            | yes
 //!          keep ---> the snapshot length cuts it: truncated
 //!            v

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   xdp: to xdp:      rx ring -> treatment -> tx ring            the frame stays where it is
-//!   dpdk: to dpdk:    rx burst -> treatment -> tx burst          the mbuf goes on
+//!   dpdk: to dpdk:    rx burst -> treatment -> tx burst          the mbuf is passed on
 //!   other ports       lend -> treatment -> transmit              copied by the sink (see engine)
 //! ```
 //!

@@ -49,13 +49,13 @@ impl Place for &mut [u8] {
 /// A timestamp in the format of a mark.
 #[derive(Clone, Copy)]
 pub(super) struct Moment {
-    /// The variable part of a packet's mark: its number, and its time.
+    /// The upper 32 of its 48 bits.
     first: u64,
     last: u16,
     sum: u32,
 }
 
-/// What a packet's mark tells: its number, and when it was made.
+/// The variable part of a packet's mark: its number, and its time.
 #[derive(Clone, Copy)]
 pub(super) struct Numbered<'a> {
     pub(super) sequence: u32,
