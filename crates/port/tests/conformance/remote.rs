@@ -3,8 +3,8 @@
 //!
 //! ```text
 //!  test ─► Remote ── one socket ──► the_other_end ─► sink ══ memory ══► source of the test
-//!            ◄────── what it took ─────
-//!            ◄────── packets taken ─────
+//!            ◄────── packets taken ────
+//! ```
 //!
 //! A request is a letter, a length and that many bytes; an answer is three numbers. The other
 //! process opens one sink at a time, and ends when its socket is closed.
