@@ -230,8 +230,7 @@ impl Losses {
         self.0.iter().map(|&(_, packets)| packets).sum()
     }
 
-    /// Returns the sum over causes of kind [`Choice`](LossKind::Choice): packets left out on
-    /// request.
+    /// Returns the sum over the causes of kind [`Choice`](LossKind::Choice).
     pub fn unwanted(&self) -> u64 {
         let unwanted = self.iter().filter(|(cause, _)| cause.is_choice());
         unwanted.map(|(_, packets)| packets).sum()
@@ -333,8 +332,7 @@ impl PortAccount {
         self.note(|| text);
     }
 
-    /// As [`event`](Self::event), but without a note, since the report says the same in other
-    /// words.
+    /// As [`event`](Self::event), without a note: the report says the same in other words.
     pub fn news(&mut self, text: impl FnOnce() -> String) {
         if self.events.len() < Self::MAX_NOTES {
             self.events.push(text());

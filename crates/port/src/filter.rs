@@ -38,8 +38,7 @@ pub enum Filter {
     /// All packets.
     #[default]
     All,
-    /// Packets that match an expression of pcap-filter(7), which libpcap compiles for each link
-    /// type.
+    /// Packets that match a pcap-filter(7) expression, compiled by libpcap for each link type.
     Expression(String),
     /// Packets of any link type of which a program keeps at least one byte.
     Program(Program),

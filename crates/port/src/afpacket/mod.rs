@@ -1,5 +1,4 @@
-//! `afpacket:` ports: copies of the packets that an interface receives and sends, from a kernel
-//! ring.
+//! `afpacket:` ports: copies of an interface's packets, in both directions, from a kernel ring.
 //!
 //! ```text
 //!  device --kernel's copy--> block of the ring --+-- lend: descs over the block, nothing copied

@@ -1,5 +1,4 @@
-//! Derives the format and compression from the name of an output: `x.pcap.zst` is pcap in
-//! Zstandard.
+//! Derives format and compression from an output's name: `x.pcap.zst` is pcap in Zstandard.
 
 use std::path::Path;
 

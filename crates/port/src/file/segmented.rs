@@ -105,8 +105,7 @@ impl Segmented {
         })
     }
 
-    /// Creates the encoder. `first_packet` is the number of the file's first packet in the
-    /// recording.
+    /// Creates the encoder. `first_packet` is the recording's number of the file's first packet.
     pub(super) fn encoder(
         segment_bytes: usize,
         link: LinkType,

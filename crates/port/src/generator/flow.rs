@@ -367,8 +367,7 @@ impl Flow {
         place.write(self.shape.checksum_at(), &checksum.to_be_bytes());
     }
 
-    /// Writes the lengths and IPv4 checksums. Returns the contribution of lengths to TCP or UDP
-    /// sums.
+    /// Writes the lengths and IPv4 checksums. Returns the lengths' part of TCP or UDP sums.
     #[inline]
     fn patch_lengths(&self, place: &mut impl Place, length: usize) -> u32 {
         let shape = &self.shape;

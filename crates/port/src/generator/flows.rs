@@ -27,8 +27,7 @@ pub(super) struct Stamp {
 const TEMPLATE_PACKETS: usize = 1 << 20;
 const TEMPLATE_BYTES: usize = 1 << 30;
 
-/// The maximum number of flows with lines: more would not fit into any cache, and take twice the
-/// memory.
+/// Maximum flows with lines: more would not fit into any cache, and take twice the memory.
 const LINES_MOST: usize = 1 << 14;
 
 /// The length of an Ethernet header.

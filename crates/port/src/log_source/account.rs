@@ -3,8 +3,7 @@
 use burstline_log::ReaderStatistics;
 use burstline_share::Feed;
 
-/// More packets than any writer publishes: false counts are clamped to it, so that sums do not
-/// overflow.
+/// More packets than any writer publishes: false counts are clamped, so sums do not overflow.
 const MOST: u64 = 1 << 52;
 
 /// Sums over the writers read before the present one.

@@ -61,8 +61,7 @@ struct Now {
     looked: Instant,
     /// The check in progress.
     look: Option<JoinHandle<Result<Option<Attachment>, ShareError>>>,
-    /// Cores for these checks: those allowed when the name was opened, before any thread was
-    /// pinned.
+    /// Cores for these checks: those allowed on opening, before any thread was pinned.
     cores: Vec<CoreId>,
 }
 
@@ -164,5 +163,5 @@ impl Now {
 }
 
 fn is_set(flag: Option<&AtomicBool>) -> bool {
-    flag.is_some_and(|flag| flag.load(Relaxed)) // a wish, carries no memory
+    flag.is_some_and(|flag| flag.load(Relaxed)) // a request, publishes no memory
 }

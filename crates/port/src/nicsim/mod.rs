@@ -68,8 +68,7 @@ impl Plug {
         }
     }
 
-    /// Creates the file for the steps. An existing file is emptied, unless the job uses it for
-    /// packets.
+    /// Creates the file for the steps. An existing one is emptied, unless the job has it open.
     fn trace(&self, options: &OpenOptions) -> Result<Option<Trace>, PortError> {
         let Some(path) = &self.trace else { return Ok(None) };
         if path == "-" {

@@ -86,8 +86,7 @@ impl FarEnd {
     }
 }
 
-/// Returns options for the inner port, which has separate interfaces: those of the job are the
-/// card's.
+/// Returns options for the inner port. Its interfaces are separate: the job's are the card's.
 fn inner(options: &OpenOptions) -> OpenOptions {
     OpenOptions {
         files: options.files.clone(),

@@ -57,8 +57,7 @@ fn ports(name: &str) -> Vec<Box<dyn Source>> {
     open_sources(&address, &options()).unwrap()
 }
 
-/// Returns the port of a name with one log, after its writer stopped at 5 packets and the port
-/// noticed.
+/// Returns the port of a one-log name, after its writer stopped at 5 packets and it noticed.
 fn ports_left_behind(name: &str) -> Vec<Box<dyn Source>> {
     let (publisher, mut writers) = publish(name, 1);
     let mut ports = ports(name);

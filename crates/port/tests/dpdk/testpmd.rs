@@ -16,8 +16,7 @@ pub(crate) struct Testpmd(Child);
 pub(crate) struct Stopped<'a>(&'a Testpmd);
 
 impl Testpmd {
-    /// Returns once it listens at `socket`. Prints a message and returns `None` if it is not
-    /// installed.
+    /// Returns once it listens at `socket`. `None`, with a message, if it is not installed.
     pub(crate) fn start(socket: &Path, mode: &str) -> Option<Self> {
         let device = format!("net_vhost0,iface={}", socket.display());
         let eal = "--no-huge --no-shconf --no-pci --no-telemetry -m 128 --lcores 0@0,1@0";

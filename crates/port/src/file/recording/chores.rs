@@ -39,8 +39,7 @@ pub(super) struct Chores {
 }
 
 impl Chores {
-    /// Starts the thread. `tell` gets a message for each failed chore; `is_removed` is called for
-    /// each removal.
+    /// Starts the thread. `tell` gets a text per failed chore; `is_removed` is called per removal.
     pub(super) fn start(
         options: &OutputOptions,
         tell: impl Fn(String) + Send + 'static,

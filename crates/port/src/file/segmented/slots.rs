@@ -137,8 +137,7 @@ impl Slots {
         }
     }
 
-    /// Truncates the file to `bytes`, after an error. Best effort: the first error is the one to
-    /// report.
+    /// Truncates the file to `bytes`, after an error. Best effort: the first error is reported.
     pub(in super::super) fn cut(&mut self, bytes: u64) {
         match self {
             Self::Placed { output, queue } => {

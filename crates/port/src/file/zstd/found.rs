@@ -19,8 +19,7 @@ use super::super::pieces::{BLOCK_BYTES, HEADER_BYTES};
 use super::block::BlockHead;
 use super::packed::MOST_SEGMENTS;
 
-/// The maximum number of blocks before the first trailer: those of the longest segment, and some
-/// more.
+/// Maximum blocks before the first trailer: those of the longest segment, and some more.
 const FIRST_BLOCKS: usize = MAX_NEED / BLOCK_BYTES + 16;
 
 /// Bytes searched at a time.
