@@ -230,7 +230,8 @@ impl Losses {
         self.0.iter().map(|&(_, packets)| packets).sum()
     }
 
-    /// Returns the sum over the causes of kind [`Choice`](LossKind::Choice).
+    /// Returns the sum over the causes of kind [`Choice`](LossKind::Choice): packets left out on
+    /// request.
     pub fn unwanted(&self) -> u64 {
         let unwanted = self.iter().filter(|(cause, _)| cause.is_choice());
         unwanted.map(|(_, packets)| packets).sum()
