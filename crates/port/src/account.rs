@@ -1,4 +1,4 @@
-//! The ledger's words: every loss has one name, one kind and one sentence, all from here.
+//! The vocabulary of the ledger: each loss has one name, one kind and one sentence, defined here.
 
 mod fill;
 mod remedy;
@@ -9,23 +9,23 @@ use burstline_log::{Appended, Meta, Writer};
 
 pub use fill::{RingFill, RingKind};
 
-/// What kind of loss a cause is.
+/// The kind of a loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LossKind {
     /// A source had no room.
     Miss,
-    /// We chose to discard.
+    /// We discarded it by choice.
     Drop,
     /// A lossy reader was lapped.
     Overrun,
     /// A sink had no room.
     Full,
-    /// The user did not ask for it: named and counted as the others, but no failure.
+    /// The user did not request it: named and counted like the others, but not a failure.
     Choice,
 }
 
 impl LossKind {
-    /// The word for it.
+    /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Miss => "miss",
@@ -37,17 +37,17 @@ impl LossKind {
     }
 }
 
-/// Where a packet was lost: which count of a pcapng file's Interface Statistics Block it is in.
+/// Where a packet was lost: which count of a pcapng file's Interface Statistics Block includes it.
 ///
 /// Source: draft-ietf-opsawg-pcapng, section 4.6.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LossPlace {
-    /// On the interface, or at the ring that it fills for us: `isb_ifdrop`. What libpcap calls
-    /// `ps_drop` is here, as in files that dumpcap writes.
+    /// On the interface, or at the ring that it fills for us: `isb_ifdrop`. This includes libpcap's
+    /// `ps_drop`, as in files that dumpcap writes.
     Interface,
-    /// Behind that ring, in the host or in this program: `isb_osdrop`.
+    /// After that ring, in the host or in this program: `isb_osdrop`.
     Host,
-    /// It is not missing, because the user did not ask for it: `isb_filteraccept` is less by it.
+    /// Not lost: the user did not request it, so `isb_filteraccept` is lower by it.
     Nowhere,
 }
 
@@ -62,7 +62,7 @@ macro_rules! losses {
         }
 
         impl Loss {
-            /// Every cause, in the order of its definition.
+            /// Every cause, in definition order.
             pub const ALL: &'static [Self] = &[$(Self::$variant),+];
 
             /// The name in reports and in `--json`.
@@ -70,22 +70,22 @@ macro_rules! losses {
                 match self { $(Self::$variant => $name),+ }
             }
 
-            /// What kind of loss it is.
+            /// Returns its kind.
             pub fn kind(self) -> LossKind {
                 match self { $(Self::$variant => LossKind::$kind),+ }
             }
 
-            /// Where it happens: which count of a recording it is in.
+            /// Returns where it happens: which count of a recording includes it.
             pub fn place(self) -> LossPlace {
                 match self { $(Self::$variant => LossPlace::$place),+ }
             }
 
-            /// Whether the user did not ask for such packets, so that it is not a failure.
+            /// Whether the user did not request such packets, so that it is not a failure.
             pub fn is_choice(self) -> bool {
                 self.kind() == LossKind::Choice
             }
 
-            /// What it means, in a sentence.
+            /// Returns its meaning, in one sentence.
             pub fn help(self) -> &'static str {
                 match self { $(Self::$variant => concat!($($help),+)),+ }
             }
@@ -220,71 +220,72 @@ impl Losses {
         }
     }
 
-    /// The count of one cause.
+    /// Returns the count of one cause.
     pub fn of(&self, cause: Loss) -> u64 {
         self.0.iter().find(|(known, _)| *known == cause).map_or(0, |&(_, packets)| packets)
     }
 
-    /// The sum over all causes: what closes a ledger.
+    /// Returns the sum over all causes, as used to balance a ledger.
     pub fn total(&self) -> u64 {
         self.0.iter().map(|&(_, packets)| packets).sum()
     }
 
-    /// The sum over the causes of kind [`Choice`](LossKind::Choice): packets left out on request.
+    /// Returns the sum over the causes of kind [`Choice`](LossKind::Choice): packets left out on
+    /// request.
     pub fn unwanted(&self) -> u64 {
         let unwanted = self.iter().filter(|(cause, _)| cause.is_choice());
         unwanted.map(|(_, packets)| packets).sum()
     }
 
-    /// The sum over all other causes: what to warn of.
+    /// Returns the sum over all other causes, which are worth a warning.
     pub fn missing(&self) -> u64 {
         self.total() - self.unwanted()
     }
 
-    /// The sum over the causes of one place.
+    /// Returns the sum over the causes of one place.
     pub fn at(&self, place: LossPlace) -> u64 {
         let there = self.iter().filter(|(cause, _)| cause.place() == place);
         there.map(|(_, packets)| packets).sum()
     }
 
-    /// The causes that were counted.
+    /// Iterates over the causes that were counted.
     pub fn iter(&self) -> impl Iterator<Item = (Loss, u64)> + '_ {
         self.0.iter().copied()
     }
 }
 
-/// What a port says of itself. All counts are since it was opened.
+/// The account of a port. All counts are since it was opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PortAccount {
     /// Packets that reached a source, or that a sink was given.
     pub offered: u64,
-    /// Packets that a source lost before it delivered them, or that a sink could not take.
+    /// Packets that a source lost before delivery, or that a sink could not take.
     pub lost: Losses,
-    /// Packets that the port holds: offered, and neither delivered nor lost.
+    /// Packets that the port holds: offered, but neither delivered nor lost.
     pub in_flight: u64,
-    /// Packets delivered without their end, because the file or the snapshot length cut them.
+    /// Packets delivered truncated, because the file or the snapshot length cut them.
     pub truncated: u64,
-    /// How often the writer of a log was stopped or died. What passed until the next one came
-    /// belongs to no writer, and is in no sum.
+    /// How often the writer of a log was stopped or died. Packets that passed before the next one
+    /// came belong to no writer, and are in no sum.
     pub writer_down: u64,
-    /// Fragments that were hashed without their datagram's first: they did not follow their flow.
+    /// Fragments hashed without the first one of their datagram: they did not follow their flow.
     pub fragments_unmatched: u64,
-    /// Bytes copied to deliver, 0 on a path that copies nothing.
+    /// Bytes copied for delivery, 0 on a zero-copy path.
     pub bytes_copied: u64,
-    /// Things to tell: damage with its place, what was adapted. Bounded; see `notes_omitted`.
+    /// Notes for the report: damage with its position, adaptations. Bounded; see `notes_omitted`.
     pub notes: Vec<String>,
-    /// Those of the notes that explain how the port works, which a short report leaves out.
+    /// The notes that explain how the port works, which a short report leaves out.
     pub hints: Vec<String>,
-    /// What happened while the port was open, in order: to be said at once. Bounded.
+    /// Events while the port was open, in order: to be reported immediately. Bounded.
     pub events: Vec<String>,
     /// Bytes of the queue in front of a live source, which the kernel or a card fills; 0 if none.
     pub ring_bytes: u64,
-    /// How full the rings in front of a live source are, where it can tell without a system call.
+    /// Fill levels of a live source's rings, if they can be read without a system call.
     pub rings: Vec<RingFill>,
     /// The file that a sink is writing.
     pub file: Option<String>,
     /// What stops working because of this port, and the remedy: known when it is open, and to be
-    /// said at once. A report has them among its notes.
+    /// reported immediately. A report lists them among its notes.
     pub warnings: Vec<String>,
     /// Notes beyond the bound.
     pub notes_omitted: u64,
@@ -293,11 +294,11 @@ pub struct PortAccount {
 }
 
 impl PortAccount {
-    /// The most notes that are kept.
+    /// The maximum number of notes kept.
     pub const MAX_NOTES: usize = 100;
 
-    /// Counts what became of a packet of `length` bytes that was copied into a log. False: the log
-    /// had no room, and nothing is counted.
+    /// Counts a packet of `length` bytes that was copied into a log. False if the log had no room;
+    /// then nothing is counted.
     #[inline]
     pub(crate) fn copied(
         &mut self,
@@ -310,7 +311,7 @@ impl PortAccount {
             Appended::Whole => self.bytes_copied += length as u64,
             Appended::Truncated => {
                 self.bytes_copied += writer.max_packet_bytes() as u64;
-                // One that was cut before is counted already.
+                // A packet that was truncated before is already counted.
                 self.truncated += u64::from(length == meta.original_length as usize);
             }
             Appended::Full => return false,
@@ -318,28 +319,28 @@ impl PortAccount {
         true
     }
 
-    /// Keeps a note on how the port works: see [`hints`](Self::hints).
+    /// Adds a note on how the port works: see [`hints`](Self::hints).
     pub fn hint(&mut self, text: impl FnOnce() -> String) {
         let text = text();
         self.hints.push(text.clone());
         self.note(|| text);
     }
 
-    /// Keeps a note on something that has just happened: see [`events`](Self::events).
+    /// Adds a note on something that has just happened: see [`events`](Self::events).
     pub fn event(&mut self, text: impl FnOnce() -> String) {
         let text = text();
         self.news(|| text.clone());
         self.note(|| text);
     }
 
-    /// As [`event`](Self::event), for what the report says in other words: without a note.
+    /// As [`event`](Self::event), without a note: the report says the same in other words.
     pub fn news(&mut self, text: impl FnOnce() -> String) {
         if self.events.len() < Self::MAX_NOTES {
             self.events.push(text());
         }
     }
 
-    /// Keeps a note, or counts it where there are [`MAX_NOTES`](Self::MAX_NOTES) already.
+    /// Adds a note, or only counts it after [`MAX_NOTES`](Self::MAX_NOTES) notes.
     pub fn note(&mut self, text: impl FnOnce() -> String) {
         if self.notes.len() < Self::MAX_NOTES {
             self.notes.push(text());

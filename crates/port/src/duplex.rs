@@ -1,4 +1,4 @@
-//! Ports that receive and send: both halves of one address.
+//! Ports that both receive and send: a source and a sink for one address.
 //!
 //! ```text
 //!  tap:a?mtu=9000&wait_ms=5      source  tap:a?mtu=9000            each half has the keys that it
@@ -7,8 +7,8 @@
 //!                                sink    afpacket:eth0             a queue has one XDP socket
 //! ```
 //!
-//! The sink does not wait for room, unless the address says for how long: one port must not hold up
-//! the others of a switch.
+//! The sink does not wait for room, unless the address sets `wait_ms`: one port must not block the
+//! others of a switch.
 
 use crate::live::WAIT;
 use crate::{Address, AddressError, Key, OpenOptions, PortError, Role, Sink, Source};
@@ -16,13 +16,13 @@ use crate::{open_sink, open_sources};
 
 /// Both halves of a port.
 pub struct Duplex {
-    /// What it receives by: one source, or one for each queue.
+    /// The receiving side: one source, or one for each queue.
     pub sources: Vec<Box<dyn Source>>,
-    /// What it sends by.
+    /// The sending side.
     pub sink: Box<dyn Sink>,
 }
 
-/// Opens an address to receive from, without what its interface sends, and to send to.
+/// Opens an address for receiving, without packets that its interface sends, and for sending.
 ///
 /// # Errors
 /// As [`open_sources`] and [`open_sink`].
@@ -32,8 +32,8 @@ pub fn open_duplex(address: &Address, options: &OpenOptions) -> Result<Duplex, P
     Ok(Duplex { sources, sink: open_sink(&sending, options)? })
 }
 
-/// Opens an address to send to, as one end of several: it does not wait for room, unless the
-/// address says for how long.
+/// Opens an address for sending, as one sink of several: it does not wait for room, unless the
+/// address sets `wait_ms`.
 ///
 /// # Errors
 /// As [`open_sink`].
@@ -46,7 +46,7 @@ pub fn open_prompt_sink(
     open_sink(&prompt(address, keys), options)
 }
 
-/// Opens what the port of a source sends by, with those of its keys that it knows.
+/// Opens the sink of a source's port, with the keys of the address that the sink knows.
 ///
 /// # Errors
 /// As [`open_duplex`].
@@ -55,7 +55,7 @@ pub fn open_way_back(address: &Address, options: &OpenOptions) -> Result<Box<dyn
     open_sink(&sending, options)
 }
 
-/// A sink's address, by which it waits for room only if it said so before.
+/// Returns a sink's address that waits for room only if it already said so.
 fn prompt(address: Address, keys: &[Key]) -> Address {
     let can_wait = keys.iter().any(|key| key.name == WAIT.name);
     match can_wait && address.parameter(WAIT.name).is_none() {
@@ -64,7 +64,7 @@ fn prompt(address: Address, keys: &[Key]) -> Address {
     }
 }
 
-/// The addresses of the source and of the sink.
+/// Returns the addresses of the source and of the sink.
 fn halves(address: &Address) -> Result<[Address; 2], PortError> {
     let address = address.resolved(Role::Source)?;
     let text = || address.to_string();
@@ -75,7 +75,7 @@ fn halves(address: &Address) -> Result<[Address; 2], PortError> {
     let sending = sink_keys.ok_or_else(|| PortError::CannotTransmit { port: text() })?;
     let knows = |keys: &[Key], name: &str| keys.iter().any(|key| key.name == name);
     let is_unknown = |key: &str| !knows(receiving, key) && !knows(sending, key);
-    // Named with the keys of the source: those that are about the port.
+    // Errors name the source's keys: those are the keys of the port.
     address.without(|key| !is_unknown(key)).values(receiving)?;
     let source = address.without(|key| !knows(receiving, key)).inward()?;
     let sink = returning.without(|key| !knows(sending, key));
@@ -83,7 +83,7 @@ fn halves(address: &Address) -> Result<[Address; 2], PortError> {
 }
 
 impl Address {
-    /// What names the port by itself: scheme and target.
+    /// Returns the port's bare name: scheme and target.
     ///
     /// # Errors
     /// As for any address: a word without a scheme is looked up.

@@ -1,5 +1,4 @@
-//! What can go wrong with a port. Each message is one line with the numbers, and the mend where
-//! there is one.
+//! Errors of ports. Each message is one line that includes the numbers, and a fix if there is one.
 
 use std::io;
 use std::path::PathBuf;
@@ -12,7 +11,7 @@ use crate::{AddressError, FilterProblem, Loss};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PortError {
-    /// The address makes no sense.
+    /// The address is invalid.
     #[error(transparent)]
     Address(#[from] AddressError),
     /// The port is not a source.
@@ -27,14 +26,14 @@ pub enum PortError {
         /// Its address.
         port: String,
     },
-    /// A file or device said no.
+    /// A file or device operation failed.
     #[error("{action} {}: {error}", path.display())]
     Io {
         /// What was tried: "open", "read", "write to".
         action: &'static str,
-        /// On what.
+        /// The path.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
     /// It is not a capture file.
@@ -42,10 +41,10 @@ pub enum PortError {
     NotACapture {
         /// Which file.
         path: PathBuf,
-        /// What is there instead.
+        /// What it contains instead.
         reason: String,
     },
-    /// An output ended early. What is in the file before `bytes` is whole and can be read.
+    /// An output ended early. The file is intact and readable up to `bytes`.
     #[error(
         "write to {}: {error}: {kept_packets} packets in {bytes} bytes are {}",
         path.display(), if *is_synced { "safe" } else { "in the file, not synced" }
@@ -53,13 +52,13 @@ pub enum PortError {
     OutputFailed {
         /// Which output.
         path: PathBuf,
-        /// What the system said: `ENOSPC` for a full disk, `EPIPE` for a reader that has gone.
+        /// The system's error: `ENOSPC` for a full disk, `EPIPE` for a reader that has exited.
         error: io::Error,
-        /// Packets that are surely in it.
+        /// Packets that are certainly in it.
         kept_packets: u64,
         /// Its size now, at the end of a block.
         bytes: u64,
-        /// Whether these are synced; what a pipe took counts as if it were.
+        /// Whether these are synced; data that a pipe took counts as synced.
         is_synced: bool,
     },
     /// The output would overwrite the input, or another output.
@@ -68,16 +67,16 @@ pub enum PortError {
         /// Which file.
         path: PathBuf,
     },
-    /// More interfaces than descs can tell apart.
+    /// More interfaces than port numbers in descs.
     #[error(
         "{port} has interface number {number}: at most {most} sources per run; split the input"
     )]
     TooManyInterfaces {
         /// Its address.
         port: String,
-        /// The number it would have got.
+        /// The number that it would have got.
         number: usize,
-        /// How many there can be.
+        /// The maximum number.
         most: usize,
     },
     /// The filter cannot be used on packets of this link type.
@@ -85,7 +84,7 @@ pub enum PortError {
     Filter {
         /// The source's address.
         port: String,
-        /// What its packets begin with.
+        /// The link type.
         link: LinkType,
         /// Why.
         problem: FilterProblem,
@@ -108,13 +107,13 @@ pub enum PortError {
     /// A TAP device could not be opened.
     #[error(transparent)]
     Tap(#[from] burstline_sys::tap::TapError),
-    /// The device is open in this role.
+    /// The device is already open in this role.
     #[error("{port}: this program already uses the device in this direction")]
     DeviceTaken {
         /// The address.
         port: String,
     },
-    /// The device is open already, with other settings.
+    /// The device is already open with other settings.
     #[error("{port}: this program has opened the device with other settings: write the same twice")]
     DeviceDiffers {
         /// The address.
@@ -123,17 +122,17 @@ pub enum PortError {
     /// A port to a process that shares memory with us could not be opened.
     #[error(transparent)]
     Peer(#[from] burstline_peer::AttendError),
-    /// DPDK or one of its drivers says no.
+    /// DPDK or one of its drivers reports an error.
     #[cfg(feature = "dpdk")]
     #[error(transparent)]
     Dpdk(#[from] burstline_dpdk::DpdkError),
-    /// This program can do without DPDK, and was built so.
+    /// This program was built without DPDK, which is optional.
     #[error("{port}: built without DPDK: make dpdk builds a program with it")]
     WithoutDpdk {
         /// The address.
         port: String,
     },
-    /// The host would lose packets that it lives on.
+    /// The host would lose packets that it depends on.
     #[error(
         "{port} takes packets away from the host, and {reason}: use afpacket:{interface}, or \
          --steal to do it anyway, with --only EXPR to take only some"
@@ -146,7 +145,7 @@ pub enum PortError {
         /// The address.
         port: String,
     },
-    /// One port was asked for.
+    /// A single port was requested.
     #[error("{port} has {queues} receive queues, a port each: name one, e.g. xdp:eth0@0")]
     SeveralQueues {
         /// The address.
@@ -154,13 +153,13 @@ pub enum PortError {
         /// How many.
         queues: usize,
     },
-    /// The interface does not exist any more. All that it delivered before is in the account.
+    /// The interface no longer exists. Packets delivered before are in the account.
     #[error("{interface} is gone: it was deleted, or moved to another network namespace")]
     InterfaceGone {
         /// Its last name.
         interface: String,
     },
-    /// What the interface's frames begin with is not known here.
+    /// The interface's link type is not supported.
     #[error(
         "{interface}: hardware type {hardware_type} is not supported: Ethernet, loopback and bare \
          IP are"
@@ -177,10 +176,10 @@ pub enum PortError {
         /// Why not.
         #[source]
         error: burstline_share::ShareError,
-        /// Names like the one that is missing, or nothing.
+        /// Similar names that exist, or empty.
         near: String,
     },
-    /// A simulated card could not be put together.
+    /// A simulated card could not be built.
     #[error("{port}: {error}")]
     Card {
         /// Its address.
@@ -189,13 +188,13 @@ pub enum PortError {
         #[source]
         error: burstline_nicsim::CardError,
     },
-    /// The device of a simulated card has stopped in mid-run.
+    /// The device of a simulated card stopped during a run.
     #[error("{port}: the simulated card's thread panicked; the packets on the card are lost")]
     CardDied {
         /// Its address.
         port: String,
     },
-    /// The log that a sink publishes could not be made.
+    /// The log that a sink publishes could not be created.
     #[error(transparent)]
     LogMemory(#[from] burstline_log::CreateError),
     /// The fault injector failed, as requested.
@@ -209,19 +208,19 @@ pub enum PortError {
 }
 
 impl PortError {
-    /// Whether it only says that the pipe's reader has gone.
+    /// Whether it only means that the pipe's reader has exited.
     pub fn is_pipe_closed(&self) -> bool {
         let broken = io::ErrorKind::BrokenPipe;
         matches!(self, Self::OutputFailed { error, .. } if error.kind() == broken)
     }
 
-    /// What packets are lost to that a sink cannot take because of this.
+    /// Returns the cause of loss for packets that a sink cannot take because of this error.
     pub fn loss(&self) -> Loss {
         use io::ErrorKind::{BrokenPipe, FileTooLarge, QuotaExceeded, StorageFull, TimedOut};
         match self {
             Self::OutputFailed { error, .. } | Self::Io { error, .. } => match error.kind() {
                 BrokenPipe => Loss::PipeClosed,
-                // The kernel's own, as of a network file system, is another matter.
+                // A timeout of the kernel, such as on a network file system, is a different case.
                 TimedOut if error.raw_os_error().is_none() => Loss::PipeFull,
                 StorageFull | QuotaExceeded | FileTooLarge => Loss::DiskFull,
                 _ => Loss::WriteError,

@@ -1,15 +1,14 @@
-//! Which packets are wanted: an expression or a program, as the user gave it, and what runs.
+//! Packet filters: an expression or a program from the user, and the program that runs.
 //!
 //! ```text
 //! "udp port 53" --libpcap, by link type--> program --Filter::compile--> a port runs it
 //!  tcpdump -ddd -------------------------^                              a packet at a time
 //! ```
 //!
-//! A verdict is yes or no, over the bytes that there are, before a snapshot length cuts them. How
-//! many bytes a program says to keep is not asked: for that there is the snapshot length.
+//! A verdict is yes or no, on the available bytes, before a snapshot length cuts them. The number
+//! of bytes that a program says to keep is ignored: the snapshot length controls that.
 //!
-//! What is not wanted is `filtered`, by name and exactly. It costs nothing where there is no
-//! filter but a branch.
+//! Unwanted packets are counted exactly, as `filtered`. Without a filter the cost is one branch.
 
 use std::str::FromStr;
 
@@ -20,28 +19,28 @@ use burstline_wire::headers::LinkType;
 
 use crate::PortError;
 
-/// After this many unwanted packets a port's call returns, unless a buffer ends first. So a job
+/// A port's call returns after this many unwanted packets, unless a buffer ends first. So a job
 /// that wants no packet still notices its end.
 pub(crate) const UNWANTED_MOST: u64 = 16 << 10;
 
-/// The longest expression that is optimised: for this one it takes libpcap a tenth of a second.
+/// The longest expression that is optimised: at this length libpcap takes a tenth of a second.
 const OPTIMISED_BYTES_MAX: usize = 1 << 10;
 
-/// More than any packet has; a program returns it for those that are wanted.
+/// More than any packet has; a program returns it for wanted packets.
 const SNAPSHOT_BYTES: u32 = 1 << 20;
 
-/// Which packets are wanted.
+/// A filter that selects packets.
 ///
 /// A text is a program if it consists only of numbers, commas and braces, as `tcpdump -ddd` and
-/// others print one. Otherwise it is an expression of pcap-filter(7). Blank text wants all.
+/// others print one. Otherwise it is an expression of pcap-filter(7). Blank text selects all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Filter {
-    /// All.
+    /// All packets.
     #[default]
     All,
-    /// Those that fit an expression of pcap-filter(7), which libpcap compiles for each link type.
+    /// Packets that match a pcap-filter(7) expression, compiled by libpcap for each link type.
     Expression(String),
-    /// Packets of any link type that a program wants a byte or more of.
+    /// Packets of any link type of which a program keeps at least one byte.
     Program(Program),
 }
 
@@ -49,10 +48,10 @@ pub enum Filter {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FilterProblem {
-    /// libpcap does not compile it, or is not there.
+    /// libpcap rejects it, or is not installed.
     #[error(transparent)]
     Compile(#[from] PcapError),
-    /// What libpcap made of it does not run here.
+    /// The program that libpcap produced does not run here.
     #[error("filter `{expression}`: {error}")]
     Program {
         /// The expression.
@@ -63,7 +62,7 @@ pub enum FilterProblem {
 }
 
 impl FilterProblem {
-    /// Whether it is the expression that is wrong, and not the machine.
+    /// Whether the expression is at fault, and not the machine.
     pub fn is_about_expression(&self) -> bool {
         let is_expression =
             |error: &_| matches!(error, PcapError::Expression { .. } | PcapError::Length { .. });
@@ -92,7 +91,7 @@ impl FromStr for Filter {
 }
 
 impl Filter {
-    /// The program for packets of a link type; `None` where all are wanted. `port` is for the
+    /// Returns the program for packets of a link type; `None` if all are wanted. `port` is for the
     /// error.
     pub(crate) fn compile(&self, port: &str, link: LinkType) -> Result<Option<Program>, PortError> {
         let compiled = match self {
@@ -118,7 +117,7 @@ fn compile(expression: &str, link: LinkType) -> Result<Program, FilterProblem> {
         .map_err(|error| FilterProblem::Program { expression, error })
 }
 
-/// A program as the kernel's interfaces take it.
+/// Converts a program to the form that the kernel's interfaces take.
 pub(crate) fn for_kernel(program: &[Instruction]) -> Vec<classic::Instruction> {
     let of = |instruction: &Instruction| classic::Instruction {
         code: instruction.code,
@@ -133,17 +132,17 @@ pub(crate) fn for_kernel(program: &[Instruction]) -> Vec<classic::Instruction> {
 #[derive(Clone, Debug)]
 pub struct FilterByLink {
     filter: Filter,
-    /// One a link type; usually there is just one.
+    /// One per link type; usually only one.
     programs: Vec<(LinkType, Program)>,
 }
 
 impl FilterByLink {
-    /// None yet.
+    /// Creates a filter without any link type.
     pub fn new(filter: &Filter) -> Self {
         Self { filter: filter.clone(), programs: Vec::new() }
     }
 
-    /// Makes a link type known, before its packets are judged; `port` is for the error.
+    /// Adds a link type, before its packets are judged; `port` is for the error.
     pub fn add(&mut self, port: &str, link: LinkType) -> Result<(), PortError> {
         if self.programs.iter().all(|(known, _)| *known != link)
             && let Some(program) = self.filter.compile(port, link)?
@@ -153,7 +152,7 @@ impl FilterByLink {
         Ok(())
     }
 
-    /// Whether a packet is wanted; `packet` are its bytes as far as there are.
+    /// Whether a packet is wanted; `packet` holds its available bytes.
     #[inline]
     pub fn wants(&self, link: LinkType, packet: &[u8], original_length: u32) -> bool {
         let program = self.programs.iter().find(|(known, _)| *known == link);

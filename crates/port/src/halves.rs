@@ -1,4 +1,4 @@
-//! Devices that a source and a sink share, so that one address is both.
+//! Devices that a source and a sink share, so that one address can be opened as both.
 //!
 //! ```text
 //!   source  Half --.
@@ -14,25 +14,25 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::{Address, PortError};
 
-/// Which of the two.
+/// The role of a half.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     Source,
     Sink,
 }
 
-/// The devices of one kind that are open.
+/// The open devices of one kind.
 pub(crate) struct Devices<D, O>(Mutex<Vec<Weak<Shared<D, O>>>>);
 
 struct Shared<D, O> {
     key: String,
     device: D,
     options: O,
-    /// The source, and the sink (H1).
+    /// Whether the source and the sink are taken (H1).
     roles: Mutex<[bool; 2]>,
 }
 
-/// One role at a device, until it is dropped.
+/// One role of a device, held until dropped.
 pub(crate) struct Half<D, O> {
     shared: Arc<Shared<D, O>>,
     role: Role,
@@ -43,7 +43,7 @@ impl<D, O: PartialEq> Devices<D, O> {
         Self(Mutex::new(Vec::new()))
     }
 
-    /// Takes a role at the device that `key` names, which is opened if it is not yet.
+    /// Takes a role of the device that `key` names, and opens the device if necessary.
     pub(crate) fn take(
         &self,
         address: &Address,
@@ -97,7 +97,7 @@ impl<D, O> Half<D, O> {
         &self.shared.options
     }
 
-    /// Whether this half tells what happens to the device: the source, if there is one.
+    /// Whether this half reports the device's events: the source, if there is one.
     pub(crate) fn is_teller(&self) -> bool {
         self.role == Role::Source || !self.shared.roles()[Role::Source as usize]
     }

@@ -1,18 +1,18 @@
-//! What a job wants: which packets, how much of each, which flow hash. Once, for all sources.
+//! Applies a job's wishes, for all sources: the filter, the snapshot length and the flow hash.
 //!
 //! ```text
-//!  packet --wants--> no: filtered; what was lost before it, the next one tells
+//!  packet --wants--> no: filtered; the next wanted packet reports losses before it
 //!            | yes
 //!          keep ---> the snapshot length cuts it: truncated
 //!            v
 //!         describe: the flow hash of what is kept
 //! ```
 //!
-//! A filter sees a packet as it came, before it is cut; a hash sees what is kept of it.
+//! A filter sees the packet before it is cut; the hash covers the part that is kept.
 //!
 //! Invariants:
-//! - W1: a packet that is not wanted is counted once, by the source that left it out.
-//! - W2: without a filter, a hash and a snapshot length, all of this is a branch or two a packet.
+//! - W1: an unwanted packet is counted once, by the source that left it out.
+//! - W2: without a filter, a hash and a snapshot length, the cost is a branch or two per packet.
 
 use burstline_log::{MAX_PACKET_BYTES, Meta};
 use burstline_wire::hash::{FlowHasher, HashKind};
@@ -21,13 +21,13 @@ use burstline_wire::headers::LinkType;
 use crate::filter::FilterByLink;
 use crate::{Filter, Loss, OpenOptions, PortAccount, PortError};
 
-/// What a job wants from one source, and the counts of it.
+/// A job's wishes for one source, and its counts.
 pub(crate) struct Judge {
     programs: FilterByLink,
     is_filtering: bool,
     hasher: FlowHasher,
     is_hashing: bool,
-    /// No more than the longest packet of a log.
+    /// At most the longest packet of a log.
     snapshot_bytes: u32,
     filtered: u64,
     truncated: u64,
@@ -36,13 +36,12 @@ pub(crate) struct Judge {
 }
 
 impl Judge {
-    /// The wishes of a job for packets of link types that are still to be
-    /// [added](Self::add_link).
+    /// Creates the judge of a job; the link types must be [added](Self::add_link).
     pub(crate) fn new(options: &OpenOptions) -> Self {
         Self::with_programs(options, FilterByLink::new(&options.filter))
     }
 
-    /// The wishes of a job for packets of one link type; `port` is for the error.
+    /// Creates the judge for packets of one link type; `port` is for the error.
     pub(crate) fn for_link(
         options: &OpenOptions,
         port: &str,
@@ -53,7 +52,7 @@ impl Judge {
         Ok(judge)
     }
 
-    /// The same, with a filter that is compiled already.
+    /// As [`new`](Self::new), with a filter that is already compiled.
     pub(crate) fn with_programs(options: &OpenOptions, programs: FilterByLink) -> Self {
         let most = MAX_PACKET_BYTES as u32;
         Self {
@@ -68,17 +67,17 @@ impl Judge {
         }
     }
 
-    /// Packets of another link type are to come; `port` is for the error.
+    /// Adds a link type, before its packets come; `port` is for the error.
     pub(crate) fn add_link(&mut self, port: &str, link: LinkType) -> Result<(), PortError> {
         self.programs.add(port, link)
     }
 
-    /// Packets come with the hash that is wanted, or without.
+    /// Sets whether to hash packets. False if they arrive with the wanted hash.
     pub(crate) fn set_hashing(&mut self, is_hashing: bool) {
         self.is_hashing = is_hashing;
     }
 
-    /// Whether some packets may not be wanted.
+    /// Whether some packets may be unwanted.
     #[inline]
     pub(crate) fn is_filtering(&self) -> bool {
         self.is_filtering
@@ -90,26 +89,26 @@ impl Judge {
         self.is_hashing
     }
 
-    /// Bytes that are kept of a packet at most.
+    /// Returns the maximum number of bytes kept of a packet.
     #[inline]
     pub(crate) fn snapshot_bytes(&self) -> u32 {
         self.snapshot_bytes
     }
 
-    /// Whether packets are wanted whole, all of them.
+    /// Whether all packets are wanted, untruncated.
     #[inline]
     pub(crate) fn takes_all(&self) -> bool {
         !self.is_filtering && self.snapshot_bytes == MAX_PACKET_BYTES as u32
     }
 
-    /// Packets that were not wanted.
+    /// Returns the number of unwanted packets.
     #[inline]
     pub(crate) fn filtered(&self) -> u64 {
         self.filtered
     }
 
-    /// Whether a packet is wanted; counts it if it is not. `bytes` are all that there are of it,
-    /// `drops_before` is what it tells of.
+    /// Whether a packet is wanted; counts it if it is not. `bytes` are all its available bytes,
+    /// `drops_before` is the number of losses that it reports.
     #[inline]
     pub(crate) fn wants(
         &mut self,
@@ -126,8 +125,8 @@ impl Judge {
         false
     }
 
-    /// How many bytes of a packet of `length` are kept. Counts it if that is not
-    /// all of it.
+    /// Returns how many bytes of a packet of `length` are kept. Counts the packet if it is
+    /// truncated.
     #[inline(always)]
     pub(crate) fn keep(&mut self, length: u32, original_length: u32) -> u32 {
         let kept = length.min(self.snapshot_bytes);
@@ -135,7 +134,7 @@ impl Judge {
         kept
     }
 
-    /// Completes what is said of a packet that is delivered; `kept` are the bytes that are kept.
+    /// Completes the metadata of a delivered packet; `kept` are the bytes that are kept.
     #[inline(always)]
     pub(crate) fn describe<'a>(
         &mut self,
@@ -151,7 +150,7 @@ impl Judge {
         }
     }
 
-    /// Enters its counts into an account.
+    /// Adds its counts to an account.
     pub(crate) fn enter_into(&self, account: &mut PortAccount) {
         account.truncated += self.truncated;
         account.fragments_unmatched += self.hasher.fragments_unmatched();
@@ -165,7 +164,7 @@ impl Judge {
 mod tests {
     use super::*;
 
-    /// Accepts what begins with a byte of 7: ldb [0]; jeq #7; ret #1; ret #0.
+    /// Accepts packets whose first byte is 7: ldb [0]; jeq #7; ret #1; ret #0.
     const SEVEN: &str = "48 0 0 0\n21 0 1 7\n6 0 0 1\n6 0 0 0";
 
     fn judge(filter: &str, snapshot_bytes: Option<u32>, hash: HashKind) -> Judge {

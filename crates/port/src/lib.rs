@@ -1,4 +1,4 @@
-//! Ports: where packets come from and where they go, and a suite that holds them all to it.
+//! Ports: sources and sinks of packets, and a conformance suite that every backend must pass.
 //!
 //! ```text
 //!  Source     lend(&mut Scratch)     no copy, the bytes stay where they are
@@ -8,19 +8,19 @@
 //!  all three  account()              offered, lost by cause, in flight
 //! ```
 //!
-//! What all three have is a [`Port`]. Each is a trait object: one indirect call a burst, none a
-//! packet. Tracing and faults are wrappers, and ports themselves. An [`Address`]
-//! (`SCHEME:ADDRESS?key=value`) names one; [`open_source`], [`open_sink`] and [`open_crossings`]
+//! All three are a [`Port`]. Each is a trait object: one indirect call per burst, none per packet.
+//! Tracing and faults are wrappers, and ports themselves. An [`Address`]
+//! (`SCHEME:ADDRESS?key=value`) names a port; [`open_source`], [`open_sink`] and [`open_crossings`]
 //! open it.
 //!
 //! Invariants, checked for every backend by the conformance suite (`tests/conformance`):
 //! - I1: `offered` counts what reached the port, by a counter that the delivering loop does not
 //!   increment. offered = delivered + every named loss + in flight.
 //! - I2: a packet is delivered at most once, whole or flagged as cut, in the port's own order.
-//! - I3: no packet is lost because a log or a budget was full, where the source can wait.
-//! - I4: no input makes a port panic; damage is a value with its place.
+//! - I3: if the source can wait, no packet is lost because a log or a budget was full.
+//! - I4: no input makes a port panic; damage is reported as a value with its position.
 //!
-//! There is one `unsafe` block: the user's word that a log may be read in place.
+//! There is one `unsafe` block: it accepts the user's promise that a log may be read in place.
 #![deny(unsafe_code)]
 
 mod account;

@@ -1,19 +1,19 @@
-//! `log:` sinks: what is sent is published under a name, for other programs to read where it lies.
+//! `log:` sinks: packets are published under a name, for other programs to read in place.
 //!
 //! ```text
 //!  transmit --one copy--> segment of a log, published after each burst --> readers of NAME
 //!                            '-- no room: a lossless reader holds all segments --> wait, log_full
 //! ```
 //!
-//! NAME is a word or a path, as for readers. It is the log that a job has with `--publish`, for
-//! verbs that have none.
+//! NAME is a word or a path, as for readers. The log is like the one of a job with `--publish`, for
+//! verbs without that flag.
 //!
 //! Invariants:
 //! - K1: offered = published + `log_full`. Published packets count as handed on, whether they are
-//!   read or not; what a lossy reader missed is that reader's loss.
-//! - K2: no call waits longer than `wait_ms` for readers; a reader that stands still for so long
-//!   costs packets, by name, until it moves.
-//! - K3: readers know an interface's name before they see a packet of it.
+//!   read or not; packets that a lossy reader missed are that reader's loss.
+//! - K2: no call waits longer than `wait_ms` for readers; a reader that stalls for that long costs
+//!   packets, by name, until it moves.
+//! - K3: readers know an interface's name before they see its first packet.
 
 use std::sync::Arc;
 use std::thread;
@@ -29,9 +29,9 @@ use crate::{
     PortError, PortInfo, Sink, TimestampSource,
 };
 
-/// What can be said of a sink.
+/// The keys of a sink's address.
 pub(crate) const KEYS: &[Key] = &[
-    // The least: two segments and one for a reader, twice.
+    // The minimum: two segments and one for a reader, twice.
     Key::size("bytes", 1793 << 10..=64 << 30, "Memory of the log, in whole segments").or("16m"),
     Key::text("mode", "OCTAL", "Who may read it, like a file's mode: 0660 [default: 0600]"),
     Key::switch("lossless", "Whether readers that request it may hold the sink up")
@@ -40,24 +40,24 @@ pub(crate) const KEYS: &[Key] = &[
     WAIT,
 ];
 
-/// How long readers have to come to the end, before the name goes.
+/// How long readers may take to reach the end before the name is removed.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
-/// Publishes what it is given.
+/// A sink that publishes the packets it is given.
 struct LogSink {
     info: PortInfo,
-    /// Gone once it was finished.
+    /// `None` once finished.
     writer: Option<Writer>,
     publisher: Publisher,
-    /// Those that tell it of interfaces look whether it is there.
+    /// Table watchers hold a weak reference to it, and stop when it is dropped.
     _log: Arc<Log>,
     wait: Wait,
     lost: LostPackets,
     account: PortAccount,
 }
 
-/// What an address says.
+/// The parsed address.
 #[derive(Debug, PartialEq, Eq)]
 struct Settings {
     bytes: usize,
@@ -65,7 +65,7 @@ struct Settings {
     wait_ns: u64,
 }
 
-/// Makes a log and publishes it.
+/// Creates a log and publishes it.
 pub(crate) fn open_sink(
     address: &Address,
     options: &OpenOptions,
@@ -111,7 +111,7 @@ fn parse(address: &Address) -> Result<Settings, AddressError> {
             mode.ok_or_else(|| values.wrong("mode", "must be octal, 0-777"))?
         }
     };
-    // It waits for them as long as it waits for anything: that is `wait_ms`, and the sink's.
+    // Readers get no timeout from the publisher: `wait_ms` of the sink limits the wait.
     let lossless = match values.switch("lossless")? {
         true => LosslessReaders::Forever,
         false => LosslessReaders::Refused,
@@ -121,8 +121,8 @@ fn parse(address: &Address) -> Result<Settings, AddressError> {
 }
 
 impl LogSink {
-    /// Appends what there is room for; waits for readers as long as that may take. `given` is how
-    /// many packets were appended.
+    /// Appends as many packets as fit; waits for readers up to the limit. `given` counts the
+    /// packets appended.
     fn append(&mut self, burst: &Burst<'_>, given: &mut u64) {
         let Some(writer) = &mut self.writer else { return };
         for packet in burst.packets() {
@@ -151,7 +151,7 @@ impl Port for LogSink {
         &self.info
     }
 
-    /// Tells the readers that this was all, and gives them a moment to come to it.
+    /// Marks the end for the readers, and gives them a moment to reach it.
     fn finish(&mut self) -> Result<(), PortError> {
         if let Some(writer) = self.writer.take() {
             writer.finish(Ending::Final);
@@ -170,7 +170,7 @@ impl Port for LogSink {
 }
 
 impl Sink for LogSink {
-    /// One copy of each packet, one publish a burst.
+    /// Cost: one copy per packet, one publish per burst.
     fn transmit(&mut self, burst: &Burst<'_>) -> Result<u64, PortError> {
         let (offered, mut given) = (burst.len() as u64, 0);
         self.append(burst, &mut given);
@@ -188,13 +188,13 @@ impl Sink for LogSink {
         self.lost.clone()
     }
 
-    /// Nothing: each burst is published.
+    /// Does nothing: each burst is published by `transmit`.
     fn flush(&mut self) -> Result<(), PortError> {
         Ok(())
     }
 }
 
-/// Reads an address, for the test of tables.
+/// Parses an address, for the test of tables.
 #[cfg(test)]
 pub(crate) fn read(address: &Address) {
     let _ = parse(address);

@@ -1,4 +1,4 @@
-//! Which packets a sink has lost: whose they were, why, how many and how long.
+//! Records which packets a sink has lost: their interface, cause, number and size.
 //!
 //! ```text
 //! given to the sink ──► in hand (a ring, a buffer) ──► delivered
@@ -6,9 +6,9 @@
 //!        └── LostPackets ◄─────┘       by interface and cause
 //! ```
 //!
-//! A sink knows the packet where it refuses one at once. What it loses later, it held. A ring's
-//! packets are in [`InHand`], oldest first. A file's are the difference of two tallies: all packets
-//! given, and those up to the last safe mark.
+//! A sink knows a packet that it refuses immediately. Packets lost later were in its hands. A
+//! ring's packets are in [`InHand`], oldest first. A file's are the difference of two tallies: all
+//! packets given, and those up to the last safe mark.
 //!
 //! Invariant W1: the sums of a sink's [`LostPackets`] are the losses in its account.
 
@@ -18,38 +18,38 @@ use burstline_log::{Burst, Packet};
 
 use crate::{Loss, Losses};
 
-/// Counts of some packets.
+/// Counts of a set of packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// How many.
+    /// The number of packets.
     pub packets: u64,
-    /// Bytes of them that are here, without FCS.
+    /// Their captured bytes, without FCS.
     pub bytes: u64,
-    /// Bytes that were on the wire, without FCS: more where packets were cut.
+    /// Their bytes on the wire, without FCS: more if packets were truncated.
     pub wire_bytes: u64,
 }
 
 impl Tally {
-    /// One packet.
+    /// Counts one packet.
     pub fn one(packet: &Packet<'_>) -> Self {
         let (bytes, wire_bytes) = (packet.length() as u64, packet.original_length() as u64);
         Self { packets: 1, bytes, wire_bytes }
     }
 
-    /// Packets that are here as they were on the wire.
+    /// Counts untruncated packets.
     #[inline]
     pub fn whole(packets: u64, bytes: u64) -> Self {
         Self { packets, bytes, wire_bytes: bytes }
     }
 
-    /// Adds others.
+    /// Adds other packets.
     pub fn add(&mut self, other: &Self) {
         self.packets += other.packets;
         self.bytes += other.bytes;
         self.wire_bytes += other.wire_bytes;
     }
 
-    /// These without those of `other`, which are among them.
+    /// Subtracts the packets of `other`, a subset of these.
     pub fn without(&self, other: &Self) -> Self {
         Self {
             packets: self.packets.saturating_sub(other.packets),
@@ -64,20 +64,20 @@ impl Tally {
 pub struct LostOf {
     /// The interface's number in the [`PortTable`](crate::PortTable).
     pub port: u8,
-    /// Why.
+    /// The cause.
     pub cause: Loss,
-    /// How many, and how long.
+    /// Number and size of the packets.
     pub tally: Tally,
 }
 
-/// What a sink has lost.
+/// The packets that a sink has lost.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LostPackets {
     rows: Vec<LostOf>,
 }
 
 impl LostPackets {
-    /// Each interface and cause, in the order of their first loss.
+    /// Returns the counts of each interface and cause, in the order of their first loss.
     pub fn rows(&self) -> &[LostOf] {
         &self.rows
     }
@@ -87,7 +87,7 @@ impl LostPackets {
         self.rows.is_empty()
     }
 
-    /// Adds packets of an interface, if there are some. Cost: a look at each row.
+    /// Adds packets of an interface, if there are any. Cost: a linear search of the rows.
     pub fn add(&mut self, port: u8, cause: Loss, tally: &Tally) {
         if tally.packets == 0 {
             return;
@@ -108,27 +108,27 @@ impl LostPackets {
         burst.packets().for_each(|packet| self.add_packet(cause, &packet));
     }
 
-    /// Adds what another sink, or a part of this one, has lost.
+    /// Adds the losses of another sink, or of a part of this one.
     pub fn merge(&mut self, other: &Self) {
         other.rows.iter().for_each(|row| self.add(row.port, row.cause, &row.tally));
     }
 
-    /// By cause, over all interfaces.
+    /// Returns the losses by cause, over all interfaces.
     pub fn losses(&self) -> Losses {
         sum(self.rows.iter())
     }
 
-    /// By cause, of one interface.
+    /// Returns the losses by cause of one interface.
     pub fn losses_of(&self, port: u8) -> Losses {
         sum(self.rows.iter().filter(|row| row.port == port))
     }
 
-    /// All that was lost.
+    /// Returns the total of all losses.
     pub fn total(&self) -> Tally {
         tally(self.rows.iter())
     }
 
-    /// All that was lost of one interface.
+    /// Returns the total losses of one interface.
     pub fn tally_of(&self, port: u8) -> Tally {
         tally(self.rows.iter().filter(|row| row.port == port))
     }
@@ -149,7 +149,7 @@ fn tally<'a>(rows: impl Iterator<Item = &'a LostOf>) -> Tally {
 const PORT_BITS: u32 = 8;
 const LENGTH_BITS: u32 = 20;
 
-/// Port, captured length and length on the wire of a packet, in a word.
+/// Port, captured length and wire length of a packet, in a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Held(u64);
 
@@ -169,29 +169,29 @@ impl Held {
     }
 }
 
-/// The packets in the hands of a sink that sends them in order, oldest first. As many as its ring
-/// has, so that is its memory: 8 bytes a packet.
+/// The packets held by a sink that sends them in order, oldest first. At most a ring's worth, at 8
+/// bytes per packet.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct InHand {
     held: VecDeque<Held>,
-    /// The last that has left, for a loss that is known later than that.
+    /// The last packet that left, for a loss that is detected later.
     last: Option<Held>,
 }
 
 impl InHand {
-    /// How many there are.
+    /// Returns the number of packets held.
     #[cfg(any(feature = "dpdk", test))]
     pub(crate) fn len(&self) -> usize {
         self.held.len()
     }
 
-    /// Another one. Cost: one store.
+    /// Adds a packet. Cost: one store.
     #[inline]
     pub(crate) fn push(&mut self, packet: &Packet<'_>) {
         self.held.push_back(Held::new(packet));
     }
 
-    /// Only the newest `left` are still there: the others were delivered.
+    /// Keeps only the newest `left` packets: the others were delivered.
     #[inline]
     pub(crate) fn keep_newest(&mut self, left: u64) {
         let gone = self.held.len().saturating_sub(left as usize);
@@ -201,7 +201,7 @@ impl InHand {
         }
     }
 
-    /// The oldest `packets` are lost.
+    /// Records the oldest `packets` as lost.
     #[cold]
     pub(crate) fn lose_oldest(&mut self, packets: u64, cause: Loss, lost: &mut LostPackets) {
         for _ in 0..packets {
@@ -210,7 +210,7 @@ impl InHand {
         }
     }
 
-    /// The newest `packets` are lost.
+    /// Records the newest `packets` as lost.
     #[cold]
     pub(crate) fn lose_newest(&mut self, packets: u64, cause: Loss, lost: &mut LostPackets) {
         for _ in 0..packets {
@@ -268,7 +268,7 @@ mod tests {
             let [newest, oldest] = [lost.rows()[0], lost.rows()[1]];
             assert_eq!((newest.port, newest.tally.bytes, newest.tally.wire_bytes), (3, 14, 15));
             assert_eq!((oldest.port, oldest.tally.bytes), (4, 11));
-            // A loss that is known when its packet has left: the last that did.
+            // A loss detected after its packet left counts for the last one that did.
             hand.keep_newest(0);
             hand.lose_oldest(1, Loss::TxRefused, &mut lost);
             assert_eq!((lost.tally_of(4).bytes, lost.total().packets), (11 + 13, 3));

@@ -1,8 +1,8 @@
-//! From an address to a port: the one list of schemes.
+//! Opens addresses as ports, and holds the only list of schemes.
 //!
-//! A [`Scheme`] says everything about itself: its keys, how to open it in each role, how to probe
-//! it, how it crosses, and what others must know before it is open. No other code compares the
-//! names of schemes.
+//! A [`Scheme`] describes itself completely: its keys, how to open it in each role, how to probe
+//! it, its crossings, and properties that others need before it is open. No other code compares
+//! scheme names.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -16,7 +16,7 @@ use crate::{
     generator, inject, log_sink, log_source, memif, nicsim, peer, tap, vhost, xdp,
 };
 
-/// What every port of a job is opened with. Clones belong to the same job.
+/// Options shared by every port of a job. Clones belong to the same job.
 #[derive(Clone, Debug, Default)]
 pub struct OpenOptions {
     /// The interfaces of the job.
@@ -25,65 +25,66 @@ pub struct OpenOptions {
     pub hash: HashKind,
     /// Bytes kept of each packet.
     pub snapshot_bytes: Option<u32>,
-    /// Which packets the sources deliver; the others are [`Loss::Filtered`](crate::Loss::Filtered).
+    /// Which packets the sources deliver; others are [`Loss::Filtered`](crate::Loss::Filtered).
     pub filter: Filter,
-    /// Which packets of files and sets the sources deliver; the others are filtered, too.
+    /// Which packets of files and sets the sources deliver; others count as filtered, too.
     pub selection: Selection,
-    /// The files that the job reads and writes, so that it does not write what it reads.
+    /// The files that the job reads and writes, so that no output overwrites an input.
     pub files: OpenedFiles,
-    /// Whether the interfaces of a set are named after their files, too: `FILE:eth1`. Then two
-    /// files share no interface.
+    /// Whether interfaces of a set are also named after their files: `FILE:eth1`. Then two files
+    /// share no interface.
     pub names_files: bool,
-    /// Whether an interface that the host uses may be taken away from it.
+    /// Whether a port may take an interface away from the host that uses it.
     pub may_steal: bool,
-    /// Which packets `xdp:` ports take from the host; the others are
+    /// Which packets `xdp:` ports take from the host; others are
     /// [`Loss::Passed`](crate::Loss::Passed).
     pub only: Filter,
-    /// Whether what the sources deliver is sent on by an interface.
+    /// Whether an interface forwards the packets that the sources deliver.
     pub forwards: bool,
-    /// Whether one time will do for all packets of a poll, because the job does not use it. A
-    /// source that pays for each packet's own then takes that, unless its address says otherwise.
+    /// Whether one timestamp will do for all packets of a poll, because the job does not use them.
+    /// A source with costly per-packet timestamps then shares one, unless its address says
+    /// otherwise.
     pub may_share_times: bool,
-    /// Set when the job is to end: where opening waits for something, it waits no longer.
+    /// Set when the job is to end: any wait while opening stops.
     pub stop: Option<Arc<AtomicBool>>,
-    /// How files are written that packets go to.
+    /// How output files are written.
     pub output: OutputOptions,
-    /// Bytes of packets that a live source's own queue should have room for, where nothing else
-    /// queues them. `None`: as the port thinks best.
+    /// Bytes of packets that a live source's own queue should hold, if nothing else queues them.
+    /// `None` leaves the size to the port.
     pub queue_bytes: Option<usize>,
 }
 
-/// One kind of port: all that is known of it before it is opened.
+/// A kind of port, with everything known before it is opened.
 pub struct Scheme {
-    /// What stands before the colon.
+    /// The part before the colon.
     pub name: &'static str,
-    /// What stands behind it, in help texts.
+    /// The part after it, in help texts.
     pub target: &'static str,
-    /// What it is, in a line.
+    /// A one-line description.
     pub help: &'static str,
-    /// An address to start from.
+    /// An example address.
     pub example: &'static str,
     source: Option<Face<OpenSources>>,
     sink: Option<Face<OpenSink>>,
-    /// The way from one to another of the same scheme on which packets stay where they came.
+    /// A path between two ports of this scheme on which packets stay in place.
     crossing: Option<Face<OpenCrossings>>,
     pub(crate) probing: Probing,
     /// Whether it is a capture file.
     is_file: bool,
-    /// How it names the interface by whose link its packets come and go.
+    /// How it names the interface whose link carries its packets.
     interface: Option<InterfaceName>,
-    /// Whether what is sent there leaves by a device, or comes in by one.
+    /// Whether its packets leave by a device or come in by one.
     is_device: bool,
     /// Whether its sources take packets away from the host.
     takes_away: bool,
-    /// By which scheme a port sends that also receives, where it is not this one.
+    /// The scheme that a receiving port sends by, if it is not this one.
     returns_by: Option<&'static str>,
-    /// The parameter with which a source has only what comes in. Without it the source also has
-    /// what is sent by its interface.
+    /// The parameter that limits a source to incoming packets. Without it the source also gets
+    /// packets sent by its interface.
     inward: Option<(&'static str, &'static str)>,
 }
 
-/// A port in one role: what can be said in its address, and how it is opened.
+/// A port in one role: the keys of its address, and the function that opens it.
 struct Face<F> {
     keys: &'static [Key],
     open: F,
@@ -98,16 +99,16 @@ enum InterfaceName {
     Queues,
 }
 
-/// How to find out whether this port can be opened here.
+/// How to find out whether this port can be opened on this machine.
 #[derive(Clone, Copy)]
 pub(crate) enum Probing {
-    /// It needs nothing of the machine.
+    /// No test: it needs nothing of the machine.
     Always,
-    /// It is part of this program, or it is not.
+    /// Whether it was compiled in.
     Built(bool),
-    /// By looking for what it needs of the machine.
+    /// Tested by checking what it needs of the machine.
     Machine(fn(&mut Probe)),
-    /// By trying it with an interface.
+    /// Tested on an interface.
     Interface(fn(&Address, &ProbeOptions, &mut Probe)),
 }
 
@@ -119,13 +120,13 @@ type OpenCrossings =
 /// The scheme of files.
 pub(crate) const FILE: &str = "file";
 
-/// The scheme of interfaces that the host goes on using.
+/// The scheme of interfaces that the host keeps using.
 pub(crate) const INTERFACE: &str = "afpacket";
 
 /// The scheme of packets that another program publishes.
 pub(crate) const LOG: &str = "log";
 
-/// What a scheme is that has nothing special.
+/// The defaults of a scheme.
 const PLAIN: Scheme = Scheme {
     name: "",
     target: "",
@@ -321,24 +322,23 @@ const DPDK: (OpenSources, OpenSink, OpenCrossings) = (
 );
 
 impl Scheme {
-    /// What can be said in the address of a source, if there are such sources.
+    /// Returns the keys of a source's address, if the scheme has sources.
     pub fn source_keys(&self) -> Option<&'static [Key]> {
         self.source.as_ref().map(|face| face.keys)
     }
 
-    /// What can be said in the address of a sink, if there are such sinks.
+    /// Returns the keys of a sink's address, if the scheme has sinks.
     pub fn sink_keys(&self) -> Option<&'static [Key]> {
         self.sink.as_ref().map(|face| face.keys)
     }
 
-    /// What can be said in the addresses of two between which packets stay where they came, if
-    /// that goes.
+    /// Returns the keys of the addresses of a crossing, if the scheme has crossings.
     pub fn crossing_keys(&self) -> Option<&'static [Key]> {
         self.crossing.as_ref().map(|face| face.keys)
     }
 }
 
-/// Questions to an address before it is opened. Names of schemes are compared only here.
+/// Queries on an address before it is opened. Scheme names are compared only here.
 impl Address {
     fn known_scheme(&self) -> Result<&'static Scheme, AddressError> {
         let found = SCHEMES.iter().find(|scheme| scheme.name == self.scheme());
@@ -351,17 +351,17 @@ impl Address {
         self.known_scheme().is_ok_and(what)
     }
 
-    /// Whether it is a capture file.
+    /// Whether it names a capture file.
     pub fn is_file(&self) -> bool {
         self.is(|scheme| scheme.is_file)
     }
 
-    /// Whether it is standard input, or output.
+    /// Whether it names standard input or output.
     pub fn is_standard(&self) -> bool {
         self.is_file() && self.target() == "-"
     }
 
-    /// Whether what is sent there leaves by a device, or comes in by one.
+    /// Whether its packets leave by a device, or come in by one.
     pub fn leads_to_interface(&self) -> bool {
         self.is(|scheme| scheme.is_device)
     }
@@ -371,8 +371,8 @@ impl Address {
         self.is(|scheme| scheme.takes_away)
     }
 
-    /// The name of the interface whose link packets use, and the queues that the address names.
-    /// `None` if a port has no interface itself.
+    /// Returns the name of the interface whose link packets use, and the queues that the address
+    /// names. `None` if the port itself has no interface.
     pub fn interface(&self) -> Option<(&str, Option<Queues<'_>>)> {
         let target = self.target();
         match self.known_scheme().ok()?.interface? {
@@ -384,13 +384,13 @@ impl Address {
         }
     }
 
-    /// The same word, marked as an interface.
+    /// Returns the same word as the address of an interface.
     #[must_use]
     pub fn as_interface(&self) -> Self {
         self.with_scheme(INTERFACE)
     }
 
-    /// The keys of this address in a role; `None`: it does not have this role.
+    /// Returns the keys of this address in a role; `None` if it does not have this role.
     pub(crate) fn keys_of(&self, role: Role) -> Result<Option<&'static [Key]>, AddressError> {
         let scheme = self.known_scheme()?;
         Ok(match role {
@@ -399,7 +399,7 @@ impl Address {
         })
     }
 
-    /// The sink by which this port sends where it also receives.
+    /// Returns the address of the sink by which this receiving port sends.
     pub(crate) fn returning(&self) -> Result<Self, AddressError> {
         match (self.known_scheme()?.returns_by, self.interface()) {
             (Some(scheme), Some((name, _))) => {
@@ -409,8 +409,8 @@ impl Address {
         }
     }
 
-    /// This source without the packets that are sent by its interface, unless it says itself which
-    /// it wants.
+    /// Returns this source without packets that its interface sends, unless the address already
+    /// chooses.
     ///
     /// # Errors
     /// As for any address.
@@ -442,7 +442,7 @@ pub(crate) fn stands_alone(scheme: &str, key: &str) -> bool {
     keys.any(|known| known.name == key && known.stands_alone)
 }
 
-/// Opens an address to receive from: one port, or one for each receive queue of an interface.
+/// Opens an address for receiving: one port, or one per receive queue of an interface.
 pub fn open_sources(
     address: &Address,
     options: &OpenOptions,
@@ -453,7 +453,7 @@ pub fn open_sources(
     (face.open)(&address, options)
 }
 
-/// Opens an address that is one port to receive from.
+/// Opens an address that is a single port for receiving.
 ///
 /// # Errors
 /// As [`open_sources`], and [`PortError::SeveralQueues`].
@@ -475,12 +475,12 @@ pub fn open_sink(address: &Address, options: &OpenOptions) -> Result<Box<dyn Sin
     (face.open)(&address, options)
 }
 
-/// Opens the way from one port to another, if packets can stay where they are. With `is_both` it
-/// also opens the way back. Returns a crossing for each direction of each pair of queues. `None`:
-/// these two have no memory in common.
+/// Opens crossings between two ports, if packets can stay in place. With `is_both` it also opens
+/// the other direction. Returns a crossing for each direction of each pair of queues, or `None` if
+/// the two ports share no memory.
 ///
 /// # Errors
-/// [`PortError`]: what is wrong with an address, what the kernel or a driver refuses.
+/// [`PortError`]: the address is wrong, or the kernel or a driver refuses.
 pub fn open_crossings(
     ends: [&Address; 2],
     is_both: bool,

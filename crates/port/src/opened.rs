@@ -1,4 +1,4 @@
-//! Which files a job reads and writes, so that no output overwrites an input.
+//! The files that a job reads and writes, so that no output overwrites an input.
 
 use std::fs::{File, Metadata};
 use std::path::Path;
@@ -26,14 +26,14 @@ struct OpenedFile {
 }
 
 impl OpenedFiles {
-    /// Creates a file that the job writes besides its packets. One that is there is emptied, unless
-    /// the job reads or writes it already.
+    /// Creates a file that the job writes besides its packets. An existing file is emptied, unless
+    /// the job already reads or writes it.
     ///
     /// # Errors
     /// [`PortError::SameFile`]; [`PortError::Io`].
     pub fn create(&self, path: &Path) -> Result<File, PortError> {
         let failed = |error| PortError::Io { action: "create", path: path.to_owned(), error };
-        // Not emptied before it is known whose it is.
+        // Do not truncate before it is clear that the job does not use the file.
         let opened = File::options().write(true).create(true).truncate(false).open(path);
         let file = opened.map_err(failed)?;
         let metadata = file.metadata().map_err(failed)?;
@@ -44,8 +44,8 @@ impl OpenedFiles {
         Ok(file)
     }
 
-    /// Enters a file. A file may be read several times, but a written file has one user.
-    /// Anything but a regular file is not entered.
+    /// Registers a file. A file may be read several times, but a written file has one user. Only
+    /// regular files are registered.
     pub(crate) fn enter(
         &self,
         path: &Path,
@@ -67,8 +67,7 @@ impl OpenedFiles {
         Ok(())
     }
 
-    /// Takes out a file that was entered to be written: it is closed, and its number may soon be
-    /// another's.
+    /// Unregisters a written file: it is closed, and its inode number may soon be reused.
     pub(crate) fn leave(&self, id: FileId) {
         let mut files = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         files.retain(|&known| known != OpenedFile { id, usage: Use::Write });

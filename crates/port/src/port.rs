@@ -1,4 +1,4 @@
-//! The traits: what a job asks of the ends that packets come from and go to.
+//! The traits that every port of a job implements.
 
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
@@ -7,22 +7,22 @@ use burstline_log::{Burst, Scratch, Writer};
 
 use crate::{LostPackets, PortAccount, PortError};
 
-/// Whose clock the packets' times are from.
+/// The clock that packet timestamps come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimestampSource {
-    /// The times in a file, written by any program.
+    /// File timestamps, written by any program.
     File,
     /// The network card.
     Hardware,
     /// The kernel.
     Kernel,
-    /// The XDP program, when it took the packet.
+    /// The XDP program, at the time it took the packet.
     Program,
-    /// One time for all packets of a poll.
+    /// One timestamp for all packets of a poll.
     Poll,
-    /// Made up by a generator.
+    /// Invented by a generator.
     Synthetic,
-    /// A simulated card, or another device made of software.
+    /// A simulated card or another software device.
     Device,
     /// Several of these, or unknown.
     Mixed,
@@ -43,7 +43,7 @@ impl TimestampSource {
         }
     }
 
-    /// The number that stands for it in a log: `clock_kind` of [`burstline_log::LogConfig`].
+    /// The number that represents it in a log: `clock_kind` of [`burstline_log::LogConfig`].
     pub fn code(self) -> u32 {
         match self {
             Self::Mixed => 0,
@@ -57,7 +57,7 @@ impl TimestampSource {
         }
     }
 
-    /// What a number stands for; [`Mixed`](Self::Mixed) where it is none of ours.
+    /// Returns the source with this number, or [`Mixed`](Self::Mixed) if the number is unknown.
     pub fn from_code(code: u32) -> Self {
         use TimestampSource::{Device, File, Hardware, Kernel, Poll, Program, Synthetic};
         let all = [File, Hardware, Kernel, Program, Poll, Synthetic, Device];
@@ -68,50 +68,51 @@ impl TimestampSource {
 /// What a port can do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities {
-    /// A source that loses nothing when it is not polled, so that a full log may hold it up.
+    /// Whether the source loses nothing when it is not polled, so that a full log may block it.
     pub can_wait: bool,
-    /// A source that ends by itself.
+    /// Whether the source has a natural end.
     pub is_finite: bool,
-    /// A source that has packets in hand when it is stopped: after `finish` nothing new comes, and
-    /// those can still be taken, until `Ended`.
+    /// Whether the source holds packets when it is stopped. After `finish` no new packets arrive,
+    /// and the held ones can be taken until `Ended`.
     pub can_drain: bool,
-    /// A source whose own queue has as much room as it was asked to have
+    /// Whether the source's own queue is as large as requested
     /// ([`OpenOptions::queue_bytes`](crate::OpenOptions::queue_bytes)): packets may wait there.
     pub is_deep: bool,
-    /// A source whose packets say how many it lost just before them (`Meta::drops_before`): all
-    /// that its account has and that are missing. Of others a job tells sinks by the account.
+    /// Whether packets carry the number lost just before them (`Meta::drops_before`), for every
+    /// missing packet in the account. For other sources, a job tells sinks of gaps from the
+    /// account.
     pub tells_gaps: bool,
-    /// Packets may be unfinished, left for a device to finish. A source delivers them marked; a
-    /// sink has them finished.
+    /// Whether packets may have unfinished offloads, left for a device. A source delivers such
+    /// packets marked; a sink has them finished.
     pub passes_offloads: bool,
 }
 
-/// What is known of a port once it is open.
+/// Properties of an open port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortInfo {
     /// Its address, as typed.
     pub name: String,
     /// What it can do.
     pub capabilities: Capabilities,
-    /// Where its packets' times come from.
+    /// The clock of its packets' timestamps.
     pub timestamps: TimestampSource,
 }
 
-/// Whether to come back.
+/// Whether to call again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PortState {
-    /// There may be more at once.
+    /// More packets may be ready now.
     Busy,
-    /// There is nothing now: wait for `readiness`, or look again later.
+    /// No packets now: wait for `readiness`, or poll again later.
     Idle,
-    /// The log or the budget is full: nothing was lost, call again when there is room.
+    /// The log or the budget is full: nothing was lost; call again when there is room.
     Blocked,
-    /// There will never be more.
+    /// No more packets will come.
     Ended,
 }
 
 impl PortState {
-    /// That of a source that is not over and took `taken` packets where `budget` were wanted.
+    /// Returns the state of an unfinished source that took `taken` packets of a budget of `budget`.
     pub(crate) fn after(taken: u64, budget: u64) -> Self {
         match taken {
             0 if budget == 0 => Self::Blocked,
@@ -126,7 +127,7 @@ impl PortState {
 pub struct Received {
     /// Packets appended to the log.
     pub packets: u64,
-    /// Whether to come back.
+    /// Whether to call again.
     pub state: PortState,
 }
 
@@ -135,30 +136,30 @@ pub struct Received {
 pub struct Lent<'a> {
     /// The packets, in place; may be empty.
     pub burst: Burst<'a>,
-    /// Whether to come back.
+    /// Whether to call again.
     pub state: PortState,
-    /// Where the packets are kept, if they are.
+    /// Where the packets are stored, if they are in a file or a log.
     pub places: Option<Places<'a>>,
 }
 
 impl<'a> Lent<'a> {
-    /// Packets that are kept nowhere.
+    /// Lends packets that are in no file and no log.
     #[inline]
     pub fn new(burst: Burst<'a>, state: PortState) -> Self {
         Self { burst, state, places: None }
     }
 }
 
-/// Where the packets of a burst are kept: in one segment of one file, or in one published log.
+/// Where the packets of a burst are stored: in one segment of one file, or in one published log.
 #[derive(Clone, Copy, Debug)]
 pub struct Places<'a> {
-    /// The number of the file in [`Source::files`]; `None`: they are in a log.
+    /// The index of the file in [`Source::files`]; `None` if the packets are in a log.
     pub file: Option<usize>,
-    /// The number of the segment; `None` where a file has none.
+    /// The number of the segment; `None` if the file has no segments.
     pub segment: Option<u64>,
     /// The first packet's number, from 1.
     pub first: u64,
-    /// The number of each, where some between them were left out; else empty.
+    /// The number of each packet, if some in between were left out; otherwise empty.
     pub numbers: &'a [u64],
 }
 
@@ -170,134 +171,134 @@ impl Places<'_> {
     }
 }
 
-/// How a source is paced that makes packets at its own times.
+/// The pacing of a source that generates packets on its own schedule.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pacing {
     /// Packets a second, as asked for.
     pub packets_per_s: f64,
-    /// When the next packet is due, in ns by the monotonic clock.
+    /// When the next packet is due, in ns on the monotonic clock.
     pub next_ns: u64,
-    /// What has to be added to that clock, modulo 2^64, to get the times of packets.
+    /// What to add to that clock, modulo 2^64, to get packet timestamps.
     pub origin_ns: u64,
 }
 
-/// What is known at the end about the packets of one interface, for sinks that write it down. All
-/// counts are since the job began.
+/// Final counts for the packets of one interface, for sinks that write them down. All counts are
+/// since the job began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InterfaceTotals {
     /// Its number in the [`PortTable`](crate::PortTable).
     pub port: u8,
-    /// Packets that reached the interface, where that is known.
+    /// Packets that reached the interface, if known.
     pub received: Option<u64>,
     /// Packets lost at [`LossPlace::Interface`](crate::LossPlace::Interface).
     pub missed: u64,
-    /// Packets lost between that and this sink: at [`LossPlace::Host`](crate::LossPlace::Host).
+    /// Packets lost between there and this sink: at [`LossPlace::Host`](crate::LossPlace::Host).
     pub lost: u64,
-    /// Packets that the user did not ask for.
+    /// Packets that the user did not request.
     pub unwanted: u64,
 }
 
-/// An end of a job, whichever way packets go. A [`Source`], a [`Sink`], or both in one memory: a
+/// An endpoint of a job. It is a [`Source`], a [`Sink`], or both in one memory: a
 /// [`Crossing`](crate::Crossing).
 pub trait Port: Send {
-    /// What is known of it.
+    /// Returns its properties.
     fn info(&self) -> &PortInfo;
 
-    /// What it has seen and lost so far. Cost: a small allocation; not for hot paths.
+    /// Returns what it has seen and lost so far. Cost: a small allocation; not for hot paths.
     fn account(&self) -> PortAccount;
 
-    /// Ends the port's work: a file gets its closing blocks, a sink sends what it has, a live
-    /// source takes no more packets. Called once, before it is dropped.
+    /// Ends the port's work: a file gets its closing blocks, a sink sends what it holds, a live
+    /// source takes no more packets. Called once, before the port is dropped.
     fn finish(&mut self) -> Result<(), PortError> {
         Ok(())
     }
 
-    /// Sleeps until there may be something to receive, at most `timeout_ns`, and returns whether
-    /// there is. For a source without a descriptor to wait on. `None`: it cannot do that.
+    /// Sleeps until packets may be ready, at most `timeout_ns`, and returns whether they are. For a
+    /// source without a file descriptor to wait on. `None` if it cannot wait.
     fn wait(&self, timeout_ns: u64) -> Option<bool> {
         let _ = timeout_ns;
         None
     }
 
-    /// Readable when there is something to receive. `None`: poll.
+    /// Returns a descriptor that is readable when packets are ready; `None` if it must be polled.
     fn readiness(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 }
 
-/// Where packets come from.
+/// A port that packets come from.
 pub trait Source: Port {
-    /// Lends up to `budget` packets where they lie; they stay there while the burst lives.
+    /// Lends up to `budget` packets in place; they stay there while the burst lives.
     fn lend<'a>(&'a mut self, scratch: &'a mut Scratch, budget: u64)
     -> Result<Lent<'a>, PortError>;
 
-    /// Copies up to `budget` packets into a log and does not publish them: the caller does, once a
-    /// poll. A packet that the log has no room for is kept for the next call. Where the source
-    /// cannot wait, the packet is counted as lost instead, [`Loss::LogFull`](crate::Loss::LogFull).
-    /// A source that has no faster way takes [`Copying`](crate::Copying)'s.
+    /// Copies up to `budget` packets into a log and does not publish them: the caller does, once
+    /// per poll. A packet that does not fit into the log is kept for the next call. If the source
+    /// cannot wait, the packet is counted as [`Loss::LogFull`](crate::Loss::LogFull) instead. A
+    /// source without a faster way uses [`Copying`](crate::Copying)'s.
     ///
-    /// Cost: one copy of each packet; system calls as the port says.
+    /// Cost: one copy per packet; system calls as documented by each port.
     fn receive(&mut self, writer: &mut Writer, budget: u64) -> Result<Received, PortError>;
 
-    /// The files that its packets lie in, by the number that [`Places`] have. Empty: none, or they
-    /// come through a pipe.
+    /// Returns the files that its packets are in, indexed by [`Places::file`]. Empty if there are
+    /// no files, or if packets come through a pipe.
     fn files(&self) -> Vec<PathBuf> {
         Vec::new()
     }
 
-    /// The burst that the last call of `lend` lent, once more: its packets lie where they lay until
-    /// the next call of `lend` or `receive`. `scratch` is the one that they were described in. So a
-    /// caller can hold bursts of several sources and go on with one of them. `None`: this source
-    /// cannot, as wrappers do not.
+    /// Lends the burst of the last `lend` call again. Its packets stay in place until the next call
+    /// of `lend` or `receive`. `scratch` must be the one passed to that `lend`. So a caller can
+    /// hold bursts of several sources and continue with one of them. `None` if this source cannot;
+    /// wrappers cannot.
     ///
-    /// Cost: none a packet, but for `xdp:` a look at whether each frame is held.
+    /// Cost: none per packet, except that `xdp:` checks whether each frame is held.
     fn lent<'a>(&'a self, scratch: &'a mut Scratch) -> Option<Burst<'a>> {
         let _ = scratch;
         None
     }
 
-    /// A time, in ns since 1970: no packet that this source has yet to deliver is older. It is as
-    /// of the last poll that found the source idle. `None`: it promises nothing, but that its
-    /// packets come in order of time, as far as they do.
+    /// Returns a lower bound, in ns since 1970: no packet that this source has yet to deliver is
+    /// older. It is as of the last poll that found the source idle. `None` if it makes no promise,
+    /// other than its usual order of time.
     ///
-    /// A promise can be broken: by a clock that is set back, by a kernel that is held up.
+    /// A promise can be broken: by a clock that is set back, or by a kernel that is delayed.
     fn low_time_ns(&self) -> Option<u64> {
         None
     }
 
-    /// How it is paced; `None` where it is not, as most are not.
+    /// Returns its pacing; `None` if it is not paced, as for most sources.
     fn pacing(&self) -> Option<Pacing> {
         None
     }
 }
 
-/// Where packets go.
+/// A port that packets go to.
 pub trait Sink: Port {
     /// Sends the packets of a burst. Returns how many were taken; the others were lost and are
-    /// named in [`account`](Port::account). Packets stay in order; a sink that has no room for
-    /// more takes the first of them. An error is one that no later burst can get past; the
-    /// account is exact then, too.
+    /// named in [`account`](Port::account). Packets stay in order; a sink without room for all
+    /// takes the first ones. An error is permanent: later bursts fail too. The account is exact
+    /// even then.
     ///
-    /// What was taken may be in flight until the next [`flush`](Self::flush), and lost then.
+    /// Packets taken may be in flight until the next [`flush`](Self::flush), and may be lost then.
     fn transmit(&mut self, burst: &Burst<'_>) -> Result<u64, PortError>;
 
-    /// Which packets it has lost: the losses of its account, by interface. Cost: as of
+    /// Returns which packets it has lost: the losses of its account, by interface. Cost: as for
     /// [`account`](Port::account).
     fn lost(&self) -> LostPackets;
 
-    /// Makes what was transmitted so far safe or visible. Call it when there is nothing to send for
-    /// a moment.
+    /// Makes everything transmitted so far durable or visible. Call it when there is nothing to
+    /// send for a moment.
     fn flush(&mut self) -> Result<(), PortError> {
         Ok(())
     }
 
-    /// Tells it that `packets` packets of interface number `port` were lost before the next
-    /// packet of it. They are not among any packet's own `drops_before`.
+    /// Reports that `packets` packets of interface number `port` were lost before its next packet.
+    /// They are not included in any packet's `drops_before`.
     fn tell_gap(&mut self, port: u8, packets: u64) {
         let _ = (port, packets);
     }
 
-    /// Tells it what the job's sources counted; to be called before [`finish`](Port::finish).
+    /// Passes on what the job's sources counted; to be called before [`finish`](Port::finish).
     fn set_totals(&mut self, totals: &[InterfaceTotals]) {
         let _ = totals;
     }

@@ -1,4 +1,4 @@
-//! What can be opened here, and why not: each kind of port tries itself.
+//! Finds out what can be opened on this machine, and why not: each kind of port probes itself.
 //!
 //! ```text
 //!            for each interface
@@ -6,15 +6,16 @@
 //!            once, for the others
 //! ```
 //!
-//! A probe tries what opening does, up to the step that others would notice. It puts no interface
-//! into promiscuous mode, takes no queue of a real device, and attaches no program. So what it says
-//! about the driver's mode is what the driver reports. With [`ProbeOptions::may_attach`] it takes
-//! these steps, too, with a program that passes every packet on. It never does so on the interface
-//! that the host lives on.
+//! A probe runs the steps of opening, up to the first one that others would notice. It puts no
+//! interface into promiscuous mode, takes no queue of a real device, and attaches no program. So
+//! the XDP mode that it reports is the driver's claim. With [`ProbeOptions::may_attach`] it takes
+//! these steps too, with a program that passes every packet on. It never does so on the interface
+//! that the host depends on.
 //!
 //! Invariants:
-//! - P1: a probe that says yes opens; one that says "with" opens with what it names and not
-//!   without; one that says no does not open. As far as the world stays as it was.
+//! - P1: a port opens if its probe says yes. If it says "with", the port opens with the named flags
+//!   and not without. If it says no, the port does not open. This holds while the machine does not
+//!   change.
 //! - P2: nothing that a probe opened is open when it returns, and it took no packet from others.
 
 use burstline_sys::device::Device;
@@ -26,8 +27,8 @@ use crate::open::{Probing, SCHEMES};
 /// How far a probe goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProbeOptions {
-    /// Whether to bind sockets and attach a program that passes everything. That may make a network
-    /// card set up its rings again, which loses some packets.
+    /// Whether to bind sockets and attach a program that passes every packet. A network card may
+    /// reset its rings for that, which loses some packets.
     pub may_attach: bool,
 }
 
@@ -46,37 +47,37 @@ pub struct Probe {
     pub needs: Vec<&'static str>,
     /// Why it does not open, or not without what it needs.
     pub why_not: Option<String>,
-    /// The command that mends it.
+    /// The command that fixes it.
     pub mend: Option<String>,
-    /// What one should know besides.
+    /// Other things to know.
     pub remarks: Vec<Remark>,
     /// Receive queues: as many ports and threads.
     pub queues: Option<u32>,
-    /// XDP: where the program would run.
+    /// XDP: the mode that the program would run in.
     pub mode: Option<&'static str>,
-    /// XDP: whether the mode was tried, and is not just the driver's word.
+    /// XDP: whether the mode was tested, and is not just the driver's claim.
     pub is_mode_tried: bool,
     /// XDP: whether the device can write into our memory.
     pub has_zero_copy: Option<bool>,
-    /// XDP: the number of the program that is on the interface.
+    /// XDP: the number of the program attached to the interface.
     pub attached_program: Option<u32>,
     /// What is known of the device.
     pub device: Device,
 }
 
-/// Something to know of a port that opens all the same.
+/// A remark on a port that opens nevertheless.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remark {
-    /// What.
+    /// The remark.
     pub what: String,
     /// The command that changes it.
     pub mend: Option<String>,
 }
 
-/// Tries every scheme: those of interfaces with each of `interfaces`, in that order, then the
-/// others, which need nothing.
+/// Probes every scheme: interface schemes with each of `interfaces`, in that order, then the
+/// others, which need none.
 ///
-/// Cost: milliseconds an interface, and for a moment as much memory as its XDP port would take.
+/// Cost: milliseconds per interface, and briefly as much memory as its XDP port would take.
 pub fn probe_ports(interfaces: &[String], options: &ProbeOptions) -> Vec<Probe> {
     let mut probes = Vec::new();
     for interface in interfaces {
@@ -110,13 +111,13 @@ pub fn probe_ports(interfaces: &[String], options: &ProbeOptions) -> Vec<Probe> 
     probes
 }
 
-/// An interface's name as the target of an address.
+/// Escapes an interface's name as the target of an address.
 fn escaped(name: &str) -> String {
     name.replace('%', "%25").replace('?', "%3F")
 }
 
 impl Probe {
-    /// Says no, in the words of an error that carries its mend.
+    /// Records a refusal, in the words of an error that includes its fix.
     pub(crate) fn refuse(&mut self, error: &dyn std::error::Error) {
         self.refuse_with(error.to_string(), None);
     }
@@ -126,7 +127,7 @@ impl Probe {
         (self.why_not, self.mend) = (Some(why_not), mend);
     }
 
-    /// Says no where rights are missing. `needed` are the capabilities that opening takes.
+    /// Records a refusal for missing rights. `needed` are the capabilities that opening takes.
     pub(crate) fn refuse_for_rights(&mut self, needed: &[Capability]) {
         let (why_not, mend) = rights_wanted(needed, Rights::read(), &program());
         self.refuse_with(why_not, Some(mend));
@@ -136,7 +137,7 @@ impl Probe {
         self.remarks.push(Remark { what, mend });
     }
 
-    /// A packet port's remark on an interface that is down.
+    /// Adds a packet port's remark on an interface that is down.
     pub(crate) fn remark_if_down(&mut self, name: &str, is_up: bool) {
         if !is_up {
             let mend = format!("ip link set dev {name} up");
@@ -145,7 +146,7 @@ impl Probe {
     }
 }
 
-/// What is missing, and the command for it.
+/// Returns what is missing, and the command to grant it.
 fn rights_wanted(needed: &[Capability], rights: Rights, program: &str) -> (String, String) {
     let names = |list: &[Capability]| {
         list.iter().map(|capability| capability.name).collect::<Vec<_>>().join(", ")
@@ -163,7 +164,7 @@ fn rights_wanted(needed: &[Capability], rights: Rights, program: &str) -> (Strin
     };
     let is_bounded = missing.iter().any(|one| rights.bounding & 1 << one.number == 0);
     let mend = match is_bounded {
-        // File capabilities cannot give what a container has taken away.
+        // File capabilities cannot grant what a container has removed.
         true => {
             let flags = needed.iter().map(|one| one.name.replace("CAP_", "--cap-add "));
             format!("start the container with {}", flags.collect::<Vec<_>>().join(" "))

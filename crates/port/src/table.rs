@@ -1,8 +1,8 @@
-//! Which number in a desc is which interface.
+//! Maps the port number in a desc to its interface.
 //!
 //! A desc has eight bits for its port. The ports of one job share a table, because interfaces
-//! appear at run time: a pcapng file names them as it goes. The recorder reads the table to name
-//! them again.
+//! appear at run time: a pcapng file defines them in mid-stream. The recorder reads the table to
+//! name them in its output.
 
 use std::fmt;
 use std::ops::Range;
@@ -16,9 +16,9 @@ use crate::PortError;
 /// One interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableEntry {
-    /// Its name, for people and for the files written.
+    /// Its name, for users and for output files.
     pub name: String,
-    /// What the first header of its packets is.
+    /// The link type: the first header of its packets.
     pub link: LinkType,
 }
 
@@ -27,14 +27,14 @@ pub struct TableEntry {
 pub struct PortTable(Arc<Mutex<Entries>>);
 
 /// The number of a port's interface. Once this is dropped, a port of the same name and link may
-/// have the number again: what it stands for never changes.
+/// reuse the number: its meaning never changes.
 #[derive(Debug)]
 pub(crate) struct Seat {
     table: PortTable,
     number: u8,
 }
 
-/// Who hears of interfaces, and says whether it still wants to.
+/// A callback for new interfaces that returns whether it wants more calls.
 type Watcher = Box<dyn Fn(u8, &TableEntry) -> bool + Send>;
 
 #[derive(Default)]
@@ -45,9 +45,9 @@ struct Entries {
 
 struct Row {
     entry: TableEntry,
-    /// Who has added it.
+    /// The thread that added it.
     thread: ThreadId,
-    /// Its port has gone.
+    /// Whether its port is gone.
     is_free: bool,
 }
 
@@ -55,7 +55,7 @@ impl PortTable {
     /// The maximum number of interfaces.
     pub const MAX_ENTRIES: usize = 256;
 
-    /// An empty table.
+    /// Creates an empty table.
     pub fn new() -> Self {
         Self::default()
     }
@@ -65,9 +65,8 @@ impl PortTable {
         self.lock().add(name, link)
     }
 
-    /// Calls `tell` for each interface that exists and for each later one, before any thread can
-    /// have a packet of it. The thread that adds the interface makes the call. It must not ask the
-    /// table.
+    /// Calls `tell` for each existing and each later interface, before any thread can have a packet
+    /// of it. The thread that adds the interface makes the call. `tell` must not access the table.
     pub fn watch(&self, tell: impl Fn(u8, &TableEntry) + Send + 'static) {
         self.watch_while(move |number, entry| {
             tell(number, entry);
@@ -75,7 +74,7 @@ impl PortTable {
         });
     }
 
-    /// As [`watch`](Self::watch), until `tell` says no.
+    /// As [`watch`](Self::watch), until `tell` returns false.
     pub(crate) fn watch_while(&self, tell: impl Fn(u8, &TableEntry) -> bool + Send + 'static) {
         let mut entries = self.lock();
         if (0..=u8::MAX).zip(&entries.list).all(|(number, row)| tell(number, &row.entry)) {
@@ -83,7 +82,7 @@ impl PortTable {
         }
     }
 
-    /// As [`add`](Self::add), for the port at `address`, which cannot do without.
+    /// As [`add`](Self::add), for the port at `address`, which fails without a number.
     pub(crate) fn add_for(
         &self,
         address: &str,
@@ -97,7 +96,7 @@ impl PortTable {
         })
     }
 
-    /// As [`add_for`](Self::add_for), as long as the port has its seat.
+    /// As [`add_for`](Self::add_for), but releases the number when the seat is dropped.
     pub(crate) fn seat_for(
         &self,
         address: &str,
@@ -109,25 +108,25 @@ impl PortTable {
         Ok(Seat { table: self.clone(), number })
     }
 
-    /// How many there are now; never becomes less.
+    /// Returns the number of interfaces; it never decreases.
     pub fn len(&self) -> usize {
         self.lock().list.len()
     }
 
-    /// Whether there is none.
+    /// Whether the table is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The entries from number `first` on.
+    /// Returns the entries from number `first` on.
     pub fn entries_from(&self, first: usize) -> Vec<TableEntry> {
         let entries = self.lock();
         entries.list.get(first..).unwrap_or(&[]).iter().map(|row| row.entry.clone()).collect()
     }
 
-    /// Those of the entries `range` that the calling thread has added. A port adds its interfaces
-    /// while it is opened or polled, on the thread that does so. So a thread that polls several
-    /// ports in turn learns here whose they are, even if other threads add some meanwhile.
+    /// Returns the entries in `range` that the calling thread added. A port adds its interfaces on
+    /// the thread that opens or polls it. So a thread that polls several ports in turn can
+    /// attribute interfaces to ports, even if other threads add some meanwhile.
     pub fn added_here(&self, range: Range<usize>) -> Vec<u8> {
         let entries = &self.lock().list;
         let here = thread::current().id();
@@ -151,7 +150,7 @@ impl Entries {
         Some(number)
     }
 
-    /// The number of a port that has gone and was called the same.
+    /// Reuses the number of a removed port with the same name.
     fn take_again(&mut self, name: &str, link: LinkType) -> Option<u8> {
         let mut rows = (0..=u8::MAX).zip(&mut self.list);
         let is_same = |row: &Row| row.is_free && row.entry.name == name && row.entry.link == link;
@@ -211,7 +210,7 @@ mod tests {
         assert!(table.lock().watchers.is_empty());
     }
 
-    /// Ports of a switch come and go for years.
+    /// Ports of a switch are added and removed for years.
     #[test]
     fn a_port_that_comes_again_has_its_number_again() {
         let table = PortTable::new();

@@ -1,7 +1,7 @@
-//! What happens to an interface while a live port is open.
+//! Watches the state of an interface while a live port is open.
 //!
-//! The kernel leaves an error at the socket when the interface goes down, but nothing when it is
-//! renamed or gets another MTU. So we look at it every now and then.
+//! The kernel reports an error on the socket when the interface goes down, but not when it is
+//! renamed or gets another MTU. So we check it periodically.
 
 use std::io;
 
@@ -9,13 +9,13 @@ use burstline_sys::interface::{Interface, LinkState};
 
 use crate::PortAccount;
 
-/// Between two looks, in ns. A look is a few microseconds.
+/// Time between two checks, in ns. A check takes a few microseconds.
 const INTERVAL_NS: u64 = 50_000_000;
 
-/// What an MTU does not count: an Ethernet header and up to eight VLAN tags.
+/// Bytes that an MTU does not include: an Ethernet header and up to eight VLAN tags.
 pub(crate) const LINK_HEADER_MAX: u32 = 14 + 8 * 4;
 
-/// Remembers how the interface was.
+/// The last known state of an interface.
 pub(crate) struct Watch {
     last: Interface,
     due_ns: u64,
@@ -24,23 +24,23 @@ pub(crate) struct Watch {
 
 impl Watch {
     pub(crate) fn new(interface: &Interface) -> Self {
-        // One that is down from the start, or without a carrier, is worth a note, too.
+        // An interface that is down or without a carrier from the start is worth a note, too.
         let last = Interface { is_up: true, has_carrier: true, ..interface.clone() };
         Self { last, due_ns: 0, is_gone: false }
     }
 
-    /// The interface's name when last seen.
+    /// Returns the interface's last known name.
     pub(crate) fn name(&self) -> &str {
         &self.last.name
     }
 
-    /// The interface when last seen.
+    /// Returns the interface's last known state.
     #[inline]
     pub(crate) fn interface(&self) -> &Interface {
         &self.last
     }
 
-    /// The interface's MTU when last seen, in bytes.
+    /// Returns the interface's last known MTU, in bytes.
     pub(crate) fn mtu(&self) -> u32 {
         self.last.mtu
     }
@@ -50,13 +50,13 @@ impl Watch {
         self.is_gone
     }
 
-    /// The next look is not put off.
+    /// Makes the next check happen without delay.
     pub(crate) fn look_at_once(&mut self) {
         self.due_ns = 0;
     }
 
-    /// Looks, if it is time to at `now_ns` of the monotonic clock, and notes what has changed.
-    /// Returns whether it did look.
+    /// Checks the interface, if a check is due at `now_ns` of the monotonic clock, and notes
+    /// changes. Returns whether it did.
     #[inline]
     pub(crate) fn look(
         &mut self,
@@ -93,7 +93,7 @@ impl Watch {
             let state = if now.has_carrier { "a carrier again" } else { "no carrier" };
             account.event(|| format!("{} has {state}", now.name));
         }
-        // An interface that has just come up has its carrier a moment later.
+        // An interface that has just come up gets its carrier a moment later.
         let has_carrier = match now.is_up && last.is_up {
             true => now.has_carrier,
             false => last.has_carrier,

@@ -1,4 +1,4 @@
-//! Files as they should not be, pipes, and files that are no files.
+//! Damaged files, pipes, and paths that are not files.
 
 mod common;
 
@@ -49,7 +49,7 @@ fn what_cannot_be_read_is_an_error_of_the_system() {
 #[test]
 fn a_file_cut_anywhere_delivers_what_is_whole() {
     let folder = Folder::new();
-    // Without empty packets: one before a cut header is hard to tell from zeros.
+    // Without empty packets: one before a truncated header is hard to distinguish from zeros.
     let list: Vec<_> = packets(40).into_iter().filter(|packet| packet.2 > 0).collect();
     let whole = pcap(0xa1b2_c3d4, false, 1, &list);
     for length in (24..whole.len()).step_by(97) {
@@ -240,8 +240,8 @@ fn a_compressed_fifo_is_read_as_it_comes() {
     assert!(fs::metadata(&path).is_ok());
 }
 
-/// No packet is left. Other tests start programs: until such a one has begun, it has the pipe open
-/// that was closed here.
+/// Checks that no packet is left. Other tests start programs: until such a program has started, it
+/// still holds the pipe closed here.
 fn assert_ends(port: &mut dyn burstline_port::Source) {
     let mut scratch = Scratch::new();
     loop {

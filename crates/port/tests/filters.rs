@@ -1,5 +1,5 @@
-//! Filters in files and generators: what is wanted is delivered, the rest is `filtered`, and no
-//! call is without end.
+//! Filters in files and generators: wanted packets are delivered, the rest is `filtered`, and every
+//! call ends.
 
 mod common;
 
@@ -16,7 +16,7 @@ use burstline_wire::headers::LinkType;
 use common::{Folder, Got, drain_by_lending, drain_by_receiving, pcap, pump, sink, source};
 
 /// Longer than 600 bytes on the wire, or with an odd byte at 49. Reads so far into the packet that
-/// it would judge otherwise behind a snapshot length of 40.
+/// a snapshot length of 40 would change the verdict.
 const PROGRAM: &str = "128 0 0 0, 37 2 0 600, 48 0 0 49, 69 0 1 1, 6 0 0 1, 6 0 0 0";
 
 fn with(filter: &str, snapshot_bytes: Option<u32>) -> OpenOptions {
@@ -28,7 +28,7 @@ fn filtered(port: &dyn Port) -> u64 {
     port.account().lost.of(Loss::Filtered)
 }
 
-/// The same packets in all formats, from a generator; and the generator itself.
+/// Returns the same packets in all formats, from a generator; and the generator itself.
 fn addresses(folder: &Folder) -> Vec<String> {
     let recipe = "gen:?packets=5000&start=7&size=random:64-1200&flows=50&protocol=mix&ip=mix";
     let mut addresses = vec![recipe.to_owned()];
@@ -69,7 +69,7 @@ fn what_is_wanted_is_delivered_and_the_rest_counted() {
                 let got = drain_by_receiving(&mut *open(), budget, 64 << 10, 8);
                 assert!(got == wanted, "{address} {budget}");
             }
-            // A log so small that it is full again and again.
+            // A log so small that it is often full.
             assert!(drain_by_receiving(&mut *open(), u64::MAX, 4 << 10, 3) == wanted, "{address}");
         }
     }
@@ -135,7 +135,7 @@ fn without_a_filter_nothing_is_said_of_one() {
 
 #[test]
 fn a_paced_source_loses_only_what_was_wanted() {
-    // Odd numbers only: the last byte of four, 8 bytes into the mark behind 42 bytes of headers.
+    // Odd numbers only: the last byte of four, 8 bytes into the mark after 42 bytes of headers.
     let odd = with("48 0 0 53, 84 0 0 1, 22 0 0 0", None);
     let mut port = source("gen:?packets=20000&rate=1G&flows=1", &odd);
     let port = port.as_mut().unwrap();
@@ -160,7 +160,7 @@ fn a_paced_source_loses_only_what_was_wanted() {
     assert_eq!((filtered(&**port), delivered + lost), (10_000, 10_000));
 }
 
-/// A pcapng whose packets are of the interfaces in turn, with one drop before each.
+/// Writes a pcapng whose packets alternate between the interfaces, with one drop before each.
 fn pcapng(path: &Path, links: &[LinkType], packets: &[Vec<u8>]) {
     let mut encoder = PcapngEncoder::new(LinkType::ETHERNET, 262_144);
     let (mut file, mut place) = (Vec::new(), vec![0; 4096]);
@@ -169,7 +169,7 @@ fn pcapng(path: &Path, links: &[LinkType], packets: &[Vec<u8>]) {
     for link in links {
         let interface = InterfaceDescription::new(LinkType::ETHERNET, "if");
         let bytes = encoder.interface(&mut place, &interface).unwrap();
-        // The encoder keeps to one link type a file; it stands behind the block's type and length.
+        // The encoder writes one link type per file; patch it after the block's type and length.
         place[8..10].copy_from_slice(&link.0.to_le_bytes());
         file.extend_from_slice(&place[..bytes]);
     }
@@ -189,7 +189,7 @@ fn losses_before_unwanted_packets_are_told_by_the_next() {
     let path = folder.path("drops.pcapng");
     let packets: Vec<Vec<u8>> = (0..99).map(|number| vec![number; 60]).collect();
     pcapng(&path, &[LinkType::ETHERNET], &packets);
-    // Multiples of ten.
+    // Multiples of ten are filtered out.
     let filter = "48 0 0 0, 148 0 0 10, 21 1 0 0, 6 0 0 0, 6 0 0 1";
     let address = format!("file:{}", path.display());
     let got = drain_by_lending(&mut *source(&address, &with(filter, None)).unwrap(), 4);
@@ -198,7 +198,7 @@ fn losses_before_unwanted_packets_are_told_by_the_next() {
     assert_eq!(seen, expected);
 }
 
-/// Says aloud where there is no libpcap.
+/// Prints a message if libpcap is missing.
 fn expression(text: &str) -> Option<Filter> {
     use burstline_sys::pcap::{PcapError, compile};
     match compile("ip", 1, 64, true) {
@@ -217,7 +217,7 @@ fn an_expression_is_compiled_for_each_link_type_of_a_file() {
     let path = folder.path("links.pcapng");
     let made = "gen:?packets=600&start=1&flows=8&protocol=mix&ip=mix";
     let frames = drain_by_lending(&mut *source(made, &OpenOptions::default()).unwrap(), 99);
-    // Every other packet begins with its IP header.
+    // Every other packet starts with its IP header.
     let packets = frames.iter().enumerate();
     let packets: Vec<Vec<u8>> =
         packets.map(|(number, got)| got.bytes[number % 2 * 14..].to_vec()).collect();
@@ -244,7 +244,7 @@ fn a_link_type_that_an_expression_does_not_fit_is_an_error_that_names_it() {
     pcapng(&early, &[LinkType::ETHERNET, LinkType::RAW], &packets);
     let error = source(&format!("file:{}", early.display()), &options).err().unwrap();
     assert!(matches!(error, PortError::Filter { link: LinkType::RAW, .. }), "{error}");
-    // A second section, beyond what is looked at on opening.
+    // A second section, after the part that opening reads.
     pcapng(&late, &[LinkType::ETHERNET], &packets);
     let mut bytes = std::fs::read(&late).unwrap().repeat(1000);
     bytes.extend(std::fs::read(&early).unwrap());

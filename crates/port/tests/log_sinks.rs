@@ -1,10 +1,10 @@
-//! `log:` sinks of a job that goes on without them.
+//! `log:` sinks of a job that outlives them.
 
 use std::fs;
 
 use burstline_port::{OpenOptions, open_sink};
 
-/// Mirrors of a switch come and go for years, and its table of interfaces stays.
+/// Mirrors of a switch are added and removed for years, and its table of interfaces stays.
 #[test]
 fn a_sink_that_has_gone_leaves_no_memory() {
     let name = format!("log-gone-{}", std::process::id());

@@ -19,11 +19,11 @@ use common::{Folder, drain_by_lending, open_file, packets, pcap, pump, sink, sou
 
 const FORMATS: [&str; 4] = ["segment=64k", "format=pcapng", "format=pcap-ns", "format=pcap"];
 
-/// Interfaces that the packets are said to be of.
+/// The number of interfaces assigned to packets.
 const INTERFACES: usize = 3;
 
-/// The packets of a burst as if of several interfaces, in an order without a period. Adds them to
-/// what each was given.
+/// Assigns the packets of a burst to several interfaces, in an order without a period. Adds them to
+/// the tally of each.
 fn from_several<'a>(
     burst: &Burst<'a>,
     choice: &'a mut Scratch,
@@ -39,7 +39,7 @@ fn from_several<'a>(
 }
 
 /// Sends until the output fails, and returns its error. After `most` packets it is flushed, and
-/// fails then at the latest.
+/// must fail then at the latest.
 fn pump_from_several(
     from: &mut dyn Source,
     to: &mut dyn Sink,
@@ -61,7 +61,7 @@ fn pump_from_several(
     }
 }
 
-/// Sends until the output fails; returns the error. Checks the ledger and what can be read back.
+/// Sends until the output fails; returns the error. Checks the ledger and the readable packets.
 fn fill(path: &Path, format: &str) -> PortError {
     fill_and_flush(path, format, u64::MAX)
 }
@@ -89,16 +89,16 @@ fn fill_and_flush(path: &Path, format: &str, most: u64) -> PortError {
     assert_eq!(account.lost.of(Loss::DiskFull), account.lost.total());
     assert_eq!(account.offered - account.lost.total(), kept_packets, "{format}");
     if fs::metadata(path).unwrap().is_file() {
-        // Behind what was kept there are only closing counts, if they had room.
+        // Only closing counts follow the kept part, if they had room.
         let closing = fs::metadata(path).unwrap().len() - bytes;
         assert!(closing <= INTERFACES as u64 * 200, "{format}: {closing}");
         if bytes > 0 {
             let mut read = open_file(path);
             let packets = drain_by_lending(&mut *read, u64::MAX);
             assert_eq!(packets.len() as u64, kept_packets, "{format}");
-            // Which of them are lost, it says to the byte.
+            // The lost bytes are reported exactly.
             for (port, given) in given.iter().enumerate() {
-                // A classic file keeps no interface: there the packets of this one are not known.
+                // A classic file records no interface: there the packets of this one are unknown.
                 if !format.starts_with("format=pcap") || format == "format=pcapng" {
                     let kept = given.without(&lost.tally_of(port as u8));
                     let found = packets.iter().filter(|packet| usize::from(packet.port) == port);
@@ -109,7 +109,7 @@ fn fill_and_flush(path: &Path, format: &str, most: u64) -> PortError {
             let kept: u64 = packets.iter().map(|packet| packet.bytes.len() as u64).sum();
             let given: u64 = given.iter().map(|given| given.bytes).sum();
             assert_eq!(kept, given - lost.total().bytes, "{format}");
-            // A recording that ends without its closing counts says so; nothing else is wrong.
+            // A recording without its closing counts reports that; nothing else is wrong.
             let notes = read.account().notes;
             let is_open = |note: &String| note.contains("the recording is not closed");
             let most = usize::from(closing == 0);
@@ -167,8 +167,8 @@ fn every_segment_that_was_written_before_one_fails_is_kept() {
         return;
     }
     let folder = Folder::new();
-    // Up to 64 segments of 64 KiB are under way. The limit is in segment 23, and by chance a burst
-    // or the flush finds that; five thousand packets are some thirty segments.
+    // Up to 64 segments of 64 KiB are being written. The limit is in segment 23, and it is random
+    // whether a burst or the flush hits it; five thousand packets are some thirty segments.
     for round in 0..20 {
         let path = folder.path(&format!("limited-{round}"));
         let error = fill_and_flush(&path, "segment=64k", 5000);
@@ -177,14 +177,14 @@ fn every_segment_that_was_written_before_one_fails_is_kept() {
     }
 }
 
-/// Whether files may have 1500 KiB at most: in a child that runs the same test once more, and whose
-/// success is that of this one.
+/// Whether files are limited to 1500 KiB. Otherwise runs the same test again in a limited child,
+/// and requires it to succeed.
 fn is_limited(test: &str) -> bool {
     const INNER: &str = "BURSTLINE_TEST_LIMITED";
     if std::env::var_os(INNER).is_some() {
         return true;
     }
-    // The signal is ignored, as the program does, and the limit holds for the child alone.
+    // The signal is ignored, as in the program, and the limit applies only to the child.
     let script = "trap '' XFSZ; ulimit -f 1500; exec \"$0\" --exact \"$1\" --nocapture";
     let output = Command::new("bash")
         .args(["-c", script])
@@ -221,7 +221,7 @@ fn an_output_that_is_read_or_written_already_is_refused_and_left_alone() {
     let output = address(&folder.path("output"));
     let _output = sink(&output, &job).unwrap();
     assert!(matches!(sink(&output, &job), Err(PortError::SameFile { .. })));
-    // Another job is another matter.
+    // Another job may write to it.
     sink(&address(&alias), &OpenOptions::default()).unwrap();
 }
 
@@ -249,7 +249,7 @@ fn a_pipe_whose_reader_goes_is_named() {
     assert!(matches!(step, Step::Packet(_)), "{step:?}");
 }
 
-/// Who reads it may wait for that, and packets may be long in coming.
+/// Its reader may wait for the header, and packets may come late.
 #[test]
 fn a_pipe_begins_before_the_first_packet() {
     let folder = Folder::new();
@@ -321,7 +321,7 @@ fn packets_of_every_size_are_kept_or_named() {
     }
 }
 
-/// Losses that a packet should tell of stand in the file once, whatever becomes of the packet.
+/// Losses before a packet are recorded in the file once, whatever happens to the packet.
 #[test]
 fn a_gap_in_front_of_packets_that_are_too_long_is_counted_once() {
     let folder = Folder::new();

@@ -1,6 +1,6 @@
-//! Recordings after a storage fault: what is delivered is as it was recorded, every sound segment
-//! is delivered, and what is not is named. `BURSTLINE_SEEDS=10000` tries more than the usual 300,
-//! `BURSTLINE_SEEDS=10001-20000` others. Every second recording has flow hashes.
+//! Recordings after a storage fault: delivered packets are as recorded, every valid segment is
+//! delivered, and all other packets are counted as lost. `BURSTLINE_SEEDS=10000` tests more than
+//! the default 300, `BURSTLINE_SEEDS=10001-20000` others. Every second recording has flow hashes.
 
 mod common;
 
@@ -17,7 +17,7 @@ use common::*;
 
 const S: usize = 8192;
 
-/// Bytes of the segments that an attacker sends: whole, in one packet.
+/// Size of the segments that an attacker sends: whole, in one packet.
 const FORGED: usize = 4096;
 
 struct Random(u64);
@@ -31,7 +31,7 @@ impl Random {
     }
 }
 
-/// A recording by segments, and which packets each of them has.
+/// A segmented recording, with the packets of each segment.
 struct Recording {
     segments: Vec<Vec<u8>>,
     packets: Vec<Vec<Vec<u8>>>,
@@ -42,7 +42,7 @@ fn put(encoder: &mut SegmentEncoder, segment: &mut [u8], bytes: &[u8], time_ns: 
     encoder.push(segment, &PacketToWrite { hash: Some(time_ns as u32), ..packet }).unwrap()
 }
 
-/// Sections and blocks, as an attacker would send them: whole and with sound lengths.
+/// Returns sections and blocks as an attacker would send them: whole and with valid lengths.
 fn forged() -> Vec<u8> {
     let mut encoder = SegmentEncoder::new(S, LinkType::ETHERNET, 0, HashKind::None, 0);
     let mut segment = vec![0; S];
@@ -58,7 +58,7 @@ fn forged() -> Vec<u8> {
     bytes
 }
 
-/// A whole segment, with a checksum that holds.
+/// Returns a whole segment with a correct checksum.
 fn forged_segment() -> Vec<u8> {
     let mut encoder = SegmentEncoder::new(FORGED, LinkType::ETHERNET, 0, HashKind::None, 0);
     let mut segment = vec![0; FORGED];
@@ -108,7 +108,7 @@ fn record(random: &mut Random, packets: u64, hash: HashKind) -> Recording {
     made
 }
 
-/// The outcome of a file.
+/// The result of reading a file.
 struct Read {
     packets: Vec<Vec<u8>>,
     corrupt: u64,
@@ -123,7 +123,7 @@ fn read(folder: &Folder, file: &[u8]) -> Read {
     let opened = source(&format!("file:{}", path.display()), &OpenOptions::default());
     let mut port = match opened {
         Ok(port) => port,
-        // Without a header and without a sound segment there is nothing to tell it by.
+        // Without a header and any valid segment it cannot be recognised.
         Err(error @ PortError::NotACapture { .. }) => {
             return Read {
                 packets: Vec::new(),
@@ -149,7 +149,7 @@ fn read(folder: &Folder, file: &[u8]) -> Read {
     }
 }
 
-/// What a storage can do to a file.
+/// Possible storage faults of a file.
 const FAULTS: [&str; 11] = [
     "flip",
     "zeroed 512",
@@ -164,8 +164,8 @@ const FAULTS: [&str; 11] = [
     "header zeroed",
 ];
 
-/// Does one of [`FAULTS`] to a file, of which each segment has its number. What is torn has older
-/// bytes of the storage in its place: those of another segment, or none.
+/// Applies one of [`FAULTS`] to a file, whose segments have their original numbers. A torn segment
+/// is completed with older bytes of the storage: those of another segment, or none.
 fn damage(random: &mut Random, file: &mut Vec<(usize, Vec<u8>)>) -> &'static str {
     let last = file.len() - 1;
     let at = 1 + random.below(last - 1);
@@ -201,13 +201,13 @@ fn damage(random: &mut Random, file: &mut Vec<(usize, Vec<u8>)>) -> &'static str
     fault
 }
 
-/// Holds what is read of a damaged recording against what was recorded.
+/// Compares the packets read from a damaged recording with the original.
 fn judge(made: &Recording, file: &[(usize, Vec<u8>)], got: &Read, said: &str) {
     let recorded: HashSet<_> = made.packets.iter().flatten().collect();
     let seen: HashSet<_> = got.packets.iter().collect();
     assert_eq!(seen.len(), got.packets.len(), "twice: {said}");
     assert!(seen.is_subset(&recorded), "made up or changed: {said}");
-    // Sound are the segments that are there as they were written.
+    // Valid segments are those that are present and unchanged.
     let is_sound = |(number, bytes): &&(usize, Vec<u8>)| *bytes == made.segments[*number];
     let sound: HashSet<usize> = file.iter().filter(is_sound).map(|(number, _)| *number).collect();
     let kept = sound.iter().flat_map(|&at| &made.packets[at]);
@@ -217,7 +217,7 @@ fn judge(made: &Recording, file: &[(usize, Vec<u8>)], got: &Read, said: &str) {
     let whole: Vec<&[u8]> = made.segments.iter().map(Vec::as_slice).collect();
     let is_whole = file.iter().map(|(_, bytes)| bytes.as_slice()).eq(whole);
     assert_eq!(got.is_damaged, !is_whole, "{said}");
-    // What follows all damage gives the numbers of what is lost before it.
+    // Segments after all damage give the numbers of packets lost before them.
     let last = made.segments.len() - 1;
     let ends_sound =
         file.last().is_some_and(|(number, _)| *number == last) && sound.contains(&last);
@@ -227,7 +227,7 @@ fn judge(made: &Recording, file: &[(usize, Vec<u8>)], got: &Read, said: &str) {
     }
 }
 
-/// Seeds that found something: a segment that came late in place of two, whose sizes were a guess.
+/// Seeds that found a bug: a late segment in place of two, whose sizes were a guess.
 const FOUND: [u64; 1] = [7527];
 
 #[test]
@@ -245,7 +245,7 @@ fn no_seed_delivers_what_was_not_recorded_and_none_loses_a_sound_segment() {
         let made = record(&mut random, packets, hash);
         let mut file: Vec<_> = made.segments.iter().cloned().enumerate().collect();
         let mut faults = vec![damage(&mut random, &mut file)];
-        // Every third file is hit twice.
+        // Every third file is damaged twice.
         if seed % 3 == 0 && file.len() > 3 {
             faults.push(damage(&mut random, &mut file));
         }
@@ -265,7 +265,7 @@ fn no_seed_delivers_what_was_not_recorded_and_none_loses_a_sound_segment() {
          named as corrupt or missing, 0 forged or changed, no sound segment lost; {damaged} files \
          damaged by {counts:?}"
     );
-    // Behind the last sound segment of a file: no reader can know of them.
+    // These are after the last valid segment of a file: no reader can know of them.
     let cut = recorded - delivered - named;
     ledger(
         recorded,

@@ -1,5 +1,5 @@
-//! Packets of a time, looked for in a recording: the same as by looking at each packet, and few
-//! segments are looked at.
+//! Searches for times in a recording: the result is the same as with a check of each packet, and
+//! few segments are read.
 
 mod common;
 
@@ -13,10 +13,10 @@ use common::*;
 
 const S: usize = 4096;
 
-/// Where the trailer of a segment has the time of its first packet.
+/// Offset of the first packet's time in the trailer of a segment.
 const BASE_TIME: usize = S - 144 + 40;
 
-/// A recording of packets of these times; some seven in a segment.
+/// Creates a recording of packets with these times; about seven per segment.
 fn record(times: impl Iterator<Item = u64>) -> Vec<u8> {
     let mut encoder = SegmentEncoder::new(S, LinkType::ETHERNET, 0, HashKind::None, 9);
     let (mut segment, mut file) = (vec![0; S], Vec::new());
@@ -44,7 +44,7 @@ fn record(times: impl Iterator<Item = u64>) -> Vec<u8> {
     file
 }
 
-/// Times of packets some 10 ns from each other, out of order by less than this.
+/// Returns times about 10 ns apart, out of order by less than this.
 fn times(disorder_ns: u64, packets: u64) -> impl Iterator<Item = u64> {
     let mut random = 0x2545_F491_4F6C_DD1D_u64;
     (0..packets).map(move |number| {
@@ -53,7 +53,7 @@ fn times(disorder_ns: u64, packets: u64) -> impl Iterator<Item = u64> {
     })
 }
 
-/// The times of all packets between these, and whether the file is damaged.
+/// Returns the times of all packets in this range, and whether the file is damaged.
 fn read(
     folder: &Folder,
     file: &[u8],
@@ -73,7 +73,7 @@ fn windows_have_the_packets_that_a_look_at_each_finds() {
     let folder = Folder::new();
     for disorder_ns in [0, 30, 400, 3000, 100_000] {
         let mut file = record(times(disorder_ns, 1000));
-        // Also one whose recorder was killed.
+        // Also test a recording whose recorder was killed.
         for cut in [0, S + 1700] {
             file.truncate(file.len() - cut);
             let (all, _) = read(&folder, &file, None, None);
@@ -102,7 +102,7 @@ fn segments_far_from_what_is_wanted_are_not_looked_at() {
         file[segment * S + BASE_TIME] ^= 1;
         file
     };
-    // The first read of a file brings 64 of these segments.
+    // The first read of a file returns 64 of these segments.
     let (early, late) = ((Some(29_000), None), (None, Some(7000)));
     for (segment, (from_ns, to_ns)) in [(70, early), (111, early), (200, late), (390, late)] {
         let in_order = damaged(&|time| time, segment);

@@ -1,24 +1,24 @@
-//! How full the queues in front of a source are.
+//! Fill levels of the queues in front of a source.
 
-/// A queue in front of a source, as it was when its thread looked.
+/// A snapshot of a queue in front of a source, taken by the source's thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingFill {
     /// Which of the source's rings.
     pub ring: RingKind,
-    /// What its entries are: `blocks`, `frames`, `slots`.
+    /// The unit of its entries: `blocks`, `frames`, `slots`.
     pub unit: &'static str,
-    /// Entries that are in it.
+    /// Entries in the ring.
     pub filled: u64,
-    /// Entries that it has room for.
+    /// Capacity in entries.
     pub size: u64,
 }
 
-/// What a ring is for.
+/// The purpose of a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RingKind {
-    /// What has come and waits to be taken: full, packets are lost.
+    /// Received packets that wait to be taken. If it is full, packets are lost.
     Rx,
-    /// Room that the kernel has for packets: empty, packets are lost.
+    /// Free buffers for the kernel to fill. If it is empty, packets are lost.
     Fill,
 }
 
@@ -33,12 +33,12 @@ impl RingKind {
 }
 
 impl RingFill {
-    /// A ring of packets that wait.
+    /// Describes a ring of waiting packets.
     pub(crate) fn rx(unit: &'static str, filled: u64, size: u64) -> Self {
         Self { ring: RingKind::Rx, unit, filled, size }
     }
 
-    /// Both rings of an XDP queue.
+    /// Describes both rings of an XDP queue.
     pub(crate) fn of_queue(now: burstline_xdp::RingsNow) -> Vec<Self> {
         let (unit, size) = ("frames", u64::from(now.frames));
         let fill = Self { ring: RingKind::Fill, unit, filled: now.fill.into(), size };

@@ -1,9 +1,9 @@
-//! What to do about a loss.
+//! Remedies for losses.
 
 use super::Loss;
 
 impl Loss {
-    /// What to do about it, in a sentence or two. The compiler asks for that of a new cause.
+    /// Returns what to do about it, in a sentence or two. A new cause does not compile without one.
     pub fn remedy(self) -> &'static str {
         match self {
             Self::LogFull => {

@@ -1,4 +1,4 @@
-//! What a word without a scheme stands for: a network interface, or a file. What exists decides.
+//! Resolves a word without a scheme to a network interface or a file, depending on which exists.
 //!
 //! ```text
 //!  interface  file   as a source         as a sink
@@ -8,8 +8,8 @@
 //!  no         no     an error            a new file, if there is a dot in the name, else an error
 //! ```
 //!
-//! A name that says a VLAN of an interface that there is (`eth0.100`) makes no new file either. A
-//! path with a slash in it is a file, and so is what has `file:` in front: they are not looked up.
+//! A name like `eth0.100`, a VLAN of an existing interface, never creates a new file. A path with a
+//! slash in it is a file, and so is one with the prefix `file:`: those are not looked up.
 
 use std::fs;
 
@@ -21,7 +21,7 @@ use crate::near::did_you_mean;
 use crate::open::{FILE, INTERFACE};
 use crate::{Address, AddressError};
 
-/// What a port is for.
+/// The purpose of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// To receive from.
@@ -30,17 +30,17 @@ pub enum Role {
     Sink,
 }
 
-/// Highest number of a VLAN. Source: IEEE 802.1Q, 9.6.
+/// Highest VLAN number. Source: IEEE 802.1Q, 9.6.
 const VLAN_MOST: u16 = 4094;
 
-/// Whether an interface of the calling thread's network namespace has this name.
+/// Whether an interface in the calling thread's network namespace has this name.
 pub fn is_interface(name: &str) -> bool {
-    // Where the kernel does not say, opening the port does.
+    // If the kernel does not answer, opening the port reports the error.
     interface_index(name).is_ok_and(|index| index.is_some())
 }
 
-/// The interfaces of the calling thread's network namespace that are up and whose packets
-/// `afpacket:` can receive.
+/// Returns the interfaces of the calling thread's network namespace that are up and that
+/// `afpacket:` can receive from.
 pub fn interfaces_up() -> Vec<String> {
     let fits = |found: Interface| found.is_up && link_type(&found).is_ok();
     let is_fit = |name: &String| Interface::named(name).is_ok_and(fits);
@@ -48,8 +48,9 @@ pub fn interfaces_up() -> Vec<String> {
 }
 
 impl Address {
-    /// This address with its scheme. For a word without one, what exists decides: in the calling
-    /// thread's network namespace, and as a path. Any other address is returned as it is.
+    /// Returns this address with its scheme. A word without one is resolved by what exists: an
+    /// interface in the calling thread's network namespace, or a path. Any other address is
+    /// returned unchanged.
     ///
     /// # Errors
     /// [`AddressError::Ambiguous`]; [`AddressError::Unknown`] and [`AddressError::NoSuchVlan`],
@@ -90,7 +91,7 @@ impl Address {
     }
 }
 
-/// The interface and the number in a VLAN's name, if that interface exists.
+/// Splits a VLAN's name into interface and number, if that interface exists.
 fn vlan(name: &str) -> Option<(&str, u16)> {
     let (parent, number) = name.rsplit_once('.')?;
     let number = number.parse().ok().filter(|number| (1..=VLAN_MOST).contains(number))?;
@@ -116,7 +117,7 @@ mod tests {
         for role in [Role::Source, Role::Sink] {
             assert_eq!(resolved(lo, role), Ok("afpacket lo".into()));
             assert_eq!(resolved("lo?direction=in", role), Ok("afpacket lo".into()));
-            // Tests run in the folder of their crate.
+            // Tests run in the crate's folder.
             assert_eq!(resolved("Cargo.toml", role), Ok("file Cargo.toml".into()));
             let error = resolved("nosuch", role).unwrap_err();
             assert!(

@@ -1,37 +1,37 @@
-//! The keys of a scheme: the one table from which its parameters are read, and help texts made.
+//! Key tables of schemes: the one source for parsing parameters and for help texts.
 
 use std::fmt::Write;
 use std::ops::RangeInclusive;
 
 use burstline_wire::grammar::{Bounds, Quantity};
 
-/// One thing that can be said in an address, as `SCHEME:TARGET?NAME=VALUE`.
+/// A parameter of an address, as in `SCHEME:TARGET?NAME=VALUE`.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
     /// Its name.
     pub name: &'static str,
-    /// Which values it takes.
+    /// The values that it takes.
     pub kind: Kind,
-    /// The value where nothing is said; `None` where that depends, and `help` says on what.
+    /// The default; `None` if that depends, and `help` says on what.
     pub default: Option<&'static str>,
-    /// What it is, in a sentence or two.
+    /// Its description, in a sentence or two.
     help: &'static str,
-    /// What stands for the value in help texts, if its kind says too little.
+    /// The placeholder for the value in help texts, if its kind is not specific enough.
     shape: Option<&'static str>,
-    /// Whether it needs no value, and is yes without one.
+    /// Whether it needs no value, and then means yes.
     pub(crate) stands_alone: bool,
 }
 
-/// Which values a key takes.
+/// The values that a key takes.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {
-    /// One of these words, with `|` between them.
+    /// One of these words, separated by `|`.
     Words(&'static str),
     /// Yes or no, also as on or off.
     Switch,
     /// An integer.
     Quantity(Bounds),
-    /// What the scheme itself reads: a rate, a list, an address.
+    /// Text that the scheme parses: a rate, a list, an address.
     Text,
 }
 
@@ -40,17 +40,17 @@ impl Key {
         Self { name, kind, default: None, help, shape: None, stands_alone: false }
     }
 
-    /// One of a few words, which have `|` between them.
+    /// A key that takes one of a few words, separated by `|`.
     pub const fn words(name: &'static str, words: &'static str, help: &'static str) -> Self {
         Self::new(name, Kind::Words(words), help)
     }
 
-    /// Yes or no.
+    /// A key that takes yes or no.
     pub const fn switch(name: &'static str, help: &'static str) -> Self {
         Self::new(name, Kind::Switch, help)
     }
 
-    /// A number.
+    /// A key that takes a number.
     pub const fn number(
         name: &'static str,
         range: RangeInclusive<u64>,
@@ -59,17 +59,17 @@ impl Key {
         Self::new(name, Kind::Quantity(Bounds::new(Quantity::Number, range)), help)
     }
 
-    /// Bytes.
+    /// A key that takes a number of bytes.
     pub const fn size(name: &'static str, range: RangeInclusive<u64>, help: &'static str) -> Self {
         Self::new(name, Kind::Quantity(Bounds::new(Quantity::Size, range)), help)
     }
 
-    /// A time, with a unit; in ns.
+    /// A key that takes a time with a unit; in ns.
     pub const fn time(name: &'static str, range: RangeInclusive<u64>, help: &'static str) -> Self {
         Self::new(name, Kind::Quantity(Bounds::new(Quantity::Time, range)), help)
     }
 
-    /// Milliseconds, or a time with a unit.
+    /// A key that takes milliseconds, or a time with a unit.
     pub const fn milliseconds(
         name: &'static str,
         range: RangeInclusive<u64>,
@@ -78,15 +78,15 @@ impl Key {
         Self::new(name, Kind::Quantity(Bounds::new(Quantity::Milliseconds, range)), help)
     }
 
-    /// What the scheme reads itself; `shape` stands for it in help texts.
+    /// A key whose value the scheme parses; `shape` is its placeholder in help texts.
     pub const fn text(name: &'static str, shape: &'static str, help: &'static str) -> Self {
         Self::new(name, Kind::Text, help).shaped(shape)
     }
 
-    /// Of the integers, the powers of two.
+    /// Restricts integers to powers of two.
     ///
     /// # Panics
-    /// If it takes no integers.
+    /// If the key takes no integers.
     #[must_use]
     pub const fn powers_of_two(self) -> Self {
         match self.kind {
@@ -95,25 +95,25 @@ impl Key {
         }
     }
 
-    /// With a value that holds where nothing is said.
+    /// Sets the default.
     #[must_use]
     pub const fn or(self, default: &'static str) -> Self {
         Self { default: Some(default), ..self }
     }
 
-    /// Which is yes where it stands without a value.
+    /// Makes the key mean yes when it has no value.
     #[must_use]
     pub const fn alone(self) -> Self {
         Self { stands_alone: true, ..self }
     }
 
-    /// With something else that stands for the value in help texts.
+    /// Sets another placeholder for help texts.
     #[must_use]
     pub const fn shaped(self, shape: &'static str) -> Self {
         Self { shape: Some(shape), ..self }
     }
 
-    /// What stands for the value in help texts: `on|off`, `N`, `SIZE`.
+    /// Returns the placeholder for the value in help texts: `on|off`, `N`, `SIZE`.
     pub fn shape(&self) -> &'static str {
         match (self.shape, self.kind) {
             (Some(shape), _) => shape,
@@ -124,13 +124,13 @@ impl Key {
         }
     }
 
-    /// What it is, which values it takes and which it has where nothing is said.
+    /// Returns its description, with the values that it takes and its default.
     pub fn description(&self) -> String {
-        // What the default depends on is the last that is said.
+        // The explanation of the default comes last.
         let (what, otherwise) =
             self.help.split_at(self.help.find(" [default:").unwrap_or(self.help.len()));
         let mut text = what.to_owned();
-        // Into a text, so it cannot fail.
+        // Writing to a string cannot fail.
         if let Kind::Quantity(bounds) = self.kind
             && !bounds.is_open()
         {

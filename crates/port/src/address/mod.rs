@@ -1,10 +1,10 @@
 //! Port addresses: `SCHEME:ADDRESS[?key=value&...]`.
 //!
-//! Without a scheme, `-` and what has a slash in it are files. Any other word is *bare*: a network
-//! interface or a file, as [`Address::resolved`] finds. Until then it counts as a file if it has a
-//! dot in it, and otherwise as an interface. The table of the scheme ([`Key`]) says which keys
-//! there are, and what they take. [`Values`] reads them by that table. A file whose name has a
-//! colon or a question mark in it needs `file:` in front and `%3A`, `%3F` inside.
+//! Without a scheme, `-` and a path with a slash are files. Any other word is *bare*:
+//! [`Address::resolved`] finds out whether it is a network interface or a file. Until then it
+//! counts as a file if it contains a dot, and otherwise as an interface. The table of the scheme
+//! ([`Key`]) lists the keys and their values. [`Values`] parses them by that table. A file name
+//! with a colon or a question mark needs `file:` in front, and `%3A`, `%3F` inside.
 
 mod keys;
 mod values;
@@ -33,7 +33,7 @@ pub struct Address {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AddressError {
-    /// Nothing there.
+    /// The address is empty.
     #[error("empty port address: expected SCHEME:ADDRESS, e.g. file:a.pcap")]
     Empty,
     /// A parameter is not `key=value`.
@@ -56,19 +56,19 @@ pub enum AddressError {
         scheme: String,
         /// The key.
         key: String,
-        /// The key that may have been meant, in words, or nothing.
+        /// The suggested key, in words, or empty.
         near: String,
-        /// The keys there are.
+        /// The known keys.
         known: String,
     },
-    /// Something behind the colon of a scheme that names nothing, such as `gen:`.
+    /// A target for a scheme that has none, such as `gen:`.
     #[error("{address}: {scheme}: takes only keys; did you mean {scheme}:?{target}?")]
     Target {
         /// The whole address.
         address: String,
         /// Its scheme.
         scheme: String,
-        /// What is there.
+        /// The target.
         target: String,
     },
     /// A value that the key does not take.
@@ -83,7 +83,7 @@ pub enum AddressError {
         /// What is wrong with it.
         reason: String,
     },
-    /// The name of an output asks for what is not written.
+    /// The name of an output requests something that is not supported.
     #[error("{address}: {reason}")]
     BadName {
         /// The whole address.
@@ -91,27 +91,27 @@ pub enum AddressError {
         /// What is wrong with the name.
         reason: String,
     },
-    /// A word that is the name of an interface and of a file.
+    /// A word that names both an interface and a file.
     #[error("'{name}' is a network interface and a file: write afpacket:{name} or file:{name}")]
     Ambiguous {
         /// The word, with its parameters.
         name: String,
     },
-    /// A word that is the name of nothing that there is.
+    /// A word that names nothing that exists.
     #[error(
         "'{name}' is neither a network interface (there are: {present}) nor a file{near}{mend}"
     )]
     Unknown {
         /// The word.
         name: String,
-        /// The interface that may have been meant, in words, or nothing.
+        /// The suggested interface, in words, or empty.
         near: String,
-        /// The interfaces there are.
+        /// The existing interfaces.
         present: String,
-        /// What else to write.
+        /// The alternative to write.
         mend: String,
     },
-    /// A name that says a VLAN of an interface, which has none of that number.
+    /// The name of a VLAN that its interface does not have.
     #[error(
         "'{name}' is not a network interface, but {parent} is: ip link add link {parent} name \
          {name} type vlan id {number}; for a file write file:{name}"
@@ -131,15 +131,15 @@ pub enum AddressError {
         address: String,
         /// Its scheme.
         scheme: String,
-        /// The scheme that may have been meant, in words, or nothing.
+        /// The suggested scheme, in words, or empty.
         near: String,
-        /// The schemes there are.
+        /// The known schemes.
         known: String,
     },
 }
 
 impl AddressError {
-    /// Whether the text is right, and only what it names is not there.
+    /// Whether the text is valid, and only what it names is missing.
     pub fn is_about_machine(&self) -> bool {
         matches!(self, Self::Unknown { .. } | Self::NoSuchVlan { .. })
     }
@@ -172,31 +172,31 @@ impl AddressError {
 }
 
 impl Address {
-    /// Whether it is a word without a scheme, which may be an interface or a file.
+    /// Whether it is a word without a scheme, which may name an interface or a file.
     pub fn is_bare(&self) -> bool {
         self.is_bare
     }
 
-    /// This address, now that it is known what it stands for.
+    /// Returns this address with a scheme, once that is known.
     pub(crate) fn with_scheme(&self, scheme: &str) -> Self {
         Self { scheme: scheme.to_owned(), is_bare: false, ..self.clone() }
     }
 
-    /// The same without the parameters that are `unwanted`, and with its scheme written out.
+    /// Returns the address without the parameters that are `unwanted`, and with an explicit scheme.
     #[must_use]
     pub fn without(&self, unwanted: impl Fn(&str) -> bool) -> Self {
         let parameters = self.parameters.iter().filter(|(key, _)| !unwanted(key)).cloned();
         self.of_parts(&self.target, parameters.collect())
     }
 
-    /// The same with one more parameter.
+    /// Returns the address with one more parameter.
     pub(crate) fn with(&self, key: &str, value: &str) -> Self {
         let more = (key.to_owned(), value.to_owned());
         let parameters = self.parameters.iter().cloned().chain([more]);
         self.of_parts(&self.target, parameters.collect())
     }
 
-    /// The same scheme with another target, and parameters.
+    /// Returns an address of the same scheme with another target and other parameters.
     pub(crate) fn of_parts(&self, target: &str, parameters: Vec<(String, String)>) -> Self {
         let mut text = format!("{}:{}", self.scheme, escape(target));
         for (index, (key, value)) in parameters.iter().enumerate() {
@@ -207,22 +207,22 @@ impl Address {
         Self { text, scheme, target, parameters, is_bare: false }
     }
 
-    /// The scheme, without its colon.
+    /// Returns the scheme, without its colon.
     pub fn scheme(&self) -> &str {
         &self.scheme
     }
 
-    /// What stands between the scheme and the parameters, with `%XX` resolved.
+    /// Returns the part between the scheme and the parameters, with `%XX` decoded.
     pub fn target(&self) -> &str {
         &self.target
     }
 
-    /// The parameters, in order.
+    /// Returns the parameters, in order.
     pub fn parameters(&self) -> &[(String, String)] {
         &self.parameters
     }
 
-    /// An error about the value of `key`.
+    /// Returns an error about the value of `key`.
     pub fn bad_value(&self, key: &str, value: &str, reason: impl Into<String>) -> AddressError {
         AddressError::Value {
             address: self.text.clone(),
@@ -232,7 +232,7 @@ impl Address {
         }
     }
 
-    /// The value of `key`; the last one if it is there several times.
+    /// Returns the value of `key`; the last one if it occurs several times.
     pub fn parameter(&self, key: &str) -> Option<&str> {
         let mut backwards = self.parameters.iter().rev();
         backwards.find(|(known, _)| known == key).map(|(_, value)| value.as_str())
@@ -282,12 +282,12 @@ fn is_scheme(word: &str) -> bool {
     !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'-')
 }
 
-/// Writes as `%XX` what would end a target or a value, and the percent sign itself.
+/// Escapes as `%XX` the characters that end a target or a value, and the percent sign.
 fn escape(text: &str) -> String {
     text.replace('%', "%25").replace('?', "%3F").replace('&', "%26")
 }
 
-/// Resolves `%XX`; what is not two hexadecimal digits stays as it is.
+/// Decodes `%XX`; anything but two hexadecimal digits is left unchanged.
 fn unescape(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

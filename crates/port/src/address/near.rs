@@ -1,9 +1,9 @@
-//! Words that the user may have meant.
+//! Suggests words that the user may have meant.
 
-/// The most letters that a word differs in from the one that was meant.
+/// The maximum edit distance of a suggestion.
 const SLIPS_MOST: usize = 2;
 
-/// How many letters must be added, left out or changed to make one word of the other.
+/// Returns how many letters must be added, removed or changed to turn one word into the other.
 /// Source: Wagner and Fischer, The String-to-String Correction Problem, JACM 21(1), 1974.
 pub(crate) fn distance(one: &str, other: &str) -> usize {
     let mut row: Vec<usize> = (0..=other.len()).collect();
@@ -18,7 +18,7 @@ pub(crate) fn distance(one: &str, other: &str) -> usize {
     row[other.len()]
 }
 
-/// ` (did you mean WORD?)`, or nothing where no word is near.
+/// Returns ` (did you mean WORD?)`, or an empty string if no word is similar.
 pub fn did_you_mean<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> String {
     let letters = |word: &str| {
         let mut letters = word.as_bytes().to_vec();
@@ -26,10 +26,10 @@ pub fn did_you_mean<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Str
         letters
     };
     let wanted = letters(word);
-    // Of two that are as near, the one of the same letters: two of them have changed places.
+    // Of two at the same distance, prefer the one with the same letters: a transposition.
     let near = known.min_by_key(|known| (distance(word, known), letters(known) != wanted));
     let near = near.map(|known| (distance(word, known), known));
-    // One that has no letter of it was not meant.
+    // A word without any common letter was not meant.
     let near = near.filter(|(slips, known)| *slips <= SLIPS_MOST && *slips < known.len());
     near.map_or_else(String::new, |(_, known)| format!(" (did you mean {known}?)"))
 }

@@ -1,4 +1,4 @@
-//! Whether what an address names is there yet: asked before a port is opened, by who may wait.
+//! Checks whether the target of an address exists yet, for callers that wait before opening it.
 
 use std::path::Path;
 
@@ -8,11 +8,11 @@ use crate::open::LOG;
 use crate::{Address, is_interface};
 
 impl Address {
-    /// What a source waits for that is not there: its interface, its file, or the log of its name.
-    /// A name that a killed publisher left behind counts as there.
+    /// Returns the missing target that a source would wait for: its interface, its file, or the log
+    /// of its name. A name that a killed publisher left behind counts as present.
     pub fn absent(&self) -> Option<String> {
         let target = self.target();
-        // For a bare word it is not yet known which of both it will be.
+        // A bare word may turn out to be either.
         if self.is_bare() {
             let is_there = is_interface(target) || Path::new(target).exists();
             return (!is_there).then(|| format!("interface or file {target}"));
@@ -27,7 +27,7 @@ impl Address {
         (!is_there).then(|| format!("file {target}"))
     }
 
-    /// The name of the log that it reads, or publishes.
+    /// Returns the name of the log that it reads or publishes.
     pub fn log_name(&self) -> Option<&str> {
         let is_log = self.scheme() == LOG;
         is_log.then(|| self.target().split('@').next().unwrap_or_default())

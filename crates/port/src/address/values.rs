@@ -1,4 +1,4 @@
-//! What an address says, read by the table of its scheme's keys.
+//! Reads the parameters of an address by the table of its scheme's keys.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,10 +9,10 @@ use super::{Address, AddressError};
 /// The words of a switch.
 const SWITCH: [(&str, bool); 4] = [("yes", true), ("no", false), ("on", true), ("off", false)];
 
-/// The parameters of an address; its scheme knows all of them.
+/// The parameters of an address, all of them known to its scheme.
 ///
-/// Reading a key that is not in the table, or not as the table has it, is a programmer's error. It
-/// panics.
+/// It is a programmer's error to read a key that is not in the table, or not in the way that the
+/// table defines. It panics.
 #[derive(Clone, Copy, Debug)]
 pub struct Values<'a> {
     address: &'a Address,
@@ -20,7 +20,7 @@ pub struct Values<'a> {
 }
 
 impl Address {
-    /// Its parameters, by a table of keys.
+    /// Returns its parameters, checked against a table of keys.
     ///
     /// # Errors
     /// [`AddressError::UnknownKey`] for the first key that is not in the table.
@@ -34,12 +34,12 @@ impl Address {
 }
 
 impl<'a> Values<'a> {
-    /// Whose they are.
+    /// Returns the address that they belong to.
     pub fn address(&self) -> &'a Address {
         self.address
     }
 
-    /// The value of a key as typed, or its default.
+    /// Returns the value of a key as typed, or its default.
     pub fn text(&self, name: &str) -> Option<&'a str> {
         let key = self.key(name);
         self.address.parameter(key.name).or(key.default)
@@ -50,20 +50,20 @@ impl<'a> Values<'a> {
         self.address.parameter(self.key(name).name).is_some()
     }
 
-    /// An error about the value of a key.
+    /// Returns an error about the value of a key.
     pub fn wrong(&self, name: &str, reason: impl Into<String>) -> AddressError {
         self.address.bad_value(name, self.text(name).unwrap_or_default(), reason)
     }
 
-    /// An integer of a key that has a default.
+    /// Returns the integer of a key that has a default.
     ///
     /// # Errors
-    /// As the grammar says, and the bounds of the table.
+    /// A violation of the grammar, or of the bounds in the table.
     pub fn integer<T: TryFrom<u64>>(&self, name: &str) -> Result<T, AddressError> {
         Ok(self.with_default(name, self.typed_integer(name)?))
     }
 
-    /// An integer, if the key was typed or has a default.
+    /// Returns the integer of a key that was typed or has a default.
     ///
     /// # Errors
     /// As [`integer`](Self::integer).
@@ -73,35 +73,35 @@ impl<'a> Values<'a> {
         bounds.read(text).map(Some).map_err(|error| self.wrong(name, error.to_string()))
     }
 
-    /// Yes or no, of a key that has a default.
+    /// Returns the switch of a key that has a default.
     ///
     /// # Errors
-    /// It is neither.
+    /// The value is neither yes nor no.
     pub fn switch(&self, name: &str) -> Result<bool, AddressError> {
         Ok(self.with_default(name, self.typed_switch(name)?))
     }
 
-    /// Yes or no, if the key was typed or has a default.
+    /// Returns the switch of a key that was typed or has a default.
     ///
     /// # Errors
-    /// It is neither.
+    /// The value is neither yes nor no.
     pub fn typed_switch(&self, name: &str) -> Result<Option<bool>, AddressError> {
         assert!(matches!(self.key(name).kind, Kind::Switch), "{name}: no switch");
         self.one_of(name, SWITCH.iter().copied())
     }
 
-    /// What a word stands for, of a key that has a default; `meanings` are in the table's order.
+    /// Returns the meaning of a word, of a key with a default; `meanings` are in the table's order.
     ///
     /// # Errors
-    /// It is another word.
+    /// The word is not in the table.
     pub fn word<T, const N: usize>(&self, name: &str, meanings: [T; N]) -> Result<T, AddressError> {
         Ok(self.with_default(name, self.typed_word(name, meanings)?))
     }
 
-    /// What a word stands for, if the key was typed or has a default.
+    /// Returns the meaning of a word, if the key was typed or has a default.
     ///
     /// # Errors
-    /// It is another word.
+    /// The word is not in the table.
     pub fn typed_word<T, const N: usize>(
         &self,
         name: &str,
@@ -112,10 +112,10 @@ impl<'a> Values<'a> {
         self.one_of(name, words.split('|').zip(meanings))
     }
 
-    /// What the scheme reads itself, if the key was typed or has a default.
+    /// Parses the value, if the key was typed or has a default.
     ///
     /// # Errors
-    /// As the type says.
+    /// The type's parse error.
     pub fn parsed<T: FromStr<Err: fmt::Display>>(
         &self,
         name: &str,
@@ -167,7 +167,7 @@ pub(crate) mod tests {
         pub(super) static READ: RefCell<BTreeSet<&'static str>> = RefCell::default();
     }
 
-    /// The keys that `read` reads.
+    /// Returns the keys that `read` reads.
     pub(crate) fn keys_read_by(read: impl FnOnce()) -> BTreeSet<&'static str> {
         READ.with_borrow_mut(BTreeSet::clear);
         read();

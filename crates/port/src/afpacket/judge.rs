@@ -1,14 +1,14 @@
-//! Who filters which packets: the kernel, or the port.
+//! Decides who filters a packet: the kernel, or the port.
 //!
-//! | packet | judged by | counted by |
+//! | packet | filtered by | counted by |
 //! |---|---|---|
-//! | as it came | the kernel, before it copies | a second socket, which the complement is for |
-//! | without its VLAN tag | the port, when the tag is back | the port |
-//! | any, in a fanout group or by an inherited socket | the port | the port |
+//! | unmodified | the kernel, before the copy | a second socket, with the complement program |
+//! | without its VLAN tag | the port, after restoring the tag | the port |
+//! | any, in a fanout group or from an inherited socket | the port | the port |
 //!
-//! A second socket would see the packets of all members of a group; so there the kernel filters
-//! nothing. A process that was given its socket may make no second one. The same where a program
-//! has no complement that the kernel takes.
+//! A second socket would see the packets of all members of a fanout group, so there the kernel
+//! filters nothing. A process that inherited its socket may not open a second one. The port also
+//! filters if the kernel does not accept the program's complement.
 
 use burstline_afpacket::RingOptions;
 use burstline_sys::filter::Instruction;
@@ -17,8 +17,8 @@ use burstline_wire::headers::LinkType;
 use crate::filter::for_kernel;
 use crate::{Filter, PortError};
 
-/// Gives the kernel its part of a filter, and the snapshot length. Returns whether that is none of
-/// the filter, so that the port judges each packet.
+/// Sets the kernel's part of a filter, and the snapshot length. Returns whether the kernel filters
+/// nothing, so that the port judges each packet.
 pub(super) fn share_out(
     filter: &Filter,
     port: &str,
@@ -67,7 +67,7 @@ mod tests {
         assert!(!is_alone && !ring.filter.is_empty() && !ring.complement.is_empty());
         let fanout = Some(Fanout { mode: FanoutMode::Hash, group: 1 });
         let group = RingOptions { fanout, ..RingOptions::default() };
-        // Divides by X, which has no complement.
+        // Divides by X; the complement is rejected.
         for (filter, ring) in [("6 0 0 1", group), ("60 0 0 0\n22 0 0 0", RingOptions::default())] {
             let (is_alone, ring) = options(filter, ring);
             assert!(is_alone && ring.filter.is_empty() && ring.complement.is_empty());

@@ -1,34 +1,35 @@
-//! `afpacket:` ports: copies of what an interface receives and sends, from the kernel's ring.
+//! `afpacket:` ports: copies of an interface's packets, in both directions, from a kernel ring.
 //!
 //! ```text
 //!  device --kernel's copy--> block of the ring --+-- lend: descs over the block, nothing copied
 //!                                                '-- receive: one copy, into the log
 //! ```
 //!
-//! Of the loopback `both` is `in`: each of its packets both leaves and comes in.
+//! On the loopback `both` means `in`: each of its packets both leaves and comes in.
 //!
-//! To send by, see `sink`.
+//! For sending, see `sink`.
 //!
-//! `fd=N` is for a process without rights: its starter leaves it an open descriptor of
+//! `fd=N` is for a process without privileges: its parent passes it an open descriptor of
 //! `socket(AF_PACKET, SOCK_RAW, 0)`, and nothing else needs any.
 //!
-//! The ring is the port's queue: while the log is full, packets stay in it, and what it has no
-//! room for is `rx_ring_full`. A packet is seen when its block is full, or `retire_ms` after.
+//! The ring is the port's queue: while the log is full, packets stay in the ring, and those that do
+//! not fit are `rx_ring_full`. A packet is visible when its block is full, or after `retire_ms`.
 //!
-//! A filter runs in the kernel, before the copy; what the kernel rejects is counted by a second
-//! socket. Packets whose VLAN tag was taken off are judged here, when it is back (`judge`).
+//! A filter runs in the kernel, before the copy; a second socket counts the packets that it
+//! rejects. Packets whose VLAN tag was stripped are filtered here, after it is restored (`judge`).
 //!
-//! VLAN tags are back in their places. Two kinds of packets are marked and counted: those whose
-//! transport checksum is not computed yet, and those joined from several packets of the wire. The
-//! kernel says so for TCP (since 6.4); others are longer than the interface's MTU allows.
+//! VLAN tags are put back in place. Two kinds of packets are marked and counted: packets without a
+//! computed transport checksum, and packets merged from several on the wire. The kernel marks
+//! merged TCP (since 6.4); others are recognised by exceeding the interface's MTU.
 //!
 //! Invariants:
 //! - P1: offered = `tp_packets`, with a filter of both sockets; rx_ring_full = `tp_drops`; all are
-//!   the kernel's own. In flight is counted in the ring's blocks. Nothing is computed from what
-//!   should add up to it.
+//!   the kernel's own. In flight is counted in the ring's blocks. No value is computed from the sum
+//!   that it should balance.
 //! - P2: an interface that is deleted ends the port with an error after its last packet was
-//!   delivered. One that goes down, is renamed or gets another MTU is noted, and the port goes on.
-//! - P3: a lent block goes back to the kernel when all its packets have been taken and the port is
+//!   delivered. If one goes down, is renamed or gets another MTU, it is noted, and the port
+//!   continues.
+//! - P3: a lent block returns to the kernel when all its packets have been taken and the port is
 //!   called again. So a port that returns `Idle` holds nothing.
 
 mod judge;
@@ -45,7 +46,7 @@ pub(crate) use probe::probe;
 pub(crate) use settings::{KEYS, LOOPBACK};
 pub(crate) use sink::{KEYS as SINK_KEYS, open_sink};
 
-/// Opens an interface to receive from.
+/// Opens an interface for receiving.
 pub(crate) fn open_source(
     address: &Address,
     options: &OpenOptions,
@@ -53,13 +54,13 @@ pub(crate) fn open_source(
     Ok(Box::new(source::AfPacketSource::open(address, options)?))
 }
 
-/// Reads an address, for the test of tables.
+/// Parses an address, for the test of tables.
 #[cfg(test)]
 pub(crate) fn read(address: &Address) {
     let _ = settings::parse(address);
 }
 
-/// Reads an address, for the test of tables.
+/// Parses an address, for the test of tables.
 #[cfg(test)]
 pub(crate) fn read_sink(address: &Address) {
     let _ = address

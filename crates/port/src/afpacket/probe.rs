@@ -1,4 +1,4 @@
-//! Trying a packet port: a small ring that takes no packet.
+//! Probes for packet ports with a small ring that takes no packet.
 
 use burstline_afpacket::{AfPacketError, Ring, RingOptions};
 use burstline_sys::device::Device;
@@ -9,8 +9,8 @@ use burstline_xdp::XdpInterface;
 use super::source::link_type;
 use crate::{Address, Probe, ProbeOptions};
 
-/// Opens a ring as the port would, smaller, and without asking the device for the packets of
-/// others. Its program rejects every packet.
+/// Opens a ring as the port would, but smaller and not in promiscuous mode. Its program rejects
+/// every packet.
 pub(crate) fn probe(address: &Address, _options: &ProbeOptions, probe: &mut Probe) {
     let options = RingOptions {
         block_bytes: 128 << 10,
@@ -19,7 +19,7 @@ pub(crate) fn probe(address: &Address, _options: &ProbeOptions, probe: &mut Prob
         filter: vec![Instruction::keep(0)],
         ..RingOptions::default()
     };
-    // Known to those who may not open a ring, too.
+    // This is available without the right to open a ring, too.
     if let Ok(interface) = XdpInterface::by_name(address.target()) {
         probe.queues = Some(interface.queues);
         probe.device = Device::ask(&interface.link.name, interface.link.index);

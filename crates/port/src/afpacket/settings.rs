@@ -1,4 +1,4 @@
-//! From an address to the ring's options.
+//! Parses an address into the ring's options.
 
 use burstline_afpacket::{Direction, Fanout, FanoutMode, RingOptions, Timestamps};
 
@@ -7,7 +7,7 @@ use crate::{Address, AddressError, Key, Values};
 /// `ARPHRD_LOOPBACK`. Source: uapi/linux/if_arp.h.
 pub(crate) const LOOPBACK: u16 = 772;
 
-/// As the kernel interface takes it.
+/// The limit of the kernel interface.
 const BLOCKS_MAX: usize = 65_536;
 
 /// A packet socket that another process has opened.
@@ -17,7 +17,7 @@ pub(super) const FD: Key = Key::number(
     "An inherited packet socket with this descriptor, for a process without rights",
 );
 
-/// What can be said of a source.
+/// The keys of a source's address.
 pub(crate) const KEYS: &[Key] = &[
     Key::words("direction", "in|out|both", "Which packets; on loopback, both means in").or("both"),
     Key::switch("promisc", "Whether to also take packets for other machines").or("yes"),
@@ -26,7 +26,7 @@ pub(crate) const KEYS: &[Key] = &[
         "hash|lb|cpu|qm[:GROUP]",
         "Share the packets with other sources of the group: by flow, in turn, by core, or by queue",
     ),
-    // It holds at least one of the largest packets: 65,549 bytes were seen from GRO.
+    // Fits at least one of the largest packets: 65,549 bytes were seen from GRO.
     Key::size("block", 128 << 10..=64 << 20, "Bytes of a block of the kernel's ring")
         .powers_of_two()
         .or("256k"),
@@ -42,7 +42,7 @@ pub(crate) const KEYS: &[Key] = &[
     FD,
 ];
 
-/// Reads the parameters of `address`. What the kernel is to filter and to cut is for others to add.
+/// Parses the parameters of `address`. The caller adds the kernel's filter and snapshot length.
 pub(super) fn parse(address: &Address) -> Result<RingOptions, AddressError> {
     let values = address.values(KEYS)?;
     Ok(RingOptions {
@@ -58,15 +58,15 @@ pub(super) fn parse(address: &Address) -> Result<RingOptions, AddressError> {
     })
 }
 
-/// The loopback has each packet twice, as it leaves and as it comes in. The leaving one is left
-/// out, as in libpcap, unless only that direction is requested.
+/// Removes duplicates on the loopback, where each packet leaves and comes in. The leaving one is
+/// left out, as in libpcap, unless only that direction is requested.
 pub(super) fn count_once(options: &mut RingOptions, hardware_type: u16) {
     if hardware_type == LOOPBACK && options.direction == Direction::Both {
         options.direction = Direction::In;
     }
 }
 
-/// Gives the ring as many blocks as hold `queue_bytes`, unless the address says how many.
+/// Sizes the ring to hold `queue_bytes`, unless the address sets the number of blocks.
 pub(super) fn deepen(options: &mut RingOptions, address: &Address, queue_bytes: Option<usize>) {
     if let Some(bytes) = queue_bytes
         && address.parameter("blocks").is_none()
@@ -75,7 +75,7 @@ pub(super) fn deepen(options: &mut RingOptions, address: &Address, queue_bytes: 
     }
 }
 
-/// `MODE` or `MODE:GROUP`. Without a group it is this process's own.
+/// Parses `MODE` or `MODE:GROUP`. The default group is derived from this process.
 fn fanout(values: &Values<'_>) -> Result<Option<Fanout>, AddressError> {
     let Some(value) = values.text("fanout") else { return Ok(None) };
     let (mode, group) = value.split_once(':').unwrap_or((value, ""));
@@ -87,7 +87,7 @@ fn fanout(values: &Values<'_>) -> Result<Option<Fanout>, AddressError> {
     ];
     let mode = modes.into_iter().find(|(word, _)| *word == mode).map(|(_, mode)| mode);
     let group = match group {
-        // The low half: two processes may meet, and then have to name their groups.
+        // The low half of the pid: if two processes collide, they must name their groups.
         "" => Some(std::process::id() as u16),
         group => group.parse().ok(),
     };

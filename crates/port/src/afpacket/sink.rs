@@ -1,12 +1,12 @@
-//! The sink: a ring of slots that the kernel sends from.
+//! The sink: a ring of slots from which the kernel sends.
 //!
-//! Packets go to the driver at once, past the queueing discipline, so captures on this interface do
-//! not see them leave. What the driver has no room for is tried again until `wait_ms` are over.
-//! What the kernel finds wrong is `tx_rejected`.
+//! Packets go directly to the driver, bypassing the queueing discipline, so captures on this
+//! interface do not see them leave. If the driver has no room, sending is retried for up to
+//! `wait_ms`. Packets that the kernel finds invalid are `tx_rejected`.
 //!
-//! `bypass=off` sends them through the queueing discipline. Then "sent" means that it took them.
-//! What it drops later, for instance without a carrier, is only in its own counters, and a note
-//! says so.
+//! With `bypass=off` packets pass through the queueing discipline. Then "sent" means that the
+//! discipline took them. Packets that it drops later, for instance without a carrier, are only in
+//! its own counters, and a note says so.
 
 use std::io;
 
@@ -18,7 +18,7 @@ use crate::live::{LiveSink, Outlet, OutletCounts, WAIT};
 use crate::watch::Watch;
 use crate::{Address, AddressError, Key, Loss, OpenOptions, PortError, Sink, Values};
 
-/// What can be said of a sink.
+/// The keys of a sink's address.
 pub(crate) const KEYS: &[Key] = &[
     Key::switch("bypass", "Whether to bypass the queueing discipline").or("yes"),
     Key::number("slots", 64..=65_536, "How many packets the ring holds").powers_of_two().or("1024"),
@@ -26,7 +26,7 @@ pub(crate) const KEYS: &[Key] = &[
     WAIT,
 ];
 
-/// Opens an interface to send by.
+/// Opens an interface for sending.
 pub(crate) fn open_sink(
     address: &Address,
     _options: &OpenOptions,

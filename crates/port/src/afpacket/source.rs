@@ -18,16 +18,16 @@ use crate::{
     PortState, Received, RingFill, Source, TimestampSource,
 };
 
-/// A block that has packets is retired after its timer has expired at most twice: the first time
-/// may find that the block was opened since. Source: `prb_retire_rx_blk_timer_expired`,
+/// A block with packets is retired after at most two expirations of its timer: the first one may
+/// find that the block was opened since. Source: `prb_retire_rx_blk_timer_expired`,
 /// net/packet/af_packet.c, Linux 6.18.
 const RETIRE_NS_A_MS: u64 = 2 * 1_000_000;
 
-/// How late that timer and our look at the ring may be, in ns: a tick, and a thread that waits for
-/// its core.
+/// Delay of that timer and of our check of the ring, in ns: a tick, and a thread that waits for its
+/// core.
 const HANDLING_NS: u64 = 10_000_000;
 
-/// A packet that is taken and lies in the held block.
+/// A packet taken from the held block.
 #[derive(Clone, Copy)]
 struct Taken {
     offset: u32,
@@ -35,7 +35,7 @@ struct Taken {
     meta: Meta,
 }
 
-/// Packets that are not quite what was on the wire.
+/// Counts of packets that differ from those on the wire.
 #[derive(Default)]
 struct Oddities {
     partial_checksums: u64,
@@ -43,7 +43,7 @@ struct Oddities {
     without_hardware_time: u64,
 }
 
-/// A live interface.
+/// The source of a live interface.
 pub(super) struct AfPacketSource {
     info: PortInfo,
     ring: Ring,
@@ -53,14 +53,14 @@ pub(super) struct AfPacketSource {
     watch: Watch,
     link: LinkType,
     port: Seat,
-    /// Taken from the ring, but the log had no room.
+    /// Taken from the ring, but did not fit into the log.
     pending: Option<Taken>,
     delivered: u64,
     oddities: Oddities,
-    /// When the last poll began, and when one last found nothing, in ns since 1970.
+    /// Start of the last poll, and of the last one that found nothing, in ns since 1970.
     began_ns: u64,
     idle_ns: u64,
-    /// How old a packet may be when its block is handed over.
+    /// The maximum age of a packet when its block is handed over.
     open_block_ns: u64,
     is_stopped: bool,
     is_over: bool,
@@ -112,11 +112,10 @@ impl AfPacketSource {
         })
     }
 
-    /// The next packet. `may_advance`: also from the next block, if this one has no more. But a
-    /// call that met an unwanted packet ends with its block.
+    /// Returns the next packet. With `may_advance` it may take the next block if this one has no
+    /// more. But a call that met an unwanted packet ends with its block.
     ///
-    /// In line wherever it is called: handed over in memory, a packet's few words would be waited
-    /// for twice.
+    /// Always inlined: returned through memory, a packet's few words would cost two delays.
     #[inline(always)]
     fn take(&mut self, mut may_advance: bool) -> Option<Taken> {
         if let Some(taken) = self.pending.take() {
@@ -134,13 +133,13 @@ impl AfPacketSource {
                     may_advance = false;
                 }
                 None if !may_advance => return None,
-                // A block that ends early for its damage is followed by the next one.
+                // A block that ends early because of damage is followed by the next one.
                 None => {}
             }
         }
     }
 
-    /// Whether a packet of the held block is wanted, as far as the kernel has not judged it.
+    /// Whether a packet of the held block is wanted, unless the kernel has already judged it.
     #[inline]
     fn wants(&mut self, packet: &RingPacket) -> bool {
         if !self.judge.is_filtering() || !self.judges_alone && !packet.marks.had_stripped_tag() {
@@ -175,7 +174,7 @@ impl AfPacketSource {
         Taken { offset: packet.offset, length, meta }
     }
 
-    /// What to say when there was nothing to deliver, and `filtered` packets before this call.
+    /// Returns the state if nothing was delivered; `filtered` is the count before this call.
     #[cold]
     fn state_when_empty(&mut self, filtered: u64) -> Result<PortState, PortError> {
         if self.judge.filtered() > filtered {
@@ -194,7 +193,7 @@ impl AfPacketSource {
 
     fn look(&mut self) -> Result<(), PortError> {
         let (ring, account) = (&self.ring, &mut self.account);
-        // Before the ring is looked at, so that what comes meanwhile is younger.
+        // Read before the ring, so that packets arriving meanwhile are younger.
         self.began_ns = clock::realtime_ns();
         let now_ns = clock::monotonic_ns();
         let looked = self.watch.look(now_ns, || ring.link_state(), account);
@@ -204,7 +203,7 @@ impl AfPacketSource {
             error,
         })?;
         if has_looked {
-            // Long before the kernel's 32 bits have come round.
+            // Well before the kernel's 32-bit count wraps.
             self.ring.rejected();
         }
         Ok(())
@@ -237,7 +236,7 @@ impl Port for AfPacketSource {
         &self.info
     }
 
-    /// Takes no more packets; those in the ring may still be received, up to `Ended`.
+    /// Takes no more packets; those in the ring can still be received, until `Ended`.
     fn finish(&mut self) -> Result<(), PortError> {
         self.is_stopped = true;
         self.ring.stop().map_err(|error| PortError::Io {
@@ -251,9 +250,9 @@ impl Port for AfPacketSource {
         let before = self.ring.statistics();
         let in_flight = self.ring.in_ring() + u64::from(self.pending.is_some());
         let after = self.ring.statistics();
-        // Packets arrive between the three readings. The kernel's count ran through all values
-        // between its two. So if ours is one of them, then it was exact at that moment. If it is
-        // not, the nearest of the kernel's shows by how much.
+        // Packets arrive between the three readings. The kernel's count passed through all values
+        // between its two readings. If our count is within that range, it was exact at some moment.
+        // Otherwise the nearest kernel value shows the difference.
         let kept = |reading: &RingStatistics| reading.packets - reading.drops;
         let taken = self.delivered + self.judge.filtered();
         let kept = (taken + in_flight).clamp(kept(&before), kept(&after));
@@ -277,7 +276,7 @@ impl Port for AfPacketSource {
 }
 
 impl Source for AfPacketSource {
-    /// One system call a block; every 50 ms a few more, to look at the interface.
+    /// Cost: one system call per block; every 50 ms a few more, to check the interface.
     fn receive(&mut self, writer: &mut Writer, budget: u64) -> Result<Received, PortError> {
         self.look()?;
         let (mut packets, filtered) = (0, self.judge.filtered());
@@ -302,7 +301,7 @@ impl Source for AfPacketSource {
         Ok(Received { packets, state })
     }
 
-    /// As `receive`; the packets stay in the kernel's block. A burst is of one block.
+    /// As `receive`, but the packets stay in the kernel's block. A burst is from one block.
     fn lend<'a>(
         &'a mut self,
         scratch: &'a mut Scratch,
@@ -330,24 +329,24 @@ impl Source for AfPacketSource {
         Some(scratch.burst(self.ring.held_bytes(), 0))
     }
 
-    /// A packet may wait in an open block until that is retired; a card's clock is its own.
+    /// A packet may wait in an open block until that is retired; a card's clock is independent.
     fn low_time_ns(&self) -> Option<u64> {
         let is_kernel = self.info.timestamps == TimestampSource::Kernel;
         is_kernel.then(|| self.idle_ns.saturating_sub(self.open_block_ns))
     }
 }
 
-/// Bytes of a packet of the held block.
+/// Returns the bytes of a packet of the held block.
 #[inline(always)]
 fn bytes_of(ring: &Ring, offset: u32, length: u32) -> &[u8] {
     &ring.held_bytes()[offset as usize..offset as usize + length as usize]
 }
 
-/// What a frame begins with on an interface of this hardware type.
-/// Source: ARPHRD_ numbers, uapi/linux/if_arp.h; LINKTYPE_ numbers, the pcap registry.
+/// Returns the link type of an interface with this hardware type. Source: ARPHRD_ numbers,
+/// uapi/linux/if_arp.h; LINKTYPE_ numbers, the pcap registry.
 pub(crate) fn link_type(interface: &Interface) -> Result<LinkType, PortError> {
     match interface.hardware_type {
-        // The loopback looks like Ethernet.
+        // The loopback has Ethernet headers.
         1 | LOOPBACK => Ok(LinkType::ETHERNET),
         // None: tun and WireGuard carry bare IP packets.
         65534 => Ok(LinkType::RAW),

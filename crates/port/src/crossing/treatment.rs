@@ -1,4 +1,4 @@
-//! What is done with each packet between two ports.
+//! Processing of packets between two ports.
 
 use burstline_wire::headers::{self, LinkType, Network};
 
@@ -13,7 +13,7 @@ pub enum Touch {
     None,
     /// Its headers, up to the transport's.
     Headers,
-    /// All.
+    /// All bytes.
     Payload,
 }
 
@@ -28,36 +28,36 @@ impl Touch {
     }
 }
 
-/// What becomes of the link addresses.
+/// What happens to the link addresses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rewrite {
-    /// They stay.
+    /// They stay unchanged.
     #[default]
     None,
-    /// They change places: as `testpmd --forward-mode=macswap`.
+    /// They are swapped: as `testpmd --forward-mode=macswap`.
     Swap,
     /// They are replaced: as `testpmd --forward-mode=mac`.
     Set {
-        /// Six bytes, in the order of the wire.
+        /// Six bytes, in wire order.
         source: [u8; 6],
         /// As above.
         destination: [u8; 6],
     },
 }
 
-/// What was found by touching packets.
+/// The results of reading packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Touched {
-    /// Packets looked into.
+    /// Packets read.
     pub packets: u64,
-    /// Of them, those with an IP header.
+    /// Those with an IP header.
     pub ip: u64,
     /// The sum of all their bytes, modulo 2^64.
     pub sum: u64,
 }
 
 impl Touched {
-    /// With what another has found.
+    /// Adds the results of another.
     #[must_use]
     pub fn and(&self, other: &Self) -> Self {
         Self {
@@ -68,14 +68,14 @@ impl Touched {
     }
 }
 
-/// What is done with each packet, and what was found so far.
+/// How to process each packet, and the results so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Treatment {
     /// Which bytes are read.
     pub touch: Touch,
-    /// Which are written.
+    /// Which bytes are written.
     pub rewrite: Rewrite,
-    /// What was found.
+    /// The results of reading.
     pub found: Touched,
 }
 
@@ -86,15 +86,15 @@ impl Treatment {
         self.touch == Touch::None && self.writes_nothing()
     }
 
-    /// Whether packets go on as they came.
+    /// Whether packets are left unchanged.
     pub fn writes_nothing(&self) -> bool {
         self.rewrite == Rewrite::None
     }
 
-    /// Reads and writes a packet as asked for. Cost: nothing, if nothing is requested.
+    /// Reads and writes a packet as requested. Free if nothing is requested.
     ///
     /// # Errors
-    /// [`Loss::TooShort`]: it has no link addresses.
+    /// [`Loss::TooShort`] if it has no link addresses.
     #[inline]
     pub fn apply(&mut self, packet: &mut [u8]) -> Result<(), Loss> {
         self.read(packet);
@@ -115,7 +115,7 @@ impl Treatment {
         Ok(())
     }
 
-    /// Reads a packet as asked for.
+    /// Reads a packet as requested.
     #[inline]
     pub fn read(&mut self, packet: &[u8]) {
         match self.touch {
@@ -133,10 +133,10 @@ impl Treatment {
     }
 }
 
-/// The sum of all bytes, in words of eight where there are that many.
+/// Returns the sum of all bytes, in words of eight while possible.
 fn sum(packet: &[u8]) -> u64 {
     let sum = |bytes: &[u8]| bytes.iter().map(|&byte| u64::from(byte)).sum::<u64>();
-    // Lanes that do not carry into each other let the compiler take many bytes at a time.
+    // Lanes without carries between them let the compiler process many bytes at a time.
     packet.chunks(256).map(sum).sum()
 }
 

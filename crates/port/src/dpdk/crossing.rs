@@ -1,16 +1,16 @@
-//! A bounce between two DPDK devices: mbufs go on as they are.
+//! A crossing between two DPDK devices: mbufs are passed on without a copy.
 //!
 //! ```text
-//!   A: rx burst ─► look, rewrite ─► tx burst of B ─► B gives the mbuf back to A's pool
-//!                     └ too short: given back        └ no room: kept, and tried again
+//!   A: rx burst ─► read, rewrite ─► tx burst of B ─► B returns the mbuf to A's pool
+//!                     └ too short: returned          └ no room: kept and retried
 //! ```
 //!
-//! Devices that are alike receive into one pool, unless `pool=` sets the size of one's own. Of two
-//! consecutive bursts the second gets the mbufs of the first, from the cache.
+//! Similar devices receive into one pool, unless `pool=` sets the size of a separate one. The
+//! second of two consecutive bursts gets the mbufs of the first, from the cache.
 //!
-//! Queue i of A goes to queue i of B; each pair is its own crossing, to be run by one thread. While
-//! B has no room, nothing is taken from A, whose device then counts what it misses. When B has
-//! stood still for its `wait_ms`, the waiting packets are lost to it.
+//! Queue i of A goes to queue i of B; each pair is its own crossing, run by one thread. While B has
+//! no room, nothing is taken from A, whose device then counts what it misses. When B has stalled
+//! for its `wait_ms`, the waiting packets are lost to it.
 
 use burstline_dpdk::{Exit, Receiver};
 use burstline_sys::clock;
@@ -42,7 +42,7 @@ struct DpdkCrossing {
     account: PortAccount,
 }
 
-/// Opens the way from one device to another, and with `is_both` also the way back.
+/// Opens the crossings from one device to another, and with `is_both` also the other direction.
 pub(crate) fn open_crossings(
     ends: [&Address; 2],
     is_both: bool,
@@ -111,7 +111,7 @@ impl DpdkCrossing {
         self.tell_if_gone()
     }
 
-    /// Tells once that the exit is gone.
+    /// Reports once that the exit is gone.
     #[inline]
     fn tell_if_gone(&mut self) -> Result<(), PortError> {
         match self.exit_watch.is_gone() && !std::mem::replace(&mut self.is_lost, true) {
@@ -120,7 +120,7 @@ impl DpdkCrossing {
         }
     }
 
-    /// Looks into a fresh burst, and writes to it, as asked for.
+    /// Reads the packets of a new burst, and writes to them, as requested.
     #[inline]
     fn treat(&mut self) {
         let treatment = &mut self.treatment;
@@ -133,7 +133,7 @@ impl DpdkCrossing {
         self.lose(Loss::TooShort, too_short);
     }
 
-    /// Hands on what is there. Returns whether some of it is left.
+    /// Hands on the burst. Returns whether some of it is left.
     #[inline]
     fn hand_on(&mut self) -> bool {
         let (packets, bytes) = self.exit.forward(&mut self.intake.receiver);
@@ -142,7 +142,7 @@ impl DpdkCrossing {
         self.intake.receiver.undelivered() > 0
     }
 
-    /// The exit has no room: pauses, or gives up what waits for it.
+    /// Handles an exit without room: pauses, or gives up the waiting packets.
     #[cold]
     fn wait_for_room(&mut self) {
         self.exit.reclaim();
@@ -154,7 +154,7 @@ impl DpdkCrossing {
 
     #[cold]
     fn state_when_empty(&mut self) -> Result<PortState, PortError> {
-        // All mbufs of the entry may be in the exit's ring, which has room for more.
+        // All mbufs of the entry may be in the exit's ring while it still has room.
         self.exit.reclaim();
         let is_gone = self.entry_watch.is_gone();
         let is_over = self.intake.is_over(is_gone);
@@ -180,7 +180,7 @@ impl Port for DpdkCrossing {
         &self.info
     }
 
-    /// Takes no more than is there; that may still be passed, up to `Ended`.
+    /// Takes no new packets; those that have arrived can still be passed, until `Ended`.
     fn finish(&mut self) -> Result<(), PortError> {
         self.intake.finish();
         Ok(())
@@ -201,8 +201,8 @@ impl Port for DpdkCrossing {
 }
 
 impl Crossing for DpdkCrossing {
-    /// No system call but the drivers'; every 50 ms a few, to look at the devices. While packets go
-    /// through, it does not read the clock, and of a packet only its length.
+    /// No system calls except the drivers'; every 50 ms a few, to check the devices. While packets
+    /// pass, it does not read the clock, and reads only a packet's length.
     fn pass(&mut self, budget: u64) -> Result<Received, PortError> {
         let mut packets = 0;
         if self.intake.receiver.undelivered() > 0 || budget == 0 {

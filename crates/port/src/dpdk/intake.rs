@@ -1,35 +1,35 @@
-//! How many packets came by a queue, by the device's word, and when that is over.
+//! Counts the packets of a queue, from the device's counters, and detects the end.
 
 use burstline_dpdk::{Receiver, Statistics};
 use burstline_sys::clock;
 
 use crate::{Loss, PortAccount};
 
-/// How long after the end packets of a card may still be on their way, in ns.
+/// How long after the end a card's packets may still arrive, in ns.
 const SETTLING_NS: u64 = 1_000_000_000;
 
-/// Words in the names of driver counters that a user should look at.
+/// Words in the names of driver counters that users should see.
 const TROUBLE: [&str; 6] = ["err", "drop", "miss", "discard", "full", "nombuf"];
 
-/// Taking packets from one queue, up to an end.
+/// Takes packets from a queue, up to an end.
 pub(super) struct TakenQueue {
     pub(super) receiver: Receiver,
     queue: u16,
     ending: Option<Ending>,
 }
 
-/// It was asked to finish.
+/// The state after a request to finish.
 struct Ending {
     is_hardware: bool,
-    /// Packets that are still to be taken.
+    /// Packets still to be taken.
     left: u64,
     since_ns: u64,
-    /// The device's counts, as far as they are the last: a card goes on counting.
+    /// The device's final counts: a card continues counting.
     last: Option<Statistics>,
-    /// Of before the end: the kernel goes on losing, too.
+    /// The kernel's count before the end, since the kernel continues losing packets.
     kernel_lost: Option<u64>,
     is_over: bool,
-    /// The driver's own counters that tell of trouble.
+    /// The driver's counters that indicate trouble.
     trouble: Option<String>,
 }
 
@@ -38,8 +38,8 @@ impl TakenQueue {
         Self { receiver, queue, ending: None }
     }
 
-    /// As [`Receiver::poll`], but for what comes after the end. A card's last burst may bring some
-    /// of that: its driver may give nothing to who asks for less than a burst.
+    /// As [`Receiver::poll`], but limited at the end. A card's last burst may include later
+    /// packets: some drivers return nothing for requests of less than a burst.
     #[inline]
     pub(super) fn poll(&mut self, most: usize) -> usize {
         let Some(ending) = &mut self.ending else { return self.receiver.poll(most) };
@@ -56,7 +56,7 @@ impl TakenQueue {
         found
     }
 
-    /// Take nothing new.
+    /// Ends reception of new packets.
     pub(super) fn finish(&mut self) {
         let facts = self.receiver.device().facts();
         let (is_hardware, ring) = (facts.is_hardware, u64::from(facts.rx_ring));
@@ -88,7 +88,7 @@ impl TakenQueue {
         (!bad.is_empty() && self.queue == 0).then(|| bad.join(" "))
     }
 
-    /// To be called when there was nothing to take. Returns whether there never will be.
+    /// To be called when there was nothing to take. Returns whether no more packets will come.
     pub(super) fn is_over(&mut self, is_gone: bool) -> bool {
         if is_gone && self.ending.is_none() {
             self.finish();
@@ -106,7 +106,7 @@ impl TakenQueue {
         ending.is_over
     }
 
-    /// Puts offered, lost and in flight into an account.
+    /// Adds offered, lost and in flight to an account.
     pub(super) fn enter_into(&self, account: &mut PortAccount) {
         let device = self.receiver.device();
         let last = self.ending.as_ref().and_then(|ending| ending.last);
@@ -154,7 +154,7 @@ impl TakenQueue {
         }
     }
 
-    /// Packets that the device has received by this queue.
+    /// Returns the packets that the device has received on this queue.
     fn received(&self, counts: &Statistics) -> u64 {
         let queues = self.receiver.device().queues();
         counts.received_by(self.queue, queues).unwrap_or_else(|| self.receiver.taken())

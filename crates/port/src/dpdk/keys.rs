@@ -1,13 +1,13 @@
-//! The keys of `dpdk:`, which a program without DPDK has in its help, too.
+//! The keys of `dpdk:`, which the help includes even without DPDK.
 
 use crate::Key;
 use crate::live::WAIT;
 
-/// What can be said of a device.
+/// The keys of a device.
 pub(crate) const KEYS: &[Key] = &[
     Key::number("queues", 1..=64, "Receive queues, a port each").or("1"),
-    // Half of what fits into the first cache with their headers, and enough to share a call's fixed
-    // costs. The maximum is `BURST_MOST` of burstline-dpdk.
+    // Half of what fits into the L1 cache with headers, and enough to share a call's fixed costs.
+    // The maximum is `BURST_MOST` of burstline-dpdk.
     Key::number("burst", 1..=256, "Packets requested at once").or("64"),
     Key::number("ring", 32..=32_768, "Descriptors of a queue").or("1024"),
     Key::size("mtu", 68..=65_000, "The device's MTU [default: unchanged]"),

@@ -1,4 +1,4 @@
-//! From an address to the ports of a device.
+//! Opens the ports of a device.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::sink::DpdkSink;
 use super::source::DpdkSource;
 use crate::{Address, OpenOptions, PortError, Sink, Source};
 
-/// Opens a port for each queue that the address asks for.
+/// Opens a port for each queue that the address requests.
 pub(crate) fn open_sources(
     address: &Address,
     options: &OpenOptions,
@@ -22,7 +22,7 @@ pub(crate) fn open_sources(
     Ok(ports)
 }
 
-/// Opens a device to send by.
+/// Opens a device for sending.
 pub(crate) fn open_sink(address: &Address, _: &OpenOptions) -> Result<Box<dyn Sink>, PortError> {
     let (settings, device) = open(address)?;
     Ok(Box::new(DpdkSink::new(address, &settings, &device)?))
@@ -34,7 +34,7 @@ fn open(address: &Address) -> Result<(Settings, Arc<Device>), PortError> {
     Ok((settings, device))
 }
 
-/// Both ends of a bounce, which receive into one pool if they are alike.
+/// Opens both ends of a crossing, which share a receive pool if they are similar.
 pub(super) fn open_both(ends: [&Address; 2]) -> Result<[(Settings, Arc<Device>); 2], PortError> {
     let [first, second] = [settings::parse(ends[0])?, settings::parse(ends[1])?];
     let one = DeviceRequest { options: &first.device, eal: &first.eal };

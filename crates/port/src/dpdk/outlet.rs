@@ -1,4 +1,4 @@
-//! What became of packets that a device was given to send.
+//! Accounts for packets that a device was given to send.
 //!
 //! ```text
 //!   accepted | untaken | missing                | sent
@@ -6,49 +6,49 @@
 //!            | ring    | errors  |              | opackets
 //! ```
 //!
-//! Drivers of rings that two share count a packet as sent when it is in the ring. If we can look
-//! into that ring, what lies there is in flight, and lost when the device is closed.
+//! Drivers of shared rings count a packet as sent when it is in the ring. If we can read that ring,
+//! packets in it are in flight, and lost when the device is closed.
 
 use burstline_dpdk::Exit;
 
 use crate::Loss;
 use crate::live::Wait;
 
-/// How long a device may stand still at the end, in ns, before what it has not taken is lost.
-/// Longer than an emulated or crowded machine sleeps.
+/// How long a device may stall at the end, in ns, before packets that it has not taken are lost.
+/// Longer than an emulated or overloaded machine sleeps.
 const LAST_NS: u64 = 1_000_000_000;
 
 /// Counts of one send queue.
 #[derive(Default)]
 pub(super) struct Given {
-    /// The driver has them.
+    /// Packets accepted by the driver.
     pub(super) accepted: u64,
-    /// Of them, given up at the end.
+    /// Accepted packets given up at the end.
     given_up: u64,
-    /// Confirmed when the driver last said so, and before it forgot: some count from 0 again when a
-    /// peer has gone.
+    /// Packets confirmed at the last reading, and before counters were reset: some drivers restart
+    /// at 0 when a peer disconnects.
     confirmed: u64,
     forgotten: u64,
 }
 
-/// Where the accepted packets are.
+/// The state of the accepted packets.
 pub(super) struct Fate {
     pub(super) sent: u64,
     refused: u64,
-    /// In the ring; in flight, unless they were given up.
+    /// In the ring; in flight, unless given up.
     untaken: u64,
     pub(super) in_flight: u64,
 }
 
 impl Given {
-    /// By the device's counts and what lies in its ring.
+    /// Computes the state from the device's counts and its ring.
     pub(super) fn fate(&self, exit: &Exit) -> Fate {
         let counts = exit.device().statistics();
         self.fate_by(exit.confirmed(&counts), counts.send_errors, exit.untaken())
     }
 
-    /// Keeps what the device has confirmed so far, in case that it forgets. To be called at times:
-    /// what it confirms between the last call and that moment is never known.
+    /// Keeps the device's confirmed count, in case the device resets it. To be called periodically:
+    /// packets confirmed between the last call and a reset are never known.
     pub(super) fn remember(&mut self, exit: &Exit) {
         if let Some(confirmed) = exit.confirmed(&exit.device().statistics()) {
             self.remember_count(confirmed);
@@ -62,14 +62,15 @@ impl Given {
         self.confirmed = confirmed;
     }
 
-    /// All that was confirmed, by what the driver says now.
+    /// Returns the total confirmed, given the driver's present count.
     fn all_confirmed(&self, confirmed: u64) -> u64 {
         let is_forgotten = confirmed < self.confirmed;
         self.forgotten + if is_forgotten { self.confirmed + confirmed } else { confirmed }
     }
 
-    /// `confirmed` is of this queue. Drivers count among their errors also what they did not
-    /// accept, so that only those can be believed that are missing.
+    /// Computes the state; `confirmed` is the count of this queue. Drivers include packets that
+    /// they did not accept in their errors, so errors count only up to the number of missing
+    /// packets.
     fn fate_by(&self, confirmed: Option<u64>, errors: u64, untaken: u64) -> Fate {
         let untaken = untaken.min(self.accepted);
         let taken = self.accepted - untaken;
@@ -80,13 +81,13 @@ impl Given {
         Fate { sent, refused, untaken, in_flight }
     }
 
-    /// Gives up what is in flight: the device did not take it, or never said that it was sent.
+    /// Gives up packets in flight: the device did not take them, or never confirmed them.
     pub(super) fn give_up(&mut self, fate: &Fate) {
         self.given_up += fate.in_flight;
     }
 
-    /// What became of accepted packets that were not sent: refused, never taken, unconfirmed.
-    /// `is_up` is the link of the device.
+    /// Returns the losses among accepted packets: refused, never taken, unconfirmed. `is_up` is the
+    /// link state of the device.
     pub(super) fn losses(&self, fate: &Fate, is_up: bool) -> [(Loss, u64); 3] {
         let given_up = self.accepted - fate.sent - fate.refused - fate.in_flight;
         let untaken = fate.untaken.min(given_up);
@@ -98,12 +99,12 @@ impl Given {
     }
 }
 
-/// What packets are lost to that a device had no room for, or never took.
+/// Returns the cause of loss for packets that a device had no room for, or never took.
 pub(super) fn held_up_by(is_up: bool) -> Loss {
     if is_up { Loss::TxRingFull } else { Loss::LinkDown }
 }
 
-/// As long as the address says, and at least [`LAST_NS`]; but who says not to wait does not.
+/// Returns the address's wait, at least [`LAST_NS`]; but 0 means no wait.
 pub(super) fn last_wait(wait_ns: u64) -> Wait {
     Wait::new(if wait_ns == 0 { 0 } else { wait_ns.max(LAST_NS) })
 }
@@ -112,7 +113,7 @@ pub(super) fn last_wait(wait_ns: u64) -> Wait {
 mod tests {
     use super::*;
 
-    /// What has become of these: refused, never taken, unconfirmed, in flight.
+    /// Returns the packets that are refused, never taken, unconfirmed, in flight.
     fn account(given: &Given, fate: &Fate) -> [u64; 4] {
         let losses = given.losses(fate, true);
         let causes = [Loss::TxRefused, Loss::TxRingFull, Loss::Unconfirmed];
@@ -126,28 +127,28 @@ mod tests {
     #[test]
     fn what_lies_in_the_ring_is_in_flight_and_never_sent() {
         let mut given = Given { accepted: 100, ..Given::default() };
-        // Counted as sent by the driver, all of it; or not counted apart.
+        // The driver counts all of it as sent, or has no separate count.
         for confirmed in [Some(100), None] {
             let fate = given.fate_by(confirmed, 7, 40);
             assert_eq!((fate.sent, account(&given, &fate)), (60, [0, 0, 0, 40]));
         }
-        // A device that counts by itself: 10 are nowhere, and it says that 4 failed.
+        // A device with its own counts: 10 are missing, and it reports 4 as failed.
         let fate = given.fate_by(Some(50), 4, 40);
         assert_eq!((fate.sent, account(&given, &fate)), (50, [4, 0, 0, 46]));
         given.give_up(&fate);
         let fate = given.fate_by(Some(50), 4, 40);
         assert_eq!((fate.sent, account(&given, &fate)), (50, [4, 40, 6, 0]));
-        // Some of it was taken after all.
+        // Some packets were taken after all.
         let fate = given.fate_by(Some(85), 4, 15);
         assert_eq!((fate.sent, account(&given, &fate)), (85, [0, 15, 0, 0]));
-        // What others have put there before is no more than what we have.
+        // Packets that others put there before do not exceed ours.
         assert_eq!(given.fate_by(None, 0, 300).sent, 0);
     }
     #[test]
     fn what_was_confirmed_stays_so_when_the_driver_counts_from_0_again() {
         let mut given = Given { accepted: 100, ..Given::default() };
         given.remember_count(40);
-        // Two peers have gone; the second one between two looks.
+        // Two peers have disconnected; the second one between two readings.
         assert_eq!(given.fate_by(Some(10), 0, 0).sent, 50);
         given.remember_count(10);
         assert_eq!(given.fate_by(Some(0), 0, 0).sent, 50);

@@ -1,4 +1,4 @@
-//! From an address to the options of device and EAL.
+//! Parses an address into the options of device and EAL.
 
 use burstline_dpdk::{DeviceOptions, EalOptions, Rss};
 use burstline_wire::hash::{HashKind, MICROSOFT_KEY, SYMMETRIC_KEY};
@@ -7,11 +7,11 @@ use super::KEYS;
 use crate::live::wait_ns;
 use crate::{Address, AddressError};
 
-/// The key of `rss=on`, and of `rss=symmetric`: those that the job's hash kinds go by.
+/// The keys of `rss=on` and `rss=symmetric`, as used by the job's hash kinds.
 const ON: Rss = Rss::Keyed(MICROSOFT_KEY);
 const SYMMETRIC: Rss = Rss::Keyed(SYMMETRIC_KEY);
 
-/// What an address says.
+/// A parsed address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Settings {
     pub(super) device: DeviceOptions,
@@ -20,7 +20,7 @@ pub(super) struct Settings {
     pub(super) wait_ns: u64,
 }
 
-/// Reads the parameters of `address`.
+/// Parses the parameters of `address`.
 pub(super) fn parse(address: &Address) -> Result<Settings, AddressError> {
     let values = address.values(KEYS)?;
     if address.target().is_empty() {
@@ -50,7 +50,7 @@ pub(super) fn parse(address: &Address) -> Result<Settings, AddressError> {
     })
 }
 
-/// The kind of hash that a device computes which spreads packets so.
+/// Returns the kind of hash that a device computes with this RSS setting.
 pub(super) fn hash_kind(rss: Rss) -> Option<HashKind> {
     match rss {
         ON => Some(HashKind::Rss),

@@ -1,4 +1,4 @@
-//! The sink: copies packets into mbufs and sends them by one queue.
+//! The sink: copies packets into mbufs and sends them on one queue.
 
 use std::sync::Arc;
 
@@ -16,14 +16,14 @@ use crate::{
     TimestampSource,
 };
 
-/// Two VLAN tags, which an MTU does not count.
+/// Two VLAN tags, which an MTU does not include.
 const TAGS: usize = 8;
 
-/// From this many packets in hand on we ask the device how many it has sent: more than any ring
-/// has.
+/// From this many packets in hand on, ask the device how many it has sent: more than any ring
+/// holds.
 const IN_HAND_MOST: usize = 1 << 16;
 
-/// A device to send by.
+/// A device for sending.
 pub(super) struct DpdkSink {
     info: PortInfo,
     sender: Sender,
@@ -32,7 +32,7 @@ pub(super) struct DpdkSink {
     wait: Wait,
     wait_ns: u64,
     given: Given,
-    /// Pushed, and not known to be sent: we read the driver's counters now and then.
+    /// Pushed, and not known to be sent: the driver's counters are read periodically.
     in_hand: InHand,
     lost: LostPackets,
     account: PortAccount,
@@ -61,7 +61,7 @@ impl DpdkSink {
         })
     }
 
-    /// Why a packet cannot be sent, even if there is room.
+    /// Returns why a packet cannot be sent, even if there is room.
     fn misfit(&self, packet: &[u8]) -> Option<Loss> {
         match packet.len() {
             length if length < SHORTEST => Some(Loss::TooShort),
@@ -70,7 +70,7 @@ impl DpdkSink {
         }
     }
 
-    /// Sends what was pushed, and gives up what the device has not taken for too long.
+    /// Sends pushed packets, and gives up those that the device has not taken for too long.
     fn send(&mut self) -> Result<(), PortError> {
         loop {
             self.given.accepted += self.sender.send();
@@ -84,14 +84,13 @@ impl DpdkSink {
         }
     }
 
-    /// Takes back what was pushed and the driver has not accepted: the newest.
+    /// Discards pushed packets that the driver has not accepted: the newest.
     fn discard(&mut self, cause: Loss) {
         let discarded = self.sender.discard();
         self.in_hand.lose_newest(discarded, cause, &mut self.lost);
     }
 
-    /// Pauses, unless the device has done something meanwhile. False: it has stood still for too
-    /// long.
+    /// Pauses, unless the device has made progress meanwhile. False if it has stalled for too long.
     fn may_wait(&mut self, done: u64) -> Result<bool, PortError> {
         self.sender.reclaim();
         let now_ns = clock::monotonic_ns();
@@ -107,7 +106,7 @@ impl DpdkSink {
         if self.watch.is_gone() { Err(self.watch.gone()) } else { Ok(()) }
     }
 
-    /// Takes one packet, or counts why not.
+    /// Takes a packet, or counts why it cannot.
     #[inline]
     fn take(&mut self, packet: &Packet<'_>) -> Result<(), PortError> {
         let bytes = packet.bytes();
@@ -123,7 +122,7 @@ impl DpdkSink {
         Ok(())
     }
 
-    /// Waits for an mbuf, as long as that may take. False: there was none, and the packet is lost.
+    /// Waits for an mbuf, up to the limit. False if there was none, and the packet is lost.
     #[cold]
     fn push_later(&mut self, packet: &Packet<'_>) -> Result<bool, PortError> {
         loop {
@@ -152,7 +151,7 @@ impl DpdkSink {
         self.given.fate(self.sender.exit())
     }
 
-    /// Forgets packets that the device has sent, where there are too many.
+    /// Discards records of sent packets, if there are too many.
     #[cold]
     fn forget_sent(&mut self) {
         let fate = self.fate();
@@ -175,7 +174,8 @@ impl Port for DpdkSink {
         &self.info
     }
 
-    /// As `flush`, but waits for [`last_wait`]; what is in flight after that is lost by name.
+    /// As `flush`, but waits for [`last_wait`]; packets still in flight after that are lost by
+    /// name.
     fn finish(&mut self) -> Result<(), PortError> {
         self.wait = last_wait(self.wait_ns);
         let drained = self.drain();
@@ -191,14 +191,13 @@ impl Port for DpdkSink {
 }
 
 impl Sink for DpdkSink {
-    /// One copy of each packet, no system call but the driver's.
+    /// Cost: one copy per packet, no system call except the driver's.
     fn transmit(&mut self, burst: &Burst<'_>) -> Result<u64, PortError> {
         let offered = burst.len() as u64;
         let (before, mut given) = (self.given.accepted, 0);
         let taken = self.take_all(burst, &mut given);
         self.account.offered += offered;
-        // An error leaves some packets that were not examined, and some that were pushed and not
-        // sent.
+        // After an error, some packets were not examined, and some were pushed but not sent.
         if taken.is_err() {
             self.discard(Loss::LinkDown);
             self.lost.add_burst(Loss::LinkDown, &burst.split_at(given as usize).1);
@@ -209,7 +208,7 @@ impl Sink for DpdkSink {
         taken.map(|()| self.given.accepted - before)
     }
 
-    /// What was lost on the way, and what the device never took or confirmed.
+    /// Returns packets lost on the way, and those that the device never took or confirmed.
     fn lost(&self) -> LostPackets {
         let (mut lost, fate) = (self.lost.clone(), self.fate());
         let late = self.given.losses(&fate, self.watch.is_up());
@@ -224,8 +223,7 @@ impl Sink for DpdkSink {
         lost
     }
 
-    /// Waits until the device has taken and confirmed what it was given, or stands still for
-    /// `wait_ms`.
+    /// Waits until the device has taken and confirmed all packets, or stalls for `wait_ms`.
     fn flush(&mut self) -> Result<(), PortError> {
         self.drain()
     }

@@ -27,31 +27,31 @@ pub(super) struct DpdkSource {
     info: PortInfo,
     intake: TakenQueue,
     burst: usize,
-    /// Bursts since the clock was read.
+    /// Bursts since the last reading of the clock.
     bursts: u32,
-    /// Whether bursts of several calls may have one time.
+    /// Whether bursts of several calls may share a time.
     shares_times: bool,
     watch: DeviceWatch,
     describer: Describer,
     /// For bursts that are copied whole.
     scratch: Scratch,
     delivered: u64,
-    /// The device is gone, and that was reported.
+    /// Whether the device is gone, and that was reported.
     is_lost: bool,
     account: PortAccount,
 }
 
-/// What is found out about each packet.
+/// Describes packets.
 struct Describer {
     judge: Judge,
-    /// Whether a hash of the device's is the one that is wanted.
+    /// Whether the device's hash is the one that the job wants.
     takes_hash: bool,
-    /// The device, where its times are wanted.
+    /// The device, if its timestamps are wanted.
     clock: Option<Offloads>,
     port: Seat,
     /// When this poll began, in ns since 1970.
     time_ns: u64,
-    /// What the next packet is, which the log had no room for.
+    /// The next packet, which did not fit into the log.
     pending: Option<(u32, Meta)>,
     counts: Counts,
 }
@@ -62,9 +62,9 @@ struct Counts {
     bad_checksums: u64,
     merged: u64,
     hashed_by_device: u64,
-    /// Their time is that of the poll, though the device's is wanted.
+    /// Packets with the time of the poll, although the device's was wanted.
     untimed: u64,
-    /// Bytes of packets of several mbufs, which are put together.
+    /// Bytes of packets that were gathered from several mbufs.
     gathered_bytes: u64,
 }
 
@@ -123,7 +123,7 @@ impl DpdkSource {
         })
     }
 
-    /// Has packets to deliver, if there are any.
+    /// Polls for packets, unless some are left. Returns how many there are.
     #[inline]
     fn poll(&mut self) -> usize {
         if self.intake.receiver.undelivered() == 0 {
@@ -143,7 +143,7 @@ impl DpdkSource {
         self.watch.look(clock::monotonic_ns(), &mut self.account);
     }
 
-    /// What to say when there was nothing to deliver.
+    /// Returns the state if nothing was delivered.
     #[cold]
     fn state_when_empty(&mut self) -> Result<PortState, PortError> {
         let is_gone = self.watch.is_gone();
@@ -154,7 +154,7 @@ impl DpdkSource {
         Ok(if is_over { PortState::Ended } else { PortState::Idle })
     }
 
-    /// Copies packets that are there already, up to `budget`, or until the log is full.
+    /// Copies packets of the current burst, up to `budget`, or until the log is full.
     fn copy(&mut self, writer: &mut Writer, budget: u64) -> Received {
         let mut packets = self.copy_plain(writer, budget);
         let Self { intake, describer, account, .. } = self;
@@ -174,8 +174,8 @@ impl DpdkSource {
         Received { packets, state: PortState::Busy }
     }
 
-    /// As [`copy`](Self::copy), for a fresh burst without marks; else 0. What the log has no room
-    /// for is left.
+    /// As [`copy`](Self::copy), for a new burst without marks; otherwise 0. Packets that do not fit
+    /// into the log are left.
     #[inline]
     fn copy_plain(&mut self, writer: &mut Writer, budget: u64) -> u64 {
         let Self { intake, describer, account, scratch, .. } = self;
@@ -186,7 +186,7 @@ impl DpdkSource {
         let taken = intake.receiver.copy_plain(scratch, most, plain, |bytes| {
             let length = bytes.len();
             let meta = Meta::new(plain.time_ns, length as u32, plain.port);
-            // One that is too long for a segment is cut, and counted, by who looks at each.
+            // A packet too long for a segment is truncated and counted by the general path.
             let is_in = length <= most_bytes && batch.append(bytes, &meta) == Appended::Whole;
             bytes_copied += if is_in { length as u64 } else { 0 };
             is_in
@@ -197,7 +197,7 @@ impl DpdkSource {
 }
 
 impl Describer {
-    /// What is true of every packet that nothing is marked of, if all of each is wanted as it is.
+    /// Returns the properties of all packets without marks, if all are wanted unchanged.
     #[inline]
     fn plain(&self) -> Option<Plain> {
         let is_unmarked = !self.judge.is_hashing() && self.clock.is_none();
@@ -276,7 +276,7 @@ impl Port for DpdkSource {
         &self.info
     }
 
-    /// Takes no more than is there; that may still be received, up to `Ended`.
+    /// Takes no new packets; those that have arrived can still be received, until `Ended`.
     fn finish(&mut self) -> Result<(), PortError> {
         self.intake.finish();
         Ok(())
@@ -294,7 +294,7 @@ impl Port for DpdkSource {
 }
 
 impl Source for DpdkSource {
-    /// No system call but the driver's; every 50 ms one or two, to look at the device.
+    /// No system calls except the driver's; every 50 ms one or two, to check the device.
     fn receive(&mut self, writer: &mut Writer, budget: u64) -> Result<Received, PortError> {
         self.look();
         let filtered = self.describer.judge.filtered();
@@ -319,9 +319,9 @@ impl Source for DpdkSource {
         Ok(Received { packets, state })
     }
 
-    /// As `receive`; the packets stay in their mbufs, and a burst is one of the device. One that
-    /// lies in several mbufs is its own burst, and put together. Cost: one look at the clock
-    /// a burst, or, where times may be shared, four.
+    /// As `receive`, but the packets stay in their mbufs, and a burst is one of the device. A
+    /// packet in several mbufs is gathered into its own burst. Cost: one reading of the clock per
+    /// burst, or per four bursts if times may be shared.
     fn lend<'a>(
         &'a mut self,
         scratch: &'a mut Scratch,

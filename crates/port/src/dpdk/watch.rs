@@ -1,4 +1,4 @@
-//! What happens to a device while a port has it open.
+//! Watches the state of a device while a port has it open.
 
 use std::sync::Arc;
 
@@ -7,25 +7,25 @@ use burstline_sys::clock;
 
 use crate::{PortAccount, PortError};
 
-/// Between two looks, in ns. A look is a system call or a read over the bus.
+/// Time between two checks, in ns. A check is a system call or a read over the bus.
 const INTERVAL_NS: u64 = 50_000_000;
 
-/// Bursts between two looks at the clock, where packets come: a device that brings some is there.
+/// Bursts between two readings of the clock while packets arrive: that shows the device is there.
 const BURSTS: u32 = 64;
 
-/// Remembers how the device was.
+/// The last known state of a device.
 pub(super) struct DeviceWatch {
     device: Arc<Device>,
     is_up: bool,
     is_gone: bool,
     due_ns: u64,
-    /// Bursts since the last look at the clock.
+    /// Bursts since the last reading of the clock.
     bursts: u32,
 }
 
 impl DeviceWatch {
     pub(super) fn new(device: &Arc<Device>) -> Self {
-        // One that is down from the start is worth a note, too.
+        // A device that is down from the start is worth a note, too.
         Self { device: Arc::clone(device), is_up: true, is_gone: false, due_ns: 0, bursts: 0 }
     }
 
@@ -41,8 +41,8 @@ impl DeviceWatch {
         PortError::InterfaceGone { interface: format!("dpdk:{}", self.device.devargs()) }
     }
 
-    /// Looks, if it is time to at `now_ns` of the monotonic clock, and notes what has changed.
-    /// Returns whether it has looked.
+    /// Checks the device, if a check is due at `now_ns` of the monotonic clock, and notes changes.
+    /// Returns whether it did.
     #[inline]
     pub(super) fn look(&mut self, now_ns: u64, account: &mut PortAccount) -> bool {
         let is_due = now_ns >= self.due_ns && !self.is_gone;
@@ -53,8 +53,8 @@ impl DeviceWatch {
         is_due
     }
 
-    /// As `look`, after a burst; not even at the clock each time. Returns whether it was at the
-    /// clock now.
+    /// As `look`, after a burst, but does not read the clock each time. Returns whether it has read
+    /// the clock.
     #[inline]
     pub(super) fn look_at_times(&mut self, account: &mut PortAccount) -> bool {
         self.bursts += 1;

@@ -1,15 +1,15 @@
-//! Classic pcap in nanoseconds or microseconds.
+//! Encodes classic pcap in nanoseconds or microseconds.
 
 use burstline_wire::files::{EncodeError, PacketToWrite, PcapNsEncoder};
 use burstline_wire::headers::LinkType;
 
-/// Magic of a file in microseconds. Source: draft-ietf-opsawg-pcap, section 4.
+/// Magic number of a file in microseconds. Source: draft-ietf-opsawg-pcap, section 4.
 const MICROSECONDS: u32 = 0xa1b2_c3d4;
 
-/// Where the fraction of a second stands in a record. Source: the same, section 5.
+/// Position of the fraction of a second in a record. Source: the same, section 5.
 const FRACTION: std::ops::Range<usize> = 4..8;
 
-/// Writes classic pcap. In microseconds it is the file in nanoseconds with another magic number
+/// Encoder of classic pcap. In microseconds it is the file in nanoseconds with another magic number
 /// and the fractions divided.
 pub(super) struct ClassicEncoder {
     encoder: PcapNsEncoder,
@@ -21,7 +21,7 @@ impl ClassicEncoder {
         Self { encoder: PcapNsEncoder::new(link, snapshot_bytes), nanoseconds }
     }
 
-    /// Writes the file header. Returns its bytes, 0 when `out` has no room.
+    /// Writes the file header. Returns its length, 0 if `out` has no room.
     pub(super) fn header(&self, out: &mut [u8]) -> usize {
         let bytes = self.encoder.header(out);
         if bytes > 0 && !self.nanoseconds {
@@ -30,7 +30,7 @@ impl ClassicEncoder {
         bytes
     }
 
-    /// Writes a record. Returns its bytes, 0 when `out` has no room.
+    /// Writes a record. Returns its length, 0 if `out` has no room.
     pub(super) fn packet(
         &self,
         out: &mut [u8],

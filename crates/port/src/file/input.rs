@@ -1,4 +1,4 @@
-//! Where a file's bytes come from: a regular file, a pipe, or either of them decompressed.
+//! The byte stream of a file: a regular file or a pipe, decompressed if necessary.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, BufReader, Cursor, Read, Seek};
@@ -20,17 +20,17 @@ use super::zstd::packed::{Packed, Table};
 /// `include/uapi/asm-generic/fcntl.h`, the same on x86-64 and arm64.
 pub(super) const O_NONBLOCK: i32 = 0o4000;
 
-/// Bytes that a decompressor is fed with at a time.
+/// Bytes passed to a decompressor at a time.
 const COMPRESSED_BYTES: usize = 64 << 10;
 
-/// What a read brought.
+/// The result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pulled {
     /// Some bytes.
     Bytes,
-    /// None now; there may be some later.
+    /// No bytes now; more may come.
     Nothing,
-    /// None, and there will never be more.
+    /// No bytes, and no more will come.
     End,
 }
 
@@ -38,7 +38,7 @@ pub(super) enum Pulled {
 pub(super) struct Input {
     stream: Stream,
     is_pipe: bool,
-    /// The largest window of a zstd stream.
+    /// The maximum window of a zstd stream.
     window_bytes: u64,
 }
 
@@ -47,15 +47,15 @@ enum Stream {
     Gzip(Box<MultiGzDecoder<Compressed>>),
     Zstd(Box<ZstdReader<Compressed>>),
     Packed(Box<Packed<Raw>>),
-    /// Between two of the others.
+    /// A transient state between two others.
     Closed,
 }
 
 type Compressed = BufReader<io::Chain<Cursor<Vec<u8>>, Raw>>;
 
 impl Input {
-    /// Opens what an address names; `-` is standard input.
-    /// `window_bytes`: the most that a zstd stream may have kept.
+    /// Opens the target of an address; `-` is standard input. `window_bytes` is the maximum window
+    /// of a zstd stream.
     pub(super) fn open(target: &str, window_bytes: u64) -> io::Result<(Self, Metadata)> {
         let file = if target == "-" {
             File::from(io::stdin().as_fd().try_clone_to_owned()?)
@@ -65,7 +65,7 @@ impl Input {
         Self::of(file, window_bytes)
     }
 
-    /// A file that is open, from where it stands.
+    /// Uses an open file, from its current position.
     pub(super) fn of(file: File, window_bytes: u64) -> io::Result<(Self, Metadata)> {
         let metadata = file.metadata()?;
         if metadata.is_dir() {
@@ -76,23 +76,23 @@ impl Input {
         Ok((Self { stream, is_pipe, window_bytes }, metadata))
     }
 
-    /// Another descriptor of a regular file, which shares its position.
+    /// Duplicates the descriptor of a regular file; the position is shared.
     pub(super) fn share(&self) -> io::Result<Option<File>> {
         let raw = self.raw().filter(|raw| !raw.is_pipe);
         raw.map(|raw| raw.file.try_clone()).transpose()
     }
 
-    /// Whether bytes come when another program writes them.
+    /// Whether another program writes the bytes as it runs.
     pub(super) fn is_pipe(&self) -> bool {
         self.is_pipe
     }
 
-    /// Whether the bytes are decompressed on their way.
+    /// Whether the bytes are decompressed.
     pub(super) fn is_compressed(&self) -> bool {
         !matches!(self.stream, Stream::Plain(_))
     }
 
-    /// Goes on with decompressing. `first` are the bytes that were read already.
+    /// Switches to decompression. `first` are the bytes already read.
     pub(super) fn decompress(&mut self, kind: FileKind, first: &[u8]) {
         let Stream::Plain(raw) = std::mem::replace(&mut self.stream, Stream::Closed) else {
             return;
@@ -111,7 +111,7 @@ impl Input {
         };
     }
 
-    /// Reads what is there, without waiting for more than that.
+    /// Reads the available bytes, without waiting for more.
     pub(super) fn pull(&mut self, place: &mut [u8]) -> io::Result<(usize, Pulled)> {
         loop {
             let read = match &mut self.stream {
@@ -131,7 +131,7 @@ impl Input {
         }
     }
 
-    /// Readable when a pipe has something.
+    /// Returns a descriptor that is readable when a pipe has data.
     pub(super) fn readiness(&self) -> Option<BorrowedFd<'_>> {
         self.raw().filter(|raw| raw.is_pipe).map(|raw| raw.file.as_fd())
     }
@@ -146,7 +146,7 @@ impl Input {
         }
     }
 
-    /// The file itself, if it is a regular one whose bytes are those of the capture.
+    /// Returns the file, if it is a regular one and not compressed.
     fn plain_file(&self) -> Option<&File> {
         match &self.stream {
             Stream::Plain(raw) if !raw.is_pipe => Some(&raw.file),
@@ -154,12 +154,12 @@ impl Input {
         }
     }
 
-    /// Whether any byte of the capture can be reached at once.
+    /// Whether any byte of the capture is directly accessible.
     pub(super) fn can_seek(&self) -> bool {
         self.plain_file().is_some()
     }
 
-    /// Goes on reading at `offset`.
+    /// Continues reading at `offset`.
     pub(super) fn seek(&mut self, offset: u64) -> io::Result<()> {
         if let Stream::Packed(packed) = &mut self.stream {
             packed.position = offset;
@@ -169,8 +169,8 @@ impl Input {
         file.seek(io::SeekFrom::Start(offset)).map(drop)
     }
 
-    /// Reads `place.len()` bytes at `offset`, beside what is read in order; in a compressed file
-    /// those of a segment's end. False: they are not there, or cannot be reached.
+    /// Reads `place.len()` bytes at `offset`, independent of sequential reads; in a compressed file
+    /// only from the end of a segment. False if they do not exist or are not accessible.
     pub(super) fn read_at(&self, offset: u64, place: &mut [u8]) -> bool {
         match &self.stream {
             Stream::Packed(packed) => packed.read_at(offset, place),
@@ -178,7 +178,7 @@ impl Input {
         }
     }
 
-    /// Bytes of the capture, where any of them can be reached at once.
+    /// Returns the length of the capture, if every byte is directly accessible.
     pub(super) fn capture_bytes(&self) -> Option<u64> {
         match &self.stream {
             Stream::Packed(packed) => Some(packed.capture_bytes()),
@@ -186,28 +186,28 @@ impl Input {
         }
     }
 
-    /// Has the kernel read bytes into the page cache, without waiting for them.
+    /// Prefetches bytes into the page cache, without waiting for them.
     pub(super) fn ask_for(&self, place: Range<u64>) {
         let (Some(file), Some(bytes)) =
             (self.plain_file(), NonZeroU64::new(place.end.saturating_sub(place.start)))
         else {
             return;
         };
-        // It is advice: a later read gets the bytes in any case.
+        // This is advice: a later read gets the bytes in any case.
         let _ = fadvise(file, place.start, Some(bytes), Advice::WillNeed);
     }
 
-    /// Bytes of a regular file as it lies there.
+    /// Returns the size of a regular file on disk.
     pub(super) fn file_bytes(&self) -> Option<u64> {
         self.metadata().map(|metadata| metadata.len())
     }
 
-    /// Of a regular file, as it is now.
+    /// Returns the current metadata of a regular file.
     pub(super) fn metadata(&self) -> Option<Metadata> {
         self.raw().filter(|raw| !raw.is_pipe).and_then(|raw| raw.file.metadata().ok())
     }
 
-    /// Bytes read from the file in order.
+    /// Returns the bytes read from the file in order.
     pub(super) fn bytes_read(&self) -> u64 {
         match &self.stream {
             Stream::Packed(packed) => packed.bytes_read(),
@@ -216,7 +216,7 @@ impl Input {
     }
 }
 
-/// The file itself. A pipe says `WouldBlock` when it has nothing.
+/// The file itself. An empty pipe returns `WouldBlock`.
 struct Raw {
     file: File,
     is_pipe: bool,
@@ -232,8 +232,8 @@ impl AsRef<File> for Raw {
 impl Read for Raw {
     fn read(&mut self, place: &mut [u8]) -> io::Result<usize> {
         if self.is_pipe {
-            // We check it here for two reasons. Standard input is shared with others and keeps its
-            // own flags, and a FIFO that never had a writer is not at its end.
+            // Poll here for two reasons. Standard input is shared with others and keeps its own
+            // flags, and a FIFO that never had a writer is not at its end.
             let now = Timespec { tv_sec: 0, tv_nsec: 0 };
             let mut wanted = [PollFd::new(&self.file, PollFlags::IN)];
             if poll(&mut wanted, Some(&now))? == 0 {

@@ -1,4 +1,4 @@
-//! Which format an output gets, and where its bytes go.
+//! Chooses the format of an output, and opens its target.
 
 use std::fs::{self, File};
 use std::io;
@@ -13,52 +13,52 @@ use super::shown_path;
 use crate::opened::{OpenedFiles, Use};
 use crate::{Address, AddressError, Key, PortError};
 
-/// What can be said of an output.
+/// The keys of an output's address.
 pub(crate) const KEYS: &[Key] = &[
     Key::words(
         "format",
         "segmented|pcapng|pcap-ns|pcap",
         "The file's format [default: by its name; else segmented, and pcapng to a pipe]",
     ),
-    // By default the smallest that takes the largest packet with room to spare.
+    // The default is the smallest that fits the largest packet with room to spare.
     Key::size("segment", 4096..=16 << 20, "Bytes of a segment").powers_of_two().or("1m"),
     Key::words("compress", "zstd|gzip|none", "How the file is compressed [default: by its name]"),
 ];
 
-/// What can be written.
+/// The formats that can be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
-    /// pcapng in segments with an index each.
+    /// pcapng in segments, each with an index.
     Segmented,
-    /// pcapng, one block behind the other.
+    /// pcapng, as consecutive blocks.
     Pcapng,
     /// Classic pcap; `nanoseconds` or microseconds.
     Classic { nanoseconds: bool },
 }
 
-/// An output that is open and empty.
+/// An open, empty output.
 pub(super) enum Target {
     Segments(OutputFile),
     Stream(Output),
 }
 
-/// What the parameters of an address ask for.
+/// The layout that the parameters of an address request.
 pub(super) struct Layout {
     pub(super) format: Format,
     pub(super) segment_bytes: usize,
     pub(super) path: PathBuf,
-    /// Whether segments were asked for, so that a small file has them, too.
+    /// Whether segments were requested, so that a small file has them, too.
     pub(super) keeps_segments: bool,
-    /// Segments in Zstandard lie one behind the other.
+    /// Zstandard-compressed segments are stored contiguously.
     compression: Option<Compression>,
 }
 
-/// Below this many bytes a rotated file has no segments unless they are requested: it could not be
-/// filled well.
+/// Below this many bytes a rotated file has no segments unless they are requested: segments would
+/// be too sparse.
 const SEGMENTED_FROM: u64 = 8 << 20;
 
 impl Layout {
-    /// `most_bytes`: a limit on the size of a file.
+    /// Parses an address; `most_bytes` is a limit on the size of a file.
     pub(super) fn parse(address: &Address, most_bytes: Option<u64>) -> Result<Self, AddressError> {
         let values = address.values(KEYS)?;
         let is_standard = address.target() == "-";
@@ -99,7 +99,7 @@ impl Layout {
         Ok(Self { format, segment_bytes, path, keeps_segments, compression })
     }
 
-    /// Whether the file has segments, each in its place.
+    /// Whether the file has segments at fixed offsets.
     pub(super) fn has_places(&self) -> bool {
         self.format == Format::Segmented && self.compression.is_none()
     }
@@ -116,8 +116,7 @@ impl Layout {
         Ok(Target::Stream(Output::new(file.into(), self.compression, stop.clone())))
     }
 
-    /// Opens the output at `path`. A regular file that was there is emptied, unless the job reads
-    /// it.
+    /// Opens the output at `path`. An existing regular file is truncated, unless the job reads it.
     pub(super) fn open(
         &self,
         path: &Path,
@@ -158,7 +157,7 @@ impl Layout {
 }
 
 impl Target {
-    /// Another descriptor of a regular file.
+    /// Duplicates the descriptor of a regular file.
     pub(super) fn share(&self) -> io::Result<Option<File>> {
         match self {
             Self::Segments(output) => output.share().map_err(source),
@@ -167,7 +166,7 @@ impl Target {
     }
 }
 
-/// What the kernel said.
+/// Returns the kernel's error.
 pub(super) fn source(error: WriteError) -> io::Error {
     match error {
         WriteError::File { source, .. } | WriteError::Short { source, .. } => source,

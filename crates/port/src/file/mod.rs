@@ -8,17 +8,18 @@
 //!                  \-> buffer --write--> file, pipe           pcapng, pcap
 //! ```
 //!
-//! A file is read with `read(2)` and never mapped. Truncating a mapped file means a `SIGBUS`. A
-//! read is no slower as long as its buffer stays in the second cache level. Formats are recognised
-//! by the first bytes, never by names; gzip and zstd are decompressed on the way. The name of an
-//! output says how to write it, unless its address does ([`naming`]).
+//! A file is read with `read(2)` and never mapped: truncating a mapped file means a `SIGBUS`. A
+//! read is no slower as long as its buffer stays in the L2 cache. Formats are recognised by the
+//! first bytes, never by names; gzip and zstd are decompressed on the fly. An output's name
+//! determines its format, unless the address does ([`naming`]).
 //!
 //! Invariants:
-//! - F1: no packet is decoded that the caller did not ask for, so that a budget closes the ledger.
-//! - F2: damage never ends a job: it is noted with its place, and decoding goes on behind it.
-//! - F3: an output is valid at every moment up to the last block that was certainly written. What
-//!   is not in it is counted.
-//! - F4: only a regular file is ever cut, and never one that the job reads.
+//! - F1: no packet is decoded that the caller did not request, so that a budget balances the
+//!   ledger.
+//! - F2: damage never ends a job: it is noted with its position, and decoding continues after it.
+//! - F3: an output is valid at any time, up to the last block that was certainly written. Packets
+//!   beyond that are counted as lost.
+//! - F4: only a regular file is ever truncated, and never one that the job reads.
 
 mod classic;
 mod input;
@@ -53,7 +54,7 @@ pub(crate) use source::set::{SET, open_source as open_set_address};
 pub use source::set::{captures_of, open_chosen, open_set};
 pub(crate) use zstd::SOURCE_KEYS;
 
-/// Opens a file to receive from.
+/// Opens a file as a source.
 pub(crate) fn open_source(
     address: &Address,
     options: &OpenOptions,
@@ -61,7 +62,7 @@ pub(crate) fn open_source(
     Ok(Box::new(source::FileSource::open(address, options)?))
 }
 
-/// Opens a file to send to.
+/// Opens a file as a sink.
 pub(crate) fn open_sink(
     address: &Address,
     options: &OpenOptions,
@@ -72,7 +73,7 @@ pub(crate) fn open_sink(
     }
 }
 
-/// Opens a file, or several that take turns.
+/// Opens a file, or several that are striped.
 fn open_one(address: &Address, options: &OpenOptions) -> Result<Box<dyn Sink>, PortError> {
     let fail = |reason| AddressError::BadName { address: address.to_string(), reason };
     match &striped_paths(address.target()).map_err(fail)?[..] {
@@ -81,18 +82,18 @@ fn open_one(address: &Address, options: &OpenOptions) -> Result<Box<dyn Sink>, P
     }
 }
 
-/// The path to name in messages.
+/// Returns the path to name in messages.
 fn shown_path(target: &str, standard: &str) -> PathBuf {
     if target == "-" { standard.into() } else { target.into() }
 }
 
-/// Reads a source's address, for the test of tables.
+/// Parses a source's address, for the test of tables.
 #[cfg(test)]
 pub(crate) fn read_source(address: &Address) {
     let _ = zstd::window_bytes(address);
 }
 
-/// Reads an address, for the test of tables.
+/// Parses an address, for the test of tables.
 #[cfg(test)]
 pub(crate) fn read(address: &Address) {
     let _ = layout::Layout::parse(address, None);

@@ -1,4 +1,4 @@
-//! What the name of an output asks for: `x.pcap.zst` is pcap in Zstandard.
+//! Derives format and compression from an output's name: `x.pcap.zst` is pcap in Zstandard.
 
 use std::path::Path;
 
@@ -11,18 +11,18 @@ pub(super) enum Compression {
     Zstd,
 }
 
-/// What the name of an output says of it.
+/// Format and compression implied by a name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Naming {
     pub(super) format: Option<Format>,
     pub(super) compression: Option<Compression>,
 }
 
-/// Extensions of compressions that are not written.
+/// Extensions of compressions that are not supported for output.
 const NOT_WRITTEN: [&str; 4] = ["bz2", "br", "lz4", "xz"];
 
 impl Naming {
-    /// Reads the extensions of a name. An error is the reason why such a file is not written.
+    /// Parses the extensions of a name. An error is the reason why such a file is not supported.
     pub(super) fn of(path: &Path) -> Result<Self, String> {
         let extension = |path: &Path| Some(path.extension()?.to_str()?.to_ascii_lowercase());
         let last = extension(path);
@@ -38,7 +38,7 @@ impl Naming {
             Some(_) => path.file_stem().and_then(|stem| extension(Path::new(stem))),
             None => last,
         };
-        // Times keep their nanoseconds, which every reader of today takes.
+        // Timestamps keep their nanoseconds, which every current reader accepts.
         let format =
             (inner.as_deref() == Some("pcap")).then_some(Format::Classic { nanoseconds: true });
         Ok(Self { format, compression })

@@ -1,9 +1,9 @@
-//! A file or pipe that is written in order.
+//! A file or pipe that is written sequentially.
 //!
 //! A pipe is written without blocking, so a stalled reader cannot keep the job from ending. The
-//! writer waits for room; once the job is to end, at most [`PATIENCE`] at a time. Its description
-//! is this process's own: flags of one that others share, as standard output's mostly is, are left
-//! alone.
+//! writer waits for room; once the job is to end, at most [`PATIENCE`] at a time. The open file
+//! description is private to this process. If others share it, as with most standard outputs, its
+//! flags are left alone.
 
 use std::fs::{self, File, OpenOptions as FileOptions};
 use std::io::{self, Seek, SeekFrom, Write};
@@ -26,23 +26,23 @@ use super::pieces::Pieces;
 /// How long the writer waits for a stalled pipe once the job should end.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Between two looks whether the job is to end.
+/// Time between two checks whether the job is to end.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// `ENXIO`: a FIFO without a reader was opened without blocking. Source: fifo(7).
+/// `ENXIO`: a FIFO without a reader was opened non-blocking. Source: fifo(7).
 const NOBODY_READS: i32 = 6;
 
 /// Set when the job is to end.
 pub(super) type Stop = Option<Arc<AtomicBool>>;
 
-/// Where a stream of blocks goes.
+/// The destination of a stream of blocks.
 pub(super) struct Output {
     file: Claimed,
     pieces: Option<Pieces>,
     stop: Stop,
     /// Bytes of whole blocks written so far.
     pub(super) bytes: u64,
-    /// Those of whole compressed pieces: what ends the stream is behind them.
+    /// Bytes of whole compressed pieces; what ends the stream follows them.
     pub(super) whole: u64,
 }
 
@@ -51,7 +51,7 @@ impl Output {
         Self { file, pieces: compression.map(Pieces::new), stop, bytes: 0, whole: 0 }
     }
 
-    /// The pipe at `path`; waits for a reader of it, until the job is to end.
+    /// Opens the pipe at `path`; waits for a reader of it, until the job is to end.
     pub(super) fn open_pipe(path: &Path, follows_links: bool, stop: &Stop) -> io::Result<File> {
         let flags = link_flags(path, follows_links);
         loop {
@@ -65,7 +65,7 @@ impl Output {
         }
     }
 
-    /// Standard output: a pipe is set not to block, where possible.
+    /// Opens standard output: a pipe is made non-blocking, if possible.
     pub(super) fn standard() -> io::Result<File> {
         let file = File::from(io::stdout().as_fd().try_clone_to_owned()?);
         if !file.metadata()?.file_type().is_fifo() {
@@ -75,15 +75,15 @@ impl Output {
         Ok(open_without_blocking(Path::new(&own), 0).unwrap_or(file))
     }
 
-    /// Writes whole blocks, compressed as the name of the file says. When that fails, a regular
-    /// file ends where it did before; what a pipe took is gone.
+    /// Writes whole blocks, compressed according to the file's name. On failure, a regular file
+    /// keeps its previous end; bytes that a pipe took are gone.
     pub(super) fn write(&mut self, blocks: &[u8]) -> io::Result<()> {
         let Some(pieces) = &mut self.pieces else { return self.write_as_is(blocks) };
         let piece = pieces.next(blocks)?;
         self.write_piece(&piece)
     }
 
-    /// As [`write`](Self::write), with what starts at `tail_at` not compressed.
+    /// As [`write`](Self::write), with the bytes from `tail_at` on uncompressed.
     pub(super) fn write_with_tail(&mut self, blocks: &[u8], tail_at: usize) -> io::Result<()> {
         let Some(pieces) = &mut self.pieces else { return self.write_as_is(blocks) };
         let piece = pieces.next_with_tail(blocks, tail_at)?;
@@ -92,31 +92,31 @@ impl Output {
 
     fn write_piece(&mut self, piece: &[u8]) -> io::Result<()> {
         self.write_as_is(piece).inspect_err(|_| {
-            // As well as it goes, as in `take_back`.
+            // Best effort, as in `take_back`.
             let _ = self.end();
         })?;
         self.whole = self.bytes;
         Ok(())
     }
 
-    /// Has pieces follow the last whole one of a regular file, after an error.
+    /// Continues after the last whole piece of a regular file, after an error.
     pub(super) fn go_on(&mut self) {
         self.cut(self.whole);
         self.pieces.iter_mut().for_each(|pieces| pieces.go_on(self.whole > 0));
     }
 
-    /// Ends what is compressed. Nothing may be written afterwards.
+    /// Ends the compressed stream. Nothing may be written afterwards.
     pub(super) fn end(&mut self) -> io::Result<()> {
         let end = self.pieces.as_mut().map_or(&[][..], Pieces::end);
         self.write_as_is(end)
     }
 
-    /// Whether what is written is compressed.
+    /// Whether the output is compressed.
     pub(super) fn is_compressed(&self) -> bool {
         self.pieces.is_some()
     }
 
-    /// Another descriptor of a regular file.
+    /// Duplicates the descriptor of a regular file.
     pub(super) fn share(&self) -> io::Result<Option<File>> {
         match self.file.metadata()?.is_file() {
             true => self.file.try_clone().map(Some),
@@ -124,7 +124,7 @@ impl Output {
         }
     }
 
-    /// Cuts what was written behind the first `bytes` off a regular file, after an error.
+    /// Truncates a regular file to its first `bytes`, after an error.
     pub(super) fn cut(&mut self, bytes: u64) {
         self.take_back(self.bytes.saturating_sub(bytes));
         self.bytes = self.bytes.min(bytes);
@@ -174,8 +174,8 @@ impl Output {
         }
     }
 
-    /// Cuts the last `bytes` off a regular file. Done as well as it goes: the file is broken
-    /// already, and the first error is the one to tell.
+    /// Cuts the last `bytes` off a regular file. Best effort: the file is already broken, and the
+    /// first error is the one to report.
     fn take_back(&mut self, bytes: u64) {
         let is_file = self.file.metadata().is_ok_and(|metadata| metadata.is_file());
         if is_file && let Ok(position) = self.file.stream_position() {
@@ -195,13 +195,13 @@ fn open_without_blocking(path: &Path, flags: i32) -> io::Result<File> {
     opened.map_err(|error| of_link(path, error))
 }
 
-/// Has the job end.
+/// Requests the end of the job.
 pub(super) fn end_job(stop: &Stop) {
     if let Some(stop) = stop {
-        stop.store(true, Relaxed); // a wish, carries no memory
+        stop.store(true, Relaxed); // a request, publishes no memory
     }
 }
 
 fn is_set(stop: &Stop) -> bool {
-    stop.as_ref().is_some_and(|stop| stop.load(Relaxed)) // a wish, carries no memory
+    stop.as_ref().is_some_and(|stop| stop.load(Relaxed)) // a request, publishes no memory
 }

@@ -1,16 +1,16 @@
-//! Compressing an output piece by piece.
+//! Compresses an output piece by piece.
 //!
 //! ```text
 //!  gzip   | member | member | member |          each whole in itself
 //!  zstd   | header | blocks | blocks | blocks | an empty last block |
 //!                           /        \
-//!                           | compressed | as is |   where the end of a piece is to be read alone
+//!                           | compressed | as is |   if the end of a piece must be readable alone
 //! ```
 //!
-//! A piece is what [`Output`](super::output::Output) is given at a time: whole blocks of the
-//! format inside. It can be decompressed before the next one is there. Members of gzip are one
-//! stream to every reader. Frames of Zstandard are not: Wireshark 4.0 loses its place between two
-//! of them now and then. So there is one frame, into which the blocks of each piece go.
+//! A piece is the argument of one write to [`Output`](super::output::Output): whole blocks of the
+//! inner format. It can be decompressed before the next one is written. Every reader takes several
+//! gzip members as one stream. With several Zstandard frames, Wireshark 4.0 sometimes loses its
+//! position between two of them. So there is one frame, to which each piece adds its blocks.
 
 use std::io::{self, Write};
 
@@ -25,11 +25,11 @@ use super::zstd::BlockHead;
 /// Source: RFC 8878, 3.1.1.1.
 pub(super) const HEADER_BYTES: usize = 6;
 
-/// Where the descriptor is in it, and its flag that a checksum ends the frame.
+/// Offset of the descriptor in it, and the flag that a checksum ends the frame.
 pub(super) const DESCRIPTOR_AT: usize = 4;
 pub(super) const HAS_CHECKSUM: u8 = 1 << 2;
 
-/// The longest block, where the window is that of `ruzstd`. Source: RFC 8878, 3.1.1.2.4.
+/// The longest block, with `ruzstd`'s window size. Source: RFC 8878, 3.1.1.2.4.
 pub(super) const BLOCK_BYTES: usize = 128 << 10;
 
 /// Compresses the pieces of one output.
@@ -52,7 +52,7 @@ impl Pieces {
                 encoder.finish()
             }
             Compression::Zstd => {
-                // A piece without bytes begins a frame, too.
+                // An empty piece begins a frame, too.
                 let (first, rest) = bytes.split_at(bytes.len().min(BLOCK_BYTES));
                 let mut piece = self.block(first)?;
                 for block in rest.chunks(BLOCK_BYTES) {
@@ -63,9 +63,9 @@ impl Pieces {
         }
     }
 
-    /// Compresses a block by itself. An encoder of several blocks (`ruzstd` 0.9.1) may have one of
-    /// them borrow the code of the block before. But it may have stored that block as it is,
-    /// without a code.
+    /// Compresses a block independently. A `ruzstd` 0.9.1 encoder of several blocks may let one
+    /// reuse the Huffman code of the block before. But if that block was stored uncompressed, it
+    /// has no code.
     fn block(&mut self, bytes: &[u8]) -> io::Result<Vec<u8>> {
         let frame = compress_to_vec(bytes, CompressionLevel::Fastest);
         let is_first = !std::mem::replace(&mut self.is_begun, true);
@@ -73,11 +73,11 @@ impl Pieces {
             .ok_or_else(|| io::Error::other("an invalid Zstandard frame"))
     }
 
-    /// As [`next`](Self::next) for Zstandard, with what starts at `tail_at` stored as it is:
-    /// [`stored_at`] says where.
+    /// As [`next`](Self::next) for Zstandard, but stores the bytes from `tail_at` on uncompressed:
+    /// [`stored_at`] locates them.
     pub(super) fn next_with_tail(&mut self, bytes: &[u8], tail_at: usize) -> io::Result<Vec<u8>> {
         let (front, tail) = bytes.split_at(tail_at);
-        // `ruzstd` makes some 6 KiB of 128 KiB of zeros.
+        // `ruzstd` turns 128 KiB of zeros into some 6 KiB.
         let zeros = front.iter().rev().take_while(|byte| **byte == 0).count();
         let (front, zeros) = front.split_at(front.len() - zeros);
         let mut piece = self.next(front)?;
@@ -93,12 +93,12 @@ impl Pieces {
         Ok(piece)
     }
 
-    /// Has pieces follow where the output was ended, and what ended it was cut off.
+    /// Continues after an ended output whose end was cut off.
     pub(super) fn go_on(&mut self, is_begun: bool) {
         self.is_begun = is_begun && self.compression == Compression::Zstd;
     }
 
-    /// What ends the output. Nothing may follow.
+    /// Returns the bytes that end the output. Nothing may follow.
     pub(super) fn end(&mut self) -> &'static [u8] {
         match std::mem::replace(&mut self.is_begun, false) {
             true => &BlockHead::LAST,
@@ -107,19 +107,20 @@ impl Pieces {
     }
 }
 
-/// For the byte of the tail with `behind` bytes of the piece from itself on: how far in front of
-/// the piece's end it is stored, and how many of these bytes lie there in sequence. `None`: there
-/// is no such byte.
+/// Locates a byte of the tail; `behind` is the distance from it to the end of the piece before
+/// compression. Returns its distance from the end as stored, and how many bytes are contiguous
+/// there. `None` if there is no such byte.
 pub(super) fn stored_at(behind: u64) -> Option<(u64, usize)> {
     let blocks = behind.checked_sub(1)? / BLOCK_BYTES as u64;
     let contiguous = behind - blocks * BLOCK_BYTES as u64;
     Some((behind + blocks * BlockHead::BYTES as u64, contiguous as usize))
 }
 
-/// A frame as a part of a longer one: with its header only if it is the first, and without its end.
+/// Turns a frame into a part of a longer one: with its header only if it is the first, and without
+/// its end.
 ///
-/// Its blocks need nothing from blocks before them. A separate encoder made them, and `ruzstd` does
-/// not use the offsets that a decoder remembers from block to block.
+/// Its blocks do not depend on earlier blocks. A separate encoder made them, and `ruzstd` does not
+/// use the offsets that a decoder remembers from block to block.
 fn part_of_a_frame(mut frame: Vec<u8>, is_first: bool) -> Option<Vec<u8>> {
     let descriptor = frame.get_mut(DESCRIPTOR_AT)?;
     *descriptor &= !HAS_CHECKSUM;
@@ -146,7 +147,7 @@ mod tests {
     use super::super::zstd::ZstdReader;
     use super::*;
 
-    /// Pieces of all sizes: much alike, all the same, and without any pattern.
+    /// Pieces of all sizes: similar, identical, and without any pattern.
     fn plain() -> Vec<Vec<u8>> {
         let mut state = 7_u32;
         let mut noise = |_| {
@@ -160,7 +161,7 @@ mod tests {
         pieces.into_iter().flatten().chain(noisy).collect()
     }
 
-    /// A literals section of type 3 has the code of another block. Source: RFC 8878, 3.1.1.3.1.1.
+    /// A literals section of type 3 uses another block's code. Source: RFC 8878, 3.1.1.3.1.1.
     #[test]
     fn no_block_borrows_the_code_of_another() {
         let mut pieces = Pieces::new(Compression::Zstd);
@@ -199,7 +200,8 @@ mod tests {
                 };
                 let ended = unpacked(&[&stream, end].concat());
                 assert!(ended == (true, whole.clone()), "{compression:?} at {}", whole.len());
-                // Without its end it is readable, too, but for what a decoder still wants to keep.
+                // It is readable without its end, too, except for what a decoder still wants to
+                // keep.
                 let cut = unpacked(&stream).1;
                 assert!(whole.starts_with(&cut) && cut.len() + (128 << 10) >= whole.len());
             }

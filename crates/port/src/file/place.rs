@@ -1,4 +1,4 @@
-//! Where a file lies, and how one gets there as a whole.
+//! Folders of files, and atomic replacement of files.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -8,34 +8,34 @@ use std::path::{Path, PathBuf};
 use burstline_sys::temporary::open_whole;
 use burstline_sys::users::effective_user;
 
-/// The folder of a file.
+/// Returns the folder of a file.
 pub(super) fn folder_of(file: &Path) -> &Path {
     or_here(file.parent().unwrap_or(Path::new("")))
 }
 
-/// A folder; without a name it is the one that the program is in.
+/// Returns a folder; an empty path means the current one.
 pub(super) fn or_here(folder: &Path) -> &Path {
     if folder.as_os_str().is_empty() { Path::new(".") } else { folder }
 }
 
-/// Writes a file beside its place and moves it there, so that no reader sees half of it. Only its
+/// Writes a temporary file and renames it into place, so that no reader sees half of it. Only its
 /// owner may read it.
 pub(super) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(format!(".{}", std::process::id()));
     let beside = PathBuf::from(beside);
-    // What is there already is somebody's, and stays.
+    // An existing file belongs to someone else and is kept.
     let mut file = File::options().write(true).create_new(true).mode(0o600).open(&beside)?;
     let moved = file.write_all(bytes).and_then(|()| fs::rename(&beside, path));
     moved.inspect_err(|_| {
-        // Half a file is of no use.
+        // Half a file is useless.
         let _ = fs::remove_file(&beside);
     })
 }
 
-/// Reads a file beside captures, of at most `most` bytes, that says what they have. It could hide
-/// packets: so its owner has to be the user, root or the folder's owner, and nobody else may write
-/// it. No link is followed, and no pipe is waited for.
+/// Reads a file of at most `most` bytes that describes the captures beside it. It could hide
+/// packets: so its owner must be the user, root or the folder's owner, and no one else may have
+/// write permission. Links are not followed, and pipes are not waited for.
 pub(super) fn read_hint(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let file = open_whole(path)?;
     let (metadata, of_folder) = (file.metadata()?, fs::metadata(folder_of(path))?);

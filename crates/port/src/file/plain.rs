@@ -1,4 +1,4 @@
-//! An output of blocks or records one behind the other.
+//! An output of consecutive blocks or records.
 
 use std::io;
 
@@ -14,13 +14,13 @@ use super::sink::ClosingCounts;
 /// Room for a few of the largest packets.
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// How the blocks look.
+/// The format of the blocks.
 enum Encoder {
     Pcapng(PcapngEncoder),
     Classic(ClassicEncoder),
 }
 
-/// Gathers blocks and writes them in order.
+/// Collects blocks and writes them in order.
 pub(super) struct Plain {
     output: Output,
     encoder: Encoder,
@@ -33,7 +33,7 @@ pub(super) struct Plain {
 }
 
 impl Plain {
-    /// `classic` says pcap, in nanoseconds or not.
+    /// Starts an output; `classic` selects pcap, in nanoseconds or not.
     pub(super) fn new(
         output: Output,
         link: LinkType,
@@ -51,7 +51,7 @@ impl Plain {
             None => {
                 let mut encoder = PcapngEncoder::new(link, snapshot_bytes);
                 let filled = encoder.section(&mut buffer, section)?;
-                // That of a pipe may be there already.
+                // A pipe may already have its section header.
                 (Encoder::Pcapng(encoder), if output.bytes > 0 { 0 } else { filled })
             }
         };
@@ -95,7 +95,7 @@ impl Plain {
         })
     }
 
-    /// Writes all that is gathered.
+    /// Writes all buffered blocks.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         if self.filled > 0 {
             self.output.write(&self.buffer[..self.filled])?;
@@ -105,24 +105,24 @@ impl Plain {
         Ok(())
     }
 
-    /// Writes all that is gathered, and what ends the output.
+    /// Writes all buffered blocks, and the end of the output.
     pub(super) fn end(&mut self) -> io::Result<()> {
         self.flush()?;
         self.output.end()
     }
 
-    /// Bytes of the file if it ended here; of a compressed one, a bound.
+    /// Returns the size of the file if it ended here; an upper bound for a compressed one.
     pub(super) fn bytes(&self) -> u64 {
         self.output.bytes + self.filled as u64
     }
 
-    /// Cuts a regular file to `bytes`, after an error.
+    /// Truncates a regular file to `bytes`, after an error.
     pub(super) fn cut(&mut self, bytes: u64) {
         self.output.cut(bytes);
     }
 
-    /// Writes closing counts behind what is left of a file that was cut. What was gathered is
-    /// lost. Returns where the file ends then.
+    /// Writes closing counts at the end of a truncated file. Buffered blocks are lost. Returns the
+    /// new size of the file.
     pub(super) fn append_closing(&mut self, closing: &[ClosingCounts]) -> io::Result<u64> {
         if self.output.share()?.is_none() {
             return Err(io::ErrorKind::Unsupported.into());
@@ -138,13 +138,13 @@ impl Plain {
         Ok(self.output.bytes)
     }
 
-    /// Packets surely written, and the bytes up to the last of them.
+    /// Returns the number of packets certainly written, and the bytes up to the last of them.
     pub(super) fn kept(&self) -> (u64, u64) {
         (self.kept, self.output.bytes)
     }
 
-    /// Puts a block into the buffer, after writing it out where it has no room. `None` from
-    /// `write` says that there is nothing to put.
+    /// Puts a block into the buffer, and flushes the buffer first if it has no room. `write`
+    /// returns `None` if there is no block.
     #[inline]
     fn put(
         &mut self,

@@ -1,21 +1,21 @@
-//! An output in segments.
+//! A segmented output.
 //!
 //! ```text
 //!  slot    0        1          2            3
 //!  file  | header | sealed   | sealed     | open: written by a flush, again when it is sealed |
 //! ```
 //!
-//! A segment is handed to a queue of writes when it is full; several are under way at a time. A
-//! flush waits for them, and writes the open one into its slot as it is; it is written there again
-//! later. When a write fails, the file is cut behind the last block that an earlier write
-//! completed, with all before it. Blocks of a slot never change, so a torn second write spoils
-//! none.
+//! A full segment is handed to a queue of writes; several are in progress at a time. A flush waits
+//! for them, and writes the open segment into its slot in its current state; the segment is written
+//! again later. After a failed write, the file is truncated after the last block of the writes
+//! completed without a gap. Blocks of a slot never change, so a torn second write does not corrupt
+//! any.
 //!
-//! In a compressed file segments lie one behind the other ([`Slots`]). There a flush closes the
-//! open segment as it is, and the next packet begins another one.
+//! In a compressed file segments are contiguous ([`Slots`]). There a flush closes the open segment,
+//! and the next packet begins another one.
 //!
 //! The header is written with the first segment. A recording that ends in its first segment needs
-//! none of them: it becomes plain pcapng, unless segments were asked for ([`Segmented::end`]).
+//! no segments: it becomes plain pcapng, unless segments were requested ([`Segmented::end`]).
 
 pub(super) mod slots;
 
@@ -33,46 +33,46 @@ use burstline_wire::headers::LinkType;
 use super::sink::ClosingCounts;
 use slots::Slots;
 
-/// The hash kind of sketches, whatever hash the job has.
+/// The hash kind of sketches, independent of the job's.
 pub(super) const SKETCHED: HashKind = HashKind::FiveTuple;
 
-/// The first part of a file, or of a segment: its packets, and where it ends.
+/// A prefix of a file or segment: its packets, and its end offset.
 #[derive(Clone, Copy, Debug, Default)]
 struct Part {
     packets: u64,
     end: u64,
 }
 
-/// Gathers segments and writes each into its slot.
+/// Fills segments and writes each into its slot.
 pub(super) struct Segmented {
     slots: Slots,
     encoder: SegmentEncoder,
     /// The header segment, until it is written.
     header: Option<AlignedBuffer>,
-    /// Its blocks.
+    /// The blocks of the header.
     descriptions: Vec<u8>,
     /// Whether a recording of one segment becomes plain pcapng.
     is_compact: bool,
     losses: [u64; LOSS_CAUSES],
-    /// Whether the open segment has blocks that were not written yet.
+    /// Whether the open segment has unwritten blocks.
     is_dirty: bool,
-    /// Packets in sealed segments, those that are under way included.
+    /// Packets in sealed segments, including those being written.
     sealed: u64,
-    /// What is surely in the file while a full segment is under way, in the order of these.
+    /// For each full segment being written, in order: what is certainly in the file before it.
     under_way: VecDeque<Part>,
-    /// Writes that the queue has counted and that are not under way any more.
+    /// Completed writes of the queue that are already processed.
     settled: u64,
-    /// The ends of segments under way, and of the last that is surely in the file.
+    /// The ends of segments being written, and of the last that is certainly in the file.
     ends: VecDeque<SegmentEnd>,
     last_end: SegmentEnd,
-    /// Packets of the open segment that a flush has written, and where their blocks end in it.
+    /// Packets of the open segment that a flush has written, and the end of their blocks in it.
     flushed: Part,
-    /// Bytes of the file, once it is plain pcapng.
+    /// The size of the file, once it is plain pcapng.
     plain_bytes: Option<u64>,
 }
 
 impl Segmented {
-    /// Begins a file with the description of its first interface. Nothing is written yet.
+    /// Starts a file with the description of its first interface. Nothing is written yet.
     pub(super) fn start(
         slots: Slots,
         mut encoder: SegmentEncoder,
@@ -105,7 +105,7 @@ impl Segmented {
         })
     }
 
-    /// `first_packet`: the number of the file's first packet in the recording.
+    /// Creates the encoder. `first_packet` is the recording's number of the file's first packet.
     pub(super) fn encoder(
         segment_bytes: usize,
         link: LinkType,
@@ -134,7 +134,7 @@ impl Segmented {
         Ok(put)
     }
 
-    /// Packets of one interface that have nothing special about them, until one does not fit.
+    /// Adds packets of one interface that need no options, until one does not fit.
     #[inline]
     pub(super) fn plain_packets<'a>(
         &mut self,
@@ -155,21 +155,21 @@ impl Segmented {
         self.put(|encoder, segment| encoder.push_statistics(segment, interface, time_ns, counters))
     }
 
-    /// Counts packets that are lost and that no packet tells of.
+    /// Counts lost packets that no `drops_before` reports.
     pub(super) fn count_losses(&mut self, cause: LossCause, packets: u64) {
         self.losses[cause as usize] += packets;
         self.is_dirty |= packets > 0;
     }
 
-    /// Only closing counts follow. The last segment gets the sketch of all flows, unless there is
-    /// but one.
+    /// Declares that only closing counts follow. The last segment gets the sketch of all flows,
+    /// unless there is only one segment.
     pub(super) fn close(&mut self) {
         if !self.is_compact || self.encoder.sequence() > 1 {
             self.encoder.close();
         }
     }
 
-    /// Writes the open segment into its slot, as it is, when all before it are written.
+    /// Writes the open segment into its slot in its current state, once all before it are written.
     pub(super) fn flush(&mut self) -> io::Result<()> {
         let waited = self.slots.wait_all();
         self.settle();
@@ -189,8 +189,8 @@ impl Segmented {
         Ok(())
     }
 
-    /// Writes what is left and ends the file: as plain pcapng where there is one segment.
-    /// `is_kept_safe`: what was written before may be synced, and stays so.
+    /// Writes the remaining blocks and ends the file: as plain pcapng if there is one segment. With
+    /// `is_kept_safe`, earlier writes may be synced, and stay safe.
     pub(super) fn end(&mut self, is_kept_safe: bool) -> io::Result<()> {
         if !self.is_compact || self.encoder.sequence() > 1 {
             self.flush()?;
@@ -206,18 +206,18 @@ impl Segmented {
         Ok(())
     }
 
-    /// The file, and the queue for the next one. Nothing is under way any more.
+    /// Returns the file, and the queue for the next one. No write is in progress any more.
     pub(super) fn into_parts(self) -> (Box<dyn Send>, Option<WriteQueue>) {
         self.slots.into_parts()
     }
 
-    /// Packets that are written or under way: those of whole segments, and of the open one what a
-    /// flush has written.
+    /// Returns the packets handed to writes: those of whole segments, and those of the open segment
+    /// that a flush has written.
     pub(super) fn handed(&self) -> u64 {
         self.sealed + self.flushed.packets
     }
 
-    /// Packets surely written, and the bytes up to the last of them.
+    /// Returns the packets certainly written, and the bytes up to the last of them.
     pub(super) fn kept(&self) -> (u64, u64) {
         if let Some(first) = self.under_way.front() {
             return (first.packets, self.slots.file_bytes(first.end));
@@ -230,7 +230,7 @@ impl Segmented {
         (self.sealed + self.flushed.packets, bytes)
     }
 
-    /// Bytes of the file if it ended here.
+    /// Returns the size of the file if it ended here.
     pub(super) fn bytes(&self) -> u64 {
         match self.is_compact && self.encoder.sequence() == 1 {
             true => (self.descriptions.len() + self.encoder.used_bytes()) as u64,
@@ -240,20 +240,20 @@ impl Segmented {
         }
     }
 
-    /// Bytes of the file that are not written yet: those under way, and the segment in hand.
+    /// Returns the unwritten bytes of the file: segments being written, and the current segment.
     pub(super) fn pending(&self) -> u64 {
         (self.under_way.len() as u64 + 1) * self.encoder.segment_bytes() as u64
     }
 
-    /// Cuts the file to `bytes`, after an error.
+    /// Truncates the file to `bytes`, after an error.
     pub(super) fn cut(&mut self, bytes: u64) {
         // Plain pcapng is shorter than the segments that were synced before.
         self.slots.cut(self.plain_bytes.map_or(bytes, |plain| bytes.min(plain)));
     }
 
-    /// Writes closing counts behind the first `bytes` of a file that was cut there, as far as a
-    /// segment has room; where nothing can be behind them, into the last segment. What was in hand
-    /// is lost. Returns where the file ends then.
+    /// Writes closing counts after the first `bytes` of a file that was truncated there, as far as
+    /// a segment has room; if nothing can follow, into the last segment. The current segment is
+    /// lost. Returns the new size of the file.
     pub(super) fn append_closing(
         &mut self,
         bytes: u64,
@@ -273,7 +273,7 @@ impl Segmented {
             return packer.close();
         }
         let (end, segment_bytes) = (self.encoder.blocks_end(), self.encoder.segment_bytes());
-        // A block lies in one slot.
+        // A block may not cross slots.
         let has_room = bytes as usize % segment_bytes + end <= segment_bytes;
         if has_room && self.slots.append(bytes, end).is_ok() {
             return Ok(bytes + end as u64);
@@ -305,7 +305,7 @@ impl Segmented {
         Ok(())
     }
 
-    /// Takes note of segments that are written.
+    /// Processes segments that are written.
     fn settle(&mut self) {
         while self.settled < self.slots.written() {
             self.settled += 1;

@@ -1,7 +1,7 @@
-//! Several outputs that are one: those that take turns, and those of a link type each.
+//! Outputs of several files: striped files, or one file per link type.
 //!
-//! Invariant: when one fails, the others are ended, and every further packet is counted by the one
-//! that failed.
+//! Invariant: when one fails, the others are closed, and the failed one counts every further
+//! packet.
 
 pub(super) mod links;
 pub(super) mod stripes;
@@ -10,7 +10,7 @@ use burstline_log::Burst;
 
 use crate::{LostPackets, PortAccount, PortError, Sink};
 
-/// The outputs, and which of them has failed.
+/// The outputs, and the index of a failed one.
 pub(super) struct Several {
     sinks: Vec<Box<dyn Sink>>,
     failed: Option<usize>,
@@ -33,7 +33,7 @@ impl Several {
         &mut *self.sinks[number]
     }
 
-    /// Gives a burst to one of them, or to the one that has failed.
+    /// Passes a burst to one of them, or to the failed one if there is one.
     pub(super) fn transmit(&mut self, number: usize, burst: &Burst<'_>) -> Result<u64, PortError> {
         let number = self.failed.unwrap_or(number);
         let taken = self.sinks[number].transmit(burst);
@@ -66,7 +66,7 @@ impl Several {
         lost
     }
 
-    /// Does something with each until one fails.
+    /// Calls `work` on each until one fails.
     fn each(
         &mut self,
         mut work: impl FnMut(&mut dyn Sink) -> Result<(), PortError>,
@@ -79,14 +79,14 @@ impl Several {
         Ok(())
     }
 
-    /// Ends all but the one that failed.
+    /// Closes all but the failed one.
     #[cold]
     fn fail(&mut self, number: usize, error: PortError) -> PortError {
         if self.failed.is_none() {
             self.failed = Some(number);
             let others = (0..self.sinks.len()).filter(|&other| other != number);
             for other in others {
-                // The first error is the one to tell; what this one loses is counted.
+                // The first error is the one to report; packets lost by this one are counted.
                 let _ = self.sinks[other].finish();
             }
         }

@@ -1,4 +1,4 @@
-//! The sink: gives each packet its interface and its block, and knows which of them are safe.
+//! The sink: maps packets to interfaces and blocks of the file, and tracks which of them are safe.
 
 mod failure;
 mod files;
@@ -33,10 +33,10 @@ use hashed::Hashed;
 /// The longest interface name that is written, in bytes.
 const MAX_NAME_BYTES: usize = 256;
 
-/// Room for a section's block without a comment.
+/// Buffer size for a section block without a comment.
 const SECTION_BYTES_MAX: usize = 512;
 
-/// What a file says of itself.
+/// Describes the section of a file.
 fn section(comment: &str) -> SectionDescription<'_> {
     SectionDescription {
         comment,
@@ -46,12 +46,12 @@ fn section(comment: &str) -> SectionDescription<'_> {
     }
 }
 
-/// What a port of the job is in the file.
+/// The state of a job's port in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Described {
     NotYet,
     As(u32),
-    /// Its link type is not the file's.
+    /// Not in the file, because its link type differs.
     Not,
 }
 
@@ -60,20 +60,20 @@ enum Described {
 struct InFile {
     /// Its number in the job.
     port: u8,
-    /// Packets of it that went into the body.
+    /// Its packets in the body.
     tally: Tally,
 }
 
-/// What is known at the end of an interface of the file.
+/// The closing counts of one interface of the file.
 pub(super) struct ClosingCounts {
     /// Its number in the file.
     pub(super) interface: u32,
-    /// The time of the newest packet.
+    /// The latest timestamp of a packet.
     pub(super) time_ns: u64,
     pub(super) counters: Counters,
 }
 
-/// The file, as far as it is begun. Until the first packet its link type is not known.
+/// The state of the current file. Its link type is unknown until the first packet.
 enum Body {
     /// The next of several files: named after its first packet.
     Unopened,
@@ -81,44 +81,43 @@ enum Body {
     Segmented(Box<Segmented>),
     Plain(Box<Plain>),
     Closed,
-    /// An output that takes no more.
+    /// An output that failed and takes no more packets.
     Failed(Failure),
 }
 
-/// A capture file that is written, or a pipe; or several files, one after the other.
+/// A sink that writes one capture file, a pipe, or several files in sequence.
 pub(super) struct FileSink {
     info: PortInfo,
     layout: Layout,
     files: Files,
     body: Body,
-    /// Buffers for the next file, made while there may be a right to lock memory.
+    /// Buffers for the next file, allocated while the process may have the right to lock memory.
     queue: Option<WriteQueue>,
     link: LinkType,
-    /// Makes the hashes for sketches, where packets do not bring them.
+    /// Computes the hashes for sketches, if packets lack them.
     hasher: Option<FlowHasher>,
     snapshot_bytes: u32,
     table: PortTable,
     described: [Described; PortTable::MAX_ENTRIES],
     /// The interfaces of the file, in its order.
     interfaces: Vec<InFile>,
-    /// By port of the job: packets lost that the next packet is to tell of, besides its own word.
+    /// By port of the job: losses for the next packet to report, besides its own `drops_before`.
     gaps: [u64; PortTable::MAX_ENTRIES],
-    /// By port of the job: packets lost that packets of it have told of.
+    /// By port of the job: losses that its packets have reported.
     told: [u64; PortTable::MAX_ENTRIES],
     totals: Vec<InterfaceTotals>,
-    /// Packets that went into the body.
+    /// Packets in the body.
     accepted: u64,
-    /// Packets that went into the files before.
+    /// Packets in earlier files.
     accepted_before: u64,
-    /// What the next file goes on from.
+    /// The recording that the next file continues.
     resumed: Option<Resumed>,
     first_packet: u64,
     latest_ns: u64,
-    /// How far the file is written, bytes aside.
+    /// How far the file is written, without the bytes.
     written: Mark,
-    /// How far it is once writes that are under way have come to their end, in this order: which
-    /// interfaces' packets are in them. Where these end in the file, the body knows; the two are
-    /// held together by the number of packets.
+    /// The marks after each write in progress, in order: the packets by interface up to there. The
+    /// body knows where the writes end in the file; the number of packets links the two.
     under_way: VecDeque<Mark>,
     lost: LostPackets,
     account: PortAccount,
@@ -169,8 +168,9 @@ impl FileSink {
         Ok(sink)
     }
 
-    /// Writes into a pipe what stands before the first interface. Its reader may wait for that, as
-    /// dumpcap does, and the first packet may be long in coming. Where it fails, the packets will.
+    /// Writes the section header into a pipe before the first interface. Its reader may wait for
+    /// that, as dumpcap does, and the first packet may come late. An error will recur with the
+    /// packets.
     fn begin_pipe(&mut self) {
         let Body::Opened(Target::Stream(output)) = &mut self.body else { return };
         let is_pipe = matches!(output.share(), Ok(None)) && !output.is_compressed();
@@ -184,13 +184,13 @@ impl FileSink {
         }
     }
 
-    /// Bytes of a segment, if the file has any.
+    /// Returns the size of a segment, if the file has any.
     pub(super) fn segment_bytes(&self) -> u64 {
         self.layout.segment_bytes as u64
     }
 
-    /// Puts the packets at the start of a burst into the file. Stops at one that is not plain,
-    /// belongs to another interface or does not fit. Returns how many.
+    /// Writes the packets at the start of a burst into the file. Stops at one that is not plain,
+    /// belongs to another interface or does not fit. Returns how many it wrote.
     #[inline]
     fn put_plain<'a>(&mut self, burst: &Burst<'a>) -> usize {
         let Some(port) = burst.plain_packets().next().map(|first| first.desc.port()) else {
@@ -227,7 +227,7 @@ impl FileSink {
         run.packets
     }
 
-    /// Puts a packet into the file. `Ok(false)`: it was dropped, and counted.
+    /// Writes a packet into the file. `Ok(false)` if it was dropped, and counted.
     #[inline]
     fn put(&mut self, packet: &Packet<'_>) -> io::Result<bool> {
         let interface = match self.described[usize::from(packet.port())] {
@@ -268,7 +268,7 @@ impl FileSink {
                 self.account.note(|| format!("{error}; segment=1M fits every packet"));
             }
             self.drop_one(Loss::TooLong, packet);
-            // The next packet tells of these losses.
+            // The next packet reports these losses.
             self.gaps[port] = drops_before;
             return Ok(false);
         }
@@ -288,7 +288,7 @@ impl FileSink {
         }
     }
 
-    /// Describes an interface that has its first packet. `None`: it cannot be in this file.
+    /// Describes an interface before its first packet. `None` if it cannot be in this file.
     #[cold]
     fn describe(&mut self, port: u8) -> io::Result<Option<u32>> {
         if self.described[usize::from(port)] == Described::Not {
@@ -320,12 +320,12 @@ impl FileSink {
         Ok(Some(interface))
     }
 
-    /// Begins the file with its first interface.
+    /// Starts the file with its first interface.
     fn start(&mut self, interface: &InterfaceDescription<'_>) -> io::Result<()> {
         let resumed = self.resumed.take();
         let section = section(resumed.as_ref().map_or("", |old| &old.comment));
         let (link, snapshot_bytes) = (interface.link, self.snapshot_bytes);
-        // What stays there if anything fails below.
+        // `Closed` remains if a step below fails.
         let bytes = self.layout.segment_bytes;
         let begun = match std::mem::replace(&mut self.body, Body::Closed) {
             Body::Opened(Target::Segments(output)) => {
@@ -351,7 +351,7 @@ impl FileSink {
         Ok(())
     }
 
-    /// A body of segments, which go there.
+    /// Creates a segmented body on these slots.
     fn segmented(
         &self,
         slots: Slots,
@@ -366,7 +366,7 @@ impl FileSink {
         Ok(Body::Segmented(Box::new(body)))
     }
 
-    /// Packets that the output is done with, written or under way.
+    /// Returns the packets that the output has handed to writes, completed or in progress.
     fn handed(&self) -> u64 {
         match &self.body {
             Body::Segmented(body) => body.handed(),
@@ -374,7 +374,7 @@ impl FileSink {
         }
     }
 
-    /// Packets surely in the file, and its bytes.
+    /// Returns the packets certainly in the file, and the bytes up to the last of them.
     fn kept(&self) -> (u64, u64) {
         match &self.body {
             Body::Segmented(body) => body.kept(),
@@ -391,8 +391,8 @@ impl FileSink {
         }
     }
 
-    /// Puts the packets of a burst into the file, and into those that follow it. `rest` are those
-    /// that were not put yet; `taken` counts those that were.
+    /// Writes the packets of a burst into the file, and into the files that follow. `rest` are
+    /// those not yet written; `taken` counts the others.
     fn put_all(&mut self, rest: &mut Burst<'_>, taken: &mut u64) -> io::Result<()> {
         while !rest.is_empty() {
             let room = self.room(rest)?;
@@ -438,7 +438,7 @@ impl Port for FileSink {
 }
 
 impl Sink for FileSink {
-    /// One copy of each packet; one `write` for each segment, or for each MiB of a stream.
+    /// Cost: one copy per packet; one `write` per segment, or per MiB of a stream.
     fn transmit(&mut self, burst: &Burst<'_>) -> Result<u64, PortError> {
         self.account.offered += burst.len() as u64;
         let looked = self.look_at_syncs();

@@ -1,4 +1,4 @@
-//! The source: reads, decodes, lends or appends.
+//! The source of a capture file: reads, decodes, lends or appends.
 
 mod accounting;
 pub(super) mod catalogue;
@@ -34,7 +34,7 @@ const _: () = assert!(MAX_CAPTURED as usize <= MAX_PACKET_BYTES);
 /// Source: draft-ietf-opsawg-pcapng, section 4.3.1.
 const LINK_ERRORS: u32 = 0xffff_0000;
 
-/// A packet that is decoded and lies in the window.
+/// A decoded packet in the window.
 #[derive(Clone, Copy)]
 struct Located {
     offset: usize,
@@ -42,46 +42,46 @@ struct Located {
     meta: Meta,
 }
 
-/// What the window has next.
+/// The next element of the window.
 enum Next {
     Packet(Located),
-    /// One that the filter does not want.
+    /// A packet that the filter rejects.
     Unwanted,
-    /// Nothing before more is read.
+    /// No packet before more is read.
     Empty,
-    /// An error, or the end.
+    /// An error or the end.
     Over,
 }
 
-/// A capture file, or a pipe that one comes through, as the source of a job.
+/// A capture file, or a pipe with one, as a source.
 pub(super) struct FileSource {
     info: PortInfo,
     reader: CaptureReader,
     judge: Judge,
     selector: Selector,
-    /// Whether any packet may not be wanted.
+    /// Whether some packets may be unwanted.
     is_choosing: bool,
     index: Option<Index>,
     interfaces: Interfaces,
-    /// Whether the recording may still be going on, so a missing end is not damage.
+    /// Whether the recording may still be in progress, so that a missing end is not damage.
     may_be_open: bool,
-    /// The numbers in the table of the file's interfaces, in the file's order.
+    /// The table's numbers of the file's interfaces, in the file's order.
     ports: Vec<u8>,
     is_over: bool,
-    /// Packets of the recording that are in broken segments, and in segments that are not there.
+    /// Packets of the recording in broken segments, and in missing segments.
     lost: LostPackets,
-    /// Those of them that no packet has reported in its `drops_before`.
+    /// The part of them that no packet has reported in its `drops_before`.
     untold: u64,
-    /// Packets that were delivered from behind the last checksum.
+    /// Delivered packets that no checksum covers yet.
     unchecked: u64,
-    /// To be said at the next call.
+    /// An error to return from the next call.
     error: Option<PortError>,
-    /// Decoded, but the log had no room, or it is not its turn.
+    /// A decoded packet that did not fit into the log, or whose turn has not come.
     pending: Option<Located>,
     decoded: u64,
-    /// Packets that were not wanted when the call began.
+    /// Unwanted packets before the current call.
     unwanted_before: u64,
-    /// The numbers of the packets that were lent last, where some may have been left out.
+    /// Numbers of the packets lent last, if some may have been left out.
     numbers: Vec<u64>,
     account: PortAccount,
 }
@@ -94,7 +94,7 @@ impl FileSource {
         Self::of(reader, address.to_string(), options, interfaces)
     }
 
-    /// The source of a file that is open, under a name.
+    /// Creates the source of an open file, under a name.
     fn of(
         reader: CaptureReader,
         name: String,
@@ -129,7 +129,7 @@ impl FileSource {
             let stamp = source.reader.stamp();
             source.index = stamp.and_then(|stamp| Index::load(source.reader.path(), stamp));
         }
-        // So that a filter that does not fit is an error before anything is written.
+        // Compile the filter now, so that an unsuitable one fails before anything is written.
         let links = source.reader.first_links();
         links.into_iter().try_for_each(|link| source.judge.add_link(&source.info.name, link))?;
         Ok(source)
@@ -154,13 +154,13 @@ impl FileSource {
         pulled
     }
 
-    /// Packets that were read and are not wanted.
+    /// Returns the packets that were read but are unwanted.
     fn unwanted(&self) -> u64 {
         self.judge.filtered() + self.selector.unwanted
     }
 
-    /// Passes what cannot hold a packet that is wanted: segments by their trailers and worklists,
-    /// runs of a plain file by its index.
+    /// Skips what cannot contain a wanted packet: segments by their trailers and worklists, runs of
+    /// a plain file by its index.
     #[cold]
     fn pass_ahead(&mut self) -> Result<(), PortError> {
         let Self { reader, selector, .. } = self;
@@ -178,7 +178,7 @@ impl FileSource {
         let Some(last) = index.runs[first..first + passed].last() else { return Ok(()) };
         let behind = last.first_packet + u64::from(last.packets);
         let here = self.decoded + self.selector.packets_passed;
-        // An index with other counts belongs to another file, whatever it says.
+        // An index with other counts belongs to another file.
         let is_in_step = (index.runs[first].first_packet..=behind).contains(&here);
         if is_in_step && self.reader.jump(last.bytes[1])? {
             self.selector.passed += passed as u64;
@@ -189,7 +189,7 @@ impl FileSource {
         Ok(())
     }
 
-    /// The next packet of the window, unless it needs a closer look: then `take` must be asked.
+    /// Returns the next packet of the window, unless it needs special handling: then call `take`.
     /// Cost: that of the decoder; no system call.
     #[inline(always)]
     fn take_ordinary(&mut self) -> Option<Located> {
@@ -204,9 +204,9 @@ impl FileSource {
         }
     }
 
-    /// Asks the filter, and counts what it does not want.
+    /// Applies the filter, and counts unwanted packets.
     fn wants(&mut self, record: &Record) -> bool {
-        // A packet of an interface that cannot be entered is let through: locating it says so.
+        // A packet of an interface that cannot be registered passes: locating it reports the error.
         if record.interface as usize >= self.ports.len() && self.enter_interfaces().is_err() {
             return true;
         }
@@ -227,7 +227,7 @@ impl FileSource {
         is_wanted
     }
 
-    /// Locates a packet, also the first of its interface.
+    /// Locates a packet, including the first of an interface.
     #[inline(always)]
     fn locate_any(&mut self, record: &Record) -> Option<Located> {
         match self.ports.get(record.interface as usize) {
@@ -236,7 +236,7 @@ impl FileSource {
         }
     }
 
-    /// Locates the first packet of an interface. `None` when that cannot have a number.
+    /// Locates the first packet of an interface. `None` if the interface cannot get a number.
     #[cold]
     fn locate_first(&mut self, record: &Record) -> Option<Located> {
         match self.enter_interfaces() {
@@ -251,12 +251,12 @@ impl FileSource {
         }
     }
 
-    /// The next packet of the window, in every case.
+    /// Returns the next packet of the window, including all special cases.
     #[cold]
     fn next(&mut self) -> Next {
         loop {
             match self.reader.step() {
-                // In a broken segment, and counted when it is known how many are.
+                // In a broken segment, whose packets are counted when their number is known.
                 Step::Packet(_) if self.reader.decoder.trust() == Trust::Doubtful => {}
                 Step::Packet(record) if self.is_choosing && !self.wants(&record) => {
                     return Next::Unwanted;
@@ -291,14 +291,14 @@ impl FileSource {
         Next::Over
     }
 
-    /// Whether damage is what the end of a recording looks like that is still written.
+    /// Whether damage looks like the end of a recording in progress.
     fn is_open_end(&self, damage: &Damage) -> bool {
         let decoder = &self.reader.decoder;
         let is_behind = decoder.is_segmented() && decoder.trust() == Trust::Unchecked;
         is_behind || matches!(damage.kind, DamageKind::NotClosed { .. })
     }
 
-    /// Gives a number to each interface that the decoder has met since the last time.
+    /// Registers the interfaces that the decoder has met since the last call.
     #[cold]
     fn enter_interfaces(&mut self) -> Result<(), PortError> {
         let path = self.reader.path();
@@ -341,7 +341,7 @@ impl FileSource {
         }
     }
 
-    /// The next packet, after reading if `may_read`. `Err` is the state to return with.
+    /// Returns the next packet, after reading if `may_read`. `Err` is the state to return with.
     #[inline(always)]
     fn take(&mut self, may_read: bool) -> Result<Located, Result<PortState, PortError>> {
         match self.take_ordinary() {
@@ -363,7 +363,7 @@ impl FileSource {
                         Some(located) => return Ok(located),
                         None => continue,
                     },
-                    // A window without a packet that is wanted is enough for one call.
+                    // One window without a wanted packet is enough for a call.
                     Next::Empty if !may_read || self.unwanted() > self.unwanted_before => {
                         return Err(Ok(PortState::Busy));
                     }
@@ -402,7 +402,7 @@ impl Port for FileSource {
 }
 
 impl Source for FileSource {
-    /// One `read` of 256 KiB for each window of packets; a call that has packets does not read.
+    /// Cost: one `read` of 256 KiB per window of packets; a call that has packets does not read.
     fn receive(&mut self, writer: &mut Writer, budget: u64) -> Result<Received, PortError> {
         let mut packets = 0;
         self.unwanted_before = self.unwanted();
@@ -428,7 +428,7 @@ impl Source for FileSource {
         Ok(Received { packets, state })
     }
 
-    /// As `receive`; the packets stay in the window.
+    /// As `receive`, but the packets stay in the window.
     fn lend<'a>(
         &'a mut self,
         scratch: &'a mut Scratch,

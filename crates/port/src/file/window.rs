@@ -1,19 +1,19 @@
 //! The buffer that a file is read into and its packets are lent from.
 //!
 //! ```text
-//!            | room for what is carried over |            what one read brings             |
+//!            | room for what is carried over |              bytes of one read                |
 //! before     |                               | record | record | record | record | rec     |
 //! after      |                          |rec | ord | record | record | ...                 |
 //!                                       ^ position                                         ^ end
 //! ```
 //!
-//! Reads always land at the same aligned place. If a read cuts a record off, its start is moved in
+//! Reads always land at the same aligned offset. If a read cuts a record off, its start is moved in
 //! front of the next read. So every record is contiguous, and nothing else is ever moved. The
-//! window is small enough to stay in the second cache level. There the kernel's copy out of the
-//! page cache and the decoder's reads of headers meet.
+//! window is small enough to stay in the L2 cache. The kernel copies into it from the page cache,
+//! and the decoder reads headers there.
 //!
-//! A segment of a recording is longer than a read and is needed whole. Then reads land one behind
-//! the other, exactly up to its end, so nothing is moved.
+//! A segment of a recording is longer than a read and must be contiguous. Then reads land one after
+//! another, exactly up to its end, so nothing is moved.
 //!
 //! Invariants: `position <= end <= buffer.len()`; `end - position < MAX_NEED` when filled.
 
@@ -22,14 +22,14 @@ use std::io;
 use burstline_sys::direct::{ALIGNMENT, AlignedBuffer};
 use burstline_wire::files::USUAL_NEED;
 
-/// Bytes of one read: what is read then stays in a second cache level of 512 KiB or more. On a
-/// cached file of 1 GB, 128 KiB to 1 MiB were within a tenth of each other.
+/// Bytes of one read: these stay in an L2 cache of 512 KiB or more. On a cached file of 1 GB, 128
+/// KiB to 1 MiB were within a tenth of each other.
 pub(super) const READ_BYTES: usize = 256 << 10;
 
-/// Where reads land: the decoder never needs more than this many bytes in front of them.
+/// Offset where reads land: the decoder never needs more than this many bytes before them.
 const CARRY_BYTES: usize = USUAL_NEED.next_multiple_of(ALIGNMENT);
 
-/// What lies between the last read and the next record.
+/// The bytes between the next record and the end of the last read.
 pub(super) struct Window {
     buffer: AlignedBuffer,
     /// Where the next record starts.
@@ -45,30 +45,30 @@ impl Window {
         Ok(Self { buffer, position: CARRY_BYTES, end: CARRY_BYTES, bytes_moved: 0 })
     }
 
-    /// Everything up to the end of the last read. Records lie from `position` on.
+    /// Returns everything up to the end of the last read. Records start at `position`.
     #[inline]
     pub(super) fn bytes(&self) -> &[u8] {
         &self.buffer[..self.end]
     }
 
-    /// All, and where the next record starts, for the decoder to move on.
+    /// Returns all bytes, and the position of the next record, for the decoder to advance.
     #[inline]
     pub(super) fn split(&mut self) -> (&[u8], &mut usize) {
         (&self.buffer[..self.end], &mut self.position)
     }
 
-    /// What is not decoded yet.
+    /// Returns the bytes not decoded yet.
     pub(super) fn rest(&self) -> &[u8] {
         &self.buffer[self.position..self.end]
     }
 
-    /// Forgets what is not decoded yet.
+    /// Discards the bytes not decoded yet.
     pub(super) fn clear(&mut self) {
         (self.position, self.end) = (CARRY_BYTES, CARRY_BYTES);
     }
 
-    /// Carries the rest over and lets `read` fill the place behind it with up to [`READ_BYTES`]. If
-    /// more is missing of `needed` contiguous bytes, it reads that.
+    /// Carries the rest over and lets `read` fill the space after it with up to [`READ_BYTES`]. If
+    /// `needed` contiguous bytes require more, it reads that many.
     pub(super) fn fill<T>(
         &mut self,
         needed: usize,
@@ -87,7 +87,7 @@ impl Window {
         Ok(outcome)
     }
 
-    /// Lets `read` append to what is here, up to `needed` bytes from `position` on.
+    /// Lets `read` append to the present bytes, up to `needed` bytes from `position` on.
     fn fill_up<T>(
         &mut self,
         needed: usize,

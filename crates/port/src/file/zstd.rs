@@ -1,11 +1,11 @@
-//! Zstandard, with any number of frames one behind the other.
+//! Decompresses Zstandard, with any number of consecutive frames.
 //!
 //! ```text
 //!  source --gather--> | a header, or a block, whole | --> decoder, which keeps a window --> reader
 //! ```
 //!
-//! The decoder of `ruzstd` cannot stop in the middle of a block. So we first gather what it takes
-//! at a time, at most 128 KiB. A pipe that has no more for now then says so, without a wait.
+//! The decoder of `ruzstd` cannot stop in the middle of a block. So we first collect its next unit
+//! of input, at most 128 KiB. A pipe without more data then says so, without blocking.
 
 mod block;
 mod found;
@@ -19,7 +19,7 @@ use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 use crate::{Address, AddressError, Key};
 pub(super) use block::BlockHead;
 
-/// What can be said of a file that is read.
+/// The keys of an input file's address.
 pub(crate) const SOURCE_KEYS: &[Key] = &[Key::size(
     "window",
     1024..=1 << 31,
@@ -30,7 +30,7 @@ pub(crate) const SOURCE_KEYS: &[Key] = &[Key::size(
 /// The default of `window`, in bytes, for files that are opened without an address.
 pub(super) const WINDOW_BYTES: u64 = 8 << 20;
 
-/// What an address says of a file that is read: the largest window of a zstd stream, in bytes.
+/// Returns the maximum window of a zstd stream for a source's address, in bytes.
 pub(crate) fn window_bytes(address: &Address) -> Result<u64, AddressError> {
     address.values(SOURCE_KEYS)?.integer("window")
 }
@@ -38,22 +38,22 @@ pub(crate) fn window_bytes(address: &Address) -> Result<u64, AddressError> {
 /// Magic number and descriptor of a frame. Source: RFC 8878, 3.1.1.
 const DESCRIPTOR_END: usize = 5;
 
-/// The magic numbers of skippable frames, but for the last four bits. Source: RFC 8878, 3.1.2.
+/// The magic numbers of skippable frames, without the last four bits. Source: RFC 8878, 3.1.2.
 const SKIPPABLE: u32 = 0x184d_2a50;
 
-/// Bytes of a frame's checksum, behind its last block. Source: RFC 8878, 3.1.1.
+/// Bytes of a frame's checksum, after its last block. Source: RFC 8878, 3.1.1.
 const CHECKSUM_BYTES: usize = 4;
 
-/// Where the stream is.
+/// The state of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum At {
     /// Between two frames.
     Between,
-    /// In a skippable frame, with this many bytes to go.
+    /// In a skippable frame, with this many bytes left.
     Skipping(u64),
-    /// In a frame; whether a checksum ends it.
+    /// In a frame that may end with a checksum.
     Inside { has_checksum: bool },
-    /// In one that is cut: what the decoder has kept of it comes out before that is an error.
+    /// In a truncated frame: bytes that the decoder holds are returned before the error.
     Cut,
 }
 
@@ -62,12 +62,12 @@ pub(super) struct ZstdReader<R> {
     source: R,
     decoder: FrameDecoder,
     at: At,
-    /// The start of what the decoder takes next.
+    /// The start of the decoder's next unit of input.
     gathered: Vec<u8>,
 }
 
 impl<R: BufRead> ZstdReader<R> {
-    /// A stream that needs a window of more than `window_bytes` is refused.
+    /// Creates a reader. It refuses a stream that needs a window of more than `window_bytes`.
     pub(super) fn new(source: R, window_bytes: u64) -> Self {
         let mut decoder = FrameDecoder::new();
         decoder.set_max_window_size(window_bytes);
@@ -78,7 +78,7 @@ impl<R: BufRead> ZstdReader<R> {
         &self.source
     }
 
-    /// Gathers up to `bytes` bytes; `false` where the stream ends before the first of them.
+    /// Collects up to `bytes` bytes; `false` if the stream ends before the first of them.
     fn gather(&mut self, bytes: usize) -> io::Result<bool> {
         while self.gathered.len() < bytes {
             let here = self.source.fill_buf()?;
@@ -95,7 +95,7 @@ impl<R: BufRead> ZstdReader<R> {
         Ok(true)
     }
 
-    /// As [`gather`](Self::gather); `false` also where the stream ends among them.
+    /// As [`gather`](Self::gather); `false` also if the stream ends among them.
     fn gather_whole(&mut self, bytes: usize) -> io::Result<bool> {
         self.gather(bytes).or_else(|error| match error.kind() {
             io::ErrorKind::UnexpectedEof => Ok(false),
@@ -103,7 +103,7 @@ impl<R: BufRead> ZstdReader<R> {
         })
     }
 
-    /// Goes to the next frame; `false` at the end of the stream.
+    /// Advances to the next frame; `false` at the end of the stream.
     fn open_frame(&mut self) -> io::Result<bool> {
         if !self.gather(DESCRIPTOR_END)? {
             return Ok(false);
@@ -153,7 +153,7 @@ impl<R: BufRead> ZstdReader<R> {
             is_whole = self.gather_whole(BlockHead::BYTES + head.content_bytes() + checksum)?;
         }
         if !is_whole {
-            // A decoder that expects a checksum gets one, and it is not looked at.
+            // A decoder that expects a checksum gets one, but does not verify it.
             self.gathered = [&BlockHead::LAST[..], &[0; CHECKSUM_BYTES]].concat();
             self.at = At::Cut;
         }
@@ -205,7 +205,8 @@ impl<R: BufRead> Read for ZstdReader<R> {
     }
 }
 
-/// Bytes of a frame's header, magic number and descriptor included. Source: RFC 8878, 3.1.1.1.
+/// Returns the length of a frame's header, including magic number and descriptor. Source: RFC 8878,
+/// 3.1.1.1.
 fn header_bytes(descriptor: u8) -> usize {
     let is_single = descriptor >> 5 & 1 == 1;
     let window = if is_single { 0 } else { 1 };
@@ -225,7 +226,7 @@ mod tests {
 
     use super::*;
 
-    /// Has one byte at a time, and nothing every second time: a pipe at its slowest.
+    /// Returns one byte at a time, and nothing every second time, like a slow pipe.
     struct Slow<'a>(&'a [u8], bool);
 
     impl Read for Slow<'_> {

@@ -1,4 +1,4 @@
-//! The sink that takes everything and keeps nothing.
+//! A sink that discards every packet.
 
 use burstline_log::Burst;
 

@@ -1,23 +1,24 @@
-//! One flow: its bytes that never change, and sums of what its checksums are of.
+//! One flow: its constant bytes, and partial sums for its checksums.
 //!
 //! ```text
 //!  image: headers, or all of a short packet | zeros | mark: magic, check, stream | number, time
-//!  patched, where lengths differ: lengths, IPv4 checksum, check       in all: TCP/UDP checksum
+//!  patched, if lengths differ: lengths, IPv4 checksum, check          always: TCP/UDP checksum
 //! ```
 //!
-//! Sums are taken from one complete packet, the model, whose checksums were computed in full.
-//! Checksums of other packets follow from the model's: add what they have more, subtract what only
-//! the model has. In sums of words, subtracting is adding the complement.
+//! Sums come from one complete packet, the model, whose checksums were computed in full. Checksums
+//! of other packets follow from the model's: add the words that the packet has in addition,
+//! subtract those that only the model has. In ones' complement sums, subtracting means adding the
+//! complement.
 
 use burstline_wire::checksum::{fold, sum};
 use burstline_wire::mark::{self, Mark, Stream};
 
 use super::headers::{Shape, complete, complete_transport, transport_checksum};
 
-/// Bytes of a mark that are the same for all packets of a flow and a length.
+/// Bytes of a mark that are equal for all packets of a flow with the same length.
 const HEAD_BYTES: usize = 8;
 
-/// Where a mark has number and time, in bytes from its start.
+/// Offset of the number and the time in a mark.
 pub(super) const NUMBER_AT: usize = HEAD_BYTES;
 
 /// Packets up to this length are copied whole.
@@ -25,9 +26,9 @@ const IMAGE_MOST: usize = 256;
 
 static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
-/// Where a packet is made.
+/// The destination of a packet being built.
 pub(super) trait Place {
-    /// Writes `bytes` at `at`, inside the place.
+    /// Writes `bytes` at offset `at`, within bounds.
     fn write(&mut self, at: usize, bytes: &[u8]);
 }
 
@@ -45,16 +46,16 @@ impl Place for &mut [u8] {
     }
 }
 
-/// A time, as a mark has it.
+/// A timestamp in the format of a mark.
 #[derive(Clone, Copy)]
 pub(super) struct Moment {
-    /// Its upper 32 bits of 48.
+    /// The upper 32 of its 48 bits.
     first: u64,
     last: u16,
     sum: u32,
 }
 
-/// What a packet's mark tells: its number, and when it was made.
+/// The variable part of a packet's mark: its number, and its time.
 #[derive(Clone, Copy)]
 pub(super) struct Numbered<'a> {
     pub(super) sequence: u32,
@@ -68,7 +69,7 @@ impl Moment {
         Self { first, last, sum: (first >> 16) as u32 + (first as u32 & 0xffff) + u32::from(last) }
     }
 
-    /// Number and time as a mark has them: the first 8 bytes, the other 2, and their sum.
+    /// Returns the first 8 bytes: the number and the start of the time.
     #[inline]
     pub(super) fn first_bytes(&self, sequence: u32) -> [u8; 8] {
         (u64::from(sequence) << 32 | self.first).to_be_bytes()
@@ -87,10 +88,10 @@ impl Moment {
 
 /// One flow.
 pub(super) struct Flow {
-    /// The packets' bytes from their start on, in the arena of all flows.
+    /// The packets' common prefix, in the arena of all flows.
     image_at: u32,
     image_bytes: u32,
-    /// The length of every packet, without FCS; 0 where it is drawn.
+    /// The length of every packet, without FCS; 0 if it is random.
     length: u32,
     pub(super) hash: u32,
     sums: Sums,
@@ -99,8 +100,8 @@ pub(super) struct Flow {
     has_marks: bool,
 }
 
-/// Sums of words, what differs by packet left out. Of a flow with one length, `transport` has its
-/// length, and the others are not needed.
+/// Sums of words, without those that differ by packet. If the flow has one length, `transport`
+/// includes it, and the other sums are unused.
 #[derive(Clone, Copy, Default)]
 struct Sums {
     outer: u32,
@@ -109,7 +110,7 @@ struct Sums {
     frame: u32,
 }
 
-/// What a sum has less without `word`.
+/// Returns the term that removes `word` from a sum.
 fn minus(word: u16) -> u32 {
     (!word).into()
 }
@@ -119,8 +120,8 @@ fn word(packet: &[u8], at: usize) -> u16 {
 }
 
 impl Flow {
-    /// A flow whose packets are all like `packet`, with TCP or UDP at `shape` that reaches to the
-    /// end. They have a mark where there is room.
+    /// Creates a flow of packets like `packet`, with TCP or UDP at `shape` up to the end. They have
+    /// a mark if it fits.
     pub(super) fn fixed(packet: &mut Vec<u8>, shape: Shape, stream: Option<Stream>) -> Self {
         let at = mark::offset(packet.len()).filter(|at| *at >= usize::from(shape.payload_at));
         let mark_at = at.zip(stream);
@@ -135,7 +136,7 @@ impl Flow {
         let sums = Sums { transport, ..Sums::default() };
         let has_marks = mark_at.is_some();
         let length = packet.len() as u32;
-        // Zeros of long packets need no image, and a mark is written anyway.
+        // Zeros of long packets need no image, and the mark is written anyway.
         let payload = usize::from(shape.payload_at);
         let (zeros_end, rest) = match mark_at {
             Some((at, _)) => (at, at + mark::BYTES),
@@ -148,7 +149,7 @@ impl Flow {
         Self { image_at: 0, image_bytes: 0, length, hash: 0, sums, head, shape, has_marks }
     }
 
-    /// A flow whose packets are always the same bytes.
+    /// Creates a flow of identical packets.
     pub(super) fn verbatim(packet: &[u8]) -> Self {
         Self {
             image_at: 0,
@@ -169,7 +170,7 @@ impl Flow {
         }
     }
 
-    /// A flow of any lengths behind `headers`.
+    /// Creates a flow of any packet lengths, with these `headers`.
     pub(super) fn open(headers: &[u8], shape: Shape, stream: Option<Stream>) -> Self {
         let mut model = headers.to_vec();
         model.resize(headers.len() + mark::BYTES, 0);
@@ -191,7 +192,7 @@ impl Flow {
             sums.outer = without_total(shape.outer_at.into());
         }
         let frame = i64::from(sum(&model)) - i64::from(shape.slope()) * length as i64;
-        // Two times nothing, so that taking a length away does not go below 0.
+        // Twice 0xffff, which is 0 here, so that subtracting a length does not go below 0.
         sums.frame = frame.rem_euclid(0xffff) as u32 + 2 * 0xffff;
         let mut head = [0; HEAD_BYTES];
         head.copy_from_slice(&model[at..at + HEAD_BYTES]);
@@ -199,7 +200,7 @@ impl Flow {
         Self { image_at: 0, image_bytes: 0, length: 0, hash: 0, sums, head, shape, has_marks }
     }
 
-    /// Puts a mark into a packet that is otherwise whole: number 0, at time 0.
+    /// Puts a mark into an otherwise complete packet: number 0, at time 0.
     fn put_mark(packet: &mut [u8], shape: &Shape, at: usize, stream: Stream) -> u16 {
         let mark = Mark { stream, sequence: 0, time_ns: 0 };
         let put = |packet: &mut [u8], check| {
@@ -212,13 +213,13 @@ impl Flow {
         check
     }
 
-    /// Puts the packets' first bytes into the arena.
+    /// Stores the packets' common prefix in the arena.
     pub(super) fn store(&mut self, arena: &mut Vec<u8>, image: &[u8]) {
         (self.image_at, self.image_bytes) = (arena.len() as u32, image.len() as u32);
         arena.extend_from_slice(image);
     }
 
-    /// The length of every packet, without FCS, if they have one.
+    /// Returns the length of every packet, without FCS, if it is fixed.
     #[inline]
     pub(super) fn length(&self) -> Option<u32> {
         (self.length > 0).then_some(self.length)
@@ -231,15 +232,15 @@ impl Flow {
         self.has_marks && (self.length > 0 || length >= least)
     }
 
-    /// The shortest packet, in bytes without FCS.
+    /// Returns the length of the shortest packet, without FCS.
     #[inline]
     pub(super) fn shortest(&self) -> u32 {
         self.length.max(self.shape.payload_at.into())
     }
 
-    /// Makes packet `sequence` of those with a mark, `length` bytes long; the place is as long.
+    /// Builds packet number `sequence` of those with a mark. `place` has exactly `length` bytes.
     ///
-    /// Cost: a copy of the image, zeros behind it, some 30 additions.
+    /// Cost: a copy of the image, zeros after it, some 30 additions.
     #[inline]
     pub(super) fn build(
         &self,
@@ -255,7 +256,7 @@ impl Flow {
         }
     }
 
-    /// Makes a packet of a flow with one length.
+    /// Builds a packet of a flow with one length.
     #[inline]
     pub(super) fn build_fixed(&self, arena: &[u8], place: &mut impl Place, numbered: Numbered<'_>) {
         let length = self.length as usize;
@@ -268,7 +269,7 @@ impl Flow {
             }
             return;
         }
-        // The place of a mark was found when the flow was made.
+        // The offset was validated when the flow was created.
         let at = (length - mark::BYTES) & !1;
         if !is_whole {
             self.put_rest(place, image.len(), at, length, &self.head);
@@ -302,14 +303,14 @@ impl Flow {
         self.put_checksum(place, sum);
     }
 
-    /// The packets' first bytes.
+    /// Returns the packets' common prefix.
     #[inline]
     pub(super) fn image<'a>(&self, arena: &'a [u8]) -> &'a [u8] {
         let at = self.image_at as usize;
         &arena[at..at + self.image_bytes as usize]
     }
 
-    /// Writes what is behind the image, but for what differs by packet.
+    /// Writes the constant bytes after the image.
     #[inline]
     fn put_rest(
         &self,
@@ -328,7 +329,7 @@ impl Flow {
         }
     }
 
-    /// Writes sequence and time: 10 bytes. Returns their sum.
+    /// Writes the number and the time: 10 bytes. Returns their sum.
     #[inline]
     fn put_moment(
         &self,
@@ -341,7 +342,7 @@ impl Flow {
         moment.sum_with(sequence)
     }
 
-    /// Of a flow with one length: what its packets' checksum is of, number and time left out.
+    /// Returns the checksum's partial sum for a flow with one length, without number and time.
     pub(super) fn transport_sum(&self) -> u32 {
         self.sums.transport
     }
@@ -350,7 +351,7 @@ impl Flow {
         &self.shape
     }
 
-    /// What the sum of TCP or UDP has less in a packet that has no room for a mark.
+    /// Returns the correction of the TCP or UDP sum for a packet without room for a mark.
     fn without_mark(&self) -> u32 {
         match self.has_marks {
             false => 0,
@@ -366,7 +367,7 @@ impl Flow {
         place.write(self.shape.checksum_at(), &checksum.to_be_bytes());
     }
 
-    /// Writes the lengths and the checksums of IPv4. Returns what TCP or UDP sum up of lengths.
+    /// Writes the lengths and IPv4 checksums. Returns the lengths' part of TCP or UDP sums.
     #[inline]
     fn patch_lengths(&self, place: &mut impl Place, length: usize) -> u32 {
         let shape = &self.shape;
@@ -404,7 +405,7 @@ pub(super) mod tests {
     use super::super::recipe::{Content, Recipe};
     use super::*;
 
-    /// Headers of every kind.
+    /// Returns headers of every kind.
     pub(in super::super) fn kinds() -> Vec<(Vec<u8>, Shape)> {
         let mut kinds = Vec::new();
         for query in ["", "&vlan=7", "&vxlan=99", "&vxlan=99&vlan=7"] {
@@ -415,7 +416,7 @@ pub(super) mod tests {
         kinds
     }
 
-    /// A flow whose packets all have `length` bytes, and its arena.
+    /// Creates a flow whose packets all have `length` bytes, and its arena.
     pub(in super::super) fn fixed(headers: &[u8], shape: Shape, length: usize) -> (Flow, Vec<u8>) {
         let mut model = headers.to_vec();
         model.resize(length, 0);
@@ -426,7 +427,7 @@ pub(super) mod tests {
         (flow, arena)
     }
 
-    /// By both ways of making it.
+    /// Tests both ways of building packets.
     #[test]
     fn lengths_checksums_and_marks_hold_for_every_kind_of_packet() {
         for (bytes, shape) in kinds() {
@@ -453,7 +454,7 @@ pub(super) mod tests {
                 let parsed = parse(LinkType::ETHERNET, part);
                 let is_tunnel = shape.outer_at > 0 && part.len() == packet.len();
                 let expected = if is_tunnel { None } else { Some(true) };
-                // A tag is taken for the type in the inner frame's place.
+                // A tag at the position of the inner frame's type is parsed as the type.
                 if shape.outer_at > 0 || part.len() == packet.len() {
                     assert_eq!(holds(&parsed, part), expected, "{length} {shape:?} {part:x?}");
                 }

@@ -1,4 +1,4 @@
-//! All flows of a generator: made by a pattern, or the packets of a file.
+//! All flows of a generator: from a pattern, or from the packets of a file.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,39 +16,39 @@ use super::line::Line;
 use super::recipe::{Content, Pattern, Recipe};
 use crate::{OpenOptions, PortError, PortState, file};
 
-/// What is true of all packets of a call: time, in ns since 1970, and interface.
+/// Properties shared by all packets of a call: time, in ns since 1970, and interface.
 #[derive(Clone, Copy)]
 pub(super) struct Stamp {
     pub(super) time_ns: u64,
     pub(super) port: u8,
 }
 
-/// The most packets and bytes of a template.
+/// The maximum packets and bytes of a template.
 const TEMPLATE_PACKETS: usize = 1 << 20;
 const TEMPLATE_BYTES: usize = 1 << 30;
 
-/// The most flows that have lines: more would be in no cache, and take twice the memory.
+/// Maximum flows with lines: more would not fit into any cache, and take twice the memory.
 const LINES_MOST: usize = 1 << 14;
 
-/// Ethernet's header.
+/// The length of an Ethernet header.
 const SHORTEST: usize = 14;
 
 /// The flows of one generator.
 pub(super) struct Flows {
     flows: Vec<Flow>,
-    /// Of each flow, the number of its next packet with a mark.
+    /// For each flow, the number of its next packet with a mark.
     sequences: Vec<u32>,
-    /// Of each flow, what all its packets are. Empty unless all packets of all flows fill a line
-    /// and flows are not too many.
+    /// For each flow, the line of its packets. Empty unless the packets of all flows fit a line and
+    /// there are few enough flows.
     lines: Vec<Line>,
     arena: Vec<u8>,
     /// The longest packet, without FCS.
     longest: u32,
-    /// What to tell of a template.
+    /// A note about the template.
     pub(super) note: Option<String>,
 }
 
-/// What [`Flows::fill`] has made.
+/// The result of [`Flows::fill`].
 #[derive(Clone, Copy)]
 pub(super) struct Filled {
     pub(super) packets: u64,
@@ -56,7 +56,7 @@ pub(super) struct Filled {
 }
 
 impl Flows {
-    /// Makes the flows of run `run`.
+    /// Creates the flows of run `run`.
     pub(super) fn new(recipe: &Recipe, run: u16, options: &OpenOptions) -> Result<Self, PortError> {
         let mut this = Self {
             flows: Vec::new(),
@@ -131,7 +131,7 @@ impl Flows {
         Ok(())
     }
 
-    /// How many there are, at least 1.
+    /// Returns the number of flows, at least 1.
     #[inline]
     pub(super) fn len(&self) -> usize {
         self.flows.len()
@@ -142,7 +142,7 @@ impl Flows {
         &self.flows[number as usize]
     }
 
-    /// Goes on to the next packet of a flow. One without a mark has no number.
+    /// Advances to the next packet of a flow. A packet without a mark has no number.
     #[inline]
     pub(super) fn advance(&mut self, number: u32, length: u32) {
         let is_marked = self.flows[number as usize].is_marked(length);
@@ -150,20 +150,20 @@ impl Flows {
         *sequence = sequence.wrapping_add(is_marked.into());
     }
 
-    /// Makes a packet in a place of its whole length.
+    /// Builds a packet in a place of exactly its length.
     #[inline]
     pub(super) fn build(&self, number: u32, place: &mut impl Place, length: usize, time_ns: u64) {
         let (flow, sequence) = (&self.flows[number as usize], self.sequences[number as usize]);
         flow.build(&self.arena, place, length, sequence, &Moment::new(time_ns));
     }
 
-    /// Whether every flow has one length.
+    /// Whether every flow has a fixed length.
     pub(super) fn are_fixed(&self) -> bool {
         self.flows.iter().all(|flow| flow.length().is_some())
     }
 
-    /// Makes packets of flows with one length each, all at one time, until the log is full or
-    /// there are `count`. `flow_of`: the flow of the packet this many after the first.
+    /// Builds packets of flows with fixed lengths, all with the same time, until the log is full or
+    /// there are `count`. `flow_of` maps the packet's offset from the first one to its flow.
     #[inline]
     pub(super) fn fill(
         &mut self,
@@ -194,7 +194,7 @@ impl Flows {
         filled
     }
 
-    /// As [`fill`](Self::fill), where every flow has a line.
+    /// As [`fill`](Self::fill), for flows that all have a line.
     #[inline]
     fn fill_lines(
         &mut self,
@@ -205,7 +205,7 @@ impl Flows {
     ) -> Filled {
         let moment = Moment::new(time_ns);
         let mut filled = Filled { packets: 0, bytes: 0 };
-        // Of one length, so that there is one check for both.
+        // Equal lengths, so that one bounds check covers both.
         let sequences = &mut self.sequences[..self.lines.len()];
         while filled.packets < count {
             let number = flow_of(filled.packets) as usize;
@@ -222,12 +222,12 @@ impl Flows {
         filled
     }
 
-    /// The longest packet, without FCS.
+    /// Returns the length of the longest packet, without FCS.
     pub(super) fn longest(&self) -> usize {
         self.longest as usize
     }
 
-    /// The mean frame, FCS included, where all flows are as likely.
+    /// Returns the mean frame length, including FCS, for equally likely flows.
     pub(super) fn mean_frame_bytes(&self, recipe: &Recipe) -> f64 {
         let mut kinds: BTreeMap<(Option<u32>, u32), u32> = BTreeMap::new();
         for flow in &self.flows {
@@ -244,7 +244,7 @@ impl Flows {
     }
 }
 
-/// The packets of a file, and whether each is whole.
+/// Returns the packets of a file, and whether each is complete.
 fn read_template(path: &Path, options: &OpenOptions) -> Result<Vec<(Vec<u8>, bool)>, PortError> {
     let refuse = |reason: String| PortError::NotACapture { path: path.to_owned(), reason };
     let escaped = path.to_string_lossy().replace('%', "%25").replace('?', "%3F");
@@ -289,7 +289,7 @@ fn read_template(path: &Path, options: &OpenOptions) -> Result<Vec<(Vec<u8>, boo
     }
 }
 
-/// Where a mark and a checksum go, if TCP or UDP reach to the end of the packet.
+/// Returns the positions of mark and checksum, if TCP or UDP extends to the end of the packet.
 fn shape_of(headers: &Headers, packet: &[u8]) -> Option<Shape> {
     let is_tcp = headers.protocol == protocol::TCP;
     let is_known = is_tcp || headers.protocol == protocol::UDP;
@@ -305,7 +305,7 @@ fn shape_of(headers: &Headers, packet: &[u8]) -> Option<Shape> {
         is_tcp,
     };
     let reaches_end = headers.end as usize == packet.len();
-    // A copy with a checksum in any case: one that holds says that lengths are true.
+    // A copy that always has a checksum: if it is correct, so are the lengths.
     let mut model = packet.to_vec();
     (is_known && is_complete && reaches_end).then(|| {
         super::headers::complete_transport(&mut model, &shape);

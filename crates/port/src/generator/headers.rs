@@ -1,4 +1,4 @@
-//! The headers of one flow, and what makes a packet of them: lengths and checksums.
+//! The headers of a flow, and functions that fill in lengths and checksums.
 
 use burstline_wire::checksum::{fold, sum};
 use burstline_wire::headers::{ether_type, protocol};
@@ -8,14 +8,14 @@ use super::recipe::{Pattern, Spec, Vxlan};
 /// Ethernet, a VLAN tag, IPv4, UDP, VXLAN; then Ethernet, IPv6, TCP.
 pub(super) const HEADERS_MOST: usize = 14 + 4 + 20 + 8 + 8 + 14 + 40 + 20;
 
-/// VXLAN's port, and its flag of a network number that is there. Source: RFC 7348, section 5.
+/// VXLAN's port, and its flag for a valid network number. Source: RFC 7348, section 5.
 const VXLAN_PORT: u16 = 4789;
 const VXLAN_FLAGS: [u8; 4] = [8, 0, 0, 0];
 
-/// Where the things are that differ by packet, in bytes from its start.
+/// Offsets of the fields that differ by packet, in bytes from its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
-    /// The IPv4 header around VXLAN; 0 where there is none.
+    /// The IPv4 header around VXLAN; 0 if there is none.
     pub(super) outer_at: u8,
     pub(super) network_at: u8,
     pub(super) transport_at: u8,
@@ -25,33 +25,33 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// Where the checksum of TCP or UDP is.
+    /// Returns the offset of the TCP or UDP checksum.
     #[inline]
     pub(super) fn checksum_at(&self) -> usize {
         usize::from(self.transport_at) + if self.is_tcp { 16 } else { 6 }
     }
 
-    /// The addresses: of IPv6 as many bytes as there are before them in the header's IPv4 twin.
+    /// Returns the range of the addresses: 32 bytes for IPv6, 8 for IPv4.
     pub(super) fn addresses(&self) -> std::ops::Range<usize> {
         let network = usize::from(self.network_at);
         let start = if self.is_ipv6 { network + 8 } else { network + 12 };
         start..start + if self.is_ipv6 { 32 } else { 8 }
     }
 
-    /// The number of the protocol.
+    /// Returns the protocol number.
     pub(super) fn protocol(&self) -> u8 {
         if self.is_tcp { protocol::TCP } else { protocol::UDP }
     }
 
-    /// How the sum of all a packet's words depends on its length. Each IPv4 header sums up to 0,
-    /// and TCP or UDP to the complement of a pseudo header with the length in it. So the length is
-    /// in the sum once where the header around VXLAN has it, and once less inside of IPv4.
+    /// Returns the factor of a packet's length in the sum of all its words. Each IPv4 header sums
+    /// to 0, and TCP or UDP to the complement of a pseudo header that includes the length. So a
+    /// header around VXLAN adds the length once, and an inner IPv4 packet subtracts it once.
     pub(super) fn slope(&self) -> i32 {
         i32::from(self.outer_at > 0) - i32::from(!self.is_ipv6)
     }
 }
 
-/// The headers of a flow; lengths and checksums are 0.
+/// Returns the headers of a flow; lengths and checksums are 0.
 pub(super) fn headers(pattern: &Pattern, spec: &Spec) -> (Vec<u8>, Shape) {
     let mut bytes = Vec::with_capacity(HEADERS_MOST);
     let mut outer_at = 0;
@@ -86,14 +86,14 @@ pub(super) fn headers(pattern: &Pattern, spec: &Spec) -> (Vec<u8>, Shape) {
     (bytes, Shape { outer_at, network_at, transport_at, payload_at, is_ipv6, is_tcp })
 }
 
-/// Writes the lengths and checksums of a whole packet, over what stands there.
+/// Writes the lengths and checksums of a complete packet, over the present values.
 pub(super) fn complete(packet: &mut [u8], shape: &Shape) {
     let (network, transport) = (usize::from(shape.network_at), usize::from(shape.transport_at));
     let length = packet.len();
     if shape.outer_at > 0 {
         let outer = usize::from(shape.outer_at);
         complete_ipv4(packet, outer);
-        // No UDP checksum, as RFC 7348, section 4.1 prefers it.
+        // No UDP checksum, as preferred by RFC 7348, section 4.1.
         put(packet, outer + 24, (length - outer - 20) as u16);
     }
     let segment = (length - transport) as u16;
@@ -107,7 +107,7 @@ pub(super) fn complete(packet: &mut [u8], shape: &Shape) {
     complete_transport(packet, shape);
 }
 
-/// Writes the checksum of TCP or UDP alone, over all bytes to the end of the packet.
+/// Writes only the checksum of TCP or UDP, over all bytes to the end of the packet.
 pub(super) fn complete_transport(packet: &mut [u8], shape: &Shape) {
     let transport = usize::from(shape.transport_at);
     put(packet, shape.checksum_at(), 0);
@@ -117,11 +117,11 @@ pub(super) fn complete_transport(packet: &mut [u8], shape: &Shape) {
     put(packet, shape.checksum_at(), checksum);
 }
 
-/// The checksum for what sums up to `sum`.
+/// Returns the checksum for a sum of `sum`.
 #[inline]
 pub(super) fn transport_checksum(sum: u32, is_tcp: bool) -> u16 {
     match !fold(sum) {
-        // Of UDP it would say that there is none (RFC 768).
+        // For UDP, 0 would mean no checksum (RFC 768).
         0 if !is_tcp => 0xffff,
         checksum => checksum,
     }
@@ -151,7 +151,7 @@ fn push_ipv4(bytes: &mut Vec<u8>, protocol: u8, source: u32, destination: u32) {
 
 fn push_vxlan(bytes: &mut Vec<u8>, vxlan: &Vxlan, spec: &Spec) {
     push_ipv4(bytes, protocol::UDP, vxlan.source.into(), vxlan.destination.into());
-    // A port that differs by flow, so that it is spread: RFC 7348, section 5.
+    // A port that depends on the flow, for load balancing: RFC 7348, section 5.
     let mixed = spec.source ^ spec.destination ^ u128::from(spec.source_port);
     bytes.extend((0xc000 | mixed as u16 & 0x3fff).to_be_bytes());
     bytes.extend(VXLAN_PORT.to_be_bytes());

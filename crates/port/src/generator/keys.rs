@@ -1,9 +1,9 @@
-//! The keys of `gen:`, which are the flags of `generate`, too.
+//! The keys of `gen:`, which are also the flags of `generate`.
 
 use super::rate::BURST_MOST;
 use crate::Key;
 
-/// The most flows: this many can be told apart by a mark.
+/// The maximum number of flows: a mark can distinguish this many.
 pub(super) const MAX_FLOWS: u32 = 1 << 20;
 
 const ALL: std::ops::RangeInclusive<u64> = 0..=u64::MAX;

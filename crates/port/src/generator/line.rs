@@ -1,4 +1,4 @@
-//! Lines: short packets that are ready but for a number, a time and a checksum.
+//! Lines: short packets, complete except for a number, a time and a checksum.
 //!
 //! ```text
 //!  0            checksum_at                    number_at        length  64
@@ -19,20 +19,20 @@ use burstline_wire::mark;
 use super::flow::{Flow, Moment, NUMBER_AT};
 use super::headers::transport_checksum;
 
-/// Lengths of packets that fill a line.
+/// Lengths of packets that fit a line.
 const LENGTHS: std::ops::RangeInclusive<u32> =
     (LINE_BYTES - PACKET_ALIGNMENT + 1) as u32..=LINE_BYTES as u32;
 
-/// What all packets of a flow have in common. Its size is that of five pieces of 16 bytes, so that
-/// as many as possible are in the nearest cache.
+/// The constant bytes of a flow's packets. Its size is five pieces of 16 bytes, so that as many as
+/// possible fit into the L1 cache.
 #[derive(Clone)]
 #[repr(C, align(16))]
 pub(super) struct Line {
     bytes: [u8; LINE_BYTES],
     pub(super) hash: u32,
-    /// Of what the checksum covers, without number and time.
+    /// The checksum's partial sum, without number and time.
     sum: u32,
-    /// Without FCS.
+    /// Length without FCS.
     length: u8,
     checksum_at: u8,
     number_at: u8,
@@ -40,8 +40,8 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// The line of a flow whose packets all have one length, and a mark; `None` where they do not
-    /// fill a line.
+    /// Creates the line of a flow with a fixed length and a mark; `None` if its packets do not fit
+    /// a line.
     pub(super) fn of(flow: &Flow, arena: &[u8]) -> Option<Self> {
         let length = flow.length().filter(|length| LENGTHS.contains(length))?;
         let image = flow.image(arena);
@@ -60,14 +60,14 @@ impl Line {
         })
     }
 
-    /// Bytes of each packet, without FCS.
+    /// Returns the length of each packet, without FCS.
     #[inline]
     pub(super) fn length(&self) -> u32 {
         self.length.into()
     }
 
-    /// Makes packet `sequence` in a slot of its length.
-    #[inline(always)] // where it is called, the writer's words are in registers
+    /// Builds packet number `sequence` in a slot of its length.
+    #[inline(always)] // inlined, the writer's words stay in registers
     pub(super) fn put(&self, slot: &mut Slot<'_>, sequence: u32, moment: &Moment) {
         slot.write_array(0, &self.bytes);
         let number_at = usize::from(self.number_at);
@@ -110,7 +110,7 @@ mod tests {
                 }
             }
         }
-        // UDP over IPv4 from 60 bytes on, and from 64 with a tag.
+        // UDP over IPv4 from 60 bytes, and from 64 with a tag.
         assert!(lines >= 6, "{lines}");
     }
 }

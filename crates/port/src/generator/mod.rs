@@ -1,29 +1,30 @@
-//! `gen:` ports: packets out of nothing, and a sink that keeps nothing.
+//! `gen:` ports: generated packets, and a sink that discards packets.
 //!
 //! ```text
-//!  recipe --flows--> of each flow the bytes that stay, and sums of what its checksums are of
+//!  recipe --flows--> for each flow its constant bytes, and partial sums of its checksums
 //!  number k --seed--> flow, size --> image copy, patch lengths, mark, checksums --> slot
 //! ```
 //!
-//! Packet k is a function of the recipe and k alone. A hash of the seed and k draws flow and size,
-//! so two runs are the same byte for byte when `start=` fixes the time. Every packet is valid:
-//! lengths, IPv4, TCP and UDP checksums. If there is room, it ends with a
+//! Packet k is a function of the recipe and k alone. A hash of the seed and k selects flow and
+//! size, so two runs are identical byte for byte if `start=` fixes the time. Every packet is valid:
+//! lengths, IPv4, TCP and UDP checksums. If it fits, a packet ends with a
 //! [mark](burstline_wire::mark): the number of the packet in its flow, its time and a check. The
 //! rest of the payload is zeros.
 //!
-//! A packet's time, also in its mark, is when it was due. Without a rate it is when the packet was
-//! made (one reading of the clock per call). With `start=`, or a rate without pacing, it is the
-//! time by the rate.
+//! A packet's time, also in its mark, is its due time. Without a rate it is the time of its
+//! creation (one reading of the clock per call). With `start=`, or a rate without pacing, it
+//! follows from the rate.
 //!
 //! Addresses are from the ranges for benchmarks (RFC 2544 appendix C, RFC 5180 section 8), unless
-//! the address sets others. [`GENERATOR_KEYS`] has everything that can be.
+//! the address sets others. [`GENERATOR_KEYS`] lists all parameters.
 //!
 //! Invariants:
 //! - G1: unpaced, it waits for room. Paced, it is like a wire: packet k is due at its time. If the
-//!   log has no room for it then, it is lost and counted.
-//! - G2: a size is the RFC 2544 frame length, so that the packet has 4 bytes less. Only a packet
-//!   whose headers need more is longer.
-//! - G3: what is lost or filtered here has its number in its flow, too: a receiver misses it.
+//!   log has no room at that time, the packet is lost and counted.
+//! - G2: a size is the RFC 2544 frame length, so the packet has 4 bytes less. A packet is longer
+//!   only if its headers need more.
+//! - G3: packets lost or filtered here also have a number in their flow: a receiver notices the
+//!   gap.
 
 mod discard;
 mod flow;
@@ -64,7 +65,7 @@ pub(crate) fn open_sink(
     Ok(Box::new(discard::Discard::new(address)))
 }
 
-/// Reads an address, for the test of tables.
+/// Parses an address, for the test of tables.
 #[cfg(test)]
 pub(crate) fn read(address: &Address) {
     let _ = (

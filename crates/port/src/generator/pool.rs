@@ -4,25 +4,25 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use burstline_wire::grammar::{Bounds, Quantity};
 
-/// Values in the order in which they were typed.
+/// Values in the order as typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Pool {
-    /// First value and number of each range.
+    /// First value and length of each range.
     ranges: Vec<(u128, u128)>,
 }
 
 impl Pool {
-    /// `count` values from `first` on; at least one.
+    /// Creates a pool of `count` values from `first` on; at least one.
     pub(super) fn range(first: u128, count: u128) -> Self {
         Self { ranges: vec![(first, count)] }
     }
 
-    /// How many values there are, at least 1; no more than `u128::MAX`.
+    /// Returns the number of values, at least 1, saturating at `u128::MAX`.
     pub(super) fn len(&self) -> u128 {
         self.ranges.iter().fold(0, |sum, range| range.1.saturating_add(sum))
     }
 
-    /// Value `index`, in `[0, len)`.
+    /// Returns value number `index`, in `[0, len)`.
     pub(super) fn value(&self, mut index: u128) -> u128 {
         for &(first, count) in &self.ranges {
             match index.checked_sub(count) {
@@ -33,7 +33,7 @@ impl Pool {
         self.ranges[0].0
     }
 
-    /// Reads numbers up to `most`: `5`, `1-9`, `1-9,20`.
+    /// Parses numbers up to `most`: `5`, `1-9`, `1-9,20`.
     pub(super) fn numbers(text: &str, most: u64) -> Option<Self> {
         let bounds = Bounds::new(Quantity::Number, 0..=most);
         let number = |text: &str| bounds.read::<u128>(text).ok();
@@ -43,8 +43,8 @@ impl Pool {
         })
     }
 
-    /// Reads addresses of one version: `10.0.0.1`, `10.0.0.1-10.0.0.9`, `2001:2::/64`. Returns
-    /// whether it is IPv6, too.
+    /// Parses addresses of one version: `10.0.0.1`, `10.0.0.1-10.0.0.9`, `2001:2::/64`. Also
+    /// returns whether it is IPv6.
     pub(super) fn addresses(text: &str) -> Option<(Self, bool)> {
         let mut is_ipv6 = None;
         let mut address = |text: &str| {

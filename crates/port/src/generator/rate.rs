@@ -1,41 +1,41 @@
-//! How fast: what was asked for, in packets a second.
+//! The rate and burst size of packets.
 
 use burstline_wire::ethernet::GAP_BYTES;
 use burstline_wire::grammar::{GrammarError, Rate};
 
 use crate::{AddressError, Values};
 
-/// Thousandths of packets a second of the times of packets, where no rate says otherwise.
+/// Default rate of packet timestamps, in packets per 1000 seconds.
 const DEFAULT_RATE_MILLI: u64 = 1_000_000_000;
 
-/// The most thousandths of packets a second: a packet each nanosecond.
+/// The maximum rate, in packets per 1000 seconds: one packet per nanosecond.
 const RATE_MILLI_MOST: f64 = 1e12;
 
-/// The most packets at once.
+/// The maximum number of packets in a burst.
 pub(super) const BURST_MOST: u64 = 1 << 20;
 
 /// When packets are due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pace {
-    /// Thousandths of packets a second of their times, in `[1, 10^12]`.
+    /// The rate of their due times, in packets per 1000 seconds, in `[1, 10^12]`.
     pub(crate) rate_milli: u64,
-    /// Packets that are due at once, at least 1.
+    /// Packets due at the same time, at least 1.
     pub(crate) burst: u64,
-    /// Whether a rate was asked for.
+    /// Whether a rate was requested.
     pub(crate) is_rated: bool,
-    /// Whether they come at their times, or as fast as they are taken.
+    /// Whether packets are delivered at their due times, or as fast as possible.
     pub(crate) is_paced: bool,
 }
 
 impl Pace {
-    /// This many packets a second, in `burst`s of at least 1.
+    /// Creates a pace of this many packets a second, in bursts of at least 1.
     pub(crate) fn of(packets_per_s: f64, burst: u64) -> Self {
         let rate_milli = (packets_per_s * 1e3).clamp(1.0, RATE_MILLI_MOST).round() as u64;
         Self { rate_milli, burst, is_rated: true, is_paced: true }
     }
 
-    /// Reads the keys `rate`, `link`, `burst` and `pace`, for frames of `mean_bytes` on average,
-    /// FCS included.
+    /// Parses the keys `rate`, `link`, `burst` and `pace`, for frames of `mean_bytes` on average,
+    /// including FCS.
     pub(super) fn parse(values: &Values<'_>, mean_bytes: f64) -> Result<Self, AddressError> {
         let typed = match values.text("rate") {
             None | Some("max") => None,
@@ -78,7 +78,7 @@ fn wrong_rate(values: &Values<'_>, reason: impl Into<String>) -> AddressError {
     values.wrong("rate", reason)
 }
 
-/// Fails on a rate that no clock or no such link can keep.
+/// Rejects a rate that the clock or the link cannot reach.
 fn check(
     values: &Values<'_>,
     rate: f64,
@@ -93,7 +93,7 @@ fn check(
         );
         return Err(wrong_rate(values, reason));
     }
-    // A part in a thousand: rates are typed with few digits.
+    // Tolerate one thousandth: rates are typed with few digits.
     match link.filter(|link| rate * line_bits > link * 1.001) {
         None => Ok(()),
         Some(link) => {

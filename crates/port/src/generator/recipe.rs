@@ -1,4 +1,4 @@
-//! What to make: the parameters of `gen:`.
+//! The parameters of `gen:`.
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -10,20 +10,20 @@ use super::pool::Pool;
 use super::sizes::Sizes;
 use crate::{Address, AddressError, Values};
 
-/// Flows, where no list says otherwise.
+/// Default number of flows, without any list.
 const DEFAULT_FLOWS: u32 = 16;
 
-/// Addresses of one side before the other side's begin to change.
+/// Addresses of one side that are used before the other side's change.
 const SOURCES: u128 = 65_534;
 const DESTINATIONS: u128 = 32;
 
 /// Fields that may differ by flow: addresses, ports, VLAN.
 const FIELDS: usize = 5;
 
-/// UDP echo, as RFC 2544 appendix C.2.6.4.1 has it.
+/// UDP echo, as in RFC 2544 appendix C.2.6.4.1.
 const ECHO: u128 = 7;
 
-/// What the packets of a template do not leave open.
+/// Keys that do not apply to the packets of a template.
 const MADE_ONLY: [&str; 15] = [
     "size",
     "size-basis",
@@ -42,7 +42,7 @@ const MADE_ONLY: [&str; 15] = [
     "outer-dst",
 ];
 
-/// Which of two kinds a flow is.
+/// Which of two kinds flows have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Choice {
     First,
@@ -51,33 +51,33 @@ pub(super) enum Choice {
 }
 
 impl Choice {
-    /// In the order of words in addresses.
+    /// In the order of the words in addresses.
     const ALL: [Self; 3] = [Self::First, Self::Second, Self::Mixed];
 }
 
-/// What to make.
+/// The packets to generate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Recipe {
-    /// How many packets; `None` for no end.
+    /// The number of packets; `None` for no limit.
     pub(super) packets: Option<u64>,
     pub(super) sizes: Sizes,
     pub(super) content: Content,
-    /// Whether flows take turns, or are drawn.
+    /// Whether flows take turns, or are random.
     pub(super) is_cycled: bool,
     pub(super) has_marks: bool,
     pub(super) seed: u64,
-    /// Time of the first packet, in ns since 1970; `None` for the clock's.
+    /// Time of the first packet, in ns since 1970; `None` to use the clock.
     pub(super) start_ns: Option<u64>,
 }
 
-/// Where packets come from.
+/// The source of the packets' contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Content {
     Made(Pattern),
     Template(PathBuf),
 }
 
-/// How flows differ.
+/// The differences between flows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Pattern {
     pub(super) flows: u32,
@@ -85,7 +85,7 @@ pub(super) struct Pattern {
     protocol: Choice,
     /// IPv4 or IPv6.
     ip: Choice,
-    /// Whether each field's values were typed.
+    /// Whether each field was set by the user.
     is_typed: [bool; FIELDS],
     /// By version of IP.
     sources: [Pool; 2],
@@ -99,7 +99,7 @@ pub(super) struct Pattern {
     pub(super) vxlan: Option<Vxlan>,
 }
 
-/// What is put around each frame.
+/// The encapsulation of each frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Vxlan {
     pub(super) network: u32,
@@ -120,7 +120,7 @@ pub(super) struct Spec {
 }
 
 impl Recipe {
-    /// Reads the parameters of an address, but for those of [`Pace`](super::rate::Pace).
+    /// Parses the parameters of an address, except those of [`Pace`](super::rate::Pace).
     pub(super) fn parse(address: &Address) -> Result<Self, AddressError> {
         let values = &address.values(GENERATOR_KEYS)?;
         let content = match values.text("template") {
@@ -179,7 +179,7 @@ impl Pattern {
         Ok(pattern)
     }
 
-    /// Reads `flows`, which cannot be more than all lists combined.
+    /// Parses `flows`, at most the number of combinations of all lists.
     fn parse_flows(&self, values: &Values<'_>) -> Result<u32, AddressError> {
         let pools = self.pools(usize::from(self.ip == Choice::Second));
         let product = |only_typed: bool| {
@@ -204,8 +204,8 @@ impl Pattern {
         }
     }
 
-    /// Flow number `flow`. What was typed changes first: sources, then destinations, ports, VLANs;
-    /// then the others, in the same order.
+    /// Returns flow number `flow`. Fields set by the user vary first: sources, then destinations,
+    /// ports, VLANs; then the others, in the same order.
     pub(super) fn spec(&self, flow: u32) -> Spec {
         let is = |choice, bit: u32| match choice {
             Choice::First => false,
@@ -233,7 +233,7 @@ impl Pattern {
         }
     }
 
-    /// The values of each field, in the order in which they change.
+    /// Returns the values of each field, in the order in which they vary.
     fn pools(&self, version: usize) -> [&Pool; FIELDS] {
         let Self { sources, destinations, source_ports, destination_ports, vlans, .. } = self;
         [&sources[version], &destinations[version], source_ports, destination_ports, vlans]
@@ -243,8 +243,8 @@ impl Pattern {
 /// A list of addresses, and whether they are IPv6.
 type Addresses = Option<(Pool, bool)>;
 
-/// The addresses that were typed, or this many from the ranges for benchmarks.
-/// Source: RFC 2544 appendix C.2.2, RFC 5180 section 8.
+/// Returns the addresses as typed, or this many from the ranges for benchmarks. Source: RFC 2544
+/// appendix C.2.2, RFC 5180 section 8.
 fn pools(typed: Addresses, side: u128, count: u128) -> [Pool; 2] {
     let ipv4 = u128::from(u32::from(Ipv4Addr::new(198, 17 + side as u8, 0, 1)));
     let ipv6 = 0x2001_0002 << 96 | side << 64 | 1;
@@ -267,7 +267,7 @@ fn numbers(values: &Values<'_>, key: &str, most: u64) -> Result<Option<Pool>, Ad
     Pool::numbers(text, most).map(Some).ok_or_else(wrong)
 }
 
-/// Reads `ip`, which has to be that of all addresses.
+/// Parses `ip`, which must match the version of all addresses.
 fn parse_ip(values: &Values<'_>, typed: [&Addresses; 2]) -> Result<Choice, AddressError> {
     let mut versions = typed.into_iter().flatten().map(|(_, is_ipv6)| *is_ipv6);
     let asked = values.typed_word("ip", Choice::ALL)?;
@@ -285,7 +285,7 @@ fn parse_ip(values: &Values<'_>, typed: [&Addresses; 2]) -> Result<Choice, Addre
     }
 }
 
-/// Reads `dst-mac` and `src-mac`.
+/// Parses `dst-mac` and `src-mac`.
 fn parse_macs(values: &Values<'_>) -> Result<[u8; 12], AddressError> {
     let mut macs = [0; 12];
     for (key, at) in [("dst-mac", 0), ("src-mac", 6)] {

@@ -1,21 +1,21 @@
-//! When packets are due.
+//! Due times of packets.
 
 use super::rate::Pace;
 
-/// Thousandths of a nanosecond-second: what a rate in thousandths divides.
+/// Nanoseconds in 1000 seconds: divided by a rate, the interval between packets.
 const MILLI_NS: u64 = 1_000_000_000_000;
 
-/// The times of packets: bursts, each as long after the one before as the rate says, no drift.
+/// Due times in bursts, at the interval given by the rate, without drift.
 pub(crate) struct Schedule {
     /// When the next packet is due, in ns since 1970.
     pub(crate) next_ns: u64,
     step_ns: u64,
-    /// What a step has beyond whole nanoseconds, in `1 / rate` ns.
+    /// The fraction of a nanosecond in a step, in `1 / rate` ns.
     rest: u64,
     carried: u64,
     rate_milli: u64,
     burst: u64,
-    /// Packets of the burst that is due next that are gone.
+    /// Packets of the next burst already sent.
     gone: u64,
 }
 
@@ -28,7 +28,7 @@ impl Schedule {
         Self { next_ns: start_ns, step_ns, rest, carried: 0, rate_milli, burst, gone: 0 }
     }
 
-    /// Goes on to the next packet.
+    /// Advances to the next packet.
     #[inline]
     pub(crate) fn advance(&mut self) {
         self.gone += 1;
@@ -44,7 +44,7 @@ impl Schedule {
         }
     }
 
-    /// How many packets are due `elapsed_ns` after the first.
+    /// Returns how many packets are due `elapsed_ns` after the first.
     pub(crate) fn due(&self, elapsed_ns: u64) -> u64 {
         let packets = u128::from(elapsed_ns) * u128::from(self.rate_milli) / u128::from(MILLI_NS);
         let burst = u128::from(self.burst);

@@ -1,34 +1,34 @@
-//! How long frames are.
+//! Frame lengths.
 
 use burstline_wire::ethernet::FCS_BYTES;
 use burstline_wire::grammar::{Bounds, Quantity};
 
 use crate::{AddressError, Values};
 
-/// The shortest and the longest frame, FCS included.
+/// The minimum and maximum frame length, including FCS.
 const SIZES: std::ops::RangeInclusive<u32> = 64..=65_535;
 
 /// Simple IMIX: 7 frames of 64, 4 of 594, 1 of 1518 bytes.
 /// Source: RFC 6985, section 2 and the "Simple IMIX" in common use.
 const IMIX: [u32; 12] = [64, 64, 64, 64, 64, 64, 64, 594, 594, 594, 594, 1518];
 
-/// Sizes for Ethernet. Source: RFC 2544, section 9.1, and 768 between 512 and 1024.
+/// Standard Ethernet sizes. Source: RFC 2544, section 9.1, plus 768 between 512 and 1024.
 const RFC2544: [u32; 8] = [64, 128, 256, 512, 768, 1024, 1280, 1518];
 
-/// 9,000 bytes of IP, as most equipment has it.
+/// 9,000 bytes of IP, as supported by most equipment.
 const JUMBO: u32 = 9018;
 
-/// How long frames are, FCS included.
+/// A distribution of frame lengths, including FCS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Sizes {
-    /// One of these, each as often as it is in the list.
+    /// One of these, each as likely as its number of occurrences.
     List(Vec<u32>),
-    /// Any from the first to the last of these.
+    /// A uniform range, inclusive.
     Range(u32, u32),
 }
 
 impl Sizes {
-    /// Reads the keys `size` and `size-basis`.
+    /// Parses the keys `size` and `size-basis`.
     pub(super) fn parse(values: &Values<'_>) -> Result<Self, AddressError> {
         let more = values.word("size-basis", [0, FCS_BYTES])?;
         let value = values.text("size").unwrap_or(if more == 0 { "64" } else { "60" });
@@ -64,7 +64,7 @@ impl Sizes {
         Ok(Self::List(value.split(',').map(size).collect::<Result<_, _>>()?))
     }
 
-    /// A size by 32 bits of chance.
+    /// Draws a size from 32 random bits.
     #[inline]
     pub(super) fn draw(&self, chance: u32) -> u32 {
         let below = |count: usize| ((u64::from(chance) * count as u64) >> 32) as usize;
@@ -74,7 +74,7 @@ impl Sizes {
         }
     }
 
-    /// The only size, where there is only one.
+    /// Returns the size if there is only one.
     pub(super) fn only(&self) -> Option<u32> {
         match self {
             Self::List(sizes) if sizes.iter().all(|size| *size == sizes[0]) => Some(sizes[0]),
@@ -83,7 +83,7 @@ impl Sizes {
         }
     }
 
-    /// The longest there is.
+    /// Returns the longest size.
     pub(super) fn longest(&self) -> u32 {
         match self {
             Self::List(sizes) => sizes.iter().copied().max().unwrap_or(0),
@@ -91,7 +91,7 @@ impl Sizes {
         }
     }
 
-    /// The mean size of frames that have at least `least` bytes each.
+    /// Returns the mean size of frames that have at least `least` bytes each.
     pub(super) fn mean(&self, least: u32) -> f64 {
         let mean = |sizes: &mut dyn Iterator<Item = u32>, count: usize| {
             sizes.map(|size| f64::from(size.max(least))).sum::<f64>() / count as f64

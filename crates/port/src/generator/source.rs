@@ -18,48 +18,48 @@ use crate::{
     PortState, Received, Source, TimestampSource,
 };
 
-/// Room for one lent burst: it should stay in the second cache level.
+/// The buffer of a lent burst: small enough for the L2 cache.
 const LENT_BYTES: usize = 256 << 10;
 
-/// A packet that is made later than this after it was due gets a later time, in ns. If a rate
-/// cannot be kept, a time far in the past would make latencies meaningless.
+/// A packet built later than this after its due time gets a later time, in ns. If a rate cannot be
+/// kept, a time far in the past would make latencies meaningless.
 const LATE_MOST_NS: u64 = 1_000_000;
 
-/// Bits of the number of a run, in a mark.
+/// Bits of the run number in a mark.
 const RUN_BITS: u32 = 12;
 
-/// What packet `next` will be.
+/// The random properties of packet `next`.
 #[derive(Clone, Copy)]
 struct Drawn {
     flow: u32,
-    /// Bytes without FCS.
+    /// Length without FCS.
     length: u32,
 }
 
-/// Makes packets.
+/// Generates packets.
 pub(super) struct Generator {
     info: PortInfo,
     recipe: Recipe,
     pace: Pace,
     flows: Flows,
     schedule: Schedule,
-    /// When the first packet was due, by the monotonic clock and in ns since 1970; once it was
-    /// polled.
+    /// When the first packet was due, by the monotonic clock and in ns since 1970; `None` before
+    /// the first poll.
     began_ns: Option<(u64, u64)>,
-    /// Whether a packet's time is when it is made, not one of the schedule.
+    /// Whether a packet's time is its creation, instead of the schedule's time.
     is_clocked: bool,
-    /// Whether packets differ by flow only, and all are wanted.
+    /// Whether packets depend only on their flow, and all are wanted.
     is_fast: bool,
-    /// The least time of a packet of this call.
+    /// The minimum time of packets of this call.
     floor_ns: u64,
     lent: Option<AlignedBuffer>,
-    /// Room for a packet that is judged or delivered in part.
+    /// A buffer for a packet that is judged, or delivered in part.
     whole: Vec<u8>,
     judge: Judge,
     port: u8,
     /// Number of the next packet.
     next: u64,
-    /// Packets lost since the last one that was delivered.
+    /// Packets lost since the last delivered one.
     drops_before: u64,
     account: PortAccount,
 }
@@ -88,7 +88,7 @@ impl Generator {
         let timestamps = TimestampSource::Synthetic;
         let info = PortInfo { name: address.to_string(), capabilities, timestamps };
         let mut judge = Judge::for_link(options, &info.name, LinkType::ETHERNET)?;
-        // A flow has one hash, which is worked out with it.
+        // A flow has one hash, which is computed with the flow.
         judge.set_hashing(false);
         let mut account = PortAccount::default();
         flows.note.iter().for_each(|note| account.note(|| note.clone()));
@@ -113,7 +113,7 @@ impl Generator {
         })
     }
 
-    /// How many packets there can be now, and the state when there are none.
+    /// Returns how many packets can be built now, and the state if there are none.
     fn due(&mut self) -> (u64, PortState) {
         let left = self.recipe.packets.map_or(u64::MAX, |packets| packets - self.next);
         if left == 0 {
@@ -141,14 +141,14 @@ impl Generator {
         (due - self.next, PortState::Idle)
     }
 
-    /// The number up to which a call may look at packets when this many are due. With a filter it
-    /// is not all of them, because none may be wanted.
+    /// Returns the number up to which a call may examine packets, if `due` are due. With a filter
+    /// that is limited, because none may be wanted.
     fn last_of_call(&self, due: u64) -> u64 {
         let most = if self.judge.is_filtering() { UNWANTED_MOST } else { u64::MAX };
         self.next.saturating_add(due.min(most))
     }
 
-    /// Passes over the next packet if the filter does not want it.
+    /// Skips the next packet if the filter rejects it.
     fn skip_unwanted(&mut self, drawn: Drawn) -> bool {
         let time_ns = self.time_ns();
         let packet = &mut self.whole[..drawn.length as usize];
@@ -160,7 +160,7 @@ impl Generator {
         !is_wanted
     }
 
-    /// Flow and size of the next packet.
+    /// Draws flow and size of the next packet.
     #[inline]
     fn draw(&self) -> Drawn {
         let (flow, chance) = draw(self.recipe.seed, self.next, self.turns());
@@ -171,13 +171,13 @@ impl Generator {
         Drawn { flow, length }
     }
 
-    /// How many flows there are, and whether they take turns.
+    /// Returns the number of flows, and whether they take turns.
     fn turns(&self) -> Turns {
         Turns { flows: self.flows.len() as u64, are_taken: self.recipe.is_cycled }
     }
 
-    /// The short way of `receive`: whole packets of flows with one length each, none of which is
-    /// judged, all of them made now.
+    /// The fast path of `receive`: whole packets of flows with fixed lengths, without a filter, all
+    /// with the current time.
     fn receive_fast(&mut self, writer: &mut Writer, budget: u64, left: u64) -> Received {
         let (first, seed, turns) = (self.next, self.recipe.seed, self.turns());
         let count = budget.min(left);
@@ -193,7 +193,7 @@ impl Generator {
         Received { packets: filled.packets, state: self.state_after(state) }
     }
 
-    /// When the next packet is due.
+    /// Returns the time of the next packet.
     #[inline]
     fn time_ns(&self) -> u64 {
         if self.is_clocked { self.floor_ns } else { self.schedule.next_ns.max(self.floor_ns) }
@@ -207,7 +207,7 @@ impl Generator {
         meta
     }
 
-    /// Goes on to the next packet. `captured` bytes of this one were delivered.
+    /// Advances to the next packet; `captured` bytes of this one were delivered.
     #[inline]
     fn advance(&mut self, drawn: Drawn, captured: usize) {
         self.pass(drawn);
@@ -215,7 +215,7 @@ impl Generator {
         self.account.truncated += u64::from(captured < drawn.length as usize);
     }
 
-    /// Goes on to the next packet, in every case.
+    /// Advances to the next packet, delivered or not.
     #[inline]
     fn pass(&mut self, drawn: Drawn) {
         self.next += 1;
@@ -226,7 +226,7 @@ impl Generator {
         }
     }
 
-    /// Loses the next `packets` packets.
+    /// Counts the next `packets` packets as lost.
     fn lose(&mut self, packets: u64) {
         for _ in 0..packets {
             self.pass(self.draw());
@@ -240,7 +240,7 @@ impl Generator {
         if is_over { PortState::Ended } else { state }
     }
 
-    /// The start of a packet that is delivered in part.
+    /// Returns the start of a packet that is delivered in part.
     #[cold]
     fn start_of(&mut self, drawn: Drawn, captured: usize, time_ns: u64) -> &[u8] {
         let whole = &mut self.whole[..drawn.length as usize];
@@ -263,7 +263,7 @@ impl Port for Generator {
 }
 
 impl Source for Generator {
-    /// Reads the clock once, and makes no other system call.
+    /// Cost: one reading of the clock, and no other system call.
     fn receive(&mut self, writer: &mut Writer, budget: u64) -> Result<Received, PortError> {
         let (due, mut state) = self.due();
         if budget == 0 && due > 0 {
@@ -285,7 +285,7 @@ impl Source for Generator {
             let Some(mut slot) = writer.reserve(captured) else {
                 is_full = true;
                 if self.judge.is_filtering() && self.pace.is_paced {
-                    // Whether the others are wanted is not known yet.
+                    // Whether the others are wanted is not yet known.
                     self.lose(1);
                     continue;
                 }
@@ -311,7 +311,7 @@ impl Source for Generator {
         Ok(Received { packets, state: self.state_after(state) })
     }
 
-    /// The packets are made in a buffer of the port's own.
+    /// Builds the packets in the port's own buffer.
     fn lend<'a>(
         &'a mut self,
         scratch: &'a mut Scratch,
@@ -362,7 +362,7 @@ impl Source for Generator {
         Some(scratch.burst(self.lent.as_deref().unwrap_or(&[]), 0))
     }
 
-    /// Of a paced one, when the next packet is due.
+    /// Returns when the next packet is due.
     fn low_time_ns(&self) -> Option<u64> {
         self.began_ns.map(|_| self.time_ns())
     }
@@ -371,7 +371,7 @@ impl Source for Generator {
         if !self.pace.is_paced {
             return None;
         }
-        // Before the first poll, the first packet is due at once.
+        // Before the first poll, the first packet is due immediately.
         let next_ns = self.schedule.next_ns;
         let (began_ns, first_ns) = self.began_ns.unwrap_or((0, next_ns));
         Some(Pacing {
@@ -382,14 +382,14 @@ impl Source for Generator {
     }
 }
 
-/// How many flows there are, and whether they take turns.
+/// The number of flows, and whether they take turns.
 #[derive(Clone, Copy)]
 struct Turns {
     flows: u64,
     are_taken: bool,
 }
 
-/// The flow of a packet, and what else is left to chance.
+/// Draws the flow of a packet, and returns the remaining random bits.
 #[inline]
 fn draw(seed: u64, packet: u64, Turns { flows, are_taken }: Turns) -> (u32, u64) {
     let chance = mix(seed.wrapping_add(packet.wrapping_mul(GOLDEN)));

@@ -1,18 +1,18 @@
-//! `inject:` sinks: packets that come in by an interface of this machine as if off the wire.
+//! `inject:` sinks: packets enter an interface of this machine as if received from the wire.
 //!
 //! ```text
 //!  burst --copy--> table --one call--> frames of the interface --> its XDP program --> ...
 //!                                                              '-> the network stack
 //! ```
 //!
-//! They go to the XDP program that is on the interface, or where there is none to the network
-//! stack; `to=stack` goes past a program. How, see [`burstline_xdp::inject`]. A call is for a whole
-//! burst and costs about 10 us by itself, so it is fast with bursts of hundreds of packets. When
-//! `transmit` returns, the receiver has been given them: nothing is in flight.
+//! They go to the XDP program on the interface, or to the network stack if there is none;
+//! `to=stack` bypasses a program. See [`burstline_xdp::inject`] for the mechanism. A call handles a
+//! whole burst and costs about 10 us, so it is fast with bursts of hundreds of packets. When
+//! `transmit` returns, the receiver has the packets: nothing is in flight.
 //!
-//! It is for root in the first user namespace, and for threads in the interface's network
-//! namespace. Its rights may be given up once it is open. When another program has come to the
-//! interface, a new generator is needed, and that takes rights again: without them the sink ends.
+//! It requires root in the first user namespace, and threads in the interface's network namespace.
+//! The rights may be dropped once it is open. If another program is attached later, a new generator
+//! is needed, which takes those rights again: without them the sink ends.
 
 use std::io;
 
@@ -28,7 +28,7 @@ use crate::{
     Address, AddressError, Key, Loss, OpenOptions, PortError, Probe, ProbeOptions, Sink, Values,
 };
 
-/// What can be said of a sink.
+/// The keys of a sink's address.
 pub(crate) const KEYS: &[Key] = &[
     Key::words(
         "to",
@@ -40,15 +40,15 @@ pub(crate) const KEYS: &[Key] = &[
     WAIT,
 ];
 
-/// A way into an interface.
+/// An injection path into an interface.
 struct Inlet {
     injector: BurstInjector,
     receiver: Option<Target>,
-    /// What injectors before this one were given and handed on.
+    /// Counts of earlier injectors.
     before: OutletCounts,
 }
 
-/// Opens an interface to inject into.
+/// Opens an interface for injection.
 pub(crate) fn open_sink(
     address: &Address,
     _options: &OpenOptions,
@@ -65,7 +65,7 @@ fn receiver(values: &Values<'_>) -> Result<Option<Target>, AddressError> {
     values.word("to", [None, Some(Target::Program), Some(Target::Stack)])
 }
 
-/// As [`BurstInjector::open`]; the calls that it makes need more than those of other BPF programs.
+/// As [`BurstInjector::open`], whose calls need more rights than other BPF programs.
 fn open(interface: &str, receiver: Option<Target>) -> Result<BurstInjector, InjectError> {
     BurstInjector::open(interface, receiver).map_err(|error| match error {
         InjectError::Bpf(BpfError::NotPermitted { program, .. }) => {
@@ -78,7 +78,7 @@ fn open(interface: &str, receiver: Option<Target>) -> Result<BurstInjector, Inje
     })
 }
 
-/// Makes an injector for the stack, which no interface notices.
+/// Creates an injector for the stack, which has no effect on the interface.
 pub(crate) fn probe(address: &Address, _options: &ProbeOptions, probe: &mut Probe) {
     match open(address.target(), Some(Target::Stack)) {
         Ok(injector) => {
@@ -105,7 +105,7 @@ impl Outlet for Inlet {
     }
 
     fn send(&mut self) -> Result<(), PortError> {
-        // The kernel would let them in all the same. One that is gone is an error of the run.
+        // The kernel would inject even if it is down. A deleted interface is an error of the run.
         if let Ok(LinkState::Present(Interface { is_up: false, .. })) = self.injector.link_state() {
             return Ok(());
         }
@@ -125,7 +125,7 @@ impl Outlet for Inlet {
         self.injector.link_state()
     }
 
-    /// Whether the program that is given the packets is the one on the interface.
+    /// Opens a new injector if the program on the interface has changed.
     fn check(&mut self) -> Result<(), PortError> {
         let is_programs = self.receiver != Some(Target::Stack);
         if self.injector.waiting() > 0 || !is_programs || !self.injector.is_outdated()? {
@@ -138,7 +138,7 @@ impl Outlet for Inlet {
     }
 }
 
-/// Reads an address, for the test of tables.
+/// Parses an address, for the test of tables.
 #[cfg(test)]
 pub(crate) fn read(address: &Address) {
     let _ = address.values(KEYS).map(|values| (receiver(&values), crate::live::wait_ns(&values)));

@@ -1,4 +1,4 @@
-//! Live sinks: what all that send by an interface have in common.
+//! The common part of live sinks: those that send by an interface.
 //!
 //! ```text
 //!             fits?         room?                 send            done
@@ -9,22 +9,22 @@
 //!        too_long      link_down
 //! ```
 //!
-//! An [`Outlet`] is a ring of one kind; [`LiveSink`] is the port around it. It knows which packets
-//! can be sent at all, waits for room, watches the interface and keeps the account.
+//! An [`Outlet`] is a ring of one kind; [`LiveSink`] is the port around it. `LiveSink` decides
+//! which packets can be sent at all, waits for room, watches the interface and keeps the account.
 //!
-//! A full ring holds the sink's caller up for at most `wait_ms`, counted from when the device last
-//! took something. After that packets are lost without waiting, until it takes something again. So
-//! a link that is down for seconds costs one wait, not one a burst.
+//! A full ring blocks the sink's caller for at most `wait_ms`, counted from when the device last
+//! took something. After that packets are lost without waiting, until the device takes something
+//! again. So a link that is down for seconds costs one wait, not one per burst.
 //!
-//! Packets are sent as they are. Only the device may pad those shorter than 60 bytes.
+//! Packets are sent unchanged. Only the device may pad those shorter than 60 bytes.
 //!
 //! Invariants:
 //! - L1: offered = sent + every named loss + in flight. Sent and in flight come from the outlet:
 //!   the kernel's counters and rings.
 //! - L2: packets leave in order, once each.
-//! - L3: no call waits longer than `wait_ms` and what the system calls take.
-//! - L4: after `finish` nothing is in flight. What the device never took is lost to the cause that
-//!   held it up; what it took and did not confirm is `unconfirmed`.
+//! - L3: no call waits longer than `wait_ms` plus the time of its system calls.
+//! - L4: after `finish` nothing is in flight. Packets that the device never took are lost to the
+//!   cause that blocked them; packets it took and did not confirm are `unconfirmed`.
 
 mod source;
 mod wait;
@@ -47,7 +47,7 @@ pub(crate) use wait::Wait;
 /// Bytes of the shortest packet: an Ethernet header.
 pub(crate) const SHORTEST: usize = 14;
 
-/// How long a sink may hold its caller up.
+/// The longest time that a sink may block its caller.
 pub(crate) const WAIT: Key = Key::milliseconds(
     "wait_ms",
     0..=60_000,
@@ -56,64 +56,64 @@ pub(crate) const WAIT: Key = Key::milliseconds(
 )
 .or("100");
 
-/// What became of the packets that an outlet was given.
+/// What happened to the packets that an outlet was given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct OutletCounts {
     /// Accepted by `push`.
     pub(crate) pushed: u64,
-    /// Surely handed on.
+    /// Certainly handed on.
     pub(crate) sent: u64,
-    /// Surely not.
+    /// Certainly lost.
     pub(crate) lost: u64,
-    /// In our ring still: the device has not looked at them.
+    /// Still in our ring: the device has not read them.
     pub(crate) waiting: u64,
 }
 
-/// A way out of this process: a ring that some device empties.
+/// A path out of this process: a ring that a device empties.
 pub(crate) trait Outlet: Send {
-    /// What [`OutletCounts::lost`] is lost to.
+    /// The cause of [`OutletCounts::lost`].
     const LOST_TO: Loss;
 
-    /// Whether each `push` is the whole way, so that a packet which is lost is the last one.
+    /// Whether `push` alone delivers a packet, so that a lost packet is always the last one.
     const IS_AT_ONCE: bool = false;
 
-    /// Whether there is an interface whose state has to be looked at now and then.
+    /// Whether the state of an interface must be checked periodically.
     const IS_WATCHED: bool = true;
 
-    /// Bytes of the longest packet that `push` takes.
+    /// Returns the length of the longest packet that `push` takes.
     fn longest(&self) -> usize;
 
-    /// Copies a packet into the ring. False: there is no room, and nothing was done.
+    /// Copies a packet into the ring. False if there is no room; then nothing was done.
     fn push(&mut self, packet: &[u8]) -> bool;
 
-    /// As [`push`](Self::push), for a packet that a device still has to finish, as its marks say.
-    /// An outlet that cannot pass that on sends it as it is.
+    /// As [`push`](Self::push), for a packet whose offloads a device must finish, according to its
+    /// flags. An outlet without offloads sends it unchanged.
     fn push_unfinished(&mut self, packet: &[u8], flags: Flags) -> bool {
         let _ = flags;
         self.push(packet)
     }
 
-    /// Hands on what was pushed, as far as that goes now, and takes back what is done.
+    /// Hands on pushed packets, as far as possible now, and reclaims completed ones.
     fn send(&mut self) -> Result<(), PortError>;
 
-    /// As of the last `send`.
+    /// Returns the counts as of the last `send`.
     fn counts(&self) -> OutletCounts;
 
-    /// How the interface is now.
+    /// Returns the current state of the interface.
     fn link_state(&self) -> io::Result<LinkState>;
 
-    /// Whether the last packet found the interface down, where that is not seen by a look at it.
+    /// Whether the last packet found the interface down, if its state does not show that.
     fn is_down(&self) -> bool {
         false
     }
 
-    /// What has happened to the other end, in order, if nothing else reports it.
+    /// Returns events of the peer, in order, if nothing else reports them.
     fn events(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// Called after each look at the interface, which is there: is everything else as it was when
-    /// this was opened?
+    /// Called after each check of an existing interface: verifies that everything else is as it was
+    /// on opening.
     fn check(&mut self) -> Result<(), PortError> {
         Ok(())
     }
@@ -127,18 +127,18 @@ pub(crate) struct LiveSink<O> {
     wait: Wait,
     account: PortAccount,
     lost: LostPackets,
-    /// Pushed, and neither sent nor lost as of the last look at the outlet's counts.
+    /// Packets pushed, and neither sent nor lost as of the last reading of the outlet's counts.
     in_hand: InHand,
-    /// What the outlet had lost then.
+    /// The outlet's losses at that time.
     lost_by_outlet: u64,
-    /// Of what was pushed, packets that were given up at the end.
+    /// Pushed packets that were given up at the end.
     given_up: u64,
 }
 
-/// The marks of packets that a device still has to finish.
+/// The flags of packets with unfinished offloads.
 const UNFINISHED: Flags = Flags::PARTIAL_CHECKSUM.union(Flags::MERGED);
 
-/// How long a sink may hold its caller up, in ns.
+/// Returns the longest time that a sink may block its caller, in ns.
 pub(crate) fn wait_ns(values: &Values<'_>) -> Result<u64, AddressError> {
     Ok(values.integer::<u64>(WAIT.name)? * 1_000_000)
 }
@@ -160,13 +160,13 @@ impl<O: Outlet> LiveSink<O> {
         })
     }
 
-    /// One whose outlet can say what a device still has to do to a packet, or cannot.
+    /// Sets whether the outlet can pass unfinished offloads to a device.
     pub(crate) fn passing_offloads(mut self, passes_offloads: bool) -> Self {
         self.info.capabilities.passes_offloads = passes_offloads;
         self
     }
 
-    /// Tells something of how it was opened.
+    /// Adds a hint about how it was opened.
     pub(crate) fn with_note(mut self, note: Option<String>) -> Self {
         if let Some(note) = note {
             self.account.hint(|| note);
@@ -174,7 +174,7 @@ impl<O: Outlet> LiveSink<O> {
         self
     }
 
-    /// Why a packet cannot be sent, even if there is room.
+    /// Returns why a packet cannot be sent, even if there is room.
     #[inline]
     fn misfit(&self, packet: &[u8], is_to_be_cut: bool) -> Option<Loss> {
         if packet.len() < SHORTEST {
@@ -185,7 +185,7 @@ impl<O: Outlet> LiveSink<O> {
         (!fits).then_some(Loss::TooLong)
     }
 
-    /// The marks that are the outlet's business.
+    /// Returns the offload flags that the outlet must handle.
     #[inline]
     fn marks(&self, packet: &Packet<'_>) -> Flags {
         let marks = packet.desc().flags();
@@ -211,8 +211,8 @@ impl<O: Outlet> LiveSink<O> {
         is_pushed
     }
 
-    /// Takes over what has become of the packets that were pushed. Which of those that left
-    /// together were lost the outlet does not say: the oldest.
+    /// Updates the account from the outlet's counts. The outlet does not say which packets of a
+    /// batch were lost: the oldest are assumed.
     fn look_at_counts(&mut self) {
         let lost = self.outlet.counts().lost;
         let new = lost.saturating_sub(self.lost_by_outlet);
@@ -223,14 +223,14 @@ impl<O: Outlet> LiveSink<O> {
         self.in_hand.keep_newest(self.in_flight());
     }
 
-    /// What packets are lost to that found no room.
+    /// Returns the cause of loss for packets that found no room.
     fn held_up_by(&self) -> Loss {
         let is_up = self.watch.interface().is_up && !self.outlet.is_down();
         let is_there = is_up && !self.watch.is_gone();
         if is_there { Loss::TxRingFull } else { Loss::LinkDown }
     }
 
-    /// Looks at the interface now and then.
+    /// Checks the interface periodically.
     fn look(&mut self) -> Result<(), PortError> {
         if !O::IS_WATCHED {
             return Ok(());
@@ -248,7 +248,7 @@ impl<O: Outlet> LiveSink<O> {
         if has_looked { self.outlet.check() } else { Ok(()) }
     }
 
-    /// As the outlet's, and finds out whether it failed because the interface is gone.
+    /// As the outlet's `send`; on failure also checks whether the interface is gone.
     fn send(&mut self) -> Result<(), PortError> {
         let sent = self.outlet.send();
         self.look_at_counts();
@@ -259,8 +259,8 @@ impl<O: Outlet> LiveSink<O> {
         sent
     }
 
-    /// Takes the packets that fit, as far as there is room. `given` is how many were accounted for
-    /// so far, taken or lost, also when it fails. The first of the burst are.
+    /// Takes the first packets of the burst, as far as there is room. `given` counts packets
+    /// accounted for so far, taken or lost, even on failure.
     fn take(&mut self, burst: &Burst<'_>, given: &mut u64) -> Result<u64, PortError> {
         self.look()?;
         let mut taken = 0;
@@ -283,7 +283,7 @@ impl<O: Outlet> LiveSink<O> {
         Ok(taken)
     }
 
-    /// Waits for room, as long as that may take. False: there was none.
+    /// Waits for room, up to the limit. False if there was none.
     #[cold]
     fn push_later(&mut self, packet: &Packet<'_>, marks: Flags) -> Result<bool, PortError> {
         loop {
@@ -297,8 +297,7 @@ impl<O: Outlet> LiveSink<O> {
         }
     }
 
-    /// Pauses, unless the device has taken something meanwhile. False: it has stood still for too
-    /// long.
+    /// Pauses, unless the device has made progress meanwhile. False if it has stalled for too long.
     fn may_wait(&mut self) -> Result<bool, PortError> {
         let counts = self.outlet.counts();
         let may_go_on = self.wait.pause(counts.sent + counts.lost, clock::monotonic_ns());
@@ -320,7 +319,7 @@ impl<O: Outlet> LiveSink<O> {
         }
     }
 
-    /// Gives up what is in flight, by name: what the device has not looked at are the newest.
+    /// Gives up what is in flight, by name: packets that the device has not read are the newest.
     fn give_up(&mut self) {
         self.look_at_counts();
         let waiting = self.outlet.counts().waiting.min(self.in_flight());
@@ -337,7 +336,7 @@ impl<O: Outlet> Port for LiveSink<O> {
         &self.info
     }
 
-    /// As `flush`; what is in flight after that is lost by name.
+    /// As `flush`; packets still in flight after that are lost by name.
     fn finish(&mut self) -> Result<(), PortError> {
         let drained = self.drain();
         self.give_up();
@@ -355,7 +354,7 @@ impl<O: Outlet> Port for LiveSink<O> {
 }
 
 impl<O: Outlet> Sink for LiveSink<O> {
-    /// One copy of each packet, and a system call a burst, or more where the ring is full.
+    /// Cost: one copy per packet, and one system call per burst, or more if the ring is full.
     fn transmit(&mut self, burst: &Burst<'_>) -> Result<u64, PortError> {
         let offered = burst.len() as u64;
         let mut given = 0;
@@ -372,7 +371,7 @@ impl<O: Outlet> Sink for LiveSink<O> {
         self.lost.clone()
     }
 
-    /// Waits until the device has confirmed what it was given, or stands still for `wait_ms`.
+    /// Waits until the device has confirmed everything, or stalls for `wait_ms`.
     fn flush(&mut self) -> Result<(), PortError> {
         self.drain()
     }

@@ -1,18 +1,18 @@
-//! Live sources that copy packets out of a peer's ring: what they have in common.
+//! The common part of live sources that copy packets out of a peer's ring.
 //!
 //! ```text
 //!   peer's memory --Intake::take--> our buffer --describe--> lent burst
 //!                   one copy        aligned to 16            until the next call
 //! ```
 //!
-//! An [`Intake`] is a ring of one kind; [`LiveSource`] is the port around it. It has the buffer,
-//! asks the judge which packets the job wants, and keeps the account.
+//! An [`Intake`] is a ring of one kind; [`LiveSource`] is the port around it. `LiveSource` owns the
+//! buffer, asks the judge which packets the job wants, and keeps the account.
 //!
 //! Invariants:
-//! - S1: offered is the intake's word, by the index that the peer sees; offered = delivered +
+//! - S1: offered comes from the intake, by the index that the peer sees; offered = delivered +
 //!   every named loss.
-//! - S2: what is lent is in our memory: the peer cannot change it.
-//! - S3: a burst looks at no more packets than fit into a scratch, wanted or not.
+//! - S2: lent packets are in our memory: the peer cannot change them.
+//! - S3: a burst examines no more packets than fit into a scratch, wanted or not.
 
 use std::os::fd::BorrowedFd;
 
@@ -27,58 +27,58 @@ use crate::{
     PortInfo, PortState, Received, RingFill, Source, TimestampSource,
 };
 
-/// Where packets begin in the buffer: at multiples of it.
+/// Alignment of packets in the buffer.
 const ALIGNMENT: usize = 16;
 
-/// A packet that an intake has copied into the room.
+/// A packet that an intake has copied into the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Got {
     pub(crate) bytes: usize,
-    /// What a device still has to do to it.
+    /// Offloads that a device has yet to finish.
     pub(crate) flags: Flags,
 }
 
-/// What an intake has taken from its peer.
+/// Counts of an intake.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct IntakeCounts {
     /// Packets, by the index that the peer sees.
     pub(crate) taken: u64,
-    /// Those of them that were no packets.
+    /// Taken entries that were not packets.
     pub(crate) lost: Losses,
 }
 
-/// A way in: a ring that a peer fills.
+/// A path in: a ring that a peer fills.
 pub(crate) trait Intake: Send {
-    /// Bytes of the longest packet.
+    /// The length of the longest packet.
     const LONGEST: usize;
 
-    /// Copies the next packet into `room`, which has `LONGEST` bytes. `None`: there is none.
-    /// `refused` is how many were given back to the peer unread before it.
+    /// Copies the next packet into `room`, which has `LONGEST` bytes. `None` if there is none. Adds
+    /// to `refused` the packets returned unread to the peer before it.
     fn take(&mut self, room: &mut [u8], refused: &mut u64) -> Option<Got>;
 
-    /// Gives back to the peer what was taken.
+    /// Returns taken buffers to the peer.
     fn give_back(&mut self);
 
-    /// As of the last `give_back`.
+    /// Returns the counts as of the last `give_back`.
     fn counts(&self) -> &IntakeCounts;
 
-    /// Packets that its rings have room for.
+    /// Returns the number of packets that its rings can hold.
     fn capacity(&self) -> u64;
 
-    /// How full its rings are.
+    /// Returns the fill levels of its rings.
     fn rings(&self) -> Vec<RingFill>;
 
-    /// What has happened to the peer, in order.
+    /// Returns the events of the peer, in order.
     fn events(&self) -> Vec<String>;
 
-    /// Whether the peer says that packets are unfinished.
+    /// Whether the peer may send packets with unfinished offloads.
     fn passes_offloads(&self) -> bool;
 
-    /// Asks the peer to ring, and says where that is seen.
+    /// Asks the peer for a notification, and returns the descriptor that gets it.
     fn readiness(&self) -> BorrowedFd<'_>;
 }
 
-/// A port that receives by an intake.
+/// A port that receives through an intake.
 pub(crate) struct LiveSource<I> {
     info: PortInfo,
     intake: I,
@@ -89,13 +89,13 @@ pub(crate) struct LiveSource<I> {
     bytes_copied: u64,
     unfinished: u64,
     copying: Copying,
-    /// How many packets may still be taken, once it is stopped.
+    /// How many packets may still be taken once the source is stopped.
     left: Option<u64>,
     is_over: bool,
 }
 
 impl<I: Intake> LiveSource<I> {
-    /// `interface` is what the port is called among the job's interfaces.
+    /// Creates the port; `interface` is its name among the job's interfaces.
     pub(crate) fn new(
         address: &Address,
         interface: &str,
@@ -125,8 +125,8 @@ impl<I: Intake> LiveSource<I> {
         })
     }
 
-    /// Takes packets into the buffer, up to `budget`, and describes those that are wanted. Returns
-    /// how many it took.
+    /// Takes packets into the buffer, up to `budget`, and describes wanted ones. Returns how many
+    /// it took.
     fn fill(&mut self, scratch: &mut Scratch, budget: usize) -> u64 {
         let mut meta = Meta::new(0, 0, self.port.number());
         let (mut at, mut taken) = (0, 0);
@@ -138,7 +138,7 @@ impl<I: Intake> LiveSource<I> {
             taken += refused;
             let Some(got) = got else { break };
             if meta.time_ns == 0 {
-                // Once a burst, and not where nothing came.
+                // Once per burst, and only if a packet came.
                 meta.time_ns = clock::realtime_ns();
             }
             taken += 1;
@@ -152,7 +152,7 @@ impl<I: Intake> LiveSource<I> {
         taken
     }
 
-    /// Describes a packet of the buffer, if it is wanted. Returns how much room it takes.
+    /// Describes a packet of the buffer, if it is wanted. Returns its size in the buffer.
     #[inline]
     fn describe(&mut self, scratch: &mut Scratch, meta: &mut Meta, at: usize, got: Got) -> usize {
         let (link, packet) = (LinkType::ETHERNET, &self.buffer[at..at + got.bytes]);
@@ -174,8 +174,8 @@ impl<I: Intake> Port for LiveSource<I> {
         &self.info
     }
 
-    /// Takes no more than what fits into the rings: the packets that are there now, and perhaps
-    /// some that come meanwhile.
+    /// Takes at most as many packets as the rings can hold: those that are there now, and perhaps
+    /// some that arrive meanwhile.
     fn finish(&mut self) -> Result<(), PortError> {
         self.left = Some(self.intake.capacity());
         Ok(())
@@ -208,7 +208,7 @@ impl<I: Intake> Port for LiveSource<I> {
 }
 
 impl<I: Intake> Source for LiveSource<I> {
-    /// One copy of each packet, out of the peer's memory. No system call, but for a bell.
+    /// Cost: one copy per packet, from the peer's memory. No system call, except to ring a bell.
     fn lend<'a>(
         &'a mut self,
         scratch: &'a mut Scratch,

@@ -1,15 +1,15 @@
-//! For how long a device that stands still is waited for.
+//! Limits how long to wait for a stalled device.
 
 use std::thread;
 use std::time::Duration;
 
-/// Between two tries. A sleep takes longer than it says, so this is about 100 us.
+/// Time between two tries. A sleep takes longer than requested, so this is about 100 us.
 const PAUSE: Duration = Duration::from_micros(50);
 
-/// Remembers since when nothing was done.
+/// Remembers since when there was no progress.
 pub(crate) struct Wait {
     most_ns: u64,
-    /// What was done when the device began to stand still, and when that was.
+    /// The progress count when the device stalled, and the time of that.
     still: Option<(u64, u64)>,
 }
 
@@ -18,9 +18,9 @@ impl Wait {
         Self { most_ns, still: None }
     }
 
-    /// To be called when there is no room, with how many packets were done so far. Returns at once
-    /// where that is more than the last time, else after a pause. False, at once: the device has
-    /// stood still for as long as it may.
+    /// Waits for room; `done` is the number of packets completed so far. Returns immediately if it
+    /// has grown since the last call, otherwise after a pause. Returns false, without a pause, if
+    /// the device has stalled up to the limit.
     pub(crate) fn pause(&mut self, done: u64, now_ns: u64) -> bool {
         match self.still {
             Some((before, since_ns)) if before == done => {

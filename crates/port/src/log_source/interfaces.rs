@@ -1,4 +1,4 @@
-//! The writer's numbers of interfaces, and the job's.
+//! Maps the writer's interface numbers to the job's.
 
 use burstline_log::Burst;
 use burstline_share::Feed;
@@ -7,10 +7,10 @@ use burstline_wire::headers::LinkType;
 use crate::judge::Judge;
 use crate::{OpenOptions, PortError, PortTable};
 
-/// What stands for a number that the writer has not named.
+/// The name of an interface that the writer has not named, before its number.
 const NO_NAME: &str = "port";
 
-/// One of the writer's interfaces, as the job knows it.
+/// One of the writer's interfaces, as registered in the job.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Interface {
     /// Its number in the job's table.
@@ -18,12 +18,12 @@ pub(super) struct Interface {
     pub(super) link: LinkType,
 }
 
-/// From the writer's numbers to the job's.
+/// A map from the writer's numbers to the job's.
 pub(super) struct Interfaces {
     table: PortTable,
-    /// By the writer's number; `None` where no packet of it was seen.
+    /// By the writer's number; `None` if no packet of that interface was seen.
     known: [Option<Interface>; PortTable::MAX_ENTRIES],
-    /// All that were entered, whichever writer brought them.
+    /// All registered interfaces, of any writer.
     entered: Vec<(String, Interface)>,
 }
 
@@ -33,15 +33,15 @@ impl Interfaces {
         Self { table: options.table.clone(), known, entered: Vec::new() }
     }
 
-    /// The interface of a packet of a burst that was `learned`.
+    /// Returns the interface of a packet of a burst that was `learned`.
     #[inline]
     pub(super) fn of(&self, port: u8) -> Interface {
         let unknown = Interface { number: port, link: LinkType::ETHERNET };
         self.known[usize::from(port)].unwrap_or(unknown)
     }
 
-    /// Enters the interfaces of a burst that are new. Returns whether all have the same numbers
-    /// here as there. Cost: a load or two a packet.
+    /// Registers new interfaces of a burst. Returns whether all of them have the same numbers in
+    /// both tables. Cost: a load or two per packet.
     pub(super) fn learn(
         &mut self,
         port: &str,
@@ -61,7 +61,7 @@ impl Interfaces {
         Ok(is_same)
     }
 
-    /// The numbers are another writer's from now on.
+    /// Forgets the numbers, because another writer follows.
     pub(super) fn forget_numbers(&mut self) {
         self.known = [None; PortTable::MAX_ENTRIES];
     }
@@ -92,10 +92,10 @@ impl Interfaces {
     }
 }
 
-/// What the writer calls an interface.
+/// Returns the link type and name that the writer gives to an interface.
 pub(super) fn named(feed: &Feed, port: u8) -> (LinkType, String) {
     match feed.port_name(port) {
-        // Beyond 16 bits there is no link type: one that nothing knows.
+        // A number beyond 16 bits is not a link type: map it to an unknown one.
         Some((link, name)) => (LinkType(u16::try_from(link).unwrap_or(u16::MAX)), name),
         None => (LinkType::ETHERNET, format!("{NO_NAME}{port}")),
     }

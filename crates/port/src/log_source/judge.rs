@@ -1,4 +1,4 @@
-//! What becomes of one packet: whether it is wanted, and how it is described here.
+//! Decides whether a packet is wanted, and how it is described here.
 
 use burstline_log::{Meta, Packet};
 use burstline_share::Feed;
@@ -8,13 +8,13 @@ use super::interfaces::Interfaces;
 use crate::OpenOptions;
 use crate::judge::Judge;
 
-/// The job's wishes, of packets that come with what the writer has found out.
+/// The job's wishes, for packets that come with the writer's metadata.
 pub(super) struct LogJudge {
     pub(super) wishes: Judge,
     hash: HashKind,
-    /// Packets lost before the next one that is delivered, besides those that itself tells of.
+    /// Packets lost before the next delivered one, besides those in its own `drops_before`.
     pub(super) drops_before: u64,
-    /// Packets delivered without their end.
+    /// Packets delivered truncated.
     pub(super) truncated: u64,
 }
 
@@ -23,18 +23,18 @@ impl LogJudge {
         Self { wishes: Judge::new(options), hash: options.hash, drops_before: 0, truncated: 0 }
     }
 
-    /// The packets are another writer's from now on, whose hashes may be those that the job wants.
+    /// Switches to another writer, whose hashes may already be those that the job wants.
     pub(super) fn meet(&mut self, feed: &Feed) {
         let is_other = feed.hash_kind() != u32::from(self.hash.code());
         self.wishes.set_hashing(self.hash != HashKind::None && is_other);
     }
 
-    /// Whether packets are delivered just as they are, but for their interface's number.
+    /// Whether packets are delivered unchanged, except for their interface's number.
     pub(super) fn is_indifferent(&self) -> bool {
         self.wishes.takes_all() && !self.wishes.is_hashing() && self.drops_before == 0
     }
 
-    /// Whether a packet is wanted. One that is not is counted.
+    /// Whether a packet is wanted. An unwanted one is counted.
     #[inline]
     pub(super) fn wants(&mut self, packet: &Packet<'_>, interfaces: &Interfaces) -> bool {
         if !self.wishes.is_filtering() {
@@ -49,7 +49,7 @@ impl LogJudge {
         is_wanted
     }
 
-    /// How many bytes of a packet to keep, and what is true of it here. It is not delivered yet.
+    /// Returns how many bytes of a packet to keep, and its metadata here. It is not delivered yet.
     #[inline]
     pub(super) fn describe(&mut self, packet: &Packet<'_>, interfaces: &Interfaces) -> (u32, Meta) {
         let interface = interfaces.of(packet.port());
@@ -64,7 +64,7 @@ impl LogJudge {
         (kept, meta)
     }
 
-    /// A packet that was described is delivered.
+    /// Counts a described packet as delivered.
     #[inline]
     pub(super) fn deliver(&mut self, kept: u32, original_length: u32) {
         self.drops_before = 0;

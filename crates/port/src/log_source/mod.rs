@@ -1,5 +1,5 @@
-//! `log:` ports: what another process publishes. It is read in place if that process runs this
-//! program or is vouched for, else copied and checked (`burstline_share::Trust`).
+//! `log:` ports: packets that another process publishes. They are read in place if that process
+//! runs this program or is vouched for, otherwise copied and checked (`burstline_share::Trust`).
 //!
 //! ```text
 //! publisher: Writer -> log 0 ---\  read-only mapping   LogSource log:tap@0 --lend--> in place
@@ -8,22 +8,22 @@
 //!                                   Name: who is attached to which writer, and to the next one
 //! ```
 //!
-//! A name is a log for each of the publisher's receive cores, and so a port for each. All of them
-//! are attached at one moment. A log says how it ended. One whose sources had no more, or that had
-//! reached a limit, is *final*: so is the port. If the writer was stopped or killed, the port reads
-//! the log to its end. Then it waits for the next writer of that name, and goes on with the oldest
-//! packets that one still has. A note says how many it no longer has. Packets that passed between
-//! the two are unknown. The report has how often that happened, `writer_down`, not a guess in
-//! packets.
+//! A name stands for one log per receive core of the publisher, and so for one port each. All of
+//! them are attached at the same moment. A log records how it ended. A log is *final* if its
+//! sources had no more or a limit was reached; then the port ends, too. If the writer was stopped
+//! or killed, the port reads the log to its end. Then it waits for the next writer of that name,
+//! and continues with the oldest packets that this one still has. A note says how many are already
+//! gone. Packets that passed between the two writers are unknown: the report counts such gaps as
+//! `writer_down`, and does not guess packets.
 //!
 //! Invariants:
 //! - L1: offered = published by the writer's count in control memory - where this reader started,
-//!   over all writers. So packets that a delivering loop does not see are missing from the sum.
+//!   over all writers. So packets that the delivering loop misses show up as a difference.
 //! - L2: `lend` itself copies nothing. Packets that keep their port's number are lent with the
 //!   writer's own worklist, others with a worklist of this process.
-//! - L3: no interface is added to the job's table twice, however often the writer starts anew.
-//! - L4: a port that copies and checks believes no count: what contradicts itself is damage, and a
-//!   note.
+//! - L3: no interface is added to the job's table twice, however often the writer restarts.
+//! - L4: a port that copies and checks trusts no count: a contradiction is reported as damage, with
+//!   a note.
 
 mod account;
 mod interfaces;
@@ -41,7 +41,7 @@ pub(crate) use settings::KEYS;
 pub use settings::LogSettings;
 use source::LogSource;
 
-/// A port for each log of the name.
+/// Opens a port for each log of the name.
 pub(crate) fn open_sources(
     address: &Address,
     options: &OpenOptions,
@@ -63,7 +63,7 @@ pub(crate) fn open_sources(
     Ok(ports)
 }
 
-/// What is published by a name like one that is not, for the end of an error.
+/// Suggests published names similar to a missing one, for the end of an error.
 fn near(name: &str, error: &ShareError) -> String {
     if !matches!(error, ShareError::Absent { .. }) {
         return String::new();
@@ -79,10 +79,10 @@ fn near(name: &str, error: &ShareError) -> String {
     }
 }
 
-/// The most names that an error tells of.
+/// The maximum number of names in an error.
 const NEAR_MOST: usize = 5;
 
-/// Reads an address, for the test of tables.
+/// Parses an address, for the test of tables.
 #[cfg(test)]
 pub(crate) fn read(address: &Address) {
     let _ = LogSettings::parse(address);

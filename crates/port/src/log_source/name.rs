@@ -1,12 +1,12 @@
-//! The readers of one name: those of the writer that is there, and of the next one.
+//! The readers of one name: those of the current writer, and of the next one.
 //!
-//! A restarted writer makes new logs. The first port that looks attaches to all of them, so all
-//! start at one moment. The others find their readers here, of every writer in turn, so a slow port
-//! skips none. Logs without a port are let go at once, with a note: a lossless reader that never
-//! reads would hold their writer up.
+//! A restarted writer creates new logs. The first port that notices attaches to all of them, so all
+//! start at the same moment. The other ports find their readers here, of every writer in turn, so a
+//! slow port skips none. Logs without a port are detached immediately, with a note: a lossless
+//! reader that never reads would block their writer.
 //!
-//! A writer that is stopped just as it is found does not answer, and a caller would wait for
-//! seconds. So a separate thread looks for the next one.
+//! A writer that is stopped just when it is found does not answer, and a caller would wait for
+//! seconds. So a separate thread looks for the next writer.
 
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicBool;
@@ -22,24 +22,24 @@ use burstline_sys::scheduling::{self, SchedulingClass};
 
 use super::settings::LogSettings;
 
-/// Between two looks for the next writer.
+/// Time between two checks for the next writer.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// One reader, and the connection to its writer.
 pub(super) struct Taken {
     pub(super) feed: Feed,
     pub(super) link: Arc<WriterLink>,
-    /// How many logs its writer has that this job does not read.
+    /// The number of logs of its writer that this job does not read.
     pub(super) unread_logs: usize,
 }
 
-/// What a port finds that waits for the next writer.
+/// The result of a port's check for the next writer.
 pub(super) enum Next {
     /// No writer yet.
     Nobody,
-    /// A writer that refuses us, is not trusted, or does not have the log.
+    /// A writer that refuses us, is not trusted, or lacks the log.
     Refused(String),
-    /// A reader of a log of his.
+    /// A reader of a log of the next writer.
     Taken(Box<Taken>),
 }
 
@@ -49,25 +49,25 @@ pub(super) struct Name {
     now: Mutex<Now>,
 }
 
-/// Who is attached.
+/// The attachments of the ports.
 struct Now {
     /// The newest writer.
     link: Arc<WriterLink>,
-    /// How many logs that has.
+    /// The number of its logs.
     logs: usize,
-    /// By port: what it has not fetched, the oldest writer's first.
+    /// By port: readers not fetched yet, the oldest writer's first.
     readers: Vec<VecDeque<Taken>>,
-    /// When a look for the next writer last began.
+    /// When the last check for the next writer began.
     looked: Instant,
-    /// The look that is under way.
+    /// The check in progress.
     look: Option<JoinHandle<Result<Option<Attachment>, ShareError>>>,
-    /// Where looks may run: where the name was opened, before any thread was pinned.
+    /// Cores for these checks: those allowed on opening, before any thread was pinned.
     cores: Vec<CoreId>,
 }
 
 impl Name {
-    /// Attaches to every requested log. Waits for the publisher as long as its address says and
-    /// `stop` is not set.
+    /// Attaches to every requested log. Waits for the publisher as long as its address says, unless
+    /// `stop` is set.
     pub(super) fn open(
         settings: &LogSettings,
         stop: Option<&AtomicBool>,
@@ -89,7 +89,7 @@ impl Name {
                 outcome => break outcome?,
             }
         };
-        // What the next writer had written before it was found is wanted, too.
+        // Packets that the next writer wrote before it was found are wanted, too.
         let config = AttachConfig { start: Start::Oldest, ..config };
         let (logs, looked) = (feeds.len(), Instant::now());
         let kept = feeds.iter().map(|_| VecDeque::new()).collect();
@@ -100,11 +100,11 @@ impl Name {
         Ok((Arc::new(Self { config, now }), readers))
     }
 
-    /// Looks for the writer after `epoch`, for port `index`, now and then. Cost: a lock; ten times
+    /// Checks periodically for the writer after `epoch`, for port `index`. Cost: a lock; ten times
     /// a second a thread that makes some system calls.
     pub(super) fn next(&self, index: usize, epoch: u64) -> Next {
         let mut now = self.lock();
-        // Where the newest writer has no log for this port, the one after it may have.
+        // If the newest writer has no log for this port, a later one may have.
         let has_read_all = |now: &Now| now.link.epoch() == epoch || now.link.is_gone();
         if now.readers[index].is_empty() && has_read_all(&now) {
             match now.look(&self.config) {
@@ -128,8 +128,8 @@ impl Name {
 }
 
 impl Now {
-    /// Begins a look for the next writer, if it is time for one. Returns what the last look has
-    /// found, once. `None`: nothing yet.
+    /// Starts a check for the next writer, if one is due. Returns the result of the last check
+    /// once, or `None` if there is none yet.
     fn look(&mut self, config: &AttachConfig) -> Option<Result<Option<Attachment>, ShareError>> {
         if self.look.as_ref().is_some_and(JoinHandle::is_finished) {
             let found = self.look.take()?.join();
@@ -141,7 +141,7 @@ impl Now {
             let look = thread::Builder::new().name("next writer".to_owned());
             // If no thread is available, try next time.
             let look = look.spawn(move || {
-                // A thread that spins on our core at its own priority would not let us look.
+                // A thread that spins on our core at our own priority would starve this one.
                 let _ = scheduling::set_class(SchedulingClass::Normal);
                 let _ = affinity::allow(&cores);
                 Attachment::open_next(&link, &config)
@@ -163,5 +163,5 @@ impl Now {
 }
 
 fn is_set(flag: Option<&AtomicBool>) -> bool {
-    flag.is_some_and(|flag| flag.load(Relaxed)) // a wish, carries no memory
+    flag.is_some_and(|flag| flag.load(Relaxed)) // a request, publishes no memory
 }

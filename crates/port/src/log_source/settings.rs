@@ -1,4 +1,4 @@
-//! From an address to the request to the publisher.
+//! Parses an address into an attach request to the publisher.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use burstline_share::Trust;
 
 use crate::{Address, AddressError, Key, Values};
 
-/// What can be said of a source.
+/// The keys of a source's address.
 pub(crate) const KEYS: &[Key] = &[
     Key::switch("lossless", "Whether to hold the publisher up instead of missing packets")
         .or("no")
@@ -28,32 +28,32 @@ pub(crate) const KEYS: &[Key] = &[
     Key::switch("untrusted", "The same as trust=nobody").or("no").alone(),
 ];
 
-/// What an address `log:NAME[@LOG]?...` says.
+/// A parsed address `log:NAME[@LOG]?...`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogSettings {
     /// The name, or the path of the socket.
     pub name: String,
-    /// Which of its logs; all if `None`.
+    /// Which of its logs; `None` for all.
     pub log: Option<u32>,
-    /// Whether it may be lapped, or holds the publisher up.
+    /// Whether it may be lapped, or blocks the publisher.
     pub policy: Policy,
-    /// Whose packets are read in place.
+    /// Which writers' packets are read in place.
     pub trust: Trust,
-    /// With which packet it begins.
+    /// The packet to start with.
     pub start: Start,
     /// Segments that it may hold at a time, in `[1, 8]`.
     pub window: usize,
-    /// For how long a publisher that is not there is waited for.
+    /// How long to wait for a publisher that is absent.
     pub wait: Duration,
-    /// Whether the next writer is waited for when one was stopped or killed.
+    /// Whether to wait for the next writer after one was stopped or killed.
     pub is_following: bool,
 }
 
 impl LogSettings {
-    /// Reads an address of this scheme.
+    /// Parses an address of this scheme.
     ///
     /// # Errors
-    /// What is wrong with a key or its value.
+    /// A key or its value is wrong.
     pub fn parse(address: &Address) -> Result<Self, AddressError> {
         let values = address.values(KEYS)?;
         let (name, log) = name_and_number(address.target());
@@ -72,7 +72,7 @@ impl LogSettings {
     }
 }
 
-/// Whose packets are read where they lie. Where nothing is said: those of another process of this
+/// Returns which writers' packets are read in place. The default is another process of this
 /// program.
 #[expect(unsafe_code, reason = "a person's word is all that there can be: Decision 0023")]
 fn trust(values: &Values<'_>) -> Result<Trust, AddressError> {
@@ -82,7 +82,7 @@ fn trust(values: &Values<'_>) -> Result<Trust, AddressError> {
     values.word("trust", [Trust::PROGRAM, Trust::NOBODY, own_user, anyone])
 }
 
-/// `NAME@K`, where K is a number; an `@` elsewhere is part of a path.
+/// Splits `NAME@K`, where K is a number; an `@` elsewhere is part of a path.
 fn name_and_number(target: &str) -> (&str, Option<u32>) {
     match target.rsplit_once('@').map(|(name, number)| (name, number.parse())) {
         Some((name, Ok(number))) => (name, Some(number)),

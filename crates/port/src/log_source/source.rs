@@ -1,4 +1,4 @@
-//! The source: lends what a reader finds, follows the writers of its name.
+//! The source of one log: lends a reader's packets, and follows the writers of its name.
 
 use std::sync::Arc;
 use std::thread;
@@ -18,27 +18,27 @@ use crate::{
     PortState, Received, Source, TimestampSource,
 };
 
-/// Between two looks whether the writer still lives, in ns.
+/// Time between two checks whether the writer still lives, in ns.
 const LOOK_EVERY_NS: u64 = 10_000_000;
 
-/// How long to sleep at a time where the next writer is waited for.
+/// Length of one sleep while waiting for the next writer.
 const WAIT_EVERY: Duration = Duration::from_millis(50);
 
-/// Where the port stands.
+/// The state of the port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// There is a writer, or was one whose log is not drained yet.
+    /// There is a writer, or one whose log is not drained yet.
     Reading,
-    /// Since when there is no publisher.
+    /// Without a publisher since this time.
     Waiting(Instant),
-    /// There will never be more.
+    /// No more packets will come.
     Ended,
 }
 
 /// One log of a name.
 pub(super) struct LogSource {
     info: PortInfo,
-    /// Which of the name's ports it is.
+    /// Its index among the name's ports.
     index: usize,
     name: Arc<Name>,
     is_following: bool,
@@ -51,16 +51,16 @@ pub(super) struct LogSource {
     judge: LogJudge,
     /// Packets delivered, over all writers.
     delivered: u64,
-    /// Of the packets that were lent last, in the log from 1, where some may have been left out.
+    /// Numbers, in the log from 1, of the packets lent last, if some may have been left out.
     numbers: Vec<u64>,
-    /// Whether the last burst was lent as the writer described it.
+    /// Whether the last burst was lent with the writer's own descs.
     is_lent_as_is: bool,
     past: Past,
     /// Packets published since the reader's start when the port was asked to finish.
     stop: Option<u64>,
-    /// Missed packets of this writer that a packet's `drops_before` has told of.
+    /// Missed packets of this writer already reported in a packet's `drops_before`.
     told: u64,
-    /// Whether the writer was seen to be gone, after which what it published was looked for again.
+    /// Whether the writer was found gone; after that its log was checked once more.
     is_gone: bool,
     looked_ns: u64,
     account: PortAccount,
@@ -109,7 +109,7 @@ impl LogSource {
         };
         source.judge.meet(&source.feed);
         source.say_whether_copied();
-        // So that a filter that does not fit is an error before anything is written.
+        // Compile the filter now, so that an unsuitable one fails before anything is written.
         let known = (0..=u8::MAX).filter(|&port| source.feed.port_name(port).is_some());
         for port in known {
             source.judge.wishes.add_link(&source.info.name, named(&source.feed, port).0)?;
@@ -117,7 +117,7 @@ impl LogSource {
         Ok(source)
     }
 
-    /// Tells where a publisher is another program than was expected: reading it costs more.
+    /// Adds a hint if the publisher is another program than expected: reading it costs more.
     fn say_whether_copied(&mut self) {
         if self.is_of_program && self.feed.is_wary() && self.index == 0 {
             let (name, pid) = (&self.info.name, self.link.pid());
@@ -130,7 +130,7 @@ impl LogSource {
         }
     }
 
-    /// Takes up to `most` packets from the reader, or says what to return where there are none.
+    /// Takes up to `most` packets from the reader, or returns the state if there are none.
     #[inline]
     fn take(&mut self, most: u64) -> Result<u64, PortState> {
         if most == 0 {
@@ -147,7 +147,7 @@ impl LogSource {
         if taken == 0 { Err(self.state_when_empty()) } else { Ok(taken) }
     }
 
-    /// Makes the interfaces of what was taken known. Returns whether it can be lent as it is.
+    /// Registers the interfaces of the taken packets. Returns whether they can be lent unchanged.
     fn learn(&mut self) -> Result<bool, PortError> {
         let missed = self.feed.statistics().missed;
         let news = missed.saturating_sub(std::mem::replace(&mut self.told, missed));
@@ -171,7 +171,7 @@ impl LogSource {
         }
     }
 
-    /// Nothing to read: is there more to come of this writer?
+    /// Decides whether more packets of this writer can come, when nothing is left to read.
     fn look_at_writer(&mut self) -> PortState {
         if self.stop.is_some_and(|stop| consumed(&self.feed) >= stop) {
             self.phase = Phase::Ended;
@@ -181,10 +181,10 @@ impl LogSource {
             return self.writer_ended(self.feed.ending());
         }
         if self.is_gone && self.feed.has_more() {
-            return PortState::Busy; // a look at a part ends early where there are only others'
+            return PortState::Busy; // a partial check may meet only other readers' packets
         }
         if self.is_gone {
-            // It was gone before the last look, so that was the last packet.
+            // The writer was gone before the last check, so that was the last packet.
             return self.writer_ended(self.feed.ending());
         }
         let now_ns = clock::monotonic_ns();
@@ -195,7 +195,7 @@ impl LogSource {
         if self.is_gone { PortState::Busy } else { PortState::Idle }
     }
 
-    /// Its writer has published its last packet, and that was read.
+    /// Handles the end of a writer whose last packet was read.
     fn writer_ended(&mut self, ending: Option<Ending>) -> PortState {
         let (name, pid, epoch) = (&self.info.name, self.link.pid(), self.link.epoch());
         let how = match ending {
@@ -223,7 +223,7 @@ impl LogSource {
         match self.name.next(self.index, self.link.epoch()) {
             Next::Nobody => PortState::Idle,
             Next::Refused(why) => {
-                // Once, however often it is tried.
+                // Report each refusal once, however often it is retried.
                 if self.refusal.as_ref() != Some(&why) {
                     self.account.note(|| format!("{}: {why}", self.info.name));
                     self.refusal = Some(why);
@@ -237,7 +237,7 @@ impl LogSource {
         }
     }
 
-    /// Goes on with another writer.
+    /// Continues with another writer.
     fn take_up(&mut self, taken: Taken, since: Instant) {
         self.past.add(&self.feed);
         let unread_logs = taken.unread_logs;
@@ -274,8 +274,8 @@ impl Port for LogSource {
         &self.info
     }
 
-    /// Takes no packet that is published from now on; what is published already may still be
-    /// received, up to `Ended`.
+    /// Takes no packets published from now on; those already published can still be received, until
+    /// `Ended`.
     fn finish(&mut self) -> Result<(), PortError> {
         self.stop.get_or_insert(self.feed.offered());
         Ok(())
@@ -321,7 +321,7 @@ impl Port for LogSource {
 }
 
 impl Source for LogSource {
-    /// No system call where packets are.
+    /// No system call while packets are available.
     fn receive(&mut self, writer: &mut Writer, budget: u64) -> Result<Received, PortError> {
         let taken = match self.take(budget) {
             Ok(taken) => taken,
@@ -350,7 +350,7 @@ impl Source for LogSource {
         Ok(Received { packets, state })
     }
 
-    /// No system call where packets are. The packets stay where the writer has put them.
+    /// No system call while packets are available. The packets stay where the writer has put them.
     fn lend<'a>(
         &'a mut self,
         scratch: &'a mut Scratch,
@@ -366,7 +366,7 @@ impl Source for LogSource {
             let state = state.unwrap_or(PortState::Idle);
             return Ok(Lent::new(scratch.burst(&[], first_packet), state));
         };
-        // A log's numbers count from 0.
+        // Numbers in a log count from 0.
         let first = burst.first_packet() + 1;
         let mut all = first..;
         let burst = match is_plain {
@@ -401,7 +401,7 @@ impl Source for LogSource {
     }
 }
 
-/// Compares an untrusted writer's count with what was read.
+/// Compares an untrusted writer's count with the packets read.
 fn contradictions(account: &mut PortAccount, consumed: u64, torn: u64, name: &str) {
     if torn > 0 {
         account.is_damaged = true;

@@ -1,4 +1,4 @@
-//! `memif:` ports: another dataplane, such as VPP or a program with DPDK, by shared memory.
+//! `memif:` ports: shared memory with another dataplane, such as VPP or a DPDK program.
 //!
 //! ```text
 //!   peer                                     this program
@@ -6,8 +6,8 @@
 //!   its ring, in the client's memory <-- sink: a copy
 //! ```
 //!
-//! `burstline_memif` speaks the protocol and works on the rings. The port is the server and
-//! listens, or with `client` it connects and has the memory. A peer may come, go and come back.
+//! `burstline_memif` implements the protocol and the rings. The port is the server and listens, or
+//! with `client` it connects and provides the memory. A peer may disconnect and reconnect.
 
 mod settings;
 

@@ -1,4 +1,4 @@
-//! From an address to the device's options.
+//! Parses an address into the device's options.
 
 use burstline_memif::{DeviceOptions, LOG2_SLOTS_MAX, QUEUES_MAX};
 
@@ -26,13 +26,13 @@ const RING: Key = Key::number(
 )
 .or("1024");
 
-/// What can be said of a source.
+/// The keys of a source's address.
 pub(crate) const KEYS: &[Key] = &[QUEUES, CLIENT, ID, RING];
 
-/// What can be said of a sink.
+/// The keys of a sink's address.
 pub(crate) const SINK_KEYS: &[Key] = &[QUEUES, CLIENT, ID, RING, WAIT];
 
-/// Reads the parameters of an address.
+/// Parses the parameters of an address.
 pub(super) fn parse(values: &Values<'_>) -> Result<DeviceOptions, AddressError> {
     let slots: u32 = values.integer("ring")?;
     if !slots.is_power_of_two() {

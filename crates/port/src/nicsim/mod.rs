@@ -1,17 +1,17 @@
-//! `nicsim:` ports: a simulated card to receive by, plugged into any source.
+//! `nicsim:` ports: a simulated card for receiving, fed by any source.
 //!
 //! ```text
 //!  count nicsim:a?source=gen:      gen: --wire--> device ==DMA==> driver --lend--> burst
 //! ```
 //!
-//! How cards send, and how packets go from one to another, is the lab's: `lab run dma`.
+//! How cards send, and how packets go from one to another, is shown by the lab: `lab run dma`.
 //!
-//! The device has its own thread. `offered` is what its MAC has counted, by that thread; what
-//! it loses it names. A port is a receive queue, and all queues of a card share its device.
+//! The device has its own thread. `offered` is what its MAC has counted, on that thread; its losses
+//! have names. A port is a receive queue, and all queues of a card share its device.
 //!
 //! Invariants:
-//! - Y1: `offered` = delivered + losses + in flight, where in flight is by the device's own counts.
-//! - Y2: without a rate, and from a source that can wait, nothing is lost.
+//! - Y1: `offered` = delivered + losses + in flight, with in flight from the device's own counts.
+//! - Y2: without a rate, and with a source that can wait, nothing is lost.
 
 mod settings;
 mod source;
@@ -68,20 +68,20 @@ impl Plug {
         }
     }
 
-    /// The file for the steps. One that was there is emptied, unless the job has it for packets.
+    /// Creates the file for the steps. An existing one is emptied, unless the job has it open.
     fn trace(&self, options: &OpenOptions) -> Result<Option<Trace>, PortError> {
         let Some(path) = &self.trace else { return Ok(None) };
         if path == "-" {
             return Ok(Some(Trace::new(Box::new(std::io::stderr()))));
         }
         let file = options.files.create(Path::new(path))?;
-        // Each step is on disk as it happens: a trace is of few steps.
+        // Each step is written immediately: a trace has few steps.
         let to: Box<dyn Write + Send> = Box::new(BufWriter::with_capacity(0, file));
         Ok(Some(Trace::new(to)))
     }
 }
 
-/// What to tell of the bus, in two lines.
+/// Summarises the bus in two lines.
 fn bus_notes(account: &BusAccount, bus: &pcie::Bus, mode: burstline_nicsim::Mode) -> Vec<String> {
     let packets = account.received.max(account.sent);
     if packets == 0 {
@@ -104,7 +104,7 @@ fn bus_notes(account: &BusAccount, bus: &pcie::Bus, mode: burstline_nicsim::Mode
     notes
 }
 
-/// Reads an address, for the test of tables.
+/// Parses an address, for the test of tables.
 #[cfg(test)]
 pub(crate) fn read(address: &Address) {
     let _ = Plug::parse(address);

@@ -1,11 +1,11 @@
-//! From an address to a card and what it is plugged into.
+//! Parses an address into a card and the address of its source.
 
 use burstline_nicsim::pcie::{Bus, Link};
 use burstline_nicsim::{Mode, Settings};
 
 use crate::{Address, AddressError, Key, Rate, Values};
 
-/// What can be said of a card.
+/// The keys of a card.
 pub(crate) const KEYS: &[Key] = &[
     Key::words(
         "mode",
@@ -42,17 +42,17 @@ pub(crate) const KEYS: &[Key] = &[
     Key::text("link_down", "A-B", "Takes the link down from frame A to frame B"),
 ];
 
-/// Segments of a log: some more than what the driver and a card that sends it hold at a time.
+/// Segments of a log: some more than the driver and a sending card hold at a time.
 const SEGMENTS_LEAST: usize = 8;
 
 /// A card, and its cable.
 pub(super) struct Plug {
     pub(super) settings: Settings,
-    /// Where its frames come from.
+    /// The source of its frames.
     pub(super) source: Address,
-    /// Of the source, this many frames are taken, and sent round and round.
+    /// The number of frames to take from the source and repeat forever.
     pub(super) looped: Option<u64>,
-    /// The file that steps are written to.
+    /// The file for the steps.
     pub(super) trace: Option<String>,
 }
 
@@ -99,7 +99,7 @@ impl Plug {
     }
 }
 
-/// Another address, as a value: its own `&` is written `%26`, or `,` where it has none itself.
+/// Parses another address as a value: its `&` is written `%26`, or `,` if it contains none.
 fn plugged(values: &Values<'_>, key: &str) -> Result<Option<Address>, AddressError> {
     let Some(value) = values.text(key) else { return Ok(None) };
     let inner: Address = value.parse()?;
@@ -119,7 +119,7 @@ fn bus(values: &Values<'_>) -> Result<Bus, AddressError> {
     })
 }
 
-/// Bits a second of the line: `10Gbit`; `max` for a wire on which frames take no time.
+/// Parses the line rate in bits per second: `10Gbit`; `max` for a wire with no transmission time.
 fn rate(values: &Values<'_>) -> Result<Option<f64>, AddressError> {
     match values.text("rate") {
         None | Some("max") => Ok(None),

@@ -1,4 +1,4 @@
-//! A receive queue of a simulated card, as a port.
+//! A receive queue of a simulated card as a port.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::{
     Received, Source, TimestampSource,
 };
 
-/// Packets that a call of `receive` looks at before it looks for more.
+/// Packets that a call of `receive` examines before it polls for more.
 const CHUNK: u64 = 256;
 
 /// One queue.
@@ -27,24 +27,24 @@ pub(super) struct NicsimSource {
     mode: Mode,
     receiver: Receiver,
     card: Arc<Card>,
-    /// The outcome of the cable, where it is this queue that tells it.
+    /// The outcome of the cable, if this queue reports it.
     far: Option<Arc<FarEnd>>,
     judge: Judge,
-    /// Of what is lent or chosen, what was not delivered yet.
+    /// Packets lent or chosen, but not delivered yet.
     left: Range<usize>,
-    /// Of it, what was delivered last.
+    /// The ones delivered last.
     last: Range<usize>,
     delivered: u64,
     account: PortAccount,
 }
 
-/// A queue of a card, and what is behind the card.
+/// A queue of a card, and the other end of the card's cable.
 pub(super) struct CardEnd {
     pub(super) receiver: Receiver,
     pub(super) card: Arc<Card>,
-    /// The outcome of the cable, where this queue tells it.
+    /// The outcome of the cable, if this queue reports it.
     pub(super) far: Option<Arc<FarEnd>>,
-    /// Whether what sends into the cable can wait.
+    /// Whether the source of the cable can wait.
     pub(super) can_wait: bool,
 }
 
@@ -59,7 +59,7 @@ impl NicsimSource {
         let is_hashed = settings.is_hashing || settings.queues > 1;
         let mut judge = Judge::for_link(options, &name, LinkType::ETHERNET)?;
         if is_hashed && options.hash == HashKind::Rss {
-            // The card's own hash is what the job wants.
+            // The card's own hash is the one that the job wants.
             judge.set_hashing(false);
         }
         let capabilities = Capabilities {
@@ -85,7 +85,7 @@ impl NicsimSource {
         })
     }
 
-    /// Takes more packets from the driver, if none are left. Returns what to say where none came.
+    /// Takes more packets from the driver, if none are left. Returns the state if none came.
     #[inline]
     fn fetch(&mut self, budget: u64) -> Result<PortState, PortError> {
         if !self.left.is_empty() {
@@ -128,8 +128,8 @@ impl NicsimSource {
     }
 }
 
-/// The device's counts, not older than what the driver has taken: a step of the device shows its
-/// counts after its packets.
+/// Returns the device's counts, no older than the packets taken by the driver: the device publishes
+/// its counts after its packets.
 pub(super) fn counts(receiver: &Receiver) -> ReceiveCounts {
     loop {
         let counts = receiver.counts();
@@ -140,7 +140,7 @@ pub(super) fn counts(receiver: &Receiver) -> ReceiveCounts {
     }
 }
 
-/// Names what the device has lost.
+/// Adds the device's losses by name.
 pub(super) fn add_losses(account: &mut PortAccount, counts: &ReceiveCounts) {
     account.lost.add(Loss::FifoOverflow, counts.overflowed);
     let lost = [
@@ -158,8 +158,8 @@ impl Port for NicsimSource {
         &self.info
     }
 
-    /// The device takes no more frames from its wire, on any queue; what it has may still be
-    /// received, up to `Ended`.
+    /// Stops the device's reception on all queues; packets that it holds can still be received,
+    /// until `Ended`.
     fn finish(&mut self) -> Result<(), PortError> {
         self.receiver.stop();
         Ok(())
@@ -191,7 +191,7 @@ impl Source for NicsimSource {
         let (mut packets, filtered) = (0, self.judge.filtered());
         while packets < budget && self.judge.filtered() - filtered <= UNWANTED_MOST {
             let state = match self.fetch((budget - packets).min(CHUNK)) {
-                // What was appended counts; the next call fails again.
+                // Appended packets count; the next call fails again.
                 Err(_) if packets > 0 => PortState::Idle,
                 state => state?,
             };
@@ -202,7 +202,7 @@ impl Source for NicsimSource {
             }
             let left = self.left.clone();
             let wanted = (left.len() as u64).min(budget - packets) as usize;
-            // It is lent apart from the packets, which are this port's, too.
+            // Moved out, because the packets borrow this port.
             let mut account = std::mem::take(&mut self.account);
             let burst = self.receiver.lent().split_at(left.start).1.split_at(wanted).0;
             let mut taken = 0;

@@ -1,4 +1,4 @@
-//! A card whose device dies in mid-run.
+//! A card whose device panics during a run.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::settings::Plug;
 use super::source::{CardEnd, NicsimSource};
 use crate::{Address, OpenOptions, Port, PortError, PortState, Source};
 
-/// Brings this many frames, and panics.
+/// Delivers this many frames, then panics.
 struct Faulty {
     frames: Carousel,
     left: u64,

@@ -1,4 +1,4 @@
-//! The wire of a simulated card: frames from another port.
+//! The wire of a simulated card: it carries frames from another port.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -11,34 +11,34 @@ use burstline_nicsim::{Arrived, Carousel, Wire, WireState};
 use super::settings::Plug;
 use crate::{OpenOptions, PortAccount, PortError, PortState, Source, open_source};
 
-/// How long a port that brings nothing is left alone while frames are gathered.
+/// How long to wait for an idle port while frames are collected.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// The outcome of the frames at the other end of the cable.
+/// The state of the other end of the cable.
 #[derive(Default)]
 pub(super) struct FarEnd {
-    /// Frames that the port they come from lost, before the card.
+    /// Frames lost by the source port, before the card.
     lost_before: AtomicU64,
-    /// The first thing that went wrong there.
+    /// The first problem there.
     problem: Mutex<Option<String>>,
 }
 
-/// What brings frames.
+/// The source of a card's frames.
 pub(super) struct Cable {
     near: Near,
-    /// What there is of a port that has failed.
+    /// An empty burst, for a port that has failed.
     nothing: Scratch,
     far: Arc<FarEnd>,
 }
 
-/// Where frames come from.
+/// The origin of frames.
 enum Near {
     Port { port: Box<dyn Source>, scratch: Scratch },
     Loop(Carousel),
 }
 
 impl Cable {
-    /// Opens the port that the card is plugged into.
+    /// Opens the source port of the card.
     pub(super) fn open(
         plug: &Plug,
         options: &OpenOptions,
@@ -54,7 +54,7 @@ impl Cable {
 }
 
 impl FarEnd {
-    /// Tells what went wrong there, and what was lost.
+    /// Reports problems and losses of the source port.
     pub(super) fn enter_into(&self, account: &mut PortAccount) {
         let before = self.lost_before.load(Relaxed);
         if before > 0 {
@@ -72,7 +72,7 @@ impl FarEnd {
         problem.get_or_insert_with(|| error.to_string());
     }
 
-    /// What happened to the port that frames come from.
+    /// Records the state of the source port.
     fn hear(&self, port: &dyn Source) {
         let account = port.account();
         self.lost_before.store(account.lost.total(), Relaxed); // a count
@@ -86,7 +86,7 @@ impl FarEnd {
     }
 }
 
-/// The inner ports have separate interfaces: those of the job are the card's.
+/// Returns options for the inner port. Its interfaces are separate: the job's are the card's.
 fn inner(options: &OpenOptions) -> OpenOptions {
     OpenOptions {
         files: options.files.clone(),
@@ -95,7 +95,7 @@ fn inner(options: &OpenOptions) -> OpenOptions {
     }
 }
 
-/// Takes this many frames of a port, to go round and round; fewer if it ends, or the job does.
+/// Takes this many frames from a port, to repeat them; fewer if the port or the job ends.
 fn fill(
     mut port: Box<dyn Source>,
     frames: u64,
@@ -160,6 +160,6 @@ impl Wire for Cable {
         }
     }
 
-    /// A card that receives sends nothing.
+    /// A receiving card sends nothing.
     fn depart(&mut self, _frame: &[u8]) {}
 }

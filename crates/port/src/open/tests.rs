@@ -4,14 +4,14 @@ use super::*;
 use crate::Kind;
 use crate::address::keys_read_by;
 
-/// What reads a table, and an address for it.
+/// A parser of a key table, and an address for it.
 struct Reader {
     keys: &'static [Key],
     text: &'static str,
     read: fn(&Address),
 }
 
-/// Every table, each with what reads it. An error counts: what is read is what matters.
+/// Returns every table with its parser. Parse errors are ignored: the test checks the keys read.
 fn readers() -> Vec<Reader> {
     let reader = |keys, text, read: fn(&Address)| Reader { keys, text, read };
     vec![

@@ -1,18 +1,19 @@
-//! What ports to other processes have in common that share rings with us: `vhost:` and `memif:`.
+//! The common part of ports that share rings with other processes: `vhost:` and `memif:`.
 //!
 //! ```text
 //!   rings that the peer fills --> FromPeers --> LiveSource
 //!   rings that we fill        <-- ToPeers   <-- LiveSink
 //! ```
 //!
-//! A ring is in its berth, or with one of these for a burst. The control thread of the device puts
-//! it there and takes it out, when a peer comes and goes. While there is none the source is idle,
-//! and the sink loses what it gets as `link_down`.
+//! A ring is in its berth, or held by one of these for a burst. The device's control thread puts it
+//! there and removes it when a peer connects and disconnects. Without a peer the source is idle,
+//! and the sink loses its packets as `link_down`.
 //!
 //! Invariants:
-//! - E1: offered of a source is how far the index went that the peer sees; what is no packet is
-//!   lost by name.
-//! - E2: a packet is sent when the peer can see it; what a peer does with it is its own.
+//! - E1: offered of a source is the progress of the index that the peer sees; entries that are not
+//!   packets are lost by name.
+//! - E2: a packet counts as sent when the peer can see it; what the peer does with it is not
+//!   counted.
 
 mod sink;
 mod source;
@@ -29,7 +30,7 @@ use crate::{Address, AddressError, Key, OpenOptions, PortError, Sink, Source, Va
 pub(crate) trait Device: Sized + Send + Sync + 'static {
     type From: FromPeer;
     type To: ToPeer;
-    /// How it was opened.
+    /// The options that it was opened with.
     type Options: PartialEq + Send + Sync;
 
     /// Keys of its sources.
@@ -37,22 +38,22 @@ pub(crate) trait Device: Sized + Send + Sync + 'static {
     /// Keys of its sinks.
     const SINK_KEYS: &'static [Key];
 
-    /// The devices of this kind that are open.
+    /// Returns the open devices of this kind.
     fn opened() -> &'static Devices<Self, Self::Options>;
 
-    /// Reads the keys, of a source or of a sink.
+    /// Parses the keys of a source or a sink.
     fn parse(values: &Values<'_>) -> Result<Self::Options, AddressError>;
 
-    /// Opens one at a socket.
+    /// Opens a device at a socket.
     fn open(path: &Path, options: &Self::Options) -> Result<Self, AttendError>;
 
     fn lanes(&self) -> &Lanes<Self::From, Self::To>;
 
-    /// Whether packets may be unfinished.
+    /// Whether packets may have unfinished offloads.
     fn passes_offloads(options: &Self::Options) -> bool;
 }
 
-/// Opens a device to receive from.
+/// Opens a device for receiving.
 pub(crate) fn open_source<D: Device>(
     address: &Address,
     options: &OpenOptions,
@@ -63,7 +64,7 @@ pub(crate) fn open_source<D: Device>(
     Ok(Box::new(LiveSource::new(address, address.target(), options, intake)?))
 }
 
-/// Opens a device to send to.
+/// Opens a device for sending.
 pub(crate) fn open_sink<D: Device>(
     address: &Address,
     _options: &OpenOptions,
@@ -73,13 +74,13 @@ pub(crate) fn open_sink<D: Device>(
     sink::sink(&values, take::<D>(address, wanted, Role::Sink)?)
 }
 
-/// Reads an address, for the test of tables.
+/// Parses an address, for the test of tables.
 #[cfg(test)]
 pub(crate) fn read<D: Device>(address: &Address) {
     let _ = address.values(D::KEYS).map(|values| D::parse(&values).map(drop));
 }
 
-/// Reads an address, for the test of tables.
+/// Parses an address, for the test of tables.
 #[cfg(test)]
 pub(crate) fn read_sink<D: Device>(address: &Address) {
     let _ = address
@@ -87,7 +88,7 @@ pub(crate) fn read_sink<D: Device>(address: &Address) {
         .map(|values| (D::parse(&values).map(drop), crate::live::wait_ns(&values)));
 }
 
-/// Takes a role at the device of `address`, which is opened if it is not yet.
+/// Takes a role of the device of `address`, and opens the device if necessary.
 fn take<D: Device>(
     address: &Address,
     wanted: D::Options,

@@ -1,7 +1,7 @@
-//! The sink: copies packets into the rings from which a peer takes them.
+//! The sink: copies packets into rings from which a peer takes them.
 //!
-//! Packets of a flow go to one queue. With `offloads=on` an unfinished packet has a header that
-//! says what is left to do, made from its own headers.
+//! Packets of a flow go to one queue. With `offloads=on` a packet with unfinished offloads gets a
+//! header that describes the remaining work, derived from its own headers.
 
 use std::io;
 
@@ -21,21 +21,21 @@ use crate::{Loss, PortError, Sink, Values};
 /// Default payload bytes of a segment: those of Ethernet.
 const SEGMENT_MTU: u32 = 1500;
 
-/// Rings that we fill; each is here for a burst and in its berth between bursts.
+/// Rings that we fill; each is held here during a burst, and otherwise in its berth.
 struct ToPeers<D: Device> {
     half: Half<D, D::Options>,
     rings: Vec<Option<Box<D::To>>>,
     hasher: FlowHasher,
-    /// Packets that were put since the last `send`.
+    /// Packets put since the last `send`.
     waiting: u64,
     sent: u64,
     unfit: u64,
-    /// What stands for it where an interface is needed.
+    /// A substitute where an interface is required.
     interface: Interface,
     is_down: bool,
 }
 
-/// A sink that sends to the peers of a device.
+/// Creates a sink that sends to the peers of a device.
 pub(super) fn sink<D: Device>(
     values: &Values<'_>,
     half: Half<D, D::Options>,
@@ -68,7 +68,7 @@ impl<D: Device> ToPeers<D> {
         self.half.device().lanes()
     }
 
-    /// The queue of a packet. A peer may have enabled fewer than there are: then it is the first.
+    /// Returns the queue for a packet. If a peer has enabled fewer queues, it is the first.
     #[inline]
     fn queue_of(&mut self, packet: &[u8]) -> usize {
         if self.rings.len() == 1 {
@@ -107,7 +107,7 @@ impl<D: Device> ToPeers<D> {
         true
     }
 
-    /// Shows the peer what was put, and puts the rings back.
+    /// Publishes packets to the peer, and puts the rings back.
     fn give_back(&mut self) {
         for (queue, ring) in self.rings.iter_mut().enumerate() {
             if let Some(mut ring) = ring.take() {

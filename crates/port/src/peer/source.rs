@@ -1,4 +1,4 @@
-//! The source: takes packets from the rings that a peer fills.
+//! The source: takes packets from rings that a peer fills.
 
 use std::cell::Cell;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -12,27 +12,27 @@ use crate::RingFill;
 use crate::halves::Half;
 use crate::live::{Got, Intake, IntakeCounts};
 
-/// Refused packets of a burst: each may be a walk along a chain as long as the ring. Then others
-/// have their turn.
+/// Maximum refused packets per burst: each may be a walk along a chain as long as the ring. Then
+/// other ports get their turn.
 const REFUSED_MAX: u8 = 16;
 
 /// The largest ring.
 const RING_MOST: u64 = 32_768;
 
-/// Rings that a peer fills; each is here for a burst and in its berth between bursts.
+/// Rings that a peer fills; each is held here during a burst, and otherwise in its berth.
 pub(super) struct FromPeers<D: Device> {
     half: Half<D, D::Options>,
     passes_offloads: bool,
-    /// The queue that is polled now.
+    /// The queue being polled.
     current: usize,
-    /// Its ring, while we work on it.
+    /// Its ring, while in use.
     ring: Option<Box<D::From>>,
-    /// Queues that had nothing, in a row.
+    /// Consecutive empty queues.
     empty: usize,
-    /// Packets of this burst that were refused.
+    /// Refused packets in this burst.
     refused: u8,
     counts: IntakeCounts,
-    /// The peer was asked to ring.
+    /// Whether the peer was asked to send a notification.
     is_armed: Cell<bool>,
 }
 
@@ -54,7 +54,7 @@ impl<D: Device> FromPeers<D> {
         self.half.device().lanes()
     }
 
-    /// Puts the ring back, and goes on with the next one.
+    /// Puts the ring back, and continues with the next one.
     fn next_queue(&mut self) {
         self.leave();
         let next = self.current + 1;
@@ -94,7 +94,7 @@ impl<D: Device> Intake for FromPeers<D> {
             match taken {
                 Taken::Packet { bytes, is_partial, is_merged } => {
                     self.empty = 0;
-                    // A peer that was not offered it has nothing to say.
+                    // Ignore offload flags from a peer that was not offered offloads.
                     let is_open = self.passes_offloads;
                     let flags = flags(is_open && is_partial, is_open && is_merged);
                     return Some(Got { bytes, flags });
@@ -131,10 +131,10 @@ impl<D: Device> Intake for FromPeers<D> {
         RING_MOST * self.lanes().queues() as u64
     }
 
-    /// All queues in one: no line where the peer has none yet.
+    /// Returns the sum of all queues; empty if the peer has none yet.
     fn rings(&self) -> Vec<RingFill> {
         let lanes = self.lanes();
-        // A ring is in its berth between two bursts.
+        // Between two bursts a ring is in its berth.
         let queues =
             (0..lanes.queues()).filter_map(|queue| lanes.lane(queue).from.try_look(FromPeer::fill));
         let (mut filled, mut size) = (0, 0);

@@ -1,23 +1,23 @@
-//! Packets of capture files as they once came, or at another pace: a source for sinks.
+//! Replays packets of capture files at their original pace or another one: a source for sinks.
 //!
 //! ```text
 //!  file:a, file:b --lend--> rewrite --copy--> batch, a due time each --lend what is due--> burst
 //!     ^-- again, for each loop                   '- interface --> which of the sinks
 //! ```
 //!
-//! It takes one batch of packets out of the file at a time, so it knows the time of the next one.
-//! It lends what is due of the batch. A packet that is lent has the time at which it is due; at top
-//! speed they stay as they are in the file. Files are played one after the other, and the first
-//! packet of each is due with the last of the one before.
+//! The replayer takes one batch of packets from the file at a time, so it knows the time of the
+//! next one. It lends the packets of the batch that are due. A lent packet's timestamp is its due
+//! time; at top speed timestamps stay as in the file. Files are played in sequence, and the first
+//! packet of each is due with the last of the previous one.
 //!
-//! A packet's sink is decided where its interface appears. [`Routes`] gives it, by the packet's
-//! port number, to the owner of the sinks.
+//! The sink of a packet is decided when its interface appears. [`Routes`] maps port numbers of
+//! packets to sinks, for the owner of the sinks.
 //!
 //! Invariants:
 //! - P1: offered = lent + lost + in flight. Offered is the files' own count of decoded packets, and
-//!   in flight what is in the batch.
+//!   in flight is the content of the batch.
 //! - P2: packets are lent in the file's order, and due times never decrease. A packet that is older
-//!   than the one before it in the file is due at once.
+//!   than its predecessor in the file is due immediately.
 
 mod routes;
 mod source;
@@ -38,18 +38,18 @@ use crate::{Address, OpenOptions, PortError, Source};
 pub struct ReplayOptions {
     /// When packets are due.
     pub timing: Timing,
-    /// How often all files are played; `None`: without end.
+    /// How often all files are played; `None` for no limit.
     pub passes: Option<u64>,
-    /// What is changed in each packet.
+    /// Changes to each packet.
     pub rewrite: Rewrite,
-    /// Which sink each interface goes to.
+    /// The sink of each interface.
     pub routes: Routes,
 }
 
-/// Opens files to be replayed, one after the other. Each is opened again for each further pass.
+/// Opens files for replay, in sequence. Each is reopened for every further pass.
 ///
 /// # Errors
-/// As [`open_source`](crate::open_source); [`PortError::CannotReceive`] for what is no file.
+/// As [`open_source`](crate::open_source); [`PortError::CannotReceive`] if one is not a file.
 pub fn open_replay(
     files: &[Address],
     replay: ReplayOptions,

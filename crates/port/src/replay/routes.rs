@@ -1,11 +1,11 @@
-//! Which of several sinks the packets of an interface go to.
+//! Maps interfaces to sinks.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::{PortTable, TableEntry};
 use burstline_wire::headers::LinkType;
 
-/// An interface of a file, as one names it.
+/// An interface of a file, as named by the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InterfaceKey {
     /// By its number in the file, from 0.
@@ -14,18 +14,18 @@ pub enum InterfaceKey {
     Name(String),
 }
 
-/// What becomes of the packets of an interface.
+/// The destination of an interface's packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Destination {
-    /// They go to the sink that the routes tell for this number.
+    /// The sink that the routes give for this number.
     Port(u8),
-    /// No rule is about it.
+    /// No rule matches.
     Nowhere,
-    /// Its packets are not Ethernet's, and the sink sends nothing else.
+    /// Its packets are not Ethernet, and the sink only sends Ethernet.
     WrongLink,
 }
 
-/// Rules, and their result for each port number. Clones share the latter.
+/// Rules, and the resulting sink for each port number. Clones share the latter.
 #[derive(Clone, Debug, Default)]
 pub struct Routes {
     rules: Vec<(InterfaceKey, usize)>,
@@ -34,24 +34,24 @@ pub struct Routes {
     met: Arc<Mutex<Met>>,
 }
 
-/// Interfaces that a note names, at most.
+/// The maximum number of interfaces in a note.
 const NAMES_SHOWN: usize = 8;
 
-/// What files had so far.
+/// The interfaces met so far.
 #[derive(Clone, Debug, Default)]
 struct Met {
-    /// Port numbers, and the sinks for them.
+    /// Port numbers and their sinks.
     lanes: Vec<(u8, usize)>,
-    /// The rules that an interface has fitted, by their numbers.
+    /// Indexes of rules that an interface has matched.
     rules: Vec<usize>,
     /// Names of interfaces.
     names: Vec<String>,
 }
 
 impl Routes {
-    /// `rules` name the number of a sink for an interface; the first that fits counts. `rest` is
-    /// where all other packets go, if anywhere. `ethernet_only`: of each sink, whether it sends no
-    /// other frames.
+    /// Creates routes. `rules` map interfaces to indexes of sinks; the first match counts. `rest`
+    /// is the sink for all other packets, if any. `ethernet_only` says for each sink whether it
+    /// only sends Ethernet frames.
     #[must_use]
     pub fn new(
         rules: Vec<(InterfaceKey, usize)>,
@@ -61,7 +61,7 @@ impl Routes {
         Self { rules, rest, ethernet_only, met: Arc::default() }
     }
 
-    /// The number of the sink for packets with this port number, 0 if none was set. Cost: a
+    /// Returns the index of the sink for packets with this port number, 0 if none was set. Cost: a
     /// lock.
     #[must_use]
     pub fn sink_of(&self, port: u8) -> usize {
@@ -69,7 +69,7 @@ impl Routes {
         met.lanes.iter().find(|(known, _)| *known == port).map_or(0, |&(_, sink)| sink)
     }
 
-    /// Interfaces that rules name and that no packet came from.
+    /// Returns interfaces named by rules from which no packet came.
     pub(super) fn missed(&self) -> Vec<String> {
         let met = self.met();
         let missed = (0..self.rules.len()).filter(|rule| !met.rules.contains(rule));
@@ -98,8 +98,8 @@ impl Routes {
         self.met.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Decides about interface `number` of a file, and enters it into the job's table if its
-    /// packets go anywhere. `None`: the table is full.
+    /// Chooses the destination of interface `number` of a file, and adds the interface to the job's
+    /// table if it has a sink. `None` if the table is full.
     pub(super) fn enter(
         &self,
         number: usize,

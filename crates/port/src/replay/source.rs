@@ -1,4 +1,4 @@
-//! The source: takes a batch out of the file, lends what is due of it.
+//! The source: takes a batch from the file, and lends the packets that are due.
 
 use std::collections::VecDeque;
 
@@ -16,22 +16,22 @@ use crate::{
     PortInfo, PortState, PortTable, Received, Role, Source, TimestampSource, open_source,
 };
 
-/// How long a pipe that has nothing is left alone.
+/// Time between two polls of an empty pipe.
 const PIPE_NAP_NS: u64 = 1_000_000;
 
-/// Packets in [`Batch`] start at multiples of this, as in a log.
+/// Alignment of packets in [`Batch`], as in a log.
 const ALIGNMENT: usize = 16;
 
-/// A file while it is played.
+/// A file being played.
 struct Playing {
     port: Box<dyn Source>,
-    /// Its own interfaces: their numbers are the file's.
+    /// Its own interfaces: their numbers are those in the file.
     table: PortTable,
-    /// Which of the files it is.
+    /// The index of the file.
     file: usize,
 }
 
-/// One packet that waits for its time.
+/// A packet that waits for its due time.
 struct Waiting {
     offset: u32,
     length: u32,
@@ -39,49 +39,49 @@ struct Waiting {
     meta: Meta,
 }
 
-/// Packets taken out of the file.
+/// Packets taken from the file.
 #[derive(Default)]
 struct Batch {
     bytes: Vec<u8>,
     waiting: VecDeque<Waiting>,
 }
 
-/// What becomes of an interface, and what is known of its packets.
+/// The destination of an interface, and the properties of its packets.
 #[derive(Clone, Copy)]
 struct Place {
     destination: Destination,
     link: LinkType,
 }
 
-/// Plays files.
+/// Replays files.
 pub(super) struct Replayer {
     info: PortInfo,
     files: Vec<Address>,
     replay: ReplayOptions,
     is_changing: bool,
     options: OpenOptions,
-    /// Opened ahead.
+    /// Files opened in advance.
     ready: VecDeque<Playing>,
     playing: Option<Playing>,
-    /// The next file to be opened again, and how many passes were begun.
+    /// The next file to reopen, and how many passes have begun.
     next_file: usize,
     passes: u64,
-    /// Packets decoded when the pass began: one without any is the last.
+    /// Packets decoded before this pass: a pass without packets is the last.
     decoded_before_pass: u64,
-    /// Of each file, what becomes of its interfaces.
+    /// The destinations of each file's interfaces.
     places: Vec<Vec<Place>>,
     spacing: Spacing,
     taken: Scratch,
     batch: Batch,
-    /// When the first packet was due, by the monotonic clock and in ns since 1970.
+    /// When the first packet was due, on the monotonic clock and in ns since 1970.
     began_ns: Option<(u64, u64)>,
     first_due_ns: u64,
     last_due_ns: u64,
-    /// Until then a pipe is left alone.
+    /// The time of the next poll of a pipe.
     nap_until_ns: u64,
     lent: u64,
     copying: Copying,
-    /// What files said that are over, and what was lost here.
+    /// Account of finished files, and losses here.
     account: PortAccount,
 }
 
@@ -135,7 +135,7 @@ impl Replayer {
             account: PortAccount::default(),
         };
         this.ready = (0..count).map(|file| this.open_file(file)).collect::<Result<_, _>>()?;
-        // What is read again later is known not to be written.
+        // Files reopened later are already checked against outputs.
         this.options.files = OpenedFiles::default();
         Ok(this)
     }
@@ -146,7 +146,7 @@ impl Replayer {
         Ok(Playing { port: open_source(&self.files[file], &options)?, table, file })
     }
 
-    /// The file to be played next; `None` when all is over.
+    /// Returns the next file to play; `None` at the end of all.
     fn next_playing(&mut self) -> Result<Option<Playing>, PortError> {
         if let Some(playing) = self.ready.pop_front() {
             return Ok(Some(playing));
@@ -166,7 +166,7 @@ impl Replayer {
         Ok(Some(playing))
     }
 
-    /// Takes the next packets out of the files, if only one look at them gives any.
+    /// Takes the next packets from the files, if a single poll returns any.
     fn refill(&mut self) -> Result<PortState, PortError> {
         let mut playing = match self.playing.take() {
             Some(playing) => playing,
@@ -194,7 +194,7 @@ impl Replayer {
             let number = usize::from(packet.port());
             while self.places[playing.file].len() <= number {
                 let entered = self.enter_interface(playing.file, &playing.table);
-                // The rest of the burst was taken out of the file and goes nowhere.
+                // The rest of the burst was taken from the file and is not delivered.
                 entered.inspect_err(|_| self.account.in_flight += (burst.len() - index) as u64)?;
             }
             let place = self.places[playing.file][number];
@@ -207,11 +207,11 @@ impl Replayer {
         Ok(state)
     }
 
-    /// Finds out about the next interface of a file.
+    /// Chooses the destination of the next interface of a file.
     #[cold]
     fn enter_interface(&mut self, file: usize, table: &PortTable) -> Result<(), PortError> {
         let number = self.places[file].len();
-        // The file has a packet of it, so it is there.
+        // The interface exists, because the file has a packet of it.
         let Some(entry) = table.entries_from(number).into_iter().next() else {
             return Err(PortError::CannotReceive { port: self.files[file].to_string() });
         };
@@ -225,7 +225,7 @@ impl Replayer {
         Ok(())
     }
 
-    /// Puts a packet into the batch.
+    /// Adds a packet to the batch.
     #[inline]
     fn keep(&mut self, packet: &Packet<'_>, link: LinkType, port: u8) {
         let mut meta = packet.meta();
@@ -239,19 +239,19 @@ impl Replayer {
         }
         let length = (bytes.len() - offset) as u32;
         bytes.resize(bytes.len().next_multiple_of(ALIGNMENT), 0);
-        // What was cut off stays cut off, whatever a rewrite added or removed.
+        // Truncation is preserved, whatever a rewrite added or removed.
         let cut = meta.original_length.saturating_sub(packet.length() as u32);
         meta.original_length = length + cut;
         self.account.bytes_copied += u64::from(length);
         self.batch.waiting.push_back(Waiting { offset: offset as u32, length, due_ns, meta });
     }
 
-    /// Takes over what a file says that is over.
+    /// Adds the account of a finished file.
     fn retire(&mut self, playing: &Playing) {
         self.account = self.with(playing);
     }
 
-    /// The account, with that of a file added.
+    /// Returns the account with that of a file added.
     fn with(&self, playing: &Playing) -> PortAccount {
         let mut sum = self.account.clone();
         let of_file = playing.port.account();
@@ -267,7 +267,7 @@ impl Replayer {
         sum
     }
 
-    /// How long after the first packet it is now.
+    /// Returns the time since the first packet.
     fn elapsed_ns(&mut self) -> u64 {
         let now_ns = clock::monotonic_ns();
         let (began_ns, _) = *self.began_ns.get_or_insert_with(|| (now_ns, clock::realtime_ns()));
@@ -303,7 +303,7 @@ impl Source for Replayer {
         Copying::receive(self, |source| &mut source.copying, writer, budget)
     }
 
-    /// Reads the clock once, and the file as its port does.
+    /// Cost: one clock reading, and reads of the file as documented by its port.
     fn lend<'a>(
         &'a mut self,
         scratch: &'a mut Scratch,
@@ -357,7 +357,7 @@ impl Source for Replayer {
             0 => 0.0,
             _ => self.lent.saturating_sub(1) as f64 * 1e9 / span_ns as f64,
         };
-        // Before the first packet, that is due at once.
+        // Before the first packet, that one is due immediately.
         let (began_ns, first_ns) = self.began_ns.unwrap_or((0, 0));
         let next_ns = match self.next_due_ns() {
             Some(due_ns) => began_ns.saturating_add(due_ns),

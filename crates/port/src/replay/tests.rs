@@ -7,7 +7,7 @@ use burstline_wire::rewrite::Rewrite;
 use super::*;
 use crate::{OpenOptions, PortState, Source};
 
-/// A classic capture with times in us: packets of 60 bytes, each full of its number.
+/// Writes a classic capture with times in us: packets of 60 bytes, each filled with its number.
 fn capture(name: &str, times_us: &[u32]) -> PathBuf {
     let words = [0xa1b2_c3d4, 0x0004_0002, 0, 0, 262_144, 1];
     let mut bytes: Vec<u8> = words.into_iter().flat_map(u32::to_le_bytes).collect();
@@ -25,7 +25,7 @@ fn replay(timing: Timing, passes: Option<u64>) -> ReplayOptions {
     ReplayOptions { timing, passes, rewrite: Rewrite::default(), routes }
 }
 
-/// First byte and time of all packets that come, and the account at the end.
+/// Returns first byte and time of all packets, until the end.
 fn play(port: &mut dyn Source, most: usize) -> Vec<(u8, u64)> {
     let (mut scratch, mut all) = (Scratch::new(), Vec::new());
     while all.len() < most {

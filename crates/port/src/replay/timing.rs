@@ -1,4 +1,4 @@
-//! When packets of a file are due.
+//! Due times of a file's packets.
 
 use burstline_wire::ethernet::{FCS_BYTES, GAP_BYTES};
 
@@ -6,34 +6,35 @@ use crate::Rate;
 use crate::generator::rate::Pace;
 use crate::generator::schedule::Schedule;
 
-/// What decides when packets are due.
+/// Determines when packets are due.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Timing {
-    /// At once.
+    /// Immediately.
     TopSpeed,
-    /// As in the file, `speed` times as fast, above 0.
+    /// As in the file, at `speed` times the pace, above 0.
     Original {
         /// The factor.
         speed: f64,
     },
-    /// Evenly, in bursts of this many packets, at least 1: by packets, or by what each takes on the
-    /// line. [`Rate::Percent`] is that of 1 bit a second: resolve it before.
+    /// At a fixed rate, in bursts of this many packets, at least 1. The rate is in packets, or in
+    /// bits on the line. [`Rate::Percent`] counts as a percentage of 1 bit a second: resolve it
+    /// before.
     Fixed {
-        /// How fast.
+        /// The rate.
         rate: Rate,
-        /// Packets that are due at once.
+        /// Packets due at the same time.
         burst: u64,
     },
 }
 
-/// Due times of packets in order, in ns after the first.
+/// Computes due times of packets in order, in ns after the first.
 pub(super) enum Spacing {
     TopSpeed,
     Original {
         speed: f64,
         /// The time of the first packet of this file.
         first_ns: Option<u64>,
-        /// When that is due, and the newest.
+        /// Its due time, and the latest one.
         base_ns: u64,
         due_ns: u64,
     },
@@ -41,7 +42,7 @@ pub(super) enum Spacing {
     Line {
         bits_per_s: f64,
         burst: u64,
-        /// Packets and bits so far, and when the burst is due that the next one is of.
+        /// Packets and bits so far, and the due time of the next packet's burst.
         packets: u64,
         bits: f64,
         due_ns: u64,
@@ -65,12 +66,12 @@ impl Spacing {
         }
     }
 
-    /// Whether packets wait at all.
+    /// Whether packets wait for due times.
     pub(super) fn is_paced(&self) -> bool {
         !matches!(self, Self::TopSpeed)
     }
 
-    /// When the next packet is due, which the file has at `time_ns` and which has `length` bytes.
+    /// Returns the due time of the next packet, with `time_ns` in the file and `length` bytes.
     pub(super) fn due(&mut self, time_ns: u64, length: u32) -> u64 {
         match self {
             Self::TopSpeed => 0,
@@ -96,7 +97,7 @@ impl Spacing {
         }
     }
 
-    /// The next packet is the first of a file.
+    /// Starts a new file with the next packet.
     pub(super) fn begin_file(&mut self) {
         if let Self::Original { first_ns, base_ns, due_ns, .. } = self {
             (*first_ns, *base_ns) = (None, *due_ns);
@@ -130,7 +131,7 @@ mod tests {
         let fixed = |rate, burst| Timing::Fixed { rate, burst };
         assert_eq!(dues(fixed(Rate::Packets(1e6), 1), &packets), [0, 1_000, 2_000, 3_000]);
         assert_eq!(dues(fixed(Rate::Packets(1e6), 2), &packets), [0, 0, 2_000, 2_000]);
-        // 84 and 1538 bytes on the line, 8 ns each at 1 Gbit/s.
+        // 84 and 1538 bytes on the wire, at 8 ns each with 1 Gbit/s.
         assert_eq!(dues(fixed(Rate::LineBits(1e9), 1), &packets), [0, 672, 12_976, 13_648]);
         assert_eq!(dues(fixed(Rate::LineBits(1e9), 3), &packets), [0, 0, 0, 13_648]);
         assert_eq!(dues(Timing::TopSpeed, &packets), [0; 4]);

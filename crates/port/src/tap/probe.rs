@@ -1,4 +1,4 @@
-//! Trying a TAP port: without making an interface, which the host would notice.
+//! Probes for TAP ports without creating an interface, which the host would notice.
 
 use burstline_sys::machine::Rights;
 use burstline_sys::machine::capability::NET_ADMIN;
@@ -6,7 +6,7 @@ use burstline_sys::tap::find_driver;
 
 use crate::Probe;
 
-/// Looks for the driver and the right to make devices.
+/// Checks for the driver and the right to create devices.
 pub(crate) fn probe(probe: &mut Probe) {
     match find_driver() {
         Err(error) => probe.refuse(&error),

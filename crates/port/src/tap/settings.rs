@@ -1,4 +1,4 @@
-//! From an address to the device's options.
+//! Parses an address into the device's options.
 
 use burstline_sys::tap::{QUEUES_MAX, TapOptions};
 
@@ -22,18 +22,18 @@ const OFFLOADS: Key = Key::switch(
 const PERSIST: Key =
     Key::switch("persist", "Whether the device stays when the program ends").alone().or("no");
 
-/// Source: `MIN_MTU` and `MAX_MTU`, drivers/net/tun.c; less is no IPv4.
+/// Source: `MIN_MTU` and `MAX_MTU`, drivers/net/tun.c; IPv4 needs at least 68.
 const MTU: Key = Key::number("mtu", 68..=65_521, "The interface's MTU [default: as it is]");
 
 const DEPTH: Key = Key::number("depth", 1..=65_536, "Packets that wait in each queue").or("4096");
 
-/// What can be said of a source.
+/// The keys of a source's address.
 pub(crate) const KEYS: &[Key] = &[QUEUES, OFFLOADS, PERSIST, MTU, DEPTH];
 
-/// What can be said of a sink.
+/// The keys of a sink's address.
 pub(crate) const SINK_KEYS: &[Key] = &[QUEUES, OFFLOADS, PERSIST, MTU, DEPTH, WAIT];
 
-/// Reads the parameters of an address.
+/// Parses the parameters of an address.
 pub(super) fn parse(values: &Values<'_>) -> Result<TapOptions, AddressError> {
     Ok(TapOptions {
         queues: values.integer("queues")?,

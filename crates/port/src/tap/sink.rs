@@ -1,8 +1,8 @@
-//! The sink: each packet is a system call, after which the host has received it.
+//! The sink: one system call per packet, after which the host has received it.
 //!
-//! Packets of a flow go to one queue, so that the kernel hands the flow's answers to that queue,
-//! too. An unfinished packet (`offloads=on`) gets a header that says what is left to do: complete
-//! the checksum, and cut the packet into segments that the interface's MTU allows.
+//! Packets of a flow go to one queue, so that the kernel puts the flow's replies on that queue,
+//! too. A packet with unfinished offloads (`offloads=on`) gets a header with the remaining work:
+//! complete the checksum, and cut the packet into segments that fit the interface's MTU.
 
 use std::io;
 
@@ -19,20 +19,20 @@ use crate::live::{LiveSink, Outlet, OutletCounts};
 use crate::watch::Watch;
 use crate::{Address, Loss, OpenOptions, PortError, Sink};
 
-/// A way into the host.
+/// An injection path into the host.
 struct Inward {
     device: Half,
     hasher: FlowHasher,
     mtu: u32,
-    /// Packets that the kernel took, and those that it did not want.
+    /// Packets that the kernel took, and packets that it rejected.
     sent: u64,
     refused: u64,
     failure: Option<io::Error>,
-    /// The last packet found it down: also seen of a device in another namespace.
+    /// Whether the last packet found it down: this also works for a device in another namespace.
     is_down: bool,
 }
 
-/// Opens a device to send to.
+/// Opens a device for sending.
 pub(crate) fn open_sink(
     address: &Address,
     _options: &OpenOptions,
@@ -67,7 +67,7 @@ impl Inward {
                 self.refused += 1;
                 true
             }
-            // It is down, or gone: a sink that waits for room finds out.
+            // It is down or deleted: a sink that waits for room finds out.
             Err(error) => {
                 self.is_down = error.raw_os_error() == Some(DOWN);
                 self.failure = Some(error);
@@ -130,8 +130,8 @@ impl Outlet for Inward {
     }
 }
 
-/// What the kernel has to do to a packet that is marked as unfinished; `None` where its headers do
-/// not say how.
+/// Returns the offloads that the kernel must finish for a marked packet; `None` if its headers do
+/// not determine them.
 pub(crate) fn unfinished(packet: &[u8], flags: Flags, mtu: u32) -> Option<Offload> {
     let headers = headers::parse(LinkType::ETHERNET, packet);
     let checksum = match flags.contains(Flags::PARTIAL_CHECKSUM) {
@@ -149,7 +149,7 @@ pub(crate) fn unfinished(packet: &[u8], flags: Flags, mtu: u32) -> Option<Offloa
     Some(Offload { checksum, is_merged, cut })
 }
 
-/// Where the checksum is in a transport header.
+/// Returns the offset of the checksum in a transport header.
 fn checksum_at(headers: &Headers) -> Option<u16> {
     match headers.protocol {
         protocol::TCP => Some(16),
@@ -158,7 +158,7 @@ fn checksum_at(headers: &Headers) -> Option<u16> {
     }
 }
 
-/// Segments with the payload that an MTU leaves for each.
+/// Returns the segmentation for the payload that fits the MTU.
 fn cut(headers: &Headers, mtu: u32) -> Option<Cut> {
     let kind = match (headers.protocol, headers.network) {
         (protocol::TCP, Network::Ipv4) => Segments::Tcp4,
@@ -176,7 +176,7 @@ fn cut(headers: &Headers, mtu: u32) -> Option<Cut> {
 mod tests {
     use super::*;
 
-    /// Ethernet, IPv4 and TCP headers, and 3,000 bytes.
+    /// Builds Ethernet, IPv4 and TCP headers, and 3,000 bytes.
     fn merged() -> Vec<u8> {
         let mut packet = vec![0; 14 + 20 + 32 + 3000];
         packet[12..15].copy_from_slice(&[8, 0, 0x45]);

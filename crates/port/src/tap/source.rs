@@ -1,4 +1,4 @@
-//! The source: takes packets from the device's queues into a buffer and lends them there.
+//! The source: reads packets from the device's queues into a buffer and lends them there.
 
 use std::cell::Cell;
 use std::io;
@@ -21,15 +21,15 @@ use crate::{
     PortInfo, PortState, Received, Source, TimestampSource,
 };
 
-/// Bytes of the buffer: room for some dozens of packets of 1,514 bytes and one of the longest, and
-/// few enough to stay in the cache.
+/// Bytes of the buffer: enough for some dozens of packets of 1,514 bytes plus one of the maximum
+/// length, and small enough to stay in the cache.
 const BUFFER_BYTES: usize = 4 * (64 << 10);
 const _: () = assert!(BUFFER_BYTES > 2 * LONGEST);
 
-/// Where packets begin in the buffer: at multiples of it.
+/// Alignment of packets in the buffer.
 const ALIGNMENT: usize = 16;
 
-/// One device.
+/// The source of one device.
 pub(super) struct TapSource {
     info: PortInfo,
     device: Half,
@@ -39,23 +39,23 @@ pub(super) struct TapSource {
     buffer: Box<[u8]>,
     /// The queue that is polled next.
     queue: usize,
-    /// Packets of the queues, wanted or not.
+    /// Packets read from the queues, wanted or not.
     taken: u64,
     delivered: u64,
     unfinished: u64,
     copying: Copying,
     counts: Counts,
-    /// How many packets may still be taken, once it is stopped.
+    /// How many packets may still be taken once the source is stopped.
     left: Option<u64>,
     is_over: bool,
     account: PortAccount,
 }
 
-/// What the kernel counts, as far as that can be seen.
+/// The kernel's counts, as far as they can be read.
 struct Counts {
     taken: Cell<Rising>,
     dropped: Cell<Rising>,
-    /// Packets that this source had taken when they were last seen.
+    /// Packets that this source had taken at the last reading.
     ours_then: Cell<u64>,
     is_out_of_sight: bool,
 }
@@ -143,8 +143,8 @@ impl TapSource {
         PortError::Io { action, path: self.watch.name().into(), error }
     }
 
-    /// Takes packets into the buffer, up to `budget`, and describes those that are wanted. Returns
-    /// how many it took, or that the device has gone.
+    /// Reads packets into the buffer, up to `budget`, and describes wanted ones. Returns how many
+    /// it took, or that the device is gone.
     fn fill(&mut self, scratch: &mut Scratch, budget: usize) -> io::Result<u64> {
         let mut meta = Meta::new(clock::realtime_ns(), 0, self.port.number());
         let (mut at, mut taken, mut empty) = (0, 0, 0);
@@ -171,7 +171,7 @@ impl TapSource {
         Ok(taken)
     }
 
-    /// Describes a packet of the buffer, if it is wanted. Returns how much room it takes.
+    /// Describes a packet of the buffer, if it is wanted. Returns its size in the buffer.
     #[inline]
     fn describe(
         &mut self,
@@ -202,15 +202,15 @@ impl TapSource {
 }
 
 impl Counts {
-    /// Those of a device that stands so now.
+    /// Starts from the device's present counts.
     fn new(now: TapCounts) -> Self {
         let (taken, dropped) = (Rising::from(now.taken), Rising::from(now.dropped));
         let (taken, dropped) = (Cell::new(taken), Cell::new(dropped));
         Self { taken, dropped, ours_then: Cell::new(0), is_out_of_sight: false }
     }
 
-    /// What the device has counted since it was opened, taken and dropped. Where it is out of sight
-    /// that is as of the last look, with what was taken since: `ours` were taken altogether.
+    /// Returns the device's counts since it was opened, taken and dropped. If they cannot be read,
+    /// the last reading is used, plus packets taken since; `ours` is the total taken.
     fn see(&self, now: Option<TapCounts>, ours: u64) -> (u64, u64) {
         let (mut taken, mut dropped) = (self.taken.get(), self.dropped.get());
         let Some(now) = now else {
@@ -229,8 +229,8 @@ impl Port for TapSource {
         &self.info
     }
 
-    /// Takes no more than what fits into the queues: the packets that are there now, and perhaps
-    /// some that come meanwhile.
+    /// Takes at most as many packets as the queues can hold: those that are there now, and perhaps
+    /// some that arrive meanwhile.
     fn finish(&mut self) -> Result<(), PortError> {
         self.left = Some(device::capacity(&self.device));
         Ok(())
@@ -267,7 +267,7 @@ impl Source for TapSource {
             let budget = budget.min(SCRATCH_PACKETS as u64) as usize;
             let taken = match self.fill(scratch, budget) {
                 Ok(taken) => taken,
-                // What was taken before goes first; the next call says it again.
+                // Packets taken before are returned first; the next call reports the error again.
                 Err(_) if !scratch.is_empty() => scratch.len() as u64,
                 Err(_) => {
                     self.watch.look_at_once();
@@ -301,8 +301,8 @@ mod tests {
     #[test]
     fn counters_of_a_device_that_begin_anew_hide_and_invent_no_loss() {
         let now = |taken, dropped| Some(TapCounts { taken, dropped });
-        // Out of sight, what this source takes is known nevertheless. In sight again, the device's
-        // counters are others, or were set back.
+        // While the counters cannot be read, the packets taken by this source are still known.
+        // Later, the device's counters are different ones, or were reset.
         let looks = [
             (now(1_010, 7), 10, (10, 2)),
             (None, 14, (14, 2)),

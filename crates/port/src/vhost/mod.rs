@@ -6,8 +6,8 @@
 //!   driver's receive ring  <-- memory of the guest <-- sink: a copy
 //! ```
 //!
-//! `burstline_vhost` speaks the protocol and works on the rings. The port listens at a socket, or
-//! connects to one with `client`. A guest may come, go and come back.
+//! `burstline_vhost` implements the protocol and the rings. The port listens on a socket, or
+//! connects to one with `client`. A guest may disconnect and reconnect.
 
 mod settings;
 

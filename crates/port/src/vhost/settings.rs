@@ -1,4 +1,4 @@
-//! From an address to the device's options.
+//! Parses an address into the device's options.
 
 use burstline_vhost::{DeviceOptions, QUEUES_MAX};
 
@@ -27,13 +27,13 @@ const OFFLOADS: Key = Key::switch(
 )
 .or("no");
 
-/// What can be said of a source.
+/// The keys of a source's address.
 pub(crate) const KEYS: &[Key] = &[QUEUES, CLIENT, OFFLOADS];
 
-/// What can be said of a sink.
+/// The keys of a sink's address.
 pub(crate) const SINK_KEYS: &[Key] = &[QUEUES, CLIENT, OFFLOADS, WAIT];
 
-/// Reads the parameters of an address.
+/// Parses the parameters of an address.
 pub(super) fn parse(values: &Values<'_>) -> Result<DeviceOptions, AddressError> {
     Ok(DeviceOptions {
         pairs: values.integer("queues")?,

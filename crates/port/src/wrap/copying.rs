@@ -1,10 +1,10 @@
-//! Receiving by lending.
+//! Implements `receive` by lending.
 
 use burstline_log::{Appended, Meta, Packet, Scratch, Writer};
 
 use crate::{Lent, PortAccount, PortError, PortState, Received, Source};
 
-/// A packet that the log had no room for.
+/// A packet that did not fit into the log.
 pub(super) struct Held {
     pub(super) bytes: Vec<u8>,
     pub(super) meta: Meta,
@@ -15,7 +15,7 @@ impl Held {
         Self { bytes: bytes.to_vec(), meta }
     }
 
-    /// Lends it as its own burst.
+    /// Lends the packet as a burst of one.
     pub(super) fn lend<'a>(&'a self, scratch: &'a mut Scratch, first_packet: u64) -> Lent<'a> {
         scratch.clear();
         scratch.push(0, self.bytes.len() as u32, &self.meta);
@@ -23,40 +23,40 @@ impl Held {
     }
 }
 
-/// [`Source::receive`] for a source that has only [`lend`](Source::lend): takes one packet at a
-/// time and appends it. It holds at most one that the log had no room for. A job either receives
-/// from a source or has it lend, so nothing is held when a source lends.
+/// [`Source::receive`] for a source that only has [`lend`](Source::lend): takes one packet at a
+/// time and appends it. It holds at most one packet, which did not fit into the log. A job either
+/// receives from a source or borrows from it, so nothing is held when a source lends.
 ///
-/// Cost: an indirect call a packet, and its copy; 16 KiB from the first packet on.
+/// Cost: an indirect call and a copy per packet; 16 KiB from the first packet on.
 #[derive(Default)]
 pub struct Copying {
     scratch: Option<Scratch>,
     pub(super) held: Option<Held>,
-    /// What it copied and cut short.
+    /// Counts of copied and truncated packets.
     account: PortAccount,
 }
 
 impl Copying {
-    /// Copies up to `budget` packets of `source` into the log. `kept_in` is where the source keeps
-    /// this value.
+    /// Copies up to `budget` packets of `source` into the log. `kept_in` returns the source's field
+    /// of this type.
     ///
     /// # Errors
-    /// The source's.
+    /// Errors of the source.
     pub fn receive<S: Source>(
         source: &mut S,
         kept_in: fn(&mut S) -> &mut Self,
         writer: &mut Writer,
         budget: u64,
     ) -> Result<Received, PortError> {
-        // Apart from the source while that lends.
+        // Moved out, because the source is borrowed while it lends.
         let mut copying = std::mem::take(kept_in(source));
         let received = copying.receive_seen(source, writer, budget, |_| {});
         *kept_in(source) = copying;
         received
     }
 
-    /// As [`receive`](Self::receive) for a source that is apart already. Shows each packet to `see`
-    /// when it is taken.
+    /// As [`receive`](Self::receive), for a value already separate from its source. Passes each
+    /// packet taken to `see`.
     pub(super) fn receive_seen(
         &mut self,
         source: &mut (impl Source + ?Sized),
@@ -78,7 +78,7 @@ impl Copying {
             let scratch = self.scratch.get_or_insert_with(Scratch::new);
             let lent = match source.lend(scratch, 1) {
                 Ok(lent) => lent,
-                // It will say so again.
+                // The source will repeat the error.
                 Err(_) if packets > 0 => break,
                 Err(error) => return Err(error),
             };
@@ -98,7 +98,7 @@ impl Copying {
         Ok(Received { packets, state })
     }
 
-    /// Adds what it copied, cut short and holds to the account of its source.
+    /// Adds the packets that it copied, truncated and holds to the account of its source.
     pub fn add_to(&self, account: &mut PortAccount) {
         account.in_flight += u64::from(self.held.is_some());
         account.truncated += self.account.truncated;
@@ -106,7 +106,7 @@ impl Copying {
     }
 }
 
-/// Appends and counts; `false` when the log had no room.
+/// Appends and counts a packet; `false` if the log had no room.
 pub(super) fn append(
     writer: &mut Writer,
     bytes: &[u8],

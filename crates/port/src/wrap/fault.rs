@@ -1,4 +1,4 @@
-//! Faults on purpose, the same ones for the same seed.
+//! Injects faults, the same ones for the same seed.
 
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
@@ -11,20 +11,20 @@ use crate::{
     Received, Sink, Source,
 };
 
-/// Which faults, how often. Probabilities are in `[0, 1]`.
+/// Which faults to inject, and how often. Probabilities are in `[0, 1]`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct FaultPlan {
-    /// Where chance starts.
+    /// The seed of the random generator.
     pub seed: u64,
-    /// That a packet is dropped, and counted as [`Loss::Injected`].
+    /// Probability that a packet is dropped, and counted as [`Loss::Injected`].
     pub drop: f64,
-    /// That one byte of a packet is changed.
+    /// Probability that one byte of a packet is changed.
     pub corrupt: f64,
-    /// That a packet loses its end.
+    /// Probability that a packet loses its end.
     pub truncate: f64,
-    /// That a call of `receive` or `lend` finds nothing.
+    /// Probability that a call of `receive` or `lend` finds nothing.
     pub idle: f64,
-    /// After how many packets the port fails, once and for good.
+    /// The number of packets after which the port fails permanently.
     pub fail_after: Option<u64>,
 }
 
@@ -34,31 +34,31 @@ impl FaultPlan {
     }
 }
 
-/// A port with faults. With a plan of nothing, it is the port itself.
+/// A port with faults. With an empty plan, it behaves like the inner port.
 pub struct FaultInjector<P: ?Sized> {
     inner: Box<P>,
     plan: FaultPlan,
     chance: Chance,
     scratch: Scratch,
-    /// The packets of the last burst that was changed.
+    /// The packets of the last changed burst.
     bytes: Vec<u8>,
     held: Option<Held>,
-    /// Held before, and lent now.
+    /// The packet that was held before and is lent now.
     lent: Option<Held>,
-    /// Packets that were seen, dropped or not.
+    /// Packets seen, dropped or not.
     seen: u64,
     delivered: u64,
-    /// Packets dropped since the last one that passed.
+    /// Packets dropped since the last delivered one.
     drops_before: u64,
     has_failed: bool,
-    /// Packets dropped, of those that the port inside never saw: a sink's.
+    /// Dropped packets that the inner port never saw: those of a sink.
     dropped_before_inner: u64,
     dropped: LostPackets,
     account: PortAccount,
 }
 
 impl<P: Port + ?Sized> FaultInjector<P> {
-    /// Puts faults in front of `inner`.
+    /// Wraps `inner` with faults.
     pub fn new(inner: Box<P>, plan: FaultPlan) -> Self {
         Self {
             inner,
@@ -78,7 +78,7 @@ impl<P: Port + ?Sized> FaultInjector<P> {
         }
     }
 
-    /// What to return at once, if this call has its own fault.
+    /// Returns early, if this call itself has a fault.
     fn fault_of_call(&mut self) -> Result<Option<PortState>, PortError> {
         if self.has_failed {
             return Ok(Some(PortState::Ended));
@@ -94,13 +94,13 @@ impl<P: Port + ?Sized> FaultInjector<P> {
         PortError::Injected { port: self.info().name.clone(), packets: self.delivered }
     }
 
-    /// Packets to let through before the port fails.
+    /// Limits a budget to the packets left before the port fails.
     fn budget(&self, budget: u64) -> u64 {
         self.plan.fail_after.map_or(budget, |packets| budget.min(packets - self.seen))
     }
 }
 
-/// Makes faults. Apart from the injector, so that what is lent from inside may live meanwhile.
+/// Makes faults. Separate from the injector, so that it can be used while the inner port lends.
 struct Faults<'a> {
     plan: &'a FaultPlan,
     chance: &'a mut Chance,
@@ -110,7 +110,7 @@ struct Faults<'a> {
 }
 
 impl Faults<'_> {
-    /// Puts the packet behind `bytes`, faulty or not. `None` when it was dropped.
+    /// Appends the packet to `bytes`, faulty or not. `None` if it was dropped.
     fn pass(&mut self, packet: &Packet<'_>, bytes: &mut Vec<u8>) -> Option<burstline_log::Meta> {
         if self.chance.is(self.plan.drop) {
             self.dropped.add_packet(Loss::Injected, packet);
@@ -286,7 +286,7 @@ impl<P: Sink + ?Sized> Sink for FaultInjector<P> {
             let now_taken = match self.inner.transmit(&faulty) {
                 Ok(now_taken) => now_taken,
                 Err(error) => {
-                    // So that the port inside counts what it cannot take any more.
+                    // Let the inner port count what it can no longer take.
                     let _ = self.inner.transmit(&rest);
                     return Err(error);
                 }
@@ -316,7 +316,7 @@ impl<P: Sink + ?Sized> Sink for FaultInjector<P> {
     }
 }
 
-/// Chance that is the same every time. Source: Steele et al., SplitMix64, OOPSLA 2014.
+/// A reproducible random generator. Source: Steele et al., SplitMix64, OOPSLA 2014.
 pub(super) struct Chance(pub(super) u64);
 
 impl Chance {
@@ -327,12 +327,12 @@ impl Chance {
         value ^ (value >> 31)
     }
 
-    /// Whether something of this probability happens.
+    /// Returns true with this probability.
     pub(super) fn is(&mut self, probability: f64) -> bool {
         probability > 0.0 && (self.next() >> 11) as f64 / (1_u64 << 53) as f64 <= probability
     }
 
-    /// A number in `[0, limit)`; `limit` is not 0.
+    /// Returns a number in `[0, limit)`; `limit` is not 0.
     pub(super) fn below(&mut self, limit: usize) -> usize {
         (self.next() % limit as u64) as usize
     }

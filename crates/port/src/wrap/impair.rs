@@ -1,4 +1,4 @@
-//! A bad network on purpose, the same one for the same seed. It loses, doubles, delays and damages
+//! Simulates a bad network, reproducible by its seed. It loses, duplicates, delays and damages
 //! packets, and counts what it did.
 //!
 //! ```text
@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Invariant: a packet has at most one defect, so a test of defects can be exact to the packet. A
-//! doubled or delayed packet is intact; a damaged one comes once and in its place.
+//! duplicated or delayed packet is intact; a damaged one comes once and in order.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,46 +18,46 @@ use super::fault::Chance;
 use super::{Held, append};
 use crate::{Lent, Loss, Port, PortAccount, PortError, PortInfo, PortState, Received, Source};
 
-/// Packets taken from the port inside at a time.
+/// Packets taken from the inner port at a time.
 const BATCH: u64 = 64;
 
-/// The most packets of its flow that overtake one.
+/// The maximum number of packets of its flow that overtake a packet.
 const OVERTAKERS: usize = 16;
 
-/// How often what is done to packets. Probabilities in `[0, 1]`, together at most 1.
+/// Which impairments, and how often. Probabilities are in `[0, 1]`, with a sum of at most 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ImpairmentPlan {
-    /// Where chance starts.
+    /// The seed of the random generator.
     pub seed: u64,
-    /// That a packet is lost, and counted as [`Loss::Injected`].
+    /// Probability that a packet is lost, and counted as [`Loss::Injected`].
     pub lose: f64,
-    /// That it is delivered twice.
+    /// Probability that it is delivered twice.
     pub duplicate: f64,
-    /// That it is delivered after up to 16 later packets of its flow, as its hash has it.
+    /// Probability that it is delivered after up to 16 later packets of its flow, by flow hash.
     pub reorder: f64,
-    /// That one byte of it is changed.
+    /// Probability that one of its bytes is changed.
     pub corrupt: f64,
 }
 
-/// What was done.
+/// Counts of the impairments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ImpairmentCounts {
-    /// Packets that were lost.
+    /// Packets lost.
     pub lost: u64,
-    /// Packets that were delivered once more.
+    /// Packets delivered twice.
     pub duplicated: u64,
-    /// Packets that were delivered after an intact later one of their flow.
+    /// Packets delivered after an intact later one of their flow.
     pub reordered: u64,
     /// Packets with a changed byte.
     pub corrupted: u64,
 }
 
-/// The book, for a look into it later. Clones share it.
+/// Counts that can be read later. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub struct ImpairmentTally(Arc<Mutex<ImpairmentCounts>>);
 
 impl ImpairmentTally {
-    /// What was done so far.
+    /// Returns the counts so far.
     pub fn counts(&self) -> ImpairmentCounts {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -66,12 +66,12 @@ impl ImpairmentTally {
 /// A delayed packet.
 struct Delayed {
     packet: Held,
-    /// Packets of its flow that still overtake it, and that have.
+    /// How many packets of its flow will still overtake it, and how many have.
     left: usize,
     overtaken: usize,
 }
 
-/// A port behind a bad network.
+/// A source behind a bad network.
 pub struct Impairer {
     inner: Box<dyn Source>,
     plan: ImpairmentPlan,
@@ -81,7 +81,7 @@ pub struct Impairer {
     scratch: Scratch,
     ready: VecDeque<Held>,
     delayed: Vec<Delayed>,
-    /// Packets lost since the last one that passed.
+    /// Packets lost since the last delivered one.
     drops_before: u64,
     state: PortState,
     /// The packets of the last burst.
@@ -91,7 +91,7 @@ pub struct Impairer {
 }
 
 impl Impairer {
-    /// Puts a bad network in front of the source `inner`.
+    /// Wraps the source `inner` with a bad network.
     pub fn new(inner: Box<dyn Source>, plan: ImpairmentPlan) -> Self {
         Self {
             inner,
@@ -110,12 +110,12 @@ impl Impairer {
         }
     }
 
-    /// Where it keeps book.
+    /// Returns a handle to its counts.
     pub fn tally(&self) -> ImpairmentTally {
         self.tally.clone()
     }
 
-    /// Makes some packets ready.
+    /// Makes packets ready, if none are.
     fn refill(&mut self) -> Result<(), PortError> {
         if !self.ready.is_empty() || self.state == PortState::Ended {
             return Ok(());
@@ -137,7 +137,7 @@ impl Impairer {
         Ok(())
     }
 
-    /// Does to a packet what chance wants.
+    /// Applies a random impairment to a packet.
     fn impair(&mut self, mut packet: Held) {
         let draw = self.chance.below(1 << 30) as f64 / f64::from(1 << 30);
         let plan = self.plan;
@@ -166,7 +166,7 @@ impl Impairer {
         }
     }
 
-    /// Delivers an intact packet, and those that it is the last to overtake.
+    /// Delivers an intact packet, and delayed ones that it is the last to overtake.
     fn pass(&mut self, packet: Held) {
         let hash = packet.meta.hash;
         self.ready.push_back(packet);
@@ -197,7 +197,7 @@ impl Port for Impairer {
         self.inner.finish()
     }
 
-    /// A packet that is delivered twice was offered twice.
+    /// A packet that was delivered twice counts as offered twice.
     fn account(&self) -> PortAccount {
         let mut account = self.inner.account();
         account.offered += self.counts.duplicated;

@@ -1,14 +1,14 @@
-//! Ports around ports: tracing and faults.
+//! Ports that wrap other ports: tracing and faults.
 //!
 //! ```text
 //!  engine --receive, lend, transmit--> Tracer --> FaultInjector --> the port itself
 //! ```
 //!
-//! A wrapper lends what the port inside lends. It receives by lending, one packet at a time, and
-//! appending ([`Copying`]): so it sees every packet. That costs an indirect call a packet, which is
-//! little beside what wrappers are for.
+//! A wrapper lends what the inner port lends. It receives by lending one packet at a time and
+//! appending it ([`Copying`]), so it sees every packet. The indirect call per packet is cheap
+//! compared with what wrappers do.
 //!
-//! Invariant: with nothing to do, a wrapper changes no packet, no state and no count.
+//! Invariant: a wrapper with nothing to do changes no packet, no state and no count.
 
 mod copying;
 mod fault;

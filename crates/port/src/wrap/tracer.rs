@@ -1,4 +1,4 @@
-//! A line for each packet that passes.
+//! Traces each packet in one line.
 
 use std::io::{self, Write};
 use std::os::fd::BorrowedFd;
@@ -14,20 +14,20 @@ use crate::{
 
 /// Writes a line for each packet: direction, number, time, port, length, flags, flow hash.
 ///
-/// When a line cannot be written, tracing ends, the packets go on, and a note says so.
+/// When a line cannot be written, tracing ends, packets continue, and a note says so.
 pub struct Tracer<P: ?Sized> {
     inner: Box<P>,
     output: Box<dyn Write + Send>,
     failure: Option<io::Error>,
     copying: Copying,
-    /// Held before, and lent now.
+    /// The packet that was held before and is lent now.
     lent: Option<Held>,
-    /// Packets traced on their way in.
+    /// Packets traced on input.
     packets: u64,
 }
 
 impl<P: Port + ?Sized> Tracer<P> {
-    /// Traces what passes `inner` to `output`.
+    /// Traces the packets of `inner` to `output`.
     pub fn new(inner: Box<P>, output: Box<dyn Write + Send>) -> Self {
         Self { inner, output, failure: None, copying: Copying::default(), lent: None, packets: 0 }
     }
@@ -121,7 +121,7 @@ impl<P: Sink + ?Sized> Sink for Tracer<P> {
     }
 }
 
-/// One packet in one line.
+/// A packet as one line.
 struct Line<'a> {
     verb: &'static str,
     number: u64,

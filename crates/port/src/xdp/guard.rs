@@ -1,5 +1,5 @@
-//! What must not be taken by accident: an interface that the host itself uses, or one that carries
-//! it. For example, a port of the host's bridge or bond carries it, or the base of its VLANs.
+//! Guards against accidental use of an interface that the host itself uses, or one that carries it.
+//! For example, a port of the host's bridge or bond carries it, or the base of its VLANs.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -17,7 +17,7 @@ const ESTABLISHED: &str = "01";
 const SSH: u16 = 22;
 
 /// Refuses the loopback, and an interface that receives packets of the default route or of a user's
-/// login. It may receive them itself or through an interface on top of it.
+/// login. Packets received through an interface on top of it count, too.
 ///
 /// # Errors
 /// [`PortError::WouldSteal`] with the reason.
@@ -46,7 +46,7 @@ pub(super) fn refuse_the_hosts_own(link: &Interface, address: &Address) -> Resul
     }
 }
 
-/// The interfaces that default routes name.
+/// Returns the interfaces of default routes.
 fn default_routes() -> Vec<String> {
     let read = |file| fs::read_to_string(format!("/proc/thread-self/net/{file}"));
     let mut names = ipv4_default_routes(&read("route").unwrap_or_default());
@@ -63,7 +63,7 @@ fn ipv4_default_routes(table: &str) -> Vec<String> {
 }
 
 /// Source: net/ipv6/route.c, rt6_info_route: destination, its length, ..., name in column 10. The
-/// kernel keeps its own default route, which rejects, on the loopback.
+/// kernel keeps its own rejecting default route on the loopback.
 fn ipv6_default_routes(table: &str) -> Vec<String> {
     let rows = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
     rows.filter(|row| row.get(1) == Some(&"00") && row.get(9).is_some_and(|&name| name != "lo"))
@@ -71,7 +71,7 @@ fn ipv6_default_routes(table: &str) -> Vec<String> {
         .collect()
 }
 
-/// Our side of every open connection to our SSH port.
+/// Returns our address of every open connection to our SSH port.
 fn login_addresses() -> Vec<IpAddr> {
     let read = |file| fs::read_to_string(format!("/proc/thread-self/net/{file}"));
     let tables = [read("tcp").unwrap_or_default(), read("tcp6").unwrap_or_default()];

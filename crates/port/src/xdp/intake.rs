@@ -1,9 +1,8 @@
-//! How many packets came by a queue: what the program has counted there, and what of it is known
-//! to have arrived.
+//! Counts the packets of a queue: those that the program has seen, and those known to have arrived.
 //!
-//! While packets arrive, some are on their way from the program to the ring: the last few that it
-//! has seen. Its count ran through all values since the look before last. So if the accounted
-//! number is one of them, it was exact at that moment.
+//! While packets arrive, the last few that the program has seen are still on their way to the ring.
+//! The program's count passed through all values since the check before last. So if the accounted
+//! number is one of these values, it was exact at that moment.
 
 use std::cell::Cell;
 use std::io;
@@ -16,15 +15,15 @@ use burstline_xdp::{QueueCounts, Redirect, SocketStatistics};
 /// How long packets may take from the program to the ring, in ns: the rest of a softirq.
 const ARRIVAL_NS: u64 = 10_000_000;
 
-/// How long after the end packets may still be on their way, in ns.
+/// How long after the end packets may still arrive, in ns.
 const SETTLING_NS: u64 = 1_000_000_000;
 
-/// The kernel's word on a socket, as it was when it could be read last: what is lost stays lost.
+/// The last readable counts of a socket: they keep their values when the socket is lost.
 #[derive(Default)]
 pub(super) struct KernelWord(Cell<SocketStatistics>);
 
 impl KernelWord {
-    /// Takes a reading, and returns what is known.
+    /// Records a reading, and returns the last valid one.
     pub(super) fn see(&self, reading: io::Result<SocketStatistics>) -> SocketStatistics {
         if let Ok(now) = reading {
             self.0.set(now);
@@ -33,17 +32,17 @@ impl KernelWord {
     }
 }
 
-/// The program's word on one queue.
+/// The program's counts of one queue.
 pub(super) struct QueueLedger {
     attached: Arc<Redirect>,
     queue: u32,
     /// When it was asked to finish, in ns of the monotonic clock.
     stopped_ns: Option<u64>,
-    /// Packets that the program had seen by the last look but one, or when it was asked to finish:
-    /// they have arrived.
+    /// Packets that the program had seen by the last check but one, or at the request to finish:
+    /// these have arrived.
     arrived: u64,
     seen_at_last_look: u64,
-    /// What the program has counted, once that is over.
+    /// The program's final counts, after the end.
     at_end: Option<QueueCounts>,
 }
 
@@ -57,27 +56,27 @@ impl QueueLedger {
         &self.attached
     }
 
-    /// What the program has counted. Cost: two loads a core.
+    /// Returns the program's counts. Cost: two loads per core.
     pub(super) fn counts(&self) -> QueueCounts {
         self.at_end.unwrap_or_else(|| self.attached.counts(self.queue))
     }
 
-    /// To be called at each look at the interface.
+    /// To be called at each check of the interface.
     pub(super) fn look(&mut self) {
         self.arrived = self.seen_at_last_look;
         self.seen_at_last_look = self.counts().seen;
     }
 
-    /// How many were offered, when `accounted` packets are.
+    /// Returns the number offered, given `accounted` packets.
     pub(super) fn offered(&self, accounted: u64) -> u64 {
         let seen = self.counts().seen;
         let arrived = if self.at_end.is_some() { seen } else { self.arrived };
         accounted.clamp(arrived, seen)
     }
 
-    /// Leaves what comes from now on to the host. Waits until everything that the program has seen
-    /// so far is accounted for, or never will be. From then on that is `offered`, even if no one
-    /// polls to the end. `accounted`: what is, but for packets that were passed to the host.
+    /// Leaves later packets to the host. Waits until everything that the program has seen so far is
+    /// accounted for, or never will be. From then on that is `offered`, even if no one polls to the
+    /// end. `accounted` excludes packets that were passed to the host.
     pub(super) fn leave(&mut self, accounted: impl Fn() -> u64) {
         self.stopped_ns.get_or_insert_with(clock::monotonic_ns);
         self.attached.leave(self.queue);
@@ -89,10 +88,10 @@ impl QueueLedger {
         (self.arrived, self.seen_at_last_look) = (seen, seen);
     }
 
-    /// The program's last counts, once it was asked to finish and everything it took is accounted
-    /// for. These are the counts of that moment: if other queues need the program, it goes on
-    /// counting. What the program has sent on its way arrives within the same softirq; what has not
-    /// after [`SETTLING_NS`] never will, and remains unaccounted for.
+    /// Returns the program's final counts, after a request to finish, once everything it took is
+    /// accounted for. These are the counts of that moment: if other queues need the program, it
+    /// continues counting. Packets redirected by the program arrive within the same softirq.
+    /// Packets that have not arrived after [`SETTLING_NS`] never will, and remain unaccounted for.
     pub(super) fn settled(
         &self,
         accounted: impl Fn() -> (u64, QueueCounts),
@@ -103,7 +102,7 @@ impl QueueLedger {
         is_over.then_some(counts)
     }
 
-    /// It is over: these counts are the last.
+    /// Fixes the final counts.
     pub(super) fn end(&mut self, counts: QueueCounts) {
         self.at_end.get_or_insert(counts);
     }

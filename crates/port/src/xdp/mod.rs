@@ -6,31 +6,30 @@
 //!                          '- no -----'- no --> passed += 1 -> the host           '-- receive
 //! ```
 //!
-//! Packets that are taken do not reach the host: its programs, its firewall and its `tcpdump` see
-//! nothing of them. So the loopback, and the interface of the default route or of a user's login,
-//! are refused without `--steal`. `--only EXPR` takes the packets that match and leaves the others
-//! to the host.
+//! Packets taken here do not reach the host: its programs, its firewall and its `tcpdump` do not
+//! see them. So the loopback, and the interface of the default route or of a user's login, are
+//! refused without `--steal`. `--only EXPR` takes matching packets and leaves the others to the
+//! host.
 //!
-//! Without `@QUEUE` an address opens a port for each receive queue, all behind one program. A
-//! queue is its own port, `xdp:eth0@3`, with its own socket, frames and counts.
+//! Without `@QUEUE` an address opens a port for each receive queue, all behind one program. A queue
+//! is its own port, `xdp:eth0@3`, with its own socket, frames and counts.
 //!
-//! To send by, see `sink`.
+//! For sending, see `sink`.
 //!
-//! When the port opens, it warns of what the host loses (`warnings`): addresses that no longer
-//! receive packets, and checksums that are missing where packets are sent on.
+//! When the port opens, it warns of effects on the host (`warnings`): addresses that no longer
+//! receive packets, and missing checksums in forwarded packets.
 //!
-//! VLAN tags that the device itself takes off (`rx-vlan-offload`) are gone before XDP: where that
-//! is on, `doctor ports` says how to switch it off. A checksum that is not computed yet looks like
-//! a wrong one here.
+//! VLAN tags that the device strips (`rx-vlan-offload`) are lost before XDP: `doctor ports` says
+//! how to switch that off. A checksum that is not computed yet looks like a wrong one here.
 //!
 //! Invariants:
-//! - Q1: offered = what the program has seen on this queue while it was attached; passed = what it
-//!   left to the host. The program counts both, each core in its own cache line.
+//! - Q1: offered = packets that the program has seen on this queue while attached; passed = packets
+//!   that it left to the host. The program counts both, each core in its own cache line.
 //! - Q2: taken by the program = delivered + in the rx ring + the kernel's `rx_dropped` and
-//!   `rx_ring_full`. Nothing is computed from what should add up to it.
+//!   `rx_ring_full`. No value is computed from the sum that it should balance.
 //! - Q3: the program is attached by a bpf_link that this process holds, and an empty slot passes
-//!   packets to the host. So after SIGKILL nothing of it is left.
-//! - Q4: a lent burst's frames go back to the kernel when the port is called again. So a port that
+//!   packets to the host. So nothing remains after SIGKILL.
+//! - Q4: a lent burst's frames return to the kernel when the port is called again. So a port that
 //!   returns `Idle` holds nothing.
 
 mod crossing;
@@ -57,12 +56,12 @@ pub(crate) use settings::{BOUNCE_KEYS, KEYS, SINK_KEYS};
 pub(crate) use sink::open_sink;
 use source::XdpSource;
 
-/// Opens the receive queues of an interface: the one named, or all.
+/// Opens the receive queues of an interface: the named one, or all.
 pub(crate) fn open_sources(
     address: &Address,
     options: &OpenOptions,
 ) -> Result<Vec<Box<dyn Source>>, PortError> {
-    // A time for each packet can cost as much as its reception. Decision 0018.
+    // A timestamp per packet can cost as much as its reception. Decision 0018.
     let clock = match options.may_share_times {
         true => TimestampSource::Poll,
         false => TimestampSource::Program,
@@ -81,10 +80,10 @@ fn open_with(
     }
     let queues = match settings.queue {
         Some(queue) => queue..=queue,
-        // There is at least one.
+        // There is at least one queue.
         None => 0..=interface.queues - 1,
     };
-    // What is wrong with them is known before a queue is taken.
+    // Errors in the address are found before a queue is taken.
     let name = address.to_string();
     let link = link_type(&interface.link)?;
     let only = options.only.compile(&name, link)?;
@@ -93,7 +92,7 @@ fn open_with(
     let open = |queue| Socket::open(&interface.link.name, queue, &settings.socket);
     let sockets = queues.map(open).collect::<Result<Vec<_>, _>>();
     if let Err(XdpError::NoMemory { .. }) = sockets {
-        // Rights come first: who lacks them is not helped by a higher limit.
+        // Check rights first: without them a higher limit does not help.
         Redirect::rehearse(&interface, settings.redirect(None))?;
     }
     let sockets = sockets?;
@@ -114,13 +113,13 @@ fn open_with(
     Ok(ports)
 }
 
-/// Reads an address, for the test of tables.
+/// Parses an address, for the test of tables.
 #[cfg(test)]
 pub(crate) fn read(address: &Address) {
     let _ = settings::parse(address, TimestampSource::Program);
 }
 
-/// Reads an address, for the test of tables.
+/// Parses an address, for the test of tables.
 #[cfg(test)]
 pub(crate) fn read_sink(address: &Address) {
     let _ = address
@@ -128,7 +127,7 @@ pub(crate) fn read_sink(address: &Address) {
         .map(|values| (settings::parse_sink(&values), crate::live::wait_ns(&values)));
 }
 
-/// Reads an address, for the test of tables.
+/// Parses an address, for the test of tables.
 #[cfg(test)]
 pub(crate) fn read_end(address: &Address) {
     let _ = settings::parse_end(address);

@@ -1,10 +1,10 @@
-//! Trying an XDP port: frames and program, and as much of the rest as others do not notice.
+//! Probes XDP ports: frames and program, and the further steps that others do not notice.
 //!
 //! ```text
-//! frames registered, rings mapped      nobody notices                      always
-//! program verified and loaded          nobody notices                      always
-//! socket bound to a queue, copy mode   a device of software does not care  there, else if allowed
-//! program attached, passing all        a network card may set up its rings if allowed
+//! frames registered, rings mapped      not noticeable                      always
+//! program verified and loaded          not noticeable                      always
+//! socket bound to a queue, copy mode   harmless on a software device       there, else if allowed
+//! program attached, passing all        a network card may reset its rings  if allowed
 //! ```
 
 use burstline_sys::device::Device;
@@ -19,10 +19,10 @@ use super::settings::{self, Settings};
 use super::warnings;
 use crate::{Address, PortError, Probe, ProbeOptions, TimestampSource};
 
-/// What opening takes.
+/// The capabilities that opening requires.
 const RIGHTS: [Capability; 3] = [NET_RAW, NET_ADMIN, BPF];
 
-/// Tries what opening does, up to the step that others would notice.
+/// Runs the steps of opening, up to the first one that others would notice.
 pub(crate) fn probe(address: &Address, options: &ProbeOptions, probe: &mut Probe) {
     let settings = match settings::parse(address, TimestampSource::Program) {
         Ok(settings) => settings,
@@ -51,7 +51,7 @@ pub(crate) fn probe(address: &Address, options: &ProbeOptions, probe: &mut Probe
     }
 }
 
-/// What is known without trying.
+/// Records what is known without a test.
 fn describe(interface: &XdpInterface, probe: &mut Probe) {
     let link = &interface.link;
     probe.queues = Some(interface.queues);
@@ -85,7 +85,7 @@ fn try_it(
     probe: &mut Probe,
 ) -> Result<(), PortError> {
     let name = &interface.link.name;
-    // Rights come first: who lacks them is not helped by a higher limit.
+    // Check rights first: without them a higher limit does not help.
     Redirect::rehearse(interface, settings.redirect(None))?;
     Socket::rehearse(name, 0, &settings.socket)?;
     check_all_queues(interface, &settings.socket)?;
@@ -112,7 +112,7 @@ fn try_it(
     Ok(())
 }
 
-/// The frames of all queues count against one limit, and the rehearsal saw those of one.
+/// Checks the frames of all queues, which count against one limit: the rehearsal saw one queue.
 fn check_all_queues(interface: &XdpInterface, socket: &SocketOptions) -> Result<(), XdpError> {
     let frames = u64::from(socket.frames) * u64::from(socket.frame_bytes);
     let bytes = frames * u64::from(interface.queues);
@@ -133,13 +133,13 @@ fn refuse(error: &PortError, interface: &XdpInterface, lacks_memory: bool, probe
     match error {
         PortError::Xdp(XdpError::NotPermitted { .. })
         | PortError::Bpf(BpfError::NotPermitted { .. }) => {
-            // The frames would be the next thing to fail.
+            // The frames would fail next.
             let also = lacks_memory.then_some(IPC_LOCK);
             probe.refuse_for_rights(&RIGHTS.into_iter().chain(also).collect::<Vec<_>>());
         }
         PortError::Bpf(BpfError::Attached { program_id, .. }) => probe.refuse_with(
             format!("XDP program {program_id} is attached, and it accepts no other"),
-            // A program that is held by a link goes with its process only.
+            // A program held by a link is removed only when its process ends.
             Some(format!("end the process that put it there, or: ip link set dev {name} xdp off")),
         ),
         PortError::Xdp(XdpError::NoMemory { bytes, limit, .. }) => probe.refuse_with(

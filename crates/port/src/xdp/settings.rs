@@ -1,4 +1,4 @@
-//! From an address to the options of sockets and program.
+//! Parses an address into the options of sockets and program.
 
 use burstline_sys::filter::Instruction;
 use burstline_xdp::bpf::XdpMode;
@@ -31,7 +31,7 @@ const WAKEUP: Key =
     Key::switch("wakeup", "Whether the kernel says when it needs a wakeup; no wakes it always")
         .or("yes");
 
-/// What can be said of a source.
+/// The keys of a source's address.
 pub(crate) const KEYS: &[Key] = &[
     MODE,
     COPY,
@@ -54,17 +54,17 @@ pub(crate) const KEYS: &[Key] = &[
     ),
 ];
 
-/// What can be said of a sink.
+/// The keys of a sink's address.
 pub(crate) const SINK_KEYS: &[Key] = &[COPY, FRAMES.or("2048"), FRAME, WAKEUP, WAIT];
 
-/// What can be said of either end of a bounce; each direction has frames.
+/// The keys of either end of a crossing; each direction has frames.
 pub(crate) const BOUNCE_KEYS: &[Key] = &[MODE, COPY, FRAMES.or("2048"), FRAME, WAKEUP];
 
-/// What an address says.
+/// A parsed address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Settings {
     pub(super) interface: String,
-    /// `None`: all of them.
+    /// `None` for all queues.
     pub(super) queue: Option<u32>,
     pub(super) mode: XdpMode,
     /// [`TimestampSource::Program`] or [`TimestampSource::Poll`].
@@ -73,14 +73,14 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    /// The program that takes these packets of it.
+    /// Returns the options of the program that takes the packets.
     pub(super) fn redirect<'a>(&self, only: Option<&'a [Instruction]>) -> RedirectOptions<'a> {
         let has_time = self.timestamps == TimestampSource::Program;
         RedirectOptions { mode: self.mode, has_time, only }
     }
 }
 
-/// Reads the parameters of `address`; `clock` is for one that does not name its own.
+/// Parses the parameters of `address`; `clock` is the default.
 pub(super) fn parse(address: &Address, clock: TimestampSource) -> Result<Settings, AddressError> {
     read(&address.values(KEYS)?, clock)
 }
@@ -95,12 +95,12 @@ fn read(values: &Values<'_>, clock: TimestampSource) -> Result<Settings, Address
     Ok(settings)
 }
 
-/// Reads the parameters of an end of a bounce.
+/// Parses the parameters of an end of a crossing.
 pub(super) fn parse_end(address: &Address) -> Result<Settings, AddressError> {
     shared(&address.values(BOUNCE_KEYS)?, TimestampSource::Poll)
 }
 
-/// What can be said of both.
+/// Parses the parameters common to both.
 fn shared(values: &Values<'_>, timestamps: TimestampSource) -> Result<Settings, AddressError> {
     let (interface, queue) = target(values.address())?;
     Ok(Settings {
@@ -118,7 +118,7 @@ fn shared(values: &Values<'_>, timestamps: TimestampSource) -> Result<Settings, 
     })
 }
 
-/// What an address says of a sink, but for how long it waits.
+/// The parsed address of a sink, without its wait time.
 #[derive(Debug, PartialEq)]
 pub(super) struct SinkSettings<'a> {
     pub(super) interface: &'a str,
@@ -126,7 +126,7 @@ pub(super) struct SinkSettings<'a> {
     pub(super) sender: SenderOptions,
 }
 
-/// Reads what is said of a sink.
+/// Parses a sink's address.
 pub(super) fn parse_sink<'a>(values: &Values<'a>) -> Result<SinkSettings<'a>, AddressError> {
     let (interface, queue) = target(values.address())?;
     let sender = SenderOptions {
@@ -143,7 +143,7 @@ fn copying(values: &Values<'_>) -> Result<Copying, AddressError> {
     values.word(COPY.name, [Copying::Auto, Copying::Copy, Copying::Zero])
 }
 
-/// An interface, and perhaps a queue of it.
+/// Splits a target into an interface and an optional queue.
 pub(super) fn target(address: &Address) -> Result<(&str, Option<u32>), AddressError> {
     let Some((interface, queue)) = address.target().split_once('@') else {
         return Ok((address.target(), None));

@@ -1,13 +1,12 @@
-//! The sink: a tx ring, its own frames, and no XDP program.
+//! The sink: a tx ring with its own frames, and no XDP program.
 //!
-//! It sends by queue 0 unless told otherwise, and takes nothing from the host: without a program no
-//! packet is redirected here. In zero-copy mode the device gives the queue to the socket, in both
-//! directions. So on an interface that the host uses, `copy=auto` copies, and `copy=zero` needs
-//! `--steal`.
+//! It sends on queue 0 by default, and takes nothing from the host: without a program no packet is
+//! redirected here. In zero-copy mode the device gives the queue to the socket, in both directions.
+//! So on an interface that the host uses, `copy=auto` copies, and `copy=zero` needs `--steal`.
 //!
-//! What the driver drops during a send is `tx_refused`, as the kernel reports: there is no carrier,
-//! or the other end of a veth pair has no room. In zero-copy mode such packets are in the device's
-//! counters alone.
+//! Packets that the driver drops during a send are `tx_refused`, as the kernel reports: there is no
+//! carrier, or the veth peer has no room. In zero-copy mode such packets are only in the device's
+//! counters.
 
 use std::io;
 
@@ -20,7 +19,7 @@ use crate::live::{LiveSink, Outlet, OutletCounts};
 use crate::watch::Watch;
 use crate::{Address, Loss, OpenOptions, PortError, Sink};
 
-/// Opens a queue of an interface to send by.
+/// Opens a queue of an interface for sending.
 pub(crate) fn open_sink(
     address: &Address,
     options: &OpenOptions,
@@ -67,7 +66,7 @@ impl Outlet for Sender {
     fn counts(&self) -> OutletCounts {
         let counts = Sender::counts(self);
         let (pushed, lost) = (counts.pushed, counts.refused);
-        // A refusal is known before its frame is back.
+        // A refusal is known before its frame returns.
         let sent = counts.completed.saturating_sub(lost);
         OutletCounts { pushed, sent, lost, waiting: self.waiting() }
     }

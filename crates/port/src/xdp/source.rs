@@ -1,4 +1,4 @@
-//! The source: takes packets of one queue, lends or appends them.
+//! The source: takes packets of one queue, and lends or appends them.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -20,8 +20,8 @@ use crate::{
 };
 use burstline_xdp::{QueueCounts, Redirect};
 
-/// A packet may have got its time this long before a poll that did not find it, in ns: one round of
-/// a softirq, and the clocks' readings.
+/// How long before an empty poll a packet may have got its timestamp, in ns: one round of a
+/// softirq, and the clock readings.
 const UNDER_WAY_NS: u64 = 2_000_000;
 
 /// A packet that is taken and held.
@@ -41,17 +41,17 @@ pub(super) struct XdpSource {
     watch: Watch,
     judge: Judge,
     port: Seat,
-    /// What its frames begin with.
+    /// The link type of its frames.
     link_type: LinkType,
     /// When this poll began, in ns since 1970.
     poll_time_ns: u64,
-    /// What the monotonic clock lacks to be the time of day, at the last look: one reading of a
-    /// clock a poll is enough.
+    /// The difference between time of day and monotonic clock at the last check: this saves a
+    /// second clock reading per poll.
     since_1970_ns: u64,
     tai_offset_ns: i64,
-    /// Taken from the ring, but the log had no room.
+    /// Taken from the ring, but did not fit into the log.
     pending: Option<Taken>,
-    /// What the socket cannot go on after.
+    /// A fatal error of the socket.
     failure: Option<XdpError>,
     delivered: u64,
     merged: u64,
@@ -59,7 +59,7 @@ pub(super) struct XdpSource {
     account: PortAccount,
 }
 
-/// What has become of the packets that the program has seen.
+/// The state of the packets that the program has seen.
 struct Reckoning {
     counts: QueueCounts,
     kernel: SocketStatistics,
@@ -112,12 +112,12 @@ impl XdpSource {
         })
     }
 
-    /// Says what its user is to know at once.
+    /// Adds warnings to report immediately.
     pub(super) fn with_warnings(self, warnings: Vec<String>) -> Self {
         Self { account: PortAccount { warnings, ..self.account }, ..self }
     }
 
-    /// Begins a poll: gives back what was lent, reads a clock, looks at the interface.
+    /// Begins a poll: returns lent frames, reads a clock, checks the interface.
     fn begin(&mut self) -> Result<(), PortError> {
         if self.pending.is_none() {
             self.socket.release();
@@ -139,22 +139,21 @@ impl XdpSource {
         Ok(())
     }
 
-    /// The next packet. An error waits for the call after the one that still has packets.
+    /// Returns the next packet. An error is returned by the call after the last one with packets.
     ///
-    /// In line wherever it is called: handed over in memory, a packet's few words would be waited
-    /// for twice.
+    /// Always inlined: returned through memory, a packet's few words would cost two delays.
     #[inline(always)]
     fn take(&mut self) -> Option<Taken> {
         if self.pending.is_some() {
             return self.pending.take();
         }
-        // Not for long: no frame comes back before the next poll.
+        // This loop is short: no frame returns before the next poll.
         while self.failure.is_none() {
             match self.socket.take() {
                 Ok(None) => return None,
                 Ok(Some(frame)) if self.wants(&frame) => return Some(self.describe(&frame)),
                 Ok(Some(frame)) => {
-                    // Its time is not to be found by the frame's next packet.
+                    // Clear the timestamp so that the frame's next packet does not find it.
                     self.socket.take_word_before(&frame);
                 }
                 Err(error) => self.failure = Some(error),
@@ -163,8 +162,8 @@ impl XdpSource {
         None
     }
 
-    /// Describes the next packets, up to the first that needs more than its place. It does what
-    /// [`take`](Self::take) would, for a third of the instructions.
+    /// Describes the next packets, up to the first that needs more than its position. It does the
+    /// work of [`take`](Self::take) with a third of the instructions.
     #[inline]
     fn take_plain(&mut self, scratch: &mut Scratch, budget: usize) -> usize {
         let is_more = self.judge.is_hashing()
@@ -222,7 +221,7 @@ impl XdpSource {
         }
     }
 
-    /// What to say when there was nothing to deliver, and `filtered` packets before this call.
+    /// Returns the state if nothing was delivered; `filtered` is the count before this call.
     #[cold]
     fn state_when_empty(&mut self, filtered: u64) -> Result<PortState, PortError> {
         if self.judge.filtered() > filtered {
@@ -283,7 +282,7 @@ impl XdpSource {
     }
 }
 
-/// The time of day less the monotonic clock, in ns.
+/// Returns the difference between time of day and monotonic clock, in ns.
 fn since_1970_ns() -> u64 {
     clock::realtime_ns().saturating_sub(clock::monotonic_ns())
 }
@@ -293,8 +292,7 @@ impl Port for XdpSource {
         &self.info
     }
 
-    /// Leaves what comes from now on to the host; what is in the ring may still be received, up to
-    /// `Ended`.
+    /// Leaves later packets to the host; those in the ring can still be received, until `Ended`.
     fn finish(&mut self) -> Result<(), PortError> {
         let Self { intake, socket, kernel, delivered, judge, pending, .. } = self;
         let held = *delivered + judge.filtered() + u64::from(pending.is_some());
@@ -311,7 +309,7 @@ impl Port for XdpSource {
         let mut account = PortAccount { offered, in_flight, ..self.account.clone() };
         account.rings = RingFill::of_queue(self.socket.rings());
         let no_frame = match self.socket.is_multi_buffer() {
-            // No packet is too long: every one that was dropped wanted for frames.
+            // No packet is too long: every dropped packet lacked frames.
             true => kernel.dropped,
             false => kernel.fill_empty.min(kernel.dropped),
         };
@@ -330,7 +328,7 @@ impl Port for XdpSource {
 }
 
 impl Source for XdpSource {
-    /// No system call where packets are; every 50 ms a few, to look at the interface.
+    /// No system call while packets are available; every 50 ms a few, to check the interface.
     fn receive(&mut self, writer: &mut Writer, budget: u64) -> Result<Received, PortError> {
         self.begin()?;
         let filtered = self.judge.filtered();
@@ -358,7 +356,7 @@ impl Source for XdpSource {
         Ok(Received { packets, state })
     }
 
-    /// As `receive`; the packets stay in their frames.
+    /// As `receive`, but the packets stay in their frames.
     fn lend<'a>(
         &'a mut self,
         scratch: &'a mut Scratch,
@@ -388,8 +386,8 @@ impl Source for XdpSource {
         Some(scratch.burst_in_frames(self.socket.umem(), 0))
     }
 
-    /// What the program has stamped before the poll began was in the ring by then, but for what a
-    /// softirq had under way.
+    /// Packets that the program stamped before the poll were in the ring by then, except those in
+    /// progress in a softirq.
     fn low_time_ns(&self) -> Option<u64> {
         Some(self.poll_time_ns.saturating_sub(UNDER_WAY_NS))
     }

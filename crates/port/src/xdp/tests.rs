@@ -1,4 +1,4 @@
-//! What no address asks for.
+//! Tests of settings that no address can express.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use burstline_testbed::{Bed, FAR, Frames, NEAR, sequence_of};
 use super::*;
 use crate::{Loss, PortState, Source, TimestampSource};
 
-/// Long enough for a crowded machine; only a test that fails waits so long.
+/// Long enough for an overloaded machine; only a failing test waits that long.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Opens the far end for packets of one frame each.
@@ -39,7 +39,7 @@ fn packets_longer_than_a_frame_are_lost_where_there_can_be_but_one() {
             }
             port => port.unwrap(),
         };
-        // 1792 bytes are what a frame has for a packet.
+        // A frame has 1792 bytes for a packet.
         bed.near.run(|| {
             let mut sender = Sender::open(NEAR, true).unwrap();
             for (first, length) in [(0, 1792), (100, 1793), (200, 3014), (300, 60)] {

@@ -1,4 +1,4 @@
-//! What stops working when packets are taken from an interface: said as soon as its port is open.
+//! Warns of effects on the host when packets are taken from an interface, as soon as a port opens.
 
 use std::net::IpAddr;
 
@@ -7,8 +7,8 @@ use burstline_sys::interface::{Interface, addresses};
 use burstline_sys::links::{VethPeer, carried_by, veth_peer};
 use burstline_xdp::XdpInterface;
 
-/// Of a port that takes packets of an interface, all or what `--only` wants, and may send them on.
-/// `queue`: of this one of several alone.
+/// Returns the warnings for a port that takes packets of an interface, all or those of `--only`,
+/// and may forward them. `queue` limits it to one of several queues.
 pub(super) fn of(
     interface: &XdpInterface,
     queue: Option<u32>,
@@ -21,11 +21,11 @@ pub(super) fn of(
     [taking, forwarding].into_iter().flatten().flatten().collect()
 }
 
-/// Of taking all packets of an interface, or of one of its queues. The host does not receive what
-/// is sent to the addresses that it has there, or on what the interface carries.
+/// Warns that packets of an interface, or of one of its queues, are taken. The host no longer
+/// receives packets to its addresses there, or to those on interfaces that this one carries.
 pub(super) fn of_taking(link: &Interface, queue: Option<u32>) -> Option<String> {
     let carried = carried_by(&link.name);
-    // Every interface that is up has an address of its link, which few people use.
+    // Every interface that is up has a link-local address, which is rarely used.
     let is_used = |address: &IpAddr| match address {
         IpAddr::V4(_) => true,
         IpAddr::V6(address) => !address.is_unicast_link_local(),
@@ -48,8 +48,8 @@ pub(super) fn of_taking(link: &Interface, queue: Option<u32>) -> Option<String> 
     ))
 }
 
-/// Of sending on what is taken from an interface. Packets from the other end of a veth pair lack
-/// checksums that were left to the device, and nothing on the way adds them.
+/// Warns about forwarding from an interface. Packets from a veth peer lack checksums that were left
+/// to the device, and nothing on the way adds them.
 fn of_forwarding(link: &Interface) -> Option<String> {
     let VethPeer { name, is_here } = veth_peer(link.index)?;
     let link = &link.name;

@@ -1,4 +1,4 @@
-//! Interfaces that are not there, go away or change; privileges that are missing; sudden death.
+//! Interfaces that are missing, deleted or changed; missing privileges; sudden death.
 
 use burstline_port::{OpenOptions, PortError, PortState};
 use burstline_testbed::{Bed, BedError, FAR, Frames, NEAR, Program};
@@ -18,7 +18,7 @@ fn start_child(bed: &Bed, wrapper: &[&str], address: &str) -> Result<Program, Be
     bed.far.start(all[0], &all[1..], &[(CHILD, address)])
 }
 
-/// Not a test by itself: what others run in another process.
+/// Not a test: other tests run it in another process.
 #[test]
 #[ignore = "others run it"]
 fn the_child() {

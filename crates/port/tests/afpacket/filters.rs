@@ -1,4 +1,4 @@
-//! Filters on live interfaces: the kernel's part and ours, and an exact count of what is left out.
+//! Filters on live interfaces: the kernel's part and ours, and exact counts of rejected packets.
 
 use burstline_afpacket::{SEND_MAX, Sender};
 use burstline_port::{Filter, Loss, OpenOptions, Port, PortState, Source};
@@ -15,7 +15,7 @@ use crate::help::{
 const ODD: &str = "ether[12:2] = 0x88b5 and ether[21] & 1 = 1";
 const ODD_IN_VLAN_7: &str = "vlan 7 and ether[25] & 1 = 1";
 
-/// `None`, and the test counts as skipped, where there is no libpcap.
+/// Returns `None`, and the test counts as skipped, if libpcap is missing.
 fn bed(test: &str) -> Option<Bed> {
     match pcap::compile("ip", 1, 64, true) {
         Err(error @ PcapError::NotInstalled { .. }) => {
@@ -47,7 +47,7 @@ fn tagged(count: u64, length: usize, vlans: &[u16]) -> Frames {
     Frames { tags: vlans.iter().map(tag).collect(), ..Frames::new(count, length) }
 }
 
-/// Sends these frames, whatever they are.
+/// Sends arbitrary frames.
 fn send_all(bed: &Bed, frames: &[Vec<u8>]) {
     let frames = frames.to_vec();
     bed.near.run(move || {
@@ -71,13 +71,13 @@ fn what_the_kernel_filters_is_counted_to_the_packet() {
         let sent = send_by(&bed, &frames, true);
         let account = port.account();
         assert_eq!((account.offered, filtered(&*port)), (sent, sent / 2));
-        // The kernel did it: what is not wanted is not in the ring.
+        // The kernel filtered: rejected packets are not in the ring.
         assert_eq!(account.in_flight, sent / 2);
         let packets = drain(&mut *port);
         let numbers = packets.iter().map(|packet| sequence_of(&packet.bytes).unwrap());
         assert!(numbers.eq((0..sent).filter(|number| number % 2 == 1)));
         check_closed(&*port, sent, sent / 2);
-        // Nothing is counted after the end, by either socket.
+        // Neither socket counts after the end.
         send_by(&bed, &frames, true);
         check_closed(&*port, sent, sent / 2);
     }
@@ -151,7 +151,8 @@ fn kernel_and_file_want_the_same_of_mixed_traffic() {
         let mut made = source(&address, &OpenOptions::default()).unwrap();
         frames.extend(drain_by_lending(&mut *made, 99).into_iter().map(|got| got.bytes));
     }
-    // Some end early, so that loads fail; the kernel drops what ends behind its first tag.
+    // Some are truncated, so that loads fail; the kernel drops frames that end after their first
+    // tag.
     for (number, frame) in frames.iter_mut().enumerate().filter(|(number, _)| number % 3 == 0) {
         frame.truncate(20 + number % 50);
     }
@@ -200,7 +201,7 @@ fn directions_and_filters_go_together() {
         assert!(offered > packets);
         check_closed(&**port, offered, packets);
     }
-    // The sender's own side shows frames with the tag still inside.
+    // The sender's side shows frames with the tag still in place.
     let mut leaving = open(&bed.near, &format!("afpacket:{NEAR}?direction=out"), ODD_IN_VLAN_7);
     let sent = send_by(&bed, &tagged(100, 64, &[7]), false);
     assert_eq!(drain(&mut *leaving).len() as u64, sent / 2);
@@ -250,7 +251,8 @@ fn members_of_a_group_count_their_own_share() {
 #[test]
 fn a_call_ends_though_nothing_is_wanted() {
     let Some(bed) = bed("a_call_ends_though_nothing_is_wanted") else { return };
-    // In a group, so that all is judged here; blocks of 128 KiB hold fewer than 1,000 of these.
+    // In a group, so that all filtering is done here; blocks of 128 KiB hold fewer than 1,000 of
+    // these.
     let mut port = open_far(&bed, "fanout=lb:79&block=128k&blocks=64", "len = 9");
     let sent = send_by(&bed, &Frames::new(20_000, 60), true);
     port.finish().unwrap();

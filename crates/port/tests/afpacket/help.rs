@@ -1,4 +1,4 @@
-//! What these tests share.
+//! Helpers for these tests.
 
 use burstline_port::{Loss, PortAccount, Source};
 use burstline_testbed::{Bed, FAR};

@@ -1,6 +1,6 @@
-//! `afpacket:` over real interfaces: every packet told apart from every loss.
+//! `afpacket:` over real interfaces: every packet is distinguished from every loss.
 //!
-//! Needs root, or `unshare -Urn`; without, each test says that it was skipped.
+//! Needs root, or `unshare -Urn`; otherwise each test reports that it was skipped.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,4 +1,4 @@
-//! What packets look like: tags, directions, merged segments, checksums to be computed.
+//! Packet properties: tags, directions, merged segments, pending checksums.
 
 use burstline_log::Flags;
 use burstline_testbed::{Bed, FAR, FAR_ADDRESS, Frames, NEAR, Tag, serve_bytes};
@@ -27,7 +27,7 @@ fn tagged_frames_are_the_same_bytes_lent_and_received() {
     for tags in stacks {
         for length in [64, 1500] {
             let (mut lent, mut received) = (open_far(&bed, ""), open_far(&bed, ""));
-            // The sender's own side shows frames with the tag still inside.
+            // The sender's side shows frames with the tag still in place.
             let mut leaving = open(&bed.near, &format!("afpacket:{NEAR}?direction=out"));
             let frames = Frames { tags: tags.clone(), ..Frames::new(50, length) };
             let sent = send_by(&bed, &frames, false);
@@ -70,7 +70,7 @@ fn directions_are_told_apart() {
     let mut ports = queries.map(|query| open_far(&bed, query));
     bed.near.command("ping", &["-c", "3", "-i", "0.01", "-W", "5", FAR_ADDRESS]).unwrap();
     let [arriving, leaving, both] = ports.each_mut().map(|port| drain(&mut **port));
-    // Three echoes and an ARP, at the least, each way.
+    // At least three echoes and an ARP each way.
     assert!(arriving.len() >= 4 && leaving.len() >= 4, "{} {}", arriving.len(), leaving.len());
     assert_eq!(both.len(), arriving.len() + leaving.len());
     assert_eq!(with(&arriving, Flags::OUTGOING), 0);
@@ -97,7 +97,7 @@ fn a_download_shows_merged_segments_and_unfinished_checksums() {
     let payload = |packet: &Got| {
         let ip = &packet.bytes[14..];
         let total = usize::from(u16::from_be_bytes([ip[2], ip[3]]));
-        // A merged packet of 64 KiB and more has no length in its header.
+        // A merged packet of 64 KiB or more has no length in its header.
         let total = if total == 0 { ip.len() } else { total };
         total
             - usize::from(ip[0] & 15) * 4

@@ -61,9 +61,9 @@ fn a_stalled_reader_loses_just_what_the_ring_had_no_room_for() {
     let in_ring = stalled.in_flight;
     lend_until(&mut *port, &mut all, |all, _| all.len() as u64 == in_ring).unwrap();
     check_closed(&*port, sent, in_ring);
-    // What comes next says what is missing in front of it.
+    // The next packets report the losses before them.
     let more = Frames { first: sent, ..Frames::new(10, 60) };
-    // The block that all was taken from goes back when the port is called again.
+    // The drained block returns to the kernel when the port is called again.
     lend_until(&mut *port, &mut all, |_, port| {
         port.account().in_flight > 0 || send(&bed, &more) > 0
     })
@@ -76,7 +76,7 @@ fn a_stalled_reader_loses_just_what_the_ring_had_no_room_for() {
         assert_eq!(packet.drops_before, number - expected, "before {number}");
         expected = number + 1;
     }
-    // The kernel may close the one free block behind the first of them, on a busy machine.
+    // On a busy machine, the kernel may close the one free block after the first of them.
     let behind_the_last = sent + 10 - expected;
     let told: u64 = all.iter().map(|packet| packet.drops_before).sum();
     assert_eq!(told + behind_the_last, ring_full(&account));

@@ -1,4 +1,4 @@
-//! The ring itself: filters, programs that share out, waiting, clocks.
+//! Tests of the ring: filters, fanout programs, waiting, clocks.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ fn open_ring(bed: &Bed, options: &RingOptions) -> Ring {
     bed.far.run(move || Ring::open(FAR, &options)).unwrap()
 }
 
-/// The numbers of all packets in the ring; no more may arrive.
+/// Returns the numbers of all packets in the ring; no more may arrive.
 fn numbers(ring: &mut Ring) -> Vec<u64> {
     let mut numbers = Vec::new();
     while ring.in_ring() > 0 {
@@ -77,7 +77,7 @@ fn a_ring_says_how_many_of_its_blocks_wait() {
 #[test]
 fn a_program_shares_packets_out() {
     let Some(bed) = Bed::or_skip() else { return };
-    // By the number's last byte, which the program sees 7 bytes behind the Ethernet header.
+    // By the number's last byte, which the program sees 7 bytes after the Ethernet header.
     let program = vec![instruction(0x30, 0, 0, 7), instruction(0x16, 0, 0, 0)];
     let fanout = Some(Fanout { mode: FanoutMode::Program(program), group: 9 });
     let options = RingOptions { fanout, ..RingOptions::default() };

@@ -1,4 +1,4 @@
-//! What tests over real interfaces share.
+//! Helpers for tests over real interfaces.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use burstline_testbed::{Bed, FAR, Frames, Host, NEAR, sequence_of};
 
 use super::{Got, check_ledger, log, source};
 
-/// Long enough for a crowded machine; only a test that fails waits so long.
+/// Long enough for an overloaded machine; only a failing test waits that long.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) fn open(host: &Host, address: &str) -> Box<dyn Source> {
@@ -25,7 +25,7 @@ pub(crate) fn try_open(
     host.run(move || source(&address, &options))
 }
 
-/// Sends from the near end, past the queue; panics unless the far end got every frame.
+/// Sends from the near end, bypassing the queue; panics unless the far end got every frame.
 pub(crate) fn send(bed: &Bed, frames: &Frames) -> u64 {
     send_by(bed, frames, true)
 }
@@ -52,7 +52,7 @@ pub(crate) fn wait_for(port: &dyn Port, packets: u64) {
     assert_eq!(port.account().offered, packets);
 }
 
-/// Lends until `is_enough` of the packets so far, or the port ends, or patience does.
+/// Lends until `is_enough` returns true, the port ends, or the timeout expires.
 pub(crate) fn lend_until(
     port: &mut dyn Source,
     all: &mut Vec<Got>,
@@ -73,8 +73,8 @@ pub(crate) fn lend_until(
     Ok(())
 }
 
-/// Lends until another thread has sent what `send` sends; the ledger closes at every moment.
-/// Returns what that thread does.
+/// Lends until another thread has sent the frames of `send`; the ledger is checked throughout.
+/// Returns the result of that thread.
 pub(crate) fn lend_while<T: Send>(
     port: &mut dyn Source,
     all: &mut Vec<Got>,
@@ -91,20 +91,20 @@ pub(crate) fn lend_while<T: Send>(
     })
 }
 
-/// Stops the port and lends all that is left of it.
+/// Stops the port and lends the remaining packets.
 pub(crate) fn drain(port: &mut dyn Source) -> Vec<Got> {
     let mut all = Vec::new();
     drain_into(port, &mut all);
     all
 }
 
-/// The same behind what was lent before.
+/// As `drain`, but appends to packets lent before.
 pub(crate) fn drain_into(port: &mut dyn Source, all: &mut Vec<Got>) {
     port.finish().unwrap();
     lend_until(port, all, |_, _| false).unwrap();
 }
 
-/// Stops the port and receives all that is left of it, through a log of 1 MiB.
+/// Stops the port and receives the remaining packets, through a log of 1 MiB.
 pub(crate) fn drain_by_receiving(port: &mut dyn Source) -> Vec<Got> {
     let (_log, mut writer, mut reader) = log(256 << 10, 4);
     let (mut all, start) = (Vec::new(), Instant::now());
@@ -124,8 +124,8 @@ pub(crate) fn drain_by_receiving(port: &mut dyn Source) -> Vec<Got> {
     }
 }
 
-/// Stops the port and receives all that is left of it, through a log of 16 KiB that is often full.
-/// What it had no room for is in flight, and not lost.
+/// Stops the port and receives the remaining packets, through a log of 16 KiB that is often full.
+/// Packets that do not fit are in flight, and not lost.
 pub(crate) fn drain_through_full_log(port: &mut dyn Source) -> Vec<Got> {
     let (_log, mut writer, mut reader) = log(4 << 10, 4);
     port.finish().unwrap();
@@ -148,7 +148,7 @@ pub(crate) fn drain_through_full_log(port: &mut dyn Source) -> Vec<Got> {
     all
 }
 
-/// Has the far interface go down, become `w9` and come up again. The port notes each.
+/// Takes the far interface down, renames it to `w9` and brings it up. The port notes each step.
 pub(crate) fn rename_far(bed: &Bed, port: &mut dyn Source, all: &mut Vec<Got>) {
     let steps: [(&[&str], &str); 3] = [
         (&["link", "set", FAR, "down"], "v1 is down"),
@@ -169,7 +169,7 @@ pub(crate) fn numbers(packets: &[Got]) -> Vec<u64> {
     packets.iter().map(|packet| sequence_of(&packet.bytes).expect("it is one of ours")).collect()
 }
 
-/// The ledger closes, with nothing in flight.
+/// Checks that the ledger balances, with nothing in flight.
 pub(crate) fn check_closed(port: &dyn Port, offered: u64, delivered: u64) {
     let account = port.account();
     let seen = (account.offered, account.lost.total() + delivered, account.in_flight);

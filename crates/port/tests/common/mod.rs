@@ -1,4 +1,4 @@
-//! What the tests share: packets to write, files of them, and ways to drain a port.
+//! Shared test helpers: packets to write, files of them, and ways to drain a port.
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
@@ -13,7 +13,7 @@ use burstline_port::{
 };
 use burstline_sys::temporary::TemporaryFolder;
 
-/// A packet with all that is known of it.
+/// A packet with all its metadata.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Got {
     pub(crate) bytes: Vec<u8>,
@@ -40,7 +40,7 @@ impl Got {
     }
 }
 
-/// A directory that goes when the test ends.
+/// A directory that is removed when the test ends.
 pub(crate) struct Folder(TemporaryFolder);
 
 impl Folder {
@@ -59,7 +59,7 @@ impl Folder {
     }
 }
 
-/// Has DPDK start without huge pages, if it is to: those of a machine come and go with others.
+/// Starts DPDK without huge pages if necessary: on a shared machine their number varies.
 pub(crate) fn prepare(address: &str) {
     #[cfg(feature = "dpdk")]
     if address.starts_with("dpdk:") {
@@ -83,7 +83,7 @@ pub(crate) fn open_file(path: &Path) -> Box<dyn Source> {
     source(&format!("file:{}", path.display()), &OpenOptions::default()).unwrap()
 }
 
-/// Writes the packets of a source into a file of libpcap's.
+/// Writes the packets of a source into a libpcap file.
 pub(crate) fn write_pcap(load: &str, path: &Path) {
     let options = OpenOptions::default();
     let mut to = sink(&format!("file:{}?format=pcap", path.display()), &options).unwrap();
@@ -91,7 +91,7 @@ pub(crate) fn write_pcap(load: &str, path: &Path) {
     to.finish().unwrap();
 }
 
-/// A log with one lossless reader.
+/// Creates a log with one lossless reader.
 pub(crate) fn log(segment_bytes: usize, segments: usize) -> (Log, Writer, Reader) {
     let bytes = segment_bytes * segments;
     let config = LogConfig { segment_bytes, bytes, ..LogConfig::default() };
@@ -102,7 +102,7 @@ pub(crate) fn log(segment_bytes: usize, segments: usize) -> (Log, Writer, Reader
     (log, writer, reader)
 }
 
-/// Holds the ledger of a source against what was delivered.
+/// Checks the ledger of a source against the delivered packets.
 pub(crate) fn check_ledger(port: &dyn Port, delivered: u64) {
     let account = port.account();
     let accounted = delivered + account.lost.total() + account.in_flight;
@@ -126,7 +126,7 @@ pub(crate) fn drain_by_lending(port: &mut dyn Source, budget: u64) -> Vec<Got> {
     }
 }
 
-/// Receives into a log of `segments` segments until the port ends, and reads it out whenever the
+/// Receives into a log of `segments` segments until the port ends, and drains the log whenever the
 /// port is blocked.
 pub(crate) fn drain_by_receiving(
     port: &mut dyn Source,
@@ -154,7 +154,7 @@ pub(crate) fn drain_by_receiving(
     }
 }
 
-/// Lends from one port and transmits to the other until the first ends. Returns what was taken.
+/// Lends from one port and transmits to the other until the first ends. Returns the packets taken.
 pub(crate) fn pump(from: &mut dyn Source, to: &mut dyn Sink) -> Result<u64, PortError> {
     let (mut scratch, mut taken) = (Scratch::new(), 0);
     loop {
@@ -166,7 +166,7 @@ pub(crate) fn pump(from: &mut dyn Source, to: &mut dyn Sink) -> Result<u64, Port
     }
 }
 
-/// A classic capture of these packets: `(seconds, fraction, original length, bytes)`.
+/// Returns a classic capture of these packets: `(seconds, fraction, original length, bytes)`.
 pub(crate) fn pcap(
     magic: u32,
     big_endian: bool,
@@ -191,7 +191,7 @@ pub(crate) fn pcap(
     file
 }
 
-/// Packets of many sizes, some of them cut.
+/// Returns packets of many sizes, some of them truncated.
 pub(crate) fn packets(count: u32) -> Vec<(u32, u32, u32, Vec<u8>)> {
     let packet = |number: u32| {
         let length = [60, 61, 0, 1514, 350, 14, 999][number as usize % 7];

@@ -1,4 +1,4 @@
-//! The sources and sinks that the suite runs over.
+//! The sources and sinks that the suite tests.
 
 use std::io::Write;
 use std::rc::Rc;
@@ -23,20 +23,20 @@ use crate::common::live::{send, try_open, wait_for};
 use crate::common::{Folder, Got, packets, pcap, pump, sink, source};
 use crate::logs::logs;
 
-/// Packets that each backend has.
+/// Packets in each backend.
 pub(crate) const PACKETS: u64 = 3000;
 
-/// How long a device may be in use by a program that is starting.
+/// How long a starting program may keep a device in use.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A source that can be opened again and again, with the same packets each time.
+/// A source that can be reopened, with the same packets each time.
 pub(crate) struct Backend {
     pub(crate) name: String,
     pub(crate) open: Box<dyn Fn() -> Box<dyn Source>>,
-    /// Whether packets come when they want: they are offered whatever the budget, and their times
-    /// differ from one opening to the next.
+    /// Whether packets come on their own schedule: they are offered whatever the budget, and their
+    /// times differ from one opening to the next.
     pub(crate) is_live: bool,
-    /// Whether it takes a second to open: not by every test, nor more often than needed.
+    /// Whether opening takes a second: slow backends are not in every test, and are opened rarely.
     pub(crate) is_slow: bool,
 }
 
@@ -45,7 +45,7 @@ impl Backend {
         Self { name: name.to_owned(), open: Box::new(open), is_live: false, is_slow: false }
     }
 
-    /// What is the same each time.
+    /// Returns the packets without fields that vary.
     pub(crate) fn comparable(&self, mut packets: Vec<Got>) -> Vec<Got> {
         if self.is_live {
             packets.iter_mut().for_each(|packet| packet.time_ns = 0);
@@ -58,7 +58,7 @@ pub(crate) fn options() -> OpenOptions {
     OpenOptions { hash: HashKind::FiveTuple, table: PortTable::new(), ..OpenOptions::default() }
 }
 
-/// A plain pcapng with options and two interfaces, by the codec alone.
+/// Returns a plain pcapng with options and two interfaces, from the encoder alone.
 fn pcapng() -> Vec<u8> {
     let mut encoder = PcapngEncoder::new(LinkType::ETHERNET, 262_144);
     let (mut file, mut place) = (Vec::new(), vec![0; 4096]);
@@ -87,7 +87,7 @@ fn pcapng() -> Vec<u8> {
     file
 }
 
-/// Every source; the folder must outlive them.
+/// Returns every source; the folder must outlive them.
 pub(crate) fn sources(folder: &Folder) -> Vec<Backend> {
     let list = packets(PACKETS as u32);
     let classic = pcap(0xa1b2_c3d4, false, 1, &list);
@@ -158,7 +158,7 @@ pub(crate) fn sources(folder: &Folder) -> Vec<Backend> {
     backends
 }
 
-/// Simulated cards that have taken all their packets from the wire.
+/// Returns simulated cards that have taken all their packets from the wire.
 fn cards() -> Vec<Backend> {
     let addresses = ["mode=writeback", "mode=inline&ring=64&fifo=1M", "mode=contiguous"];
     let cards = addresses.into_iter().map(|mode| {
@@ -176,8 +176,8 @@ fn cards() -> Vec<Backend> {
     cards.collect()
 }
 
-/// Live sources that have all their packets in their rings, and will get no more. None where there
-/// is no privilege.
+/// Returns live sources that have all their packets in their rings, and will get no more. Empty
+/// without privileges.
 fn live() -> Vec<Backend> {
     let Some(bed) = Bed::or_skip().map(Rc::new) else { return Vec::new() };
     let addresses =
@@ -201,8 +201,8 @@ fn live() -> Vec<Backend> {
     live.chain(taps(&bed)).collect()
 }
 
-/// Opens a TAP device, which may be in use for a moment: a program that another test starts has a
-/// copy of each descriptor until it runs. So it may also still have another number of queues.
+/// Opens a TAP device, which may be in use for a moment: a program started by another test holds
+/// copies of all descriptors until it runs. It may also still have another number of queues.
 fn open_tap(bed: &Bed, address: &str) -> Box<dyn Source> {
     let began = Instant::now();
     loop {
@@ -217,8 +217,8 @@ fn open_tap(bed: &Bed, address: &str) -> Box<dyn Source> {
     }
 }
 
-/// TAP devices to which their host has sent all packets. A packet is counted as offered when it is
-/// taken, and it is there when the call that sends it returns.
+/// Returns TAP devices to which their host has sent all packets. A packet counts as offered when it
+/// is taken, and it is available when the sending call returns.
 fn taps(bed: &Rc<Bed>) -> Vec<Backend> {
     let addresses = ["tap:t1", "tap:t1?queues=3", "tap:t1?offloads=on&depth=8192"];
     let taps = addresses.into_iter().map(|address| {

@@ -1,5 +1,5 @@
-//! Devices of DPDK's that have all their packets, or will have made them, when they are finished;
-//! and pairs of devices, of which one sends to the other.
+//! DPDK devices that have all their packets, or will have generated them, when finished; and pairs
+//! of devices of which one sends to the other.
 
 use std::cell::LazyCell;
 use std::rc::Rc;
@@ -14,16 +14,16 @@ use crate::common::{Folder, sink, source};
 use crate::fed::Fed;
 use crate::remote::{OtherEnd, Remote};
 
-/// Over interfaces: a source and who sends to it; whether they are the ends of a cable, or of an
-/// interface that the source makes. No two have one name: `#` is a number.
+/// Over interfaces: a source, its sender, and whether they are the ends of a veth pair, or of an
+/// interface created by the source. Names must differ: `#` is a number.
 const OVER_INTERFACES: [(&str, &str, bool); 3] = [
     ("dpdk:net_af_packet1#,iface=b#?pool=2047", "dpdk:net_af_packet2#,iface=a#?pool=2047", true),
     ("dpdk:net_af_xdp#,iface=b#?pool=4095", "afpacket:a#", true),
     ("dpdk:net_tap#,iface=t#?pool=2047", "afpacket:t#", false),
 ];
 
-/// Over a memory that two processes share: a source, who sends to it, and whether the source is the
-/// one that listens at `SOCKET`. The one that listens comes first and goes first.
+/// Over memory shared by two processes: a source, its sender, and whether the source listens at
+/// `SOCKET`. The listening end is opened first and closed first.
 const OVER_MEMORY: [(&str, &str, bool); 4] = [
     (
         "dpdk:net_memif#,role=server,id=0,socket=SOCKET,socket-abstract=no?pool=2047",
@@ -47,13 +47,13 @@ const OVER_MEMORY: [(&str, &str, bool); 4] = [
     ),
 ];
 
-/// EAL is one for all tests, so no two devices have one name.
+/// All tests share one EAL, so device names must be unique.
 fn number() -> u32 {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     NUMBER.fetch_add(1, Ordering::Relaxed)
 }
 
-/// A source that takes `PACKETS` more: a ring of packets is what it takes at the end.
+/// Returns a source that takes `PACKETS` more: at the end it takes a ring of packets.
 fn finished(device: &str, ring: u64) -> Box<dyn Source> {
     let mut port = source(&format!("dpdk:{device}?ring={ring}&pool=4095"), &options()).unwrap();
     port.finish().unwrap();
@@ -64,15 +64,15 @@ fn open_source(address: &str) -> Box<dyn Source> {
     source(address, &options()).unwrap_or_else(|error| panic!("{address}: {error}"))
 }
 
-/// A source and who sends to it.
+/// Opens a source and its sender.
 fn fed(from: &str, to: &str) -> Fed {
     let from = open_source(from);
     let to = sink(to, &options()).unwrap_or_else(|error| panic!("{to}: {error}"));
     Fed::new(from, to)
 }
 
-/// As `fed`, in a network with their own cable, if they need one: net_af_xdp's queue is taken
-/// for some time after it was closed.
+/// As `fed`, in a network with a separate veth pair, if needed: net_af_xdp's queue stays taken for
+/// some time after it was closed.
 fn fed_over_interface(host: &Host, [from, to]: [&str; 2], has_cable: bool) -> Fed {
     let number = number().to_string();
     if has_cable {
@@ -99,8 +99,8 @@ fn over_interfaces() -> Vec<Backend> {
     backends.collect()
 }
 
-/// Whose sender is in another process: two ends in one race in DPDK's threads. The source is closed
-/// first.
+/// As `fed`, with the sender in another process: two ends in one process race in DPDK's threads.
+/// The source is closed first.
 fn fed_from(other: &Arc<OtherEnd>, socket: &str, addresses: [&str; 2], is_first: bool) -> Fed {
     let number = number().to_string();
     let socket = format!("{socket}{number}");
@@ -119,13 +119,13 @@ fn over_memory(folder: &Folder) -> impl Iterator<Item = Backend> {
         let open = move || -> Box<dyn Source> {
             Box::new(fed_from(&other, &socket, [from, to], is_first))
         };
-        // A server of vhost notices who connects once a second.
+        // A vhost server checks for connections once a second.
         let is_slow = [from, to].iter().any(|address| address.contains("net_vhost"));
         Backend { is_slow, ..Backend::new(from, open) }
     })
 }
 
-/// Each of them; the folder must outlive them.
+/// Returns all devices; the folder must outlive them.
 pub(crate) fn devices(folder: &Folder) -> Vec<Backend> {
     let null =
         Backend::new("dpdk:net_null", || finished(&format!("net_null{}", number()), PACKETS));

@@ -1,5 +1,5 @@
-//! A device with another at its far end, which sends it some packets before each call: so a ring
-//! of any size brings them all, and the suite can be held against drivers that have no file.
+//! A device whose peer sends it some packets before each call. So a ring of any size delivers all
+//! of them, and the suite can test drivers without a file.
 
 use std::time::{Duration, Instant};
 
@@ -11,10 +11,10 @@ use burstline_port::{
 use crate::backends::PACKETS;
 use crate::common::live::PATIENCE;
 
-/// Packets that are on their way at most: fewer than the smallest ring has room for.
+/// The maximum number of packets in flight: fewer than the smallest ring can hold.
 const AHEAD: u64 = 100;
 
-/// A port, and who sends to it.
+/// A port, and its sender.
 pub(crate) struct Fed {
     from: Box<dyn Source>,
     to: Box<dyn Sink>,
@@ -24,27 +24,27 @@ pub(crate) struct Fed {
     last: Instant,
 }
 
-/// Bytes of packet `number`: of many lengths, no two alike.
+/// Returns the bytes of packet `number`: of many lengths, all different.
 fn packet(number: u64) -> Vec<u8> {
     let length = [60, 61, 64, 350, 999, 1514, 15][number as usize % 7];
     let mut bytes: Vec<u8> = (0..length).map(|at| (at * 7 + number) as u8).collect();
     let to = [2, 0, 0, 0, 0, 1];
     bytes[..6].copy_from_slice(&to);
-    // An EtherType of nobody's: no kernel on the way has an answer to it.
+    // An unused EtherType: no kernel on the way replies to it.
     bytes[12..14].copy_from_slice(&[0x88, 0xb5]);
     bytes
 }
 
 impl Fed {
-    /// `from` gets [`PACKETS`] of what `to` sends.
+    /// Creates a pair: `from` gets [`PACKETS`] packets from `to`.
     pub(crate) fn new(from: Box<dyn Source>, to: Box<dyn Sink>) -> Self {
         let last = Instant::now();
         Self { from, to, sent: 0, delivered: 0, is_finished: false, last }
     }
 
-    /// Sends as much as may be on its way; ends when all has come.
+    /// Sends as many packets as may be in flight; ends when all have arrived.
     fn feed(&mut self) -> Result<(), PortError> {
-        // One at first: of many some would be lost when the other end comes in their midst.
+        // Start with one: of many, some would be lost if the peer connects in between.
         let ahead = if self.sent == 0 { 1 } else { AHEAD };
         let most = PACKETS.min(self.delivered + ahead);
         let (mut scratch, mut bytes) = (Scratch::new(), Vec::new());
@@ -59,7 +59,7 @@ impl Fed {
             self.to.flush()?;
             self.sent += taken;
             if taken == 0 {
-                // The other end is not there yet: other threads make the connection.
+                // The peer is not connected yet: other threads make the connection.
                 std::thread::sleep(Duration::from_millis(1));
             }
         }
@@ -74,7 +74,7 @@ impl Fed {
         Ok(())
     }
 
-    /// All that was sent has come: so says its account.
+    /// Checks that everything sent has arrived, by the sink's account.
     fn check_sink(&mut self) -> Result<(), PortError> {
         self.to.finish()?;
         let account = self.to.account();
@@ -93,7 +93,7 @@ fn note(delivered: &mut u64, last: &mut Instant, packets: u64) {
 
 impl Drop for Fed {
     fn drop(&mut self) {
-        // Of the devices closed before; this one's are known when it is.
+        // Of devices closed earlier; for this one it is known once it is closed.
         assert!(leaked_mbufs() == 0 || std::thread::panicking(), "mbufs are missing");
     }
 }
@@ -108,7 +108,7 @@ impl Port for Fed {
         self.from.finish()
     }
 
-    /// Without what is noted of the link: that is looked at in intervals, also after the end.
+    /// Without notes on the link: that is checked in intervals, even after the end.
     fn account(&self) -> PortAccount {
         PortAccount { notes: Vec::new(), ..self.from.account() }
     }

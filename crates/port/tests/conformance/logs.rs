@@ -1,4 +1,4 @@
-//! Logs published by this process itself, with the packets of a file in them.
+//! Logs published by this process, with the packets of a file.
 
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,7 +11,7 @@ use burstline_sys::memory::PageChoice;
 use crate::backends::{Backend, options};
 use crate::common::{Folder, source};
 
-/// A log for each of the ways to read one. They have the packets of `file`.
+/// Returns a log for each way to read one, with the packets of `file`.
 pub(crate) fn logs(folder: &Folder, file: &str) -> Vec<Backend> {
     let path = Rc::new(folder.path("log"));
     let file: Rc<str> = file.into();
@@ -39,7 +39,7 @@ fn open(path: &str, file: &str, query: &str) -> Box<dyn Source> {
     let table = job.table.clone();
     let mut from = source(file, &job).unwrap();
     let publisher = Publisher::start(&config, vec![log.clone()]).unwrap();
-    // Entries that are the job's already: the publisher's numbers are not those of the reader.
+    // The job already has entries: the publisher's numbers differ from the reader's.
     let reader = options();
     reader.table.add("another", burstline_wire::headers::LinkType::RAW).unwrap();
     let port = source(&format!("log:{name}{query}"), &reader).unwrap();

@@ -1,4 +1,4 @@
-//! One suite for all ports: the invariants of the crate, held against every backend.
+//! The conformance suite: checks the crate's invariants for every backend.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,13 +1,13 @@
-//! A sink in another process, which is this program once more: two ends of a memory that is shared
-//! cannot be in one process with some of DPDK's drivers.
+//! A sink in another process, which runs this program again: with some DPDK drivers, both ends of a
+//! shared memory cannot be in one process.
 //!
 //! ```text
 //!  test ─► Remote ── one socket ──► the_other_end ─► sink ══ memory ══► source of the test
-//!            ◄────── what it took ─────
+//!            ◄────── packets taken ────
 //! ```
 //!
-//! A request is a letter, a length and as many bytes; an answer three numbers. The other process
-//! lives as long as one who asks it, opens a sink at a time, and ends when its socket does.
+//! A request is a letter, a length and that many bytes; an answer is three numbers. The other
+//! process opens one sink at a time, and ends when its socket is closed.
 
 use std::env;
 use std::io::{self, Read, Write};
@@ -32,10 +32,10 @@ const TRANSMIT: u8 = b't';
 const FINISH: u8 = b'f';
 const CLOSE: u8 = b'c';
 
-/// Says to this program that it is the other end, and its standard input the socket.
+/// Marks this program as the other end, with the socket as its standard input.
 const MARK: &str = "BURSTLINE_OTHER_END";
 
-/// What the other process answers: what it took; after [`FINISH`] what was offered, lost, and is in
+/// The answer of the other process: packets taken; after [`FINISH`] those offered, lost and in
 /// flight.
 type Answer = [u64; 3];
 
@@ -48,7 +48,7 @@ pub(crate) struct OtherEnd {
 impl OtherEnd {
     pub(crate) fn start() -> Arc<Self> {
         let (near, far) = UnixStream::pair().unwrap();
-        // Only a test that fails waits so long.
+        // Only a failing test waits that long.
         near.set_read_timeout(Some(2 * PATIENCE)).unwrap();
         let child = Command::new(env::current_exe().unwrap())
             .args(["--exact", "remote::the_other_end", "--ignored", "--nocapture"])
@@ -80,7 +80,7 @@ impl Drop for OtherEnd {
     }
 }
 
-/// A sink there.
+/// A sink in the other process.
 pub(crate) struct Remote {
     info: PortInfo,
     at: Arc<OtherEnd>,
@@ -88,7 +88,7 @@ pub(crate) struct Remote {
 }
 
 impl Remote {
-    /// None other is open there.
+    /// Opens the sink; no other may be open there.
     pub(crate) fn open(at: &Arc<OtherEnd>, address: &str) -> Self {
         at.ask(OPEN, address.as_bytes()).unwrap_or_else(|error| panic!("{address}: {error}"));
         let capabilities = Capabilities::default();
@@ -120,7 +120,7 @@ impl Port for Remote {
         Ok(())
     }
 
-    /// As it was when it was finished; losses of all causes as one of them.
+    /// Returns the final account, with losses of all causes as a single one.
     fn account(&self) -> PortAccount {
         let [offered, lost, in_flight] = self.ended;
         let mut account = PortAccount { offered, in_flight, ..PortAccount::default() };
@@ -141,7 +141,7 @@ impl Sink for Remote {
         Ok(self.ask(TRANSMIT, &body)[0])
     }
 
-    /// How long they were it does not tell.
+    /// The lengths of the packets are unknown.
     fn lost(&self) -> LostPackets {
         let mut lost = LostPackets::default();
         let tally = Tally { packets: self.ended[1], ..Tally::default() };
@@ -150,7 +150,7 @@ impl Sink for Remote {
     }
 }
 
-/// What a [`OtherEnd`] runs; nothing by itself.
+/// The process of an [`OtherEnd`]; not a test.
 #[test]
 #[ignore = "the other end of other tests"]
 fn the_other_end() {
@@ -191,7 +191,7 @@ fn serve(what: u8, body: &[u8], port: &mut Option<Box<dyn Sink>>) -> Answer {
     [transmit(&mut **port, body), 0, 0]
 }
 
-/// Sends packets, of which each has its length before it.
+/// Sends packets, each preceded by its length.
 fn transmit(to: &mut dyn Sink, mut packets: &[u8]) -> u64 {
     let (mut scratch, mut bytes) = (Scratch::new(), Vec::new());
     while let Some((length, rest)) = packets.split_first_chunk() {

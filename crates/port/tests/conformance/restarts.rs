@@ -1,4 +1,4 @@
-//! `log:` ports whose writer is followed by another, with as many logs or more; and one that fails.
+//! `log:` ports whose writer is succeeded by another, with as many logs or more; and a failing one.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use burstline_wire::headers::LinkType;
 use crate::backends::options;
 use crate::common::Folder;
 
-/// A name with this many logs.
+/// Publishes a name with this many logs.
 fn publish(name: &str, logs: usize) -> (Publisher, Vec<Writer>) {
     let create = || {
         Log::create(LogConfig {
@@ -35,7 +35,7 @@ fn append(writer: &mut Writer, packets: u64) {
     writer.publish();
 }
 
-/// Reads until `is_enough`, or the port's end. Returns whether that has come.
+/// Reads until `is_enough`, or the port's end. Returns whether it ended.
 fn read(port: &mut dyn Source, is_enough: impl Fn(&dyn Port) -> bool) -> bool {
     let mut scratch = Scratch::new();
     while !is_enough(port) {
@@ -57,7 +57,7 @@ fn ports(name: &str) -> Vec<Box<dyn Source>> {
     open_sources(&address, &options()).unwrap()
 }
 
-/// The port of a name with one log, whose writer was stopped after 5 packets, and which knows it.
+/// Returns the port of a one-log name, after its writer stopped at 5 packets and it noticed.
 fn ports_left_behind(name: &str) -> Vec<Box<dyn Source>> {
     let (publisher, mut writers) = publish(name, 1);
     let mut ports = ports(name);
@@ -111,7 +111,7 @@ fn logs_that_only_the_next_writer_has_are_told_and_hold_nobody_up() {
     let notes = port.account().notes;
     let told = format!("epoch {}, publishes 2 more logs than", publisher.epoch());
     assert!(notes.iter().any(|note| note.contains(&told)), "{notes:?}");
-    // More than the log has room for: a lossless reader that does not read would stop it.
+    // More than the log can hold: an idle lossless reader would block the writer.
     append(&mut writers[1], 5000);
     assert_eq!(writers[1].statistics().full, 0);
     writers.remove(0).finish(Ending::Final);
@@ -133,12 +133,12 @@ fn a_next_writer_that_answers_nobody_delays_nothing() {
         loop {
             match silent.accept() {
                 Ok(call) => break (silent, call),
-                Err(_) => std::thread::sleep(Duration::from_millis(1)), // nobody yet
+                Err(_) => std::thread::sleep(Duration::from_millis(1)), // no connection yet
             }
         }
     });
     assert!(!read(port, |_| caller.is_finished()));
-    // Somebody waits for its answer; the port does not.
+    // The caller still waits for an answer; the port does not.
     port.finish().unwrap();
     assert!(read(port, |_| false));
     let notes = port.account().notes;

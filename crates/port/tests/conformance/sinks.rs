@@ -1,4 +1,4 @@
-//! What holds for every sink.
+//! Properties of every sink.
 
 use burstline_log::Scratch;
 use burstline_port::{FaultInjector, FaultPlan, Loss, OpenOptions, PortState, Sink, Tracer};

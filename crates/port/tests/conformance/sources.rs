@@ -1,4 +1,4 @@
-//! What holds for every source.
+//! Properties of every source.
 
 use burstline_log::Scratch;
 use burstline_port::PortState;
@@ -14,7 +14,7 @@ fn lending_and_receiving_deliver_the_same_whatever_the_budget() {
         let reference = backend.comparable(drained(u64::MAX));
         let budgets: &[u64] = if backend.is_slow { &[7] } else { &[1, 7, 1024] };
         for &budget in budgets {
-            // Chance of idling depends on the calls, and with it what is dropped.
+            // Random idling depends on the calls, and so do the drops.
             if backend.name == "idle" {
                 continue;
             }
@@ -148,7 +148,7 @@ fn a_source_that_ended_stays_so() {
         let (account, mut scratch) = (port.account(), Scratch::new());
         let (_log, mut writer, _reader) = log(4096, 3);
         let mut ends = 0;
-        // The one that idles may say so first.
+        // The idling one may report that first.
         for _ in 0..50 {
             let lent = port.lend(&mut scratch, 5).unwrap();
             assert!(lent.burst.is_empty(), "{}", backend.name);

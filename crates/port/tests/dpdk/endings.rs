@@ -1,4 +1,4 @@
-//! What lies in a ring when a sink finishes is not delivered, though its driver counts it as sent.
+//! Packets in a ring when a sink finishes are not delivered, though its driver counts them as sent.
 
 use std::path::Path;
 use std::thread::sleep;
@@ -12,10 +12,10 @@ use crate::common::live::PATIENCE;
 use crate::common::{Folder, sink, source};
 use crate::testpmd::Testpmd;
 
-/// Fewer than the smallest ring has room for.
+/// Fewer than the smallest ring can hold.
 const PACKETS: u64 = 100;
 
-/// Sends this many, all of which the device has room for.
+/// Sends this many packets, all of which fit into the device.
 fn send(to: &mut dyn Sink, packets: u64) {
     let mut scratch = Scratch::new();
     let mut load = source("gen:?packets=1000&start=5", &OpenOptions::default()).unwrap();
@@ -24,7 +24,7 @@ fn send(to: &mut dyn Sink, packets: u64) {
     assert_eq!(to.transmit(&lent.burst).unwrap(), packets, "{:?}", to.account());
 }
 
-/// Of all that was sent so much was taken; and of the rest so much is still waited for.
+/// Checks how many of the sent packets were taken, and how many of the rest are in flight.
 fn check(to: &dyn Port, taken: u64, in_flight: u64) {
     let account = to.account();
     let left = account.offered - taken - in_flight;
@@ -49,7 +49,7 @@ fn what_nobody_takes_out_of_a_ring_is_lost_to_it() {
     check(&*to, PACKETS, 0);
 }
 
-/// A sink by virtio, as soon as somebody listens.
+/// Opens a virtio sink as soon as the peer listens.
 fn connected(socket: &Path) -> Box<dyn Sink> {
     let start = Instant::now();
     loop {
@@ -76,7 +76,7 @@ fn what_the_other_end_of_virtio_does_not_take_is_lost_to_the_ring() {
         to.flush().unwrap();
     }
     check(&*to, PACKETS, 0);
-    // Closing the device waits for the other end: it goes on before.
+    // Closing the device waits for the peer, so that one continues first.
     let stopped = taker.stop();
     send(&mut *to, PACKETS / 2);
     check(&*to, PACKETS, PACKETS / 2);

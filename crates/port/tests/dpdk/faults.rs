@@ -38,7 +38,7 @@ fn what_does_not_open_is_said_in_a_line_and_with_the_mend() {
         let text = refusal(address);
         assert!(text.contains(said), "{address}: {text}");
     }
-    // What failed has left nothing behind that is in the way.
+    // A failed opening leaves nothing behind.
     drop(source("dpdk:net_null41", &OpenOptions::default()).unwrap());
 }
 
@@ -55,7 +55,7 @@ fn a_queue_has_one_owner_and_a_device_one_shape() {
     source("dpdk:net_ring44?ring=64", &options).unwrap();
 }
 
-/// Sends packets of these lengths, and returns the sink and what it took.
+/// Sends packets of these lengths, and returns the sink and the number taken.
 fn send(address: &str, lengths: &[usize]) -> (Box<dyn Sink>, u64) {
     let mut to = sink(address, &OpenOptions::default()).unwrap();
     let (mut bytes, mut scratch) = (Vec::new(), Scratch::new());
@@ -96,7 +96,7 @@ fn an_interface_that_is_deleted_ends_source_and_sink() {
     };
     let (mut from, mut to) = bed.near.run(open);
     bed.near.command("ip", &["link", "delete", "t47"]).unwrap();
-    // From another network than the interface was in.
+    // From another network namespace than the interface was in.
     let error = lend_until(&mut *from, &mut Vec::new(), |_, _| false).unwrap_err();
     assert!(matches!(error, PortError::InterfaceGone { .. }), "{error}");
     let state = from.lend(&mut Scratch::new(), 1).unwrap().state;

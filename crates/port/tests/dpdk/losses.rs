@@ -1,4 +1,4 @@
-//! What is lost in front of a source, and that nothing else is counted as lost.
+//! Losses before a source, and that nothing else is counted as lost.
 
 use std::time::Instant;
 
@@ -13,17 +13,17 @@ use crate::common::{Folder, source, write_pcap};
 use crate::passing::crossing;
 use crate::testpmd::Testpmd;
 
-/// More than any ring has room for.
+/// More than any ring can hold.
 const MANY: u64 = 30_000;
 
-/// Sends from an interface, and as its queue likes it.
+/// Sends from an interface, through its queueing discipline.
 fn send(host: &Host, interface: &'static str, frames: Frames) {
     let count = frames.count;
     let sent = host.run(move || frames.send(&mut Sender::open(interface, false).unwrap()).unwrap());
     assert_eq!(sent, count);
 }
 
-/// Takes packets until these and the lost are `all`, and ends; returns how many came.
+/// Takes packets until these and the lost ones are `all`, and ends; returns how many came.
 fn take(port: &mut dyn Source, all: u64) -> u64 {
     let (mut scratch, mut taken, start) = (Scratch::new(), 0, Instant::now());
     while taken + port.account().lost.total() < all {
@@ -45,7 +45,7 @@ fn what_the_kernel_has_no_room_for_is_lost_by_name() {
         "dpdk:net_tap72,iface=t72?pool=2047".to_owned(),
     ] {
         let mut port = open(&bed.far, &address);
-        // What is sent to a tap, its driver takes from the other side.
+        // The driver receives packets that are sent to a tap from the other side.
         match address.contains("tap") {
             true => send(&bed.far, "t72", Frames::new(MANY, 60)),
             false => send(&bed.near, NEAR, Frames::new(MANY, 60)),
@@ -66,7 +66,7 @@ fn what_the_driver_calls_missed_is_lost_by_that_name() {
         host.command("ip", &["link", "set", end, "mtu", "3000"]).unwrap();
     }
     let mut port = open(&bed.far, &format!("dpdk:net_af_xdp73,iface={FAR}?pool=4095"));
-    // The kernel has no frame of the driver's that is long enough.
+    // None of the driver's frames in the kernel is long enough.
     send(&bed.near, NEAR, Frames::new(10, 2900));
     send(&bed.near, NEAR, Frames::new(20, 60));
     let taken = take(&mut *port, 30);
@@ -79,7 +79,7 @@ fn a_driver_that_drops_what_it_has_no_mbuf_for_has_lost_it() {
     let _alone = alone();
     let folder = Folder::new();
     let file = folder.path("many.pcap");
-    // More than there are mbufs, which nobody takes out of the ring.
+    // More packets than mbufs, with a ring that is not drained.
     write_pcap("gen:?packets=2000&start=5", &file);
     let entry = format!("dpdk:net_pcap74,rx_pcap={}?pool=255&burst=32", file.display());
     let mut way = crossing(&entry, "dpdk:net_ring74?wait_ms=0", &Treatment::default());

@@ -1,7 +1,7 @@
-//! `dpdk:` over the drivers that need no card: what goes in comes out, whatever the other end is.
+//! `dpdk:` over drivers that need no card: packets sent come out, whatever the other end is.
 //!
-//! EAL is one for all tests of this program, so each test has its own device names; and one test
-//! runs at a time, for when no device is open all mbufs must be in their pools.
+//! All tests of this program share one EAL, so each test has its own device names. One test runs at
+//! a time, because all mbufs must be in their pools when no device is open.
 #![cfg(feature = "dpdk")]
 
 #[path = "../common/mod.rs"]
@@ -21,7 +21,7 @@ use burstline_port::leaked_mbufs;
 
 static TURN: Mutex<()> = Mutex::new(());
 
-/// To be held to the end of a test, and so until its devices are closed.
+/// Held to the end of a test, and so until its devices are closed.
 struct Alone(#[expect(dead_code, reason = "it is held")] MutexGuard<'static, ()>);
 
 fn alone() -> Alone {

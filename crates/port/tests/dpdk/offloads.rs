@@ -1,4 +1,4 @@
-//! Work that a device does for us: it is asked for, refused where it cannot, and said.
+//! Work done by the device: it is requested, refused if unsupported, and reported.
 
 use burstline_port::{OpenOptions, TimestampSource, open_sources};
 
@@ -7,7 +7,7 @@ use crate::common::{
     Folder, Got, drain_by_lending, drain_by_receiving, open_file, source, write_pcap,
 };
 
-/// The ports of an address, and the first note of each.
+/// Returns the first note of each port of an address.
 fn noted(address: &str) -> Vec<String> {
     let ports = open_sources(&address.parse().unwrap(), &OpenOptions::default());
     let ports = ports.unwrap_or_else(|error| panic!("{address}: {error}"));
@@ -18,13 +18,13 @@ fn noted(address: &str) -> Vec<String> {
 fn how_packets_are_spread_is_what_was_asked_for_and_what_the_driver_says() {
     let _alone = alone();
     for (address, said) in [
-        // This driver starts with Microsoft's key, and takes another when it is asked to later.
+        // This driver starts with Microsoft's key, and takes another on request.
         ("dpdk:net_null60?rss=on", &["rss of ip tcp udp by our key"][..]),
         ("dpdk:net_null61?queues=2&rss=symmetric", &["rss of ip tcp udp by our key", ""]),
         ("dpdk:net_null62?queues=2", &["rss of ip tcp udp by the driver's key", ""]),
         ("dpdk:net_null63?queues=2&rss=off", &["none", ""]),
         ("dpdk:net_null64", &["none"]),
-        // Nor is one refused that cannot, unless it is asked for by name.
+        // A device without support is not refused either, unless the offload is requested by name.
         ("dpdk:net_ring65?queues=2", &["segmented send", ""]),
     ] {
         let (device, _) = address.strip_prefix("dpdk:").unwrap().split_at("net_null".len());
@@ -48,7 +48,7 @@ fn who_cannot_is_refused_in_a_line_with_the_mend() {
         let error = source(address, &OpenOptions::default()).err().unwrap().to_string();
         assert!(error.contains(said) && !error.contains('\n'), "{address}: {error}");
     }
-    // What was refused is closed: it opens in another way.
+    // A refused device is closed: it opens with other settings.
     drop(source("dpdk:net_ring66", &OpenOptions::default()).unwrap());
 }
 
@@ -57,7 +57,7 @@ fn the_pcap_driver_tells_when_packets_came() {
     let _alone = alone();
     let (folder, options) = (Folder::new(), OpenOptions::default());
     let file = folder.path("timed.pcap");
-    // The first packets come at 5 s, those behind them some microseconds later.
+    // The first packets come at 5 s, the others some microseconds later.
     let load = "gen:?packets=500&start=5000000000&rate=70000&pace=no&size=random:64-1518";
     write_pcap(load, &file);
     let microseconds = |got: &Got| got.time_ns / 1_000 * 1_000;

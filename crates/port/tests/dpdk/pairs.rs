@@ -1,4 +1,4 @@
-//! A sink and a source with a driver between them.
+//! A sink and a source connected by a driver.
 
 use std::time::{Duration, Instant};
 
@@ -12,16 +12,16 @@ use crate::common::{
     Folder, Got, drain_by_lending, log, open_file, pump, sink, source, write_pcap,
 };
 
-/// Packets of a run: more than any ring has room for.
+/// Packets of a run: more than any ring can hold.
 const PACKETS: u64 = 6_000;
 const LOAD: &str = "gen:?packets=6000&start=5&size=random:64-1518&flows=7&seed=9";
 
-/// What a pair sends.
+/// Returns the packets that a pair sends.
 fn load() -> Box<dyn Source> {
     source(LOAD, &OpenOptions::default()).unwrap()
 }
 
-/// Takes what there is until there are `count`.
+/// Takes packets until there are `count`.
 struct Taker {
     scratch: Scratch,
     got: Vec<Got>,
@@ -51,7 +51,7 @@ impl Taker {
     }
 }
 
-/// Sends one packet until the other end is there to take it. Returns what surely went.
+/// Sends single packets until the peer takes one. Returns those that were certainly sent.
 fn connect(to: &mut dyn Sink, from: &mut dyn Source) -> Vec<Got> {
     let (mut scratch, start) = (Scratch::new(), Instant::now());
     let mut taker = Taker { scratch: Scratch::new(), got: Vec::new() };
@@ -63,14 +63,14 @@ fn connect(to: &mut dyn Sink, from: &mut dyn Source) -> Vec<Got> {
             return taker.got;
         }
         assert!(start.elapsed() < PATIENCE, "{:?}", to.account());
-        // Some rings have no buffers before the other end asks for packets.
+        // Some rings have no buffers before the peer asks for packets.
         assert!(from.lend(&mut taker.scratch, 1).unwrap().burst.is_empty());
-        // What makes the connection are other threads.
+        // Other threads make the connection.
         std::thread::sleep(Duration::from_millis(20));
     }
 }
 
-/// Sends all of the load and takes it out again, the first half lent, the second received.
+/// Sends all of the load and takes it out again: the first half is lent, the second received.
 fn carry(to: &mut dyn Sink, from: &mut dyn Source) {
     let names = format!("{} > {}", to.info().name, from.info().name);
     let first = connect(to, from);
@@ -114,7 +114,7 @@ fn carry(to: &mut dyn Sink, from: &mut dyn Source) {
     assert_eq!(to.account().lost, before.0.lost, "{names}");
 }
 
-/// Opens both, the sink first unless told otherwise, and carries.
+/// Opens both, the sink first by default, and carries the load.
 fn pair(to: &str, from: &str, is_source_first: bool) {
     let options = OpenOptions::default();
     let open_from = || source(from, &options).unwrap_or_else(|error| panic!("{error}"));

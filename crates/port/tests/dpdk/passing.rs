@@ -1,4 +1,4 @@
-//! Between two devices: mbufs go on as they are.
+//! Crossings between two devices: mbufs are passed on without a copy.
 
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ fn finish(crossing: &mut dyn Crossing) {
     while crossing.pass(1024).unwrap().state != PortState::Ended {}
 }
 
-/// Nothing is left on the way, and all that was offered has an end.
+/// Checks that nothing is left in flight, and every offered packet is accounted for.
 fn check_closed(crossing: &mut dyn Crossing) -> u64 {
     finish(crossing);
     crossing.close().unwrap();
@@ -48,7 +48,7 @@ fn packets_are_rewritten_where_they_lie_and_go_on() {
     let packets = lent.burst.len() as u64;
     assert_eq!((to.transmit(&lent.burst).unwrap(), packets > 100), (packets, true));
     finish(&mut *way);
-    // In the ring between them, and not carried before somebody takes it.
+    // In the ring between them, and not carried before it is drained.
     assert_eq!((way.carried().packets, way.account().in_flight), (0, packets));
     out.finish().unwrap();
     let got = drain_by_lending(&mut *out, u64::MAX);
@@ -70,12 +70,12 @@ fn without_free_mbufs_for_ten_seconds_nothing_comes_in_and_then_it_goes_on() {
     let (entry, exit) = ("dpdk:net_null30?pool=255&burst=32", "dpdk:net_ring30?wait_ms=0");
     let mut way = crossing(entry, exit, &Treatment::default());
     let mut out = source(exit, &OpenOptions::default()).unwrap();
-    // Nobody takes what is at the exit.
+    // The exit is not drained.
     let start = Instant::now();
     while start.elapsed() < Duration::from_secs(10) {
         way.pass(1024).unwrap();
     }
-    // Every mbuf is in the ring, and so nothing comes in.
+    // Every mbuf is in the ring, so nothing comes in.
     let held = way.account().in_flight;
     assert!((1..=255).contains(&held), "{held} packets");
     assert_eq!((way.carried().packets, way.account().lost.total()), (0, 0));

@@ -1,4 +1,4 @@
-//! A program of DPDK's own at the other end.
+//! A DPDK program as the peer.
 
 use std::fs;
 use std::path::Path;
@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 use crate::common::live::PATIENCE;
 use burstline_skip::{skip, test_name};
 
-/// It has a device of vhost-user.
+/// A testpmd process with a vhost-user device.
 pub(crate) struct Testpmd(Child);
 
-/// It does nothing as long as this lives.
+/// Keeps testpmd stopped while alive.
 pub(crate) struct Stopped<'a>(&'a Testpmd);
 
 impl Testpmd {
-    /// Returns once it listens at `socket`. `None`, loudly: it is not installed.
+    /// Returns once it listens at `socket`. `None`, with a message, if it is not installed.
     pub(crate) fn start(socket: &Path, mode: &str) -> Option<Self> {
         let device = format!("net_vhost0,iface={}", socket.display());
         let eal = "--no-huge --no-shconf --no-pci --no-telemetry -m 128 --lcores 0@0,1@0";
@@ -24,7 +24,7 @@ impl Testpmd {
         let mode = format!("--forward-mode={mode}");
         let mut command = Command::new("dpdk-testpmd");
         command.args(eal.split(' ')).args(["--vdev", &device, "--", &mode]).args(rest.split(' '));
-        // It runs until somebody writes to it.
+        // It runs until it gets input.
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         match command.spawn() {
             Ok(child) => {
@@ -43,7 +43,7 @@ impl Testpmd {
         burstline_testbed::signal(self.0.id(), signal).unwrap();
     }
 
-    /// All its threads stand.
+    /// Stops all its threads.
     pub(crate) fn stop(&self) -> Stopped<'_> {
         self.signal("-STOP");
         let folder = format!("/proc/{}/task", self.0.id());

@@ -1,4 +1,4 @@
-//! What others run: without privilege, and until sudden death.
+//! Tests that run another process: without privileges, and until sudden death.
 
 use std::fs;
 use std::time::Instant;
@@ -19,7 +19,7 @@ fn start_child(bed: &Bed, wrapper: &[&str], address: &str) -> Program {
     bed.far.start(all[0], &all[1..], &[(CHILD, address)]).unwrap()
 }
 
-/// Not a test by itself: what others run in another process.
+/// Not a test: other tests run it in another process.
 #[test]
 #[ignore = "others run it"]
 fn the_child() {
@@ -61,7 +61,7 @@ fn without_privilege_the_error_has_the_mend() {
     for (bounds, query, reason, mend) in [
         ("-all", "", "refused XDP sockets need CAP_NET_RAW", capabilities),
         ("-all,+net_raw", "frames=64", "not permitted", capabilities),
-        // Rights come first: who lacks them is not helped by a higher limit.
+        // Rights are checked first: without them a higher limit does not help.
         ("-all,+net_raw", "frames=65536", "not permitted", capabilities),
         (able, "frames=65536", "no memory for 134217728 bytes of frames", fewer),
     ] {
@@ -70,7 +70,7 @@ fn without_privilege_the_error_has_the_mend() {
     }
 }
 
-/// Huge pages that the kernel has and nobody uses.
+/// Returns the number of free huge pages.
 fn free_huge_pages() -> u64 {
     let list = fs::read_to_string("/proc/meminfo").unwrap();
     let of = |name| {
@@ -95,7 +95,7 @@ fn nothing_is_left_after_sigkill_under_load_and_the_next_start_works() {
         }
     });
     let start = Instant::now();
-    // Other tests may have some for the moment.
+    // Other tests may use some at the moment.
     while free_huge_pages() < free_before {
         assert!(start.elapsed() < PATIENCE, "{} of {free_before}", free_huge_pages());
         std::thread::yield_now();

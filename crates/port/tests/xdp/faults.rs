@@ -1,4 +1,4 @@
-//! Interfaces that are not there, are taken, go away or change.
+//! Interfaces that are missing, taken, deleted or changed.
 
 use burstline_log::Scratch;
 use burstline_port::{OpenOptions, Port, PortError, PortState, Source};
@@ -14,12 +14,12 @@ use crate::help::{
     send_to, try_open, under_load,
 };
 
-/// Why an address of the far host cannot be opened.
+/// Returns why an address of the far host cannot be opened.
 fn refusal(bed: &Bed, address: &str) -> String {
     try_open(&bed.far, address, OpenOptions::default()).err().expect(address).to_string()
 }
 
-/// The number of the XDP program on the far end.
+/// Returns the number of the XDP program on the far end.
 fn program_id(bed: &Bed) -> Option<u32> {
     let attached = bed.far.run(|| {
         let index = XdpInterface::by_name(FAR).unwrap().link.index;
@@ -53,11 +53,11 @@ fn a_queue_or_an_interface_that_is_taken_is_named_with_the_mend() {
     let port = open_far(&bed, "native", "");
     let text = refusal(&bed, &format!("xdp:{FAR}"));
     assert_eq!(text, "v1@0 is taken by another XDP socket: ss --xdp -p shows whose");
-    // The first one is none the worse.
+    // The first one is unaffected.
     let sent = send_to(&bed, &*port, &Frames::new(100, 60));
     check_closed_in_flight(&*port, sent);
     drop(port);
-    // A program that another test starts just now may still have its descriptors.
+    // A program just started by another test may still hold its descriptors.
     assert_eq!(program_id(&bed), None);
 
     let (link, id) = bed.far.run(|| {
@@ -132,7 +132,7 @@ fn a_quick_restart_under_traffic_works_every_time() {
             let mut all = Vec::new();
             lend_until(&mut *port, &mut all, |all, _| all.len() > 100).unwrap();
             if round % 3 == 0 {
-                // Just dropped, as by a program that ends.
+                // Dropped without finishing, as by a program that exits.
                 continue;
             }
             let delivered = (all.len() + drain_more(&mut *port)) as u64;
@@ -144,7 +144,7 @@ fn a_quick_restart_under_traffic_works_every_time() {
     assert_eq!(program_id(&bed), None);
 }
 
-/// As `drain`, for a port that has delivered already.
+/// As `drain`, for a port that has already delivered packets.
 fn drain_more(port: &mut dyn Source) -> usize {
     port.finish().unwrap();
     let (mut scratch, mut packets) = (Scratch::new(), 0);
@@ -172,7 +172,7 @@ fn nothing_is_left_after_the_end() {
     }
 }
 
-/// A tunnel's frames begin with IP.
+/// A tunnel's frames start with IP.
 #[test]
 fn what_frames_begin_with_is_the_interfaces() {
     let Some(bed) = bed_or_skip() else { return };

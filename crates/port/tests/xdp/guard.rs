@@ -1,4 +1,4 @@
-//! The interface that the host lives on is not taken by accident.
+//! The interface that the host depends on is not taken by accident.
 
 use std::net::{TcpListener, TcpStream};
 
@@ -7,7 +7,7 @@ use burstline_testbed::{Bed, FAR, FAR_ADDRESS, NEAR_ADDRESS};
 
 use crate::help::{bed_or_skip, try_open};
 
-/// Refused with the reason, unless asked for twice.
+/// Checks that it is refused with this reason, unless forced.
 fn check_refused(bed: &Bed, expected: &str) {
     let address = format!("xdp:{FAR}");
     let error = try_open(&bed.far, &address, OpenOptions::default()).err().unwrap();
@@ -33,7 +33,7 @@ fn the_default_routes_interface_is_refused() {
     drop(try_open(&bed.far, "xdp:w1", OpenOptions::default()).unwrap());
 }
 
-/// The kernel knows it by an alternative name as well, and by the label of an address.
+/// The kernel also knows it by an alternative name, and by the label of an address.
 #[test]
 fn it_is_refused_by_its_other_names() {
     let Some(bed) = bed_or_skip() else { return };

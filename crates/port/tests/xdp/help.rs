@@ -1,4 +1,4 @@
-//! What these tests share.
+//! Helpers for these tests.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -13,14 +13,14 @@ pub(crate) use crate::common::live::{
     lend_until, lend_while, notes, numbers, open, rename_far, send, try_open, wait_for,
 };
 
-/// Where the program can run on a veth.
+/// The modes in which the program can run on a veth.
 pub(crate) const MODES: [&str; 2] = ["native", "generic"];
 
-/// Every cause of loss that the port names.
+/// Every cause of loss that the port reports.
 const CAUSES: [Loss; 4] =
     [Loss::RxRingFull, Loss::FillRingEmpty, Loss::FrameTooSmall, Loss::Passed];
 
-/// A bed on which XDP programs may be attached, or `None` after saying why not.
+/// Returns a bed that allows XDP programs, or prints why not and returns `None`.
 pub(crate) fn bed_or_skip() -> Option<Bed> {
     let bed = Bed::or_skip()?;
     match try_open(&bed.far, &format!("xdp:{FAR}"), OpenOptions::default()) {
@@ -39,13 +39,13 @@ pub(crate) fn open_far(bed: &Bed, mode: &str, query: &str) -> Box<dyn Source> {
     open(&bed.far, &format!("xdp:{FAR}?mode={mode}&{query}"))
 }
 
-/// A port for each queue.
+/// Opens a port for each queue.
 pub(crate) fn open_all(bed: &Bed, address: &str) -> Vec<Box<dyn Source>> {
     let address = address.parse().unwrap();
     bed.far.run(move || open_sources(&address, &OpenOptions::default()).unwrap())
 }
 
-/// Sends frames in by the far end, which has seen `before` already, and waits for all of them.
+/// Sends frames to the far end, which may have seen others before, and waits for all of them.
 pub(crate) fn send_to(bed: &Bed, port: &dyn Port, frames: &Frames) -> u64 {
     let before = port.account().offered;
     let sent = send(bed, frames);
@@ -53,7 +53,7 @@ pub(crate) fn send_to(bed: &Bed, port: &dyn Port, frames: &Frames) -> u64 {
     sent
 }
 
-/// Does `work` while the near end sends frames, a thousand at a time.
+/// Runs `work` while the near end sends frames, a thousand at a time.
 pub(crate) fn under_load(bed: &Bed, work: impl FnOnce()) {
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -70,7 +70,7 @@ pub(crate) fn under_load(bed: &Bed, work: impl FnOnce()) {
     });
 }
 
-/// Takes what is there, gives its frames back, and returns how much it was.
+/// Takes the available packets, returns their frames, and returns how many there were.
 pub(crate) fn empty(port: &mut dyn Source) -> u64 {
     let (mut scratch, mut packets) = (Scratch::new(), 0);
     loop {
@@ -82,7 +82,7 @@ pub(crate) fn empty(port: &mut dyn Source) -> u64 {
     }
 }
 
-/// `packets` were lost for this cause, and none for another.
+/// Checks that `packets` were lost for this cause, and none for another.
 pub(crate) fn check_lost(port: &dyn Port, cause: Loss, packets: u64) {
     let account = port.account();
     for known in CAUSES {
@@ -92,7 +92,7 @@ pub(crate) fn check_lost(port: &dyn Port, cause: Loss, packets: u64) {
     assert_eq!(account.lost.total(), packets);
 }
 
-/// UDP over IPv4 between two ports.
+/// Returns UDP over IPv4 between two ports.
 pub(crate) fn datagram(from: u16, to: u16) -> Vec<u8> {
     let mut frame = [FAR_MAC, NEAR_MAC].concat();
     frame.extend([8, 0, 0x45, 0, 0, 46, 0, 0, 0, 0, 64, 17, 0, 0]);

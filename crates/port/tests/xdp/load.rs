@@ -1,4 +1,4 @@
-//! More than can be taken: whatever is lost is counted, once.
+//! Overload: every loss is counted, once.
 
 use burstline_testbed::{Amount, FAR, Frames, Injector, InjectorOptions};
 

@@ -1,4 +1,4 @@
-//! Each cause of loss, forced alone, moves its own count by the exact number, and no other.
+//! Each cause of loss, forced alone, changes only its own count, by the exact number.
 
 use burstline_port::{Loss, Port, RingFill, RingKind};
 use burstline_testbed::{Frames, NEAR};
@@ -8,7 +8,7 @@ use crate::help::{
     open_far, send_to, wait_for,
 };
 
-/// The rx ring, and the fill ring.
+/// Returns the rx ring and the fill ring.
 fn rings(port: &dyn Port) -> [RingFill; 2] {
     let rings: [RingFill; 2] = port.account().rings.try_into().unwrap();
     assert_eq!(rings.map(|ring| ring.ring), [RingKind::Rx, RingKind::Fill]);
@@ -55,7 +55,7 @@ fn packets_of_several_frames_are_lost_by_the_same_names() {
         return;
     };
     bed.connect("w0", "w1", 9000).unwrap();
-    // 9014 bytes are six frames of 1792: ten packets are in 64 frames, or in as many entries.
+    // 9014 bytes are six frames of 1792: 64 frames, or 64 entries, hold ten packets.
     for mode in MODES {
         for (query, cause) in
             [("frames=64&ring=4096", Loss::FillRingEmpty), ("ring=64", Loss::RxRingFull)]
@@ -89,7 +89,7 @@ fn after_starvation_everything_comes_again() {
             assert_eq!(now, 64, "{mode} {query}: round {round}");
             taken += now;
             check_closed(&*port, sent, taken);
-            // There is room for all of them: none is lost.
+            // All of them fit: none is lost.
             sent += send_to(&bed, &*port, &Frames::new(64, 60));
             taken += empty(&mut *port);
             check_closed(&*port, sent, taken);

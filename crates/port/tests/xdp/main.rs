@@ -1,7 +1,7 @@
-//! `xdp:` over real interfaces, in the driver and behind it: every packet told apart from every
-//! loss.
+//! `xdp:` over real interfaces, in native and generic mode: every packet is distinguished from
+//! every loss.
 //!
-//! Needs root in the first user namespace; without, each test says that it was skipped.
+//! Needs root in the first user namespace; otherwise each test reports that it was skipped.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,4 +1,4 @@
-//! What packets look like: tags, runts, several frames each, merged segments.
+//! Packet properties: tags, runts, several frames per packet, merged segments.
 
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
@@ -15,7 +15,7 @@ use crate::help::{
     open_far, send_to, wait_for,
 };
 
-/// The longest frame that a veth takes.
+/// The longest frame that a veth accepts.
 const LONGEST: usize = 65_535 + 14;
 
 fn is_merged(packet: &Got) -> bool {
@@ -38,7 +38,7 @@ fn send_lengths(bed: &Bed, near: &'static str, lengths: &[usize]) {
     });
 }
 
-/// They came in order and whole, byte for byte.
+/// Checks that they came in order and untruncated, byte for byte.
 fn check_lengths(packets: &[Got], lengths: &[usize]) {
     assert_eq!(packets.len(), lengths.len());
     for ((number, &length), packet) in (0..).zip(lengths).zip(packets) {
@@ -119,8 +119,8 @@ fn runts_come_whole() {
 fn packets_of_several_frames_are_joined() {
     let Some(bed) = bed_or_skip() else { return };
     bed.connect("w0", "w1", 9000).unwrap();
-    // Around one, two and more frames of 1792 and of 3840 bytes; what is divided by 16 without
-    // rest leaves nothing between a packet and the time in front of the next.
+    // Around one, two and more frames of 1792 and of 3840 bytes. A length divisible by 16 leaves no
+    // gap between a packet and the time before the next one.
     let some = [1791, 1792, 1793, 3584, 3585, 3840, 3841, 9008, 9013, 9014, 60, 9008, 9008];
     let lengths = some.repeat(6);
     for mode in MODES {
@@ -148,8 +148,8 @@ fn packets_of_several_frames_are_joined() {
 fn packets_that_fill_their_room_to_the_byte_are_followed_by_others() {
     let Some(bed) = bed_or_skip() else { return };
     bed.connect("w0", "w1", 9000).unwrap();
-    // With the time in front they take 4096 and 8704 bytes each: 17 and 8 of them are just as many
-    // as there may be before another one begins.
+    // With the time before them they take 4096 and 8704 bytes each: 17 and 8 of them are exactly as
+    // many as fit before another one begins.
     for (length, count) in [(4080, 40), (8688, 20)] {
         let mut port = open(&bed.far, "xdp:w1");
         send_lengths(&bed, "w0", &vec![length; count]);
@@ -173,7 +173,7 @@ fn the_longest_packets_come_whole() {
     }
 }
 
-/// What a TCP packet of 64 KiB at most carries, and where in the stream.
+/// Returns the payload of a TCP packet of at most 64 KiB, and its position in the stream.
 fn payload(packet: &Got) -> (u32, &[u8]) {
     let ip = &packet.bytes[14..];
     let total = usize::from(u16::from_be_bytes([ip[2], ip[3]]));
@@ -194,8 +194,8 @@ fn merged_segments_of_real_tcp_come_whole_and_are_flagged() {
         let place = listener.local_addr().unwrap();
         let mut client = bed.near.run(move || TcpStream::connect(place).unwrap());
         let _server = listener.accept().unwrap();
-        // From here on nothing reaches the server, which is why the client sends the first ten
-        // segments and then only repeats itself.
+        // From here on nothing reaches the server, so the client sends the first ten segments and
+        // then only retransmits.
         let mut port = open_far(&bed, mode, "");
         let stream: Vec<u8> = (0..BYTES).map(|at| (at / 7) as u8).collect();
         client.write_all(&stream).unwrap();
@@ -218,10 +218,10 @@ fn merged_segments_of_real_tcp_come_whole_and_are_flagged() {
         assert!(seen == stream, "{mode}");
         let merged = all.iter().filter(|packet| is_merged(packet)).count();
         let note = format!("{merged} packets are GSO/GRO aggregates");
-        // A veth whose peer has a program in the driver cuts segments itself.
+        // A veth whose peer has a native program splits segments itself.
         let expected = if mode == "native" { (true, "") } else { (false, &note[..]) };
         assert_eq!((merged == 0, &notes(&*port)[..]), expected, "{mode}");
-        // What TCP repeats while the port ends goes to the host.
+        // TCP retransmissions while the port ends go to the host.
         let account = port.account();
         let passed = account.lost.of(Loss::Passed);
         assert_eq!(account.lost.total(), passed);
@@ -268,6 +268,6 @@ fn what_was_selected_of_frames_is_not_lent_again() {
     let lent = port.lend(&mut scratch, 1024).unwrap();
     let chosen = choice.select(&lent.burst, 0, |packet| Some((10, packet.meta())));
     assert!(!chosen.is_empty() && chosen.packets().all(|packet| packet.bytes().len() == 10));
-    // The frames may be the kernel's by the time that somebody asks with the same numbers.
+    // By the time of a later request with the same numbers, the kernel may own the frames.
     assert!(choice.selected(&lent.burst).is_empty());
 }

@@ -100,7 +100,7 @@ fn lent_packets_stay_as_they_are_while_others_arrive() {
         let mut scratch = Scratch::new();
         let lent = port.lend(&mut scratch, u64::MAX).unwrap();
         assert_eq!(lent.burst.len(), 40);
-        // Many more than there are frames for.
+        // Many more packets than frames.
         let more = Frames { first: 1_000, ..Frames::new(500, 60) };
         let sent = send(&bed, &more);
         for (number, packet) in lent.burst.packets().enumerate() {

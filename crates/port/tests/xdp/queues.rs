@@ -1,4 +1,4 @@
-//! Several receive queues: a port each, all behind one program.
+//! Several receive queues: one port each, all behind one program.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -22,7 +22,7 @@ const EACH: usize = 10;
 
 const SENT: u64 = FLOWS as u64 * EACH as u64;
 
-/// Sends datagrams of many flows from `w0`, which shares flows out over its queues.
+/// Sends datagrams of many flows from `w0`, which distributes flows over its queues.
 fn send_flows(bed: &Bed) {
     bed.near.run(|| {
         let mut sender = Sender::open("w0", false).unwrap();
@@ -34,7 +34,7 @@ fn send_flows(bed: &Bed) {
     });
 }
 
-/// Waits until the ports have seen `packets` between them.
+/// Waits until the ports have seen `packets` in total.
 fn wait_for_all(ports: &[&dyn Port], packets: u64) {
     let start = Instant::now();
     while ports.iter().map(|port| port.account().offered).sum::<u64>() < packets {
@@ -51,7 +51,7 @@ fn wait_for_some(port: &dyn Port) {
     }
 }
 
-/// The flows that these packets are of, ascending; each has all its packets here.
+/// Returns the flows of these packets, ascending; all packets of each must be here.
 fn whole_flows(packets: &[Got]) -> Vec<u16> {
     let from = |packet: &Got| u16::from_be_bytes([packet.bytes[34], packet.bytes[35]]);
     let mut flows: Vec<u16> = packets.iter().map(from).collect();
@@ -71,7 +71,7 @@ fn each_queue_is_a_port_with_a_ledger_of_its_own() {
         assert_eq!(names, ["xdp:w1@0", "xdp:w1@1", "xdp:w1@2", "xdp:w1@3"]);
         send_flows(&bed);
         wait_for_all(&ports.iter().map(|port| &**port as &dyn Port).collect::<Vec<_>>(), SENT);
-        // While one port ends, the others keep what they have.
+        // While one port ends, the others keep their packets.
         let (mut flows, mut used) = (Vec::new(), 0);
         for port in &mut ports {
             let packets = drain(&mut **port);
@@ -82,7 +82,7 @@ fn each_queue_is_a_port_with_a_ledger_of_its_own() {
         }
         flows.sort_unstable();
         assert!(flows.into_iter().eq(1..=FLOWS), "{mode}");
-        // Behind the driver a veth says one queue less than it was, and never the last.
+        // In generic mode a veth reports a queue number one lower, and so never the last.
         assert_eq!(used, if mode == "native" { 4 } else { 3 });
     }
 }
@@ -122,7 +122,7 @@ fn a_port_that_has_finished_leaves_its_packets_to_the_host() {
         let shares = [ports[0].account().offered, ports[1].account().offered];
         let mut host = open(&bed.far, "afpacket:w1?direction=in");
         ports[0].finish().unwrap();
-        // The program is still there for the other queue, and passes these.
+        // The program is still attached for the other queue, and passes these.
         send_flows(&bed);
         wait_for(&*ports[0], 2 * shares[0]);
         check_lost(&*ports[0], Loss::Passed, shares[0]);
@@ -131,7 +131,7 @@ fn a_port_that_has_finished_leaves_its_packets_to_the_host() {
         assert_eq!(drain(&mut *host).len() as u64, shares[0], "{mode}");
         let mut scratch = Scratch::new();
         assert_eq!(ports[0].lend(&mut scratch, 1).unwrap().state, PortState::Ended);
-        // What is passed after the end is none of the port's any more.
+        // Packets passed after the end are no longer counted by the port.
         send_flows(&bed);
         wait_for(&*ports[1], 3 * shares[1]);
         check_closed(&*ports[0], 2 * shares[0], shares[0]);
@@ -146,7 +146,7 @@ fn a_ledger_closes_while_the_program_goes_on_for_another_queue() {
     bed.connect_queues("w0", "w1", 1500, 2).unwrap();
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        // Both queues have packets all the while.
+        // Both queues have packets throughout.
         let sender = scope.spawn(|| {
             while !is_over.load(Ordering::Relaxed) {
                 send_flows(&bed);

@@ -1,7 +1,7 @@
-//! What happens to a file that is closed: a command is run for it, or it is removed.
+//! Chores after a file is closed: run a command for it, or remove it.
 //!
-//! A command may take longer than a file lasts, so another thread does both, one chore after the
-//! other. A file is not removed before its own command has ended.
+//! A command may take longer than filling the next file, so another thread runs the chores in
+//! sequence. A file is not removed before its own command has ended.
 
 use std::fs;
 use std::io;
@@ -15,23 +15,23 @@ use burstline_sys::privileges;
 
 use super::OutputOptions;
 
-/// A file that this run has made, by its name and by what stood there then.
+/// A file created by this run, identified by its path and inode.
 #[derive(Clone, Debug)]
 pub(in super::super) struct Made {
     pub(in super::super) path: PathBuf,
     pub(in super::super) id: FileId,
 }
 
-/// What to do.
+/// A chore.
 #[derive(Debug)]
 pub(super) enum Chore {
-    /// The file is closed: runs the command.
+    /// Runs the command for a closed file.
     Closed(PathBuf),
     /// Removes the file.
     Remove(Made),
 }
 
-/// The thread that does chores. Dropped, it ends when all are done.
+/// The thread that runs chores. When dropped, it completes them first.
 #[derive(Debug)]
 pub(super) struct Chores {
     queue: Option<Sender<Chore>>,
@@ -39,7 +39,7 @@ pub(super) struct Chores {
 }
 
 impl Chores {
-    /// `tell` gets a text for each chore that failed; `is_removed` is called for each removal.
+    /// Starts the thread. `tell` gets a text per failed chore; `is_removed` is called per removal.
     pub(super) fn start(
         options: &OutputOptions,
         tell: impl Fn(String) + Send + 'static,
@@ -48,7 +48,7 @@ impl Chores {
         let (queue, chores) = mpsc::channel();
         let (command, keeps) = (options.on_close.clone(), options.keeps_privileges);
         let thread = thread::Builder::new().name("files".to_owned()).spawn(move || {
-            // Where giving up is refused, the job says so.
+            // If privileges cannot be dropped, the job reports it.
             let gives_up = match command.is_empty() {
                 true => privileges::give_up,
                 false => privileges::give_up_but_programs,
@@ -82,13 +82,13 @@ impl Drop for Chores {
     fn drop(&mut self) {
         drop(self.queue.take());
         if let Some(thread) = self.thread.take() {
-            // It does not panic; if it did, its chores are not done, and the message is out.
+            // It does not panic; if it did, its chores are not done, and the message is printed.
             let _ = thread.join();
         }
     }
 }
 
-/// Runs the command for a file: no shell, no input, its output to standard error.
+/// Runs the command for a file: without a shell or input, with its output on standard error.
 fn run(command: &[String], path: &Path) -> Result<(), String> {
     let Some((program, arguments)) = command.split_first() else { return Ok(()) };
     let filled = |word: &String| word.replace("{}", &path.to_string_lossy());

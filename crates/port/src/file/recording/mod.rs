@@ -1,5 +1,5 @@
-//! What keeps a recording: when the next file begins and what it is called, when packets are
-//! safe, and what happens to a file afterwards.
+//! Manages recordings: when the next file begins, how it is named, when packets are safe, and what
+//! happens to a closed file.
 //!
 //! ```text
 //!  recorder     write | write | write | rotate | write | ...        never waits for a disk's cache
@@ -9,9 +9,8 @@
 //! ```
 //!
 //! - K1. A packet is called safe when a sync that began after it was written has returned.
-//! - K2. No file is written over that a rotation finds: a name that is taken gets a number.
-//! - K3. Only files that this run made are removed, and only if they are still there under their
-//!   name.
+//! - K2. No existing file is overwritten by a rotation: if a name is taken, the file gets a number.
+//! - K3. Only files created by this run are removed, and only if they still exist under their name.
 
 mod chores;
 mod names;
@@ -27,33 +26,33 @@ pub use names::{newest_numbered, numbered, rotated};
 pub(super) use rules::{Filled, Rules};
 pub(super) use safe::{Closed, Mark, PortTally, Safe, Unsafe};
 
-/// How the files are written that packets go to.
+/// How output files are written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutputOptions {
     /// Mode and owner of a file, and whether a symbolic link is followed.
     pub creation: Creation,
-    /// When what was written is synced; `None`: when the kernel likes to.
+    /// When written data is synced; `None` leaves that to the kernel.
     pub flush: Option<Flush>,
-    /// When a file is followed by the next; `None`: one file.
+    /// When the next file begins; `None` for a single file.
     pub rotation: Option<Rotation>,
-    /// Recording ends before the file system has less room than this many bytes.
+    /// Recording ends before the file system has less free space than this many bytes.
     pub least_free_bytes: u64,
-    /// A program and its arguments, run for each file that is closed; `{}` is the file's path.
+    /// A program and its arguments, run for each closed file; `{}` is the file's path.
     pub on_close: Vec<String>,
-    /// Whether that program keeps the rights of this one.
+    /// Whether that program keeps the privileges of this one.
     pub keeps_privileges: bool,
-    /// Whether each link type gets a file.
+    /// Whether each link type gets its own file.
     pub splits_links: bool,
-    /// What the first file goes on from.
+    /// The recording that the first file continues.
     pub resumed: Option<Resumed>,
 }
 
-/// A recording that was broken off, and goes on in a next file.
+/// An interrupted recording that continues in another file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resumed {
     /// The number of the next packet.
     pub first_packet: u64,
-    /// What became of it, for the next file's section comment.
+    /// What happened to it, for the next file's section comment.
     pub comment: String,
 }
 
@@ -72,51 +71,50 @@ impl Default for OutputOptions {
     }
 }
 
-/// When what was written is synced: as soon as one of these is reached.
+/// When written data is synced: at the first of these limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flush {
-    /// This long after it was written, in ns.
+    /// Time since the write, in ns.
     pub after_ns: Option<u64>,
-    /// When this many bytes were written since the last sync.
+    /// Bytes written since the last sync.
     pub bytes: Option<u64>,
 }
 
 impl Default for Flush {
-    /// A second, or 4 MiB.
+    /// 1 s, or 4 MiB.
     fn default() -> Self {
         Self { after_ns: Some(1_000_000_000), bytes: Some(4 << 20) }
     }
 }
 
-/// When a file is followed by the next: as soon as one of these is reached. Times are those of
-/// packets.
+/// When the next file begins: at the first of these limits. Times are packet timestamps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rotation {
     /// Packets of a file.
     pub packets: Option<u64>,
-    /// Bytes of a file, which no file exceeds unless one packet does.
+    /// Bytes of a file, exceeded only by a file with a single packet.
     pub bytes: Option<u64>,
-    /// Time from the first packet of a file on, in ns.
+    /// Time since the first packet of a file, in ns.
     pub duration_ns: Option<u64>,
-    /// A file ends where the time is a multiple of this, in ns since 1970.
+    /// A file ends when the time is a multiple of this, in ns since 1970.
     pub interval_ns: Option<u64>,
-    /// A ring: the oldest file of this run is removed when there are more.
+    /// A ring: the oldest file of this run is removed if there are more files than this.
     pub ring_files: Option<u64>,
     /// The job ends when this many files are full.
     pub most_files: Option<u64>,
-    /// What files are called.
+    /// How files are named.
     pub naming: FileNaming,
 }
 
-/// What the files of a rotation are called, if `-w` says `FILE.ext`.
+/// How the files of a rotation are named, if `-w` is `FILE.ext`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FileNaming {
     /// As dumpcap does: `FILE_00001_YYYYMMDDhhmmss.ext`, the local time of the first packet.
     #[default]
     Numbered,
-    /// As tcpdump -C does: `FILE.ext`, `FILE.ext1`, `FILE.ext2`. In a ring all have a number, and
-    /// numbers go on, so no file of the ring is ever overwritten.
+    /// As tcpdump -C does: `FILE.ext`, `FILE.ext1`, `FILE.ext2`. In a ring all files have a number,
+    /// and numbers increase, so no file of the ring is ever overwritten.
     Counted,
-    /// As tcpdump -G does: the name is for strftime(3), with the local time of the first packet.
+    /// As tcpdump -G does: the name is a strftime(3) format for the first packet's local time.
     Timed,
 }

@@ -1,4 +1,4 @@
-//! What files are called.
+//! Names of files.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,13 +9,13 @@ use super::super::place::folder_of;
 use super::{FileNaming, Rotation};
 use crate::PortError;
 
-/// Names for the files of a run, one after the other.
+/// Generates names for the files of a run, in sequence.
 #[derive(Debug)]
 pub(in super::super) struct Names {
     path: PathBuf,
     naming: FileNaming,
     ring_files: Option<u64>,
-    /// Files that have got a name.
+    /// Names generated so far.
     named: u64,
 }
 
@@ -25,7 +25,7 @@ impl Names {
         Self { path: path.to_owned(), naming, ring_files, named: 0 }
     }
 
-    /// The name of the next file, whose first packet has this time in ns since 1970.
+    /// Returns the name of the next file, whose first packet has this time in ns since 1970.
     pub(in super::super) fn next(&mut self, time_ns: u64) -> PathBuf {
         self.named += 1;
         let seconds = time_ns / 1_000_000_000;
@@ -52,7 +52,7 @@ impl Names {
     }
 }
 
-/// The newest file of a rotation, as [`rotated`] finds it. `None`: there is none.
+/// Returns the newest file of a rotation, as listed by [`rotated`], or `None`.
 ///
 /// # Errors
 /// [`PortError::Io`]: the folder cannot be read.
@@ -60,8 +60,8 @@ pub fn newest_numbered(path: &Path) -> Result<Option<PathBuf>, PortError> {
     Ok(rotated(path)?.pop())
 }
 
-/// The files of a rotation of [`FileNaming::Numbered`] names, by time, and those of one time by
-/// number: the newest is the last.
+/// Returns the files of a rotation with [`FileNaming::Numbered`] names, by time, and those of the
+/// same time by number: the newest is the last.
 ///
 /// # Errors
 /// [`PortError::Io`]: the folder cannot be read.
@@ -87,8 +87,8 @@ pub fn rotated(path: &Path) -> Result<Vec<PathBuf>, PortError> {
     Ok(found.into_iter().map(|(_, path)| path).collect())
 }
 
-/// The name of file number `number`, from 1: the number stands before the extension, and that of
-/// a compressed file before both.
+/// Returns the name of file number `number`, from 1. The number precedes the extension; for a
+/// compressed file, both extensions.
 pub fn numbered(path: &str, number: u32) -> String {
     if number == 1 {
         return path.to_owned();
@@ -96,16 +96,16 @@ pub fn numbered(path: &str, number: u32) -> String {
     with_suffix(path, &format!("-{number}"))
 }
 
-/// A path with a suffix to its name, which stands where the number of [`numbered`] does.
+/// Adds a suffix to the name of a path, in the position of [`numbered`]'s number.
 pub(in super::super) fn with_suffix(path: &str, suffix: &str) -> String {
     let (stem, extension) = split(path);
     format!("{stem}{suffix}{extension}")
 }
 
-/// A path without its extension, and that: with that of a compression, if it has one.
+/// Splits off the extension of a path, together with the extension of a compression.
 fn split(path: &str) -> (&str, &str) {
     let name_at = path.rfind('/').map_or(0, |slash| slash + 1);
-    // A dot at the start of a name begins no extension.
+    // A dot at the start of a name is not an extension.
     let name = &path[name_at..];
     let dot_of = |name: &str| name.rfind('.').filter(|&dot| dot > 0);
     let compressed = [".gz", ".zst"].iter().find_map(|end| name.strip_suffix(end));

@@ -1,39 +1,38 @@
-//! When a file is full.
+//! Decides when a file is full.
 
 use burstline_log::Burst;
 use burstline_wire::files::Sketch;
 
 use super::Rotation;
 
-/// Most bytes of a packet in a file besides its own: a block, padding, its share of worklist and
-/// sketch.
+/// Maximum overhead of a packet in a file: a block, padding, its share of worklist and sketch.
 const AROUND_BYTES: u64 = 32 + 3 + 4;
 
-/// More bytes of a packet: options, and the closing block of a segment. The sketch of a file, which
-/// its last segment has, comes besides.
+/// Further overhead of a packet: options, and the closing block of a segment. The sketch of a file,
+/// in its last segment, is extra.
 const SPARE_BYTES: u64 = 32 + 152;
 
-/// What is in the file so far.
+/// The contents of the file so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in super::super) struct Filled {
     pub(in super::super) packets: u64,
     pub(in super::super) bytes: u64,
 }
 
-/// Says which packets still belong into the file.
+/// Decides which packets still belong to the file.
 #[derive(Debug)]
 pub(in super::super) struct Rules {
     rotation: Rotation,
-    /// Bytes of a segment; 0 where there are none.
+    /// The size of a segment; 0 if there are none.
     segment_bytes: u64,
-    /// The times that belong into the file, in ns since 1970; set by its first packet.
+    /// The period of the file, in ns since 1970; set by its first packet.
     begin_ns: u64,
     end_ns: u64,
 }
 
 impl Rules {
-    /// `segment_bytes`: files consist of segments of this size; a limit is a whole number of
-    /// those, unless it is below two.
+    /// With `segment_bytes`, files consist of segments of this size; a size limit is then rounded
+    /// to whole segments, unless it is below two.
     pub(in super::super) fn new(rotation: &Rotation, segment_bytes: Option<u64>) -> Self {
         let in_segments = |bytes: u64| match segment_bytes {
             Some(segment) if bytes >= 2 * segment => bytes - bytes % segment,
@@ -43,10 +42,10 @@ impl Rules {
         Self { rotation, segment_bytes: segment_bytes.unwrap_or(0), begin_ns: 0, end_ns: 0 }
     }
 
-    /// How many packets at the start of a burst still belong into the file: if 0, it is full. The
-    /// first packet of a file always belongs there. Asked again, it may have room for more.
+    /// Returns how many packets at the start of a burst still belong to the file: if 0, it is full.
+    /// The first packet of a file always belongs to it. A repeated call may find more room.
     ///
-    /// Cost: a look at each packet where files are limited by bytes or time.
+    /// Cost: a check of each packet if files are limited by bytes or time.
     pub(in super::super) fn room(&mut self, burst: &Burst<'_>, filled: Filled) -> usize {
         let most = self.rotation.packets.map_or(u64::MAX, |most| most - filled.packets.min(most));
         let most = usize::try_from(most).unwrap_or(usize::MAX).min(burst.len());
@@ -57,7 +56,7 @@ impl Rules {
         let (mut room, mut bytes, mut longest) = (0, filled.bytes, 0);
         for packet in burst.packets().take(most) {
             let length = packet.length() as u64 + AROUND_BYTES;
-            // One segment may end here, and leave room for less than a packet.
+            // A segment may end here, with a rest too small for a packet.
             if self.segment_bytes > 0 && bytes - filled.bytes > self.segment_bytes / 2 {
                 break;
             }
@@ -79,7 +78,7 @@ impl Rules {
         room
     }
 
-    /// The file has the times around that of its first packet.
+    /// Sets the file's period, from its first packet.
     fn set_times(&mut self, first_ns: u64) {
         self.begin_ns = first_ns;
         self.end_ns =
@@ -90,8 +89,8 @@ impl Rules {
         }
     }
 
-    /// Whether a packet is of a later file. One that is a little late stays; a clock that was set
-    /// back further than a file is long begins a new one.
+    /// Whether a packet belongs to a later file. A slightly late packet stays; a clock set back by
+    /// more than a file's period begins a new one.
     fn is_another_time(&self, time_ns: u64) -> bool {
         let span = self.end_ns.saturating_sub(self.begin_ns);
         time_ns >= self.end_ns || time_ns.saturating_add(span) < self.begin_ns

@@ -1,12 +1,12 @@
-//! The thread that makes files safe while another fills them.
+//! The thread that syncs files while another one fills them.
 //!
 //! ```text
 //!   recorder --wrote(mark)--> | open file: written, synced | --fdatasync--> synced = mark before
 //!            --close(file)--> | closed files, in order     | --fdatasync, close, chores-->
 //! ```
 //!
-//! A disk that takes a second to write its cache out holds up this thread only. The recorder looks
-//! for failures once a burst: a lock that is never held for long.
+//! A disk that takes a second to write out its cache blocks only this thread. The recorder checks
+//! for failures once per burst, with a lock that is never held for long.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -23,12 +23,12 @@ use super::chores::{Chore, Chores, Made};
 use super::{Flush, OutputOptions};
 use crate::Tally;
 
-/// How far a file is written, or synced.
+/// How far a file is written or synced.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in super::super) struct Mark {
     pub(in super::super) packets: u64,
     pub(in super::super) bytes: u64,
-    /// The packets by interface, each once. Shared: a mark is copied from hand to hand.
+    /// The packets by interface. Shared, because marks are copied often.
     pub(in super::super) by_port: Arc<[PortTally]>,
 }
 
@@ -53,7 +53,7 @@ impl Mark {
 
 /// A file that gets no more packets.
 pub(in super::super) struct Closed {
-    /// Closes it when it is dropped.
+    /// Closes the file when dropped.
     pub(in super::super) output: Box<dyn Send>,
     pub(in super::super) written: Mark,
     /// A file to remove once this one is closed.
@@ -67,11 +67,11 @@ pub(in super::super) struct Unsafe {
     pub(in super::super) error: io::Error,
     /// How far the file was synced before.
     pub(in super::super) synced: Mark,
-    /// Packets that were written and not synced: of the closed files that failed so far.
+    /// Written but unsynced packets of the closed files that failed so far.
     pub(in super::super) lost: Vec<PortTally>,
 }
 
-/// A file as the thread has it.
+/// The thread's handle of a file.
 struct Handle {
     file: Arc<File>,
     folder: Option<File>,
@@ -85,7 +85,7 @@ struct Handle {
 struct OpenFile {
     handle: Handle,
     written: Mark,
-    /// When the first write came that is not synced yet.
+    /// When the first unsynced write happened.
     unsynced_since: Option<Instant>,
 }
 
@@ -95,14 +95,14 @@ struct State {
     closed: VecDeque<(Handle, Closed)>,
     /// Files to remove.
     unwanted: Vec<Made>,
-    /// Sync the open file now.
+    /// Whether to sync the open file immediately.
     is_wanted: bool,
-    /// A sync, or the end of a closed file, is under way.
+    /// Whether a sync, or closing a file, is in progress.
     is_working: bool,
     is_over: bool,
     failed: Option<Unsafe>,
     notes: Vec<String>,
-    /// Files to remove that are still there.
+    /// Files to remove that still exist.
     removals: usize,
 }
 
@@ -113,14 +113,14 @@ struct Shared {
     changed: Condvar,
 }
 
-/// Makes the files of one output safe.
+/// Syncs the files of one output.
 pub(in super::super) struct Safe {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Safe {
-    /// Starts the threads. `removes`: whether files will be removed.
+    /// Starts the threads. `removes` says whether files will be removed.
     pub(in super::super) fn start(options: &OutputOptions, removes: bool) -> io::Result<Self> {
         let shared = Arc::new(Shared { flush: options.flush, ..Shared::default() });
         let chores = match removes || !options.on_close.is_empty() {
@@ -134,14 +134,14 @@ impl Safe {
         };
         let own = Arc::clone(&shared);
         let thread = thread::Builder::new().name("sync".to_owned()).spawn(move || {
-            // Where giving up is refused, the job says so.
+            // If privileges cannot be dropped, the job reports it.
             let _ = privileges::give_up();
             own.run(chores.as_ref());
         })?;
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    /// A file begins.
+    /// Registers a new open file.
     pub(in super::super) fn open(&self, file: File, path: &Path) {
         let folder = folder_of(path);
         let opened = File::open(folder);
@@ -158,8 +158,8 @@ impl Safe {
         state.open = Some(OpenFile { handle, written: Mark::default(), unsynced_since: None });
     }
 
-    /// The open file is written up to here. Cost: a lock, and a wake if a sync is due, or the
-    /// first that will be.
+    /// Reports that the open file is written up to here. Cost: a lock, and a wake-up if a sync is
+    /// due or must be scheduled.
     pub(in super::super) fn wrote(&self, written: Mark) {
         let mut state = self.shared.lock();
         let is_working = state.is_working;
@@ -173,7 +173,7 @@ impl Safe {
         }
     }
 
-    /// The open file gets no more packets: it is synced, closed, and has its chores done.
+    /// Ends the open file: it is synced and closed, and its chores are run.
     pub(in super::super) fn close(&self, closed: Closed) {
         let mut state = self.shared.lock();
         if let Some(open) = state.open.take() {
@@ -183,17 +183,17 @@ impl Safe {
         }
     }
 
-    /// Whether there are still files to remove.
+    /// Whether there are files left to remove.
     pub(in super::super) fn is_removing(&self) -> bool {
         self.shared.lock().removals > 0
     }
 
-    /// The first sync that failed, once. Cost: a lock.
+    /// Returns the first failed sync, once. Cost: a lock.
     pub(in super::super) fn failure(&self) -> Option<Unsafe> {
         self.shared.lock().failed.take()
     }
 
-    /// Has a file removed that is closed already.
+    /// Requests the removal of a file that is already closed.
     pub(in super::super) fn remove(&self, made: Made) {
         let mut state = self.shared.lock();
         state.removals += 1;
@@ -202,8 +202,7 @@ impl Safe {
         self.shared.changed.notify_all();
     }
 
-    /// Waits until the open file is synced as far as it is written. Returns how far it is synced
-    /// then.
+    /// Waits until the open file is synced up to its last write. Returns how far it is synced then.
     pub(in super::super) fn sync(&self) -> Mark {
         let mut state = self.shared.lock();
         state.is_wanted = true;
@@ -214,12 +213,12 @@ impl Safe {
         state.open.as_ref().map_or(Mark::default(), |open| open.handle.synced.clone())
     }
 
-    /// Waits until all is done, and returns what there is to note.
+    /// Waits until everything is done, and returns the notes.
     pub(in super::super) fn end(&mut self) -> Vec<String> {
         self.shared.lock().is_over = true;
         self.shared.changed.notify_all();
         if let Some(thread) = self.thread.take() {
-            // It does not panic; if it did, files are not safe, and the message is out.
+            // It does not panic; if it did, files are not safe, and the message is printed.
             let _ = thread.join();
         }
         std::mem::take(&mut self.shared.lock().notes)
@@ -251,7 +250,7 @@ impl Shared {
         }
     }
 
-    /// Does what is due, until all is done.
+    /// Runs due work, until all is done.
     fn run(&self, chores: Option<&Chores>) {
         let mut state = self.lock();
         loop {
@@ -275,7 +274,7 @@ impl Shared {
         }
     }
 
-    /// Lets others at the state while `work` is done.
+    /// Runs `work` with the lock released.
     fn aside<'a, T>(
         &'a self,
         mut state: MutexGuard<'a, State>,
@@ -290,13 +289,13 @@ impl Shared {
         (state, outcome)
     }
 
-    /// Syncs the open file as far as it is written now.
+    /// Syncs the open file up to its current mark.
     fn sync_open<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
         sync: impl FnOnce(&File, Option<&File>) -> io::Result<()>,
     ) -> MutexGuard<'a, State> {
-        // A wish that comes while this one is under way asks for what is written until then.
+        // A request during this sync concerns writes up to that moment.
         state.is_wanted = false;
         let Some(open) = &mut state.open else { return state };
         let (mark, file) = (open.written.clone(), Arc::clone(&open.handle.file));
@@ -304,7 +303,7 @@ impl Shared {
         open.unsynced_since = None;
         let (mut state, outcome) = self.aside(state, || sync(&file, folder.as_ref()));
         let is_it = |handle: &Handle| Arc::ptr_eq(&handle.file, &file);
-        // It may have been closed meanwhile; then what was written since is synced once more.
+        // The file may have been closed meanwhile; then its later writes are synced once more.
         let closed = state.closed.iter_mut().map(|(handle, _)| handle).find(|one| is_it(one));
         let handle = match closed {
             Some(handle) => handle,
@@ -357,7 +356,7 @@ impl Shared {
 }
 
 impl State {
-    /// Keeps the first failure, and adds up what all of them cost.
+    /// Keeps the first failure, and sums the losses of all.
     fn fail(&mut self, failed: Unsafe) {
         match &mut self.failed {
             None => self.failed = Some(failed),
@@ -367,14 +366,14 @@ impl State {
 }
 
 impl Handle {
-    /// A sync of it has failed.
+    /// Describes a failed sync of this file.
     fn failed(&self, error: io::Error, lost: Vec<PortTally>) -> Unsafe {
         Unsafe { path: self.path.clone(), error, synced: self.synced.clone(), lost }
     }
 }
 
 impl OpenFile {
-    /// How long until its sync is due; `None`: it is synced.
+    /// Returns the time until its sync is due; `None` if it is synced.
     fn due(&self, flush: Option<Flush>, is_wanted: bool) -> Option<Duration> {
         let since = self.unsynced_since.filter(|_| !self.handle.is_broken)?;
         if is_wanted {
@@ -393,7 +392,7 @@ impl OpenFile {
 fn sync(file: &File, folder: Option<&File>) -> io::Result<()> {
     file.sync_data()?;
     match folder.map_or(Ok(()), File::sync_all) {
-        // A file system that cannot do that for folders.
+        // This file system cannot sync folders.
         Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
         outcome => outcome,
     }
@@ -436,14 +435,14 @@ mod tests {
         let close = |written| {
             safe.close(Closed { output: Box::new(()), written, removes: None });
         };
-        // fdatasync(2) refuses it.
+        // fdatasync(2) fails on it.
         let open = || safe.open(File::open("/dev/null").unwrap(), Path::new("x"));
         for written in [packets(3), packets(4)] {
             open();
             safe.wrote(written.clone());
             close(written);
         }
-        // One whose sync failed before it was closed, and that got packets since.
+        // A file whose sync failed before it was closed, and that got packets since.
         open();
         safe.wrote(packets(5));
         assert_eq!(safe.sync(), Mark::default());

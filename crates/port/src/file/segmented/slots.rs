@@ -1,4 +1,4 @@
-//! Where segments go: each into its place in a file, or one behind the other, compressed.
+//! Writes segments: each to its slot in a file, or contiguous and compressed.
 
 use std::io;
 
@@ -7,26 +7,26 @@ use burstline_sys::direct::{OutputFile, WriteQueue};
 use super::super::layout::source;
 use super::super::zstd::packed::Packer;
 
-/// Bytes under way at a time, and how many writes that are at least.
+/// Bytes being written at a time, and the minimum number of writes for that.
 const UNDER_WAY_BYTES: usize = 4 << 20;
 const WRITES_LEAST: usize = 2;
 
-/// The queue for segments of this size.
+/// Creates the queue for segments of this size.
 pub(in super::super) fn queue(segment_bytes: usize) -> io::Result<WriteQueue> {
     WriteQueue::new((UNDER_WAY_BYTES / segment_bytes).max(WRITES_LEAST), segment_bytes)
 }
 
-/// Where segments go. One is in hand, and is filled.
+/// A destination of segments, with one current segment that is filled.
 #[expect(clippy::large_enum_variant, reason = "a file has one of them")]
 pub(in super::super) enum Slots {
-    /// Several writes are under way at a time.
+    /// Segments at fixed offsets, with several writes in progress.
     Placed { output: OutputFile, queue: WriteQueue },
-    /// A segment is written once, whole.
+    /// Compressed segments, each written once and whole.
     Packed(Packer),
 }
 
 impl Slots {
-    /// The segment in hand.
+    /// Returns the current segment.
     #[inline]
     pub(in super::super) fn bytes(&self) -> &[u8] {
         match self {
@@ -43,12 +43,12 @@ impl Slots {
         }
     }
 
-    /// Whether a segment that is not full can be written, and again later.
+    /// Whether a partial segment can be written, and rewritten later.
     pub(in super::super) fn can_rewrite(&self) -> bool {
         matches!(self, Self::Placed { .. })
     }
 
-    /// Hands the segment in hand over, which belongs at `offset`.
+    /// Hands over the current segment for a write at `offset`.
     pub(in super::super) fn submit(&mut self, offset: u64) -> io::Result<()> {
         match self {
             Self::Placed { output, queue } => queue.submit(output, offset).map_err(source),
@@ -56,7 +56,7 @@ impl Slots {
         }
     }
 
-    /// Writes the segment in hand, and keeps it.
+    /// Writes the current segment, and keeps it.
     ///
     /// # Panics
     /// A segment cannot be written twice: see [`can_rewrite`](Self::can_rewrite).
@@ -69,7 +69,7 @@ impl Slots {
         }
     }
 
-    /// Writes the segment of the descriptions, the first.
+    /// Writes the first segment, which has the descriptions.
     pub(in super::super) fn write_header(&mut self, header: &[u8]) -> io::Result<()> {
         match self {
             Self::Placed { output, .. } => output.write_all_at(header, 0).map_err(source),
@@ -77,7 +77,7 @@ impl Slots {
         }
     }
 
-    /// Waits for what is under way.
+    /// Waits for writes in progress.
     pub(in super::super) fn wait_all(&mut self) -> io::Result<()> {
         match self {
             Self::Placed { output, queue } => queue.wait_all(output).map_err(source),
@@ -85,7 +85,7 @@ impl Slots {
         }
     }
 
-    /// Segments that were handed over and are written.
+    /// Returns the number of submitted segments that are written.
     pub(in super::super) fn written(&self) -> u64 {
         match self {
             Self::Placed { queue, .. } => queue.written(),
@@ -101,8 +101,9 @@ impl Slots {
         }
     }
 
-    /// Makes the start of the file plain pcapng of these blocks. Returns its bytes. Where segments
-    /// are there already, the same packets lie behind it, until [`cut_plain`](Self::cut_plain).
+    /// Overwrites the start of the file with plain pcapng of these blocks. Returns its length.
+    /// Segments already written have the same packets after it, until
+    /// [`cut_plain`](Self::cut_plain).
     pub(in super::super) fn write_plain(&mut self, blocks: &[u8]) -> io::Result<u64> {
         match self {
             Self::Placed { output, .. } => {
@@ -118,8 +119,8 @@ impl Slots {
         }
     }
 
-    /// Cuts the file behind the plain pcapng of these bytes. `is_synced`: that is on the disk
-    /// first, so that a power cut leaves what was there, or the same packets in front of it.
+    /// Truncates the file after its first `bytes`, the plain pcapng. With `is_synced`, those are
+    /// synced first, so that a power cut leaves the old contents, or the same packets before them.
     pub(in super::super) fn cut_plain(&mut self, bytes: u64, is_synced: bool) -> io::Result<()> {
         let Self::Placed { output, .. } = self else { return Ok(()) };
         if is_synced {
@@ -128,7 +129,7 @@ impl Slots {
         output.set_len(bytes).map_err(source)
     }
 
-    /// Bytes of the file that has what is in front of `offset` of the capture.
+    /// Returns the size of the file that holds the capture up to `offset`.
     pub(in super::super) fn file_bytes(&self, offset: u64) -> u64 {
         match self {
             Self::Placed { .. } => offset,
@@ -136,7 +137,7 @@ impl Slots {
         }
     }
 
-    /// Cuts the file to `bytes`, after an error. Best effort: the first error is the one to report.
+    /// Truncates the file to `bytes`, after an error. Best effort: the first error is reported.
     pub(in super::super) fn cut(&mut self, bytes: u64) {
         match self {
             Self::Placed { output, queue } => {
@@ -147,8 +148,8 @@ impl Slots {
         }
     }
 
-    /// Writes blocks of the segment in hand, up to `end` of it, behind the first `bytes` of a file
-    /// that was cut there.
+    /// Writes the current segment, up to `end`, at offset `bytes` of a file that was truncated
+    /// there.
     pub(in super::super) fn append(&mut self, bytes: u64, end: usize) -> io::Result<()> {
         match self {
             Self::Placed { output, queue } => {
@@ -159,7 +160,7 @@ impl Slots {
         }
     }
 
-    /// Writes bytes of a segment that is in the file, again.
+    /// Overwrites bytes of a segment in the file.
     pub(in super::super) fn overwrite(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
         match self {
             Self::Placed { output, .. } => {
@@ -170,7 +171,7 @@ impl Slots {
         }
     }
 
-    /// The file, and the queue for the next one. Nothing is under way any more.
+    /// Returns the file, and the queue for the next one. No write is in progress any more.
     pub(in super::super) fn into_parts(self) -> (Box<dyn Send>, Option<WriteQueue>) {
         match self {
             Self::Placed { output, mut queue } => {

@@ -1,8 +1,8 @@
-//! An output of a file for each link type: `--link-types split`.
+//! Writes a file for each link type: `--link-types split`.
 //!
-//! pcapng may have interfaces of several link types in a file, and libpcap refuses such files. So
-//! packets of the first link type go into the requested file. Those of another type go into a file
-//! beside it, opened with the first of them: `x.pcapng`, `x-link113.pcapng`.
+//! pcapng may have interfaces of several link types in one file, but libpcap refuses such files. So
+//! packets of the first link type go into the requested file. Those of another type go into a
+//! separate file, opened with their first packet: `x.pcapng`, `x-link113.pcapng`.
 
 use burstline_log::Burst;
 use burstline_wire::headers::LinkType;
@@ -21,9 +21,9 @@ pub(in super::super) struct ByLink {
     address: Address,
     options: OpenOptions,
     files: Several,
-    /// The link type of each file; the first has none before its first packet.
+    /// The link type of each file; empty before the first packet.
     links: Vec<LinkType>,
-    /// By port of the job: the number of its file.
+    /// By port of the job: the index of its file.
     known: [Option<usize>; PortTable::MAX_ENTRIES],
     notes: Vec<String>,
 }
@@ -46,8 +46,8 @@ impl ByLink {
         })
     }
 
-    /// The file of a port's packets, which is opened if there is none yet. Where it cannot be, the
-    /// first file counts them as `link_mismatch`, and a note says why.
+    /// Returns the index of the file for a port's packets, and opens the file if necessary. If that
+    /// fails, the first file counts them as `link_mismatch`, and a note says why.
     fn file(&mut self, port: u8) -> usize {
         if let Some(number) = self.known[usize::from(port)] {
             return number;
@@ -62,7 +62,7 @@ impl ByLink {
         number
     }
 
-    /// Begins the file of a link type.
+    /// Starts the file of a link type.
     fn begin(&mut self, link: LinkType) -> usize {
         if !self.links.is_empty() {
             let target = with_suffix(self.address.target(), &format!("-link{}", link.0));
@@ -97,7 +97,7 @@ impl Port for ByLink {
 }
 
 impl Sink for ByLink {
-    /// As for one file, for each run of packets of one link type.
+    /// As for one file, per run of packets of one link type.
     fn transmit(&mut self, burst: &Burst<'_>) -> Result<u64, PortError> {
         let (mut rest, mut taken) = (*burst, 0);
         while let Some(first) = rest.packets().next() {
@@ -108,7 +108,7 @@ impl Sink for ByLink {
             match self.files.transmit(number, &here) {
                 Ok(count) => taken += count,
                 Err(error) => {
-                    // What is behind is lost with it.
+                    // The rest of the burst is lost too.
                     let _ = self.files.transmit(number, &behind);
                     return Err(error);
                 }
@@ -133,7 +133,7 @@ impl Sink for ByLink {
 
     fn set_totals(&mut self, totals: &[InterfaceTotals]) {
         for number in 0..self.files.len() {
-            // One that had no packet has no file of its own.
+            // A port without packets has no file; its totals go into the first.
             let file = |port: u8| self.known[usize::from(port)].unwrap_or(0);
             let own = totals.iter().filter(|totals| file(totals.port) == number);
             let own: Vec<InterfaceTotals> = own.copied().collect();

@@ -1,4 +1,4 @@
-//! An output in several folders, a disk each: `-w '/disk{0..3}/x.pcapng'`.
+//! Stripes an output over several folders, one per disk: `-w '/disk{0..3}/x.pcapng'`.
 //!
 //! ```text
 //!            .-- turn --> /disk0/x.pcapng   segment 1 | segment 2 | ...
@@ -6,10 +6,10 @@
 //!            '            /disk2/x.pcapng
 //! ```
 //!
-//! Each file is a recording in itself, with its own numbers, and gets a segment's worth of packets
-//! at a time. A rotation goes on in each folder. As `set:` the files are one source again, in order
-//! of time. What was lost before the packets got here stands in the first file only, so that the
-//! files' closing counts add up.
+//! Each file is a recording on its own, with its own numbers, and gets a segment's worth of packets
+//! at a time. A rotation continues in each folder. As `set:` the files are one source again, in
+//! order of time. Earlier losses are recorded in the first file only, so that the files' closing
+//! counts add up.
 
 use burstline_log::Burst;
 
@@ -20,19 +20,19 @@ use crate::{
     Sink,
 };
 
-/// The most files that one output is.
+/// The maximum number of files per output.
 const MOST: usize = 64;
 
-/// About what a packet takes in a file besides its bytes.
+/// Approximate overhead of a packet in a file.
 const AROUND_BYTES: u64 = 34;
 
-/// Several files that take turns.
+/// Files that take turns.
 pub(in super::super) struct Stripes {
     info: PortInfo,
     files: Several,
-    /// Whose turn it is.
+    /// The index of the current file.
     turn: usize,
-    /// Bytes of this turn, and of any.
+    /// Bytes written in this turn, and the limit of a turn.
     bytes: u64,
     turn_bytes: u64,
 }
@@ -70,7 +70,7 @@ impl Port for Stripes {
 }
 
 impl Sink for Stripes {
-    /// As for one file, and a look at each packet's length.
+    /// As for one file, plus a check of each packet's length.
     fn transmit(&mut self, burst: &Burst<'_>) -> Result<u64, PortError> {
         if self.bytes >= self.turn_bytes {
             (self.turn, self.bytes) = ((self.turn + 1) % self.files.len(), 0);
@@ -97,11 +97,11 @@ impl Sink for Stripes {
     }
 }
 
-/// The paths that a path with braces stands for, as in a shell: `{0..3}` and `{a,b}`. One without,
-/// and one that is there as it stands, is itself.
+/// Expands braces in a path, as in a shell: `{0..3}` and `{a,b}`. A path without braces, or one
+/// that exists literally, is returned unchanged.
 ///
 /// # Errors
-/// A text for people: more than 64 of them, or one of them twice.
+/// A message for the user: more than 64 paths, or one of them twice.
 pub fn striped_paths(path: &str) -> Result<Vec<String>, String> {
     if std::fs::symlink_metadata(path).is_ok() {
         return Ok(vec![path.to_owned()]);
@@ -117,7 +117,7 @@ pub fn striped_paths(path: &str) -> Result<Vec<String>, String> {
     }
 }
 
-/// Adds all that `rest` stands for behind `before`; one too many are enough.
+/// Appends all expansions of `rest` with the prefix `before`; stops one above the limit.
 fn expand(before: String, rest: &str, paths: &mut Vec<String>) {
     let braces = rest.match_indices('{').find_map(|(open, _)| {
         let close = open + rest[open..].find('}')?;
@@ -135,7 +135,7 @@ fn expand(before: String, rest: &str, paths: &mut Vec<String>) {
     }
 }
 
-/// What stands between braces, one by one; `None`: the braces mean themselves.
+/// Returns the alternatives between braces; `None` if the braces are literal.
 fn words(text: &str) -> Option<Vec<String>> {
     if let Some((from, to)) = text.split_once("..") {
         let digits =

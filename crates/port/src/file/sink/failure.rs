@@ -1,4 +1,4 @@
-//! What becomes of an output that fails, and which of its packets are safe.
+//! Handles a failed output, and determines which of its packets are safe.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,12 +10,12 @@ use crate::{Loss, PortError};
 /// Why an output takes no more packets.
 pub(super) struct Failure {
     path: PathBuf,
-    /// What the system said.
+    /// The system's error.
     error: io::Error,
     /// How far the file at `path` is safe.
     safe: Mark,
     is_synced: bool,
-    /// The output, until its closing counts are known. `None`: it gets none, since a sync failed.
+    /// The output, until its closing counts are known. `None` if it gets none, after a failed sync.
     body: Option<Box<Body>>,
 }
 
@@ -32,7 +32,7 @@ impl Failure {
 }
 
 impl FileSink {
-    /// Tells the thread that syncs how far the file is written.
+    /// Reports to the sync thread how far the file is written.
     pub(super) fn tell_written(&mut self) {
         if let Body::Segmented(_) | Body::Plain(_) = self.body {
             let written = self.written();
@@ -40,7 +40,7 @@ impl FileSink {
         }
     }
 
-    /// Fails where a sync has. Cost: a lock.
+    /// Fails if a sync has failed. Cost: a lock.
     pub(super) fn look_at_syncs(&mut self) -> Result<(), PortError> {
         match self.files.failed_sync() {
             None => Ok(()),
@@ -48,7 +48,7 @@ impl FileSink {
         }
     }
 
-    /// Ends the file where it is safe, and counts what is not in it.
+    /// Truncates the file to its safe part, and counts the other packets as lost.
     #[cold]
     pub(super) fn fail(&mut self, error: io::Error) -> PortError {
         let written = self.written();
@@ -62,9 +62,8 @@ impl FileSink {
         self.break_off(Failure { path, error, safe: safe.clone(), is_synced, body }, &safe)
     }
 
-    /// Writes the closing counts of a file that was cut behind what is safe of it. Done as well as
-    /// it goes: a disk may have no room for them either, and then the file says that it is not
-    /// closed.
+    /// Writes the closing counts of a truncated file after its safe part. Best effort: a full disk
+    /// may have no room for them either, and then the file has no end mark.
     pub(super) fn close_failed(&mut self) {
         let Body::Failed(failure) = &mut self.body else { return };
         let Some(mut body) = failure.body.take() else { return };
@@ -81,8 +80,8 @@ impl FileSink {
         }
     }
 
-    /// The closing counts of the interfaces that are surely described in front of a mark: the file
-    /// begins with the first, and the others stand in front of their packets.
+    /// Returns the closing counts of interfaces certainly described before a mark: the first one
+    /// starts the file, and the others are described before their packets.
     fn closing_of(&self, safe: &Mark) -> Vec<ClosingCounts> {
         let counts = |(number, interface): (u32, &InFile)| {
             let of = safe.by_port.iter().find(|of| of.port == interface.port);
@@ -93,7 +92,7 @@ impl FileSink {
         (0..).zip(&self.interfaces).filter_map(counts).collect()
     }
 
-    /// As [`fail`](Self::fail), because the file, or one before it, could not be synced.
+    /// As [`fail`](Self::fail), because this file, or an earlier one, could not be synced.
     #[cold]
     pub(super) fn fail_sync(&mut self, failed: Unsafe) -> PortError {
         let Unsafe { path, error, synced, lost } = failed;
@@ -101,11 +100,11 @@ impl FileSink {
         if let Body::Failed(failure) = &self.body {
             return failure.error();
         }
-        // The kernel tells of a failure once: of this file, a later sync proves nothing.
+        // The kernel reports a failure only once: a later sync of this file proves nothing.
         let is_open = path == self.files.path() && lost.is_empty();
         let written = self.written();
         let safe = if is_open { synced.clone() } else { self.files.sync(&written) };
-        // What is still under way is lost, and must not get there afterwards.
+        // Writes in progress count as lost, and must not reach the file later.
         if safe != written || !self.under_way.is_empty() {
             self.body.cut(safe.bytes);
         }
@@ -113,7 +112,7 @@ impl FileSink {
         self.break_off(failure, &safe)
     }
 
-    /// Of the open file, what is behind `safe` is lost.
+    /// Ends the open file: packets after `safe` are lost.
     fn break_off(&mut self, failure: Failure, safe: &Mark) -> PortError {
         let error = failure.error();
         let lost = self.given().since(safe);
@@ -126,15 +125,15 @@ impl FileSink {
         lost.iter().for_each(|of| self.lost.add(of.port, cause, &of.tally));
     }
 
-    /// All packets that went into the open file.
+    /// Returns a mark of all packets passed to the open file.
     fn given(&self) -> Mark {
         let by_port = self.interfaces.iter();
         let by_port = by_port.map(|&InFile { port, tally }| PortTally { port, tally });
         Mark { packets: self.accepted, bytes: 0, by_port: by_port.collect() }
     }
 
-    /// Takes note of what is written, and of what is under way. An output hands on all that went in
-    /// up to now, before it takes the next packet or when it is flushed.
+    /// Records completed writes, and writes in progress. An output hands all its packets to a write
+    /// before it takes the next one, or when it is flushed.
     #[inline]
     pub(super) fn note_written(&mut self) {
         let last = self.under_way.back().unwrap_or(&self.written).packets;
@@ -147,7 +146,7 @@ impl FileSink {
         }
     }
 
-    /// How far the open file is written.
+    /// Returns how far the open file is written.
     pub(super) fn written(&mut self) -> Mark {
         self.note_written();
         Mark { bytes: self.kept().1, ..self.written.clone() }
@@ -155,7 +154,7 @@ impl FileSink {
 }
 
 impl Body {
-    /// Cuts the output to `bytes`, after an error.
+    /// Truncates the output to `bytes`, after an error.
     fn cut(&mut self, bytes: u64) {
         match self {
             Self::Segmented(body) => body.cut(bytes),
@@ -164,8 +163,8 @@ impl Body {
         }
     }
 
-    /// Writes closing counts behind the first `bytes`, to which it was cut. Returns where it ends
-    /// then.
+    /// Writes closing counts after the first `bytes`, to which the output was truncated. Returns
+    /// its new size.
     fn append_closing(&mut self, bytes: u64, closing: &[ClosingCounts]) -> io::Result<u64> {
         match self {
             Self::Segmented(body) => body.append_closing(bytes, closing),
@@ -175,7 +174,7 @@ impl Body {
     }
 }
 
-/// The same error once more: `io::Error` cannot be cloned.
+/// Copies an error, because `io::Error` cannot be cloned.
 fn copy_of(error: &io::Error) -> io::Error {
     match error.raw_os_error() {
         Some(code) => io::Error::from_raw_os_error(code),

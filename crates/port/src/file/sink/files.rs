@@ -1,4 +1,4 @@
-//! The files of a sink: opened one after the other, full or at an end, handed on to be synced.
+//! The files of a sink: opens them in sequence, limits them, and hands them on to be synced.
 
 use std::collections::VecDeque;
 use std::fs::{self, File};
@@ -20,21 +20,21 @@ use super::{Body, ClosingCounts, Described, FileSink, InFile};
 use crate::opened::OpenedFiles;
 use crate::{InterfaceTotals, Loss, OpenOptions, PortError, PortTable};
 
-/// How much is written between two looks at the room of the file system.
+/// Bytes written between two checks of the file system's free space.
 const LOOK_BYTES: u64 = 1 << 20;
 
-/// Files that follow each other.
+/// Files written in sequence.
 struct Rotating {
     rotation: Rotation,
     rules: Rules,
     names: Names,
-    /// Closed files of this run that are still there, oldest first.
+    /// Closed files of this run that still exist, oldest first.
     made: VecDeque<Made>,
-    /// Files that were begun.
+    /// Files started.
     begun: u64,
 }
 
-/// What is common to the files of a sink.
+/// State shared by the files of a sink.
 pub(super) struct Files {
     options: OutputOptions,
     opened: OpenedFiles,
@@ -44,15 +44,15 @@ pub(super) struct Files {
     current: Option<Made>,
     rotating: Option<Rotating>,
     safe: Option<Safe>,
-    /// How far the open file was written when this was last reported.
+    /// How far the open file was written at the last report.
     told: Mark,
-    /// The open file, to check its file system, if room must be left there.
+    /// The open file, to check its file system, if space must be left there.
     space: Option<File>,
-    /// Bytes of the open file at which to look at that again.
+    /// Size of the open file at the next check.
     next_look: u64,
-    /// What packets are lost to from now on.
+    /// The cause of loss for packets from now on.
     refuses: Option<Loss>,
-    /// Why, if that is a failure.
+    /// The error, if the loss is a failure.
     last_word: Option<PortError>,
 }
 
@@ -121,7 +121,7 @@ impl Files {
         PortError::Io { action, path: self.path.clone(), error }
     }
 
-    /// Takes note of a file that was opened.
+    /// Registers an opened file.
     fn begin(&mut self, target: &Target) -> io::Result<()> {
         (self.told, self.next_look) = (Mark::default(), 0);
         let Some(file) = target.share()? else { return Ok(()) };
@@ -140,7 +140,7 @@ impl Files {
         Ok(())
     }
 
-    /// Opens the next file, whose first packet has this time.
+    /// Opens the next file, whose first packet has this timestamp.
     fn open_next(&mut self, layout: &Layout, time_ns: u64) -> io::Result<Target> {
         let Some(rotating) = &mut self.rotating else { return Err(io::ErrorKind::Other.into()) };
         rotating.begun += 1;
@@ -162,7 +162,7 @@ impl Files {
         Ok(target)
     }
 
-    /// Hands on a file that gets no more packets. `follows`: another one will be opened.
+    /// Hands on a file that gets no more packets. `follows` says that another one will be opened.
     fn close(&mut self, output: Box<dyn Send>, written: Mark, follows: bool) {
         let mut removes = None;
         if let (Some(rotating), Some(made)) = (&mut self.rotating, &self.current) {
@@ -179,7 +179,7 @@ impl Files {
         }
     }
 
-    /// Whether the open file is the last that the job is to have.
+    /// Whether the open file is the last one allowed.
     fn is_last(&self) -> bool {
         self.rotating.as_ref().is_some_and(|rotating| {
             rotating.rotation.most_files.is_some_and(|most| rotating.begun >= most)
@@ -192,8 +192,7 @@ impl Files {
         end_job(&self.stop);
     }
 
-    /// Ends the job, or removes the oldest file of a ring, where the file system has too little
-    /// room.
+    /// Ends the job, or removes the oldest file of a ring, if the file system has too little space.
     fn look_at_space(&mut self, bytes: u64, pending: u64) {
         let Some(space) = &self.space else { return };
         if bytes < self.next_look {
@@ -201,9 +200,9 @@ impl Files {
         }
         self.next_look = bytes + LOOK_BYTES;
         let least = self.options.least_free_bytes;
-        // Where it is not known, the disk will say when it is full.
+        // If unknown, the write that fills the disk fails.
         let free = free_bytes(space).unwrap_or(u64::MAX);
-        // What is not written yet, what comes before the next look, and what ends the file.
+        // Space for unwritten bytes, for those until the next check, and for the end of the file.
         if free >= least.saturating_add(pending + 2 * LOOK_BYTES) {
             return;
         }
@@ -223,12 +222,12 @@ impl Files {
             (Some(Loss::DiskFull), Some(self.failed("write to", error)));
     }
 
-    /// What packets are lost to from now on, if the file takes no more.
+    /// Returns the cause of loss for packets from now on, if the file takes no more.
     pub(super) fn refuses(&self) -> Option<Loss> {
         self.refuses
     }
 
-    /// Why, once, if that is a failure.
+    /// Returns the error once, if the loss is a failure.
     pub(super) fn take_last_word(&mut self) -> Option<PortError> {
         self.last_word.take()
     }
@@ -237,12 +236,12 @@ impl Files {
         &self.path
     }
 
-    /// Whether what is written is synced.
+    /// Whether files are synced.
     pub(super) fn syncs(&self) -> bool {
         self.options.flush.is_some()
     }
 
-    /// The open file is written up to here.
+    /// Reports that the open file is written up to this mark.
     pub(super) fn wrote(&mut self, written: &Mark) {
         if *written != self.told {
             self.told = written.clone();
@@ -250,7 +249,7 @@ impl Files {
         }
     }
 
-    /// Waits until the open file is synced, and returns how far it is.
+    /// Waits until the open file is synced, and returns up to which mark.
     pub(super) fn sync(&self, written: &Mark) -> Mark {
         match &self.safe {
             Some(safe) if self.syncs() => {
@@ -261,15 +260,15 @@ impl Files {
         }
     }
 
-    /// A sync that failed, once.
+    /// Returns a sync that failed, once.
     pub(super) fn failed_sync(&self) -> Option<Unsafe> {
         self.safe.as_ref().and_then(Safe::failure)
     }
 }
 
 impl FileSink {
-    /// How many packets at the start of a burst belong into the file that is open then. 0 where
-    /// none is any more.
+    /// Returns how many packets at the start of a burst fit into the current file, which is opened
+    /// if necessary. 0 if no more files are allowed.
     pub(super) fn room(&mut self, burst: &Burst<'_>) -> io::Result<usize> {
         if self.files.rotating.is_none() && self.files.space.is_none() {
             return Ok(burst.len());
@@ -297,7 +296,7 @@ impl FileSink {
         }
     }
 
-    /// Bytes of the open file if it ended here.
+    /// Returns the size of the open file if it ended here.
     fn bytes(&self) -> u64 {
         match &self.body {
             Body::Segmented(body) => body.bytes(),
@@ -306,15 +305,15 @@ impl FileSink {
         }
     }
 
-    /// Writes the closing counts and all that is left, and hands the file on: another one will be
-    /// opened.
+    /// Writes the closing counts and all buffered packets, and hands the file on: another one will
+    /// be opened.
     fn end_file(&mut self) -> io::Result<()> {
         self.end_body()?;
         self.hand_on(true);
         Ok(())
     }
 
-    /// Writes the closing counts and all that is left.
+    /// Writes the closing counts and all buffered packets.
     fn end_body(&mut self) -> io::Result<()> {
         if let Body::Segmented(body) = &mut self.body {
             body.close();
@@ -329,7 +328,7 @@ impl FileSink {
         Ok(())
     }
 
-    /// Hands on a file that is whole. `follows`: another one will be opened.
+    /// Hands on a complete file. `follows` says that another one will be opened.
     fn hand_on(&mut self, follows: bool) {
         let written = self.written();
         let next = if follows { Body::Unopened } else { Body::Closed };
@@ -349,7 +348,7 @@ impl FileSink {
         self.under_way.clear();
     }
 
-    /// Ends the last file, and waits until all are safe.
+    /// Ends the last file, and waits until all files are safe.
     pub(super) fn finish_all(&mut self) -> Result<(), PortError> {
         let outcome = self.finish_last();
         if let Some(safe) = &mut self.files.safe {
@@ -364,8 +363,8 @@ impl FileSink {
         }
     }
 
-    /// Ends the last file. It is synced before it is handed on. If a sync fails, the file is cut
-    /// where it is safe, and that needs an open file.
+    /// Ends the last file. It is synced before it is handed on: if a sync fails, the file is
+    /// truncated to its safe part, which requires an open file.
     fn finish_last(&mut self) -> Result<(), PortError> {
         self.close_failed();
         let is_over = match &self.body {
@@ -379,7 +378,7 @@ impl FileSink {
         let lost = self.lost.clone();
         if let Err(error) = self.end_last() {
             let failure = self.fail(error);
-            // What is lost only now is in the closing counts, too.
+            // Packets lost only now are in the closing counts, too.
             for totals in &mut self.totals {
                 let [now, before] = [&self.lost, &lost].map(|lost| lost.tally_of(totals.port));
                 totals.lost += now.packets - before.packets;
@@ -412,7 +411,8 @@ impl FileSink {
     fn write_statistics(&mut self) -> io::Result<()> {
         for index in 0..self.totals.len() {
             let port = self.totals[index].port;
-            // One that had no packet is described, too, so that its counts can stand in the file.
+            // An interface without packets is described, too, so that its counts can be in the
+            // file.
             if self.described[usize::from(port)] == Described::NotYet {
                 self.describe(port)?;
             }
@@ -429,7 +429,7 @@ impl FileSink {
         Ok(())
     }
 
-    /// The closing counts of the interface that is `number` in the file.
+    /// Returns the closing counts of interface `number` of the file.
     pub(super) fn closing_counts(&self, number: u32, in_file: &InFile) -> ClosingCounts {
         let totals = self.totals.iter().find(|totals| totals.port == in_file.port);
         let told = self.told[usize::from(in_file.port)];
@@ -438,8 +438,8 @@ impl FileSink {
     }
 }
 
-/// The closing counts of an interface. They include losses that packets report and that are not in
-/// this job's ledger: a log's publisher, or the file that is read, had them before.
+/// Computes the closing counts of an interface. They include losses reported by packets and not in
+/// this job's ledger: a log's publisher, or the input file, counted them before.
 fn counters(interface: &InFile, told: u64, totals: Option<&InterfaceTotals>) -> Counters {
     let delivered = Some(interface.tally.packets);
     let Some(totals) = totals else { return Counters { delivered, ..Counters::default() } };

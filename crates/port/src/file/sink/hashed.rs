@@ -1,22 +1,22 @@
-//! Packets with their hashes, which are made some at a time.
+//! Pairs packets with their hashes, computed in batches.
 
 use burstline_log::PlainPacket;
 use burstline_wire::hash::FlowHasher;
 use burstline_wire::headers::LinkType;
 
-/// Packets whose hashes are made at a time.
+/// Packets hashed at a time.
 const BATCH: usize = 32;
 
 /// An iterator over packets and their hashes.
 ///
-/// Packets that were hashed and not taken are hashed again at the next call: a hasher may see a
+/// Packets that were hashed but not taken are hashed again at the next call: a hasher may see a
 /// packet twice.
 pub(super) struct Hashed<'h, I> {
     packets: I,
     hasher: &'h mut FlowHasher,
     link: LinkType,
     hashes: [u32; BATCH],
-    /// The next of them.
+    /// Index of the next hash.
     at: usize,
 }
 

@@ -1,4 +1,4 @@
-//! What a file's packets add up to: what is not there, by its numbers, and what it says of losses.
+//! Balances a file's packets: missing ones by their numbers, and losses that the file reports.
 
 use burstline_wire::files::{Counters, DamageKind, LostPackets};
 
@@ -7,7 +7,7 @@ use super::selection::Selector;
 use crate::{Loss, PortAccount};
 
 impl FileSource {
-    /// Counts packets that are not delivered, by the numbers in the recording.
+    /// Counts undelivered packets, by the numbers in the recording.
     pub(super) fn count_damage(&mut self, kind: &DamageKind) {
         if let DamageKind::NotClosed { unchecked } = kind {
             self.unchecked += unchecked;
@@ -16,7 +16,7 @@ impl FileSource {
         self.untold = self.untold.saturating_add(lost).min(LostPackets::MOST);
     }
 
-    /// Packets that sound segments say they have, and that are not there.
+    /// Returns the packets that valid segments claim to have but lack.
     fn miscounted(&self) -> i64 {
         let decoder = &self.reader.decoder;
         let said = decoder.recorded().packets + self.unchecked;
@@ -24,8 +24,8 @@ impl FileSource {
         if is_known { said as i64 - self.decoded as i64 } else { 0 }
     }
 
-    /// Says what the file says was lost before it was written: by interface at its end, and by
-    /// cause in its segments.
+    /// Notes the losses that the file reports from before it was written: by interface at its end,
+    /// and by cause in its segments.
     pub(super) fn note_losses(&mut self) {
         let path = self.reader.path().display();
         for interface in self.reader.decoder.interfaces() {
@@ -54,7 +54,7 @@ impl FileSource {
         }
     }
 
-    /// The account as it is now.
+    /// Returns the current account.
     pub(super) fn current_account(&self) -> PortAccount {
         let decoded = self.decoded + self.selector.packets_passed;
         let offered = decoded.saturating_add_signed(self.miscounted());

@@ -1,26 +1,26 @@
-//! The catalogue of a folder: what each of its captures can hold, so that most need not be opened.
+//! The catalogue of a folder: summaries of its captures, so that most need not be opened.
 //!
 //! ```text
 //!  FOLDER/.burstline-catalogue    magic, version | entry | entry | ...
-//!  entry    size, time of change, inode of its file | packets, times | name | sketch | CRC
+//!  entry    size, modification time, inode of its file | packets, times | name | sketch | CRC
 //!
-//!  listing of the folder --> entry of this very state? --yes--> as the entry says
-//!                                                      \-no---> looked through, entered anew
+//!  listing of the folder --> entry of this very state? --yes--> summary of the entry
+//!                                                      \-no---> file is read, entry added
 //! ```
 //!
-//! A catalogue is a hint that is checked against the folder each time. An entry counts only while
-//! its checksum holds and its file is the same one, by size, time of change and inode. Entries that
-//! are missing, stale or damaged are made again, and what is behind damage is missing. So a
-//! catalogue that is lost costs time and nothing else.
+//! A catalogue is a hint that is verified against the folder each time. An entry counts only while
+//! its checksum is correct and its file is the same one, by size, modification time and inode.
+//! Entries that are missing, stale or damaged are rebuilt; all entries after a damaged one count as
+//! missing. So a lost catalogue costs only time.
 //!
-//! A recording is looked through by its trailers; its last segment has the sketch of all its flows.
-//! Any other file is read once from start to end. A file that has changed within the last second
-//! gets no entry, because it may change again unnoticed. Neither does a damaged or unclosed file.
-//! Both kinds are opened for every question.
+//! A recording is summarised from its trailers; its last segment has the sketch of all its flows.
+//! Any other file is read once completely. A file that has changed within the last second gets no
+//! entry, because it may change again unnoticed. Neither does a damaged or unclosed file. Both
+//! kinds are opened for every query.
 //!
-//! A catalogue is written beside its place and moved there. One that belongs to neither the user,
-//! root nor the folder's owner is not believed: it could hide packets. All numbers are
-//! little-endian; an entry has 80 bytes, its name, its sketch, and the CRC32C of these.
+//! A catalogue is written to a temporary file and renamed. One owned by neither the user, root nor
+//! the folder's owner is not trusted: it could hide packets. All numbers are little-endian; an
+//! entry has 80 bytes, its name, its sketch, and the CRC32C of these.
 
 mod entry;
 mod survey;
@@ -44,69 +44,69 @@ use crate::{OpenOptions, PortError, Selection};
 use entry::{Content, Entry};
 use survey::survey;
 
-/// Its name; hidden, so that no program takes it for a capture.
+/// Its name; hidden, so that no program mistakes it for a capture.
 const NAME: &str = ".burstline-catalogue";
 
-/// The longest catalogue that is read, in bytes: 16,000 files with sketches of 64 KiB, millions
-/// with small ones.
+/// The maximum size of a catalogue, in bytes: 16,000 files with sketches of 64 KiB, millions with
+/// small ones.
 const MOST_BYTES: u64 = 1 << 30;
 
-/// How long a file must be unchanged: longer than the clock of any file system takes to move on.
+/// How long a file must be unchanged: longer than the timestamp granularity of any file system.
 const SETTLED: Duration = Duration::from_secs(1);
 
-/// Hears which file is looked through and how many of its bytes are; returns whether to go on.
+/// Gets the file being read and how many of its bytes are read; returns whether to continue.
 pub(super) type Watch<'a> = dyn FnMut(&Path, u64) -> bool + Send + 'a;
 
-/// What a file holds.
+/// The contents of a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in super::super) struct Summary {
     pub(super) packets: u64,
-    /// Of the first packet in the file, in ns since 1970.
+    /// Time of the first packet in the file, in ns since 1970.
     pub(super) first_ns: u64,
     /// Earliest and latest, in ns since 1970.
     pub(super) times_ns: [u64; 2],
-    /// Of the flow hashes, kind five-tuple; empty where it says nothing.
+    /// Sketch of the flow hashes, kind five-tuple; empty if unknown.
     pub(super) sketch: Vec<u8>,
 }
 
-/// A capture, and what is known of it.
+/// A capture, and its summary if known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Capture {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
-    /// `None`: it has to be opened.
+    /// `None` if it must be opened.
     summary: Option<Summary>,
 }
 
-/// The captures that are meant by one word.
+/// The captures that a path or pattern names.
 #[derive(Debug, Default)]
 pub struct Captures {
     /// By name.
     pub captures: Vec<Capture>,
-    /// Files that are no captures.
+    /// Files that are not captures.
     pub skipped: usize,
-    /// Why a catalogue could not be kept.
+    /// Why catalogues could not be saved.
     pub notes: Vec<String>,
 }
 
-/// Captures, by whether they have to be opened.
+/// Captures, divided by whether they must be opened.
 #[derive(Debug, Default)]
 pub struct Chosen {
-    /// To be opened.
+    /// Captures to open.
     pub paths: Vec<PathBuf>,
-    /// Those that cannot hold an answer, and their packets.
+    /// Captures without wanted packets, and the packets in them.
     passed: Vec<PathBuf>,
     packets_passed: u64,
 }
 
 impl Capture {
-    /// One that nothing is known of.
+    /// A capture without a summary.
     pub(super) fn unknown(path: PathBuf) -> Self {
         Self { path, summary: None }
     }
 
-    /// The time of its first packet, in ns since 1970; `None`: it has none. Opens it only where
-    /// that is not known.
+    /// Returns the time of its first packet, in ns since 1970; `None` if it has none. Opens the
+    /// capture only if the time is unknown.
     ///
     /// # Errors
     /// As for [`CaptureReader::read_first_time_ns`].
@@ -121,8 +121,8 @@ impl Capture {
     }
 }
 
-/// The captures that a path means, as for [`captures_of`](set::captures_of), with what the
-/// catalogues of their folders say. Catalogues are brought up to date.
+/// Returns the captures that a path names, as for [`captures_of`](set::captures_of), with summaries
+/// from their folders' catalogues. Updates the catalogues.
 ///
 /// # Errors
 /// As for [`captures_of`](set::captures_of).
@@ -144,7 +144,7 @@ pub fn catalogued(target: &str, watch: &mut Watch<'_>) -> Result<Captures, PortE
     Ok(Captures { captures, skipped, notes })
 }
 
-/// Leaves out captures that cannot hold a packet that is wanted.
+/// Leaves out captures that cannot contain a wanted packet.
 pub fn choose(captures: Vec<Capture>, selection: &Selection) -> Chosen {
     let (selector, mut chosen) = (Selector::new(selection), Chosen::default());
     for Capture { path, summary } in captures {
@@ -160,17 +160,17 @@ pub fn choose(captures: Vec<Capture>, selection: &Selection) -> Chosen {
 }
 
 impl Chosen {
-    /// Enters what is passed among the files that the job reads, so that no output is one of them.
+    /// Registers skipped files as read by the job, so that no output overwrites them.
     pub(super) fn enter(&self, options: &OpenOptions) -> Result<(), PortError> {
         for path in &self.passed {
-            // A file that is gone meanwhile cannot be the output.
+            // A file that has been removed meanwhile cannot be the output.
             let Ok(metadata) = fs::metadata(path) else { continue };
             options.files.enter(path, &metadata, Use::Read)?;
         }
         Ok(())
     }
 
-    /// Packets that are passed, and a note of them.
+    /// Returns the number of skipped packets, and a note on them.
     pub(super) fn passed(&self) -> Option<(u64, String)> {
         let (files, packets) = (self.passed.len(), self.packets_passed);
         let note = || format!("{files} files of {packets} packets passed unopened");
@@ -186,7 +186,7 @@ struct Catalogue {
 }
 
 impl Catalogue {
-    /// What is there, as far as it is sound.
+    /// Loads the valid part of an existing catalogue.
     fn load(folder: &Path) -> Self {
         let bytes = place::read_hint(&folder.join(NAME), MOST_BYTES).unwrap_or_default();
         let parsed = privileges::without_rights(|| entry::parse(&bytes));
@@ -194,7 +194,7 @@ impl Catalogue {
         Self { folder: folder.to_owned(), entries, is_changed: !is_whole }
     }
 
-    /// A file as the catalogue knows it; `None`: it is not a capture, or gone.
+    /// Looks up a file, and reads it if necessary; `None` if it is missing or not a capture.
     fn look_up(&mut self, path: PathBuf, watch: &mut Watch<'_>) -> Option<Capture> {
         let metadata = fs::metadata(&path).ok()?;
         let name = path.file_name()?.to_owned();
@@ -224,7 +224,7 @@ impl Catalogue {
         }
     }
 
-    /// Writes it, if it has changed, without the files that are gone.
+    /// Saves it, if it has changed, without the removed files.
     fn store(&mut self) -> io::Result<()> {
         let (folder, before) = (&self.folder, self.entries.len());
         self.entries.retain(|name, _| folder.join(name).exists());

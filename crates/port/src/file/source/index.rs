@@ -1,15 +1,15 @@
-//! The index beside a plain capture file: where runs of packets start, when they were, which flows.
+//! The index beside a plain capture file: offsets, times and flows of runs of packets.
 //!
 //! ```text
 //!  FILE.bidx   header: the file's size, time of change, inode | run | run | ... | CRC32C of it all
-//!  run         offset in FILE, first packet, earliest, latest, is it steady | flow hashes, sorted
+//!  run         offset in FILE, first packet, earliest, latest, is steady    | flow hashes, sorted
 //! ```
 //!
-//! An index is a hint. It is used only if its checksum holds and it was made of this file, by size,
-//! time of change and inode. One that belongs to neither the user, root nor the folder's owner is
-//! not believed: it could hide packets. Packets that it leads to are decoded and tested like any
-//! others. A run that is not *steady* (an interface is described in it, a section starts, something
-//! is damaged) is always read.
+//! An index is a hint. It is used only if its checksum is correct and it was made of this file, by
+//! size, modification time and inode. An index owned by neither the user, root nor the folder's
+//! owner is not trusted: it could hide packets. Packets that it locates are decoded and tested like
+//! any others. A run that is not *steady* (it describes an interface, starts a section, or is
+//! damaged) is always read.
 //!
 //! All numbers are little-endian. The header: magic `BurstIdx`, version (4 bytes), runs (4), size,
 //! seconds and ns of the last change, inode, device, packets (8 each). A run: offset, end, first
@@ -34,14 +34,14 @@ const MAGIC: &[u8; 8] = b"BurstIdx";
 const VERSION: u32 = 1;
 const HEADER_BYTES: usize = 64;
 const RUN_BYTES: usize = 48;
-/// The most bytes of an index of nothing. One of packets is shorter than they are in their file.
+/// The maximum size of an empty index. An index of packets is shorter than its file.
 const EMPTY_BYTES: u64 = 4096;
 const NOT_STEADY: u32 = 1 << 31;
 
-/// Packets of a run: some hundred KB of a file, which a disk reads in one go.
+/// Packets of a run: some hundred KB of a file, which a disk reads at once.
 const RUN_PACKETS: u32 = 1024;
 
-/// What a file is known by.
+/// The identity of a file's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stamp(pub(super) [u64; 5]);
 
@@ -52,10 +52,10 @@ impl Stamp {
     }
 }
 
-/// Packets that follow each other in a file.
+/// Consecutive packets in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Run {
-    /// File offsets of its first byte and of the first byte behind it.
+    /// File offsets of its first byte and of the first byte after it.
     pub(super) bytes: [u64; 2],
     pub(super) first_packet: u64,
     pub(super) packets: u32,
@@ -66,58 +66,58 @@ pub(super) struct Run {
     pub(super) hashes: Vec<u32>,
 }
 
-/// An index, as it lies beside its file.
+/// A loaded index.
 #[derive(Debug)]
 pub(super) struct Index {
     stamp: Stamp,
     pub(super) runs: Vec<Run>,
 }
 
-/// The outcome of making an index.
+/// The result of creating an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Indexed {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
-    /// Packets of the file.
+    /// Packets in the file.
     pub packets: u64,
-    /// Runs of them that it names.
+    /// Runs in the index.
     pub runs: u64,
     /// Bytes of the index.
     pub bytes: u64,
-    /// Whether the file's bytes all made sense.
+    /// Whether a part of the file could not be decoded.
     pub is_damaged: bool,
 }
 
-/// Why a file has no index, where that is not a failure.
+/// Why a file has no index, if that is not a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotIndexed {
-    /// Its segments have one each.
+    /// Its segments have their own.
     Segmented,
-    /// Its packets cannot be reached at once.
+    /// Its packets are not directly accessible.
     Compressed,
-    /// The user did not want to wait.
+    /// The user interrupted it.
     Stopped,
 }
 
-/// The index of a file.
+/// Returns the path of a file's index.
 pub fn index_path(file: &Path) -> PathBuf {
     let mut name = file.as_os_str().to_owned();
     name.push(".bidx");
     name.into()
 }
 
-/// Whether a file has an index that was made of another state of it, or is damaged.
+/// Whether a file has an index of another state of the file, or a damaged one.
 pub fn is_index_stale(file: &Path) -> bool {
     let Ok(metadata) = fs::metadata(file) else { return false };
     let path = index_path(file);
     path.is_file() && Index::load(file, Stamp::of(&metadata)).is_none()
 }
 
-/// Makes the index of a capture file, in the place of one that is there. `progress` gets
-/// how many bytes have been read, and returns whether to go on.
+/// Creates the index of a capture file, and replaces an existing one. `progress` gets the number of
+/// bytes read, and returns whether to continue.
 ///
 /// # Errors
-/// Those of [`CaptureReader::open`]; [`PortError::Io`] where the index cannot be written.
+/// Those of [`CaptureReader::open`]; [`PortError::Io`] if the index cannot be written.
 pub fn write_index(
     file: &Path,
     progress: &mut (dyn FnMut(u64) -> bool + Send),
@@ -179,7 +179,7 @@ fn build(
     Ok(Ok(builder))
 }
 
-/// Puts an index in its place. A file there that is not an index stays.
+/// Writes an index to its path. An existing file that is not an index is kept.
 fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     if let Ok(metadata) = fs::symlink_metadata(path) {
         let mut magic = [0; MAGIC.len()];
@@ -193,13 +193,13 @@ fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     place::replace(path, bytes)
 }
 
-/// Gathers runs.
+/// Collects runs.
 struct Builder {
     runs: Vec<Run>,
     hasher: FlowHasher,
     hashes: Vec<u32>,
     packets: u64,
-    /// Of the run in hand.
+    /// Packets in the current run.
     held: u32,
     start: u64,
     end: u64,
@@ -228,7 +228,7 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// Adds the packet that was read last.
+    /// Adds the packet read last.
     fn add(&mut self, reader: &CaptureReader, record: &Record) {
         let (landmark, end) = (reader.decoder().landmark(), reader.decoder().file_offset());
         let time_ns = record.time_ns;
@@ -242,7 +242,7 @@ impl Builder {
         }
     }
 
-    /// Ends the run in hand at a file offset.
+    /// Ends the current run at a file offset.
     fn close(&mut self, end: u64) {
         if self.held > 0 || end > self.start {
             self.hashes.sort_unstable();
@@ -252,7 +252,7 @@ impl Builder {
                 first_packet: self.packets - u64::from(self.held),
                 packets: self.held,
                 times_ns: self.times_ns,
-                // What stands behind the last packet may say something: it is read.
+                // Blocks after the last packet may matter: such a run is always read.
                 is_steady: self.is_steady && self.held > 0 && self.end == end,
                 hashes: std::mem::take(&mut self.hashes),
             });
@@ -262,7 +262,7 @@ impl Builder {
 }
 
 impl Index {
-    /// The index of a file that is as `stamp` says; `None`: there is none that can be used.
+    /// Loads the index of a file with this `stamp`; `None` if there is no usable one.
     pub(super) fn load(file: &Path, stamp: Stamp) -> Option<Self> {
         let most = stamp.0[0].saturating_add(EMPTY_BYTES);
         let bytes = place::read_hint(&index_path(file), most).ok()?;
@@ -292,7 +292,7 @@ impl Index {
         bytes
     }
 
-    /// Reads an index. Its bytes may come from anywhere, so each is checked.
+    /// Parses an index. Its bytes are untrusted, so each is checked.
     fn parse(bytes: &[u8]) -> Option<Self> {
         let (bytes, checksum) = bytes.split_last_chunk::<4>()?;
         let is_sound = crc32c::crc32c(bytes) == u32::from_le_bytes(*checksum);

@@ -1,7 +1,7 @@
-//! The interfaces of a file, or of all files of a set, in the job's table.
+//! Registers the interfaces of a file, or of all files of a set, in the job's table.
 //!
-//! A job tells 256 interfaces apart. Further interfaces of a file share the number of an earlier
-//! one with their link type. Their packets are delivered, and a note says under which name.
+//! A job distinguishes 256 interfaces. Further interfaces of a file share the number of an earlier
+//! one with the same link type. Their packets are delivered, and a note says under which name.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,14 +10,14 @@ use burstline_wire::headers::LinkType;
 
 use crate::{PortError, PortTable, TableEntry};
 
-/// What a file, or a set of files, has entered into the table. Clones share it.
+/// The interfaces that a file, or a set of files, has registered. Clones share them.
 #[derive(Clone)]
 pub struct Interfaces {
     table: PortTable,
     entered: Arc<Mutex<Vec<(TableEntry, u8)>>>,
-    /// Whether one name and link type are one interface, as they are in the files of a rotation.
+    /// Whether the same name and link type mean the same interface, as in the files of a rotation.
     is_set: bool,
-    /// Whether a name begins with that of the file.
+    /// Whether names are prefixed with the file's name.
     names_files: bool,
 }
 
@@ -26,21 +26,21 @@ impl Interfaces {
         Self { table: table.clone(), entered: Arc::default(), is_set: false, names_files: false }
     }
 
-    /// Of files in which one name and link type are one interface.
+    /// For files in which the same name and link type mean the same interface.
     pub fn of_set(table: &PortTable) -> Self {
         Self { is_set: true, ..Self::of_file(table) }
     }
 
-    /// The same; each name begins with that of its file, `FILE:eth1`, if `names_files`.
+    /// Prefixes each name with that of its file, `FILE:eth1`, if `names_files`.
     pub(super) fn named_after_files(self, names_files: bool) -> Self {
         Self { names_files, ..self }
     }
 
-    /// Enters an interface, and returns its number and, where it has no number of its own, a note.
-    /// A file that does not name it lends its own name.
+    /// Registers an interface. Returns its number, and a note if it shares one. An unnamed
+    /// interface gets the name of its file.
     ///
     /// # Errors
-    /// [`PortError::TooManyInterfaces`] where the table is full and nothing here has its link type.
+    /// [`PortError::TooManyInterfaces`] if the table is full and no interface has this link type.
     pub fn enter(
         &self,
         name: &str,
@@ -77,7 +77,7 @@ impl Interfaces {
     }
 }
 
-/// The name of an interface, or that of its file.
+/// Returns the name of an interface, or that of its file if it has none.
 pub(super) fn name(name: &str, path: &Path) -> String {
     match name {
         "" => path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned(),

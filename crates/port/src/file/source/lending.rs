@@ -1,31 +1,31 @@
-//! Lending packets of a file where they lie in the window, and saying where they lie in the file.
+//! Lends packets of a file in place in the window, and reports where they are in the file.
 //!
 //! ```text
 //!  window   | segment 6: packets 900 to 1199 | segment 7: packets 1200 to ...
 //!  lends    |--------- one burst ------------|---- the next
 //! ```
 //!
-//! A burst has packets of one segment, so its [`Places`] are those of one. Packets are numbered as
-//! the file had them when it was written: what damage has taken keeps its numbers.
+//! A burst has packets of one segment, so its [`Places`] are in one segment. Packets have the
+//! numbers with which the file was written: packets lost to damage keep theirs.
 
 use burstline_log::{SCRATCH_PACKETS, Scratch};
 
 use super::FileSource;
 use crate::{Lent, Places, PortError, PortState};
 
-/// What is known of the next packet of a file.
+/// The state of a file's next packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Head {
     /// Its time, in ns since 1970.
     At(u64),
-    /// Nothing yet: ask again.
+    /// Unknown yet: ask again.
     Unknown,
-    /// There is none.
+    /// No more packets.
     Over,
 }
 
 impl FileSource {
-    /// Looks at the next packet, which stays the next; what was lent before is done with.
+    /// Peeks at the next packet; the packets lent before are released.
     pub(super) fn head(&mut self) -> Result<Head, PortError> {
         self.unwanted_before = self.unwanted();
         match self.take(true) {
@@ -40,7 +40,7 @@ impl FileSource {
         }
     }
 
-    /// As [`lend`](Source::lend), up to the first packet but one that is later than `until_ns`.
+    /// As [`lend`](Source::lend), up to the first packet later than `until_ns`.
     pub(super) fn lend_until<'a>(
         &'a mut self,
         scratch: &'a mut Scratch,
@@ -57,7 +57,7 @@ impl FileSource {
         while scratch.len() < budget {
             let is_first = scratch.is_empty();
             let (taken, is_elsewhere) = match self.take_ordinary() {
-                // The decoder's short path does not leave a segment.
+                // The decoder's fast path does not leave a segment.
                 Some(located) => (Ok(located), false),
                 None => {
                     let taken = self.take_slowly(is_first);
@@ -92,7 +92,7 @@ impl FileSource {
         Ok(Lent { burst, state, places })
     }
 
-    /// The number of the packet that was decoded last, from 1.
+    /// Returns the number of the last decoded packet, from 1.
     fn number(&self) -> u64 {
         self.decoded + self.selector.packets_passed + self.lost.total()
     }

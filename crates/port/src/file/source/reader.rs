@@ -1,10 +1,10 @@
-//! A capture file, read and decoded: packets where they lie, and what is wrong with it.
+//! Reads and decodes a capture file: packets in place, and damage.
 //!
 //! ```text
 //!  input --read--> window --Decoder--> record, damage, end
 //! ```
 //!
-//! The source of a job ([`FileSource`](super::FileSource)) reads a file through this, and so do the
+//! The source of a job ([`FileSource`](super::FileSource)) reads a file through this, as do the
 //! verbs that check or describe a whole file.
 
 mod times;
@@ -29,51 +29,51 @@ use crate::PortError;
 use crate::opened::{OpenedFiles, Use};
 use times::Times;
 
-/// A decoder that has seen this much of a file has refused it, or never will: the header of a
+/// After this many bytes of a file, a decoder has either refused it or never will: the header of a
 /// classic file. Source: draft-ietf-opsawg-pcap, section 4.
 const LONGEST_HEADER_BYTES: usize = 24;
 
-/// A read that takes longer than this waits for a disk.
+/// A read that takes longer than this has waited for a disk.
 const WAITED_NS: u64 = 50_000;
 
-/// Segments are passed one by one before the ends of those that follow are asked for: who looks for
-/// a time passes few.
+/// Segments skipped individually before the ends of the following ones are prefetched: a search for
+/// a time skips few.
 const ASKED_AFTER: u64 = 8;
 
-/// How many segments' ends are then read at a time: a disk that can do many reads at once takes
-/// little longer for them than for one.
+/// How many segments' ends are prefetched at a time: a disk with parallel reads takes little longer
+/// for them than for one.
 const ASKED_SEGMENTS: u64 = 256;
 
-/// Bytes of such an end: trailer, worklist and sketch of ordinary packets.
+/// Bytes of such an end: trailer, worklist and sketch of typical packets.
 const ASKED_BYTES: u64 = 16 << 10;
 
-/// What comes next in a file.
+/// The next element of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
     /// A packet; [`CaptureReader::packet`] has its bytes.
     Packet(Record),
-    /// Bytes that make no sense, or segments that are not as they were written.
+    /// Invalid bytes, or modified segments.
     Damage(Damage),
-    /// A compressed stream ends here because it is broken; the text says where.
+    /// A compressed stream ends here because it is broken; the text says at which offset.
     Broken(String),
     /// The end of the file.
     End,
 }
 
-/// A capture file, or a pipe that one comes through, plain or compressed.
+/// A capture file, or a pipe with one, plain or compressed.
 pub struct CaptureReader {
     path: PathBuf,
-    /// Whether others find it by this path: not so of a pipe, and of standard input.
+    /// Whether others can open this path: not for a pipe or standard input.
     has_name: bool,
     input: Input,
     pub(super) window: Window,
     pub(super) decoder: Decoder,
-    /// How it is compressed, and what is in it, when the first bytes have been looked at.
+    /// The compression and the format, once the first bytes are known.
     container: Option<FileKind>,
     kind: Option<FileKind>,
     /// Whether the last byte is in the window.
     is_read: bool,
-    /// Contiguous bytes that the decoder asked for last.
+    /// Contiguous bytes of the decoder's last request.
     pub(super) needed: usize,
     /// Why a compressed stream ended early.
     broken: Option<String>,
@@ -82,8 +82,8 @@ pub struct CaptureReader {
 }
 
 impl CaptureReader {
-    /// Opens a file, or standard input for `-`, and enters it among those that the job reads. A
-    /// regular file that is not a capture is refused at once.
+    /// Opens a file, or standard input for `-`, and registers it as read by the job. A regular file
+    /// that is not a capture is refused immediately.
     ///
     /// # Errors
     /// [`PortError::Io`], [`PortError::SameFile`], [`PortError::NotACapture`].
@@ -91,7 +91,7 @@ impl CaptureReader {
         Self::open_within(target, WINDOW_BYTES, files)
     }
 
-    /// As [`open`](Self::open), with the largest window that a zstd stream may have.
+    /// As [`open`](Self::open), with the maximum window of a zstd stream.
     pub(super) fn open_within(
         target: &str,
         window_bytes: u64,
@@ -106,7 +106,7 @@ impl CaptureReader {
         Ok(reader)
     }
 
-    /// Reads a regular file that is open, and was entered, from its start.
+    /// Reads a regular file from its start; it is open and registered.
     pub(super) fn of_file(mut file: File, path: &Path) -> Result<Self, PortError> {
         let fail = |error| PortError::Io { action: "read", path: path.to_owned(), error };
         file.rewind().map_err(fail)?;
@@ -138,7 +138,7 @@ impl CaptureReader {
         Ok(reader)
     }
 
-    /// Does something with what is in the file before the job has given up its rights.
+    /// Processes the file without privileges, before the job has dropped its own.
     pub(super) fn without_rights<T: Send>(
         &mut self,
         work: impl FnOnce(&mut Self) -> Result<T, PortError> + Send,
@@ -148,7 +148,7 @@ impl CaptureReader {
         done.map_err(|error| PortError::Io { action: "give up rights for", path, error })?
     }
 
-    /// Another descriptor of a regular file.
+    /// Duplicates the descriptor of a regular file.
     pub(super) fn share(&self) -> Result<Option<File>, PortError> {
         self.input.share().map_err(|error| self.failed("open", error))
     }
@@ -172,7 +172,7 @@ impl CaptureReader {
         }
     }
 
-    /// The link types of the interfaces that the start of a regular file describes.
+    /// Returns the link types of the interfaces described at the start of a regular file.
     pub(super) fn first_links(&self) -> Vec<LinkType> {
         if self.input.is_pipe() {
             return Vec::new();
@@ -182,7 +182,7 @@ impl CaptureReader {
         decoder.interfaces().iter().map(|interface| interface.link).collect()
     }
 
-    /// What comes next; waits for it where it comes through a pipe.
+    /// Returns the next element; blocks for it if the file is a pipe.
     ///
     /// # Errors
     /// [`PortError::Io`]; [`PortError::NotACapture`] for a pipe.
@@ -202,8 +202,8 @@ impl CaptureReader {
         }
     }
 
-    /// The time of the first packet of a file that nothing has been read of, in ns since 1970.
-    /// `None`: there is no packet.
+    /// Returns the time of the first packet of an unread file, in ns since 1970. `None` if there is
+    /// no packet.
     ///
     /// # Errors
     /// As for [`read_next`](Self::read_next).
@@ -219,7 +219,7 @@ impl CaptureReader {
         })
     }
 
-    /// Sleeps until a pipe has something.
+    /// Blocks until a pipe has data.
     fn wait(&self) -> Result<(), PortError> {
         let Some(ready) = self.input.readiness() else { return Ok(()) };
         match poll(&mut [PollFd::new(&ready.as_fd(), PollFlags::IN)], None) {
@@ -228,7 +228,7 @@ impl CaptureReader {
         }
     }
 
-    /// What the decoder makes of the window.
+    /// Decodes the next element of the window.
     pub(super) fn step(&mut self) -> Step {
         let (bytes, position) = self.window.split();
         let step = self.decoder.next(bytes, position, self.is_read);
@@ -238,14 +238,14 @@ impl CaptureReader {
         step
     }
 
-    /// The next packet of the window where there is nothing special about it.
+    /// Returns the next packet of the window if it needs no special handling.
     #[inline(always)]
     pub(super) fn next_ordinary(&mut self) -> Option<Record> {
         let (bytes, position) = self.window.split();
         self.decoder.next_ordinary(bytes, position)
     }
 
-    /// Reads once. Says `Nothing` when a pipe has nothing now.
+    /// Reads once. Returns `Nothing` if a pipe has no data now.
     pub(super) fn refill(&mut self) -> Result<Pulled, PortError> {
         let (input, window) = (&mut self.input, &mut self.window);
         let pulled = match window.fill(self.needed, |place| input.pull(place)) {
@@ -268,7 +268,7 @@ impl CaptureReader {
         Ok(pulled)
     }
 
-    /// A compressed stream that breaks ends there; what came before is good.
+    /// Ends a broken compressed stream; earlier bytes are valid.
     fn break_stream(&mut self, error: &io::Error) -> Pulled {
         let at = self.decoder.file_offset() + self.window.rest().len() as u64;
         self.broken =
@@ -276,7 +276,7 @@ impl CaptureReader {
         Pulled::End
     }
 
-    /// Why a compressed stream ended early, once.
+    /// Returns why a compressed stream ended early, once.
     pub(super) fn hear_broken(&mut self) -> Option<String> {
         let text = self.broken.clone().filter(|_| !self.is_broken_told);
         self.is_broken_told |= text.is_some();
@@ -290,7 +290,7 @@ impl CaptureReader {
             }
             _ => "; expected pcap or pcapng, also in gzip or zstd",
         };
-        // A compressed file that breaks at once has said more than that nothing came out of it.
+        // If a compressed file breaks immediately, report that instead of an empty file.
         let reason = self.broken.clone().unwrap_or_else(|| format!("{error}{mend}"));
         PortError::NotACapture { path: self.path.clone(), reason }
     }
@@ -299,9 +299,9 @@ impl CaptureReader {
         PortError::Io { action, path: self.path.clone(), error }
     }
 
-    /// Passes segments ahead as long as `is_wanted` says no to their trailers and to the summaries
-    /// of their flows. The summaries are read on demand. Returns how many packets were passed;
-    /// nothing is passed where the bytes do not lie in a regular file as they are.
+    /// Skips segments ahead as long as `is_wanted` rejects their trailers and the summaries of
+    /// their flows. The summaries are read on demand. Returns how many packets were skipped.
+    /// Nothing is skipped unless any byte of the capture is directly accessible.
     pub(super) fn pass_segments(
         &mut self,
         mut is_wanted: impl FnMut(&Trailer, &dyn Fn() -> Option<Vec<u8>>) -> bool,
@@ -319,7 +319,7 @@ impl CaptureReader {
             if is_due && clock::monotonic_ns() - began_ns > WAITED_NS {
                 asked = self.ask_for_ends(&ahead);
             }
-            // What is last may have the closing counts behind its packets.
+            // The last segment may have the closing counts after its packets.
             let end = ahead.offset + ahead.bytes as u64;
             let is_last = self.input.capture_bytes().is_none_or(|bytes| end >= bytes);
             let trailer = self.decoder.trailer_ahead(&tail).filter(|_| !is_last);
@@ -344,7 +344,7 @@ impl CaptureReader {
         Ok((segments, packets))
     }
 
-    /// Asks for the ends of the segments that follow. Returns up to where.
+    /// Prefetches the ends of the following segments. Returns the end of the range.
     #[cold]
     fn ask_for_ends(&self, here: &SegmentAhead) -> u64 {
         let segment_bytes = here.bytes as u64;
@@ -355,7 +355,7 @@ impl CaptureReader {
         here.offset + (ASKED_SEGMENTS + 1) * segment_bytes
     }
 
-    /// Goes on at another record of a plain file; false where that cannot be.
+    /// Continues at another record of a plain file; false if that is impossible.
     pub(super) fn jump(&mut self, offset: u64) -> Result<bool, PortError> {
         let can_jump = self.input.can_seek() && self.decoder.jump(offset);
         if can_jump {
@@ -364,7 +364,7 @@ impl CaptureReader {
         Ok(can_jump)
     }
 
-    /// Reads on where the decoder is.
+    /// Continues reading at the decoder's position.
     fn go_on(&mut self) -> Result<(), PortError> {
         self.window.clear();
         self.is_read = false;
@@ -372,18 +372,18 @@ impl CaptureReader {
         self.input.seek(offset).map_err(|error| self.failed("seek in", error))
     }
 
-    /// The bytes of a packet, until the next call of [`read_next`](Self::read_next).
+    /// Returns the bytes of a packet, until the next call of [`read_next`](Self::read_next).
     #[inline(always)]
     pub fn packet(&self, record: &Record) -> &[u8] {
         &self.window.bytes()[record.offset..][..record.captured_length as usize]
     }
 
-    /// What the decoder knows.
+    /// Returns the decoder.
     pub fn decoder(&self) -> &Decoder {
         &self.decoder
     }
 
-    /// The whole sound segment that the last packet is of.
+    /// Returns the complete, valid segment of the last packet.
     pub fn segment(&self) -> Option<&[u8]> {
         let segment = self.decoder.segment_here()?;
         let behind = (self.decoder.file_offset() - segment.offset) as usize;
@@ -391,38 +391,38 @@ impl CaptureReader {
         self.window.bytes().get(start..start + segment.bytes)
     }
 
-    /// Whether others find it by its path.
+    /// Whether others can open its path.
     pub(super) fn has_name(&self) -> bool {
         self.has_name
     }
 
-    /// Its path.
+    /// Returns its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// How it is compressed, if it is.
+    /// Returns its compression, if any.
     pub fn container(&self) -> Option<FileKind> {
         self.container
     }
 
-    /// What is in it; `None` before its first bytes have been read.
+    /// Returns its format; `None` before its first bytes have been read.
     pub fn kind(&self) -> Option<FileKind> {
         self.kind
     }
 
-    /// Bytes of the file as it lies there; `None` for a pipe.
+    /// Returns its size on disk; `None` for a pipe.
     pub fn file_bytes(&self) -> Option<u64> {
         self.input.file_bytes()
     }
 
-    /// Bytes that were read from the file so far, before any decompression.
+    /// Returns the bytes read from the file so far, before any decompression.
     pub fn bytes_read(&self) -> u64 {
         self.input.bytes_read()
     }
 
-    /// Identifies the file that an index was made of. `None` for a file that can have no index,
-    /// because its packets cannot be reached directly.
+    /// Identifies the file for an index. `None` for a file that cannot have one, because its
+    /// packets are not directly accessible.
     pub(super) fn stamp(&self) -> Option<super::index::Stamp> {
         let metadata = self.input.metadata().filter(|_| self.container.is_none())?;
         Some(super::index::Stamp::of(&metadata))

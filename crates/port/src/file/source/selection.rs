@@ -1,7 +1,7 @@
-//! Which packets of files are wanted, besides what a filter says: by time, flow and interface.
+//! Selects packets of files, in addition to a filter: by time, flow and interface.
 //!
-//! A selection is applied first to what a segment says of itself: a segment without a packet that
-//! is wanted is not read.
+//! A selection is first applied to the summary of a segment: a segment without wanted packets is
+//! not read.
 
 use burstline_wire::files::{SegmentAhead, Sketch, Trailer};
 use burstline_wire::flow::{FlowMatcher, FlowQuery};
@@ -10,45 +10,45 @@ use burstline_wire::headers::LinkType;
 
 use super::catalogue::Summary;
 
-/// Which packets of files are wanted. The default wants all.
+/// Which packets of files are wanted. The default selects all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
-    /// The earliest time that is wanted, in ns since 1970.
+    /// The earliest wanted time, in ns since 1970.
     pub from_ns: Option<u64>,
-    /// The first time behind it that is not, in ns since 1970.
+    /// The first time after the wanted ones, in ns since 1970.
     pub to_ns: Option<u64>,
-    /// The one conversation that is wanted.
+    /// The only wanted conversation.
     pub flow: Option<FlowQuery>,
-    /// The name of the one interface that is wanted.
+    /// The name of the only wanted interface.
     pub interface: Option<String>,
-    /// Whether the recording may still be going on: that it has no end is then no damage.
+    /// Whether the recording may still be in progress: a missing end is then not damage.
     pub may_be_open: bool,
 }
 
 impl Selection {
-    /// Whether it wants all.
+    /// Whether all packets are selected.
     pub fn is_all(&self) -> bool {
         *self == Self { may_be_open: self.may_be_open, ..Self::default() }
     }
 
-    /// Whether any time from `earliest_ns` to `latest_ns`, both included, is wanted.
+    /// Whether any time from `earliest_ns` to `latest_ns`, inclusive, is wanted.
     pub(super) fn wants_times(&self, earliest_ns: u64, latest_ns: u64) -> bool {
         self.from_ns.is_none_or(|from_ns| latest_ns >= from_ns)
             && self.to_ns.is_none_or(|to_ns| earliest_ns < to_ns)
     }
 }
 
-/// Applies a selection to the packets of one file, and keeps account of what was passed unread.
+/// Applies a selection to the packets of one file, and counts the skipped ones.
 pub(super) struct Selector {
     selection: Selection,
     matcher: Option<FlowMatcher>,
     hash: Option<u32>,
     /// Whether there is anything to choose.
     pub(super) is_choosing: bool,
-    /// Segments, or blocks of an index, that were passed unread, and their packets.
+    /// Segments, or blocks of an index, that were skipped unread, and their packets.
     pub(super) passed: u64,
     pub(super) packets_passed: u64,
-    /// Packets that were read and are not wanted.
+    /// Packets that were read but are unwanted.
     pub(super) unwanted: u64,
 }
 
@@ -65,7 +65,7 @@ impl Selector {
         }
     }
 
-    /// The name of the interface that is wanted, if it is one only.
+    /// Returns the name of the only wanted interface, if any.
     pub(super) fn interface(&self) -> Option<&str> {
         self.selection.interface.as_deref()
     }
@@ -85,7 +85,7 @@ impl Selector {
         is_wanted
     }
 
-    /// Whether a segment may hold a packet that is wanted.
+    /// Whether a segment may contain a wanted packet.
     pub(super) fn wants_segment(
         &self,
         trailer: &Trailer,
@@ -102,7 +102,7 @@ impl Selector {
         }
     }
 
-    /// Whether a file may hold one, by its folder's catalogue.
+    /// Whether a file may contain a wanted packet, according to its folder's catalogue.
     pub(super) fn wants_file(&self, file: &Summary) -> bool {
         let [earliest_ns, latest_ns] = file.times_ns;
         file.packets > 0
@@ -110,7 +110,7 @@ impl Selector {
             && self.hash.is_none_or(|hash| Sketch::may_hold(&file.sketch, hash))
     }
 
-    /// Whether a block of an index may hold one: its times, and its flows' hashes in order.
+    /// Whether a block of an index may contain one, given its times and its sorted flow hashes.
     pub(super) fn wants_block(&self, times_ns: [u64; 2], hashes: &[u32]) -> bool {
         self.selection.wants_times(times_ns[0], times_ns[1])
             && self.hash.is_none_or(|hash| hashes.binary_search(&hash).is_ok())

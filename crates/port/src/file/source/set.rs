@@ -1,19 +1,19 @@
-//! `set:` ports: the files of a folder or a pattern, in order of time, as one port.
+//! `set:` ports: the files of a folder or a pattern, in order of time, as a single port.
 //!
 //! ```text
 //!  a.pcapng  |-----------|                   read: a
 //!  b.pcapng               |--------|               a, then b
 //!  c.pcapng                    |----------|        b and c in turns, by time, then c
-//!            first packet of each: looked at on opening
+//!            first packet of each: read on opening
 //! ```
 //!
 //! A file is decoded from the time of its first packet to its end. All are opened at the start,
-//! while the job has its rights, as far as the limit on descriptors allows. Further files are
-//! opened when their time comes. In a rotation each file begins where the one before ends, so its
-//! files are read one after the other, without a copy. Files that overlap are merged a run at a
-//! time. A run is what one of them has before the next packet of another. Within a file packets
-//! keep their order, whatever their times. Interfaces of the same name and link type are one,
-//! unless they are named after their files.
+//! while the job has its privileges, as far as the limit on descriptors allows. Further files are
+//! opened when their time comes. In a rotation each file begins where the previous one ends, so its
+//! files are read in sequence, without a copy. Files that overlap are merged in runs: the packets
+//! of one file before the next packet of another. Within a file packets keep their order, whatever
+//! their times. Interfaces of the same name and link type are the same, unless they are named after
+//! their files.
 
 use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
@@ -37,44 +37,44 @@ use crate::{
 /// The scheme of sets.
 pub(crate) const SET: &str = "set";
 
-/// Descriptors that are left for the rest of the job, and files for which there are always enough.
+/// Descriptors reserved for the rest of the job, and a number of files that always fits.
 const SPARE_FILES: u64 = 512;
 const FEW: usize = 256;
 
-/// A file that is still to be read, and the time of its first packet.
+/// A file still to be read, and the time of its first packet.
 struct Waiting {
     first_ns: u64,
     path: PathBuf,
-    /// Open, as far as there are descriptors.
+    /// Open, if there are enough descriptors.
     file: Option<File>,
 }
 
-/// A file that is open.
+/// An open file.
 struct Member {
     source: FileSource,
-    /// The time of its next packet, when that is known.
+    /// The time of its next packet, if known.
     head_ns: Option<u64>,
     /// Files that begin at the same time keep the order of their names.
     order: usize,
 }
 
-/// The files of a set as one source.
+/// The files of a set as a single source.
 struct SetSource {
     info: PortInfo,
     options: OpenOptions,
     interfaces: Interfaces,
-    /// All of them, in the order in which they are opened.
+    /// All files, in the order in which they are opened.
     files: Vec<PathBuf>,
     /// The last one comes first.
     waiting: Vec<Waiting>,
     members: Vec<Member>,
-    /// Which member has lent last.
+    /// The member that lent last.
     lender: Option<usize>,
     /// Files opened so far.
     opened: usize,
     /// Packets lent.
     lent: u64,
-    /// Of the files that are closed again, and of the set itself.
+    /// Account of closed files, and of the set itself.
     account: PortAccount,
     copying: Copying,
 }
@@ -93,7 +93,7 @@ pub(crate) fn open_source(
     Ok(Box::new(set))
 }
 
-/// Opens files as one port of this name.
+/// Opens files as a single port with this name.
 ///
 /// # Errors
 /// As for each of the files.
@@ -105,11 +105,11 @@ pub fn open_set(
     Ok(Box::new(SetSource::open(name.to_owned(), paths, options)?))
 }
 
-/// Opens those of several captures that may hold an answer as one port of this name. The packets of
-/// the others count as left out.
+/// Opens the captures that may have wanted packets as a single port with this name. The packets of
+/// the others count as filtered.
 ///
 /// # Errors
-/// As for each of the files; [`PortError::SameFile`] also for one that is not opened.
+/// As for each of the files; [`PortError::SameFile`] also for a file that is not opened.
 pub fn open_chosen(
     name: &str,
     chosen: &Chosen,
@@ -125,10 +125,10 @@ pub fn open_chosen(
     Ok(Box::new(set))
 }
 
-/// The captures that a path means, and how many files are not captures. It means the file itself,
-/// or those regular files of a folder or a pattern that are captures, by name. A pattern has `*`,
-/// `?` and `[a-z]` in the last part of its path. It also has braces (`/disk{0..3}`), as the outputs
-/// that are written in turns. Hidden files and indexes are not counted.
+/// Returns the captures that a path names, and the number of other files. A path names the file
+/// itself, or the captures among the regular files of a folder or a pattern, by name. A pattern has
+/// `*`, `?` and `[a-z]` in the last part of its path. It may also have braces (`/disk{0..3}`), like
+/// striped outputs. Hidden files and indexes are not counted.
 ///
 /// # Errors
 /// [`PortError::Io`]: a file or folder cannot be read, or there is no such file.
@@ -175,7 +175,7 @@ fn not_found(path: &Path) -> PortError {
     PortError::Io { action: "open", path: path.to_owned(), error }
 }
 
-/// The regular files of a folder, or those whose names fit a pattern.
+/// Returns the regular files of a folder, or those whose names match a pattern.
 fn files_of(path: &Path) -> Result<Vec<PathBuf>, PortError> {
     let fail = |error| PortError::Io { action: "open", path: path.to_owned(), error };
     let (folder, pattern) = match (path.is_dir(), path.file_name()) {
@@ -196,7 +196,7 @@ fn files_of(path: &Path) -> Result<Vec<PathBuf>, PortError> {
     if files.is_empty() { Err(not_found(path)) } else { Ok(files) }
 }
 
-/// Whether a name fits a pattern. Cost: linear in the name for each `*`.
+/// Whether a name matches a pattern. Cost: linear in the name for each `*`.
 fn fits(pattern: &[u8], name: &[u8]) -> bool {
     let (mut at, mut read, mut star) = (0, 0, None);
     while read < name.len() {
@@ -218,7 +218,7 @@ fn fits(pattern: &[u8], name: &[u8]) -> bool {
     pattern[at..].iter().all(|rest| *rest == b'*')
 }
 
-/// How many bytes of a pattern a byte of a name fits; none at a `*`.
+/// Returns how many bytes of a pattern match a byte of a name; `None` at a `*` or a mismatch.
 fn one_of(pattern: &[u8], byte: u8) -> Option<usize> {
     match *pattern.first()? {
         b'*' => None,
@@ -244,7 +244,7 @@ pub(super) fn is_capture(path: &Path) -> bool {
     !matches!(opened, Err(PortError::NotACapture { .. }))
 }
 
-/// A file, and the time of its first packet; 0 where it has none: it is read first, and says why.
+/// Reads the time of a file's first packet; 0 if it has none: it is read first, and reports why.
 fn look_at(path: &Path, files: &OpenedFiles, stays_open: bool) -> Result<Waiting, PortError> {
     if !path.is_file() {
         let error = std::io::Error::other("not a regular file, and a set reads each twice");
@@ -256,7 +256,7 @@ fn look_at(path: &Path, files: &OpenedFiles, stays_open: bool) -> Result<Waiting
     Ok(Waiting { first_ns, path: path.to_owned(), file })
 }
 
-/// What a file, or a set of them, is as a port.
+/// Returns the properties of a file or a set as a port.
 pub(super) fn info_of(name: String) -> PortInfo {
     let capabilities = Capabilities {
         can_wait: true,
@@ -276,14 +276,14 @@ impl SetSource {
         for path in paths {
             waiting.push(look_at(path, &options.files, waiting.len() < most)?);
         }
-        // A stable sort: files that begin at one time keep the order of their names.
+        // A stable sort: files with the same first time keep the order of their names.
         waiting.sort_by_key(|file| file.first_ns);
         let files = waiting.iter().map(|file| file.path.clone()).collect();
         waiting.reverse();
         let mut set = Self {
             files,
             info: info_of(name),
-            // They have been entered.
+            // The files are already registered.
             options: OpenOptions { files: OpenedFiles::default(), ..options.clone() },
             interfaces: Interfaces::of_set(&options.table).named_after_files(options.names_files),
             waiting,
@@ -294,13 +294,13 @@ impl SetSource {
             account: PortAccount::default(),
             copying: Copying::default(),
         };
-        // So that a filter that does not fit is an error before anything is written.
+        // Compile the filter now, so that an unsuitable one fails before anything is written.
         set.open_next()?;
         Ok(set)
     }
 
-    /// Finds out which member is next: opens files whose time has come, and closes those that are
-    /// over. False: a member has to be asked again.
+    /// Prepares the next packet: opens files whose time has come, and closes those that are over.
+    /// False if a member must be asked again.
     fn advance(&mut self) -> Result<bool, PortError> {
         loop {
             let mut at = 0;
@@ -347,7 +347,7 @@ impl SetSource {
         self.account.add(member.source.account());
     }
 
-    /// The member whose turn it is, and until when.
+    /// Returns the member whose turn it is, and the time at which its turn ends.
     fn turn(&self) -> Option<(usize, u64)> {
         let key = |&at: &usize| (self.members[at].head_ns, self.members[at].order);
         let first = (0..self.members.len()).min_by_key(key)?;
@@ -379,13 +379,13 @@ impl Source for SetSource {
         self.files.clone()
     }
 
-    /// Lends a run of one file: a scan of the heads of the open files for each.
+    /// Lends a run of one file. Cost: a scan of the heads of the open files per run.
     fn lend<'a>(
         &'a mut self,
         scratch: &'a mut Scratch,
         budget: u64,
     ) -> Result<Lent<'a>, PortError> {
-        // What the lender has lent is done with.
+        // The packets of the last lender are released.
         if let Some(at) = self.lender.take() {
             self.members[at].head_ns = None;
         }

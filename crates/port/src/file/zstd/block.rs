@@ -1,29 +1,29 @@
 //! The header of a block of a Zstandard frame. Source: RFC 8878, 3.1.1.2.
 
-/// What a block is made of.
+/// The header of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) struct BlockHead {
-    /// Whether the frame ends behind it.
+    /// Whether it is the last block of the frame.
     pub(in super::super) is_last: bool,
     pub(in super::super) kind: u32,
-    /// Bytes that come out of it, or where it is compressed, bytes of its content.
+    /// Length of the decompressed block; for a compressed one, the length of its content.
     pub(in super::super) size: usize,
 }
 
 impl BlockHead {
-    /// Bytes of it.
+    /// Length of the header.
     pub(in super::super) const BYTES: usize = 3;
 
-    /// The kind of block that has its content as it is.
+    /// The kind of an uncompressed block.
     pub(in super::super) const RAW: u32 = 0;
 
-    /// The kind of block whose content is one byte, which is repeated.
+    /// The kind of a block that repeats one byte.
     pub(in super::super) const REPEATED: u32 = 1;
 
-    /// The kind of block that is compressed.
+    /// The kind of a compressed block.
     pub(in super::super) const COMPRESSED: u32 = 2;
 
-    /// A block of no bytes that ends a frame.
+    /// An empty block that ends a frame.
     pub(in super::super) const LAST: [u8; Self::BYTES] =
         Self { is_last: true, kind: Self::RAW, size: 0 }.to_bytes();
 
@@ -39,7 +39,7 @@ impl BlockHead {
         [first, second, third]
     }
 
-    /// Bytes that follow it.
+    /// Returns the number of bytes that follow the header.
     pub(in super::super) fn content_bytes(self) -> usize {
         if self.kind == Self::REPEATED { 1 } else { self.size }
     }

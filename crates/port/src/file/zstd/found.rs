@@ -1,14 +1,14 @@
-//! A table made anew, where a file has none: its recorder was killed, or damage has hit the table.
+//! Rebuilds a missing table: its recorder was killed, or the table is damaged.
 //!
 //! ```text
 //!  | header | block | block, ends with trailer 0 | block | block, ends with trailer 1 | ...
 //!           \______^\__________________________^  each head says where the next one is
 //! ```
 //!
-//! Heads of blocks lead from one to the next, and nothing is decompressed. A block that is stored
-//! as it is and ends with a trailer is the end of a segment. Where a head makes no sense, the next
-//! trailer is looked for byte by byte. A segment whose own trailer is damaged has the end of the
-//! segment behind it: the two are decompressed as one piece.
+//! Block headers lead from one to the next, without any decompression. An uncompressed block that
+//! ends with a trailer is the end of a segment. If a block header is invalid, we search for the
+//! next trailer byte by byte. A segment whose own trailer is damaged gets the end of the following
+//! segment: the two are decompressed as one piece.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -19,27 +19,27 @@ use super::super::pieces::{BLOCK_BYTES, HEADER_BYTES};
 use super::block::BlockHead;
 use super::packed::MOST_SEGMENTS;
 
-/// Blocks in front of the first trailer, at most: those of the longest segment, and some more.
+/// Maximum blocks before the first trailer: those of the longest segment, and some more.
 const FIRST_BLOCKS: usize = MAX_NEED / BLOCK_BYTES + 16;
 
-/// Bytes that are looked through at a time.
+/// Bytes searched at a time.
 const CHUNK_BYTES: usize = 1 << 20;
 
 const TAIL_BYTES: usize = SegmentAhead::TAIL_BYTES;
 
-/// Where the segments of a file end, as far as it has been walked through.
+/// A scan of a file for the ends of its segments.
 pub(super) struct Walk<'a> {
     file: &'a File,
     length: u64,
-    /// Where the next head is.
+    /// Offset of the next block header.
     at: u64,
     pub(super) segment_bytes: u64,
-    /// By number of the segment. Segments with the same end are one piece.
+    /// By segment number. Segments with the same end are one piece.
     pub(super) ends: Vec<u64>,
 }
 
 impl<'a> Walk<'a> {
-    /// Finds all ends of segments. `None`: this is not a recording in segments.
+    /// Finds the ends of all segments. `None` if this is not a segmented recording.
     pub(super) fn through(file: &'a File) -> Option<Self> {
         let length = file.metadata().ok()?.len();
         let at = HEADER_BYTES as u64;
@@ -58,12 +58,12 @@ impl<'a> Walk<'a> {
         (1..=MOST_SEGMENTS).contains(&walk.ends.len()).then_some(walk)
     }
 
-    /// Where the last segment ends that has a trailer.
+    /// Returns the end of the last segment that has a trailer.
     pub(super) fn end(&self) -> u64 {
         self.ends.last().copied().unwrap_or(HEADER_BYTES as u64)
     }
 
-    /// Takes the next block. `None`: there is none.
+    /// Advances over the next block. `None` if there is none.
     fn step(&mut self) -> Option<()> {
         let mut head = [0; BlockHead::BYTES];
         self.file.read_exact_at(&mut head, self.at).ok()?;
@@ -80,7 +80,7 @@ impl<'a> Walk<'a> {
         Some(())
     }
 
-    /// Takes note of a segment that ends at `end`, if one does.
+    /// Records a segment that ends at `end`, if one does.
     fn take(&mut self, end: u64) -> Option<()> {
         let mut tail = [0; TAIL_BYTES];
         self.file.read_exact_at(&mut tail, end.checked_sub(TAIL_BYTES as u64)?).ok()?;
@@ -90,7 +90,7 @@ impl<'a> Walk<'a> {
         if !is_possible || self.segment_bytes != 0 && self.segment_bytes != bytes {
             return None;
         }
-        // Each segment between has a tail, too.
+        // Each skipped segment has a tail, too.
         let most = (end - self.end()) / TAIL_BYTES as u64;
         let passed = number.checked_sub(self.ends.len() as u64)?;
         if passed >= most || number >= MOST_SEGMENTS as u64 {
@@ -101,7 +101,7 @@ impl<'a> Walk<'a> {
         Some(())
     }
 
-    /// Goes on behind the next trailer that there is. `None`: there is none.
+    /// Continues after the next trailer. `None` if there is none.
     fn search(&mut self) -> Option<()> {
         let (mut from, mut chunk) = (self.end(), vec![0; CHUNK_BYTES]);
         while from < self.length {
@@ -115,7 +115,7 @@ impl<'a> Walk<'a> {
                     return Some(());
                 }
             }
-            // A magic number may lie across the end.
+            // A magic number may cross the end of the chunk.
             let is_last = from + chunk.len() as u64 == self.length;
             from += (chunk.len() - if is_last { 0 } else { Trailer::MAGIC.len() }) as u64;
         }

@@ -1,25 +1,25 @@
-//! Segments in one Zstandard frame, and a table of where each of them ends.
+//! Segments in one Zstandard frame, and a table of their ends.
 //!
 //! ```text
 //!  | header | segment 0 | segment 1         | ... | block: end 0 | end 1 | ... | foot | end |
-//!                       /                   \      \________ stored as it is ________/
-//!                       | compressed  | sketch, worklist, trailer as they are |
+//!                       /                   \      \________ uncompressed _______/
+//!                       | compressed  | sketch, worklist, trailer: uncompressed |
 //! ```
 //!
-//! Blocks of a segment need nothing from blocks before them, so a reader may begin at any segment.
-//! Sketch and trailer are read without decompressing anything. The table comes last: a file that
-//! was not closed lacks it, and is read in order. Other programs skip it as a block of an unknown
-//! type. (Other formats put such a table into a second frame. Wireshark 4.0 cannot read on behind
-//! the first one.)
+//! Blocks of a segment do not depend on earlier blocks, so a reader may begin at any segment.
+//! Sketch and trailer are read without decompression. The table comes last: a file that was not
+//! closed lacks it, and is read sequentially. Other programs skip it as a block of an unknown type.
+//! (Other formats store such a table in a second frame. Wireshark 4.0 cannot continue after the
+//! first frame.)
 //!
-//! All numbers are little-endian. An end is 8 bytes: the file offset behind the segment's blocks.
+//! All numbers are little-endian. An end is 8 bytes: the file offset after the segment's blocks.
 //! The foot: bytes of a segment (4), segments (4), CRC32C of the ends (4), magic `BurstZst`.
 //!
-//! Where there is no table, it is made anew ([`Walk`]). What follows the last whole segment then is
-//! decompressed as far as it goes.
+//! A missing table is rebuilt ([`Walk`]). Bytes after the last whole segment are then decompressed
+//! as far as possible.
 //!
-//! A table is a hint. Ends that do not ascend, or a checksum that does not hold, make it none; what
-//! it leads to is checked as segments always are.
+//! A table is a hint. It is ignored if its ends do not ascend or its checksum is wrong. The
+//! segments that it locates are verified as usual.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -37,22 +37,22 @@ use super::{ZstdReader, header_bytes};
 const MAGIC: &[u8; 8] = b"BurstZst";
 const FOOT_BYTES: usize = 20;
 
-/// Bytes of the block besides the ends: type, length, foot, length.
+/// Bytes of the block around the ends: type, length, foot, length.
 const AROUND_BYTES: usize = 8 + FOOT_BYTES + 4;
 
-/// A file of more segments has no table: readers want such a block whole. It would be of 2 TiB,
-/// where a segment has 1 MiB.
+/// A file with more segments gets no table, because readers want the block in one piece. With
+/// segments of 1 MiB, that file would have 2 TiB.
 pub(super) const MOST_SEGMENTS: usize = (MAX_NEED - AROUND_BYTES) / 8;
 
 /// Segments of one piece that are decompressed; further ones are lost.
 const MOST_TOGETHER: u64 = 4;
 
-/// Writes segments one behind the other, compressed.
+/// Compresses segments and writes them one after another.
 pub(in super::super) struct Packer {
     pub(in super::super) output: Output,
-    /// The segment in hand.
+    /// The current segment.
     pub(in super::super) segment: Vec<u8>,
-    /// Where each segment's blocks end in the file.
+    /// The end of each segment's blocks in the file.
     ends: Vec<u64>,
 }
 
@@ -72,7 +72,7 @@ impl Packer {
         Ok(())
     }
 
-    /// Writes the segment in hand.
+    /// Writes the current segment.
     pub(in super::super) fn write_in_hand(&mut self) -> io::Result<()> {
         let segment = std::mem::take(&mut self.segment);
         let written = self.write(&segment);
@@ -80,13 +80,13 @@ impl Packer {
         written
     }
 
-    /// Segments that are written, without that of the descriptions.
+    /// Returns the number of written segments, without the one with the descriptions.
     pub(in super::super) fn written(&self) -> u64 {
         (self.ends.len() as u64).saturating_sub(1)
     }
 
-    /// Has segments follow those that are written, after an error. They end within the first
-    /// `bytes` of the file.
+    /// Continues after the written segments, after an error. They must end within the first `bytes`
+    /// of the file.
     pub(in super::super) fn go_on(&mut self, bytes: u64) -> io::Result<()> {
         match self.ends.last() {
             Some(&end) if end <= bytes && end == self.output.whole => self.output.go_on(),
@@ -95,10 +95,10 @@ impl Packer {
         Ok(())
     }
 
-    /// Writes the segment in hand as the last one. Returns where the file ends then.
+    /// Writes the current segment as the last one. Returns the new size of the file.
     pub(in super::super) fn close(&mut self) -> io::Result<u64> {
         self.write_in_hand()?;
-        // Without a table, which has no room then, it is read in order.
+        // If there is no room for a table, the file is read sequentially.
         let _ = self.end();
         Ok(self.output.bytes)
     }
@@ -112,7 +112,7 @@ impl Packer {
     }
 }
 
-/// The block with the table, in numbers of 4 bytes.
+/// Builds the block with the table, from 4-byte numbers.
 fn table(ends: &[u64], segment_bytes: usize) -> Vec<u8> {
     let length = (AROUND_BYTES + 8 * ends.len()) as u32;
     let list: Vec<u8> = ends.iter().flat_map(|end| end.to_le_bytes()).collect();
@@ -124,24 +124,24 @@ fn table(ends: &[u64], segment_bytes: usize) -> Vec<u8> {
     [&head, &list, &foot, &MAGIC[..], &tail].concat()
 }
 
-/// Where the segments of a file are.
+/// The location of a file's segments.
 pub(in super::super) struct Table {
     /// The header of the frame.
     header: [u8; HEADER_BYTES],
     segment_bytes: u64,
-    /// Those with the same end are one piece: where the first of them ends is not known.
+    /// Segments with the same end are one piece: the end of the first of them is unknown.
     ends: Vec<u64>,
-    /// What came out behind the last of them, in a file that was not closed.
+    /// Decompressed bytes after the last segment, in a file that was not closed.
     rest: Vec<u8>,
 }
 
 impl Table {
-    /// The table of a regular file, or one made anew. `None`: it has no segments.
+    /// Returns the table of a regular file, or rebuilds it. `None` if the file has no segments.
     pub(in super::super) fn of(file: &File, window_bytes: u64) -> Option<Self> {
         Self::load(file).or_else(|| Self::find(file, window_bytes))
     }
 
-    /// Makes the table of a file that has none.
+    /// Rebuilds the table of a file that has none.
     fn find(file: &File, window_bytes: u64) -> Option<Self> {
         let mut header = [0; HEADER_BYTES];
         file.read_exact_at(&mut header, 0).ok()?;
@@ -161,7 +161,7 @@ impl Table {
         Some(table)
     }
 
-    /// Decompresses blocks of the file, up to `most` bytes, as far as that can be done.
+    /// Decompresses blocks of the file, up to `most` bytes, as far as possible.
     fn unpack(
         &self,
         file: &File,
@@ -174,12 +174,12 @@ impl Table {
         file.read_exact_at(&mut frame[HEADER_BYTES..], place.start)?;
         frame.extend(BlockHead::LAST);
         let (unpacked, mut bytes) = (ZstdReader::new(&frame[..], window_bytes), Vec::new());
-        // What came before an error is there.
+        // Bytes before an error are valid.
         let _ = unpacked.take(most).read_to_end(&mut bytes);
         Ok(bytes)
     }
 
-    /// The table of a regular file; `None`: there is no usable one.
+    /// Returns the table of a regular file; `None` if there is no usable one.
     fn load(file: &File) -> Option<Self> {
         let end = file.metadata().ok()?.len().checked_sub(BlockHead::BYTES as u64)?;
         let mut foot = [0; FOOT_BYTES];
@@ -208,67 +208,67 @@ impl Table {
     }
 }
 
-/// A file that has a table, read segment by segment: damage of one costs no other. What cannot be
-/// decompressed comes out as zeros, which no checksum holds for.
+/// Reads a file that has a table, segment by segment: damage of one does not affect the others. A
+/// segment that cannot be decompressed reads as zeros, which fail every checksum.
 pub(in super::super) struct Packed<F> {
     pub(in super::super) file: F,
     table: Table,
     window_bytes: u64,
-    /// Where in the capture to read on.
+    /// The read position in the capture.
     pub(in super::super) position: u64,
-    /// The number of the segment in hand, and its bytes.
+    /// The number of the current segment, and its bytes.
     number: Option<u64>,
     segment: Vec<u8>,
 }
 
 impl<F: AsRef<File>> Packed<F> {
-    /// From the start. `window_bytes`: as for [`ZstdReader::new`].
+    /// Reads from the start. `window_bytes` is as for [`ZstdReader::new`].
     pub(in super::super) fn new(table: Table, file: F, window_bytes: u64) -> Self {
         Self { file, table, window_bytes, position: 0, number: None, segment: Vec::new() }
     }
 
-    /// Bytes of the capture.
+    /// Returns the length of the capture.
     pub(in super::super) fn capture_bytes(&self) -> u64 {
         self.table.segment_bytes * self.table.ends.len() as u64 + self.table.rest.len() as u64
     }
 
-    /// Up to where the file was read.
+    /// Returns how far the file was read.
     pub(in super::super) fn bytes_read(&self) -> u64 {
         let Some(number) = self.number else { return 0 };
         self.end_of(number).or(self.table.ends.last().copied()).unwrap_or(0)
     }
 
-    /// Reads bytes of the end of a segment that are stored as they are. False: they are not there.
-    /// What lies further in front comes out wrong; who asks checks what comes.
+    /// Reads uncompressed bytes from the end of a segment. False if they do not exist. Bytes before
+    /// the uncompressed part come out wrong; the caller verifies what it gets.
     pub(in super::super) fn read_at(&self, offset: u64, place: &mut [u8]) -> bool {
         let behind = self.table.segment_bytes - offset % self.table.segment_bytes;
         let end = self.end_of(offset / self.table.segment_bytes);
         end.is_some_and(|end| read_stored(self.file.as_ref(), end, behind, place).is_some())
     }
 
-    /// Where the blocks of a segment end.
+    /// Returns the end of a segment's blocks.
     fn end_of(&self, number: u64) -> Option<u64> {
         self.table.ends.get(usize::try_from(number).ok()?).copied()
     }
 
-    /// The first segment of the piece that ends there, and where that starts.
+    /// Returns the first segment of the piece that ends there, and the start of the piece.
     fn piece(&self, end: u64) -> (u64, u64) {
         let first = self.table.ends.partition_point(|before| *before < end);
         let start = first.checked_sub(1).map_or(HEADER_BYTES as u64, |last| self.table.ends[last]);
         (first as u64, start)
     }
 
-    /// Decompresses a segment, as far as that can be done.
+    /// Decompresses a segment, as far as possible.
     fn load(&mut self, number: u64) -> io::Result<()> {
         let bytes = self.table.segment_bytes as usize;
         self.segment.clear();
         self.number = None;
         if let Some(end) = self.end_of(number) {
             let (first, start) = self.piece(end);
-            // What of the piece belongs to segments before.
+            // Bytes of the piece that belong to earlier segments.
             let before = (number - first) * bytes as u64;
             let most = before + bytes as u64;
-            // What does not get smaller is stored as it is.
+            // Incompressible data is stored uncompressed.
             if number - first < MOST_TOGETHER && end - start <= 2 * most {
                 let file = self.file.as_ref();
                 self.segment = self.table.unpack(file, start..end, self.window_bytes, most)?;
@@ -299,8 +299,8 @@ impl<F: AsRef<File>> Read for Packed<F> {
     }
 }
 
-/// Reads bytes of what is stored as it is in front of `end`; `behind` is how many there are from
-/// the first of them on. `None`: they are not there.
+/// Reads uncompressed bytes before `end`; `behind` is the distance from the first of them to the
+/// end of the piece. `None` if they do not exist.
 fn read_stored(file: &File, end: u64, mut behind: u64, mut place: &mut [u8]) -> Option<()> {
     while !place.is_empty() {
         let (before_end, contiguous) = stored_at(behind)?;

@@ -1,4 +1,4 @@
-//! A peer whose packets are all refused, without end: others have their turn.
+//! A peer that sends only invalid packets, endlessly: other ports must get their turn.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use super::*;
 use crate::halves::{Devices, Role};
 use crate::{Address, AddressError, Key, Values};
 
-/// A ring that never ends.
+/// A ring that is never empty.
 struct Wrong {
     taken: u16,
 }

@@ -1,4 +1,4 @@
-//! What became of the packets of a crossing, by the counts of both ends.
+//! Accounts for the packets of a crossing, by the counts of both ends.
 
 use burstline_xdp::SocketStatistics;
 
@@ -6,12 +6,12 @@ use super::XdpCrossing;
 use crate::{Carried, Loss, PortAccount, RingFill};
 use burstline_xdp::QueueCounts;
 
-/// What has become of the packets that the program has seen.
+/// The state of the packets that the program has seen.
 pub(super) struct Reckoning {
     pub(super) counts: QueueCounts,
     kernel: SocketStatistics,
     in_rx: u64,
-    /// Taken, in the rx ring, lost in front of it, or passed.
+    /// Taken, in the rx ring, lost before it, or passed.
     pub(super) accounted: u64,
 }
 
@@ -24,13 +24,13 @@ impl XdpCrossing {
         Reckoning { counts, kernel, in_rx, accounted: self.taken + in_rx + lost }
     }
 
-    /// Packets given to the exit that were neither sent nor refused nor given up.
+    /// Returns the packets given to the exit that were neither sent nor refused nor given up.
     fn in_exit(&self) -> u64 {
         let counts = self.passage.counts();
         counts.pushed - self.sent() - counts.refused - self.given_up
     }
 
-    /// Packets that the exit has sent. A refusal is known before its frame is back.
+    /// Returns the packets that the exit has sent. A refusal is known before its frame returns.
     fn sent(&self) -> u64 {
         let counts = self.passage.counts();
         counts.completed.saturating_sub(counts.refused)
@@ -41,7 +41,7 @@ impl XdpCrossing {
         Carried { packets: self.sent(), bytes: self.passage.sent_bytes(missing) }
     }
 
-    /// Gives up what is still at the exit, by name.
+    /// Gives up packets still at the exit, by name.
     pub(super) fn give_up(&mut self) {
         let waiting = u64::from(self.passage.in_tx()).min(self.in_exit());
         let unconfirmed = self.in_exit() - waiting;

@@ -1,19 +1,19 @@
-//! A bounce between two queues: frames stay where they are.
+//! A crossing between two queues: frames stay in place.
 //!
 //! ```text
-//!   program of A -> rx ring -> look, rewrite -> tx ring of B -> completion ring of B -> fill ring
+//!   program of A -> rx ring -> read, rewrite -> tx ring of B -> completion ring of B -> fill ring
 //!       seen        in flight     named losses     in flight      carried, or refused
 //! ```
 //!
 //! `xdp:A[@QUEUE]` to `xdp:B[@QUEUE]`: without queues, queue i of A goes to queue i of B. Each pair
-//! of queues has a memory, two sockets and one program per interface. Each direction is its own
+//! of queues has one memory, two sockets and one program per interface. Each direction is its own
 //! [`Crossing`], run by one thread.
 //!
-//! If B is slow, packets wait in A's rx ring, up to a quarter of the frames. Beyond that they are
-//! lost to what holds B up, so A goes on receiving.
+//! If B is slow, packets wait in A's rx ring, up to a quarter of the frames. Further packets are
+//! lost to the cause that blocks B, so A continues receiving.
 //!
-//! Who copies: not this process. In zero-copy mode nothing copies at all; in copy mode the kernel
-//! does, into the frame and out of it. A note says which it is.
+//! This process copies nothing. In zero-copy mode nothing copies at all; in copy mode the kernel
+//! copies into the frame and out of it. A note says which mode it is.
 
 mod account;
 mod open;
@@ -31,11 +31,11 @@ use crate::{
 };
 pub(crate) use open::open_crossings;
 
-/// The most packets of a call: few enough to be in the cache from rx ring to tx ring, enough for
-/// the system call that sends them.
+/// The maximum number of packets per call: few enough to stay in the cache from rx ring to tx ring,
+/// and enough to amortise the system call that sends them.
 const BATCH: u64 = 256;
 
-/// How long an exit that stands still is waited for at the end, in ns.
+/// How long to wait for a stalled exit at the end, in ns.
 const WAIT_NS: u64 = 100_000_000;
 
 /// One direction between two queues.
@@ -44,7 +44,7 @@ pub(super) struct XdpCrossing {
     passage: Passage,
     kernel: KernelWord,
     intake: QueueLedger,
-    /// Of the interfaces packets come in by, and leave by.
+    /// The interfaces that packets come in by and leave by.
     entry: Watch,
     exit: Watch,
     treatment: Treatment,
@@ -52,15 +52,15 @@ pub(super) struct XdpCrossing {
     backlog: u32,
     /// Packets taken from the rx ring.
     taken: u64,
-    /// Packets given to the exit that were given up at the end.
+    /// Packets given to the exit, but given up at the end.
     given_up: u64,
-    /// Notes, and losses that were counted here.
+    /// Notes, and losses counted here.
     account: PortAccount,
 }
 
 impl XdpCrossing {
-    /// Looks at both interfaces now and then. An entry that is gone is an end, not an error, until
-    /// all that it has delivered was passed on.
+    /// Checks both interfaces periodically. A deleted entry is an end, not an error, until all
+    /// packets that it delivered are passed on.
     #[inline]
     fn look(&mut self, now_ns: u64) -> Result<(), PortError> {
         let Self { entry, exit, passage, account, .. } = self;
@@ -81,13 +81,13 @@ impl XdpCrossing {
         }
     }
 
-    /// What packets are lost to that the exit has no room for.
+    /// Returns the cause of loss for packets that the exit has no room for.
     fn held_up_by(&self) -> Loss {
         let is_there = self.exit.interface().is_up && !self.exit.is_gone();
         if is_there { Loss::TxRingFull } else { Loss::LinkDown }
     }
 
-    /// Takes what is in the rx ring, whether the exit has room for it or not.
+    /// Takes all packets in the rx ring, whether the exit has room for them or not.
     fn move_the_rest(&mut self) -> Result<(), PortError> {
         while self.move_packets(BATCH, 0)? > 0 {
             self.passage.recycle()?;
@@ -96,7 +96,7 @@ impl XdpCrossing {
     }
 
     /// Moves packets from the rx ring to the tx ring. If there is no room, it leaves up to
-    /// `backlog` where they are. Returns how many it took.
+    /// `backlog` in the rx ring. Returns how many it took.
     #[inline]
     fn move_packets(&mut self, budget: u64, backlog: u32) -> Result<u64, PortError> {
         let Self { passage, treatment, exit, .. } = self;
@@ -133,12 +133,12 @@ impl XdpCrossing {
         Ok(passed.taken.into())
     }
 
-    /// Has the kernel send, and takes back what was sent.
+    /// Makes the kernel send, and reclaims sent frames.
     fn send(&mut self) -> Result<(), PortError> {
         let sent = self.passage.send();
         self.passage.recycle()?;
         if let Err(error) = sent {
-            // Is it because the interface is gone?
+            // Check whether the interface is gone.
             self.exit.look_at_once();
             self.look(clock::monotonic_ns())?;
             let path = self.exit.name().into();
@@ -147,7 +147,7 @@ impl XdpCrossing {
         Ok(())
     }
 
-    /// What to say when nothing was taken.
+    /// Returns the state if nothing was taken.
     #[cold]
     fn state_when_empty(&mut self) -> Result<PortState, PortError> {
         self.passage.wake_entry();
@@ -171,7 +171,7 @@ impl XdpCrossing {
         Ok(if self.intake.is_over() { PortState::Ended } else { PortState::Idle })
     }
 
-    /// Sends what is at the exit, for as long as that moves.
+    /// Sends packets at the exit, while there is progress.
     fn drain_exit(&mut self) -> Result<(), PortError> {
         let mut wait = Wait::new(WAIT_NS);
         loop {
@@ -196,8 +196,7 @@ impl Port for XdpCrossing {
         &self.info
     }
 
-    /// Leaves what comes from now on to the host; what is in the ring may still be passed, up to
-    /// `Ended`.
+    /// Leaves later packets to the host; those in the ring can still be passed, until `Ended`.
     fn finish(&mut self) -> Result<(), PortError> {
         let Self { intake, passage, kernel, taken, .. } = self;
         intake.leave(|| {
@@ -217,7 +216,7 @@ impl Port for XdpCrossing {
 }
 
 impl Crossing for XdpCrossing {
-    /// One system call a call that took packets, in copy mode; every 50 ms a few, to look at the
+    /// In copy mode one system call per call that took packets; every 50 ms a few, to check the
     /// interfaces.
     fn pass(&mut self, budget: u64) -> Result<Received, PortError> {
         self.look(clock::monotonic_ns())?;
@@ -236,7 +235,7 @@ impl Crossing for XdpCrossing {
         let drained = self.drain_exit();
         let mut moved = Ok(());
         if self.passage.in_exit() > 0 || self.exit.is_gone() {
-            // What waits for it in the rx ring is never sent.
+            // Packets in the rx ring that wait for it are never sent.
             moved = self.move_the_rest();
         }
         self.give_up();

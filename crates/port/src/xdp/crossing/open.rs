@@ -1,4 +1,4 @@
-//! From two addresses to crossings.
+//! Opens the crossings between two addresses.
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -19,12 +19,12 @@ use crate::{
     TimestampSource, Treatment,
 };
 
-/// Opens the way from one `xdp:` interface to another, and with `is_both` also the way back.
-/// Returns a crossing for each direction of each pair of queues. `frames`, `frame`, `copy` and
-/// `wakeup` of the first address are those of both.
+/// Opens the crossings from one `xdp:` interface to another, and with `is_both` also the other
+/// direction. Returns a crossing for each direction of each pair of queues. `frames`, `frame`,
+/// `copy` and `wakeup` of the first address apply to both.
 ///
 /// # Errors
-/// [`PortError`]: what is wrong with an address, what the guard or the kernel refuses.
+/// [`PortError`]: an address is wrong, or the guard or the kernel refuses.
 pub(crate) fn open_crossings(
     [first, second]: [&Address; 2],
     is_both: bool,
@@ -34,7 +34,7 @@ pub(crate) fn open_crossings(
     let ends = [End::parse(first)?, End::parse(second)?];
     let is_one = ends[0].settings.interface == ends[1].settings.interface;
     let mut wanted = passage_options(&ends[0].settings);
-    // What takes packets is an entry; an exit takes none unless its queue becomes ours.
+    // An entry takes packets; an exit takes none unless its queue becomes ours.
     let is_entry = [true, is_both || is_one];
     for (end, is_entry) in ends.iter().zip(is_entry) {
         if options.may_steal {
@@ -78,7 +78,7 @@ pub(crate) fn open_crossings(
     let mut crossings: Vec<Box<dyn Crossing>> = Vec::new();
     for passage in passages {
         let name = &passage.entry().interface().link.name;
-        // There is one: it was an entry when programs were made.
+        // There is one: this interface was an entry when programs were created.
         let program = programs.iter().find(|program| program.interface == name);
         let Some(program) = program else { continue };
         let (redirect, warnings) = (Arc::clone(&program.redirect), program.warnings.clone());
@@ -88,7 +88,7 @@ pub(crate) fn open_crossings(
     Ok(crossings)
 }
 
-/// The program on an interface, and what to warn of.
+/// The program on an interface, and its warnings.
 struct Attached<'a> {
     interface: &'a str,
     redirect: Arc<Redirect>,
@@ -120,7 +120,7 @@ fn passage_options(settings: &Settings) -> PassageOptions {
     }
 }
 
-/// Which queue goes to which.
+/// Returns the pairs of queues.
 fn queue_pairs(ends: &[End<'_>; 2]) -> Result<Vec<(u32, u32)>, PortError> {
     let queues = ends[0].interface.queues;
     Ok(match (ends[0].settings.queue, ends[1].settings.queue) {

@@ -1,4 +1,4 @@
-//! What holds for every sink that sends by an interface, whatever becomes of it.
+//! Properties of every sink that sends by an interface, whatever happens to the interface.
 
 mod rig;
 
@@ -56,7 +56,7 @@ fn packets_that_cannot_be_sent_are_named_and_the_others_go() {
         assert_eq!((sent, short, long), (7, 3, 7), "{}: {lost:?}", rig.address);
         let (mut got, mut expected) = (arrived(&mut *far, sent), expected);
         if rig.is_inward() {
-            // The stack shows tagged packets of a batch to packet sockets before the others.
+            // The stack passes tagged packets of a batch to packet sockets before the others.
             got.sort();
             expected.sort();
         }
@@ -72,8 +72,8 @@ fn an_mtu_that_shrinks_is_noticed_and_the_ledger_stays_exact() {
         let packets = numbered(500, &[1514, 60]);
         rig.send(&packets, 50).unwrap();
         rig.ip(rig.host(), &format!("link set {} mtu 1000", rig.interface()));
-        // A sink looks at its interface now and then. Until it does nobody takes what arrives, so
-        // that there must not be much.
+        // A sink checks its interface periodically. Until then arriving packets are not drained, so
+        // send only a few.
         while rig.with(|sink| sink.account().lost.of(Loss::TooLong)) < 100 {
             rig.send(&packets[..20], 20).unwrap();
             thread::sleep(Duration::from_millis(5));
@@ -87,7 +87,7 @@ fn an_mtu_that_shrinks_is_noticed_and_the_ledger_stays_exact() {
     });
 }
 
-/// Takes an interface down in the middle and up again, and returns the losses.
+/// Takes an interface down during a transfer and up again, and returns the losses.
 fn interrupt(rig: &rig::Rig, which: &str) -> burstline_port::Losses {
     let mut far = rig.listen();
     let host = if which == NEAR { &rig.bed.near } else { &rig.bed.far };
@@ -95,7 +95,7 @@ fn interrupt(rig: &rig::Rig, which: &str) -> burstline_port::Losses {
     assert_eq!(rig.send(&packets, 50).unwrap(), 200);
     rig.with(|sink| sink.flush().unwrap());
     rig.ip(host, &format!("link set {which} down"));
-    // More than any ring has room for.
+    // More than any ring can hold.
     for _ in 0..100 {
         rig.send(&packets, 50).unwrap();
     }
@@ -135,12 +135,12 @@ fn an_interface_that_goes_down_loses_by_name_and_goes_on() {
 fn a_peer_that_goes_down_loses_by_name_and_the_sink_goes_on() {
     for_each_sink("a_peer_that_goes_down_loses_by_name_and_the_sink_goes_on", |rig| {
         if rig.address.contains("bypass=off") {
-            // Without a carrier the queueing discipline takes all and drops them, and says so
-            // nowhere but in its counters.
+            // Without a carrier the queueing discipline takes all packets and drops them, and
+            // reports that only in its counters.
             return;
         }
         if rig.is_inward() {
-            // Nothing leaves by the interface, so it does not matter who is at the other end.
+            // Nothing leaves by the interface, so its peer does not matter.
             return;
         }
         let other = if rig.interface() == NEAR { FAR } else { NEAR };
@@ -166,7 +166,7 @@ fn an_interface_that_is_deleted_ends_the_sink_with_an_exact_ledger() {
         };
         assert!(matches!(error, PortError::InterfaceGone { .. }), "{}: {error}", rig.address);
         rig.send(&packets, 50).unwrap_err();
-        // It fails, too, where something was in flight.
+        // It also fails if something was in flight.
         let (sent, _) = rig.finish();
         let account = rig.with(|sink| sink.account());
         assert_eq!((account.offered, sent), (offered + 50, 50), "{}: {account:?}", rig.address);
@@ -181,7 +181,7 @@ fn an_open_sink_needs_no_rights() {
         let packets = numbered(300, &[60, 700]);
         let sent = packets.clone();
         rig.with(move |sink| {
-            // On its own thread: there is no way back.
+            // On a separate thread, since this cannot be reverted.
             std::thread::scope(|scope| {
                 let work = scope.spawn(|| {
                     burstline_sys::privileges::give_up().unwrap();
@@ -204,12 +204,12 @@ fn what_is_injected_goes_to_whichever_program_is_on_the_interface() {
             return;
         }
         let packets = numbered(2_000, &[60, 1514, 300, 61]);
-        // Nobody's, a program's that came after the sink, another one's, and nobody's again.
+        // No program, one attached after the sink was opened, a different one, and none again.
         for has_program in [false, true, true, false] {
             let address =
                 if has_program { "xdp:v1?mode=native" } else { "afpacket:v1?retire_ms=1" };
             let mut far = try_open(&rig.bed.far, address, OpenOptions::default()).unwrap();
-            // The sink looks at its interface every now and then.
+            // The sink checks its interface periodically.
             std::thread::sleep(Duration::from_millis(60));
             assert_eq!(rig.send(&packets, 500).unwrap(), 2_000);
             assert!(arrived(&mut *far, 2_000) == packets, "{address}");

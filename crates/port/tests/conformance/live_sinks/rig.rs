@@ -1,4 +1,4 @@
-//! A sink on one host, and a source that sees what leaves it on the other side.
+//! A sink on one host, and a source on the other side that sees its packets.
 
 use std::cell::RefCell;
 use std::time::Instant;
@@ -11,7 +11,7 @@ use burstline_testbed::{Bed, FAR, Host, NEAR};
 use crate::common::live::{PATIENCE, drain, lend_until, try_open};
 use crate::common::{Got, sink};
 
-/// Every sink that sends by an interface, in its variants: `IFACE` stands for the interface.
+/// Every sink that sends by an interface, in its variants; `IFACE` is replaced by the interface.
 pub(crate) const SINKS: &[&str] = &[
     "afpacket:IFACE?wait_ms=50",
     "afpacket:IFACE?wait_ms=50&bypass=off&slots=64",
@@ -22,20 +22,20 @@ pub(crate) const SINKS: &[&str] = &[
     "tap:IFACE?wait_ms=50&mtu=1500&queues=2&offloads=on",
 ];
 
-/// The interface that a TAP port makes on the far host.
+/// The interface created by a TAP port on the far host.
 pub(crate) const TAP: &str = "t1";
 
-/// What the far end sees and no sink has sent.
+/// EtherType of packets at the far end that no sink has sent.
 const LIKELY_NOISE: [u8; 2] = [0x86, 0xdd];
 
-/// A bed with a sink's address for it.
+/// A test bed, and a sink's address for it.
 pub(crate) struct Rig {
     pub(crate) bed: Bed,
     pub(crate) address: String,
     sink: RefCell<Option<Box<dyn Sink>>>,
 }
 
-/// Runs a test for every sink, or says why not.
+/// Runs a test for every sink, or prints why it is skipped.
 pub(crate) fn for_each_sink(test: &str, job: impl Fn(&Rig)) {
     for pattern in SINKS {
         let Some(bed) = Bed::or_skip() else { return };
@@ -66,17 +66,17 @@ impl Rig {
         self.is_injector() || self.interface() == TAP
     }
 
-    /// Whether its packets go to the program that is on the interface.
+    /// Whether its packets go to the XDP program on the interface.
     pub(crate) fn is_injector(&self) -> bool {
         self.address.starts_with("inject:")
     }
 
-    /// Where the sink is.
+    /// Returns the host of the sink.
     pub(crate) fn host(&self) -> &Host {
         if self.is_inward() { &self.bed.far } else { &self.bed.near }
     }
 
-    /// Its interface.
+    /// Returns the sink's interface.
     pub(crate) fn interface(&self) -> &'static str {
         let name = |scheme| self.address.starts_with(scheme);
         if name("tap:") {
@@ -95,14 +95,14 @@ impl Rig {
         Ok(())
     }
 
-    /// What arrives from now on is seen by this.
+    /// Opens a source that sees packets arriving from now on.
     pub(crate) fn listen(&self) -> Box<dyn Source> {
         let interface = if self.interface() == TAP { TAP } else { FAR };
         let address = format!("afpacket:{interface}?direction=in&retire_ms=1");
         try_open(&self.bed.far, &address, OpenOptions::default()).unwrap()
     }
 
-    /// Does something with the sink, on its host.
+    /// Runs `job` with the sink, on its host.
     pub(crate) fn with<T: Send + 'static>(
         &self,
         job: impl FnOnce(&mut dyn Sink) -> T + Send + 'static,
@@ -125,8 +125,8 @@ impl Rig {
         })
     }
 
-    /// Ends the sink's work; its account is then final, and closed but for what is returned: the
-    /// packets that it says were sent.
+    /// Finishes the sink; its account is then final and balanced. Returns the number of packets
+    /// reported as sent.
     pub(crate) fn finish(&self) -> (u64, Result<(), PortError>) {
         self.with(|sink| {
             let finished = sink.finish();
@@ -142,7 +142,7 @@ impl Rig {
     }
 }
 
-/// Takes what arrives until there are `count` packets, and what else comes.
+/// Returns arriving packets until there are `count`, and those already queued after them.
 pub(crate) fn arrived(port: &mut dyn Source, count: u64) -> Vec<Vec<u8>> {
     let (mut all, start): (Vec<Got>, _) = (Vec::new(), Instant::now());
     let ours = |all: &[Got]| all.iter().filter(|packet| is_ours(packet)).count() as u64;
@@ -156,7 +156,7 @@ fn is_ours(packet: &Got) -> bool {
     packet.bytes.get(12..14) != Some(&LIKELY_NOISE)
 }
 
-/// Makes a burst of packets.
+/// Creates a burst of packets.
 pub(crate) fn with_burst<T>(packets: &[Vec<u8>], job: impl FnOnce(&Burst<'_>) -> T) -> T {
     let (mut bytes, mut scratch) = (Vec::new(), Scratch::new());
     for packet in packets {
@@ -171,7 +171,7 @@ pub(crate) fn with_burst<T>(packets: &[Vec<u8>], job: impl FnOnce(&Burst<'_>) ->
     job(&scratch.burst(&bytes, 0))
 }
 
-/// Packets with a number each, of these lengths in turn.
+/// Returns numbered packets, with these lengths in turn.
 pub(crate) fn numbered(count: u32, lengths: &[usize]) -> Vec<Vec<u8>> {
     let packet = |number: u32| {
         let mut packet = [&[0xff; 6], &[2, 0, 0, 0, 0, 1], &[0x88, 0xb5][..]].concat();

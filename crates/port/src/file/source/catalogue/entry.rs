@@ -1,4 +1,4 @@
-//! Entries of a catalogue, as they lie in it.
+//! Entries of a catalogue in their file format.
 //!
 //! An entry: the stamp of its file (five numbers), packets, time of the first, earliest, latest (8
 //! bytes each). Then 4-byte words of the sketch (2 bytes), bytes of the name (2), kind (4), name,
@@ -16,10 +16,10 @@ const VERSION: u32 = 1;
 const HEADER_BYTES: usize = 12;
 const ENTRY_BYTES: usize = 80;
 
-/// The longest sketch that an entry has, in bytes.
+/// The maximum size of a sketch in an entry, in bytes.
 pub(super) const MOST_SKETCH_BYTES: usize = 4 * u16::MAX as usize;
 
-/// What a file is.
+/// The kind of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Content {
     /// It is not a capture.
@@ -29,15 +29,15 @@ pub(super) enum Content {
     Sound(Summary),
 }
 
-/// What a folder's catalogue says of a file.
+/// A folder's catalogue entry of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) stamp: Stamp,
     pub(super) content: Content,
 }
 
-/// The sound entries at the start of a catalogue, and whether they are all of it. Its bytes may
-/// come from anywhere.
+/// Returns the valid entries at the start of a catalogue, and whether they are complete. The bytes
+/// are untrusted.
 pub(super) fn parse(bytes: &[u8]) -> (BTreeMap<OsString, Entry>, bool) {
     let mut entries = BTreeMap::new();
     let Some((header, mut rest)) = bytes.split_at_checked(HEADER_BYTES) else {
@@ -53,21 +53,21 @@ pub(super) fn parse(bytes: &[u8]) -> (BTreeMap<OsString, Entry>, bool) {
     (entries, rest.is_empty())
 }
 
-/// A whole catalogue.
+/// Serializes a whole catalogue.
 pub(super) fn to_bytes(entries: &BTreeMap<OsString, Entry>) -> Vec<u8> {
     let mut bytes = [&MAGIC[..], &VERSION.to_le_bytes()].concat();
     entries.iter().for_each(|(name, entry)| put(&mut bytes, name, entry));
     bytes
 }
 
-/// An entry, the name of its file, and the bytes behind it.
+/// An entry, the name of its file, and the bytes after it.
 struct Taken<'a> {
     name: OsString,
     entry: Entry,
     behind: &'a [u8],
 }
 
-/// Takes an entry off the front.
+/// Parses the first entry.
 fn take(bytes: &[u8]) -> Option<Taken<'_>> {
     let head = bytes.get(..ENTRY_BYTES)?;
     let eight = |at: usize| {
@@ -99,7 +99,7 @@ fn take(bytes: &[u8]) -> Option<Taken<'_>> {
     Some(Taken { name, entry: Entry { stamp, content }, behind })
 }
 
-/// Puts an entry behind the others.
+/// Appends an entry.
 fn put(bytes: &mut Vec<u8>, name: &OsStr, entry: &Entry) {
     let start = bytes.len();
     let nothing = Summary::default();

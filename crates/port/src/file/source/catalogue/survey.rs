@@ -1,4 +1,4 @@
-//! Looks a file through, for its folder's catalogue.
+//! Reads a file completely for its folder's catalogue.
 
 use std::path::Path;
 
@@ -12,14 +12,14 @@ use super::{Summary, Watch};
 use crate::PortError;
 use crate::opened::OpenedFiles;
 
-/// The sketch of a file that brings none is of 64 KiB at most: enough for 100,000 flows.
+/// The sketch of a file without one has at most 64 KiB: enough for 100,000 flows.
 const SKETCH_OF_SEGMENT_BYTES: usize = 1 << 20;
 
-/// Packets between two looks at whether to go on.
+/// Packets between two checks whether to continue.
 const LOOK_PACKETS: u64 = 16 << 10;
 
-/// What a file holds, and which state of it that is; without the latter it is not to be entered.
-/// `None`: the caller wants to stop.
+/// Returns the contents of a file, and the state that they belong to; without a state they must not
+/// be saved. `None` if the caller wants to stop.
 pub(super) fn survey(path: &Path, watch: &mut Watch<'_>) -> Option<(Content, Option<Stamp>)> {
     if !watch(path, 0) {
         return None;
@@ -31,7 +31,7 @@ pub(super) fn survey(path: &Path, watch: &mut Watch<'_>) -> Option<(Content, Opt
             let stamp = path.metadata().ok().map(|metadata| Stamp::of(&metadata));
             return Some((Content::Foreign, stamp));
         }
-        // An error at its opening will say why.
+        // Opening it later reports the error.
         Err(_) => return Some((Content::Doubtful, None)),
     };
     let before = stamp(&reader);
@@ -49,14 +49,14 @@ pub(super) fn survey(path: &Path, watch: &mut Watch<'_>) -> Option<(Content, Opt
     }
 }
 
-/// What has been seen of a file.
+/// The contents of a file read so far.
 struct Survey {
     summary: Summary,
     sketch: Sketch,
     hasher: FlowHasher,
-    /// Packets of segments whose trailers alone were read.
+    /// Packets of segments of which only the trailers were read.
     passed: u64,
-    /// The trailer read last.
+    /// The last trailer read.
     last: Option<Trailer>,
 }
 
@@ -125,7 +125,7 @@ impl Survey {
         self.sketch.insert(self.hasher.hash(record.link, reader.packet(record)));
     }
 
-    /// Notes times of packets that follow.
+    /// Records the times of packets that follow.
     fn note(&mut self, first_ns: u64, earliest_ns: u64, latest_ns: u64) {
         if self.summary.packets == 0 {
             self.summary.first_ns = first_ns;
@@ -135,7 +135,7 @@ impl Survey {
     }
 }
 
-/// The sketch of all flows of a recording, from its last segment.
+/// Returns the sketch of all flows of a recording, from its last segment.
 fn recorded_sketch(reader: &CaptureReader, trailer: &Trailer) -> Option<Vec<u8>> {
     let segment_bytes = u64::from(trailer.segment_bytes);
     let last = reader.file_bytes()?.checked_sub(segment_bytes)?;

@@ -1,46 +1,46 @@
-//! Looks for a time in a recording, without reading its trailers one by one.
+//! Searches a recording for a time, without reading its trailers one by one.
 //!
 //! ```text
-//!  | header | ... surely earlier ... | looked at one by one | ... surely later ... | last |
-//!             passed by a few looks                           passed at once
+//!  | header | ... surely earlier ... | checked one by one   | ... surely later ... | last |
+//!             skipped by binary search                        skipped together
 //! ```
 //!
-//! A trailer bounds how far times are out of order, D, in all segments up to its own. Where a
-//! segment begins more than D before the first time that is wanted, no segment in front of it has a
-//! time that is. The last such segment is looked for by halves; each step stands by itself. Where a
-//! segment ends D or more behind the last time that is wanted, no segment behind it has one.
+//! A trailer bounds how far times are out of order, D, in all segments up to its own. If a segment
+//! begins more than D before the first wanted time, no segment before it has a wanted time. Binary
+//! search finds the last such segment; each step is valid on its own. If a segment ends D or more
+//! after the last wanted time, no segment after it has a wanted time.
 //!
-//! The last segment is read in any case, and does not say D, so D is that of the one in front of
-//! it. Recordings of earlier versions do not say D either, and all their trailers are looked at.
+//! The last segment is always read, and does not record D, so D comes from the one before it.
+//! Recordings of earlier versions do not record D either, and all their trailers are checked.
 
 use burstline_wire::files::{SegmentAhead, Trailer};
 
 use super::CaptureReader;
 
-/// Which times are wanted, and what is known of the times of the recording.
+/// The wanted times, and what is known of the recording's times.
 #[derive(Default)]
 pub(super) struct Times {
-    /// The earliest, and the first behind them that is not wanted, until they are looked for.
+    /// The first wanted time, and the first one after the wanted range, until the search.
     wanted: Option<(Option<u64>, Option<u64>)>,
     end: Option<End>,
 }
 
-/// What is needed to stop before the end.
+/// The data needed to stop before the end.
 struct End {
     to_ns: u64,
-    /// That of the segment in front of the last.
+    /// The trailer of the last but one segment.
     trailer: Trailer,
     disorder_ns: u64,
 }
 
 impl CaptureReader {
-    /// Packets of times outside `from_ns..to_ns` may be passed.
+    /// Allows skipping packets with times outside `from_ns..to_ns`.
     pub(in super::super) fn want_times(&mut self, from_ns: Option<u64>, to_ns: Option<u64>) {
         let is_any = from_ns.is_none() && to_ns.is_none();
         self.times.wanted = (!is_any).then_some((from_ns, to_ns));
     }
 
-    /// Passes segments that are surely too early, once. Returns how many, and their packets.
+    /// Skips segments that are certainly too early, once. Returns their number, and their packets.
     pub(super) fn pass_early(&mut self) -> Option<(u64, u64)> {
         let ahead = self.decoder.segment_ahead()?;
         let (from_ns, to_ns) = self.times.wanted.take()?;
@@ -63,8 +63,8 @@ impl CaptureReader {
         self.decoder.pass_to(&found?)
     }
 
-    /// Where a segment ahead is surely too late, passes all that are in front of the last but one.
-    /// Returns how many, and their packets.
+    /// If the segment ahead is certainly too late, skips all segments up to the last but one.
+    /// Returns their number, and their packets.
     pub(super) fn pass_late(&mut self, trailer: &Trailer) -> Option<(u64, u64)> {
         let is_over =
             |end: &mut End| trailer.latest_ns.saturating_sub(end.disorder_ns) >= end.to_ns;
@@ -72,7 +72,7 @@ impl CaptureReader {
         self.decoder.pass_to(&end.trailer)
     }
 
-    /// The numbers of the segment ahead and of the last.
+    /// Returns the numbers of the segment ahead and of the last segment.
     fn numbers(&self, ahead: &SegmentAhead) -> Option<[u64; 2]> {
         let (start, bytes) = (self.decoder.landmark().section_start, ahead.bytes as u64);
         let section_bytes = self.input.capture_bytes()?.checked_sub(start)?;
@@ -81,7 +81,7 @@ impl CaptureReader {
         (first < last).then_some([first, last])
     }
 
-    /// The trailer of a segment; `None`: it is not to be believed.
+    /// Returns the trailer of a segment; `None` if it is invalid.
     fn look_at(&self, number: u64, tail: &mut [u8; SegmentAhead::TAIL_BYTES]) -> Option<Trailer> {
         let place = self.decoder.segment_numbered(number)?.tail_offset();
         let is_read = self.input.read_at(place, tail);
