@@ -103,7 +103,14 @@ fn sample(trial: &Trial) -> Result<Sample, String> {
     sample.set("packets", "packets", trial.received as f64);
     sample.set("lost", "packets", trial.lost as f64);
     let Trial { duplicates, reordered, corrupted, .. } = *trial;
-    let faults = [("duplicates", duplicates), ("reordered", reordered), ("corrupted", corrupted)];
+    // They arrived before they were due: the two clocks differ.
+    let clock_behind = trial.received.saturating_sub(trial.latency.packets);
+    let faults = [
+        ("duplicates", duplicates),
+        ("reordered", reordered),
+        ("corrupted", corrupted),
+        ("clock_behind", clock_behind),
+    ];
     let faults = faults.into_iter().filter(|(_, packets)| *packets > 0);
     sample.losses = faults.map(|(name, packets)| (name.to_owned(), packets)).collect();
     sample.offered_pps = Some(trial.offered_pps);
