@@ -1,16 +1,16 @@
-//! Contenders that the founding documents measured, and that need what is not available here. Their
-//! rows say what, beside the document's own figures. They never run.
+//! Contenders that the founding documents measured but that cannot run here. Their rows show what
+//! is missing, beside the document's own figures. They never run.
 
 use std::path::Path;
 
 use super::{Adapter, Job, Sample};
 use crate::scenario::Work;
 
-/// A contender that is here for the document's figures.
+/// A contender that is listed only for the document's figures.
 pub(super) struct Absent {
     name: &'static str,
     works: &'static [Work],
-    /// A file that is there where it is installed.
+    /// A file that exists where the contender is installed.
     sign: &'static str,
     needs: &'static str,
 }

@@ -1,19 +1,18 @@
-//! Contenders: programs, and parts of the kernel and of this program, that do the same work.
+//! Contenders: programs, parts of the kernel and parts of this program that do the same work.
 //!
 //! ```text
 //!   Adapter::measure --> on a Road: start, wait until ready, inject, own counters, end --> Sample
-//!                    \-> in memory: do it, look at the clock ---------------------------/
+//!                    \-> in memory: work, read the clock ------------------------------/
 //! ```
 //!
-//! An adapter is small: it knows the command, what it prints when it is ready, and where its counts
-//! are. What is measured around it (time of the core, interrupts, what came out) is the same for
-//! all.
+//! An adapter is small. It knows the command, its output when ready, and where its counters are.
+//! The measurements around it (core time, interrupts, output frames) are the same for all.
 //!
 //! Invariants:
-//! - C1: an adapter that cannot run says why, in words that can follow "because".
-//! - C2: nothing is left of a contender: it goes with its [`Road`](crate::live::Road).
-//! - C3: a sample's packets are counted where the work says: by the contender, or where they come
-//!   out by the interface's own counter.
+//! - C1: an adapter that cannot run returns a reason that can follow "because".
+//! - C2: a contender leaves nothing behind: it is removed with its [`Road`](crate::live::Road).
+//! - C3: a sample's packets are counted where the work says: by the contender, or by the counter of
+//!   the interface where they leave.
 
 mod absent;
 mod cards;
@@ -57,43 +56,43 @@ pub(crate) use null::about_programs;
 pub(crate) use shapes::tried;
 pub(crate) use spread::sides as spread_sides;
 
-/// A contender.
+/// A program or mechanism to measure.
 pub trait Adapter: Sync {
-    /// As in scenarios and records.
+    /// The name in scenarios and records.
     fn name(&self) -> &'static str;
 
-    /// What it can do.
+    /// The works it supports.
     fn works(&self) -> &'static [Work];
 
-    /// As it says itself; empty if it cannot be asked.
+    /// Returns the version it reports; empty if unknown.
     fn version(&self) -> String {
         String::new()
     }
 
-    /// Whether it learns where addresses are and looks them up, in works that switches do.
+    /// Whether it learns addresses and looks them up, in works for switches.
     fn is_switch(&self) -> bool {
         false
     }
 
-    /// Whether its generator can be on another machine: see `remote`.
+    /// Whether its generator can run on another machine: see `remote`.
     fn has_remote(&self) -> bool {
         false
     }
 
-    /// Whether it can run here.
+    /// Checks whether it can run here.
     ///
     /// # Errors
-    /// Why not, and the mend: what follows "because".
+    /// The reason and the fix, as text after "because".
     fn can_run(&self) -> Result<(), String> {
         Ok(())
     }
 
-    /// Why it has no turns in a case, if it has none: what follows "because".
+    /// Returns why it has no turns in a case, if it has none: text after "because".
     fn refuses(&self, _case: Option<&str>) -> Option<String> {
         None
     }
 
-    /// What runs for a job: a command line, or the function.
+    /// Returns what runs for a job: a command line or a function.
     fn command(&self, job: &Job<'_>) -> String;
 
     /// Does a job once.
