@@ -27,7 +27,7 @@ pub(crate) enum Scale {
     Linear,
     /// Equal ratios have equal lengths; values are above 0.
     Logarithmic,
-    /// Shares of a total: each further tenth of the remainder has the same length.
+    /// Shares of a total: each further nine has the same length.
     Nines,
 }
 
