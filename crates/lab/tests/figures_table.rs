@@ -1,11 +1,11 @@
-//! The tables of figures are what the committed records say.
+//! Checks that the tables of figures match the committed records.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use burstline_lab::reports::figures::{MARKS, inserted, records, table};
 
-/// The pages of a folder that have the marks of the table.
+/// Returns the pages of a folder with the marks of the table.
 fn marked(folder: &Path) -> Vec<(PathBuf, String)> {
     let pages = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let pages = pages.filter(|path| path.extension().is_some_and(|kind| kind == "md"));
@@ -21,7 +21,7 @@ fn one_page_has_the_table_of_the_committed_records() {
         let name = path.file_name().unwrap().to_string_lossy();
         name == "far" || name.starts_with("figures")
     };
-    // As the shell sorts them for `make figures`.
+    // In the order in which the shell sorts them for `make figures`.
     let mut folders: Vec<PathBuf> = folders.filter(is_of_figures).collect();
     folders.sort();
     let records: Vec<_> = folders.iter().flat_map(|folder| records(folder).unwrap()).collect();
@@ -32,7 +32,7 @@ fn one_page_has_the_table_of_the_committed_records() {
     assert!(made == *page, "{} is not up to date: make figures", path.display());
 }
 
-/// README names six of them: name, both sides and ratio are those of the page.
+/// README shows six of them: name, both sides and ratio are those of the page.
 #[test]
 fn readme_has_six_figures_of_that_table_and_one_is_lost() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
