@@ -32,7 +32,7 @@ impl Ours {
     /// Creates a log with `bytes` bytes of packet memory.
     ///
     /// # Errors
-    /// Those of [`Log::create`] and [`Log::attach`], as a sentence.
+    /// Errors of [`Log::create`] and [`Log::attach`], as a sentence.
     pub fn create(bytes: usize, pages: PageChoice) -> Result<Self, String> {
         let (name, segment_bytes) = ("bench".to_owned(), SEGMENT_BYTES);
         let config = LogConfig { name, bytes, segment_bytes, pages, ..LogConfig::default() };

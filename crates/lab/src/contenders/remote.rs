@@ -27,7 +27,7 @@ const NO_END: Duration = Duration::from_secs(24 * 3600);
 /// Runs a job of a contender with frames of that generator.
 ///
 /// # Errors
-/// Those of the contender and the generator. The error then includes the account of the frames.
+/// Errors of the contender and the generator. The error then includes the account of the frames.
 pub(super) fn measure(live: &impl Live, job: &Job<'_>, remote: &Remote) -> Result<Sample, String> {
     let road = Road::here(job.case, cores(job)?, &job.comes_in[0])?;
     let mut sample = match job.work {
@@ -216,10 +216,10 @@ mod tests {
         // More frames arrived than were sent.
         let way = Way::of(100, 0, 105, &own(105, 0));
         assert_eq!((way.arrived, way.foreign, way.cable), (105, 5, 0));
-        // The contender's own count of what reached it goes before the kernel's.
+        // The contender's own count of received packets takes precedence over the kernel's.
         let counted = Own { offered: Some(99), ..own(99, 0) };
         assert_eq!(Way::of(100, 0, 105, &counted).cable, 1);
-        // A count that is too small for what was delivered is none.
+        // A count smaller than the delivered packets is ignored.
         assert_eq!(
             Way::of(100, 0, 0, &own(90, 10)),
             Way { sent: 100, arrived: 100, ..Way::default() }

@@ -127,7 +127,7 @@ impl<'a> Contender<'a> {
     /// its CPU usage, including start and end.
     ///
     /// # Errors
-    /// Those of the kernel; or it did not end within 20 s of SIGINT and was killed.
+    /// Errors of the kernel; or it did not end within 20 s of SIGINT and was killed.
     pub fn end(self) -> Result<(String, CpuUsage), String> {
         self.end_within(ENDS_WITHIN)
     }

@@ -152,7 +152,7 @@ impl Road {
     /// Creates a road. Frames are injected from the producer's core.
     ///
     /// # Errors
-    /// Those of the bed and the file system.
+    /// Errors of the bed and the file system.
     pub fn new(cores: Cores) -> Result<Self, String> {
         Self::with_ports(cores, 1)
     }
@@ -206,7 +206,7 @@ impl Road {
     /// process's own network namespace. The folder is as in [`for_case`](Self::for_case).
     ///
     /// # Errors
-    /// Those of the file system.
+    /// Errors of the file system.
     pub(crate) fn here(case: Option<&str>, cores: Cores, interface: &str) -> Result<Self, String> {
         let place = if case == Some(ON_DISK) { env::temp_dir() } else { in_memory() };
         let folder = folder(&place)?;
@@ -273,7 +273,7 @@ impl Road {
     /// Injects numbered frames of [`FRAME_BYTES`], the first number 0.
     ///
     /// # Errors
-    /// Those of the injector, or if `stop` was set.
+    /// Errors of the injector, or if `stop` was set.
     pub fn inject(
         &self,
         receiver: Target,

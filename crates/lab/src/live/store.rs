@@ -47,7 +47,7 @@ impl Store {
     /// pages for files of up to `room` bytes.
     ///
     /// # Errors
-    /// Those of the kernel, above all a lack of memory.
+    /// Errors of the kernel, above all a lack of memory.
     pub fn new(room: u64) -> Result<Self, String> {
         let mounted = mounts::enter_new_mounts();
         let mounted = mounted.and_then(|()| mounts::mount_memory(Path::new(MEMORY)));

@@ -68,7 +68,7 @@ impl Turn {
 /// Runs `side` on its core until the flag is not 0, while the other core injects frames.
 ///
 /// # Errors
-/// Those of the side and the injector, or if more was received than injected.
+/// Errors of the side and the injector, or if more was received than injected.
 pub(crate) fn under_load(
     road: &Road,
     frames: Frames<'_>,

@@ -49,7 +49,7 @@ impl Sampler {
     /// Cost: an interrupt of the core per sample.
     ///
     /// # Errors
-    /// Those of the kernel.
+    /// Errors of the kernel.
     ///
     /// # Panics
     /// If the period is 0.

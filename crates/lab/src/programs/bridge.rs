@@ -22,7 +22,7 @@ const LOOK: Duration = Duration::from_millis(10);
 /// Creates it on a host and returns when both its ports forward.
 ///
 /// # Errors
-/// Those of the kernel, or if a port does not forward within [`READY_WITHIN`].
+/// Errors of the kernel, or if a port does not forward within [`READY_WITHIN`].
 pub fn start(host: &Host) -> Result<(), String> {
     shell(host, COMMANDS)?;
     let began = Instant::now();

@@ -258,7 +258,7 @@ fn told(folder: &str, why: String) -> String {
 }
 
 /// Returns the most serious output of a switch: its last errors, or its last lines. If a port does
-/// not open, DPDK prints two errors with the reason and then the switch two of its own.
+/// not open, DPDK prints two errors with the reason and then the switch two more.
 fn worst(output: &str) -> String {
     let said = fs::read_to_string(output).unwrap_or_default();
     let is_bad = |line: &&str| line.contains("|EMER|") || line.contains("|ERR|");

@@ -51,7 +51,7 @@ impl Passed {
 /// Passes all packets through the log from core to core.
 ///
 /// # Errors
-/// Those of Hyperscan.
+/// Errors of Hyperscan.
 pub fn contiguous(
     side: &mut Contiguous,
     cores: Cores,
@@ -110,7 +110,7 @@ impl<'a> Pooled<'a> {
     /// Creates it in an arena of [`BYTES`](Self::BYTES).
     ///
     /// # Errors
-    /// Those of Hyperscan.
+    /// Errors of Hyperscan.
     pub fn new(rules: &[Vec<u8>], arena: &'a Arena) -> Result<Self, String> {
         Ok(Self {
             database: Database::of(rules, Memory::One)?,
@@ -123,7 +123,7 @@ impl<'a> Pooled<'a> {
     /// Passes all packets, a multiple of [`BURST`], from core to core.
     ///
     /// # Errors
-    /// Those of Hyperscan.
+    /// Errors of Hyperscan.
     pub fn pass(&mut self, cores: Cores, packets: &[Vec<u8>]) -> Result<Passed, String> {
         let Self { database, pool, caches, ring } = self;
         let pool = &*pool;

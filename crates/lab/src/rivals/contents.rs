@@ -139,7 +139,7 @@ impl Contiguous {
     /// Creates one with a log for twice `bytes` bytes of packets.
     ///
     /// # Errors
-    /// Those of the log and of Hyperscan.
+    /// Errors of the log and of Hyperscan.
     pub fn new(rules: &[Vec<u8>], bytes: usize, pages: PageChoice) -> Result<Self, String> {
         let database = Database::of(rules, Memory::One)?;
         let bytes = (2 * bytes).next_multiple_of(SEGMENT_BYTES).max(16 * SEGMENT_BYTES);
@@ -243,7 +243,7 @@ impl<'a> Scattered<'a> {
     /// that has been in use for a while.
     ///
     /// # Errors
-    /// Those of Hyperscan.
+    /// Errors of Hyperscan.
     pub fn new(
         rules: &[Vec<u8>],
         memory: Memory,
@@ -267,7 +267,7 @@ impl<'a> Scattered<'a> {
     /// Writes all packets, at most one per buffer, and then scans them.
     ///
     /// # Errors
-    /// Those of Hyperscan.
+    /// Errors of Hyperscan.
     pub fn turn(&mut self, packets: &[Vec<u8>]) -> Result<Scanned, String> {
         for (buffer, packet) in self.buffers.iter().zip(packets) {
             // SAFETY: this side owns the buffer since it was taken, and the buffer has room for a

@@ -276,7 +276,7 @@ impl Pipeline {
     /// Opens a device to receive from, at most once.
     ///
     /// # Errors
-    /// Those of the driver.
+    /// Errors of the driver.
     pub fn open(&mut self, devargs: &str) -> Result<(), String> {
         let text = CString::new(devargs).map_err(|error| error.to_string())?;
         // SAFETY: the string ends with a 0.

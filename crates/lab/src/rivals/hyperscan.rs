@@ -142,8 +142,8 @@ pub struct Database {
     scratch: *mut c_void,
 }
 
-// SAFETY: a compiled database and its scratch are memory that any thread may use, one at a time
-// (`hs_alloc_scratch` in Hyperscan's reference); this owns both, and a scan borrows it for writing.
+// SAFETY: any thread may use a compiled database and its scratch, one at a time (`hs_alloc_scratch`
+// in Hyperscan's reference). This type owns both, and a scan borrows the scratch for writing.
 unsafe impl Send for Database {}
 
 impl Database {
@@ -195,11 +195,11 @@ impl Database {
     /// Calls `each` with the number of each content found and the offset of its end.
     ///
     /// # Errors
-    /// Those of Hyperscan, for instance if the database is for [`Memory::Several`].
+    /// Errors of Hyperscan, for instance if the database is for [`Memory::Several`].
     #[inline]
     pub fn scan<F: FnMut(u32, u64)>(&mut self, bytes: &[u8], mut each: F) -> Result<(), String> {
         // SAFETY: bytes, scratch and `each` are borrowed during the call, and `on_match` gets the
-        // `each` of its own type.
+        // `each` of its type.
         let code = unsafe {
             (self.library.scan)(
                 self.compiled,
@@ -220,7 +220,7 @@ impl Database {
     /// There are as many lengths as starts, and each start is valid for reads of its length.
     ///
     /// # Errors
-    /// Those of Hyperscan, for instance if the database is for [`Memory::One`].
+    /// Errors of Hyperscan, for instance if the database is for [`Memory::One`].
     #[inline]
     pub unsafe fn scan_several<F: FnMut(u32, u64)>(
         &mut self,

@@ -18,7 +18,7 @@ const LOG_BYTES: usize = 2 << 20;
 
 /// Counts the instructions per packet of both programs.
 fn of_a_packet(job: &Job<'_>) -> String {
-    // Valgrind makes system calls of its own in the program's threads.
+    // Off, because valgrind makes its own system calls on the program's threads.
     let valgrind = format!("env BURSTLINE_CONFINE=off valgrind {}", CALLGRIND.join(" "));
     let ours = ours(job);
     let ours = slope([2_000_000, 10_000_000].map(|packets| {

@@ -193,26 +193,26 @@ fn step(span: f64, wanted: usize) -> f64 {
     }
 }
 
-/// How many nines a share has: 0.9 has one, 0.99 two, 0.5 a third of one.
+/// Returns the number of nines of a share: 0.9 has one, 0.99 two, 0.5 a third of one.
 fn nines(share: f64) -> f64 {
     -(1.0 - share.clamp(0.0, 1.0)).log10()
 }
 
-/// The nearest 1, 2 or 5 times a power of ten that is not above.
+/// Returns the largest 1, 2 or 5 times a power of ten up to `value`.
 fn round_below(value: f64) -> f64 {
     let power = decade(value, f64::floor);
     let is_below = |round: &f64| *round <= value * (1.0 + 1e-9);
     [5.0, 2.0, 1.0].map(|factor| factor * power).into_iter().find(is_below).unwrap_or(power)
 }
 
-/// The nearest 1, 2 or 5 times a power of ten that is not below.
+/// Returns the smallest 1, 2 or 5 times a power of ten from `value`.
 fn round_above(value: f64) -> f64 {
     let power = decade(value, f64::floor);
     let is_above = |round: &f64| *round >= value * (1.0 - 1e-9);
     [1.0, 2.0, 5.0].map(|factor| factor * power).into_iter().find(is_above).unwrap_or(10.0 * power)
 }
 
-/// The power of ten below or above.
+/// Returns the power of ten below or above.
 fn decade(value: f64, round: fn(f64) -> f64) -> f64 {
     10f64.powf(round(value.log10()))
 }

@@ -59,7 +59,7 @@ impl MergeLive {
     /// Opens the next device; at most one per line.
     ///
     /// # Errors
-    /// Those of the driver.
+    /// Errors of the driver.
     pub fn open(&mut self, devargs: &str) -> Result<(), String> {
         assert!((self.opened as usize) < LINES, "more devices than {LINES}");
         let text = CString::new(devargs).map_err(|error| error.to_string())?;

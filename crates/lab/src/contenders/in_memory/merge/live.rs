@@ -44,7 +44,7 @@ const LOOK: Duration = Duration::from_millis(200);
 /// Runs a turn, and a shorter one that checks the order.
 ///
 /// # Errors
-/// Those of an interface, a driver or the injector.
+/// Errors of an interface, a driver or the injector.
 pub(super) fn measure(merger: &Merger, job: &Job<'_>) -> Result<Sample, String> {
     let amount = job.packets.map_or(Amount::Time(job.time), Amount::Frames);
     let frames = Frames { amount, bytes: job.frame_bytes(), stop: job.stop };

@@ -27,7 +27,7 @@ const SPARE_BYTES: usize = 2 << 20;
 /// times.
 ///
 /// # Errors
-/// Those of a port or the log, or packets that are not accounted for.
+/// Errors of a port or the log, or packets that are not accounted for.
 pub(super) fn run(traffic: &Traffic, poll: PollMode, is_checking: bool) -> Result<Run, String> {
     // With one core the parts take turns, as the rival's do.
     let merging = MergeOptions { is_one_thread: !traffic.are_two, ..MergeOptions::default() };

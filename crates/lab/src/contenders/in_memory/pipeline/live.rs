@@ -31,7 +31,7 @@ use crate::traffic;
 /// Runs a turn.
 ///
 /// # Errors
-/// Those of an interface, a driver or the injector.
+/// Errors of an interface, a driver or the injector.
 pub(super) fn measure(kind: Kind, job: &Job<'_>) -> Result<Sample, String> {
     let amount = job.packets.map_or(Amount::Time(job.time), Amount::Frames);
     let frames = Frames { amount, bytes: job.frame_bytes(), stop: job.stop };
