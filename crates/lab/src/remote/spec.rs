@@ -143,7 +143,7 @@ fn port_of(word: Word<'_>, role: Role) -> Result<(Address, String), SpecError> {
     }
 }
 
-/// Parses an interface name. Source: the kernel's `dev_valid_name`: up to 15 bytes, none of `/: `.
+/// Parses an interface name. Source: `dev_valid_name`: up to 15 bytes, no slash, colon or space.
 fn interface(word: Word<'_>) -> Result<String, SpecError> {
     let value = word.value;
     let is_fine = |letter: u8| letter.is_ascii_alphanumeric() || b"._-".contains(&letter);
