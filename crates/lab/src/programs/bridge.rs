@@ -11,7 +11,7 @@ use crate::live::{Need, shell};
 /// Required programs.
 pub const NEEDS: &[Need] = &[Need { program: "ip", package: "iproute2" }];
 
-/// Commands that create it. Its ports get unused addresses, to which no frame is sent.
+/// Commands that create it. Its ports get unused addresses: a bridge keeps frames to its own.
 pub const COMMANDS: &str = "ip link set v1 address 02:42:55:00:01:01 && ip link set w1 address \
                             02:42:55:00:01:02 && ip link add br0 type bridge && ip link set v1 \
                             master br0 && ip link set w1 master br0 && ip link set br0 up";
