@@ -1,6 +1,5 @@
-//! With the feature `dpdk`: compiles the rivals on DPDK's own API. Without: nothing of that.
-//! Tells the program what it is compiled with; of optimised builds, which make figures, also from
-//! which commit.
+//! Compiles the rivals on DPDK's own API if the feature `dpdk` is on. Passes the compiler, flags
+//! and sources to the program, and for optimised builds, which make figures, also the commit.
 
 #![forbid(unsafe_code)]
 
@@ -14,7 +13,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::{env, fs};
 
-/// The sources that a change of makes cargo build this crate again anyway.
+/// Sources whose changes make cargo rebuild this crate in any case.
 const SOURCES: [&str; 9] = [
     "src",
     "../engine/src",
@@ -41,14 +40,14 @@ fn main() -> ExitCode {
     compile::run("CARGO_FEATURE_DPDK", "burstline_dpdk_rivals", &sources, &others)
 }
 
-/// Sets what [`Build`](../src/record/machine.rs) says of Rust, and of C where there is none.
+/// Sets the fields of [`Build`](../src/record/machine.rs) for Rust, and for C without DPDK.
 fn tell_compiler() {
     let variable = |name: &str| env::var(name).unwrap_or_default();
     let tell = |name: &str, value: &str| println!("cargo::rustc-env=BURSTLINE_{name}={value}");
     let rustc = Command::new(variable("RUSTC")).arg("--version").output();
     let rustc = rustc.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
     tell("RUSTC", &rustc.unwrap_or_default());
-    // Build scripts are not told the profile's name: it is in target/NAME/build/PACKAGE/out.
+    // Cargo does not pass the profile's name, but it is in target/NAME/build/PACKAGE/out.
     let folder = variable("OUT_DIR");
     let name = Path::new(&folder).ancestors().nth(3).and_then(Path::file_name);
     let name = name.unwrap_or_default().to_string_lossy();
@@ -66,7 +65,7 @@ fn tell_compiler() {
     }
 }
 
-/// What else a profile sets in the workspace's Cargo.toml.
+/// Returns the other settings of a profile in the workspace's Cargo.toml.
 fn settings(profile: &str) -> String {
     const MANIFEST: &str = "../../Cargo.toml";
     println!("cargo::rerun-if-changed={MANIFEST}");
@@ -95,7 +94,7 @@ fn tell_commit() {
     let is_ours = git(&["rev-parse", "--show-prefix"]).is_some_and(|path| path == "crates/lab/");
     let commit = git(&["rev-parse", "--short=12", "HEAD"]).filter(|_| is_ours);
     let Some(commit) = commit else { return };
-    // Told again when the commit is another one, or the sources are.
+    // Run the script again when the commit or the sources change.
     for path in ["HEAD", "logs/HEAD"].map(|file| git(&["rev-parse", "--git-path", file])) {
         if let Some(path) = path.filter(|path| Path::new(path).exists()) {
             println!("cargo::rerun-if-changed={path}");
@@ -110,7 +109,7 @@ fn tell_commit() {
     println!("cargo::rustc-env=BURSTLINE_COMMIT={commit}{mark}");
 }
 
-/// What git says, if it can.
+/// Returns the output of a git command, or `None` if it fails.
 fn git(arguments: &[&str]) -> Option<String> {
     let output = Command::new("git").arg("--no-optional-locks").args(arguments).output().ok()?;
     let text = String::from_utf8(output.stdout).ok()?;

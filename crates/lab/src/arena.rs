@@ -1,14 +1,14 @@
 //! Memory for the rivals: one region, cut into pieces from its start.
 //!
-//! The rivals get pages of the same kind as the log. A piece borrows the arena, so that nothing is
-//! left of a rival when the next one starts from the first byte again.
+//! The rivals get pages of the same kind as the log. A piece borrows the arena, so all pieces of a
+//! rival are gone before the next one starts from the first byte again.
 
 use std::cell::{Cell, UnsafeCell};
 use std::ptr::NonNull;
 
 use burstline_sys::memory::{MemoryError, PageChoice, PageKind, Region, RegionRequest};
 
-/// A region and how much of it is given out.
+/// A region and the number of bytes handed out.
 pub struct Arena {
     region: Region,
     used: Cell<usize>,
@@ -27,7 +27,7 @@ unsafe impl Plain for u64 {}
 unsafe impl<const N: usize> Plain for [u64; N] {}
 
 impl Arena {
-    /// Makes one of at least `bytes` bytes.
+    /// Creates an arena of at least `bytes` bytes.
     ///
     /// # Errors
     /// As [`Region::create`].
@@ -37,18 +37,18 @@ impl Arena {
         Ok(Self { region: Region::create(&request)?, used: Cell::new(0) })
     }
 
-    /// The kind of page it lies in.
+    /// Returns the page kind of the region.
     pub fn page(&self) -> PageKind {
         self.region.placement().page
     }
 
-    /// Takes all pieces back.
+    /// Takes back all pieces.
     pub fn clear(&mut self) {
         self.used.set(0);
     }
 
-    /// A piece of `bytes` bytes at a cache line's start, valid for as long as the arena is
-    /// borrowed. What is in it is left from before.
+    /// Returns a piece of `bytes` bytes that starts on a cache line and is valid while the arena is
+    /// borrowed. Its contents are left over from earlier use.
     ///
     /// # Panics
     /// If the arena is too small: the figures know what they need.
@@ -61,10 +61,10 @@ impl Arena {
         unsafe { self.region.as_ptr().add(start) }
     }
 
-    /// A piece as cells of `count` values, with any bits in them.
+    /// Returns a piece as `count` cells with arbitrary contents.
     pub fn cells<T: Plain>(&self, count: usize) -> &[UnsafeCell<T>] {
         let piece = self.piece(count * size_of::<T>()).cast::<UnsafeCell<T>>();
-        // SAFETY: the piece is aligned to 64 and that large. It is given to nobody else while the
+        // SAFETY: the piece is aligned to 64 and that large. No other piece overlaps it while the
         // arena is borrowed. The kernel has initialised it, and any bits are a `T`.
         unsafe { std::slice::from_raw_parts(piece.as_ptr(), count) }
     }

@@ -1,10 +1,10 @@
-//! Names by pattern: `*` stands for any characters, `?` for one, the rest for itself.
+//! Matches names against patterns: `*` matches any characters, `?` matches one.
 
-/// Whether all of `name` fits `pattern`. Cost: one pass and a step back per `*`.
+/// Returns whether `pattern` matches all of `name`. Cost: one pass and a step back per `*`.
 pub fn matches(pattern: &str, name: &str) -> bool {
     let (pattern, name) = (pattern.as_bytes(), name.as_bytes());
     let (mut p, mut n) = (0, 0);
-    // Where to go on when the last `*` has to take one character more.
+    // Where to resume when the last `*` has to match one more character.
     let mut retry: Option<(usize, usize)> = None;
     while n < name.len() {
         match pattern.get(p) {

@@ -1,4 +1,4 @@
-//! Files and folders that do not outlive their maker for long.
+//! Files and folders that are removed soon after their process ends, even if it was killed.
 //!
 //! ```text
 //!   .NAME-7f.. --lock it--> .. --rename--> NAME-7f.. --drop--> nothing
@@ -6,10 +6,10 @@
 //!                                             `--the next one finds it among what is left
 //! ```
 //!
-//! Who is killed takes nothing away. But its lock is gone with it. So a process that makes another
-//! one in the same place can tell what is no longer held, even across process namespaces. A file is
-//! locked before it gets its final name. The place may be open to all users. Names are random, and
-//! anything but a file or a folder is left alone: a link, or a pipe, which would block its opener.
+//! A killed process removes nothing, but the kernel releases its lock. So another process that uses
+//! the same folder can find abandoned files, even across process namespaces. A file is locked
+//! before it gets its final name. The folder may be open to all users. Names are random, and only
+//! files and folders are touched: never a link, nor a pipe, which would block its opener.
 
 use std::fs::{self, File};
 use std::io;
@@ -17,15 +17,15 @@ use std::path::{Path, PathBuf};
 
 use burstline_sys::temporary::{open_whole, random_name};
 
-/// A file or a folder. It goes when it is dropped.
+/// A locked file or folder, removed on drop.
 pub(crate) struct Held {
     path: PathBuf,
-    /// Locked as long as it is open.
+    /// The lock, held while this is open.
     _lock: File,
 }
 
 impl Held {
-    /// Has `make` make one, and gives it a name in `place` that begins with `prefix`.
+    /// Calls `make` to create it and gives it a name in `place` that begins with `prefix`.
     pub(crate) fn create(
         place: &Path,
         prefix: &str,
@@ -40,7 +40,7 @@ impl Held {
         Ok(Self { path, _lock: lock })
     }
 
-    /// Where it is.
+    /// Returns its path.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -52,8 +52,8 @@ impl Drop for Held {
     }
 }
 
-/// What has a name in `place` that begins with `prefix`, and nobody holds. As long as an item
-/// lives, nobody else finds it.
+/// Finds abandoned files and folders in `place` whose names begin with `prefix`. While an item is
+/// alive, no other process finds it.
 pub(crate) fn left(place: &Path, prefix: &str) -> impl Iterator<Item = (PathBuf, File)> {
     let entries = fs::read_dir(place).into_iter().flatten().flatten();
     entries.filter_map(move |entry| {
@@ -61,13 +61,13 @@ pub(crate) fn left(place: &Path, prefix: &str) -> impl Iterator<Item = (PathBuf,
         if !is_one {
             return None;
         }
-        // What cannot be opened is another user's, or another one was faster.
+        // An entry that cannot be opened belongs to another user or is already removed.
         let lock = open_whole(&entry.path()).ok()?;
         lock.try_lock().is_ok().then(|| (entry.path(), lock))
     })
 }
 
-/// Removes a file or a folder with all that is in it. Gone already: all the better.
+/// Removes a file, or a folder with its contents. Ignores errors: it may already be removed.
 pub(crate) fn take_away(path: &Path) {
     let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
 }
@@ -83,7 +83,7 @@ mod tests {
         let place = std::env::temp_dir().join(format!("held-{}", std::process::id()));
         fs::create_dir_all(place.join("a-0-0/deep")).unwrap();
         fs::create_dir(place.join("another's")).unwrap();
-        // What would hold up who opens it, or lead elsewhere.
+        // These would block the process that opens them, or lead elsewhere.
         let pipe = Command::new("mkfifo").arg(place.join("a-pipe")).status().unwrap();
         assert!(pipe.success());
         std::os::unix::fs::symlink("/", place.join("a-link")).unwrap();
@@ -92,7 +92,7 @@ mod tests {
         assert_eq!(fs::read(file.path()).unwrap(), b"x");
         let names = || left(&place, "a-").map(|(path, _)| path).collect::<Vec<_>>();
         assert_eq!(names(), [place.join("a-0-0")]);
-        // Who has found it has it.
+        // The process that found it holds it.
         let found: Vec<_> = left(&place, "a-").collect();
         assert!(names().is_empty());
         found.iter().for_each(|(path, _)| take_away(path));

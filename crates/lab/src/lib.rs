@@ -1,4 +1,4 @@
-//! The benchmarks: our figures beside our rivals', on the same work, in the same process.
+//! Benchmarks that compare Burstline with its rivals on the same work in the same process.
 //!
 //! ```text
 //!   lab run --> scenario: points --\                  /-- ours      the same traffic, pages, cores
@@ -7,14 +7,14 @@
 //!               of two, in turns         each turn a Sample --> rows of a Record --> report
 //! ```
 //!
-//! A rival is written as well as we can write it, and tried in several sizes before it is
-//! measured in its best one. Every comparison prints one line and, below it, what one has to know
-//! to doubt it: sizes, pages, cores, quartiles, the load of the machine.
+//! A rival is written as well as we can write it. It is tried in several sizes and measured in its
+//! best one. Every comparison prints one line. Below it are the facts needed to doubt it: sizes,
+//! pages, cores, quartiles and the load of the machine.
 //!
 //! Invariants:
 //! - I1: every run checks each side's result (sums over all packets, counts of packets), measured
 //!   or not. A wrong sum ends the figure with an error.
-//! - I2: the figures leave nothing behind: no reserved pages, no files, no processes, no networks.
+//! - I2: the figures leave nothing behind: no reserved pages, files, processes or networks.
 
 pub mod arena;
 pub mod contenders;

@@ -1,4 +1,4 @@
-//! Four ports' packets in memory, and when each came: the same for both sides of a merge.
+//! Packets of four lines in memory, with arrival times: the same input for both sides of a merge.
 //!
 //! ```text
 //! uniform   0 1 3 2 0 3 1 2 ...      each line is full: of 64 bytes, a packet every 67 ns
@@ -8,32 +8,32 @@
 //!
 //! A line repeats its packets and their spacing for ever.
 
-/// Lines.
+/// Number of lines.
 pub const LINES: usize = 4;
-/// Packets that a line repeats, unless they fill [`LINE_BYTES`] before: all four fill half a MiB,
-/// of the shortest.
+/// Packets that a line repeats, unless they reach [`LINE_BYTES`] first. The shortest packets of all
+/// four lines fill half a MiB.
 const PACKETS: usize = 2048;
-/// The most that a line's packets fill.
+/// Maximum size of a line's packets in bytes.
 const LINE_BYTES: usize = 1 << 20;
-/// Packets of a turn.
+/// Packets per turn.
 const TURN: usize = 32;
 
-/// The packets of all lines: how long they are, and where they lie.
+/// Size and layout of the packets of all lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Shape {
     /// Bytes of a packet, without its FCS.
     pub bytes: u32,
-    /// From one packet to the next in a line's memory.
+    /// Distance between two packets in a line's memory.
     pub stride: u32,
     /// Packets that a line repeats: a power of two, and a multiple of 32.
     pub count: u32,
-    /// From one to the next at 10 Gbit/s, with FCS, preamble and gap.
+    /// Time from one packet to the next at 10 Gbit/s, with FCS, preamble and gap.
     pub frame_ns: u32,
 }
 
 impl Shape {
-    /// Of packets of this many bytes, without FCS.
+    /// Returns the shape for packets of this many bytes, without FCS.
     pub fn of(bytes: usize) -> Self {
         let stride = bytes.next_multiple_of(16);
         let count = (PACKETS.min(LINE_BYTES / stride) / 2 + 1).next_power_of_two().max(TURN);
@@ -43,25 +43,25 @@ impl Shape {
         Self { bytes, stride, count, frame_ns }
     }
 
-    /// The time that a line's packets take, until they come again.
+    /// Returns the time after which a line repeats its packets.
     fn round_ns(self) -> u64 {
         u64::from(self.count) * u64::from(self.frame_ns)
     }
 
-    /// The room of a packet where it is copied to.
+    /// Returns the space for one packet in the destination.
     pub fn room(self) -> usize {
         (self.bytes as usize).next_multiple_of(64)
     }
 }
 
-/// How packets of the lines follow each other.
+/// How the packets of the lines interleave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interleaving {
-    /// Each line is full, and any packet may be between two of another.
+    /// Each line is full, and packets of the lines mix in any order.
     Uniform,
     /// 32 packets of one line, then 32 of the next.
     Bursts,
-    /// As uniform, without the last line.
+    /// Like uniform, without the last line.
     Idle,
 }
 
@@ -70,12 +70,12 @@ pub enum Interleaving {
 pub struct Line {
     shape: Shape,
     bytes: Box<[u8]>,
-    /// When each packet comes within a round, in ns.
+    /// Arrival time of each packet within a round, in ns.
     times_ns: Box<[u64]>,
 }
 
 impl Line {
-    /// Line `number`, in `[0, LINES)`.
+    /// Creates line `number`, in `[0, LINES)`.
     pub fn new(number: usize, interleaving: Interleaving, shape: Shape) -> Self {
         let frame_ns = u64::from(shape.frame_ns);
         let mut chance = number as u64 + 1;
@@ -101,35 +101,35 @@ impl Line {
         Self { shape, bytes, times_ns }
     }
 
-    /// All of them; `None` for one that is idle.
+    /// Creates all lines; an idle one is `None`.
     pub fn all(interleaving: Interleaving, shape: Shape) -> [Option<Self>; LINES] {
         let is_idle = |number| interleaving == Interleaving::Idle && number == LINES - 1;
         let new = |number| Self::new(number, interleaving, shape);
         std::array::from_fn(|number| (!is_idle(number)).then(|| new(number)))
     }
 
-    /// Its packets.
+    /// Returns the shape of its packets.
     #[inline(always)]
     pub fn shape(&self) -> Shape {
         self.shape
     }
 
-    /// Where packet `number` lies in the line's memory, and when it comes, in ns.
+    /// Returns the offset of packet `number` in the line's memory, and its arrival time in ns.
     #[inline(always)]
     pub fn place(&self, number: u64) -> (usize, u64) {
         let Shape { stride, count, .. } = self.shape;
-        // A power of two: neither is a division.
+        // The count is a power of two, so neither of these divides.
         let (round, at) = (number >> count.trailing_zeros(), number as u32 & (count - 1));
         let time_ns = round * self.shape.round_ns() + self.times_ns[at as usize];
         ((at * stride) as usize, time_ns)
     }
 
-    /// When each packet comes within a round, in ns.
+    /// Returns the arrival time of each packet within a round, in ns.
     pub fn times_ns(&self) -> &[u64] {
         &self.times_ns
     }
 
-    /// The line's memory.
+    /// Returns the line's memory.
     #[inline(always)]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes

@@ -1,8 +1,8 @@
-//! What the command line of `bench` says.
+//! Parses the command line of `bench`.
 
 use std::path::PathBuf;
 
-/// How to use it.
+/// The usage message.
 pub const USAGE: &str = "usage: bench [FIGURE-GLOB...] [--smoke] [--full] [--runs N] [--json]
              [--out DIR] [--list]
        bench --table DIR [--table DIR...] [--into FILE]
@@ -19,34 +19,34 @@ pub const USAGE: &str = "usage: bench [FIGURE-GLOB...] [--smoke] [--full] [--run
                several machines, have columns for each processor
   --into FILE  with --table: puts it in place of the one in FILE, from the repository's root";
 
-/// Measured runs a side unless told otherwise.
+/// Default number of measured runs per side.
 const RUNS: usize = 9;
 
-/// The options, all of them resolved.
+/// The parsed options, with defaults filled in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Patterns of figures; one that fits is enough. Empty means all.
+    /// Patterns of figure names; a figure is selected if any matches. Empty means all.
     pub patterns: Vec<String>,
-    /// Tiny sizes and no figures.
+    /// Run with tiny sizes and report no figures.
     pub smoke: bool,
-    /// Long live runs.
+    /// Also make the long live runs.
     pub full: bool,
-    /// Measured runs a side, in `[1, 1000]`.
+    /// Measured runs per side, in `[1, 1000]`.
     pub runs: usize,
-    /// JSON Lines instead of text.
+    /// Print JSON Lines instead of text.
     pub json: bool,
-    /// The folder that records are written to, if any.
+    /// Folder for the records, if any.
     pub out: Option<PathBuf>,
-    /// Only name the figures.
+    /// Only list the figures.
     pub list: bool,
-    /// Only make a table of the records in these folders, if any.
+    /// If not empty, only make a table of the records in these folders.
     pub tables: Vec<PathBuf>,
-    /// The file that the table goes into.
+    /// File for the table.
     pub into: Option<PathBuf>,
 }
 
 impl Options {
-    /// Reads the arguments, program name excluded. The error is a sentence for the user.
+    /// Parses the arguments, without the program name. The error is a sentence for the user.
     pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Self, String> {
         let (patterns, runs) = (Vec::new(), RUNS);
         let (smoke, full, json, list, out) = (false, false, false, false, None);
@@ -81,8 +81,8 @@ impl Options {
         Ok(options)
     }
 
-    /// Whether the figure was asked for. Who asks for all means a long one only with `--full`, or
-    /// wants a list.
+    /// Returns whether the figure is selected. Without a pattern, a long figure is selected only
+    /// with `--full` or in a list.
     pub fn wants(&self, figure: &str, is_long: bool) -> bool {
         (self.patterns.is_empty() && (!is_long || self.full || self.list))
             || self.patterns.iter().any(|pattern| crate::glob::matches(pattern, figure))

@@ -1,4 +1,4 @@
-//! Our side of the hand-off figures: the whole API of the log, as a program would use it.
+//! Burstline's side of the hand-off figures: uses the log's API as an application would.
 
 use std::hint::spin_loop;
 use std::ops::Range;
@@ -12,7 +12,7 @@ use crate::rivals::{BURST, Run};
 use crate::threads::{Cores, run_together};
 use crate::traffic::{self, Frames, Traffic};
 
-/// Segment size of the log in every figure: the default.
+/// Segment size of the log in every figure; the default.
 pub const SEGMENT_BYTES: usize = 256 << 10;
 
 /// A log with its writer and one lossless reader.
@@ -23,16 +23,16 @@ pub struct Ours {
     burst: usize,
 }
 
-/// Data that one thread changes all the time, kept away from data of the other thread. On a shared
-/// cache line they would halve each other's speed.
+/// Data that one thread changes all the time, on cache lines that the other thread does not use.
+/// False sharing would halve the speed of both.
 #[repr(align(128))]
 struct Apart<T>(T);
 
 impl Ours {
-    /// A log of `bytes` bytes of packet memory.
+    /// Creates a log with `bytes` bytes of packet memory.
     ///
     /// # Errors
-    /// As [`Log::create`] and [`Log::attach`], as a sentence.
+    /// Errors of [`Log::create`] and [`Log::attach`], as a sentence.
     pub fn create(bytes: usize, pages: PageChoice) -> Result<Self, String> {
         let (name, segment_bytes) = ("bench".to_owned(), SEGMENT_BYTES);
         let config = LogConfig { name, bytes, segment_bytes, pages, ..LogConfig::default() };
@@ -42,35 +42,35 @@ impl Ours {
         Ok(Self { log, writer: Apart(writer), reader: Apart(reader), burst: BURST })
     }
 
-    /// Shows the reader this many packets at a time, at least 1.
+    /// Publishes this many packets at a time, at least 1.
     pub fn in_bursts(self, burst: usize) -> Self {
         assert!(burst > 0, "a burst has packets");
         Self { burst, ..self }
     }
 
-    /// The kind of page it lies in.
+    /// Returns the page kind of the log.
     pub fn page(&self) -> PageKind {
         self.log.placement().page
     }
 
-    /// What the writer has done.
+    /// Returns the writer's counters.
     pub fn statistics(&self) -> WriterStatistics {
         self.writer.0.statistics()
     }
 
-    /// The two ends.
+    /// Returns the writer and the reader.
     pub fn ends(&mut self) -> (&mut Writer, &mut Reader) {
         (&mut self.writer.0, &mut self.reader.0)
     }
 
-    /// Hands `packets` packets over, a multiple of a burst.
+    /// Hands over `packets` packets, a multiple of the burst.
     pub fn hand_off(&mut self, cores: Cores, traffic: &Traffic, packets: u64) -> Run {
         let burst = self.burst;
         let (writer, reader) = self.ends();
         let done = run_together(
             cores,
             move || match burst {
-                // The usual number is one that the compiler knows.
+                // The usual burst size is a constant, so that the compiler knows it.
                 BURST => produce(writer, traffic, 0..packets as u32),
                 _ => produce_in_bursts(writer, traffic, 0..packets as u32, burst),
             },
@@ -80,7 +80,7 @@ impl Ours {
     }
 }
 
-/// Both sides in turns on this thread, a burst each. Returns the sum.
+/// Writes and reads on this thread, a burst each in turn. Returns the sum.
 pub fn take_turns(ours: &mut Ours, traffic: &Traffic, packets: u64) -> u64 {
     let (writer, reader) = ours.ends();
     (0..packets as u32).step_by(BURST).fold(0, |sum: u64, first| {
@@ -89,30 +89,29 @@ pub fn take_turns(ours: &mut Ours, traffic: &Traffic, packets: u64) -> u64 {
     })
 }
 
-/// Writes and publishes these packets, a multiple of [`BURST`], each made in place.
+/// Writes and publishes these packets, a multiple of [`BURST`], built in place.
 pub(crate) fn produce(writer: &mut Writer, traffic: &Traffic, packets: Range<u32>) {
     produce_in_bursts(writer, traffic, packets, BURST);
 }
 
-/// As [`produce`], in bursts of this many.
+/// Like [`produce`], with bursts of this size.
 #[inline(always)]
 fn produce_in_bursts(writer: &mut Writer, traffic: &Traffic, packets: Range<u32>, burst: usize) {
     produce_by(writer, traffic.length(), packets, burst, |at, counter| {
-        // SAFETY: `at` is valid for writes of `length` bytes, and the template is no part of the
-        // log.
+        // SAFETY: `at` is valid for writes of `length` bytes, and the template is not in the log.
         unsafe { traffic.fill(at, counter) };
     });
 }
 
-/// As [`produce`], each copied from where it was received.
+/// Like [`produce`], but copies each packet from where it was received.
 pub(crate) fn copy_in(writer: &mut Writer, received: &Frames, packets: u64) {
     produce_by(writer, received.length(), 0..packets as u32, BURST, |at, counter| {
-        // SAFETY: `at` is valid for writes of `length` bytes and is no part of the frames.
+        // SAFETY: `at` is valid for writes of `length` bytes and does not point into the frames.
         unsafe { received.copy_to(at, counter) };
     });
 }
 
-/// `fill` is given room for `length` bytes.
+/// Calls `fill` with space for `length` bytes.
 #[inline(always)]
 fn produce_by(
     writer: &mut Writer,

@@ -1,18 +1,18 @@
-//! Huge pages for a figure, without leaving a trace: [`Reservation`] says how.
+//! Reserves huge pages for a figure and releases them again, by [`Reservation`].
 //!
-//! Where that is not allowed, transparent 2 MiB pages serve both sides; then 4 KiB pages.
+//! If that is not permitted, both sides use transparent 2 MiB pages, then 4 KiB pages.
 
 pub use burstline_sys::memory::Reservation;
 use burstline_sys::memory::{PageChoice, PageKind};
 
 const PAGE_BYTES: usize = 2 << 20;
 
-/// Huge pages of 2 MiB that are reserved while a contender starts, enough for the frames of either
+/// Huge pages of 2 MiB that are reserved while a contender starts. They hold the frames of either
 /// side: testpmd takes 512 MiB.
 pub(crate) const PAGES_OF_A_START: u64 = 320;
 
-/// Calls `make` with the best kind of page that it succeeds with. `bytes` is what it needs of
-/// reserved pages at most.
+/// Calls `make` with the best page kind for which it succeeds. `bytes` is the maximum that it takes
+/// from reserved pages.
 ///
 /// # Errors
 /// The error of the last kind tried.
@@ -28,7 +28,7 @@ pub fn with_best<T, E>(
     make(PageChoice::Transparent)
 }
 
-/// The kind of page of that name, as jobs report it.
+/// Returns the page kind of this name, as jobs report it.
 pub(crate) fn kind_of(name: &str) -> Option<PageKind> {
     use PageKind::{Size1G, Size2M, Size4K, Transparent};
     [Size1G, Size2M, Transparent, Size4K].into_iter().find(|kind| kind.to_string() == name)

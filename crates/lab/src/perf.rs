@@ -1,7 +1,7 @@
-//! What the kernel and the processor count on a core, and what runs there, whatever it is.
+//! Hardware and kernel event counts on a core, and samples of the code that runs there.
 //!
 //! ```text
-//!   Event --Counter--> how often it was       by read(2)
+//!   Event --Counter--> number of events       by read(2)
 //!   clock --Sampler--> address and process    by a ring that the kernel fills
 //! ```
 
@@ -12,7 +12,7 @@ use burstline_sys::affinity::CoreId;
 use perf_event::Builder;
 use perf_event::events;
 
-/// Of a core, whatever runs there, in user mode, in the kernel and in a hypervisor; from the start.
+/// Counts on a core in user mode, the kernel and the hypervisor, for any process, from the start.
 fn on_core<'a>(event: impl events::Event, core: CoreId) -> Builder<'a> {
     let mut builder = Builder::new(event);
     builder.any_pid().one_cpu(core.0 as usize).enabled(true);

@@ -1,11 +1,11 @@
-//! Whether live contenders get ready here: each does a tiny turn at each of its works.
+//! Checks whether live contenders start here: each does a short turn at each of its works.
 //!
 //! ```text
 //!   for each contender, each live work:   start --Ready--> 200 packets at 1,000 a second --> end
 //! ```
 //!
-//! A start depends on things such as the machine's age or a kernel module. They show within a
-//! minute, and not in the middle of a long experiment. Nothing here is a measurement.
+//! A start may fail because of the machine's age or a missing kernel module. This check finds that
+//! within a minute, instead of in the middle of a long experiment. It measures nothing.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,19 +18,19 @@ use crate::live::{OUT, interfaces};
 use crate::scenario::run::one_line;
 use crate::scenario::{Placement, Rate, Work};
 
-/// Packets a second and the length of a turn.
+/// Rate of the packets of a turn.
 const RATE: Rate = Rate::PerSecond(1000);
 const TIME: Duration = Duration::from_millis(200);
 
-/// What a mend begins with.
+/// Prefixes of a fix.
 const MENDS: [&str; 5] = ["sudo ", "make ", "cargo ", "run it again ", "https://"];
 
-/// A turn of a contender.
+/// One turn of a contender.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trial {
-    /// Whose.
+    /// The contender's name.
     pub contender: &'static str,
-    /// Its task.
+    /// Its work.
     pub work: Work,
     /// The outcome.
     pub outcome: Outcome,
@@ -41,18 +41,18 @@ pub struct Trial {
 pub enum Outcome {
     /// It was ready, and packets came through.
     Ready {
-        /// Seconds from its start until it was ready.
+        /// Seconds from the start until it was ready.
         ready_s: f64,
-        /// Packets.
+        /// Packets that came through.
         packets: u64,
     },
-    /// It cannot run on this machine. Why, and the mend.
+    /// It cannot run on this machine. Holds the reason and the fix.
     NotHere(String),
-    /// It went wrong: with what the contender said.
+    /// It failed. Holds the contender's message.
     Failed(String),
 }
 
-/// Contenders that work on interfaces, and what they do there.
+/// Returns the contenders that work on interfaces, with each work to try.
 pub fn all() -> Vec<(&'static dyn Adapter, Work)> {
     let works = |adapter: &'static dyn Adapter| {
         let works = adapter.works().iter().filter(|&&work| has_own_start(adapter, work));
@@ -61,21 +61,21 @@ pub fn all() -> Vec<(&'static dyn Adapter, Work)> {
     contenders::all().flat_map(works).collect()
 }
 
-/// Whether a work has a start that no other work of the contender has.
+/// Returns whether the contender starts differently for this work than for its other works.
 fn has_own_start(adapter: &dyn Adapter, work: Work) -> bool {
     match work {
-        // As to bounce, where it does that.
+        // Starts like bounce if the contender has that.
         Work::Switch => !adapter.works().contains(&Work::Bounce),
-        // As to pass on; as to count and to send.
+        // Latency and RFC 2544 start like forwarding; duplex like counting and sending.
         Work::Latency | Work::Rfc2544 | Work::Duplex => false,
-        // No frame comes in by an interface.
+        // These receive no frames from an interface.
         Work::Null | Work::Make => false,
         work => work.is_live() && !work.is_within(),
     }
 }
 
-/// Has each of them do a turn, and tells of each. `program` is the program `burstline`. Ends early
-/// if `stop` is raised.
+/// Runs one turn of each and passes it to `tell`. `program` is the program `burstline`. Returns
+/// early if `stop` is set.
 pub fn try_all(program: &Path, stop: &Arc<AtomicBool>, tell: &mut dyn FnMut(&Trial)) {
     for (adapter, work) in all() {
         let outcome = match contenders::can_do(adapter, work) {
@@ -85,7 +85,7 @@ pub fn try_all(program: &Path, stop: &Arc<AtomicBool>, tell: &mut dyn FnMut(&Tri
                 Err(why) => Outcome::Failed(one_line(&why)),
             },
         };
-        // The flag carries no memory.
+        // Relaxed: no other data depends on the flag.
         if stop.load(Relaxed) {
             return;
         }
@@ -93,7 +93,7 @@ pub fn try_all(program: &Path, stop: &Arc<AtomicBool>, tell: &mut dyn FnMut(&Tri
     }
 }
 
-/// Splits a reason into why, and the command or address that mends it, where it ends in one.
+/// Splits a reason into the cause and the command or address that fixes it, if it ends in one.
 pub fn why_and_mend(reason: &str) -> (&str, Option<&str>) {
     let is_mend = |text: &str| MENDS.iter().any(|start| text.starts_with(start));
     match reason.rsplit_once(": ") {
@@ -102,7 +102,7 @@ pub fn why_and_mend(reason: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// The end of a line on who cannot run: why, and what fixes that.
+/// Formats a reason for output: the cause, then the fix.
 pub fn why_then_fix(reason: &str) -> String {
     let (why, mend) = why_and_mend(reason);
     format!("{why}  fix: {}", mend.unwrap_or("nothing, here"))
@@ -137,7 +137,7 @@ fn turn(
     contenders::measure(adapter, &job)
 }
 
-/// What a sample says of it.
+/// Converts a sample into an outcome.
 fn of(sample: &Sample) -> Outcome {
     let value = |name: &str| sample.figures.get(name).map(|figure| figure.value);
     match (value("ready_s"), value("packets")) {

@@ -1,16 +1,16 @@
-//! A record: everything that is known of one run of a scenario, as one JSON object.
+//! The record of one run of a scenario, stored as one JSON object.
 //!
 //! ```text
 //! Record
-//!   machine, build, interfaces   where it ran, compiled how, through what
-//!   generator    the other machine, if frames came from one, and how far its clocks were apart
-//!   contenders   who took part, with version and command, or why not
+//!   machine, build, interfaces   where it ran, how it was compiled, its network interfaces
+//!   generator    the machine that sent the frames, if another one, and the offset of its clocks
+//!   contenders   name, version and command of each, or why it did not run
 //!   rows         contender x point (what varies): metrics with raw samples, stages, losses
-//!   doubts       what speaks against the figures, with the numbers
+//!   doubts       reasons to doubt the figures, with the numbers
 //! ```
 //!
-//! A record can be read again without this program: units and bases stand beside the figures, and
-//! raw samples beside the medians. Reports are made of records and of nothing else.
+//! A record can be read without this program: it stores units and bases with the figures, and raw
+//! samples with the medians. Reports use records only.
 //!
 //! Invariants:
 //! - R1: a row whose status is not `run` or `model` has no metrics: nothing is estimated.
@@ -35,13 +35,13 @@ pub use comparison::{Comparison, Distance, Sides};
 pub use generator::{Clock, Generator};
 pub use machine::{Build, Cache, Interface, Machine, Pages};
 
-/// What [`Record::schema`] says.
+/// Value of [`Record::schema`].
 pub const SCHEMA: &str = "burstline-lab-1";
 
-/// The role of who passes on all that comes in, beside switches, which learn and look up.
+/// Role of a contender that forwards all frames, in contrast to switches, which learn and look up.
 pub const BOUNCE: &str = "bounce (no switch)";
 
-/// What a status begins with that says why there is nothing.
+/// Prefix of a status that says why there are no figures.
 const NOT_RUN: &str = "not run because ";
 
 /// One run of a scenario.
@@ -51,117 +51,117 @@ pub struct Record {
     pub schema: String,
     /// The scenario's name.
     pub scenario: String,
-    /// In a few words.
+    /// The title, a few words.
     pub title: String,
-    /// Which of the founding documents it is of: `D0` to `D4`.
+    /// The founding document it belongs to: `D0` to `D4`.
     pub document: Option<String>,
-    /// What is done, with what, on what: a paragraph.
+    /// A paragraph on the work, the tools and the setup.
     pub about: String,
-    /// What was typed.
+    /// The command line.
     pub command: String,
-    /// RFC 3339, in UTC.
+    /// Start time, RFC 3339, in UTC.
     pub started: String,
-    /// Wall time of all of it, in s.
+    /// Wall time of the whole run, in s.
     pub elapsed_s: f64,
-    /// What contenders' order is drawn with.
+    /// Seed for the order of the contenders.
     pub seed: u64,
-    /// Burstline's.
+    /// Version of Burstline.
     pub version: String,
-    /// Of the sources, where that is known.
+    /// Commit of the sources, if known.
     pub commit: Option<String>,
-    /// Whether it was a short one.
+    /// Whether this was a quick run.
     pub is_quick: bool,
-    /// Where it ran.
+    /// The machine it ran on.
     pub machine: Machine,
-    /// With what the program was compiled.
+    /// How the program was compiled.
     #[serde(default, skip_serializing_if = "Build::is_unknown")]
     pub build: Build,
-    /// Where frames were made, if that was another machine.
+    /// The machine that sent the frames, if it was another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub generator: Option<Generator>,
-    /// The interfaces that packets went through, of both hosts; none where all was in memory.
+    /// The network interfaces of both hosts that packets used; empty if all was in memory.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub interfaces: Vec<Interface>,
-    /// Who took part.
+    /// The contenders.
     pub contenders: Vec<ContenderInfo>,
-    /// How it is best shown.
+    /// How to draw the rows.
     pub chart: Chart,
-    /// The figures.
+    /// The results.
     pub rows: Vec<Row>,
-    /// Of a figure of the bench's: what is compared.
+    /// For a figure of the bench: what is compared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comparison: Option<Comparison>,
-    /// What speaks against the figures.
+    /// Reasons to doubt the figures.
     pub doubts: Vec<Doubt>,
-    /// What else is to be said.
+    /// Other remarks.
     pub notes: Vec<String>,
 }
 
-/// Who took part.
+/// A contender of the record.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ContenderInfo {
-    /// As in rows.
+    /// The name, as in rows.
     pub name: String,
-    /// As it says itself; empty if it could not be asked.
+    /// The version it reports; empty if unknown.
     pub version: String,
-    /// The command line that ran, or the function.
+    /// The command line or the function that ran.
     pub command: String,
-    /// Why it did not take part: `because ...`.
+    /// Why it did not run: `because ...`.
     pub not_run: Option<String>,
-    /// What it does in place of the work, where it does less than others: [`BOUNCE`].
+    /// What it does instead of the work, if it does less than the others: [`BOUNCE`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
-    /// Pages that its processes had at the end of its first turn; `None` if it has no process.
+    /// Pages of its processes at the end of its first turn; `None` if it has no process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pages: Option<Pages>,
 }
 
-/// How rows are best shown.
+/// How to draw rows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Chart {
     /// `lines`, `bars`, `cdf`, `heat` or `curve`.
     pub kind: String,
-    /// A key of points.
+    /// X axis: a key of points.
     pub x: String,
-    /// A key of metrics.
+    /// Y axis: a key of metrics.
     pub y: String,
-    /// `contender`, or a key of points.
+    /// What separates series: `contender`, or a key of points.
     pub series: String,
-    /// What stands at the y axis.
+    /// Label of the y axis.
     pub y_label: String,
-    /// What stands at the x axis.
+    /// Label of the x axis.
     pub x_label: String,
 }
 
-/// One contender at one point.
+/// The result of one contender at one point.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
     /// A name of [`Record::contenders`].
     pub contender: String,
-    /// What varies: `size_bytes`, `placement`, `rate_pps`, ...
+    /// The parameters: `size_bytes`, `placement`, `rate_pps`, ...
     pub point: Map<String, Value>,
     /// Whether it ran.
     pub status: Status,
-    /// The figures by name.
+    /// The metrics by name.
     pub metrics: BTreeMap<String, Metric>,
-    /// How values are distributed that there are too many of for samples: of all repeats.
+    /// Distributions over all repeats, for values that are too many to store as samples.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub distributions: BTreeMap<String, Distribution>,
-    /// Where the time went.
+    /// Where the CPU time went.
     pub stages: Vec<Stage>,
-    /// What ran on its cores, by samples: the functions and files that took most.
+    /// The functions and files that took most samples on its cores.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub symbols: Vec<Stage>,
-    /// Packets that did not come through, by name of the place.
+    /// Lost packets, by the place of the loss.
     pub losses: BTreeMap<String, u64>,
-    /// Between the two cores, before and after the turns at its point. `None`: no line goes between
-    /// two cores, or the distance could not be measured.
+    /// Distance between the two cores, before and after the turns at this point. `None` if no cache
+    /// line moves between two cores, or if the distance could not be measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distance_ns: Option<Distance>,
-    /// What tests of a device under test found, trial by trial: one a repeat, in order.
+    /// Results of tests of a device under test, trial by trial: one per repeat, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rfc2544: Vec<Found>,
-    /// The document's own figures, keys as in `metrics`.
+    /// The figures that the document states, with the keys of `metrics`.
     pub document: Option<BTreeMap<String, f64>>,
 }
 
@@ -169,37 +169,37 @@ pub struct Row {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Status {
-    /// It ran here.
+    /// It ran on this machine.
     Run,
-    /// It was worked out.
+    /// It was calculated.
     Model,
-    /// It could not be run: the rest of the sentence after "not run because".
+    /// It could not run: the rest of the sentence after "not run because".
     NotRun(String),
 }
 
-/// One figure.
+/// A metric with its samples.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Metric {
     /// The unit.
     pub unit: String,
-    /// What of a packet counts in a rate of bits: `l2` (FCS not counted), `line` (preamble, FCS
-    /// and gap counted), `payload`.
+    /// What a rate of bits counts of each packet: `l2` (without FCS), `line` (with preamble, FCS
+    /// and gap), `payload`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub basis: Option<String>,
-    /// Of the samples.
+    /// Median of the samples.
     pub median: f64,
-    /// One a repeat, in order; of `lost_each_second` one a second, of all repeats.
+    /// One per repeat, in order. For `lost_each_second`, one per second over all repeats.
     pub samples: Vec<f64>,
 }
 
-/// A part of the work.
+/// A share of the CPU time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stage {
-    /// By the kernel's account `user`, `system`, `interrupts`; by samples those of
-    /// [`Part`](crate::symbols::stages::Part); by the contender's own account `own ` and its word.
-    /// Each of the three is of all of the time.
+    /// `user`, `system` or `interrupts` by the kernel's accounting; by samples, the names of
+    /// [`Part`](crate::symbols::stages::Part); by the contender's own accounting, `own ` and its
+    /// word. Each of the three accounts covers all of the time.
     pub name: String,
-    /// Of one core.
+    /// Per cent of one core.
     pub cpu_percent: f64,
     /// Per cent of a core for each Gbit/s of line rate.
     pub rho: f64,
@@ -208,17 +208,17 @@ pub struct Stage {
 /// A reason to doubt the figures.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Doubt {
-    /// One of [`KNOWN`].
+    /// The name, one of [`KNOWN`].
     pub name: String,
     /// A sentence with the numbers.
     pub text: String,
 }
 
 impl Record {
-    /// Reads a record.
+    /// Parses a record.
     ///
     /// # Errors
-    /// It is not JSON, not a record, or one of another schema: a sentence.
+    /// If the text is not JSON, not a record, or has another schema. The error is a sentence.
     pub fn parse(text: &str) -> Result<Self, String> {
         let record: Self = serde_json::from_str(text).map_err(|error| error.to_string())?;
         match record.schema.as_str() {
@@ -227,13 +227,13 @@ impl Record {
         }
     }
 
-    /// What a contender does in place of the work, if it does less than others.
+    /// Returns what a contender does instead of the work, if it does less than the others.
     pub fn role(&self, contender: &str) -> Option<&str> {
         let info = self.contenders.iter().find(|info| info.name == contender)?;
         info.role.as_deref()
     }
 
-    /// A contender's name as people read it: with its role, if it has one.
+    /// Returns a contender's name for display, with its role if it has one.
     pub fn label(&self, contender: &str) -> String {
         match self.role(contender) {
             Some(role) => format!("{contender}, {role}"),
@@ -241,7 +241,7 @@ impl Record {
         }
     }
 
-    /// The record as people read it: each contender is called by its [`label`](Self::label).
+    /// Renames each contender to its [`label`](Self::label), for display.
     #[must_use]
     pub fn labelled(mut self) -> Self {
         let whole = self.clone();
@@ -250,7 +250,7 @@ impl Record {
         self
     }
 
-    /// The record as it is written to a file: indented, with a line feed at the end.
+    /// Formats the record for a file: indented JSON with a final line feed.
     ///
     /// # Panics
     /// Never: every map's keys are strings.
@@ -260,21 +260,21 @@ impl Record {
 }
 
 impl Metric {
-    /// A figure of at least one sample, none of them NaN.
+    /// Creates a metric from at least one sample, none of them NaN.
     pub fn new(unit: &str, samples: Vec<f64>) -> Self {
         let median = Quartiles::of(&samples).median;
         Self { unit: unit.to_owned(), basis: None, median, samples }
     }
 
-    /// The same with a basis.
+    /// Sets the basis.
     #[must_use]
     pub fn on(mut self, basis: &str) -> Self {
         self.basis = Some(basis.to_owned());
         self
     }
 
-    /// How far samples lie apart: the largest less the smallest, in per cent of the median; 0 where
-    /// the median is.
+    /// Returns the largest sample less the smallest, in per cent of the median; 0 if the median is
+    /// 0.
     pub fn spread_percent(&self) -> f64 {
         let most = self.samples.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let least = self.samples.iter().copied().fold(f64::INFINITY, f64::min);
@@ -283,7 +283,7 @@ impl Metric {
 }
 
 impl Doubt {
-    /// A doubt.
+    /// Creates a doubt.
     pub fn new(name: &str, text: impl Into<String>) -> Self {
         debug_assert!(KNOWN.iter().any(|known| known.name == name), "{name} is not in the list");
         Self { name: name.to_owned(), text: text.into() }

@@ -1,13 +1,13 @@
-//! A number that follows from the sources in a folder: whether a figure was measured with the code
-//! that is here now.
+//! Hashes the sources of a folder, to tell whether a figure was measured with the present code.
 //!
-//! `build.rs` has this file, too: what it works out is in the program, and so in each record.
+//! `build.rs` includes this file, too. It stores the hashes in the program, which writes them into
+//! each record.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Folders of the repository that figures depend on.
+/// Folders of the repository that affect figures.
 pub const FOLDERS: [&str; 24] = [
     "crates/afpacket/src",
     "crates/cli/src",
@@ -35,11 +35,11 @@ pub const FOLDERS: [&str; 24] = [
     "crates/xdp/src",
 ];
 
-/// The number of a folder below `root`, as 16 digits: of all its sources but tests, with their
-/// names. Cost: all of them are read.
+/// Returns the hash of a folder below `root` as 16 digits. It covers the names and contents of all
+/// its sources but tests. Cost: reads all of them.
 ///
 /// # Errors
-/// A file or folder cannot be read.
+/// If a file or folder cannot be read.
 pub fn number_of(root: &Path, folder: &str) -> io::Result<String> {
     let mut files = Vec::new();
     find(&root.join(folder), &mut files)?;

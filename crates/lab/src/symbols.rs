@@ -1,16 +1,16 @@
-//! Whose code an address is: function and file, for any program and for the kernel.
+//! Maps a sampled address to a function and file, for any program and for the kernel.
 //!
 //! ```text
 //!   address --kernel--> /proc/kallsyms --------------------------> "kernel: napi_poll"
 //!           --process-> /proc/N/maps --> file --> its symbols ---> "burstline: poll_burst"
-//!                                             \-> none there ----> "librte_net_af_xdp.so.23"
+//!                                             \-> not found -----> "librte_net_af_xdp.so.23"
 //! ```
 //!
-//! Programs of distributions come without the names of their inner functions: then the file's name
-//! is all that there is. What a compiler has put into its caller is the caller's. The process that
-//! asks is `lab`: its program may be a contender's, too. Programs that it has not started are
-//! `other programs`: they were on the core, but are not part of any contender's work. What the
-//! kernel does while they run is theirs, interrupts of the core among it.
+//! Programs of distributions are stripped of their internal symbols. Then only the file's name is
+//! known. Inlined code counts for its caller. The process that asks is shown as `lab`: its program
+//! may be a contender's, too. Programs that it has not started are shown as `other programs`: they
+//! used the core, but are not part of any contender's work. Kernel code that runs on their behalf
+//! counts for them, including interrupts of the core.
 
 mod elf;
 pub mod stages;
@@ -24,34 +24,34 @@ use elf::Functions;
 
 use crate::perf::sampling::Sampled;
 
-/// The name of this process in place of its file's.
+/// The name shown for this process instead of its file's.
 const LAB: &str = "lab";
 
-/// Processes that are not of the lab's family, and the kernel on their behalf.
+/// Processes outside the lab's process tree, and the kernel on their behalf.
 pub const OTHER_PROGRAMS: &str = "other programs";
 
-/// What kernel functions that wait for something to do have in their names.
+/// Words in the names of kernel functions that run on an idle core.
 const IDLE: [&str; 4] = ["idle", "halt", "mwait", "cpu_relax"];
 
-/// A part of a process' memory that is a file's.
+/// A file-backed mapping of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Mapped {
     start: u64,
     end: u64,
-    /// Where in the file it begins.
+    /// Offset in the file.
     offset: u64,
     file: PathBuf,
 }
 
-/// Finds names. Processes have to be alive when one of their addresses comes first.
+/// Resolves addresses. A process must be alive when its first address is resolved.
 #[derive(Default)]
 pub struct Symbols {
-    /// What is in their memory; `None`: others' processes, or ones that are gone.
+    /// The mappings by process; `None` for foreign or ended processes.
     processes: BTreeMap<u32, Option<Vec<Mapped>>>,
 }
 
 impl Symbols {
-    /// How many samples fell on each name, most first. Those of an idle core are left out.
+    /// Counts samples by name, most frequent first. Leaves out samples of an idle core.
     pub(crate) fn count(&mut self, samples: &[Sampled]) -> Vec<(String, usize)> {
         let mut counts: BTreeMap<String, usize> = BTreeMap::new();
         for sampled in samples {
@@ -64,7 +64,7 @@ impl Symbols {
         counts
     }
 
-    /// `None`: the core was idle.
+    /// Returns the name of a sample, or `None` if the core was idle.
     fn name(&mut self, sampled: &Sampled) -> Option<String> {
         let is_core = sampled.process == 0 && sampled.is_kernel;
         let maps = match is_core {
@@ -86,7 +86,7 @@ impl Symbols {
         }
     }
 
-    /// The files in a process' memory, if it is of the lab's family; none in a kernel's thread.
+    /// Returns the mappings of a process of the lab's family; empty for a kernel thread.
     fn maps(&mut self, process: u32) -> Option<&[Mapped]> {
         let maps = self.processes.entry(process).or_insert_with(|| {
             let text = || fs::read_to_string(format!("/proc/{process}/maps")).unwrap_or_default();
@@ -110,16 +110,16 @@ fn name_in_process(sampled: &Sampled, maps: &[Mapped]) -> String {
     }
 }
 
-/// Whether a process is this one, was started by one that is, or is a thread of the kernel. Those
-/// that are gone are not.
+/// Returns whether a process is this one, one of its descendants, or a kernel thread. Returns
+/// `false` for an ended process.
 fn is_family(process: u32) -> bool {
-    /// Whose children are the kernel's threads. Source: include/linux/kthread.h, `kthreadd_task`.
+    /// Parent of the kernel threads. Source: include/linux/kthread.h, `kthreadd_task`.
     const KERNEL: u32 = 2;
     let own = std::process::id();
     let mut process = process;
     while process != own && process != KERNEL {
         let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-        // Source: proc_pid_stat(5): the name in parentheses may hold anything; state, parent.
+        // Source: proc_pid_stat(5): the name in parentheses may hold anything; then state, parent.
         let fields = stat.rsplit_once(')').map(|(_, fields)| fields.split_whitespace());
         match fields.and_then(|mut fields| fields.nth(1)?.parse().ok()) {
             Some(parent) if parent > 1 => process = parent,
@@ -129,8 +129,8 @@ fn is_family(process: u32) -> bool {
     true
 }
 
-/// A line of `/proc/N/maps`. Source: proc_pid_maps(5): start-end, rights, offset, device, inode,
-/// file.
+/// Parses a line of `/proc/N/maps`. Source: proc_pid_maps(5): start-end, rights, offset, device,
+/// inode, file.
 fn parse(line: &str) -> Option<Mapped> {
     let mut words = line.split_whitespace();
     let (start, end) = words.next()?.split_once('-')?;
@@ -140,7 +140,7 @@ fn parse(line: &str) -> Option<Mapped> {
     Some(Mapped { start: number(start)?, end: number(end)?, offset, file: file.into() })
 }
 
-/// The kernel's functions; none where it does not tell.
+/// Returns the kernel's functions; empty if the kernel hides them.
 fn kernel() -> &'static Functions {
     static KERNEL: OnceLock<Functions> = OnceLock::new();
     KERNEL.get_or_init(|| {
@@ -149,7 +149,7 @@ fn kernel() -> &'static Functions {
     })
 }
 
-/// A file's functions, by their places in it. Files are read once.
+/// Returns a file's functions by offset. Each file is read once.
 fn functions(file: &PathBuf) -> Arc<Functions> {
     static FILES: Mutex<BTreeMap<PathBuf, Arc<Functions>>> = Mutex::new(BTreeMap::new());
     let Ok(mut files) = FILES.lock() else { return Arc::default() };
@@ -163,7 +163,7 @@ mod tests {
 
     use super::*;
 
-    /// A function that is there to be found.
+    /// A function for the test to find.
     #[inline(never)]
     fn looked_for(by: u64) -> u64 {
         black_box(by).wrapping_mul(3)
@@ -200,7 +200,7 @@ mod tests {
         let idle = Sampled { address: u64::MAX, process: 0, is_kernel: true };
         let kernel = Functions::of_kernel("ffffffff00000000 T default_idle\n");
         assert_eq!(kernel.name(0xffff_ffff_0000_0001), Some("default_idle"));
-        // Behind the last symbol there is no name; it is not idle either.
+        // An address after the last symbol has no name; it is not idle either.
         let count = Symbols::default().count(&[idle]);
         assert!(count.iter().all(|(name, count)| name.starts_with("kernel") && *count == 1));
     }

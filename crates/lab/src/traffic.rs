@@ -1,19 +1,19 @@
-//! The packets of the hand-off figures, and the work on them, the same for every side.
+//! The packets of the hand-off figures and the work done on them, identical for every side.
 //!
-//! The producer copies a template into place and writes a counter at byte 26 (where an IPv4 source
-//! address is). The consumer reads what a flow classifier reads: protocol, addresses, ports and one
-//! byte behind them; and the packet's length, hash and time. It adds all of it up, so that a side
-//! that loses, doubles or tears a packet gives itself away.
+//! The producer copies a template into place and writes a counter at byte 26, where an IPv4 source
+//! address is. The consumer reads the fields of a flow classifier: protocol, addresses, ports and
+//! one byte after them; and the packet's length, hash and time. It adds them all up, so a side that
+//! loses, duplicates or tears a packet produces a wrong sum.
 
 use std::ptr;
 
 use burstline_log::{Burst, PlainPacket};
 
-/// Room for the longest packet of a figure, in bytes.
+/// Size of the longest packet of a figure, in bytes.
 pub const MAX_BYTES: usize = 2048;
-/// Bytes that the consumer's work touches: `[0, 55)`.
+/// Bytes that the consumer reads: `[0, 55)`.
 const TOUCHED_BYTES: usize = 55;
-/// Where the counter is.
+/// Offset of the counter.
 const COUNTER_AT: usize = 26;
 /// Time of packet 0, in ns since 1970. Packets are 1 ns apart.
 const START_NS: u64 = 1_700_000_000_000_000_000;
@@ -27,20 +27,20 @@ pub struct Traffic {
     length: usize,
 }
 
-/// The flow hash of packet `counter`: any mix of its bits will do.
+/// Returns the flow hash of packet `counter`, any mix of its bits.
 #[inline]
 pub fn hash_of(counter: u32) -> u32 {
     counter.wrapping_mul(2_654_435_761)
 }
 
-/// The time of packet `counter`, in ns since 1970.
+/// Returns the time of packet `counter`, in ns since 1970.
 #[inline]
 pub fn time_of(counter: u32) -> u64 {
     START_NS + u64::from(counter)
 }
 
 impl Traffic {
-    /// Packets of `length` bytes, in `[60, MAX_BYTES]`.
+    /// Creates packets of `length` bytes, in `[60, MAX_BYTES]`.
     pub fn new(length: usize) -> Self {
         assert!((60..=MAX_BYTES).contains(&length), "{length} bytes are not a packet here");
         let mut template = Aligned([0; MAX_BYTES]);
@@ -50,18 +50,18 @@ impl Traffic {
         Self { template, length }
     }
 
-    /// The length of each packet, in bytes.
+    /// Returns the length of each packet, in bytes.
     #[inline]
     pub fn length(&self) -> usize {
         self.length
     }
 
-    /// What every packet is but for its counter.
+    /// Returns the template: a packet without its counter.
     pub fn template(&self) -> &[u8] {
         &self.template.0[..self.length]
     }
 
-    /// Makes packet `counter` in place.
+    /// Writes packet `counter` to `at`.
     ///
     /// # Safety
     /// `at` must be valid for writes of `length` bytes and not point into the template.
@@ -73,7 +73,7 @@ impl Traffic {
         unsafe { at.add(COUNTER_AT).cast::<u32>().write_unaligned(counter.to_le()) };
     }
 
-    /// What [`digest`] of packets `[0, packets)` adds up to.
+    /// Returns the sum of [`digest`] over packets `[0, packets)`.
     pub fn expected(&self, packets: u64) -> u64 {
         let mut packet = [0_u8; MAX_BYTES];
         let mut sum = 0_u64;
@@ -87,8 +87,8 @@ impl Traffic {
     }
 }
 
-/// Packets that were received and wait to be copied: one after the other in slots of whole cache
-/// lines, as in a kernel's blocks.
+/// Received packets that wait to be copied, stored one after another in slots of whole cache lines,
+/// as in a kernel's blocks.
 pub struct Frames {
     memory: Vec<Line>,
     length: usize,
@@ -102,7 +102,7 @@ struct Line {
 }
 
 impl Frames {
-    /// Packets `[0, packets)` of `traffic`.
+    /// Creates packets `[0, packets)` of `traffic`.
     pub fn new(traffic: &Traffic, packets: u64) -> Self {
         let lines_each = traffic.length.div_ceil(size_of::<Line>());
         let mut memory = vec![Line { _bytes: [0; 64] }; lines_each * packets as usize];
@@ -113,12 +113,12 @@ impl Frames {
         Self { memory, length: traffic.length, lines_each }
     }
 
-    /// The length of each, in bytes.
+    /// Returns the length of each packet, in bytes.
     pub fn length(&self) -> usize {
         self.length
     }
 
-    /// All memory that they lie in, in bytes.
+    /// Returns the size of all slots, in bytes.
     pub fn bytes(&self) -> usize {
         size_of_val(&self.memory[..])
     }
@@ -136,8 +136,8 @@ impl Frames {
     }
 }
 
-/// The consumer's work on one packet. A packet that is too short to be one of ours counts as its
-/// length only, and so spoils the sum.
+/// Does the consumer's work on one packet. A packet too short to be one of ours adds only its
+/// length, which makes the sum wrong.
 #[inline]
 pub fn digest(packet: &[u8], hash: u32, time_ns: u64) -> u64 {
     let known = (packet.len() as u64).wrapping_add(hash.into()).wrapping_add(time_ns);
@@ -147,7 +147,7 @@ pub fn digest(packet: &[u8], hash: u32, time_ns: u64) -> u64 {
     known.wrapping_add(words.into()).wrapping_add((head[23] ^ head[54]).into())
 }
 
-/// The consumer's work on a burst of the log.
+/// Does the consumer's work on a burst of the log.
 #[inline]
 pub fn digest_of(burst: &Burst<'_>) -> u64 {
     let add = |(sum, count): (u64, usize), packet: PlainPacket<'_>| {
@@ -155,21 +155,21 @@ pub fn digest_of(burst: &Burst<'_>) -> u64 {
         (sum.wrapping_add(digest), count + 1)
     };
     let (sum, count) = burst.plain_packets().fold((0, 0), add);
-    // From the first one on whose desc does not say it all: none, as a rule.
+    // Handles the rest from the first packet whose desc is not sufficient; normally none.
     (count..burst.len()).fold(sum, |sum, index| {
         let packet = burst.packet(index);
         sum.wrapping_add(digest(packet.bytes(), packet.desc().hash(), packet.time_ns()))
     })
 }
 
-/// The counter that a packet carries; `None` if it is too short for one.
+/// Returns the counter of a packet, or `None` if the packet is too short.
 #[inline]
 pub fn counter_of(packet: &[u8]) -> Option<u32> {
     let bytes = packet.get(COUNTER_AT..)?.first_chunk()?;
     Some(u32::from_le_bytes(*bytes))
 }
 
-/// Copies `length` bytes, at least 32: short ones in line, as a packet library does.
+/// Copies `length` bytes, at least 32. Short copies are inlined, as in a packet library.
 ///
 /// # Safety
 /// As for [`ptr::copy_nonoverlapping`].

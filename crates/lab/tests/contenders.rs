@@ -1,4 +1,4 @@
-//! What is left of contenders: nothing, however they and the lab end.
+//! Checks that contenders leave nothing behind, however they and the lab end.
 
 use std::fs;
 use std::process::{self, Command};
@@ -13,10 +13,10 @@ use burstline_lab::threads::Cores;
 use burstline_sys::affinity;
 use burstline_testbed::Bed;
 
-/// Tells this program that it is the lab, and how long the contender's processes sleep.
+/// Makes this program the lab, and sets how long the contender's processes sleep.
 const LAB: &str = "BURSTLINE_TEST_LAB";
 
-/// A test that takes longer has failed.
+/// A longer test has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 fn road() -> Road {
@@ -30,7 +30,7 @@ fn start<'a>(road: &'a Road, command: &str, ready: &'static str) -> Contender<'a
     Contender::start(road, &core, &program, &AtomicBool::new(false)).unwrap()
 }
 
-/// Processes that sleep for so long.
+/// Counts processes that sleep for this long.
 fn sleepers(seconds: &str) -> usize {
     let command = format!("sleep\0{seconds}\0");
     let processes = fs::read_dir("/proc").unwrap().flatten();
@@ -47,12 +47,12 @@ fn wait_for_sleepers(seconds: &str, count: usize) {
     }
 }
 
-/// A length that no other process sleeps for: this process' own.
+/// Returns a sleep time that no other process uses: unique for this process.
 fn own_seconds(test: u32) -> String {
     (10_000_000 * test + process::id()).to_string()
 }
 
-/// Two processes that sleep, the second one the first one's child.
+/// Returns a command for two sleeping processes, the second a child of the first.
 fn family(seconds: &str) -> String {
     with_all(&format!("sh -c 'sleep {seconds} & echo ready; exec sleep {seconds}'"))
 }
@@ -88,7 +88,7 @@ fn who_ignores_an_interrupt_is_killed_and_it_is_said() {
     wait_for_sleepers(&seconds, 0);
 }
 
-/// The lab of the next test, in its own process.
+/// The lab of the next test, in a separate process.
 #[test]
 #[ignore = "another test runs it"]
 fn the_lab() {
@@ -109,12 +109,12 @@ fn nothing_outlives_a_lab_that_is_killed() {
     let mut lab = Command::new(env::current_exe().unwrap());
     let mut lab = lab.args(["the_lab", "--exact", "--ignored"]).env(LAB, &seconds).spawn().unwrap();
     wait_for_sleepers(&seconds, 2);
-    // SIGKILL.
+    // `kill` sends SIGKILL.
     lab.kill().unwrap();
     lab.wait().unwrap();
     wait_for_sleepers(&seconds, 0);
-    // Nor do its files, once there is a road again, nor the pages that it had reserved, once
-    // somebody reserves some.
+    // The next road removes its files, and the next reservation releases the pages that it had
+    // reserved.
     let _road = road();
     drop(Reservation::take(0));
     for (place, prefix) in [("/dev/shm", "burstline-bench-"), ("/run", "burstline-pages-")] {

@@ -1,4 +1,4 @@
-//! The tables of figures are what the committed records say.
+//! Checks that the tables of figures match the committed records.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ fn two_pages_have_tables_of_the_committed_records() {
         let name = path.file_name().unwrap().to_string_lossy();
         name == "far" || name.starts_with("figures")
     };
-    // As the shell sorts them for `make figures`.
+    // In the order in which the shell sorts them for `make figures`.
     let mut folders: Vec<PathBuf> = folders.filter(is_of_figures).collect();
     folders.sort();
     let records: Vec<_> = folders.iter().flat_map(|folder| records(folder).unwrap()).collect();

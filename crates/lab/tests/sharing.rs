@@ -1,4 +1,4 @@
-//! The figures of sharing, at tiny sizes: they start the bench binary as their readers.
+//! Runs the figures of sharing at tiny sizes; they start the bench binary as their readers.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! `bench`: measures the figures that are asked for. See `bench --help`.
+//! `bench`: measures the selected figures. See `bench --help`.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -54,7 +54,7 @@ fn main() -> ExitCode {
     measure(&options, &command)
 }
 
-/// Measures the figures that are asked for, or names them.
+/// Measures the selected figures, or lists them.
 fn measure(options: &Options, command: &str) -> ExitCode {
     let all = figures::all().iter();
     let wanted: Vec<_> = all.filter(|figure| options.wants(&figure.name, figure.is_long)).collect();
@@ -66,7 +66,7 @@ fn measure(options: &Options, command: &str) -> ExitCode {
         wanted.iter().for_each(|figure| println!("{}", figure.name));
         return ExitCode::SUCCESS;
     }
-    // A flag instead of death: destructors run, and files and pages go.
+    // Signals set a flag instead of killing the process, so destructors remove files and pages.
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         if let Err(error) = signal_hook::flag::register(signal, Arc::clone(&stop)) {
@@ -78,7 +78,7 @@ fn measure(options: &Options, command: &str) -> ExitCode {
         Context { smoke, full, runs, cores: Cores::allowed(), stop, interfaces: Seen::default() };
     let mut all = Vec::new();
     for figure in wanted {
-        // On its own thread: a figure may pin the one that it runs on.
+        // On a separate thread, because a figure may pin its thread.
         let mut done = thread::scope(|scope| {
             let work = scope.spawn(|| figures::run(figure, &context, command));
             work.join().expect("a figure that cannot be measured says why")
@@ -94,7 +94,7 @@ fn measure(options: &Options, command: &str) -> ExitCode {
     if !options.json && all.len() > 1 {
         print!("{}", figures::table(&all));
     }
-    // A smoke run only asks whether what can run does.
+    // A smoke run only checks that the figures work.
     let is_fine = |done: &Done| match done {
         Done::Measured(_) | Done::Smoke => true,
         Done::NotHere(_) => smoke,
@@ -103,7 +103,7 @@ fn measure(options: &Options, command: &str) -> ExitCode {
     if all.iter().all(|(_, done)| is_fine(done)) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// The table of the records in `folders`, put into a file or printed.
+/// Writes the table of the records in `folders` to a file or to stdout.
 fn table(folders: &[PathBuf], into: Option<&Path>) -> Result<(), String> {
     let records: Vec<_> =
         folders.iter().map(|folder| reports::figures::records(folder)).collect::<Result<_, _>>()?;
@@ -119,7 +119,7 @@ fn table(folders: &[PathBuf], into: Option<&Path>) -> Result<(), String> {
     fs::write(file, text).map_err(fail)
 }
 
-/// Writes a record to a file of its name.
+/// Writes a record to a file named after it.
 fn keep(record: &Record, folder: &Path) -> Result<(), String> {
     let path = folder.join(format!("{}.json", record.scenario));
     let written = fs::create_dir_all(folder).and_then(|()| fs::write(&path, record.to_text()));

@@ -1,13 +1,13 @@
-//! Drivers of simulated cards, measured: packets forwarded, and packets kept.
+//! Measures drivers of simulated cards: packet forwarding and packet retention.
 //!
 //! ```text
 //!   dma    driver alone: device, driver, device, ... in turns on one core     host_ns, bus bytes
-//!          two cards that run: 2 devices, 2 drivers, a thread each             run_mpps
-//!   keep   driver and application, which keeps 1 packet in N                   ns, pinned bytes
+//!   dma    driver alone: device, driver, device, ... in turns on one core     host_ns, bus bytes
+//!          two running cards: 2 devices, 2 drivers, one thread each            run_mpps
 //! ```
 //!
-//! Of forwarding, `link_mpps`, `bus_mpps` and `host_mpps` are what two lines, the slot and two
-//! cores would carry; the least of them is `mpps`.
+//! For forwarding, `link_mpps`, `bus_mpps` and `host_mpps` are the capacities of two links, the
+//! slot and two cores. The smallest of them is `mpps`.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
@@ -23,26 +23,26 @@ use super::{Adapter, Job, Sample, timed};
 use crate::contest::go_on;
 use crate::scenario::Work;
 
-/// The paper's slot, and its max payload; the max read request is ours.
+/// The paper's slot with its max payload; the max read request is our choice.
 /// Source: Bi and Wang, DPDK-based Improvement of Packet Forwarding, section 4.
 const SLOT: (&str, u64, u64) = ("2.0x8", 256, 512);
 
-/// Ports of the paper's card, and so directions, each with a core.
+/// Ports of the paper's card. Each is one direction with its own core.
 const PORTS: f64 = 2.0;
 
-/// Frames that go round and round.
+/// Number of frames, sent over and over.
 const FRAMES: u64 = 4096;
 
-/// Batches between two looks at the clock.
+/// Batches between two readings of the clock.
 const STEPS: usize = 64;
 
-/// The longest frame that the cards take, without FCS, as a card has it by default.
+/// The longest frame that the cards accept, without FCS: the usual default of a card.
 const LONGEST: usize = 1514;
 
-/// A kept packet is let go when this many more have come.
+/// A kept packet is released after this many further packets.
 const SPAN: u64 = 16_384;
 
-/// Packets of a turn that keeps some, unless the job says how many.
+/// Packets in a retention turn, unless the job sets the number.
 const PACKETS: u64 = 2_000_000;
 
 fn settings(mode: Mode) -> Result<Settings, String> {
@@ -51,7 +51,7 @@ fn settings(mode: Mode) -> Result<Settings, String> {
     Ok(Settings { ring: 1024, log_bytes: 8 << 20, longest: LONGEST, ..Settings::new(mode, bus) })
 }
 
-/// Frames of a size as `gen:` has it, the same each time.
+/// Returns frames of a size in the syntax of `gen:`, the same ones each time.
 fn frames(size: &str) -> Result<Vec<Vec<u8>>, String> {
     let mut port = super::open(&format!("gen:?size={size}&flows=64&packets={FRAMES}"))?;
     let (mut frames, mut scratch) = (Vec::new(), Scratch::new());
@@ -72,18 +72,18 @@ fn frames(size: &str) -> Result<Vec<Vec<u8>>, String> {
     }
 }
 
-/// What [`forward`] does.
+/// Describes what [`forward`] does.
 pub(super) fn command(mode: Mode) -> String {
     let (slot, payload, request) = SLOT;
     format!("two simulated cards, {mode}, slot {slot}, max payload {payload}, request {request}")
 }
 
-/// Forwards packets both ways between two cards. A job of this many packets is of the driver alone.
+/// Forwards packets both ways between two cards. If the job sets packets, only the driver runs.
 pub(super) fn forward(job: &Job<'_>, mode: Mode) -> Result<Sample, String> {
     let (settings, size) = (settings(mode)?, job.case.unwrap_or("64"));
     let frames = frames(size)?;
     let mut sample = Sample::default();
-    // Before this thread has a core, which the devices' threads would inherit.
+    // Run this before pinning this thread, because the devices' threads would inherit the core.
     if job.packets.is_none() {
         run(job, &settings, &frames, &mut sample)?;
     }
@@ -116,7 +116,7 @@ pub(super) fn forward(job: &Job<'_>, mode: Mode) -> Result<Sample, String> {
     Ok(sample)
 }
 
-/// Both cards at work, as fast as they go, for the job's time.
+/// Runs both cards at full speed for the job's time.
 fn run(
     job: &Job<'_>,
     settings: &Settings,
@@ -126,7 +126,7 @@ fn run(
     let pair = Pair::start(settings, frames, true).map_err(|error| error.to_string());
     let (mut pair, began) = (pair?, Instant::now());
     let drive = |lane: &mut Lane| -> (f64, Passed) {
-        // The flag carries no memory.
+        // Relaxed: no other data depends on the flag.
         lane.drive(|_| began.elapsed() < job.time && !job.stop.load(Relaxed));
         let seconds = began.elapsed().max(Duration::from_nanos(1)).as_secs_f64();
         (lane.sent() as f64 / seconds, lane.finish())
@@ -151,7 +151,7 @@ fn run(
     Ok(())
 }
 
-/// A way of keeping packets.
+/// A method of keeping packets.
 pub(super) struct Keeper(&'static str, Keeping);
 
 impl Keeper {

@@ -1,5 +1,5 @@
-//! What happens on a core while a contender runs there, by the kernel's and the processor's counts,
-//! and by samples of what runs.
+//! Measures what runs on a contender's cores: kernel and processor counts, and samples of the
+//! running code.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,14 +11,14 @@ use crate::perf::counters::{Counter, Event};
 use crate::perf::sampling::Sampler;
 use crate::symbols::{Symbols, stages};
 
-/// From sample to sample: some 330 a second, but not in step with what happens every ms. Each takes
-/// up to 20 us where a hypervisor has the clock, so that three times as many are 2 % of the core.
+/// Sampling period: some 330 samples a second, out of step with 1 ms timers. A sample takes up to
+/// 20 us where a hypervisor emulates the clock; three times as many would use 2 % of the core.
 const PERIOD_NS: u64 = 3_001_000;
 
-/// Samples of a core that there is room for: three minutes'.
+/// Samples per core that fit: three minutes' worth.
 const SAMPLES: usize = 1 << 16;
 
-/// Counts of some cores together.
+/// Counters of a set of cores.
 pub(crate) struct Watch {
     cores: Vec<CoreId>,
     counters: Vec<(Event, Counter)>,
@@ -29,32 +29,31 @@ pub(crate) struct Watch {
 /// Counts since the start of the machine.
 #[derive(Clone, Debug, Default)]
 struct Counts {
-    /// Of each core, in their order.
+    /// Times of the cores, in their order.
     times: Vec<CoreTime>,
     interrupts: u64,
     softirqs: u64,
 }
 
-/// What happened between two looks.
+/// Counts between two readings.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
     /// Processor time.
     pub(super) time: CoreTime,
-    /// The same by core.
+    /// The processor time of each core.
     times: Vec<(CoreId, CoreTime)>,
-    /// Interrupts, without those that took samples.
+    /// Interrupts, without those of the sampler.
     pub(super) interrupts: u64,
     /// Softirqs.
     pub(super) softirqs: u64,
-    /// What counters say, as far as they are there.
+    /// Counts of the available counters.
     pub(super) events: Vec<(Event, u64)>,
-    /// What ran, by function and file, in per cent of a core; most first. Empty where no samples
-    /// are available.
+    /// What ran, by function and file, in per cent of a core; largest first. Empty without samples.
     pub(super) symbols: Vec<(String, f64)>,
 }
 
 impl Watch {
-    /// Begins. Counters that are not available are left out.
+    /// Starts counting. Skips counters that are not available.
     pub(crate) fn start(cores: &[CoreId]) -> Result<Self, String> {
         let mut counters = Vec::new();
         for event in Event::SOFTWARE.into_iter().chain(Event::HARDWARE) {
@@ -68,7 +67,7 @@ impl Watch {
         Ok(Self { cores: cores.to_vec(), counters, samplers, start })
     }
 
-    /// What happened since. Processes that ran have to be alive, for their names.
+    /// Returns the counts since the start. Sampled processes must still be alive, to resolve names.
     pub(crate) fn seen(&self) -> Result<Seen, String> {
         let now = Counts::read(&self.cores)?;
         let mut events: Vec<(Event, u64)> = Vec::new();
@@ -95,12 +94,12 @@ impl Watch {
         })
     }
 
-    /// Samples so far.
+    /// Returns the number of samples so far.
     pub(crate) fn samples(&self) -> u64 {
         self.samplers.iter().map(|sampler| sampler.samples().len() as u64).sum()
     }
 
-    /// What the samples say.
+    /// Evaluates the samples.
     fn symbols(&self) -> Sampled {
         let (mut count, mut symbols) = (0, Symbols::default());
         let mut percents: BTreeMap<String, f64> = BTreeMap::new();
@@ -116,23 +115,23 @@ impl Watch {
     }
 }
 
-/// What samples saw.
+/// The evaluated samples.
 struct Sampled {
-    /// How many there are.
+    /// Number of samples.
     samples: u64,
-    /// By function, in per cent of a core; most first.
+    /// By function, in per cent of a core; largest first.
     percents: Vec<(String, f64)>,
 }
 
 impl Seen {
-    /// Seconds that these cores were busy, as far as they were watched.
+    /// Returns the busy seconds of these cores, if they were watched.
     pub(super) fn busy_of(&self, cores: &[CoreId]) -> f64 {
         let of = |(core, time): &(CoreId, CoreTime)| cores.contains(core).then(|| time.busy());
         self.times.iter().filter_map(of).sum()
     }
 
-    /// Parts of the work by what ran, in per cent of a core; none where there are no samples.
-    /// `idle` is the part of it in empty polls, where the contender tells. See [`stages::shares`].
+    /// Returns the stages of the work, in per cent of a core; empty without samples. `idle` is the
+    /// share of empty polls, if the contender reports it. See [`stages::shares`].
     pub(super) fn stages(&self, idle: Option<f64>) -> Vec<(String, f64)> {
         if self.symbols.is_empty() {
             return Vec::new();
@@ -156,8 +155,8 @@ impl Counts {
     }
 }
 
-/// The sum of a core's column. Source: proc_interrupts(5): the first line names the cores, each
-/// other one begins with a name and a colon.
+/// Returns the sum of a core's column. Source: proc_interrupts(5): the first line names the cores,
+/// each other one begins with a name and a colon.
 fn column(text: &str, core: CoreId) -> u64 {
     let mut lines = text.lines();
     let name = format!("CPU{core}");
@@ -198,7 +197,7 @@ mod tests {
         assert!(seen.interrupts > 0, "{seen:?}");
         let is_seen = seen.symbols.iter().any(|(name, _)| name.starts_with("lab: "));
         assert!(is_seen || watch.samplers.is_empty(), "{seen:?}");
-        // Stages are all of it, and no more.
+        // The stages add up to all samples, no more.
         let of = |shares: &[(String, f64)]| shares.iter().map(|(_, share)| share).sum::<f64>();
         let (stages, symbols) = (seen.stages(None), of(&seen.symbols));
         assert!((of(&stages) - symbols).abs() < 1e-6, "{stages:?} of {symbols}");

@@ -1,9 +1,9 @@
-//! DPDK itself in this process: whether it is there.
+//! Tells whether DPDK is linked into this process.
 
-/// Why there is nothing of DPDK's in this program, and the mend.
+/// Why DPDK is not available in this program, and the fix.
 const BUILT_WITHOUT: &str = "this program was built without DPDK: make dpdk";
 
-/// Whether this program was built with DPDK.
+/// Checks whether this program was built with DPDK.
 pub(super) fn is_built() -> Result<(), String> {
     match cfg!(feature = "dpdk") {
         true => Ok(()),
@@ -11,7 +11,7 @@ pub(super) fn is_built() -> Result<(), String> {
     }
 }
 
-/// DPDK's, of the library that this program is linked with.
+/// Returns the version of the linked DPDK library.
 pub(super) fn version() -> String {
     crate::programs::first_line("pkg-config", &["--modversion", "libdpdk"])
 }

@@ -1,19 +1,18 @@
-//! Contenders: programs, and parts of the kernel and of this program, that do the same work.
+//! Contenders: programs, parts of the kernel and parts of this program that do the same work.
 //!
 //! ```text
 //!   Adapter::measure --> on a Road: start, wait until ready, inject, own counters, end --> Sample
-//!                    \-> in memory: do it, look at the clock ---------------------------/
+//!                    \-> in memory: work, read the clock ------------------------------/
 //! ```
 //!
-//! An adapter is small: it knows the command, what it prints when it is ready, and where its counts
-//! are. What is measured around it (time of the core, interrupts, what came out) is the same for
-//! all.
+//! An adapter is small. It knows the command, its output when ready, and where its counters are.
+//! The measurements around it (core time, interrupts, output frames) are the same for all.
 //!
 //! Invariants:
-//! - C1: an adapter that cannot run says why, in words that can follow "because".
-//! - C2: nothing is left of a contender: it goes with its [`Road`](crate::live::Road).
-//! - C3: a sample's packets are counted where the work says: by the contender, or where they come
-//!   out by the interface's own counter.
+//! - C1: an adapter that cannot run returns a reason that can follow "because".
+//! - C2: a contender leaves nothing behind: it is removed with its [`Road`](crate::live::Road).
+//! - C3: a sample's packets are counted where the work says: by the contender, or by the counter of
+//!   the interface where they leave.
 
 mod cards;
 mod core;
@@ -56,104 +55,104 @@ pub(crate) use null::about_programs;
 pub(crate) use shapes::tried;
 pub(crate) use spread::sides as spread_sides;
 
-/// A contender.
+/// A program or mechanism to measure.
 pub trait Adapter: Sync {
-    /// As in scenarios and records.
+    /// The name in scenarios and records.
     fn name(&self) -> &'static str;
 
-    /// What it can do.
+    /// The works it supports.
     fn works(&self) -> &'static [Work];
 
-    /// As it says itself; empty if it cannot be asked.
+    /// Returns the version it reports; empty if unknown.
     fn version(&self) -> String {
         String::new()
     }
 
-    /// Whether it learns where addresses are and looks them up, in works that switches do.
+    /// Whether it learns addresses and looks them up, in works for switches.
     fn is_switch(&self) -> bool {
         false
     }
 
-    /// Whether its generator can be on another machine: see `remote`.
+    /// Whether its generator can run on another machine: see `remote`.
     fn has_remote(&self) -> bool {
         false
     }
 
-    /// Whether it can run here.
+    /// Checks whether it can run here.
     ///
     /// # Errors
-    /// Why not, and the mend: what follows "because".
+    /// The reason and the fix, as text after "because".
     fn can_run(&self) -> Result<(), String> {
         Ok(())
     }
 
-    /// Why it has no turns in a case, if it has none: what follows "because".
+    /// Returns why it has no turns in a case, if it has none: text after "because".
     fn refuses(&self, _case: Option<&str>) -> Option<String> {
         None
     }
 
-    /// What runs for a job: a command line, or the function.
+    /// Returns what runs for a job: a command line or a function.
     fn command(&self, job: &Job<'_>) -> String;
 
-    /// Does a job once.
+    /// Runs a job once.
     ///
     /// # Errors
-    /// What went wrong.
+    /// Why it failed.
     fn measure(&self, job: &Job<'_>) -> Result<Sample, String>;
 }
 
-/// What a contender is to do once.
+/// A single turn of a contender.
 #[derive(Clone, Debug)]
 pub struct Job<'a> {
     /// The work.
     pub work: Work,
-    /// A frame's bytes, FCS included.
+    /// Frame size in bytes, with FCS.
     pub size_bytes: u32,
     /// The rate.
     pub rate: Rate,
-    /// The kind of traffic or of memory, where the work has several.
+    /// The kind of traffic or of memory, if the work has several.
     pub case: Option<&'a str>,
-    /// Cores.
+    /// The cores.
     pub places: Places,
-    /// The interface that packets are sent by.
+    /// The interface that sends packets.
     pub sends_by: &'static str,
-    /// Interfaces that packets come in by, at least one; several, where they can be received from
-    /// at once.
+    /// Interfaces that receive packets, at least one; several, if the work can receive from several
+    /// at the same time.
     pub comes_in: Vec<String>,
-    /// The one that they go out by again.
+    /// The interface where they leave.
     pub goes_out: String,
-    /// The generator, where it is on another machine.
+    /// The generator, if it is on another machine.
     pub remote: Option<&'a Remote>,
-    /// Workers, where the work has some.
+    /// Number of workers, if the work has some.
     pub workers: usize,
-    /// For how long.
+    /// Duration of the turn.
     pub time: Duration,
-    /// How many packets instead.
+    /// Number of packets, instead of a duration.
     pub packets: Option<u64>,
-    /// What a full line is.
+    /// Link speed.
     pub link_gbps: f64,
     /// The program `burstline`.
     pub program: &'a Path,
-    /// What [`Work::Rfc2544`] has besides.
+    /// Further settings of [`Work::Rfc2544`].
     pub rfc2544: Option<Asked<'a>>,
-    /// Raised when the user wants an end.
+    /// Set when the user stops the run.
     pub stop: &'a Arc<AtomicBool>,
 }
 
 impl Job<'_> {
-    /// A frame's bytes without FCS.
+    /// Returns the frame size in bytes without FCS.
     pub fn frame_bytes(&self) -> usize {
         self.size_bytes.saturating_sub(4) as usize
     }
 
-    /// The contender's cores as a list for taskset(1).
+    /// Returns the contender's cores as a list for taskset(1).
     pub fn core_list(&self) -> String {
         let cores: Vec<String> =
             self.places.contender.iter().map(|core| core.0.to_string()).collect();
         cores.join(",")
     }
 
-    /// Whether a turn in memory goes on that has done this many packets, in this many ns.
+    /// Returns whether a turn in memory continues after this many packets and ns.
     pub fn goes_on(&self, packets: usize, spent_ns: u64) -> bool {
         match self.packets {
             Some(most) => (packets as u64) < most,
@@ -162,68 +161,68 @@ impl Job<'_> {
     }
 }
 
-/// A figure of each second of a turn.
+/// A metric with a value for each second of a turn.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EachSecond {
-    /// Its name in records.
+    /// The name in records.
     pub name: &'static str,
-    /// The unit of its values.
+    /// The unit of the values.
     pub unit: &'static str,
-    /// One a second.
+    /// The values, one per second.
     pub values: Vec<f64>,
 }
 
-/// The outcome of a job.
+/// The result of a turn.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sample {
-    /// Figures by name.
+    /// Metrics by name.
     pub figures: BTreeMap<&'static str, Value>,
-    /// Distributions by name, of values that there are many of.
+    /// Distributions by name, for metrics with many values.
     pub distributions: BTreeMap<&'static str, Distribution>,
-    /// Parts of the work: name, and per cent of a core.
+    /// Stages of the work: name, and per cent of a core.
     pub stages: Vec<(String, f64)>,
-    /// What ran, by samples: function and file, and per cent of a core; most first.
+    /// What ran, by samples: function and file, and per cent of a core; most frequent first.
     pub symbols: Vec<(String, f64)>,
-    /// Packets that did not come through, by name of the place.
+    /// Lost packets, by the place of the loss.
     pub losses: BTreeMap<String, u64>,
-    /// Packets lost in each second since they began to come, where that is known.
+    /// Packets lost in each second since the first arrived, if known.
     pub lost_each_second: Vec<f64>,
-    /// Other figures of each second.
+    /// Other metrics for each second.
     pub each_second: Vec<EachSecond>,
-    /// What else is to be said of it.
+    /// Further remarks.
     pub notes: Vec<String>,
-    /// Packets that were offered a second, where they are injected, and that were asked for.
+    /// Injected packets per second, if packets are injected; may differ from the requested rate.
     pub offered_pps: Option<f64>,
-    /// Whether it was worked out, not run.
+    /// Whether it was calculated and not run.
     pub is_model: bool,
-    /// The kind of page that its memory of this process has.
+    /// Page kind of its memory in this process.
     pub page: Option<PageKind>,
-    /// The interfaces that packets went through.
+    /// The interfaces that packets used.
     pub interfaces: Vec<Interface>,
-    /// What tests of a device found.
+    /// Results of tests of a device.
     pub rfc2544: Option<Found>,
-    /// Pages that the contender's processes had.
+    /// Pages of the contender's processes.
     pub pages: Option<Pages>,
 }
 
-/// A figure's value in one sample.
+/// A metric's value in one sample.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Value {
-    /// Its unit.
+    /// The unit.
     pub unit: &'static str,
-    /// What of a packet counts, in a rate of bits.
+    /// What a rate of bits counts of each packet.
     pub basis: Option<&'static str>,
     /// The value.
     pub value: f64,
 }
 
 impl Sample {
-    /// Why tests of a device ended early.
+    /// Returns why tests of a device ended early.
     pub(crate) fn ended(&self) -> Option<&str> {
         self.rfc2544.as_ref()?.ended.as_deref()
     }
 
-    /// The interfaces that the first of some samples to go through any went through.
+    /// Returns the interfaces of the first sample that has some.
     pub(crate) fn first_interfaces<'a>(
         mut samples: impl Iterator<Item = &'a Self>,
     ) -> Vec<Interface> {
@@ -231,18 +230,18 @@ impl Sample {
         found.map(|sample| sample.interfaces.clone()).unwrap_or_default()
     }
 
-    /// Says which pages its memory of this process has, in bytes, too: `simulate` asks for those.
+    /// Sets the page kind of its memory in this process, also in bytes, which `simulate` reads.
     pub(crate) fn lies_in(&mut self, page: PageKind) {
         self.set("page_bytes", "bytes", page.bytes() as f64);
         self.page = Some(page);
     }
 
-    /// Adds a figure.
+    /// Adds a metric.
     pub fn set(&mut self, name: &'static str, unit: &'static str, value: f64) {
         self.figures.insert(name, Value { unit, basis: None, value });
     }
 
-    /// Adds a figure with a basis.
+    /// Adds a metric with a basis.
     pub fn set_on(
         &mut self,
         name: &'static str,
@@ -260,7 +259,7 @@ pub(crate) fn open(address: &str) -> Result<Box<dyn Source>, String> {
     open_source(&address, &OpenOptions::default()).map_err(|error| error.to_string())
 }
 
-/// What those are that are part of this program.
+/// Returns the version of contenders that are part of this program.
 fn own_version() -> String {
     format!("burstline {}", env!("CARGO_PKG_VERSION"))
 }
@@ -333,41 +332,41 @@ static ALL: [&dyn Adapter; 64] = [
     &sensors::Sensor::INLINE_BURST,
 ];
 
-/// Packets of a round of a piece whose instructions are counted.
+/// Packets per round of a piece whose instructions are counted.
 pub(crate) const ROUND_PACKETS: u64 = 8192;
 
-/// Does a contender's piece of work, on one core, this many rounds; `None`: there is no such piece.
+/// Repeats a piece of a contender's work on one core for this many rounds; `None`: unknown piece.
 pub(crate) fn do_rounds(piece: &str, rounds: u64) -> Option<Result<(), String>> {
     merge::do_rounds(piece, rounds)
         .or_else(|| pipeline::do_rounds(piece, rounds))
         .or_else(|| spread::do_rounds(piece, rounds))
 }
 
-/// All contenders.
+/// Returns all contenders.
 pub fn all() -> impl Iterator<Item = &'static dyn Adapter> {
     ALL.iter().copied()
 }
 
-/// Their names.
+/// Returns their names.
 pub fn names() -> Vec<&'static str> {
     all().map(Adapter::name).collect()
 }
 
-/// The contender of that name.
+/// Returns the contender of that name.
 pub fn named(name: &str) -> Option<&'static dyn Adapter> {
     all().find(|adapter| adapter.name() == name)
 }
 
-/// What a contender does in place of a work, if it does less than others: see [`BOUNCE`].
+/// Returns what a contender does instead of a work, if it does less than others: see [`BOUNCE`].
 pub fn role(adapter: &dyn Adapter, work: Work) -> Option<&'static str> {
     let is_beside_switches = matches!(work, Work::Switch | Work::Latency | Work::Rfc2544);
     (is_beside_switches && !adapter.is_switch()).then_some(BOUNCE)
 }
 
-/// Whether a contender can do a work here, or why not: what follows "because".
+/// Checks whether a contender can do a work here.
 ///
 /// # Errors
-/// As it says.
+/// Why not, as text after "because".
 pub fn can_do(adapter: &dyn Adapter, work: Work) -> Result<(), String> {
     if !adapter.works().contains(&work) {
         let works: Vec<&str> = adapter.works().iter().map(|work| work.name()).collect();
@@ -381,10 +380,10 @@ pub fn can_do(adapter: &dyn Adapter, work: Work) -> Result<(), String> {
     adapter.can_run()
 }
 
-/// Has a contender do a job, on its own thread: it may pin that, and mount memory.
+/// Runs a contender's job on a separate thread, which it may pin and on which it may mount memory.
 ///
 /// # Errors
-/// The contender's; that it panicked.
+/// Errors of the contender, or that it panicked.
 pub(crate) fn measure(adapter: &dyn Adapter, job: &Job<'_>) -> Result<Sample, String> {
     thread::scope(|scope| {
         let thread = scope.spawn(|| adapter.measure(job));

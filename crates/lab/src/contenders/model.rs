@@ -1,5 +1,5 @@
-//! A simulated card in its three modes of DMA. It computes what the bus carries for a packet and
-//! where a slot is full, and measures what a forwarding driver costs.
+//! A simulated card in its three DMA modes. It calculates the bus load per packet and the rate that
+//! saturates a slot, and measures the cost of a forwarding driver.
 
 use burstline_nicsim::Mode;
 use burstline_nicsim::pcie::{self, Batch, Bus, PaperRules, ceiling};
@@ -7,7 +7,7 @@ use burstline_nicsim::pcie::{self, Batch, Bus, PaperRules, ceiling};
 use super::{Adapter, Job, Sample, cards};
 use crate::scenario::Work;
 
-/// Slots, and the names of their ceilings.
+/// Slots, and the metric names of their maximum rates.
 const SLOTS: [(&str, [&str; 2]); 7] = [
     ("2.0x8", ["ceiling_mpps_2x8", "ceiling_line_gbps_2x8"]),
     ("3.0x8", ["ceiling_mpps_3x8", "ceiling_line_gbps_3x8"]),
@@ -18,7 +18,7 @@ const SLOTS: [(&str, [&str; 2]); 7] = [
     ("5.0x16", ["ceiling_mpps_5x16", "ceiling_line_gbps_5x16"]),
 ];
 
-/// Bytes of a TLP and of a read request at most. Source: the paper's section 4 for the first.
+/// Maximum size of a TLP and of a read request. Source of the first: the paper's section 4.
 const MAX_PAYLOAD: u64 = 256;
 const MAX_REQUEST: u64 = 512;
 
@@ -68,7 +68,7 @@ impl Model {
             _ => pcie::Work::Receive,
         };
         let mut sample = Sample { is_model: true, ..Sample::default() };
-        // The paper counts what goes up for a received packet.
+        // The paper counts upstream bytes for a received packet.
         if work == pcie::Work::Receive {
             let bytes = rules.upload(self.1, length);
             sample.set("bus_bytes", "bytes per packet, up, as the paper counts", bytes);
@@ -81,7 +81,7 @@ impl Model {
             let bus = Bus::new(link, MAX_PAYLOAD, MAX_REQUEST);
             let bus = bus.map_err(|error| error.to_string())?;
             let most = ceiling(&bus, &Batch::default(), self.1, work, length);
-            // The same in every slot.
+            // These are the same in every slot.
             sample.set("bus_up_bytes", "bytes per packet", most.up_bytes);
             sample.set("bus_down_bytes", "bytes per packet", most.down_bytes);
             sample.set(mpps, "Mpps", most.packets_per_s / 1e6);

@@ -1,9 +1,9 @@
-//! Whole programs on one core over net_null, a DPDK device that makes packets and takes them. And
-//! programs that make packets, for a log or for net_null.
+//! Whole programs on one core over net_null, a DPDK device that creates and accepts packets. Also
+//! programs that create packets, for a log or for net_null.
 //!
-//! What testpmd's rxonly does with a packet is to free it; ours counts packets and bytes and knows
-//! a time of each. Rates are by each program's own clock: ours of the whole job, testpmd's of the
-//! last second.
+//! testpmd's rxonly mode only frees packets; ours counts packets and bytes and takes a timestamp
+//! for each. Rates are by each program's own clock: for ours over the whole job, for testpmd over
+//! the last second.
 
 mod generator;
 mod instructions;
@@ -25,12 +25,12 @@ use crate::scenario::Work;
 pub(super) use generator::Generator;
 pub(crate) use instructions::about_programs;
 
-/// How often it is looked which pages a program has: a look takes some ms of another core.
+/// Interval between checks of a program's pages; a check takes some ms of another core.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// How testpmd is run: its own settings, and others with pools as large as ours. Without huge pages
-/// no mbuf crosses a page that it fits into. So mbufs of the default size all use the same few sets
-/// of the first cache; mbufs a line longer than a page are spread.
+/// Ways to run testpmd: its own settings, and pools as large as ours. Without huge pages, no mbuf
+/// crosses a page that it fits into. So mbufs of the default size all use the same few sets of the
+/// L1 cache. Mbufs a cache line longer than a page are spread.
 const SETTINGS: [&str; 4] = [
     "",
     "--burst=32 --total-num-mbufs=8191",
@@ -105,7 +105,7 @@ impl Adapter for Testpmd {
             let _pages = is_making.then(|| Reservation::take(PAGES_OF_A_START));
             testpmd(job, setting).rate_after(seconds(job), memory(job), mode)
         };
-        // A turn of some packets is no measurement: one setting will do.
+        // A turn with a fixed number of packets measures nothing, so one setting is enough.
         let settings = if job.packets.is_some() { &settings[..1] } else { settings };
         let tried = |setting| Ok(rate(setting)?.0 / 1e6);
         let setting = best_of(1, &key(self.name(), job), settings, tried)?;
@@ -127,12 +127,12 @@ fn rates(job: &Job<'_>, mpps: f64) -> Sample {
     timed::spinning(mpps, 1.0, job.size_bytes)
 }
 
-/// Whole seconds of a turn.
+/// Returns the whole seconds of a turn.
 fn seconds(job: &Job<'_>) -> usize {
     job.time.as_secs().max(1) as usize
 }
 
-/// Our program, without how long it runs. net_null's packets have 64 bytes by default.
+/// Our program's command, without a run time. net_null's packets have 64 bytes by default.
 fn ours(job: &Job<'_>) -> String {
     let size = format!("size={}", job.size_bytes);
     let devices = match job.case {
@@ -162,7 +162,7 @@ fn testpmd(job: &Job<'_>, setting: &str) -> programs::Testpmd {
     }
 }
 
-/// What a command wrote, to both streams, and the pages that it had when it was last looked at.
+/// Runs a command. Returns both its output streams and its pages at the last check.
 fn run(command: &str) -> Result<(String, Pages), String> {
     let fail = |error: io::Error| format!("{command}: {error}");
     let script = format!("exec {command} 2>&1");
@@ -172,10 +172,10 @@ fn run(command: &str) -> Result<(String, Pages), String> {
     thread::scope(|scope| {
         let looker = scope.spawn(|| {
             let mut pages = Pages::default();
-            // A flag only.
+            // Relaxed: a flag only.
             while !has_ended.load(Relaxed) {
                 let now = pages_of(&[process]);
-                // A process that is about to end has no memory any more.
+                // A process that is about to end has released its memory.
                 pages = if now == Pages::default() { pages } else { now };
                 thread::park_timeout(LOOK);
             }

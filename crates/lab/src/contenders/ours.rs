@@ -1,4 +1,4 @@
-//! This program, as a process like any other contender.
+//! `burstline` as a process, like any other contender.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::seconds::LostBySecond;
 use crate::programs::{self, FILE, Launch, Report};
 use crate::scenario::Work;
 
-/// The byte of a packet, counted from 1, that chooses the worker. Source: H. Wang, D. He, H. Wang,
+/// The byte of a packet, counted from 1, that selects the worker. Source: H. Wang, D. He, H. Wang,
 /// "Comparison of High-Performance Packet Processing Frameworks on NUMA", section IV.
 pub(super) const KEY_BYTE: u32 = 30;
 
@@ -22,12 +22,12 @@ pub(super) struct Ours {
     receiver: Target,
     works: &'static [Work],
     flags: &'static str,
-    /// Behind the address of a source that is counted.
+    /// Appended to the address of a source that is counted.
     query: &'static str,
 }
 
 impl Ours {
-    /// By AF_XDP.
+    /// Over AF_XDP.
     pub(super) const XDP: Self = Self {
         name: "burstline-xdp",
         scheme: "xdp",
@@ -46,7 +46,7 @@ impl Ours {
         flags: "",
         query: "",
     };
-    /// By a packet socket with a ring.
+    /// Over a packet socket with a ring.
     pub(super) const AFPACKET: Self = Self {
         name: "burstline-afpacket",
         scheme: "afpacket",
@@ -55,31 +55,31 @@ impl Ours {
         flags: "",
         query: "",
     };
-    /// By AF_XDP, with a time of each poll in place of each packet: who has no times has no more.
+    /// Over AF_XDP, with one time per poll instead of per packet, like a rival without times.
     pub(super) const XDP_BY_POLL: Self = Self {
         name: "burstline-xdp-by-poll",
         works: &[Work::Count],
         query: "?timestamps=poll",
         ..Self::XDP
     };
-    /// As a switch, which receives by AF_XDP and sends by a packet socket.
+    /// A switch that receives by AF_XDP and sends by a packet socket.
     pub(super) const SWITCH: Self =
         Self { name: "burstline-switch", works: &[Work::Switch], ..Self::XDP };
-    /// By AF_XDP, workers sharing one log.
+    /// Over AF_XDP, with workers that share one log.
     pub(super) const XDP_SHARE: Self = Self {
         name: "burstline-xdp-share",
         works: &[Work::Balance],
         flags: " --mode share",
         ..Self::XDP
     };
-    /// By AF_XDP, reading each packet's headers before it goes out again.
+    /// Over AF_XDP, reading each packet's headers before it is sent.
     pub(super) const XDP_HEADERS: Self = Self {
         name: "burstline-xdp-headers",
         works: &[Work::Bounce],
         flags: " --touch headers",
         ..Self::XDP
     };
-    /// By AF_XDP, reading all of each packet.
+    /// Over AF_XDP, reading all of each packet.
     pub(super) const XDP_PAYLOAD: Self = Self {
         name: "burstline-xdp-payload",
         works: &[Work::Bounce],
@@ -128,7 +128,7 @@ impl Live for Ours {
                 format!("bounce {ports} --both --poll busy{flags} --cores {core}")
             }
             Work::Balance => {
-                // With a core for each thread they are pinned; otherwise they share what there is.
+                // Threads are pinned if each has a core; otherwise they share the cores.
                 let has_all = job.places.contender.len() == 1 + job.workers;
                 let pinned = if has_all { format!(" --cores {cores}") } else { String::new() };
                 let workers = job.workers;
@@ -148,7 +148,7 @@ impl Live for Ours {
                     .iter()
                     .map(|interface| format!("'{scheme}:{interface}{query}'"))
                     .collect();
-                // Each source has a thread. Those that share a core would poll it away from each
+                // Each source has a thread. Threads that share a core and poll would starve each
                 // other.
                 let has_all = job.places.contender.len() >= job.comes_in.len();
                 let pinned =
@@ -164,7 +164,7 @@ impl Live for Ours {
         if offered == 0 {
             return Ok(Own { busy: busy(&report), ..Own::default() });
         }
-        // What was passed on is counted where it comes out.
+        // Forwarded packets are counted where they leave.
         let delivered = match passes_on(&report) {
             true => 0,
             false => Report::parse(said, offered)?.delivered,
@@ -175,7 +175,7 @@ impl Live for Ours {
     fn own_remote(&self, said: &str) -> Result<Own, String> {
         let (report, counted) = (Report::last(said)?, Report::of_its_own(said)?);
         let Report { offered, delivered, .. } = counted;
-        // What a bounce has offered may be of both directions.
+        // A bounce may count both directions as offered.
         let offered = (!passes_on(&report)).then_some(offered);
         Ok(Own { delivered, offered, ..of_report(said, &report) })
     }
@@ -185,7 +185,7 @@ fn passes_on(report: &Value) -> bool {
     ["bounce", "switch"].map(Value::from).contains(&report["command"])
 }
 
-/// What a report says besides what was delivered.
+/// Returns what a report contains besides the delivered packets.
 fn of_report(said: &str, report: &Value) -> Own {
     let losses = report["total"]["lost"].as_object().into_iter().flatten();
     let losses = losses.filter_map(|(name, packets)| Some((name.clone(), packets.as_u64()?)));
@@ -199,8 +199,8 @@ fn of_report(said: &str, report: &Value) -> Own {
     }
 }
 
-/// The stages of a report, by the wall time of polls that found packets. Threads that do the same
-/// are one stage: `worker-0` and `worker-1` are `worker`.
+/// Returns the stages of a report, by the wall time of polls that found packets. Threads with the
+/// same task are one stage: `worker-0` and `worker-1` are `worker`.
 fn busy(report: &Value) -> Vec<(String, f64)> {
     let mut stages: Vec<(String, f64)> = Vec::new();
     for stage in report["stages"].as_array().into_iter().flatten() {
@@ -221,7 +221,7 @@ fn busy(report: &Value) -> Vec<(String, f64)> {
     stages
 }
 
-/// By the lines of intervals: packets lost in each second since the first came, by place.
+/// Parses the interval lines: packets lost in each second since the first arrived, by place.
 fn lost_by_second(said: &str) -> LostBySecond {
     let (mut seconds, mut began, mut before) = (LostBySecond::new(), None, BTreeMap::new());
     for line in said.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
@@ -232,7 +232,7 @@ fn lost_by_second(said: &str) -> LostBySecond {
         if is_idle && began.is_none() {
             continue;
         }
-        // They came at some time within the interval.
+        // The packets arrived at some time within the interval.
         let began = *began.get_or_insert(elapsed - line["interval_s"].as_f64().unwrap_or(0.0));
         for (name, lost) in line["lost"].as_object().into_iter().flatten() {
             let lost = lost.as_u64().unwrap_or(0);
@@ -247,7 +247,7 @@ fn lost_by_second(said: &str) -> LostBySecond {
     seconds
 }
 
-/// The same as a list, up to the last second in which some were.
+/// The same as a list, up to the last second with a loss.
 fn each_second(lost: &LostBySecond) -> Vec<f64> {
     let last = lost.keys().next_back().map_or(0, |second| second + 1);
     let in_second = |second| lost.get(&second).map_or(0, |places| places.values().sum::<u64>());

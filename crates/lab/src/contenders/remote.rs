@@ -4,13 +4,13 @@
 //!   sent           by the generator's ledger          | the kernel's count of its port
 //!     - generator_port   dropped there
 //!     - cable            the rest that did not arrive
-//!   arrived        by the contender's, or the kernel's, count of this end
-//!     - losses           the contender's, by name; unnamed: what only the difference shows
-//!   delivered      by the contender, or where it comes out: the kernel's count of `back`
+//!   arrived        by the contender's, or the kernel's, count at this end
+//!     - losses           the contender's, by name; unnamed: the rest of the difference
+//!   delivered      by the contender, or at the output: the kernel's count of `back`
 //! ```
 //!
-//! Invariant: sent + foreign = every loss + delivered. What arrived and was not sent is foreign: a
-//! cable between machines has other senders.
+//! Invariant: sent + foreign = all losses + delivered. Frames that arrived but were not sent are
+//! foreign: other machines may send on the cable.
 
 use std::time::{Duration, Instant};
 
@@ -21,13 +21,13 @@ use crate::live::Road;
 use crate::remote::{Counts, Order, Remote, RemoteError, Sent};
 use crate::scenario::{Rate, Work, machine};
 
-/// Longer than any number of packets takes.
+/// Longer than the sending of any number of packets takes.
 const NO_END: Duration = Duration::from_secs(24 * 3600);
 
-/// Has a contender do a job with frames of that generator.
+/// Runs a job of a contender with frames of that generator.
 ///
 /// # Errors
-/// The contender's and the generator's; then the error says what became of the frames.
+/// Errors of the contender and the generator. The error then includes the account of the frames.
 pub(super) fn measure(live: &impl Live, job: &Job<'_>, remote: &Remote) -> Result<Sample, String> {
     let road = Road::here(job.case, cores(job)?, &job.comes_in[0])?;
     let mut sample = match job.work {
@@ -48,22 +48,22 @@ fn order(job: &Job<'_>) -> Order {
     Order { size_bytes: job.size_bytes, rate_pps, packets: job.packets, time }
 }
 
-/// What became of the frames of a turn.
+/// The account of a turn's frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Way {
     sent: u64,
     arrived: u64,
-    /// Lost on the generator's port, and behind it.
+    /// Lost on the generator's port, and after it.
     port: u64,
     cable: u64,
     foreign: u64,
 }
 
 impl Way {
-    /// Of this many frames sent; `arrived` by the kernel's count of this end.
+    /// Accounts for this many sent frames; `arrived` is the kernel's count at this end.
     fn of(sent: u64, dropped_there: u64, arrived: u64, own: &Own) -> Self {
         let named: u64 = own.losses.values().sum();
-        // A socket may see frames that this machine sends, and no counter has as received.
+        // A socket may see frames that this machine sends; no counter shows those as received.
         let arrived = own.offered.unwrap_or(arrived).max(own.delivered + named);
         let missing = sent.saturating_sub(arrived);
         let port = dropped_there.min(missing);
@@ -71,7 +71,7 @@ impl Way {
         Self { sent, arrived, port, cable: missing - port, foreign }
     }
 
-    /// Its losses beside the contender's.
+    /// Adds its losses to the contender's.
     fn enter(&self, own: &mut Own) {
         for (name, packets) in [("generator_port", self.port), ("cable", self.cable)] {
             if packets > 0 {
@@ -81,7 +81,7 @@ impl Way {
     }
 }
 
-/// Looks at both ends of the cables.
+/// Counters at both ends of the cables.
 struct Ends<'a> {
     job: &'a Job<'a>,
     road: &'a Road,
@@ -96,13 +96,13 @@ impl<'a> Ends<'a> {
         Ok(Self { job, road, remote, arrived: arrived(job, road), there })
     }
 
-    /// Since then. Where the generator was lost, another one looks.
+    /// Returns the counts since then. If the connection was lost, a new one reads them.
     fn since(&self) -> Result<(u64, Counts), RemoteError> {
         let there = self.remote.counts()?.since(self.there);
         Ok((arrived(self.job, self.road).saturating_sub(self.arrived), there))
     }
 
-    /// What became of frames whose generator was lost, by the kernels' counts alone.
+    /// Describes what happened to frames whose generator was lost, from the kernels' counts alone.
     fn after(&self, error: &RemoteError, own: Result<Own, String>) -> String {
         let (arrived, there) = match self.since() {
             Ok(counts) => counts,
@@ -132,7 +132,7 @@ impl<'a> Ends<'a> {
 }
 
 fn arrived(job: &Job<'_>, road: &Road) -> u64 {
-    // What was dropped later is in it. Source: the kernel's include/uapi/linux/if_link.h.
+    // Includes packets dropped later. Source: the kernel's include/uapi/linux/if_link.h.
     road.host().counts(&job.comes_in[0]).received
 }
 
@@ -149,7 +149,7 @@ fn receive(
     let (watch, start) = (Watch::start(&counted(job))?, Instant::now());
     let sent = remote.send(order(job));
     let (seen, watched) = (watch.seen()?, start.elapsed().as_secs_f64());
-    // It has had time for the last frames when this returns.
+    // The generator returns only after the last frames had time to arrive.
     let own = running.end(0);
     let Sent { made, sent, lost, made_pps } = match sent {
         Ok(sent) => sent,
@@ -178,7 +178,7 @@ fn receive(
     Ok(sample)
 }
 
-/// By the generator's clock, which reads both times of a packet.
+/// Measures latency by the generator's clock, which takes both times of a packet.
 fn time(live: &impl Live, job: &Job<'_>, road: &Road, remote: &Remote) -> Result<Sample, String> {
     let began = Instant::now();
     let running = live.start(job, road)?;
@@ -211,15 +211,15 @@ mod tests {
     fn each_frame_has_one_place() {
         let way = Way::of(100, 3, 90, &own(80, 4));
         assert_eq!((way.port, way.cable, way.foreign), (3, 7, 0));
-        // The kernel has dropped more there than are missing here: some were others'.
+        // The kernel dropped more there than are missing here: some belonged to others.
         assert_eq!(Way::of(100, 30, 90, &own(90, 0)).cable, 0);
-        // More came than were sent.
+        // More frames arrived than were sent.
         let way = Way::of(100, 0, 105, &own(105, 0));
         assert_eq!((way.arrived, way.foreign, way.cable), (105, 5, 0));
-        // The contender's own count of what reached it goes before the kernel's.
+        // The contender's own count of received packets takes precedence over the kernel's.
         let counted = Own { offered: Some(99), ..own(99, 0) };
         assert_eq!(Way::of(100, 0, 105, &counted).cable, 1);
-        // A count that is too small for what was delivered is none.
+        // A count smaller than the delivered packets is ignored.
         assert_eq!(
             Way::of(100, 0, 0, &own(90, 10)),
             Way { sent: 100, arrived: 100, ..Way::default() }

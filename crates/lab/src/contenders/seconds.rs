@@ -1,8 +1,8 @@
-//! Second by second, who took cores away from a contender and its generator: why packets were lost,
-//! if some were.
+//! Records second by second what took cores away from a contender and its generator, to explain
+//! lost packets.
 //!
-//! A thread on the generator's core reads the kernel's counts once a second: time that the host
-//! took, time that threads waited for a core, and how often they had to leave one.
+//! A thread on the generator's core reads the kernel's counts once a second. They are the time
+//! stolen by the host, the time that threads waited, and their involuntary context switches.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,65 +16,65 @@ use burstline_sys::affinity::{self, CoreId};
 
 use super::{EachSecond, Sample};
 
-/// From look to look.
+/// Interval of the readings.
 const SECOND: Duration = Duration::from_secs(1);
 
-/// How often it is looked whether an end is wanted.
+/// Interval of the checks for the end.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// Ms of a tick of `/proc/stat`. Source: USER_HZ, which is 100 wherever this runs.
 const TICK_MS: f64 = 10.0;
 
-/// A thread that waited for less time than this lost nothing by it: rings hold that much.
+/// A shorter wait causes no loss, because the rings can hold the packets.
 const HELD_MS: f64 = 1.0;
 
-/// Losses by second since packets began, and by name of the place.
+/// Losses by second since the first packet, and by place.
 pub(super) type LostBySecond = BTreeMap<usize, BTreeMap<String, u64>>;
 
-/// The threads to look at.
+/// The observed threads.
 #[derive(Clone, Debug)]
 pub(super) struct Whom {
     /// The contender's processes.
     pub(super) processes: Vec<u32>,
-    /// The thread of this process that injects.
+    /// The injecting thread of this process.
     pub(super) generator: u32,
-    /// Its core.
+    /// The core of that thread.
     pub(super) generator_core: CoreId,
-    /// Cores of both.
+    /// The cores of both.
     pub(super) cores: Vec<CoreId>,
 }
 
-/// What happened in a second; or since the start of all, in sums.
+/// Times of one second, or sums since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Taken {
-    /// Ms of all cores that the host took, in ticks of 10.
+    /// Time stolen from all cores by the host in ms, in ticks of 10 ms.
     stolen_ms: f64,
-    /// Ms that the contender's threads could have run, and had no core.
+    /// Time in ms that the contender's runnable threads waited for a core.
     waited_ms: f64,
-    /// How often they were taken off a core.
+    /// Number of their involuntary context switches.
     involuntary: f64,
-    /// Ms that the generator's thread could have run, and had no core.
+    /// Time in ms that the generator's runnable thread waited for a core.
     generator_waited_ms: f64,
 }
 
-/// A thread that looks.
+/// An observing thread.
 pub(super) struct Seconds {
     is_over: Arc<AtomicBool>,
     thread: JoinHandle<Vec<Taken>>,
 }
 
 impl Seconds {
-    /// Begins.
+    /// Starts it.
     pub(super) fn start(whom: Whom) -> Self {
         let is_over = Arc::new(AtomicBool::new(false));
         let over = Arc::clone(&is_over);
         let look = move || {
-            // Where it may not be, it is somewhere else.
+            // If this fails, the thread runs on another core.
             let _ = affinity::pin_to(whom.generator_core);
             let (began, mut before, mut seconds) = (Instant::now(), whom.look(), Vec::new());
             loop {
                 let due = began + SECOND * (seconds.len() as u32 + 1);
-                // The flag carries no memory.
+                // Relaxed: no other data depends on the flag.
                 while Instant::now() < due && !over.load(Relaxed) {
                     thread::sleep(LOOK.min(due.saturating_duration_since(Instant::now())));
                 }
@@ -89,7 +89,7 @@ impl Seconds {
         Self { is_over, thread: thread::spawn(look) }
     }
 
-    /// Ends. What happened in each second; the last one was cut short.
+    /// Ends it. Returns the times of each second, of which the last is shorter.
     pub(super) fn end(self) -> Vec<Taken> {
         self.is_over.store(true, Relaxed);
         self.thread.join().unwrap_or_default()
@@ -118,7 +118,7 @@ impl Whom {
 }
 
 impl Taken {
-    /// Threads that have ended meanwhile take their counts with them: never less than nothing.
+    /// Returns the difference, at least 0, since threads that ended no longer count.
     fn since(&self, before: &Self) -> Self {
         let since = |now: f64, before: f64| (now - before).max(0.0);
         Self {
@@ -138,7 +138,7 @@ impl Taken {
         }
     }
 
-    /// What a loss in that time is due to: what took most of it.
+    /// Returns the probable cause of a loss: what took most of the time.
     fn cause(&self) -> &'static str {
         let causes = [
             (self.stolen_ms, "the host took a core away"),
@@ -153,7 +153,7 @@ impl Taken {
     }
 }
 
-/// Source: proc_stat(5): user nice system idle iowait irq softirq steal.
+/// Sums the stolen time. Source: proc_stat(5): user nice system idle iowait irq softirq steal.
 fn stolen_ms(stat: &str, cores: &[CoreId]) -> f64 {
     let is_one = |name: &str| cores.iter().any(|core| name == format!("cpu{core}"));
     let lines = stat.lines().filter_map(|line| line.split_once(' '));
@@ -163,8 +163,8 @@ fn stolen_ms(stat: &str, cores: &[CoreId]) -> f64 {
     steal.sum::<f64>() * TICK_MS
 }
 
-/// Of the thread of that folder. Source: Documentation/scheduler/sched-stats.rst: time on a core,
-/// time that it waited for one, both in ns, and how often it was given one.
+/// Returns the waiting time of a thread's folder. Source: Documentation/scheduler/sched-stats.rst:
+/// time on a core, time that it waited for one, both in ns, and how often it was given one.
 fn waited_ms(folder: &str) -> f64 {
     let text = fs::read_to_string(format!("{folder}/schedstat")).unwrap_or_default();
     let waited = text.split_whitespace().nth(1).and_then(|ns| ns.parse::<f64>().ok());
@@ -176,7 +176,7 @@ fn involuntary(status: &str) -> f64 {
     count.and_then(|count| count.trim().parse().ok()).unwrap_or(0.0)
 }
 
-/// Enters what happened in each second, and a line for each second in which packets were lost.
+/// Adds the times of each second, and a line for each second with lost packets.
 pub(super) fn enter(seconds: &[Taken], lost: &LostBySecond, sample: &mut Sample) {
     let figure = |name, unit, of: fn(&Taken) -> f64| {
         let values = seconds.iter().map(of).collect();
@@ -192,7 +192,7 @@ pub(super) fn enter(seconds: &[Taken], lost: &LostBySecond, sample: &mut Sample)
     sample.notes.extend(lost.iter().map(|(&second, places)| explained(second, places, seconds)));
 }
 
-/// Clocks of both sides agree to some tenths of a second: the second before counts, too.
+/// The clocks of both sides agree to some tenths of a second, so the second before counts, too.
 fn explained(second: usize, places: &BTreeMap<String, u64>, seconds: &[Taken]) -> String {
     let of = |second: Option<usize>| second.and_then(|at| seconds.get(at)).copied();
     let (own, before) = (of(Some(second)), of(second.checked_sub(1)));

@@ -1,4 +1,4 @@
-//! Which settings a contender is given: the best of some, found before its first turn at a point.
+//! Selects a contender's settings: the best of several, found before its first turn at a point.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Debug};
@@ -8,7 +8,7 @@ use super::{Job, Sample};
 #[cfg(feature = "dpdk")]
 use crate::rivals::dpdk::{SLOTS, Shape};
 
-/// Objects of a rival's pool, and of each core's cache.
+/// Objects of a rival's pool, and cache size of a core.
 const SHAPES: [(u32, u32); 9] = [
     (2047, 0),
     (4095, 0),
@@ -21,38 +21,38 @@ const SHAPES: [(u32, u32); 9] = [
     (16_383, 512),
 ];
 
-/// How often each setting is tried.
+/// Number of tries per setting.
 const TRIES: usize = 3;
 
-/// What was found, by contender and point, for as long as this process lives: a search takes
-/// longer than a turn.
+/// Search results by contender and point. They are kept for the life of the process, because a
+/// search takes longer than a turn.
 static FOUND: Mutex<BTreeMap<String, Found>> = Mutex::new(BTreeMap::new());
 
-/// The best of some settings.
+/// The best of several settings.
 #[derive(Clone)]
 struct Found {
     at: usize,
-    /// What each gave.
+    /// The rate of each setting, as text.
     rates: String,
 }
 
-/// What is looked for once: of a contender at a point.
+/// Returns the key of a search: the contender and the point.
 pub(super) fn key(name: &str, job: &Job<'_>) -> String {
     format!("{name} {} {} {}", job.work, job.size_bytes, job.case.unwrap_or_default())
 }
 
-/// What settings of a contender at a point gave, the best one first, if there are some and it has
+/// Returns the rates of a contender's settings at a point, best first, if it has several and has
 /// had a turn.
 pub(crate) fn tried(name: &str, job: &Job<'_>) -> Option<String> {
     let found = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
     found.get(&key(name, job)).map(|found| found.rates.clone())
 }
 
-/// The one of some settings with the highest `rate` in Mpps, each tried a few times, and looked for
-/// once for each `key`.
+/// Returns the setting with the highest `rate` in Mpps. Tries each a few times, once for each
+/// `key`.
 ///
 /// # Errors
-/// The first of `rate`.
+/// The first error of `rate`.
 ///
 /// # Panics
 /// If there are no settings.
@@ -64,10 +64,10 @@ pub(super) fn best<S: Copy + Debug>(
     best_of(TRIES, key, settings, rate)
 }
 
-/// As [`best`], each tried this many times.
+/// Like [`best`], with this many tries of each setting.
 ///
 /// # Errors
-/// As there.
+/// As [`best`].
 pub(super) fn best_of<S: Copy + Debug>(
     tries: usize,
     key: &str,
@@ -94,22 +94,22 @@ pub(super) fn best_of<S: Copy + Debug>(
 /// A shape of a rival's pool and rings.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Pool {
-    /// Of the pool.
+    /// Objects of the pool.
     pub(super) objects: u32,
-    /// Of each core's cache.
+    /// Size of each core's cache.
     pub(super) cache: u32,
-    /// Rings for one producer and one consumer, where there are others.
+    /// Whether the rings are for one producer and one consumer, if there is a choice.
     pub(super) is_single: bool,
 }
 
 impl Pool {
-    /// All that are tried; `has_both`: with either kind of rings.
+    /// Returns all shapes to try; `has_both`: with either kind of ring.
     pub(super) fn all(has_both: bool) -> Vec<Self> {
         Self::with(&SHAPES, has_both)
     }
 
-    /// Each number of objects with each cache and either kind of ring, as far as it makes sense: as
-    /// in DPDK, a cache's threshold is at most the pool.
+    /// Combines each number of objects with each cache size and kind of ring. Leaves out invalid
+    /// ones: as in DPDK, a cache's threshold is at most the pool size.
     pub(super) fn of_each(pools: &[u32], caches: &[u32], has_both: bool) -> Vec<Self> {
         let pair = |&objects: &u32| caches.iter().map(move |&cache| (objects, cache));
         let pairs =
@@ -117,7 +117,7 @@ impl Pool {
         Self::with(&pairs.collect::<Vec<_>>(), has_both)
     }
 
-    /// Enters which one it is.
+    /// Adds the chosen shape to the sample.
     pub(super) fn describe(self, sample: &mut Sample) {
         sample.set("pool_objects", "objects", f64::from(self.objects));
         sample.set("pool_cache", "objects", f64::from(self.cache));
@@ -141,7 +141,7 @@ impl Debug for Pool {
 
 #[cfg(feature = "dpdk")]
 impl Pool {
-    /// As the rivals on DPDK have it.
+    /// Converts to the shape of the rivals on DPDK.
     pub(super) fn shape(self) -> Shape {
         let Self { objects, cache, is_single } = self;
         Shape { objects, cache, slots: SLOTS, is_single: is_single.into() }

@@ -13,7 +13,7 @@ fn names_are_one_each_and_every_work_has_somebody() {
     }
 }
 
-/// What they merge and spread is counted within; a wrong number is an error.
+/// The adapters check the numbers of merged and spread packets; a wrong one is an error.
 #[test]
 fn programs_on_dpdk_itself_run_here_or_say_how_to_build_them() {
     let cores = burstline_sys::affinity::allowed_cores().unwrap();
@@ -48,7 +48,7 @@ fn programs_on_dpdk_itself_run_here_or_say_how_to_build_them() {
             stop: &stop,
         };
         let mpps = std::thread::scope(|scope| {
-            // It pins its thread.
+            // On a separate thread, because it pins its thread.
             let sample = scope.spawn(|| adapter.measure(&job).unwrap()).join().unwrap();
             sample.figures["mpps"].value
         });
@@ -64,7 +64,7 @@ fn who_looks_at_no_address_is_a_bounce_beside_switches() {
             all.partition(|adapter| role(*adapter, work).is_some());
         let names = |all: Vec<&dyn Adapter>| all.iter().map(|a| a.name()).collect::<Vec<_>>();
         assert_eq!(names(bounces), ["burstline-xdp", "testpmd"]);
-        // Ours has no latencies yet.
+        // Our guests have no latencies yet.
         let ours: &[&str] = if work == Work::Switch { &["burstline-switch"] } else { &[] };
         let all = [ours, &["linux-bridge", "ovs-userspace", "ovs-dpdk"]].concat();
         assert_eq!(names(switches), all);

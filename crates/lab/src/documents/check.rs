@@ -1,17 +1,17 @@
-//! What is wrong with a table of claims.
+//! Checks the table of claims for faults.
 
 use super::{Document, Standing};
 
-/// Where ours stands.
+/// Where our result is stored or shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place<'a> {
     /// A figure of `make bench`.
     Figure(&'a str),
     /// A record of `burstline lab run`.
     Scenario(&'a str),
-    /// What the command prints.
+    /// The output of the command.
     Printed,
-    /// A file of the sources: a test.
+    /// A source file: a test.
     File(&'a str),
 }
 
@@ -28,9 +28,9 @@ impl<'a> Place<'a> {
     }
 }
 
-/// Everything that is wrong, a sentence each. `exists` says whether a place exists, `is_recorded`
-/// whether a committed record of it has run the row. `runs` says whether this program, or its
-/// Makefile, understands a command.
+/// Returns all faults, a sentence each. `exists` tells whether a place exists, and `is_recorded`
+/// whether a committed record of it has run the row. `runs` tells whether this program or the
+/// Makefile accepts a command.
 pub(super) fn faults(
     documents: &[Document],
     exists: &dyn Fn(Place) -> bool,

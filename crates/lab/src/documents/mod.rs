@@ -1,4 +1,4 @@
-//! What the five founding documents claim, claim by claim, and where each is shown here.
+//! The claims of the five founding documents, and where each is shown here.
 //!
 //! ```text
 //!   crates/lab/documents/d0-numa.toml ...   one file a document: data, part of the program
@@ -7,17 +7,16 @@
 //!             \--> view                     text, Markdown, JSON
 //! ```
 //!
-//! A document was measured on machines that are not here, so a claim is never "confirmed". It has a
-//! command that does the same work here, and the record or figure with the result. What cannot be
-//! run says why. What a document cannot have measured as printed is marked, so nobody tries to
-//! reach a misprint.
+//! The documents' machines are not available, so a claim is never "confirmed". It has a command
+//! that does the same work here, and the record or figure with the result. A claim that cannot be
+//! run has a reason. Figures that a document cannot have measured as printed are marked, so no one
+//! tries to reach a misprint.
 //!
 //! Invariants:
-//! - T1: each claim has its own name and a status. Unless that is `not run`, it has a command and a
-//!   place where ours stands.
-//! - T3: `run` is what a committed record has; `shown` is what a command prints or a test asserts.
-//! - T2: figures, scenarios, make targets, paths and verbs that are named exist; a test fails
-//!   otherwise.
+//! - T1: each claim has a unique name and a status. Unless the status is `not run`, it has a
+//!   command and the place of our result.
+//! - T3: `run`: a committed record has it. `shown`: a command prints it or a test asserts it.
+//! - T2: all named figures, scenarios, make targets, paths and verbs exist; a test fails otherwise.
 
 #[cfg(test)]
 mod check;
@@ -31,7 +30,7 @@ use serde::Deserialize;
 pub use standing::Standing;
 pub use view::{json, markdown, text};
 
-/// The files, in order.
+/// The files, in document order.
 const FILES: [&str; 5] = [
     include_str!("../../documents/d0-numa.toml"),
     include_str!("../../documents/d1-dna.toml"),
@@ -46,18 +45,18 @@ const FILES: [&str; 5] = [
 pub struct Document {
     /// `D0` to `D4`, as in records.
     pub id: String,
-    /// Its title.
+    /// The title.
     pub title: String,
-    /// Who wrote it, and when.
+    /// Authors and date.
     pub by: String,
-    /// What it was measured on.
+    /// The machine of the measurements.
     pub machine: String,
     /// What its sizes and rates count.
     pub basis: String,
-    /// What a reader should know before its figures.
+    /// Remarks to read before the figures.
     #[serde(default)]
     pub notes: Vec<String>,
-    /// One after the other, as in the document.
+    /// The claims, in the order of the document.
     #[serde(rename = "claim")]
     pub claims: Vec<Claim>,
 }
@@ -66,38 +65,38 @@ pub struct Document {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
-    /// Its name, the only one of that name in all documents.
+    /// The name, unique across all documents.
     pub id: String,
-    /// What is claimed.
+    /// The claim.
     pub claim: String,
-    /// The document's figures, as printed; empty where it has none.
+    /// The document's figures as printed; empty if it has none.
     #[serde(default)]
     pub figure: String,
-    /// What shows it here.
+    /// The command that shows it here.
     #[serde(default)]
     pub command: String,
-    /// Where ours stands, `figure NAME`, `scenario NAME`, `file PATH` or `printed`; empty if it
-    /// was not run.
+    /// The place of our result: `figure NAME`, `scenario NAME`, `file PATH` or `printed`; empty if
+    /// it was not run.
     #[serde(default)]
     pub ours: String,
-    /// The points that a record must have for it: `size_bytes=64`, `case=send`,
-    /// `contender=testpmd`, several with a space between. If empty, any point that was run will do.
+    /// Points that a record must have for it: `size_bytes=64`, `case=send`, `contender=testpmd`,
+    /// several separated by a space. If empty, any point that was run is enough.
     #[serde(default)]
     pub rows: Vec<String>,
-    /// Whether it is run, shown, worked out, or why not.
+    /// Whether it is run, shown or calculated, or why not.
     pub status: Standing,
-    /// What sizes and rates count here, where that is not the document's usual basis.
+    /// What sizes and rates count here, if it differs from the document's usual basis.
     #[serde(default)]
     pub basis: String,
-    /// What differs here; misprints.
+    /// Differences to our setup, and misprints.
     #[serde(default)]
     pub note: String,
 }
 
-/// All documents, with their claims.
+/// Returns all documents with their claims.
 ///
 /// # Panics
-/// Never: a test reads them all.
+/// Never: a test parses all of them.
 pub fn all() -> Vec<Document> {
     FILES.iter().map(|file| toml::from_str(file).expect("a test reads every file")).collect()
 }

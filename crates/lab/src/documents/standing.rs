@@ -1,10 +1,10 @@
-//! Where a claim stands here.
+//! The status of a claim.
 
 use std::fmt;
 
 use serde::Deserialize;
 
-/// Whether a claim's work was done here, and how one sees that.
+/// Whether a claim's work was done here, and how that can be verified.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub enum Standing {
@@ -12,7 +12,7 @@ pub enum Standing {
     Run,
     /// The command prints it, or a test asserts it.
     Shown,
-    /// It was worked out or simulated.
+    /// It was calculated or simulated.
     Model,
     /// It could not be run: the rest of the sentence after "not run because".
     NotRun(String),

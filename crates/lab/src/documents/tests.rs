@@ -4,7 +4,7 @@ use super::check::{Place, faults};
 use super::*;
 use crate::record::{Record, Row, Status};
 
-/// The root of the repository.
+/// Returns the root of the repository.
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap()
 }
@@ -18,7 +18,7 @@ fn exists(place: Place) -> bool {
     }
 }
 
-/// All committed records of the lab. Those of campaigns are of another form.
+/// Returns all committed records of the lab. Campaign records have another format.
 fn records() -> Vec<Record> {
     let files =
         |folder: &Path| std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
@@ -48,14 +48,14 @@ fn has_row(record: &Record, wanted: &str) -> bool {
 
 fn is_recorded(records: &[Record], place: Place, row: &str) -> bool {
     let (Place::Figure(name) | Place::Scenario(name)) = place else { return false };
-    // A record of its own name may be of a scenario that lies beside it.
+    // A scenario with a longer name may belong to this one.
     let is_of = |record: &Record| {
         record.scenario == name || record.scenario.starts_with(&format!("{name}-billion"))
     };
     records.iter().any(|record| is_of(record) && has_row(record, row))
 }
 
-/// Make targets and figures; verbs of the program are checked where its flags are.
+/// Knows make targets and figures; another test checks the program's verbs and their flags.
 fn runs(command: &str) -> bool {
     let words: Vec<&str> = command.split(' ').collect();
     match words[..] {
@@ -148,7 +148,7 @@ fn text_markdown_and_json_have_every_claim() {
         assert_eq!(listed["id"], claim.id);
         assert!(listed["status"].as_str().is_some_and(|status| !status.is_empty()));
     }
-    // A cell that ends early would shift all that follow.
+    // An unescaped bar in a cell would shift all cells after it.
     for line in markdown.lines().filter(|line| line.starts_with('|')) {
         assert_eq!(line.replace("\\|", "").matches('|').count(), 6, "{line}");
     }

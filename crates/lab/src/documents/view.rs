@@ -1,4 +1,4 @@
-//! The table of claims as text for a terminal, as Markdown and as JSON.
+//! Formats the table of claims as text for a terminal, as Markdown and as JSON.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Claim, Document, Standing};
 
-/// What stands above the Markdown.
+/// Text above the Markdown table.
 const HEAD: &str = "\
 # The five documents
 
@@ -23,14 +23,14 @@ not up to date, and where a row has no status or names what does not exist.
 No claim is *confirmed* here: the documents' machines are not ours.
 ";
 
-/// What the page said before; what it says now stands above it.
+/// An earlier tally, printed below the present one.
 const BEFORE: &str = "\
 Before *run* meant a committed record, at commit 0c6da5d5 of 2026-11-23, they were: 128 claims: 64
 run, 0 shown, 17 model, 47 not run.
 ";
 
-/// For a terminal: a claim is two to four lines.
-// Writing to a string does not fail, which is why its results are dropped here.
+/// Formats the claims for a terminal, two to four lines each.
+// Writing to a string cannot fail, so the results are ignored here.
 pub fn text(documents: &[Document]) -> String {
     let mut text = String::new();
     for document in documents {
@@ -58,7 +58,7 @@ pub fn text(documents: &[Document]) -> String {
     text
 }
 
-/// For `docs/documents.md`.
+/// Formats the claims for `docs/documents.md`.
 pub fn markdown(documents: &[Document]) -> String {
     let all = documents.iter().flat_map(|document| &document.claims);
     let mut text = format!("{HEAD}\nAll documents: {}.\n{BEFORE}", tally(all));
@@ -99,7 +99,7 @@ pub fn markdown(documents: &[Document]) -> String {
     text
 }
 
-/// For programs: documents, and claims that each name theirs.
+/// Formats documents and claims for programs; each claim names its document.
 pub fn json(documents: &[Document]) -> Value {
     let about = documents.iter().map(|document| {
         json!({
@@ -126,7 +126,7 @@ pub fn json(documents: &[Document]) -> Value {
     })
 }
 
-/// How many claims have which status.
+/// Counts claims by status.
 fn tally<'a>(claims: impl IntoIterator<Item = &'a Claim>) -> String {
     let all: Vec<&Claim> = claims.into_iter().collect();
     let count = |standing| all.iter().filter(|claim| claim.status == standing).count();
@@ -143,7 +143,7 @@ fn command_of(claim: &Claim) -> String {
     if claim.command.is_empty() { String::new() } else { format!(": {}", claim.command) }
 }
 
-/// Text inside a table of Markdown.
+/// Escapes text for a cell of a Markdown table.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('<', "&lt;").replace('*', "\\*").replace('\n', " ")
 }

@@ -1,5 +1,5 @@
-//! A figure, as the table `figures.toml` has it: who stands beside ours, and whether it is a point
-//! of a scenario's.
+//! The entries of `figures.toml`. An entry names a figure, its rival, and its scenario if it is a
+//! point of one.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -12,72 +12,71 @@ use crate::programs;
 use crate::rivals::hyperscan;
 use crate::scenario::machine;
 
-/// A comparison that can be made.
+/// A comparison of the bench.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// The rival that ours takes turns with: its name in records.
+    /// The rival's name in records.
     pub(super) rival: String,
-    /// What that is, in a few words.
+    /// A few words about the rival.
     pub(super) about: String,
-    /// Whether it takes minutes by itself, and is measured only if it is named, or with `FULL=1`.
+    /// Whether it takes minutes. Then it is measured only if named, or with `FULL=1`.
     #[serde(default)]
     pub is_long: bool,
-    /// Whose point it is. `None`: the figure has its own code.
+    /// The scenario of its point; `None` if the figure has its own code.
     pub(super) scenario: Option<String>,
-    /// Of a frame, FCS included.
+    /// Frame size, with FCS.
     #[serde(default)]
     pub(super) size_bytes: u32,
-    /// Frames a second; `None`: as fast as it goes.
+    /// Frames a second; `None` for full speed.
     pub(super) rate_pps: Option<u64>,
     pub(super) case: Option<String>,
-    /// The contenders that are ours and the rival.
+    /// Names of our contender and the rival.
     #[serde(default)]
     pub(super) ours: String,
     #[serde(default)]
     pub(super) other: String,
-    /// Others, who have a turn before each of ours.
+    /// Other contenders, each with a turn before each of ours.
     #[serde(default)]
     pub(super) beside: Vec<String>,
-    /// Sizes and cases of the scenario that are measured besides, for a line each.
+    /// More sizes and cases of the scenario to measure, for one line each.
     #[serde(default)]
     pub(super) more: Vec<(u32, String)>,
     #[serde(default)]
     pub(super) metric: Metric,
-    /// How long a turn is, in s. Else 2 s on interfaces, and in memory what the scenario says.
+    /// Length of a turn in s. Default: 2 s on interfaces, and in memory the scenario's value.
     #[serde(default)]
     pub(super) seconds: u64,
-    /// The same with `FULL=1`.
+    /// Length of a turn with `FULL=1`.
     pub(super) full_seconds: Option<u64>,
-    /// Pieces whose instructions are counted: of ours, and of the rival, if it has one.
+    /// Pieces whose instructions are counted: ours, and the rival's if it has one.
     #[serde(default)]
     pub(super) counted: Vec<String>,
 }
 
-/// What a figure compares.
+/// The metric that a figure compares.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Metric {
-    /// Packets a second, by the clock.
+    /// Packets a second of wall time.
     #[default]
     Mpps,
-    /// For each second that the contender's core was busy with anything: the program, its system
-    /// calls, and the softirqs that its packets cause.
+    /// Packets per second that the contender's core was busy, whether with the program, its system
+    /// calls or the softirqs of its packets.
     MppsPerBusyS,
-    /// Of polls that found packets, for each packet.
+    /// Cycles per packet of polls that found packets.
     Cycles,
-    /// Of whole processes, for each frame that was offered, so that losing some does not look
-    /// cheap.
+    /// CPU time of whole processes per offered frame, so that losing frames does not look cheap.
     Ns,
 }
 
-/// What a figure shows of a scenario's record.
+/// How a figure shows a metric of a scenario's record.
 pub(super) struct Shown {
-    /// In the scenario's record.
+    /// The metric's name in the scenario's record.
     pub(super) metric: &'static str,
-    /// In the figure's, and its unit.
+    /// Its name in the figure's record, and its unit.
     pub(super) name: &'static str,
     pub(super) unit: &'static str,
     pub(super) better: Better,
@@ -97,10 +96,10 @@ impl Metric {
     }
 }
 
-/// All of them, in the order in which they are measured.
+/// Returns all figures, in the order of measurement.
 ///
 /// # Panics
-/// Never: a test reads them all.
+/// Never: a test parses all of them.
 pub fn all() -> &'static [Entry] {
     static ALL: LazyLock<Vec<Entry>> = LazyLock::new(|| {
         let mut table: BTreeMap<String, Vec<Entry>> =
@@ -110,7 +109,7 @@ pub fn all() -> &'static [Entry] {
     &ALL
 }
 
-/// As the rival reports it, if it is another project's program or library.
+/// Returns the version of the rival, or of our compiler if the rival is part of this program.
 pub(super) fn version_of(rival: &str) -> String {
     match contenders::named(rival) {
         Some(adapter) => adapter.version(),
@@ -129,7 +128,7 @@ pub(super) fn version_of(rival: &str) -> String {
     }
 }
 
-/// What every figure in memory depends on.
+/// Sources that every figure in memory depends on.
 const LOG: [&str; 5] = [
     "crates/lab/src/contenders",
     "crates/lab/src/figures",
@@ -137,7 +136,7 @@ const LOG: [&str; 5] = [
     "crates/log/src",
     "crates/sys/src",
 ];
-/// What those do besides that have a port or a job.
+/// Further sources of figures with a port or a job.
 const ENGINE: [&str; 5] = [
     "crates/afpacket/src",
     "crates/engine/src",
@@ -145,19 +144,19 @@ const ENGINE: [&str; 5] = [
     "crates/wire/src",
     "crates/xdp/src",
 ];
-/// What those do besides that start the program.
+/// Further sources of figures that start the program.
 const PROGRAM: [&str; 1] = ["crates/cli/src"];
-/// What those do besides that have our libpcap.
+/// Further sources of figures with our libpcap.
 const PCAP: [&str; 3] = ["crates/lab/src/sensors", "crates/pcap/src", "crates/share/src"];
-/// What those do besides that run in Python.
+/// Further sources of figures in Python.
 const PYTHON: [&str; 3] = ["crates/lab/rivals-python", "crates/python/src", "crates/share/src"];
-/// What those do besides that are of the switch and its ports.
+/// Further sources of figures about the switch and its ports.
 const SWITCH: [&str; 4] =
     ["crates/memif/src", "crates/peer/src", "crates/switch/src", "crates/vhost/src"];
-/// What those do besides that have DPDK in this process or in ours.
+/// Further sources of figures with DPDK in this process or in ours.
 const DPDK: [&str; 2] = ["crates/dpdk/src", "crates/lab/rivals-dpdk"];
 
-/// The folders of the sources that a figure depends on.
+/// Returns the source folders that a figure depends on.
 pub fn sources_of(figure: &str) -> Vec<&'static str> {
     let begins = |words: &[&str]| words.iter().any(|word| figure.starts_with(word));
     let mut folders = LOG.to_vec();

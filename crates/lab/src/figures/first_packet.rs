@@ -1,7 +1,7 @@
-//! How long a program takes from its start until its first packet comes out of it.
+//! Measures the time from a program's start until it outputs its first packet.
 //!
-//! Each program writes a pcap file into a pipe. The clock runs from before the fork until the first
-//! record has been read whole at the other end. Frames come all the time, so no process waits.
+//! Each program writes a pcap file to a pipe. The clock runs from before the fork until the other
+//! end has read the first record. Frames arrive all the time, so no process waits for them.
 
 use std::io::{self, Read};
 use std::process::{Command, Stdio};
@@ -23,13 +23,13 @@ use crate::live::missing;
 use crate::programs::our_program;
 use crate::scenario::machine::Served;
 
-/// Frames of one call, and the pause after it: a frame is never farther away.
+/// Frames per call, and the pause after it: the next frame is never later than that.
 const BATCH: u64 = 4;
 const PAUSE: Duration = Duration::from_micros(100);
-/// A run takes some ms: more of them than of others.
+/// A run takes only some ms, so there are more of them than for other figures.
 const RUNS_EACH: usize = 10;
 
-/// A file's header, and that of a record, whose third word is how many bytes follow.
+/// Sizes of a file header and a record header, whose third word is the length of the data.
 /// Source: draft-ietf-opsawg-pcap, sections 4 and 5.
 const FILE_HEADER_BYTES: usize = 24;
 const RECORD_HEADER_BYTES: usize = 16;
@@ -57,7 +57,7 @@ pub(super) fn measure(context: &Context) -> Result<Outcome, String> {
             || timed_ms(&bed, &program, &ours),
             || timed_ms(&bed, "tcpdump", &theirs),
         );
-        stop.store(true, Relaxed); // only a wish
+        stop.store(true, Relaxed); // Relaxed: a flag only.
         let sent = sending.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         sent.and(rounds)
     })?;
@@ -76,7 +76,7 @@ pub(super) fn measure(context: &Context) -> Result<Outcome, String> {
     Ok(Outcome::Measured(Compared::of("ms", Better::Lower, rounds, details)))
 }
 
-/// Sends frames until it is over.
+/// Sends frames until `is_over`.
 fn send(is_over: &AtomicBool) -> Result<(), String> {
     let mut sender = Sender::open(NEAR, true).map_err(|error| error.to_string())?;
     while !is_over.load(Relaxed) {
@@ -86,7 +86,7 @@ fn send(is_over: &AtomicBool) -> Result<(), String> {
     Ok(())
 }
 
-/// Milliseconds from before a program's start until its first record has been read; it then ends.
+/// Returns the milliseconds from before a program's start until its first record is read.
 fn timed_ms(bed: &Bed, program: &str, words: &[&str]) -> Result<f64, String> {
     let mut command = Command::new(program);
     command.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -111,7 +111,7 @@ fn timed_ms(bed: &Bed, program: &str, words: &[&str]) -> Result<f64, String> {
     Ok(elapsed_ns as f64 / 1e6)
 }
 
-/// Reads a pcap file until its first record has come whole.
+/// Reads a pcap file up to the end of its first record.
 fn read_record(pipe: &mut impl Read) -> io::Result<()> {
     let mut headers = [0; FILE_HEADER_BYTES + RECORD_HEADER_BYTES];
     pipe.read_exact(&mut headers)?;

@@ -1,9 +1,9 @@
-//! What waiting costs: processor time while nothing comes, throughput, and the time from sending a
-//! frame that ends a silence until it is received.
+//! Measures the cost of waiting: CPU time while no frame arrives, throughput, and the latency of a
+//! frame that ends a silence.
 //!
-//! The latency is taken in this process, by the engine's own loop: a port around the port notes
-//! when a burst was lent. Frames are sent one by one through a packet socket on the cable's other
-//! end. The clock is read just before, so the kernel's work along the cable is included.
+//! Latency is measured in this process with the engine's own loop: a wrapper around the port
+//! records when a burst is lent. Frames are sent one by one through a packet socket at the cable's
+//! other end. The clock is read just before each, so the kernel's work along the cable counts.
 
 mod latency;
 
@@ -28,7 +28,7 @@ const LOAD: Duration = Duration::from_secs(2);
 const LOADED_RUNS: usize = 3;
 const SMOKE_FRAMES: u64 = 500;
 
-/// `idle-cpu`: per cent of a core on an idle interface; adaptive as ours, busy as the peer.
+/// `idle-cpu`: per cent of a core on an idle interface; ours polls adaptively, the peer busily.
 pub(super) fn measure(context: &Context) -> Result<Outcome, String> {
     if let Some(why) = missing(&[]) {
         return Ok(Outcome::NotHere(why));
@@ -64,7 +64,7 @@ pub(super) fn measure(context: &Context) -> Result<Outcome, String> {
     Ok(Outcome::Measured(Compared::of(unit, better, rounds, details)))
 }
 
-/// Per cent of a core that a count takes when no packet comes.
+/// Returns the CPU use of a count without packets, in per cent of a core.
 fn idle(context: &Context, program: &Path, poll: &str) -> Result<f64, String> {
     let (road, served) = (Road::new(context.cores)?, Served::now());
     let time = if context.smoke { "100ms".to_owned() } else { format!("{IDLE_SECONDS}s") };
@@ -75,7 +75,7 @@ fn idle(context: &Context, program: &Path, poll: &str) -> Result<f64, String> {
     percent
 }
 
-/// Turns with `--poll adaptive`, which are ours, and with `busy`.
+/// Takes turns with `--poll adaptive`, which is ours, and with `busy`.
 pub(super) fn by_poll(
     context: &Context,
     runs: usize,
@@ -84,9 +84,9 @@ pub(super) fn by_poll(
     alternate(runs, &context.stop, || turn("adaptive"), || turn("busy"))
 }
 
-/// Per cent of a core that a command of ours takes without packets, by its own report.
+/// Returns the CPU use of one of our commands without packets, by its own report.
 pub(super) fn cpu_percent(context: &Context, road: &Road, command: String) -> Result<f64, String> {
-    // With its report: it is over by then.
+    // It is ready when it has printed its report, and then it has ended.
     let words = Words { command, ready: Ready::line("elapsed_s") };
     let list = context.cores.consumer.0.to_string();
     let contender = Contender::start(road, &list, &words, &context.stop)?;
@@ -94,7 +94,7 @@ pub(super) fn cpu_percent(context: &Context, road: &Road, command: String) -> Re
     Ok(100.0 * ours.cpu_seconds / ours.elapsed_seconds)
 }
 
-/// Millions of packets a second that are received at the injector's top speed.
+/// Returns millions of packets a second received at the injector's top speed.
 fn loaded(context: &Context, program: &Path, poll: &str) -> Result<f64, String> {
     let road = Road::new(context.cores)?;
     let cores = context.cores;

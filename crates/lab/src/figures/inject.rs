@@ -1,8 +1,8 @@
-//! Injecting: `burstline generate -o inject:` into an interface, against sending to it from the
-//! other end of its cable by AF_XDP.
+//! Measures injection: `burstline generate -o inject:` into an interface, against sending to it
+//! over AF_XDP from the other end of its cable.
 //!
-//! Both make the same packets, each with its own number. What receives them is an XDP program
-//! that counts and drops, so that what is measured is the way there.
+//! Both create the same numbered packets. The receiver is an XDP program that counts and drops, so
+//! the figure measures the path to it.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -22,14 +22,14 @@ use crate::programs::Ours;
 use crate::programs::our_program;
 use crate::scenario::machine::Served;
 
-/// How long is counted.
+/// Duration of the count.
 const TIME: Duration = Duration::from_secs(2);
 const SMOKE_TIME: Duration = Duration::from_millis(200);
 
-/// From when a side is ready until it is counted.
+/// Time from when a side is ready until the count starts.
 const WARM_UP: Duration = Duration::from_millis(300);
 
-/// Words of a core's counter: a cache line.
+/// Size of a core's counter in words: a cache line.
 const WORDS: u32 = 8;
 
 /// The target, in Mpps.
@@ -68,8 +68,7 @@ pub(super) fn measure(context: &Context) -> Result<Outcome, String> {
     Ok(Outcome::Measured(Compared::of(unit, better, rounds, details)))
 }
 
-/// Millions of packets a second that come in by `interface`, one of the near host's or of the
-/// far's.
+/// Returns the millions of packets a second that `interface` receives, on the near or the far host.
 fn run(context: &Context, interface: &'static str, launch: &Ours) -> Result<f64, String> {
     let (road, served) = (Road::new(context.cores)?, Served::now());
     road.bed().connect("w0", "w1", 1500).map_err(|error| error.to_string())?;
@@ -91,7 +90,7 @@ fn run(context: &Context, interface: &'static str, launch: &Ours) -> Result<f64,
     }
 }
 
-/// A program that counts and drops; it goes with this.
+/// A program that counts and drops, detached on drop.
 struct Counter {
     words: MappedArray,
     cores: u32,
@@ -106,7 +105,7 @@ impl Counter {
             let mut code = Assembler::new();
             let end = code.label();
             code.call(Helper::CurrentCore)
-                // Never: the verifier wants to see it.
+                // Never taken, but the verifier requires it.
                 .jump_if(Compare::AboveOrEqual, R0, cores as i32, end)
                 .alu(Alu::ShiftLeft, R0, (WORDS * 8).trailing_zeros() as i32)
                 .load_map_value(R9, words.map(), 0)
@@ -128,7 +127,7 @@ impl Counter {
         Ok(Self { words, cores, _link: link })
     }
 
-    /// What has been dropped so far.
+    /// Returns the packets dropped so far.
     fn packets(&self) -> u64 {
         (0..self.cores).map(|core| self.words.word(0, (core * WORDS) as usize)).sum()
     }

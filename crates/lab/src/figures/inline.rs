@@ -1,4 +1,4 @@
-//! What a verdict costs: `bounce` with two workers that pass all, against `bounce` without.
+//! Measures the cost of a verdict: `bounce` with two workers that pass all, and without.
 //!
 //! ```text
 //! this process --pipe--> burstline bounce - null: [--inline NAME?workers=2]
@@ -6,12 +6,12 @@
 //!                          logs | verdicts          two processes, this program once more
 //! ```
 //!
-//! Processor time of all processes but this one, for each packet. Both sides read the same bytes
-//! from a pipe, and sleep as soon as there is nothing: a spin would be in the figure.
+//! It compares the processor time per packet of all processes but this one. Both sides read the
+//! same bytes from a pipe and sleep when it is empty, because busy polling would add to the time.
 //!
-//! Then a paced generator in place of the pipe, at half the rate that was reached. It shows how
-//! long a packet waits for its verdict. Here bounce and workers poll all the time, and each worker
-//! has a core.
+//! A second part replaces the pipe by a paced generator at half the measured rate. It shows how
+//! long a packet waits for its verdict. There, bounce and workers poll all the time, and each
+//! worker has a core.
 
 use std::cell::Cell;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -36,11 +36,11 @@ use crate::sharing::giver::{BUSY, GIVER_OPTION, GIVING, Given};
 const PACKETS: u64 = 3_000_000;
 const SMOKE_PACKETS: u64 = 2_000;
 const WORKERS: usize = 2;
-/// A worker that waits for a core is late, and not slow: it is its processor time that counts.
+/// Long, because a worker may wait for a core; only its processor time counts.
 const DEADLINE: &str = "1s";
-/// How long packets wait is looked at for so long.
+/// Duration of the measurement of waiting times.
 const WAITS_SECONDS: f64 = 3.0;
-/// How long a publisher takes at most until it is there.
+/// Maximum time for a publisher to start.
 const START: Duration = Duration::from_secs(30);
 
 /// `inline-cost`.
@@ -89,7 +89,7 @@ pub(super) fn measure(context: &Context) -> Result<Outcome, String> {
     Ok(Outcome::Measured(Compared::of("ns", Better::Lower, rounds, details)))
 }
 
-/// The bytes of a capture of that many packets.
+/// Returns the bytes of a capture with that many packets.
 fn traffic(program: &Path, folder: &TemporaryFolder, packets: u64) -> Result<Vec<u8>, String> {
     let file = folder.file("traffic.pcap");
     let count = packets.to_string();
@@ -97,21 +97,21 @@ fn traffic(program: &Path, folder: &TemporaryFolder, packets: u64) -> Result<Vec
         .args(["generate", "-q", "-o", &file, "--packets", &count])
         .args(["--size", "64", "--flows", "64"]))?;
     let bytes = fs::read(&file).map_err(|error| format!("{file}: {error}"));
-    let _ = fs::remove_file(&file); // with the folder, at the latest
+    let _ = fs::remove_file(&file); // if this fails, it is removed with the folder
     bytes
 }
 
-/// What a run has come to.
+/// The result of a run.
 #[derive(Clone, Copy, Default)]
 struct Done {
-    /// Processor time a packet, in ns.
+    /// Processor time per packet of the bounce, in ns.
     bounce_ns: f64,
-    /// Of all workers together.
+    /// The same of all workers together.
     workers_ns: f64,
     rate_pps: f64,
 }
 
-/// A bounce, and workers that pass all.
+/// Runs a bounce, and workers that pass all.
 fn inline(
     program: &Path,
     folder: &TemporaryFolder,
@@ -139,7 +139,7 @@ fn inline(
     }
 }
 
-/// How long packets wait for a verdict at a rate, as a sentence.
+/// Returns a sentence on how long packets wait for a verdict at a rate.
 fn waits(
     program: &Path,
     folder: &TemporaryFolder,
@@ -174,7 +174,7 @@ fn waits(
 struct Inline {
     socket: String,
     workers: usize,
-    /// What the bounce is given.
+    /// The option for the bounce.
     words: String,
 }
 
@@ -185,7 +185,7 @@ impl Inline {
         Self { socket, workers, words }
     }
 
-    /// Starts its workers, once it is there.
+    /// Starts its workers when it is published.
     fn workers(&self, more: &[&str]) -> Result<Vec<Worker>, String> {
         let socket = &self.socket;
         let until = Instant::now() + START;
@@ -204,7 +204,7 @@ fn bounce(program: &Path, traffic: &[u8], packets: u64, flags: &[&str]) -> Resul
     Ok(cpu_each_ns(&report))
 }
 
-/// Processor time a packet, in ns.
+/// Returns the processor time per packet, in ns.
 fn cpu_each_ns(report: &Report) -> f64 {
     report.cpu_seconds * 1e9 / report.delivered as f64
 }
@@ -212,7 +212,7 @@ fn cpu_each_ns(report: &Report) -> f64 {
 /// A bounce whose input is a pipe.
 const FROM_PIPE: &[&str] = &["-", "null:", "--poll", "interrupt"];
 
-/// A bounce.
+/// A running bounce.
 struct Job(Child);
 
 impl Job {
@@ -223,7 +223,7 @@ impl Job {
         command.spawn().map(Self).map_err(|error| format!("{}: {error}", program.display()))
     }
 
-    /// Feeds it and waits for its end. It has delivered them all.
+    /// Feeds it and waits for its end. Checks that it delivered all packets.
     fn finish(&mut self, traffic: &[u8], packets: u64) -> Result<Report, String> {
         let mut input = self.0.stdin.take().ok_or("it has no input")?;
         input.write_all(traffic).map_err(|error| format!("to a bounce: {error}"))?;
@@ -236,7 +236,7 @@ impl Job {
         Ok(report)
     }
 
-    /// Waits for its end. Returns what it has said.
+    /// Waits for its end. Returns its output.
     fn said(&mut self) -> Result<String, String> {
         let mut said = String::new();
         let mut output = self.0.stdout.take().ok_or("it has no output")?;
@@ -252,13 +252,13 @@ impl Job {
 
 impl Drop for Job {
     fn drop(&mut self) {
-        // It has ended, or something went wrong.
+        // It has already ended unless an error occurred.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// A process that passes what waits.
+/// A worker process that passes all waiting packets.
 struct Worker {
     child: Child,
     output: BufReader<ChildStdout>,
@@ -293,13 +293,13 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // It has ended, or something went wrong.
+        // It has already ended unless an error occurred.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Ticks of the time stamp counter in a ns.
+/// Returns the ticks of the time stamp counter per ns.
 fn cycles_each_ns() -> f64 {
     let (ns, cycles) = (clock::monotonic_ns(), clock::cycles());
     thread::sleep(Duration::from_millis(50));

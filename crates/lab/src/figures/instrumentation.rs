@@ -1,9 +1,9 @@
-//! What it costs to watch a contender: with the lab's counters and samples on its core, and
-//! without, in turns.
+//! Measures the overhead of watching a contender: alternates turns with and without the lab's
+//! counters and samples on its core.
 //!
 //! The target is less than 2 % of throughput at 64 bytes. In memory the work never waits, so the
-//! figure contains each sample's interrupt. On an interface it does so only when the contender is
-//! the limit.
+//! figure contains each sample's interrupt. On an interface it does so only if the contender is the
+//! bottleneck.
 
 use std::cell::RefCell;
 use std::hint::black_box;
@@ -28,10 +28,10 @@ use crate::statistics::Quartiles;
 /// A 64-byte frame without its FCS.
 const PACKET_BYTES: usize = 60;
 
-/// Packets that are copied: a first cache has them.
+/// Number of packets to copy: they fit into an L1 cache.
 const PACKETS: usize = 128;
 
-/// How long a turn is, on an interface and in memory.
+/// Length of a turn, on an interface and in memory.
 const TIME: Duration = Duration::from_secs(1);
 const TIME_IN_MEMORY: Duration = Duration::from_millis(400);
 
@@ -61,14 +61,14 @@ pub(super) fn live(context: &Context) -> Result<Outcome, String> {
     })
 }
 
-/// `instrumentation-memory-64`: packets copied within the first cache.
+/// `instrumentation-memory-64`: packets copied within the L1 cache.
 pub(super) fn in_memory(context: &Context) -> Result<Outcome, String> {
     let core = context.cores.consumer;
     let time = if context.smoke { SMOKE_TIME } else { TIME_IN_MEMORY };
     let what = "packets of 60 bytes copied from and into the first cache, 0.4 s of a thread's time";
     let copy = || {
         let copier = thread::spawn(move || {
-            // Where the core is not available, the kernel chooses.
+            // If this fails, the kernel chooses the core.
             let _ = affinity::pin_to(core);
             copies_per_us(time)
         });
@@ -77,8 +77,8 @@ pub(super) fn in_memory(context: &Context) -> Result<Outcome, String> {
     compare(context, what, |is_watched| watched(is_watched, core, copy))
 }
 
-/// Copies for that long. Millions a second of the thread's processor time: what other programs
-/// take of the core does not count, and the interrupts that take samples do.
+/// Copies for that long. Returns millions of copies per second of the thread's CPU time. That
+/// leaves out other programs on the core but includes the sampling interrupts.
 fn copies_per_us(time: Duration) -> f64 {
     let from = vec![1; PACKETS * PACKET_BYTES];
     let mut to = from.clone();
@@ -96,7 +96,7 @@ fn copies_per_us(time: Duration) -> f64 {
     (rounds * PACKETS) as f64 * 1e3 / spent_ns as f64
 }
 
-/// Does some work while a core may be watched. The outcome, and how many samples there were.
+/// Does some work, with the core watched or not. Returns the outcome and the number of samples.
 fn watched<R>(
     is_watched: bool,
     core: CoreId,
@@ -108,13 +108,13 @@ fn watched<R>(
     let watch = Watch::start(&[core])?;
     let done = work()?;
     let samples = watch.samples();
-    // The names of what ran are looked for when the turn is over, as in a scenario.
+    // Names are resolved after the turn, as in a scenario.
     watch.seen()?;
     Ok((done, samples))
 }
 
-/// Turns that are watched and turns that are not; each gives millions of packets a second, and how
-/// many samples there were.
+/// Alternates watched and unwatched turns; each gives millions of packets a second and its number
+/// of samples.
 fn compare(
     context: &Context,
     what: &str,
@@ -145,8 +145,8 @@ fn compare(
     Ok(Outcome::Measured(Compared::of(unit, better, rounds, details)))
 }
 
-/// How much throughput watching costs: by pairs of consecutive turns, and by the fastest turn of
-/// each side, which other programs disturbed least.
+/// Describes the throughput cost of watching: by pairs of consecutive turns, and by the fastest
+/// turn of each side, which other programs disturbed least.
 fn overhead(rounds: &Rounds) -> String {
     let turns = rounds.ours.iter().zip(&rounds.peer);
     let lost: Vec<f64> = turns.map(|(ours, peer)| 100.0 * (1.0 - ours / peer)).collect();
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn the_overhead_is_that_of_pairs_of_turns() {
-        // The machine is half as fast in the second turn: so are both.
+        // The machine is half as fast in the second pair, so both sides are.
         let rounds = Rounds { ours: vec![99.0, 49.0, 97.0], peer: vec![100.0, 50.0, 100.0] };
         let said = overhead(&rounds);
         assert!(said.starts_with("watching takes 2.00 % of throughput, quartiles 1.50"), "{said}");

@@ -1,28 +1,28 @@
-//! Whether a line was kept up with: how much of the time, and on end.
+//! Tells how much of the time a driver kept up with a line, and for how long without a break.
 //!
-//! The cores of a machine that is shared are not always one's own. While the driver's core is away,
-//! its card loses what ring and FIFO have no room for, as any card would. While the device's core
-//! is away, its line stands still. So the second is divided into a few ms at a time. What the
-//! driver did not keep up with is printed beside how long it was away.
+//! Other programs may use the cores of a shared machine. While the driver is off its core, its card
+//! loses packets that exceed ring and FIFO, as any card would. While the device is off its core,
+//! its line stands still. So the run is divided into windows of a few ms. The time that the driver
+//! was away is printed beside the windows that it did not keep up with.
 
 use std::time::Duration;
 
 use burstline_nicsim::ReceiveCounts;
 
-/// What is looked at together: as long as the device's batches matter little.
+/// Length of a window: long enough that the device's batches matter little.
 const WINDOW: Duration = Duration::from_millis(5);
 
-/// What has to come of what the line has, beside no loss: a device that was away for a moment has
-/// brought a little less.
+/// Share of the line's packets that must arrive in a window, without loss. It is below 1 because a
+/// device that was briefly off its core delivers a little less.
 const SHARE: f64 = 0.98;
 
-/// A driver that looks again only after so long was not on its core.
+/// A gap between two calls that means the driver was off its core.
 const AWAY: Duration = Duration::from_micros(200);
 
-/// Watches.
+/// The observer of one run.
 pub(super) struct KeptUp {
     packets_per_s: f64,
-    /// The window that is open: since when, and the counts at its start.
+    /// Start of the current window, and the counts at that time.
     since: Duration,
     before: ReceiveCounts,
     looked: Duration,
@@ -35,7 +35,7 @@ pub(super) struct KeptUp {
 }
 
 impl KeptUp {
-    /// With a line of this many packets a second, from time 0 on.
+    /// Creates one for a line of this many packets a second, from time 0 on.
     pub(super) fn new(packets_per_s: f64, before: ReceiveCounts) -> Self {
         let (since, looked, kept, on_end, longest) = <(_, _, _, _, _)>::default();
         let (pauses, away, longest_away) = <(_, _, _)>::default();
@@ -53,7 +53,7 @@ impl KeptUp {
         }
     }
 
-    /// To be called all the time, by the driver.
+    /// Checks the counts; the driver must call it all the time.
     pub(super) fn look(&mut self, now: Duration, counts: impl FnOnce() -> ReceiveCounts) {
         let gap = now.saturating_sub(self.looked);
         self.looked = now;
@@ -79,7 +79,7 @@ impl KeptUp {
         (self.since, self.before) = (now, counts);
     }
 
-    /// What there is to say, of all that was looked at.
+    /// Describes the result.
     pub(super) fn said(&self) -> String {
         let ms = |time: Duration| time.as_secs_f64() * 1e3;
         let (kept, all) = (ms(self.kept), ms(self.since));
@@ -92,7 +92,7 @@ impl KeptUp {
     }
 }
 
-/// Packets lost by any name.
+/// Returns the packets lost for any reason.
 pub(super) fn lost(counts: &ReceiveCounts) -> u64 {
     counts.overflowed + counts.reset + counts.link_down + counts.too_long
 }
@@ -105,14 +105,14 @@ mod tests {
     fn time_counts_where_the_line_was_full_and_nothing_was_lost() {
         let at = |arrived, overflowed| ReceiveCounts { arrived, overflowed, ..Default::default() };
         let mut kept_up = KeptUp::new(1e6, at(0, 0));
-        // Full; a loss; too few.
+        // A full window; one with a loss; one with too few packets.
         for (ms, arrived, lost) in [(5, 5000, 0), (10, 10_000, 1), (15, 14_000, 1)] {
             for us in (ms * 1000 - 4900..ms * 1000).step_by(100) {
                 kept_up.look(Duration::from_micros(us), || panic!("the window is not over"));
             }
             kept_up.look(Duration::from_millis(ms), || at(arrived, lost));
         }
-        // Pauses in which enough came.
+        // Pauses with enough packets.
         kept_up.look(Duration::from_millis(25), || at(24_000, 1));
         kept_up.look(Duration::from_millis(30), || at(29_000, 1));
         let said = kept_up.said();

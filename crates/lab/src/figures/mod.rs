@@ -1,4 +1,4 @@
-//! The figures by name.
+//! Runs the figures by name.
 
 mod entry;
 mod first_packet;
@@ -32,17 +32,17 @@ use crate::threads::Cores;
 pub use entry::{Entry, all, sources_of};
 pub use run::{Done, run, table};
 
-/// What every figure gets.
+/// The settings for all figures.
 pub struct Context {
-    /// Tiny sizes, no figures.
+    /// Use tiny sizes and report no figures.
     pub smoke: bool,
-    /// Long live runs.
+    /// Make long live runs.
     pub full: bool,
-    /// Measured runs a side.
+    /// Measured runs per side.
     pub runs: usize,
-    /// Where to run.
+    /// The cores to run on.
     pub cores: Cores,
-    /// Raised when the user wants an end.
+    /// Set when the user stops the run.
     pub stop: Arc<AtomicBool>,
     /// The interfaces of a figure whose turns give nothing but a number.
     pub interfaces: Seen,
@@ -75,10 +75,10 @@ impl Context {
 }
 
 impl Entry {
-    /// Makes the comparison.
+    /// Measures the figure.
     ///
     /// # Errors
-    /// Why it could not be made, or what went wrong.
+    /// If this machine lacks something, or the measurement fails.
     pub(crate) fn measure(&'static self, context: &Context) -> Result<Outcome, String> {
         if self.scenario.is_some() {
             return view::measure(context, self);
@@ -136,11 +136,11 @@ impl Entry {
     }
 }
 
-/// Does a piece of a figure's work this many times over and nothing else, for
+/// Repeats a piece of a figure's work this many times and does nothing else, for
 /// [`instructions`](crate::instructions).
 ///
 /// # Errors
-/// There is no such piece, or it went wrong.
+/// If the piece is unknown or fails.
 pub fn do_rounds(piece: &str, rounds: u64) -> Result<(), String> {
     match piece {
         "append" => hash::do_rounds(false, rounds),

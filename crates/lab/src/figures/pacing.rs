@@ -1,16 +1,16 @@
-//! How close to its due time a packet is sent: 100,000 packets a second, by the engine's own loop,
-//! on an otherwise idle core. Beside it, how close any program gets on this machine.
+//! Measures how close to its due time a packet is sent: 100,000 packets a second with the engine's
+//! own loop on an otherwise idle core. The peer shows the limit for any program on this machine.
 //!
 //! ```text
 //!   due    |         |         |         |         |         a packet each 10 us
-//!   ours   .|        .|        .----gap--|||       .|        late by what the loop takes,
-//!   bare   .|        .|        .----gap--|||       .|        or by what took the core away
+//!   ours   .|        .|        .----gap--|||       .|        late by the time of the loop,
+//!   bare   .|        .|        .----gap--|||       .|        or by the time off the core
 //! ```
 //!
 //! The peer is the floor: a thread on the same core that only reads the clock until a packet is
-//! due. The machine is that late with any program: because of interrupts, other threads, or a
-//! hypervisor that runs another guest. Runs alternate, so both see the same machine. The gaps of a
-//! bare loop beside them show how often, and for how long, the core was away.
+//! due. Any program is at least that late, because of interrupts, other threads, or a hypervisor
+//! that runs another guest. Runs alternate, so both see the same machine. The gaps of a bare loop
+//! show how often, and for how long, the core was away.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -34,13 +34,13 @@ const RATE: u64 = 100_000;
 const RUN: Duration = Duration::from_secs(2);
 const SMOKE_RUN: Duration = Duration::from_millis(20);
 
-/// What 99 in 100 packets keep to.
+/// Target for 99 in 100 packets, in us.
 const ASKED_US: f64 = 5.0;
 
-/// Gaps of a loop that are counted, in us: those above what a loop of nanoseconds explains.
+/// Thresholds for the gaps of a loop, in us: all are longer than the loop itself.
 const GAPS_US: [f64; 3] = [1.0, 5.0, 50.0];
 
-/// How late packets were, in us.
+/// Lateness of packets, in us.
 #[derive(Clone, Copy)]
 struct Late {
     packets: u64,
@@ -56,7 +56,7 @@ pub(super) fn measure(context: &Context) -> Result<Outcome, String> {
     compare(context, "null:", &open)
 }
 
-/// `pacing-xdp`: out by an interface, whose peer's stack drops them on the sender's core.
+/// `pacing-xdp`: through an interface; the peer's stack drops the frames on the sender's core.
 pub(super) fn measure_xdp(context: &Context) -> Result<Outcome, String> {
     if let Some(why) = missing(&[]) {
         return Ok(Outcome::NotHere(why));
@@ -153,7 +153,7 @@ fn paced(
     })
 }
 
-/// What a thread does that is given a core and a class.
+/// Runs a function on a thread with this core and scheduling class.
 fn on_core<T: Send>(
     core: CoreId,
     class: SchedulingClass,
@@ -169,7 +169,7 @@ fn on_core<T: Send>(
     })
 }
 
-/// How late a loop is that only looks at the clock.
+/// Returns the lateness of a loop that only reads the clock.
 fn bare(core: CoreId, run: Duration, class: SchedulingClass) -> Result<Late, String> {
     let step_ns = 1_000_000_000 / RATE;
     let packets = run.as_nanos() as u64 / step_ns;
@@ -194,8 +194,8 @@ fn bare(core: CoreId, run: Duration, class: SchedulingClass) -> Result<Late, Str
     Ok(Late { packets, p50: us(0.5), p99: us(0.99), p999: us(0.999), most: us(1.0) })
 }
 
-/// How often the core was away from a loop that only reads the clock, and how often the hypervisor
-/// says that it was.
+/// Describes how often the core was away from a loop that only reads the clock, and how often the
+/// hypervisor reports that.
 fn gaps(core: CoreId, run: Duration) -> String {
     let stolen = steal_ticks();
     let least_ns = (GAPS_US[0] * 1e3) as u64;
@@ -229,7 +229,7 @@ fn gaps(core: CoreId, run: Duration) -> String {
     )
 }
 
-/// Ticks that the hypervisor gave to others, of all cores. Source: proc_stat(5).
+/// Returns the ticks stolen by the hypervisor on all cores. Source: proc_stat(5).
 fn steal_ticks() -> Option<u64> {
     let text = fs::read_to_string("/proc/stat").ok()?;
     text.lines().next()?.split_whitespace().nth(8)?.parse().ok()

@@ -1,4 +1,4 @@
-//! A figure that was asked for: measured, and made a record of.
+//! Measures a selected figure and creates its record.
 
 use super::Context;
 use super::entry::{Entry, sources_of, version_of};
@@ -9,23 +9,23 @@ use crate::record::{Chart, Comparison, ContenderInfo, Distance, Doubt, Record, R
 use crate::scenario::Begun;
 use burstline_sys::distance::one_way_ns;
 
-/// What is before a doubt among a figure's details.
+/// Prefix of a doubt among a figure's details.
 const DOUBT: &str = "doubt: ";
 
-/// The outcome of a requested figure.
+/// The outcome of a selected figure.
 #[derive(Clone, Debug)]
 pub enum Done {
     /// It was measured.
     Measured(Box<Record>),
     /// It ran at tiny sizes, and both sides agreed.
     Smoke,
-    /// This machine lacks what it takes. What, and the mend.
+    /// This machine lacks something. Holds what, and the fix.
     NotHere(String),
-    /// It went wrong.
+    /// It failed.
     Failed(String),
 }
 
-/// Measures a figure; `command` is what was typed.
+/// Measures a figure; `command` is the command line.
 pub fn run(entry: &'static Entry, context: &Context, command: &str) -> Done {
     let begun = Begun::now();
     let cores = context.cores;
@@ -51,8 +51,8 @@ pub fn run(entry: &'static Entry, context: &Context, command: &str) -> Done {
     Done::Measured(Box::new(record))
 }
 
-/// The outcome of all requested figures, at the end: how many ran, and for each of the others why
-/// not and what fixes it.
+/// Formats the outcome of all selected figures: how many ran, and for each of the others the reason
+/// and the fix.
 pub fn table(all: &[(&str, Done)]) -> String {
     let is_run = |done: &Done| matches!(done, Done::Measured(_) | Done::Smoke);
     let ran = all.iter().filter(|(_, done)| is_run(done)).count();
@@ -68,7 +68,7 @@ pub fn table(all: &[(&str, Done)]) -> String {
     text
 }
 
-/// Fills in what was measured.
+/// Fills in the results.
 fn record(
     entry: &'static Entry,
     mut record: Record,
@@ -123,7 +123,7 @@ fn record(
     record
 }
 
-/// Sides under the names that they have in records.
+/// Gives the sides their names in records.
 fn named(mut sides: Vec<Side>, rival: &'static str) -> Vec<Side> {
     for (side, name) in sides.iter_mut().zip([OURS, rival]) {
         side.contender = name;
@@ -131,7 +131,7 @@ fn named(mut sides: Vec<Side>, rival: &'static str) -> Vec<Side> {
     sides
 }
 
-/// Of a side; the rival does what the table says of it.
+/// Returns the info of a side; the rival's is from the table.
 fn info(side: &Side, entry: &Entry) -> ContenderInfo {
     let version = match side.contender {
         OURS => format!("burstline {}", env!("CARGO_PKG_VERSION")),

@@ -1,14 +1,14 @@
-//! What is lost when frames come all at once after silence.
+//! Measures the loss when frames arrive at full rate after silence.
 //!
-//! First the highest rate that `burstline count xdp:` takes for a second without a loss, by
-//! halving, lowered until it is taken for 10 s. Seven eighths of that is the zero-loss rate. Beyond
-//! it the first loss is a matter of chance, not the start's fault. Then a receiver that has heard
-//! nothing for a while gets that rate at once. Beside each such start, one without silence: what
-//! that loses is the machine's, which takes cores away from everybody at times.
+//! A search by halving finds the highest rate that `burstline count xdp:` sustains for a second
+//! without loss. It is then lowered until it holds for 10 s. Seven eighths of that is the zero-loss
+//! rate. Above it, the first loss is random and not caused by the start. Then an idle receiver gets
+//! that rate from one moment to the next. Beside each such start runs one without silence. Its
+//! losses are the machine's, which at times takes cores away from all programs.
 //!
 //! `make bench FIGURE='startup-loss-*' FULL=1` does that 100 times for each way to wait, after 10 s
-//! of silence each. Sleeping receivers can be silent together, each on its own road, and get their
-//! second one after the other. A busy-polling one needs its core to itself, so its silences add up.
+//! of silence each. Several sleeping receivers can be idle together, each on its own road, and get
+//! their second one after the other. A busy-polling one needs a whole core, so its silences add up.
 
 use std::path::Path;
 use std::thread;
@@ -25,26 +25,26 @@ use crate::programs::our_program;
 use crate::programs::{Ours, Report};
 use crate::scenario::machine::Served;
 
-/// Between these rates the limit is looked for, in frames a second.
+/// Range of the search for the limit, in frames a second.
 const RATES_PPS: std::ops::Range<u64> = 100_000..10_000_000;
-/// Halvings: the limit is found to a part in 256.
+/// Number of halvings: they find the limit to a part in 256.
 const STEPS: u32 = 8;
-/// How long a rate must be taken without a loss.
+/// How long a rate must hold without a loss.
 const STEADY: Duration = Duration::from_secs(10);
-/// A rate that loses something is lowered by this part, and that which loses nothing once more, by
-/// twice as much.
+/// A rate with a loss is lowered by this part. The first one without a loss is lowered once more,
+/// by twice as much.
 const PART: u64 = 16;
 const SECOND: Duration = Duration::from_secs(1);
 const SMOKE_FRAMES: u64 = 500;
-/// Receivers that sleep at a time.
+/// Number of receivers that sleep at a time.
 const TOGETHER: usize = 10;
-/// Room for 26 ms at 2.5 Mpps: more than the default, as a user would set who wants no loss. With
+/// Holds 26 ms at 2.5 Mpps: more than the default, as a user would set it to avoid loss. With
 /// 16,384 frames a virtual machine whose cores are taken away for 9 ms lost packets in 14 of 100
 /// starts. Without silence it lost packets in 9 of 100.
 const FRAMES: u32 = 65_536;
 
-/// `startup-loss-POLL`: per cent received of the first second, after silence as ours, without as
-/// the peer.
+/// `startup-loss-POLL`: per cent of the first second received; ours after silence, the peer
+/// without.
 pub(super) fn measure(context: &Context, poll: &'static str) -> Result<Outcome, String> {
     if let Some(why) = missing(&[]) {
         return Ok(Outcome::NotHere(why));
@@ -101,13 +101,13 @@ struct Side<'a> {
 }
 
 impl Side<'_> {
-    /// The zero-loss rate, in frames a second.
+    /// Returns the zero-loss rate in frames a second.
     fn rate_without_loss(&self) -> Result<u64, String> {
         let (mut whole, mut lossy) = (RATES_PPS.start, RATES_PPS.end);
         for _ in 0..STEPS {
             let rate_pps = whole.midpoint(lossy);
             let (offered, received) = self.start(rate_pps, SECOND)?;
-            // The injector has a top speed, too: what it offered is what was tried.
+            // The injector's speed is limited, too, so the rate that counts is the one it offered.
             match offered == received {
                 true => whole = rate_pps.min(offered),
                 false => lossy = rate_pps.min(offered),
@@ -126,8 +126,8 @@ impl Side<'_> {
         Ok(whole - 2 * (whole / PART))
     }
 
-    /// Frames offered and received in this many starts, a second each, after this much silence
-    /// each; and in as many without silence.
+    /// Returns the frames offered and received in this many starts of a second each. Does it after
+    /// this much silence, and as often without silence.
     fn starts(
         &self,
         starts: usize,
@@ -155,7 +155,7 @@ impl Side<'_> {
         Ok(all)
     }
 
-    /// One start without silence.
+    /// Runs one start without silence.
     fn start(&self, rate_pps: u64, time: Duration) -> Result<(u64, u64), String> {
         let (road, served) = (Road::new(self.context.cores)?, Served::now());
         let receiver = self.receiver(&road)?;
@@ -174,7 +174,7 @@ impl Side<'_> {
         Contender::start(road, &list, &count, stop)
     }
 
-    /// Injects for `time`, and ends the program. Frames offered and received.
+    /// Injects for `time` and ends the program. Returns the frames offered and received.
     fn inject(
         &self,
         road: &Road,

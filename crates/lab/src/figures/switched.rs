@@ -1,21 +1,21 @@
-//! What a switch costs between two guests, or two clients of memif: ours, Open vSwitch with DPDK,
-//! and testpmd, which carries packets from one port to the other without looking at them.
+//! Measures switches between two guests or two memif clients. They are ours, Open vSwitch with
+//! DPDK, and testpmd, which forwards packets without reading them.
 //!
 //! ```text
 //!   core 0                                        core 1
-//!   testpmd flowgen == virtio-user, memif    ==>   who is measured: ours, or the rival
+//!   testpmd flowgen == virtio-user, memif    ==>   the measured side: ours, or the rival
 //!     both its ports <== the same           ==    two ports, one thread
 //! ```
 //!
-//! testpmd sends flows by each of its ports as fast as they are taken, and takes what comes by the
-//! other. What came back in a second is the rate. Beside it stand the cycles of the measured core's
-//! polls that found packets, for each packet: all sides say them themselves, by one counter.
+//! testpmd sends flows on each port as fast as they are accepted, and receives on the other. The
+//! rate is the number of packets received per second. Beside it are the cycles per packet of the
+//! measured core's non-empty polls, which all sides report from one counter.
 //!
 //! Invariants:
-//! - S1: each turn has its own processes and sockets, which go with its [`Road`].
-//! - S2: counts close. The middle took what the load sent, and the load received what the middle
-//!   passed on, except what a ring holds at the end. testpmd between two memif ports is the
-//!   exception: its peers' counts go with it (`rivals`).
+//! - S1: each turn has its own processes and sockets, which are removed with its [`Road`].
+//! - S2: counts are consistent. The middle received what the load sent, and the load received what
+//!   the middle forwarded, except for the contents of a ring at the end. testpmd between two memif
+//!   ports is the exception: it loses the counts when its peer disconnects (`rivals`).
 //! - S3: both sides have the same rules, the same rings, and huge pages.
 
 mod cable;
@@ -50,15 +50,15 @@ use rivals::{NO_COUNTS, Rival};
 use rules::Rules;
 pub(super) use taps::measure as measure_taps;
 
-/// testpmd of DPDK 22.11 with memif ports breaks once in some six turns.
-/// As the rival it dies at its end, before it says its counts. As the load, of both sides, it
-/// connects only one of two ports.
+/// testpmd of DPDK 22.11 with memif ports fails once in about six turns. As the rival it crashes at
+/// its end before it prints its counts. As the load of either side it connects only one of two
+/// ports.
 const MEMIF_TRIES: usize = 4;
 
-/// What a turn fails with whose load has no peer, among others.
+/// Error of a turn whose load has no peer, among other causes.
 const NOTHING: &str = "no packet was carried";
 
-/// What a figure sends, by what rules it is switched, and who else does that.
+/// The load of a figure, its rules and its rival.
 #[derive(Clone, Copy, Debug)]
 struct Setting {
     cable: Cable,
@@ -67,17 +67,17 @@ struct Setting {
     rules: Rules,
 }
 
-/// What a middle says that it took and passed on, and its cycles a packet.
+/// Packets received and forwarded by a middle, as it reports them, and its cycles per packet.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Carried {
     taken: u64,
     passed_on: u64,
     cycles: f64,
-    /// Of its processes.
+    /// Pages of its processes.
     pages: Option<Pages>,
 }
 
-/// What a side does on a road of its own.
+/// Runs a side on a separate road.
 type Go<'a> = &'a dyn Fn(&Road) -> Result<(Loaded, Carried), String>;
 
 impl Setting {
@@ -95,7 +95,7 @@ impl Setting {
     }
 }
 
-/// Measures one of the figures that have a [`Setting`].
+/// Measures one of the figures with a [`Setting`].
 pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> {
     let setting = Setting::of(name).ok_or_else(|| format!("no code measures {name}"))?;
     let needs = [Testpmd::needs(), setting.rival.needs()].concat();
@@ -129,8 +129,8 @@ pub(super) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
     Ok(Outcome::Measured(Compared::of_samples("mpps", Better::Higher, rounds, details)))
 }
 
-/// A side's turn. One of memif ports in which testpmd breaks is done again, [`MEMIF_TRIES`] times
-/// in all.
+/// Runs a side's turn. A turn with memif ports in which testpmd fails is repeated, up to
+/// [`MEMIF_TRIES`] times in all.
 fn whole_turn(
     context: &Context,
     cable: Cable,
@@ -149,7 +149,7 @@ fn whole_turn(
     turn(context, go)
 }
 
-/// One side's turn, on a road of its own (S1).
+/// Runs one side's turn on a separate road (S1).
 fn turn(
     context: &Context,
     go: impl FnOnce(&Road) -> Result<(Loaded, Carried), String>,
@@ -163,12 +163,12 @@ fn turn(
     Ok(sample)
 }
 
-/// Which pages these have now, with all that they have started.
+/// Returns the present pages of these programs and all their descendants.
 fn pages_of_all(programs: &[Program]) -> Pages {
     pages_of(&programs.iter().map(Program::process_id).collect::<Vec<_>>())
 }
 
-/// S2: two rings are between the load and the middle in each direction.
+/// Checks S2: in each direction, two rings are between the load and the middle.
 fn close(loaded: &Loaded, carried: &Carried) -> Result<(), String> {
     let most = 2 * u64::from(RING);
     let closes = |what: &str, before: u64, after: u64| match before.checked_sub(after) {

@@ -1,5 +1,5 @@
-//! Figures that are a point of a scenario: two of its contenders take turns. So the same code
-//! measures a figure and a scenario's record.
+//! Figures that are a point of a scenario: two of its contenders take turns. The same code measures
+//! a figure and a scenario's record.
 //!
 //! ```text
 //!   Entry: scenario, size, rate, case --> Job --> ours | rival in turns --> one metric of both
@@ -21,20 +21,20 @@ use crate::programs::our_program;
 use crate::scenario::{Places, Rate, Scenario, Work, built_in};
 use crate::statistics::Quartiles;
 
-/// How long a live turn is, and one of a smoke run.
+/// Length of a live turn, and of a smoke run's.
 const LIVE: Duration = Duration::from_secs(2);
 const SMOKE: Duration = Duration::from_millis(500);
 
 /// Packets of a smoke run's turn.
 const SMOKE_PACKETS: u64 = 4096;
 
-/// The outcome of a point: of ours and of the rival, and of those beside them.
+/// The outcome of a point: samples of ours and the rival, and of further contenders.
 struct Turns {
     rounds: Rounds<Sample>,
     beside: Vec<Vec<Sample>>,
 }
 
-/// Both contenders in turns.
+/// Runs both contenders in turns.
 pub(super) fn measure(context: &Context, figure: &'static Entry) -> Result<Outcome, String> {
     let scenario = figure.scenario();
     for contender in figure.contenders() {
@@ -42,7 +42,7 @@ pub(super) fn measure(context: &Context, figure: &'static Entry) -> Result<Outco
             return Ok(Outcome::NotHere(why));
         }
     }
-    // In memory there is no program.
+    // In memory no program is started.
     let program = if scenario.work.is_live() { our_program()? } else { PathBuf::new() };
     let job = figure.job(context, &scenario, &program);
     let conditions = Conditions::watch(context.cores);
@@ -86,7 +86,7 @@ impl Entry {
         found.expect("it is tested")
     }
 
-    /// Ours, the rival, and those beside them.
+    /// Returns ours, the rival and the further contenders.
     pub(super) fn contenders(&self) -> impl Iterator<Item = &'static dyn Adapter> {
         let names = [&self.ours, &self.other].into_iter().chain(&self.beside);
         names.map(|name| contenders::named(name).expect("it is tested"))
@@ -152,12 +152,12 @@ impl Entry {
         };
         let rounds = alternate(context.process_runs(), &context.stop, ours, || turn(pair[1]))?;
         let mut beside = beside.into_inner();
-        // The first turn warms up.
+        // The first turn is the warm-up.
         beside.iter_mut().for_each(|samples| drop(samples.remove(0)));
         Ok(Turns { rounds, beside })
     }
 
-    /// The figure of each contender.
+    /// Formats the metric of each contender.
     fn medians(&self, turns: &Turns) -> String {
         let Shown { name, unit, better, .. } = self.metric.shown();
         let median = |samples: &[Sample]| {
@@ -174,7 +174,7 @@ impl Entry {
         text
     }
 
-    /// How to repeat it, and what runs.
+    /// Describes how to repeat it and what runs.
     fn about(&self, job: &Job<'_>) -> Vec<String> {
         let rate = self.rate_pps.map_or(String::new(), |pps| format!(" --rates {pps}"));
         let mut lines = vec![format!(
@@ -194,7 +194,7 @@ impl Entry {
         lines
     }
 
-    /// What speaks against rates of frames that came as fast as they were made.
+    /// Returns a caveat for runs in which frames arrived at the injector's top speed.
     fn limit(&self, rounds: &Rounds<Sample>) -> Option<String> {
         const FEW_PERCENT: f64 = 1.0;
         let has_all = |samples: &[Sample]| {

@@ -1,4 +1,4 @@
-//! A program that receives what is injected.
+//! A program that receives injected frames.
 
 use std::marker::PhantomData;
 use std::path::PathBuf;
@@ -15,21 +15,21 @@ use crate::pages::{PAGES_OF_A_START, Reservation};
 use crate::programs::{self, FILE, Launch, Memory, READY_WITHIN};
 use crate::record::Pages;
 
-/// From when a contender is ready until its threads are at work.
+/// Time from when a contender is ready until its threads work.
 const WARM_UP: Duration = Duration::from_millis(200);
 
-/// Within this time every contender has ended after SIGINT, or it does not want to.
+/// Time limit for a contender to end after SIGINT.
 const ENDS_WITHIN: Duration = Duration::from_secs(20);
 
-/// Has a command, and all that it starts, in its own process namespace. See [`with_all`].
+/// Runs a command and its descendants in a separate process namespace. See [`with_all`].
 const WITH_ALL: &str = "unshare --pid --fork --kill-child timeout -s INT 3600";
 
-/// How often it is looked whether it is ready.
+/// Interval of the checks whether it is ready.
 const LOOK_AT_START: Duration = Duration::from_millis(10);
 
 /// A running contender. Dropping it kills it.
 pub struct Contender<'a> {
-    /// It runs on the road's hosts.
+    /// Borrows the road, on whose hosts it runs.
     road: PhantomData<&'a Road>,
     command: String,
     program: Program,
@@ -38,20 +38,20 @@ pub struct Contender<'a> {
     settles_in: Duration,
 }
 
-/// A command for [`Contender::start`] whose program starts others. They get the signal that ends
-/// it, by timeout(1). Whatever happens to it or to this process, the kernel kills them with the
-/// first process of their namespace, which dies with its parent. Source: pid_namespaces(7), "The
-/// namespace init process"; unshare(1), `--kill-child`.
+/// Wraps a command for [`Contender::start`] whose program starts others. timeout(1) passes them the
+/// signal that ends it. If it or this process dies, the kernel kills them with the first process of
+/// their namespace, which dies with its parent. Source: pid_namespaces(7), "The namespace init
+/// process"; unshare(1), `--kill-child`.
 pub fn with_all(command: &str) -> String {
     format!("{WITH_ALL} {command}")
 }
 
 impl<'a> Contender<'a> {
-    /// Starts a program on the far host, on the cores of `cores`, with huge pages where available.
+    /// Starts a program on the far host, on the cores in `cores`, with huge pages if available.
     /// Returns when it is [ready](crate::programs::Ready).
     ///
     /// # Errors
-    /// It does not get so far: with what is not so yet, and what it has printed.
+    /// If it does not get ready: the missing condition and its output so far.
     pub fn start(
         road: &'a Road,
         cores: &str,
@@ -60,11 +60,11 @@ impl<'a> Contender<'a> {
     ) -> Result<Self, String> {
         static OUTPUTS: AtomicU32 = AtomicU32::new(0);
         let (_pages, host) = (Reservation::take(PAGES_OF_A_START), road.host());
-        let number = OUTPUTS.fetch_add(1, Relaxed); // only to differ
+        let number = OUTPUTS.fetch_add(1, Relaxed); // Relaxed: only to make names differ
         let output = road.file(&format!("output-{number}"));
         let command = launch.command(Memory::now()).replace(FILE, &road.data_file());
-        // Who gives up root's number loses the signal for its parent's end (prctl(2),
-        // PR_SET_PDEATHSIG). Elsewhere its interface is gone by then, which ends it.
+        // A program that drops root loses the parent-death signal (prctl(2), PR_SET_PDEATHSIG).
+        // On other roads the removal of its interface ends it.
         let command = if road.stays() { with_all(&command) } else { command };
         let script = programs::script(launch, &command, cores);
         let before = usage::children();
@@ -75,11 +75,11 @@ impl<'a> Contender<'a> {
         let mut this = Self { road: PhantomData, command, program, output, before, settles_in };
         let (began, ready) = (Instant::now(), launch.ready());
         loop {
-            // Before the look: what ends by itself has said all by then.
+            // Check this before the output: if the program has ended, its output is complete.
             let is_over = this.program.ends_within(Duration::ZERO);
             let is_over = is_over.map_err(|error| error.to_string())?;
             let Some(lack) = ready.lacks(host, &this.printed()) else { break };
-            // The flag carries no memory.
+            // Relaxed: no other data depends on the flag.
             if is_over || stop.load(Relaxed) || began.elapsed() > READY_WITHIN {
                 let (said, command) = (this.printed(), &this.command);
                 let lack = match is_over {
@@ -90,49 +90,49 @@ impl<'a> Contender<'a> {
             }
             thread::sleep(LOOK_AT_START);
         }
-        // Its threads go to work a moment later.
+        // Its threads start to work a moment later.
         thread::sleep(WARM_UP);
         Ok(this)
     }
 
-    /// What was started.
+    /// Returns the command that was started.
     pub fn command(&self) -> &str {
         &self.command
     }
 
-    /// What it has printed so far.
+    /// Returns its output so far.
     pub fn printed(&self) -> String {
         let bytes = fs::read(&self.output).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// Whether it has ended, or is about to be collected.
+    /// Returns whether it has ended, including as a zombie.
     pub fn has_ended(&self) -> bool {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.process_id()));
-        // Source: proc_pid_stat(5); the name in front may have brackets in it.
+        // Source: proc_pid_stat(5); the name before it may contain brackets.
         stat.map_or(true, |stat| stat.rsplit(") ").next().is_none_or(|rest| rest.starts_with('Z')))
     }
 
-    /// Its process, or that of who waits for it.
+    /// Returns its process, or the one that waits for it.
     pub fn process_id(&self) -> u32 {
         self.program.process_id()
     }
 
-    /// Which pages it has now, with all that it has started.
+    /// Returns its present pages, including those of its descendants.
     pub fn pages(&self) -> Pages {
         super::pages_of(&[self.program.process_id()])
     }
 
-    /// Ends it as a user would, once it has had time for the last frames. Returns what it has
-    /// printed and what it has cost, start and end included.
+    /// Ends it as a user would, after it has had time for the last frames. Returns its output and
+    /// its CPU usage, including start and end.
     ///
     /// # Errors
-    /// What the kernel says; that it did not end within 20 s of SIGINT, and was killed.
+    /// Errors of the kernel; or it did not end within 20 s of SIGINT and was killed.
     pub fn end(self) -> Result<(String, CpuUsage), String> {
         self.end_within(ENDS_WITHIN)
     }
 
-    /// As [`end`](Self::end), with a limit of one's own.
+    /// Like [`end`](Self::end), with the given time limit.
     ///
     /// # Errors
     /// As there.
@@ -154,7 +154,7 @@ impl<'a> Contender<'a> {
         Ok((String::from_utf8_lossy(&bytes).into_owned(), used))
     }
 
-    /// The process that gets a signal: the program, or the first process in its own namespace.
+    /// Returns the process to signal: the program, or the first process in its namespace, because
     /// unshare(1) only waits for it.
     fn first_process(&self) -> u32 {
         let own = self.program.process_id();

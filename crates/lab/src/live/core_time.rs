@@ -1,39 +1,39 @@
-//! What a core does, by the kernel's own account of it.
+//! Measures a core's CPU time by the kernel's accounting.
 //!
-//! The kernel finds out who has a core by looking at it when its timer ticks. A program that sleeps
-//! until the timer wakes it is never seen, however much it works in between. How long a core was
-//! idle, however, the kernel measures, from each falling asleep to each waking (CONFIG_NO_HZ_IDLE;
-//! kernel/time/tick-sched.c). So what a core did is what it was not idle, and the ticks only say
-//! who had which share of that.
+//! The kernel attributes time by checking which program runs when its timer ticks. A program that
+//! sleeps until the timer wakes it up is never seen, however much it works in between. But the
+//! kernel measures idle time exactly, from each sleep to the next wake-up (CONFIG_NO_HZ_IDLE;
+//! kernel/time/tick-sched.c). So busy time is computed as the time that was not idle, and the ticks
+//! only divide it into shares.
 
 use std::fs;
 
 use burstline_sys::affinity::CoreId;
 use burstline_sys::clock;
 
-/// Ticks of a second. Source: USER_HZ, which is 100 wherever this runs.
+/// Ticks per second. Source: USER_HZ, which is 100 wherever this runs.
 const TICKS_PER_S: f64 = 100.0;
 
-/// Processor time of one core, in s: everybody's, so that work which the kernel does on the core in
-/// softirqs counts, on whosever behalf.
+/// CPU time of one core in s, used by any program. It includes the kernel's work in softirqs, for
+/// whichever program.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CoreTime {
-    /// In programs.
+    /// Time in programs.
     pub user: f64,
-    /// In system calls and kernel threads.
+    /// Time in system calls and kernel threads.
     pub system: f64,
-    /// In interrupts and softirqs.
+    /// Time in interrupts and softirqs.
     pub interrupts: f64,
-    /// The time that passed by the clock and was neither idle nor taken by the hypervisor. Before
-    /// [`since`](Self::since) its zero is anywhere.
+    /// Elapsed time that was neither idle nor stolen by the hypervisor. Its zero point is arbitrary
+    /// until [`since`](Self::since) is applied.
     busy: f64,
 }
 
 impl CoreTime {
-    /// Since the start of the machine, of any core.
+    /// Returns the time of a core since the start of the machine.
     ///
     /// # Errors
-    /// It is not in `/proc/stat`.
+    /// If the core is not in `/proc/stat`.
     pub fn of(core: CoreId) -> Result<Self, String> {
         let text = fs::read_to_string("/proc/stat").map_err(|error| error.to_string())?;
         let now_s = clock::monotonic_ns() as f64 / 1e9;
@@ -41,7 +41,7 @@ impl CoreTime {
         Self::parse(&text, &core, now_s).ok_or_else(|| format!("/proc/stat has no {core}"))
     }
 
-    /// Adds another core's.
+    /// Adds the time of another core.
     pub fn add(&mut self, other: &Self) {
         self.user += other.user;
         self.system += other.system;
@@ -65,8 +65,8 @@ impl CoreTime {
         })
     }
 
-    /// What was used since `earlier`: the parts are shares of [`busy`](Self::busy) as the ticks
-    /// fell. If no tick fell on a running program, it is all the kernel's: it wakes the sleepers.
+    /// Returns the time used since `earlier`: [`busy`](Self::busy), divided by ticks. If no tick
+    /// hit a running program, all is system time, because the kernel wakes the sleepers.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let busy = (self.busy - earlier.busy).max(0.0);
@@ -81,7 +81,7 @@ impl CoreTime {
         Self { user, system, interrupts, busy }
     }
 
-    /// All of it, since the earlier look.
+    /// Returns the busy time since the earlier reading.
     pub fn busy(&self) -> f64 {
         self.busy
     }
@@ -99,8 +99,8 @@ mod tests {
     #[test]
     fn a_core_is_found_by_its_whole_name() {
         let before = "cpu  9 9 9 9 9 9 9\ncpu1 100 50 200 800 5 10 40 0\ncpu10 1 1 1 1 1 1 1 1\n";
-        // In 5 s it was idle for 1.9, waited for a disk for 0.1, and was taken away for 0.5. The
-        // ticks that fell are one in five of the 2.5 s that it was at work.
+        // In 5 s it was idle for 1.9 s, waited for a disk for 0.1 s, and was stolen for 0.5 s. The
+        // ticks cover one fifth of the other 2.5 s.
         let after = "cpu1 120 60 210 990 15 15 45 50\n";
         let before = CoreTime::parse(before, "cpu1", 30.0).unwrap();
         let after = CoreTime::parse(after, "cpu1", 35.0).unwrap();
@@ -134,7 +134,7 @@ mod tests {
             (CoreTime::of(core).unwrap().since(&before), worked)
         };
         let (used, worked) = thread::spawn(worker).join().unwrap();
-        // A tick of /proc/stat each for idle, waiting and stolen time. Others may be at work, too.
+        // One tick of /proc/stat each for idle, waiting and stolen time. Others may run, too.
         assert!(used.busy() > worked.as_secs_f64() / 2.0 - 0.03, "{used:?}, worked {worked:?}");
         let parts = used.user + used.system + used.interrupts;
         assert!((parts - used.busy()).abs() < 1e-9, "{used:?}");

@@ -1,30 +1,30 @@
-//! Frames of many flows: UDP over IPv4, from as many addresses.
+//! Builds frames of many flows: UDP over IPv4 from as many addresses.
 //!
 //! ```text
 //! | Ethernet, 14 | IPv4, 20: identification 18..20, source 26..30 | UDP, 8 | number, 8 | zeros |
 //!                                ~flow: the checksum stays   10.0.flow
 //! ```
 //!
-//! The 30th byte of a frame, by which the NUMA document's balancer goes, is the last one of the
-//! source address. The frames are for a host that is not here: the kernel's stack drops them at
-//! once, whatever other flows they share packets with.
+//! The NUMA document's balancer selects by the 30th byte of a frame, the last one of the source
+//! address. The frames are addressed to a host that does not exist here, so the kernel's stack
+//! drops them early.
 
 use burstline_testbed::{Flows, InjectorOptions, Target};
 use burstline_wire::checksum;
 
-/// Flows of the frames, one after the other.
+/// The flows, sent in turn.
 pub const FLOWS: Flows = Flows { count: 1024, at: 28, complement_at: 18 };
 
-/// Where a frame's number is: behind the headers.
+/// Offset of a frame's number: after the headers.
 const NUMBER_AT: usize = 42;
 
-/// A link address that no interface has, and the sender's. Both are locally administered.
+/// A MAC address that no interface has, and the sender's. Both are locally administered.
 const LINK: [u8; 12] = [2, 0x42, 0x55, 0, 0, 0x99, 2, 0x42, 0x55, 0, 0, 1];
 
-/// From the first flow's address to one that is for benchmarks. Source: RFC 2544, appendix C.2.2.
+/// Address of flow 0 and an address reserved for benchmarks. Source: RFC 2544, appendix C.2.2.
 const ADDRESSES: [u8; 8] = [10, 0, 0, 0, 198, 18, 0, 1];
 
-/// What injects frames of `bytes` bytes, at least 60, from 0 on.
+/// Returns injector options for frames of `bytes` bytes, at least 60, numbered from 0.
 pub(super) fn options(interface: &str, bytes: usize) -> InjectorOptions {
     InjectorOptions {
         interface: interface.to_owned(),
@@ -36,13 +36,13 @@ pub(super) fn options(interface: &str, bytes: usize) -> InjectorOptions {
     }
 }
 
-/// The frame of flow 0, of `bytes` bytes, at least 60.
+/// Returns the frame of flow 0, with `bytes` bytes, at least 60.
 pub(crate) fn frame(bytes: usize) -> Vec<u8> {
     let [total, datagram] = [14, 34].map(|before| ((bytes - before) as u16).to_be_bytes());
-    // Version and length, service; total length; identification, no fragments; lifetime, UDP.
+    // Version and header length, service; total length; identification, no fragments; TTL, UDP.
     let mut header = [0x45, 0, total[0], total[1], 0xff, 0xff, 0, 0, 64, 17, 0, 0].to_vec();
     header.extend(ADDRESSES);
-    // Ports 1024 and 9 (discard); no checksum of UDP's own, which IPv4 allows.
+    // Ports 1024 and 9 (discard); no UDP checksum, which IPv4 allows.
     let udp = [4, 0, 0, 9, datagram[0], datagram[1], 0, 0];
     let mut frame = [&LINK[..], &[8, 0], &header, &udp].concat();
     frame.resize(bytes, 0);
@@ -73,14 +73,14 @@ mod tests {
             return skip(test_name(), why);
         }
         let road = Road::new(Cores::allowed()).unwrap().with_flows();
-        // Room for all, so that nothing hangs on who runs when.
+        // The ring holds all frames, so that timing does not matter.
         let options = RingOptions { block_bytes: 1 << 20, blocks: 4, ..RingOptions::default() };
         let mut ring = road.bed().far.run(move || Ring::open(FAR, &options).unwrap());
         let load = Load { amount: Amount::Frames(FRAMES), rate_pps: None };
         let stop = Arc::new(AtomicBool::new(false));
         match road.inject(Target::Stack, load, &stop) {
             Ok(injected) => assert_eq!(injected.offered, FRAMES),
-            // As in a container.
+            // This happens in a container.
             Err(why) if why.contains("permitted") => return skip(test_name(), why),
             Err(why) => panic!("{why}"),
         }

@@ -1,4 +1,4 @@
-//! A network interface that frames come in by, and the programs that compete for them.
+//! Network interfaces that receive frames, and the programs that compete for the frames.
 //!
 //! ```text
 //!   this process                               its own process, as for every contender
@@ -6,17 +6,16 @@
 //!   injector --> v1: XDP program or socket --> ring --> contender --> its count, a file
 //! ```
 //!
-//! Everything up to the contender's ring happens on the injector's core, so what the contender's
-//! core does is the contender's own work. Each run has its own [`Road`]. What a contender leaves on
-//! its interface (a program, a queue that stays taken for 80 ms) goes with it.
+//! Everything up to the contender's ring happens on the injector's core, so the contender's core
+//! does only the contender's work. Each run has its own [`Road`]. What a contender leaves on its
+//! interface (a program, a queue that stays in use for 80 ms) is removed with it.
 //!
-//! Invariants:
-//! - L1: a contender reports that it is ready before the first frame. It has taken or counted the
-//!   last one before we ask for its counts.
-//! - L2: a contender and its files go with the [`Contender`] and the [`Road`], its huge pages with
-//!   its process. The reservation is taken back as soon as it is ready.
-//! - L3: if this process is killed, the kernel kills contenders with all that they have started.
-//!   The next [`Road`], of any process, removes the files.
+//! - L1: a contender reports that it is ready before the first frame. It has received or counted
+//!   the last one before its counts are read.
+//! - L2: a contender and its files are removed with the [`Contender`] and the [`Road`], its huge
+//!   pages with its process. The reservation is released as soon as it is ready.
+//! - L3: if this process is killed, the kernel kills contenders with all their descendants. The
+//!   next [`Road`], of any process, removes the files.
 
 mod contender;
 mod core_time;
@@ -50,38 +49,38 @@ use burstline_testbed::{
 use crate::held::{self, Held};
 use crate::threads::Cores;
 
-/// Bytes of a frame without FCS: the shortest there is.
+/// Frame size in bytes without FCS: the minimum.
 pub const FRAME_BYTES: usize = 60;
 
-/// The case of a recording whose file is on a disk.
+/// The case of a recording to disk.
 pub(crate) const ON_DISK: &str = "disk";
 
-/// Where a file system in memory is, on most machines.
+/// The usual mount point of an in-memory file system.
 const MEMORY: &str = "/dev/shm";
 
-/// What the names of folders there begin with.
+/// Prefix of the folders created there.
 const FOLDER: &str = "burstline-bench-";
 
-/// The interface that packets go out by again.
+/// The interface where packets leave.
 pub(crate) const OUT: &str = "w1";
 
-/// The MTU of cables, unless it is named.
+/// Default MTU of cables.
 const MTU: u32 = 1500;
 
-/// How often the injector looks whether the user wants an end.
+/// Interval in which the injector checks whether the user stops the run.
 const SLICE: Duration = Duration::from_millis(500);
 const SLICE_FRAMES: u64 = 1 << 20;
 
-/// What to inject.
+/// The frames to inject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Load {
-    /// How many frames, or for how long.
+    /// Number of frames, or duration.
     pub amount: Amount,
-    /// Frames a second; `None`: as fast as it goes.
+    /// Frames a second; `None` for full speed.
     pub rate_pps: Option<u64>,
 }
 
-/// Interfaces in a namespace, and a folder in memory; all go with it.
+/// Interfaces in a namespace and a folder in memory, all removed on drop.
 pub struct Road {
     place: Place,
     interfaces: Vec<String>,
@@ -90,46 +89,46 @@ pub struct Road {
     has_flows: bool,
 }
 
-/// Where a road's contender is.
+/// Where a road's contender runs.
 enum Place {
-    /// Between cables that were made for it.
+    /// Between cables created for it.
     Bed(Bed),
-    /// In this process's own network namespace, whose interfaces stay.
+    /// In this process's own network namespace, whose interfaces are permanent.
     Here(Host),
 }
 
-/// A program that is needed, and the Debian package that it is in.
+/// A required program and its Debian package.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Need {
-    /// As it is started.
+    /// The command name.
     pub program: &'static str,
-    /// To be installed.
+    /// The package to install.
     pub package: &'static str,
 }
 
 impl Need {
-    /// That it is not here, and the mend.
+    /// Returns that it is missing, and the fix.
     pub fn lack(&self) -> String {
         let Self { program, package } = self;
         format!("{program} is not installed: sudo apt-get install {package}")
     }
 }
 
-/// What everybody needs who starts a program.
+/// Programs that are needed to start any program.
 pub(crate) const STARTER: [Need; 3] = [
     Need { program: "taskset", package: "util-linux" },
     Need { program: "stdbuf", package: "coreutils" },
     Need { program: "kill", package: "procps" },
 ];
 
-/// Why live figures cannot be measured here: what is missing, and the mend. `None`: they can.
+/// Returns why live figures cannot run here and the fix, or `None` if they can.
 pub fn missing(needs: &[Need]) -> Option<String> {
     missing_of(needs.iter().chain(&STARTER))
 }
 
-/// The same, of these programs alone.
+/// The same, for these programs alone.
 pub(crate) fn missing_of<'a>(mut needs: impl Iterator<Item = &'a Need>) -> Option<String> {
-    // Whether a network can be made is the same for as long as this process lives.
+    // Whether a network can be created does not change during the life of this process.
     static NO_BED: OnceLock<Option<String>> = OnceLock::new();
     let no_bed = NO_BED.get_or_init(|| Bed::new().err().map(|error| error.to_string()));
     if no_bed.is_some() {
@@ -139,26 +138,26 @@ pub(crate) fn missing_of<'a>(mut needs: impl Iterator<Item = &'a Need>) -> Optio
     lacking.map(Need::lack)
 }
 
-/// Runs a script on a host, to its end.
+/// Runs a script on a host to its end.
 ///
 /// # Errors
-/// What it said on either stream.
+/// If it fails: its output on either stream.
 pub(crate) fn shell(host: &Host, script: &str) -> Result<(), String> {
-    // What it says is shown where it fails, and that is what is on standard error.
+    // Only standard error is shown on failure, so standard output goes there, too.
     let script = format!("({script}) >&2");
     host.command("sh", &["-c", &script]).map(drop).map_err(|error| error.to_string())
 }
 
 impl Road {
-    /// Makes one. Frames are injected from the producer's core.
+    /// Creates a road. Frames are injected from the producer's core.
     ///
     /// # Errors
-    /// What the bed or the file system says.
+    /// Errors of the bed and the file system.
     pub fn new(cores: Cores) -> Result<Self, String> {
         Self::with_ports(cores, 1)
     }
 
-    /// As [`new`](Self::new), with this many interfaces, at least one, that frames are dealt over.
+    /// Like [`new`](Self::new), dealing the frames to this many interfaces, at least one.
     ///
     /// # Errors
     /// As there.
@@ -166,7 +165,7 @@ impl Road {
         Self::with_mtu(cores, ports, MTU)
     }
 
-    /// As [`with_ports`](Self::with_ports), the cables with that MTU.
+    /// Like [`with_ports`](Self::with_ports), with this MTU of the cables.
     ///
     /// # Errors
     /// As there.
@@ -174,8 +173,8 @@ impl Road {
         Self::at(in_memory(), cores, ports, mtu)
     }
 
-    /// As [`with_mtu`](Self::with_mtu); with the files where temporary ones are, if the case is
-    /// [`ON_DISK`].
+    /// Like [`with_mtu`](Self::with_mtu), but for the case [`ON_DISK`] its folder is where
+    /// temporary files are.
     ///
     /// # Errors
     /// As there.
@@ -197,17 +196,17 @@ impl Road {
         let folder = folder(&place)?;
         let interfaces = interfaces(ports);
         for name in &interfaces[1..] {
-            // Both ends may have one name: each is on its own host.
+            // Both ends may have the same name, because they are on different hosts.
             bed.connect(name, name, mtu).map_err(|error| error.to_string())?;
         }
         Ok(Self { place: Place::Bed(bed), interfaces, cores, folder, has_flows: false })
     }
 
-    /// One that is there already: frames come in by `interface` of this process's own network
-    /// namespace, from another machine. Files as in [`for_case`](Self::for_case).
+    /// Uses an existing interface: frames arrive from another machine at `interface` of this
+    /// process's own network namespace. The folder is as in [`for_case`](Self::for_case).
     ///
     /// # Errors
-    /// What the file system says.
+    /// Errors of the file system.
     pub(crate) fn here(case: Option<&str>, cores: Cores, interface: &str) -> Result<Self, String> {
         let place = if case == Some(ON_DISK) { env::temp_dir() } else { in_memory() };
         let folder = folder(&place)?;
@@ -216,23 +215,23 @@ impl Road {
         Ok(Self { place: Place::Here(host), interfaces, cores, folder, has_flows: false })
     }
 
-    /// The same with frames of [`FLOWS`] flows of UDP, in place of such as no host knows.
+    /// Sends UDP frames of [`FLOWS`] flows instead of frames of an unknown protocol.
     #[must_use]
     pub fn with_flows(self) -> Self {
         Self { has_flows: true, ..self }
     }
 
-    /// The first interface.
+    /// Returns the first interface.
     pub fn interface(&self) -> &'static str {
         FAR
     }
 
-    /// All interfaces that frames come in by.
+    /// Returns all interfaces that receive frames.
     pub fn interfaces(&self) -> &[String] {
         &self.interfaces
     }
 
-    /// The host that contenders run on.
+    /// Returns the host that contenders run on.
     pub fn host(&self) -> &Host {
         match &self.place {
             Place::Bed(bed) => &bed.far,
@@ -240,15 +239,15 @@ impl Road {
         }
     }
 
-    /// Whether its interfaces are there when it is gone.
+    /// Returns whether its interfaces outlive it.
     pub(crate) fn stays(&self) -> bool {
         matches!(self.place, Place::Here(_))
     }
 
-    /// The bed, for other traffic.
+    /// Returns the bed, for other traffic.
     ///
     /// # Panics
-    /// If frames come from another machine: then what asks for a bed has no place on this road.
+    /// If frames come from another machine, so that no bed exists.
     pub fn bed(&self) -> &Bed {
         match &self.place {
             Place::Bed(bed) => bed,
@@ -256,17 +255,17 @@ impl Road {
         }
     }
 
-    /// Where the injector and the contender run.
+    /// Returns the cores of the injector and the contender.
     pub fn cores(&self) -> Cores {
         self.cores
     }
 
-    /// A file in the road's folder.
+    /// Returns the path of a file in the road's folder.
     pub fn file(&self, name: &str) -> String {
         self.folder.path().join(name).display().to_string()
     }
 
-    /// Where a contender's file is: what [`FILE`](crate::programs::FILE) stands for.
+    /// Returns the path of a contender's file, which replaces [`FILE`](crate::programs::FILE).
     pub fn data_file(&self) -> String {
         self.file("data")
     }
@@ -274,7 +273,7 @@ impl Road {
     /// Injects numbered frames of [`FRAME_BYTES`], the first number 0.
     ///
     /// # Errors
-    /// What the injector says; that `stop` was raised.
+    /// Errors of the injector, or if `stop` was set.
     pub fn inject(
         &self,
         receiver: Target,
@@ -285,9 +284,9 @@ impl Road {
         Ok(self.inject_watched(receiver, load, FRAME_BYTES, stop, nothing, |()| Ok(()))?.0)
     }
 
-    /// As [`inject`](Self::inject), frames of `bytes` bytes. `begin` is called when all is ready,
-    /// just before the first frame; `end` just after the last, with what `begin` returned. Making
-    /// and removing an injector can take longer than its work.
+    /// Like [`inject`](Self::inject), with frames of `bytes` bytes. Calls `begin` when all is
+    /// ready, just before the first frame, and passes its result to `end` just after the last.
+    /// Creating and removing an injector can take longer than its work.
     ///
     /// # Errors
     /// As there, and those of `begin` and `end`.
@@ -319,25 +318,25 @@ impl Road {
     }
 }
 
-/// In memory, so that a disk is not what is measured.
+/// Returns a folder in memory, so that the disk does not affect the measurement.
 fn in_memory() -> PathBuf {
     let memory = Path::new(MEMORY);
     if memory.is_dir() { memory.to_owned() } else { env::temp_dir() }
 }
 
-/// A folder of a road's, after those that killed ones have left.
+/// Creates a road's folder, after removing abandoned ones of killed processes.
 fn folder(place: &Path) -> Result<Held, String> {
     held::left(place, FOLDER).for_each(|(path, _)| held::take_away(&path));
     let folder = Held::create(place, FOLDER, make_own_folder);
     folder.map_err(|error| format!("{}: {error}", place.display()))
 }
 
-/// The names of this many interfaces, at least one: v1, v2, ...
+/// Returns the names of this many interfaces, at least one: v1, v2, ...
 pub fn interfaces(ports: usize) -> Vec<String> {
     (1..=ports.max(1)).map(|number| format!("v{number}")).collect()
 }
 
-/// `None`: `stop` was raised.
+/// Returns `None` if `stop` was set.
 fn inject_in_slices(
     injector: &mut Injector,
     load: Load,
@@ -356,7 +355,7 @@ fn inject_in_slices(
                 (Amount::Time(time.min(SLICE)), Amount::Time(time.saturating_sub(SLICE)))
             }
         };
-        // The flag carries no memory.
+        // Relaxed: no other data depends on the flag.
         if stop.load(Relaxed) {
             return Ok(None);
         }

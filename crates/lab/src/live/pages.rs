@@ -1,22 +1,22 @@
-//! Which pages a running program's memory is in, by the kernel's account of each mapping: what it
-//! has, not what it asked for.
+//! Tells which kinds of pages a running program uses, by the kernel's accounting of each mapping.
+//! That is what the program got, not what it asked for.
 
 use std::fs;
 
 use crate::record::Pages;
 
-/// KiB of pages that are neither reserved nor small.
+/// Counters of pages that are neither reserved nor small, in KiB.
 const TRANSPARENT: [&str; 3] = ["AnonHugePages", "ShmemPmdMapped", "FilePmdMapped"];
 const RESERVED: [&str; 2] = ["Shared_Hugetlb", "Private_Hugetlb"];
 
-/// Of these processes, and of all that they have started, together.
+/// Returns the total for these processes and all their descendants.
 pub(crate) fn pages_of(processes: &[u32]) -> Pages {
     let mut all = Pages::default();
     let mut left = processes.to_vec();
     while let Some(process) = left.pop() {
         let folder = format!("/proc/{process}");
         let read = |file: &str| fs::read_to_string(format!("{folder}/{file}")).unwrap_or_default();
-        // All its threads may have started some.
+        // Each of its threads may have started processes.
         for thread in fs::read_dir(format!("{folder}/task")).into_iter().flatten().flatten() {
             let children = fs::read_to_string(thread.path().join("children")).unwrap_or_default();
             left.extend(children.split_whitespace().filter_map(|child| child.parse::<u32>().ok()));
@@ -26,7 +26,7 @@ pub(crate) fn pages_of(processes: &[u32]) -> Pages {
     all
 }
 
-/// Source: proc_pid_smaps(5). `Rss` has no reserved pages in it.
+/// Adds the mappings. Source: proc_pid_smaps(5). `Rss` does not include reserved pages.
 fn add(smaps: &str, all: &mut Pages) {
     let mut page_kib = 0;
     for line in smaps.lines() {

@@ -1,19 +1,19 @@
-//! Memory for files, equally warm for everybody.
+//! Memory for files that is equally warm for all contenders.
 //!
 //! ```text
-//!  a large page    | kept     | free     |     2 MiB of which half is free: the kernel does not
-//!                  | 1 MiB    | 1 MiB    |     give it to the host, but to the next writer
+//!  a large page    | kept     | free     |     2 MiB of which half is free: the kernel gives it
+//!                  | 1 MiB    | 1 MiB    |     not to the host, but to the next writer
 //! ```
 //!
-//! A virtual machine may give memory that was free for a second back to its host, in large pages
-//! that are free as a whole. Fetching a page from there costs more than everything else measured
-//! here. A contender that writes first, or more, pays for it. So of each large page one half is
-//! kept in use, and the other one stays where it is when it is free. The kernel serves requests
-//! from the smallest piece that will do, so from these.
+//! A virtual machine may return memory that was free for a second to its host, in large pages that
+//! are entirely free. Getting such a page back costs more than everything else measured here. The
+//! contender that writes first or most would pay for it. So one half of each large page is kept in
+//! use, and the other half stays in the machine when it is free. The kernel serves requests from
+//! the smallest sufficient piece, so from these halves.
 //!
-//! The files are in their own file system, mounted with `huge=within_size`: tmpfs takes a page
-//! as large as each write then, for either side. It is in a mount namespace of this thread and
-//! what it starts, so nothing is left of it. The thread ends with the turn.
+//! The files are in a separate file system, mounted with `huge=within_size`: tmpfs then allocates
+//! pages as large as each write, for either side. It is in a mount namespace of this thread and its
+//! children, so nothing remains after the turn, when the thread ends.
 //!
 //! Source: page_reporting.c of Linux 6.18, `PAGE_REPORTING_MIN_ORDER`.
 
@@ -25,14 +25,14 @@ use burstline_sys::{mounts, topology};
 
 use super::MEMORY;
 
-/// For a contender's buffers.
+/// Memory for a contender's buffers.
 const BUFFERS: u64 = 128 << 20;
 
-/// For everybody else. Of the other memory half is kept and half is free, at most: what is larger
-/// ends in colder memory.
+/// Memory left to other programs. At most half of the rest is kept and half is free; a larger
+/// request ends in colder memory.
 const OTHERS: u64 = 2 << 30;
 
-/// Bytes of a large page of x86-64.
+/// Size of a large page of x86-64.
 const LARGE: u64 = 2 << 20;
 
 /// Memory in halves of large pages.
@@ -43,11 +43,11 @@ pub struct Store {
 }
 
 impl Store {
-    /// Mounts the file system over its folder, for this thread and what it starts. Keeps halves of
+    /// Mounts the file system over its folder, for this thread and its children. Keeps halves of
     /// pages for files of up to `room` bytes.
     ///
     /// # Errors
-    /// What the kernel says: foremost that there is no room.
+    /// Errors of the kernel, above all a lack of memory.
     pub fn new(room: u64) -> Result<Self, String> {
         let mounted = mounts::enter_new_mounts();
         let mounted = mounted.and_then(|()| mounts::mount_memory(Path::new(MEMORY)));
@@ -61,10 +61,10 @@ impl Store {
         Ok(this)
     }
 
-    /// Touches what the next contender will be given, so that it is here.
+    /// Touches the memory that the next contender will get, so that the machine has it.
     ///
     /// # Errors
-    /// No room.
+    /// If there is not enough memory.
     pub fn warm(&self) -> Result<(), String> {
         let path = self.folder.join("touched");
         let touch = || -> io::Result<()> {
@@ -85,7 +85,7 @@ impl Store {
             fs::write(&path, &large)?;
             kept.push(path);
         }
-        // Only now: what is free is used first.
+        // Truncated only now, because the kernel would reuse free pages first.
         for path in kept {
             File::options().write(true).open(path)?.set_len(LARGE / 2)?;
         }
@@ -95,6 +95,6 @@ impl Store {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.folder); // gone already: all the better
+        let _ = fs::remove_dir_all(&self.folder); // it may already be removed
     }
 }

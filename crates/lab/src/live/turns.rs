@@ -1,4 +1,4 @@
-//! A side of this process that takes frames on its core, while the other one injects them.
+//! Runs a side of this process that receives frames on its core, while the other core injects.
 //!
 //! ```text
 //!   injector's core --> v1, v2, ... --> a side that never sleeps, on the consumer's core
@@ -19,56 +19,56 @@ use crate::record::Interface;
 use crate::rivals::staged::cpu_ns;
 use crate::scenario::machine::{Served, on_hosts};
 
-/// How long a side may take to begin, and for what is in its ring after the last frame.
+/// Time for a side to start, and to process its ring after the last frame.
 const SETTLE: Duration = Duration::from_millis(200);
 
-/// What is injected at top speed.
+/// Frames to inject at top speed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Frames<'a> {
-    /// How many, or for how long.
+    /// Number of frames, or duration.
     pub(crate) amount: Amount,
-    /// Of each, without FCS.
+    /// Size of each frame, without FCS.
     pub(crate) bytes: usize,
-    /// Raised when the user wants an end.
+    /// Set when the user stops the run.
     pub(crate) stop: &'a Arc<AtomicBool>,
 }
 
-/// One side's run.
+/// The result of one side's run.
 #[derive(Clone, Debug)]
 pub(crate) struct Turn {
     /// Frames injected.
     pub(crate) offered: u64,
-    /// Packets that went all the way.
+    /// Packets that reached the end.
     pub(crate) taken: u64,
-    /// Of injection.
+    /// Duration of the injection in s.
     pub(crate) seconds: f64,
-    /// What the side had of its core, as it never sleeps: less than 1 where others had the rest.
+    /// Share of its core that the never sleeping side got. Below 1, other programs had the rest.
     pub(crate) share: f64,
-    /// Pages that the packets of the side were in, which says so itself.
+    /// Page kind of the side's packets, as the side reports it.
     pub(crate) page: Option<PageKind>,
-    /// What frames went through.
+    /// Interfaces that the frames used.
     pub(crate) interfaces: Vec<Interface>,
 }
 
-/// What a side took, and what it had of its core.
+/// Packets that a side received, and its share of the core.
 pub(crate) type Taken = (u64, f64);
 
 impl Turn {
-    /// Millions of packets a second.
+    /// Returns millions of packets a second.
     pub(crate) fn mpps(&self) -> f64 {
         self.taken as f64 / self.seconds / 1e6
     }
 
-    /// Of the frames injected.
+    /// Returns the loss in per cent of the injected frames.
     pub(crate) fn lost_percent(&self) -> f64 {
         100.0 * (self.offered - self.taken) as f64 / self.offered as f64
     }
 }
 
-/// Has `side` take frames on its core until the flag is not 0, while the other injects them.
+/// Runs `side` on its core until the flag is not 0, while the other core injects frames.
 ///
 /// # Errors
-/// The side's, and the injector's; more was taken than injected.
+/// Errors of the side and the injector, or if more was received than injected.
 pub(crate) fn under_load(
     road: &Road,
     frames: Frames<'_>,
@@ -80,7 +80,7 @@ pub(crate) fn under_load(
     let core = road.cores().consumer;
     thread::scope(|scope| {
         let side = scope.spawn(|| {
-            // Where the core is not available, the kernel chooses.
+            // If this fails, the kernel chooses the core.
             let _ = affinity::pin_to(core);
             side(&is_over)
         });
@@ -102,7 +102,7 @@ pub(crate) fn under_load(
     })
 }
 
-/// Does some work that never sleeps; the second is the share of a core that it had.
+/// Does some work that never sleeps. Also returns the share of a core that it got.
 pub(crate) fn with_share<T>(work: impl FnOnce() -> T) -> (T, f64) {
     let (start, mut done) = (Instant::now(), None);
     let cpu_ns = cpu_ns(|| done = Some(work()));

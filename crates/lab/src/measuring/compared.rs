@@ -1,4 +1,4 @@
-//! The outcome of contenders that took turns, before it is a record.
+//! The results of contenders that took turns, before they become a record.
 //!
 //! ```text
 //!   figures (bench) ---\
@@ -11,22 +11,22 @@ use serde::{Deserialize, Serialize};
 use crate::contenders::Sample;
 use crate::contest::Rounds;
 
-/// What the side of ours is called in a figure.
+/// The name of our side in a figure.
 pub const OURS: &str = "ours";
 
 /// Which values are better.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Better {
-    /// Rates.
+    /// Higher, for rates.
     #[default]
     Higher,
-    /// Times.
+    /// Lower, for times.
     Lower,
 }
 
 impl Better {
-    /// How much better ours is: above 1 is better.
+    /// Returns how much better ours is: above 1 is better.
     pub fn ratio(self, ours: f64, peer: f64) -> f64 {
         match self {
             Self::Higher => ours / peer,
@@ -40,18 +40,18 @@ impl Better {
 pub struct Side {
     /// Its name in the record; [`OURS`] in a figure.
     pub contender: &'static str,
-    /// One a turn.
+    /// One sample per turn.
     pub samples: Vec<Sample>,
-    /// Pages that its memory had, where that is memory of this process.
+    /// Page kind of its memory, if that belongs to this process.
     pub pages: Option<String>,
 }
 
-/// What was compared.
+/// The result of a comparison.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Compared {
-    /// Ours first.
+    /// The sides, ours first.
     pub sides: Vec<Side>,
-    /// The figure of all sides' samples that is compared.
+    /// The metric in all samples that is compared.
     pub metric: &'static str,
     /// Which of its values are better.
     pub better: Better,
@@ -60,7 +60,7 @@ pub struct Compared {
 }
 
 impl Compared {
-    /// Of one figure for each turn. Its name in records follows from its unit.
+    /// Creates one from one value per turn. The unit determines the name in records.
     pub fn of(unit: &'static str, better: Better, rounds: Rounds, details: Vec<String>) -> Self {
         let metric = metric_of(unit);
         let sample = |value: f64| {
@@ -73,7 +73,7 @@ impl Compared {
         Self::of_samples(metric, better, rounds, details)
     }
 
-    /// Of several figures for each turn; `metric` is the one that is compared.
+    /// Creates one from several metrics per turn; compares `metric`.
     pub fn of_samples(
         metric: &'static str,
         better: Better,
@@ -86,7 +86,7 @@ impl Compared {
         Self { sides, metric, better, details }.in_known_pages(pages)
     }
 
-    /// The same with the names of the sides.
+    /// Sets the names of the sides.
     #[must_use]
     pub fn named(mut self, names: [&'static str; 2]) -> Self {
         for (side, name) in self.sides.iter_mut().zip(names) {
@@ -95,13 +95,13 @@ impl Compared {
         self
     }
 
-    /// The same with what pages the sides' memory has: a line of it, and a doubt where they differ.
+    /// Sets the page kinds of the sides: adds a line, and a doubt if they differ.
     #[must_use]
     pub fn in_pages<P: ToString>(self, pages: [P; 2]) -> Self {
         self.in_known_pages(pages.map(|pages| Some(pages.to_string())))
     }
 
-    /// The same where it may not be known, or where there is no memory of this process.
+    /// The same if a page kind is unknown or the memory is not of this process.
     fn in_known_pages(mut self, pages: [Option<String>; 2]) -> Self {
         if let [Some(ours), Some(peer)] = &pages {
             self.details.push(format!("pages: ours {ours}, peer {peer}"));
@@ -117,16 +117,16 @@ impl Compared {
 }
 
 impl Rounds<Sample> {
-    /// Pages of each side's memory of this process, as its last turn had them.
+    /// Returns the page kinds of the sides' memory in this process, as of their last turns.
     fn pages(&self) -> [Option<String>; 2] {
         let last = |samples: &[Sample]| Some(samples.last()?.page?.to_string());
         [last(&self.ours), last(&self.peer)]
     }
 
-    /// That each side says which pages it had, in this process or in its own ones.
+    /// Checks that each side reports its pages, in this process or in its own.
     ///
     /// # Errors
-    /// One does not.
+    /// If one does not.
     pub(crate) fn have_pages(&self) -> Result<(), String> {
         for (side, samples) in [(OURS, &self.ours), ("the peer", &self.peer)] {
             let has = |sample: &Sample| sample.page.is_some() || sample.pages.is_some();
@@ -138,18 +138,18 @@ impl Rounds<Sample> {
     }
 }
 
-/// What became of a figure.
+/// The outcome of a figure.
 #[derive(Clone, Debug)]
 pub enum Outcome {
     /// It was measured.
     Measured(Compared),
     /// It ran at tiny sizes, and both sides agreed.
     Smoke,
-    /// This machine lacks what it takes: a rival, or a right. What, and the mend.
+    /// This machine lacks something: a rival or a permission. Holds what, and the fix.
     NotHere(String),
 }
 
-/// The name of a figure in records, by its unit.
+/// Returns a metric's name in records, by its unit.
 fn metric_of(unit: &str) -> &'static str {
     match unit {
         "Mpps" => "mpps",

@@ -8,10 +8,10 @@ use burstline_sys::{clock, scheduling};
 
 use crate::threads::Cores;
 
-/// Load below this many cores is not worth a doubt.
+/// Other load below this many cores raises no doubt.
 const QUIET_CORES: f64 = 0.1;
 
-/// Watches how busy the machine is with other work.
+/// Measures how busy the machine is with other work.
 #[derive(Clone, Copy, Debug)]
 pub struct Conditions {
     cores: Cores,
@@ -21,13 +21,13 @@ pub struct Conditions {
 /// Time in units of the kernel's user-visible clock tick.
 #[derive(Clone, Copy, Debug)]
 struct Ticks {
-    /// All cores, busy with anything.
+    /// Busy time of all cores.
     busy: u64,
-    /// All cores, busy or not.
+    /// Total time of all cores.
     all: u64,
-    /// Cores that there are.
+    /// Number of cores.
     cores: u64,
-    /// This process, the programs it ran, and those that it is running.
+    /// Time of this process and its children, ended or running.
     own: u64,
 }
 
@@ -37,7 +37,7 @@ impl Conditions {
         Self { cores, start: ticks() }
     }
 
-    /// One line of conditions, and one for each doubt.
+    /// Returns one line of conditions, and one for each doubt.
     pub fn report(&self) -> Vec<String> {
         let Cores { producer, consumer } = self.cores;
         let nice = scheduling::nice().map_or("unknown".to_owned(), |nice| nice.to_string());
@@ -55,7 +55,7 @@ impl Conditions {
         lines
     }
 
-    /// Cores busy with other work since the start, on average.
+    /// Returns the average number of cores busy with other work since the start.
     fn other_cores(&self) -> Option<f64> {
         let (start, now) = (self.start?, ticks()?);
         let all = now.all.saturating_sub(start.all);
@@ -73,13 +73,13 @@ fn ticks() -> Option<Ticks> {
     Some(ticks)
 }
 
-/// Ticks of this process, the programs it ran, and those that it is running.
+/// Returns the ticks of this process and its children, ended or running.
 pub(crate) fn own_ticks() -> Option<u64> {
     let (_, own) = spent(&fs::read_to_string("/proc/self/stat").ok()?)?;
     Some(own + ticks_of_children())
 }
 
-/// Of the programs that this process has running: once they are waited for, they are in its own.
+/// Returns the ticks of running children; those of ended ones are in the process's own account.
 fn ticks_of_children() -> u64 {
     let own = std::process::id();
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -88,10 +88,10 @@ fn ticks_of_children() -> u64 {
     stats.filter_map(|stat| spent(&stat)).filter(|&(parent, _)| parent == own).map(|of| of.1).sum()
 }
 
-/// Source: proc_stat(5), proc_pid_stat(5).
+/// Parses the counters. Source: proc_stat(5), proc_pid_stat(5).
 fn parse(machine: &str, own: &str) -> Option<Ticks> {
     let total = machine.lines().find_map(|line| line.strip_prefix("cpu "))?;
-    // user nice system idle iowait irq softirq steal; guests are counted in the first two.
+    // user nice system idle iowait irq softirq steal; guest time is included in the first two.
     let fields: Vec<u64> =
         total.split_whitespace().take(8).map(str::parse).collect::<Result<_, _>>().ok()?;
     let all = fields.iter().sum();
@@ -102,9 +102,9 @@ fn parse(machine: &str, own: &str) -> Option<Ticks> {
     Some(Ticks { busy: all - idle, all, cores, own })
 }
 
-/// A process's parent, and its ticks and those of the children that it has waited for.
+/// Parses a process's parent, and its ticks with those of the children it has waited for.
 fn spent(stat: &str) -> Option<(u32, u64)> {
-    // The program's name stands in parentheses and may hold anything; state is the next field.
+    // The program's name is in parentheses and may hold anything; state is the next field.
     let (_, fields) = stat.rsplit_once(')')?;
     let fields: Vec<&str> = fields.split_whitespace().collect();
     let parent = fields.get(1)?.parse().ok()?;
@@ -112,7 +112,7 @@ fn spent(stat: &str) -> Option<(u32, u64)> {
     Some((parent, spent.sum::<Result<u64, _>>().ok()?))
 }
 
-/// How fast the time stamp counter runs, in Hz. Cost: 50 ms, once.
+/// Returns the frequency of the time stamp counter in Hz. Cost: 50 ms, once.
 pub fn cycles_per_second() -> f64 {
     static HZ: OnceLock<f64> = OnceLock::new();
     *HZ.get_or_init(|| {
@@ -123,7 +123,7 @@ pub fn cycles_per_second() -> f64 {
     })
 }
 
-/// The time stamp counter, or nanoseconds where there is none.
+/// Reads the time stamp counter, or nanoseconds if there is none.
 fn cycles_now() -> u64 {
     #[cfg(target_arch = "x86_64")]
     return clock::cycles();

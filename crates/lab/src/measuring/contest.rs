@@ -1,14 +1,14 @@
-//! Two sides of a comparison, run in turns.
+//! Runs two sides of a comparison in turns.
 //!
-//! The machine's speed drifts over minutes and differs from process to process. Runs that
-//! alternate in one process see the same drift, and a ratio of medians forgives it.
+//! The machine's speed drifts over minutes and differs from process to process. Runs that alternate
+//! in one process see the same drift, and it cancels in a ratio of medians.
 
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::statistics::Quartiles;
 
-/// What was measured in each run, for each side.
+/// The measurements of each run, by side.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rounds<T = f64> {
     /// Ours.
@@ -18,25 +18,25 @@ pub struct Rounds<T = f64> {
 }
 
 impl Rounds {
-    /// The medians of ours and of the rival.
+    /// Returns the medians of ours and of the rival.
     pub fn medians(&self) -> (f64, f64) {
         (Quartiles::of(&self.ours).median, Quartiles::of(&self.peer).median)
     }
 }
 
-/// That the user wants no end yet.
+/// Checks that the user has not stopped the run.
 ///
 /// # Errors
-/// `stop` was raised.
+/// If `stop` was set.
 pub fn go_on(stop: &AtomicBool) -> Result<(), String> {
-    // The flag carries no memory.
+    // Relaxed: no other data depends on the flag.
     if stop.load(Relaxed) { Err("interrupted".to_owned()) } else { Ok(()) }
 }
 
-/// Runs each side once to warm up and then `runs` times in turns; who goes first alternates too.
+/// Runs each side once to warm up and then `runs` times in turns. The first side alternates, too.
 ///
 /// # Errors
-/// The first error of a side, or that `stop` was raised, which is looked at before each run.
+/// The first error of a side, or that `stop` was set, which is checked before each run.
 pub fn alternate<T>(
     runs: usize,
     stop: &AtomicBool,

@@ -1,14 +1,14 @@
-//! How values are distributed: how many there were up to where.
+//! Distributions of values, as counts in buckets.
 //!
 //! ```text
 //!   counts    3      60        30     8
 //!          ------|-------|---------|-----|
-//!   ends       1.40    1.503     2.047  9.215     a value is in the first bucket that ends at it
-//!                                                 or behind it
+//!   ends       1.40    1.503     2.047  9.215     a value is in the first bucket whose end is
+//!                                                 not below it
 //! ```
 //!
-//! Buckets are as wide as they were counted, and those without a value are left out. What
-//! is said of a distribution is as exact as they are narrow.
+//! Buckets have their original widths, and empty ones are left out. The width of the buckets limits
+//! the precision of all results.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use burstline_engine::Latency;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-/// How long packets took, as reports have it: in ns.
+/// Formats latencies as in reports: in ns.
 pub fn latency_json(latency: &Latency) -> Value {
     let percentiles = latency.percentiles.iter();
     let percentiles =
@@ -33,34 +33,34 @@ pub fn latency_json(latency: &Latency) -> Value {
 /// Counts in buckets.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Distribution {
-    /// Of the values.
+    /// Unit of the values.
     pub unit: String,
-    /// Where each bucket ends, rising.
+    /// End of each bucket, in increasing order.
     pub ends: Vec<f64>,
-    /// How many values each has; as many as there are ends.
+    /// Number of values in each bucket.
     pub counts: Vec<u64>,
 }
 
 impl Distribution {
-    /// Of buckets in any order; their ends are from 0 on and finite.
+    /// Creates one from buckets in any order; their ends must be finite and not negative.
     pub fn new(unit: &str, buckets: impl IntoIterator<Item = (f64, u64)>) -> Self {
         let mut distribution = Self { unit: unit.to_owned(), ..Self::default() };
         distribution.insert(buckets);
         distribution
     }
 
-    /// Adds the values of another one, whose buckets are cut at the same places.
+    /// Adds the values of another distribution with the same bucket boundaries.
     pub fn add(&mut self, other: &Self) {
         self.unit.clone_from(&other.unit);
         self.insert(other.buckets());
     }
 
-    /// How many values there are.
+    /// Returns the number of values.
     pub fn count(&self) -> u64 {
         self.counts.iter().fold(0, |sum, count| sum.saturating_add(*count))
     }
 
-    /// Each bucket's end, and the share in `(0, 1]` of all values that are not above it.
+    /// Returns each bucket's end, and the share in `(0, 1]` of values up to it.
     pub fn shares(&self) -> Vec<(f64, f64)> {
         let all = self.count() as f64;
         let mut so_far = 0_u64;
@@ -71,8 +71,8 @@ impl Distribution {
         self.buckets().filter(|(_, count)| *count > 0).map(share).collect()
     }
 
-    /// What `share` in `[0, 1]` of the values are not above: the end of the bucket in which the
-    /// last of them is. `None` if there are no values.
+    /// Returns the quantile for `share` in `[0, 1]`: the end of the bucket that contains it. `None`
+    /// if there are no values.
     pub fn at(&self, share: f64) -> Option<f64> {
         let wanted = (share * self.count() as f64).ceil() / self.count() as f64;
         self.shares().into_iter().find(|(_, so_far)| *so_far >= wanted).map(|(end, _)| end)
@@ -83,7 +83,7 @@ impl Distribution {
     }
 
     fn insert(&mut self, buckets: impl IntoIterator<Item = (f64, u64)>) {
-        // The bits of numbers from 0 on are in the order of the numbers.
+        // The bit patterns of non-negative floats sort like the numbers.
         let mut all: BTreeMap<u64, u64> = BTreeMap::new();
         let known: Vec<_> = self.buckets().collect();
         for (end, count) in known.into_iter().chain(buckets) {

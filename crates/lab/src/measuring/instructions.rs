@@ -1,4 +1,4 @@
-//! Instructions that a piece of work takes, and misses of caches: a program once more, under
+//! Counts the instructions and cache misses of a piece of work, by running the program again under
 //! valgrind.
 //!
 //! ```text
@@ -7,31 +7,31 @@
 //!                      each twice: a few rounds or packets, and more
 //! ```
 //!
-//! The difference of the two is the work of the rounds between, without the start of the program. A
-//! count does not depend on the machine's load, as a time does. Caches are simulated: two levels,
-//! as large as this processor's first and last one, without prefetching and without other users. A
-//! TLB is a cache whose lines are pages, and is simulated by the same tool.
+//! The difference of the two runs is the work of the rounds between, without the program's start.
+//! Unlike a time, a count does not depend on the machine's load. Caches are simulated with two
+//! levels, as large as this processor's first and last one, without prefetching or other users. A
+//! TLB is a cache whose lines are pages, so the same tool simulates it.
 
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// The option that makes `bench` do a piece of work and nothing else.
+/// The option with which `bench` only repeats a piece of work.
 pub const OPTION: &str = "--count-instructions";
 
-/// What is said in place of a count.
+/// Text shown instead of a count.
 pub const NOT_COUNTED: &str =
     "instructions are not counted: there is no valgrind, or it does not run this";
 
 const FEW: u64 = 1;
 const MORE: u64 = 9;
 
-/// Instructions of one round of `piece`; `None` where there is no valgrind, or it could not be run.
+/// Returns the instructions of one round of `piece`, or `None` if valgrind is missing or fails.
 pub fn of_a_round(piece: &str) -> Option<f64> {
     let [few, more] = [FEW, MORE].map(|rounds| of_a_run(piece, rounds));
     Some((more? as f64 - few? as f64) / (MORE - FEW) as f64)
 }
 
-/// As [`of_a_round`], for each of this many packets of a round.
+/// Like [`of_a_round`], per packet, for rounds of this many packets.
 pub fn of_a_packet(piece: &str, packets: u64) -> Option<f64> {
     Some(of_a_round(piece)? / packets as f64)
 }
@@ -42,10 +42,10 @@ fn of_a_run(piece: &str, rounds: u64) -> Option<u64> {
     counted(&String::from_utf8_lossy(&output.stderr))
 }
 
-/// Instructions of a program within the functions that fit `pattern`, and what it printed.
+/// Counts a program's instructions in functions that match `pattern`. Also returns its output.
 ///
 /// # Errors
-/// There is no valgrind, or the program failed: a sentence.
+/// If valgrind is missing or the program failed. The error is a sentence.
 pub fn of_function(
     program: &Path,
     arguments: &[String],
@@ -58,46 +58,46 @@ pub fn of_function(
     Ok((counted, String::from_utf8_lossy(&output.stdout).into_owned()))
 }
 
-/// The flags of the tool that counts instructions.
+/// The flags for counting instructions.
 pub(crate) const CALLGRIND: [&str; 2] = ["--tool=callgrind", "--callgrind-out-file=/dev/null"];
 
-/// The count in what callgrind has printed.
-/// Source: Valgrind 3.19, Callgrind's summary: `==N== Collected : 1234`.
+/// Parses the count in callgrind's output. Source: Valgrind 3.19, Callgrind's summary: `==N==
+/// Collected : 1234`.
 pub(crate) fn counted(said: &str) -> Option<u64> {
     let line = said.lines().find(|line| line.contains("Collected :"))?;
     line.rsplit(' ').next()?.parse().ok()
 }
 
-/// What a simulated processor did for a program.
+/// The simulated processor's counts for a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Simulated {
-    /// Instructions that were finished.
+    /// Instructions executed.
     pub instructions: u64,
-    /// Loads and stores that the first cache of data did not have.
+    /// Data loads and stores that missed the first-level cache.
     pub first_misses: u64,
-    /// Those, and instructions, that the last cache did not have.
+    /// Data and instruction accesses that missed the last-level cache.
     pub last_misses: u64,
-    /// Of these, the loads and stores.
+    /// The data loads and stores among these.
     pub last_data_misses: u64,
 }
 
 /// What is simulated between a program and its memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
-    /// Caches as large as this processor's.
+    /// Caches of this processor's sizes.
     Caches,
     /// A TLB of two levels for pages of this many bytes, a power of two.
     Tlb(u64),
 }
 
-/// Entries of a TLB's first level, and of its second, with its ways: about those of processors of
-/// 2015 to 2022, in powers of two, which the tool needs. Sources: Intel's Optimization Reference
-/// Manual, Skylake; AMD's Software Optimization Guide for family 19h.
+/// Entries of a TLB's first and second level, with the ways of the second. They are about those of
+/// processors of 2015 to 2022, in powers of two, which the tool needs. Sources: Intel's
+/// Optimization Reference Manual, Skylake; AMD's Software Optimization Guide for family 19h.
 const TLB_FIRST: u64 = 64;
 const TLB_LAST: u64 = 2048;
 const TLB_WAYS: u64 = 16;
 
-/// The tool's sizes have 31 bits: of pages of 2 MiB, the second level has 512.
+/// The tool's sizes have 31 bits; for pages of 2 MiB, this leaves the second level 512 entries.
 const CACHE_BYTES_MAX: u64 = 1 << 30;
 
 impl Level {
@@ -113,10 +113,10 @@ impl Level {
 }
 
 impl Simulated {
-    /// Runs a program to its end. What it did, and what it printed.
+    /// Runs a program to its end. Returns its counts and its output.
     ///
     /// # Errors
-    /// There is no valgrind, or the program failed: a sentence.
+    /// If valgrind is missing or the program failed. The error is a sentence.
     pub fn run(
         program: &Path,
         arguments: &[String],
@@ -151,7 +151,7 @@ impl Simulated {
 
 fn valgrind(tool: &[&str], program: &Path, arguments: &[String]) -> Result<Output, String> {
     let mut valgrind = Command::new("valgrind");
-    // Its own calls are made by the program's threads.
+    // Off, because valgrind makes its own system calls on the program's threads.
     valgrind.args(tool).arg(program).args(arguments).env("BURSTLINE_CONFINE", "off");
     let output = valgrind.output();
     let output = output.map_err(|error| format!("valgrind: {error}: apt-get install valgrind"))?;

@@ -1,4 +1,4 @@
-//! How a comparison is measured: sides in turns, threads, counts, order statistics, conditions.
+//! Tools to measure a comparison: turns, threads, counts, order statistics and conditions.
 
 pub mod compared;
 pub mod conditions;

@@ -1,6 +1,6 @@
 //! Order statistics of a handful of runs.
 
-/// Median and quartiles. A median forgives the run that another program disturbed.
+/// Median and quartiles. A median ignores a run that another program disturbed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Quartiles {
     /// A quarter of the values are below this.
@@ -12,7 +12,7 @@ pub struct Quartiles {
 }
 
 impl Quartiles {
-    /// Of at least one value, in any order; none of them NaN. Between two values it interpolates.
+    /// Computes them for at least one value, in any order, none NaN. Interpolates between values.
     pub fn of(values: &[f64]) -> Self {
         assert!(!values.is_empty(), "no runs, no median");
         let mut sorted = values.to_vec();

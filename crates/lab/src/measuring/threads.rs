@@ -1,4 +1,4 @@
-//! Two threads on two cores, started together and timed together.
+//! Runs two threads on two cores, started and timed together.
 
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Acquire, Release};
@@ -7,45 +7,45 @@ use std::thread;
 use burstline_sys::affinity::{self, CoreId};
 use burstline_sys::clock;
 
-/// The cores that a figure runs on.
+/// The cores of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cores {
-    /// The producer's.
+    /// The producer's core.
     pub producer: CoreId,
-    /// The consumer's. The same as the producer's where only one is allowed: a doubt.
+    /// The consumer's core. It equals the producer's if only one is allowed, which raises a doubt.
     pub consumer: CoreId,
 }
 
 impl Cores {
-    /// The first two allowed cores.
+    /// Returns the first two allowed cores.
     pub fn allowed() -> Self {
         let cores = affinity::allowed_cores().unwrap_or_default();
         let producer = cores.first().copied().unwrap_or(CoreId(0));
         Self { producer, consumer: cores.get(1).copied().unwrap_or(producer) }
     }
 
-    /// Whether there are two.
+    /// Returns whether the cores differ.
     pub fn are_two(&self) -> bool {
         self.producer != self.consumer
     }
 }
 
-/// What both threads gave, and how long it took from the common start to the later end.
+/// The results of both threads, and the time from the common start to the later end.
 #[derive(Clone, Copy, Debug)]
 pub struct Together<P, C> {
-    /// What the producer returned.
+    /// Result of the producer.
     pub producer: P,
-    /// What the consumer returned.
+    /// Result of the consumer.
     pub consumer: C,
     /// Wall time, in s.
     pub seconds: f64,
 }
 
-/// Runs both, each pinned to its core, from a common start. If a core is not available, the thread
-/// runs where the kernel puts it.
+/// Runs both from a common start, each pinned to its core. If pinning fails, the kernel chooses the
+/// core.
 ///
 /// # Panics
-/// If one of them panics.
+/// If a thread panics.
 pub fn run_together<P: Send, C: Send>(
     cores: Cores,
     producer: impl FnOnce() -> P + Send,

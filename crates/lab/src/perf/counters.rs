@@ -1,7 +1,7 @@
-//! Events that the kernel and the processor count on a core, whatever runs there.
+//! Counts kernel and processor events on a core, for any program.
 //!
-//! The kernel's own counters (context switches) work everywhere. Those of the processor need access
-//! that most virtual machines do not give.
+//! The kernel's software counters (context switches) work everywhere. The processor's counters need
+//! access that most virtual machines do not give.
 
 use std::io;
 use std::sync::{Mutex, PoisonError};
@@ -10,35 +10,35 @@ use burstline_sys::affinity::CoreId;
 use perf_event::Builder;
 use perf_event::events::{Cache, CacheId, CacheOp, CacheResult, Hardware, Software};
 
-/// What is counted.
+/// A countable event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
     /// Another thread gets the core.
     ContextSwitches,
-    /// A thread comes from another core.
+    /// A thread moves here from another core.
     Migrations,
-    /// A page was not there.
+    /// A page was not mapped.
     PageFaults,
     /// Cycles of the core.
     Cycles,
-    /// Instructions that were finished.
+    /// Instructions executed.
     Instructions,
-    /// Questions to the last cache.
+    /// Accesses to the last-level cache.
     CacheReferences,
-    /// Those that memory had to answer.
+    /// Accesses that missed the last-level cache.
     CacheMisses,
-    /// Branches that went another way than expected.
+    /// Mispredicted branches.
     BranchMisses,
-    /// Loads that the first cache did not have.
+    /// Loads that missed the first-level cache.
     FirstCacheMisses,
-    /// Loads whose page the TLB did not have.
+    /// Loads that missed the TLB.
     TlbMisses,
     /// Loads from another node's memory.
     RemoteLoads,
 }
 
 impl Event {
-    /// Those of the processor.
+    /// Events of the processor.
     pub(crate) const HARDWARE: [Self; 8] = [
         Self::Cycles,
         Self::Instructions,
@@ -50,11 +50,11 @@ impl Event {
         Self::RemoteLoads,
     ];
 
-    /// Those of the kernel.
+    /// Events of the kernel.
     pub(crate) const SOFTWARE: [Self; 3] =
         [Self::ContextSwitches, Self::Migrations, Self::PageFaults];
 
-    /// The name in reports.
+    /// Returns the name in reports.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::ContextSwitches => "context_switches",
@@ -71,7 +71,7 @@ impl Event {
         }
     }
 
-    /// Counts it on a core from now on.
+    /// Returns a builder for a counter on a core.
     fn on_core<'a>(self, core: CoreId) -> Builder<'a> {
         let missed = |which| Cache { which, operation: CacheOp::READ, result: CacheResult::MISS };
         match self {
@@ -90,24 +90,24 @@ impl Event {
     }
 }
 
-/// A running count.
+/// A running counter.
 #[derive(Debug)]
 pub(crate) struct Counter(Mutex<perf_event::Counter>);
 
 impl Counter {
-    /// Counts on a core from now on, whatever runs there. Needs `CAP_PERFMON`, or
+    /// Starts counting on a core, for any program. Needs `CAP_PERFMON`, or
     /// `kernel.perf_event_paranoid` below 1.
     ///
     /// # Errors
-    /// What the kernel says: `ENOENT` or `EOPNOTSUPP` where the processor does not count that.
+    /// The kernel's error: `ENOENT` or `EOPNOTSUPP` if the processor does not count that.
     pub(crate) fn on_core(event: Event, core: CoreId) -> io::Result<Self> {
         Ok(Self(Mutex::new(event.on_core(core).build()?)))
     }
 
-    /// The count so far. Cost: a system call, and an interrupt of the core if it is another one.
+    /// Returns the count so far. Cost: a system call, and an interrupt of the core if not its own.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub(crate) fn value(&self) -> io::Result<u64> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).read()
     }

@@ -1,8 +1,8 @@
-//! What runs on a core, by samples: where its next instruction was, at each tick of a clock.
+//! Samples what runs on a core: the address of the next instruction at each tick of a clock.
 //!
 //! The clock is the kernel's own, so samples also work in a virtual machine, where the processor's
-//! counters are not available. The kernel writes them to a ring, from an interrupt. A full ring
-//! takes no more until it is read.
+//! counters are not available. The kernel writes samples to a ring from an interrupt. A full ring
+//! accepts no more until it is read.
 
 use std::io;
 use std::sync::{Mutex, PoisonError};
@@ -12,44 +12,44 @@ use perf_event::SampleFlag;
 use perf_event::data::Record;
 use perf_event::events::Software;
 
-/// Bytes of a sample: header, address, process and thread.
+/// Size of a sample in bytes: header, address, process and thread.
 const SAMPLE_BYTES: usize = 24;
 
-/// A record that is a sample. Source: include/uapi/linux/perf_event.h, PERF_RECORD_SAMPLE.
+/// Type of a sample record. Source: include/uapi/linux/perf_event.h, PERF_RECORD_SAMPLE.
 const SAMPLE: u32 = 9;
 
-/// Where it ran. Source: as above, PERF_RECORD_MISC_CPUMODE_MASK, PERF_RECORD_MISC_KERNEL.
+/// CPU mode. Source: as above, PERF_RECORD_MISC_CPUMODE_MASK, PERF_RECORD_MISC_KERNEL.
 const MODE: u16 = 7;
 const KERNEL: u16 = 1;
 
-/// What ran at one moment.
+/// One sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sampled {
     /// The instruction's address, in the process or in the kernel.
     pub(crate) address: u64,
-    /// The process; 0 is the core's idle loop, and whatever interrupts it.
+    /// The process; 0 for the core's idle loop and its interrupts.
     pub(crate) process: u32,
     /// Whether it was in the kernel.
     pub(crate) is_kernel: bool,
 }
 
-/// Takes samples of a core, whatever runs there, from creation to drop.
+/// Samples a core from creation to drop, for any program.
 pub(crate) struct Sampler(Mutex<Taken>);
 
-/// The ring, and what was taken from it.
+/// The ring, and the samples taken from it.
 struct Taken {
     ring: perf_event::Sampler,
     samples: Vec<Sampled>,
 }
 
 impl Sampler {
-    /// Begins: a sample each `period_ns` ns, and at least `most` of them between two looks. Needs
-    /// `CAP_PERFMON`.
+    /// Starts sampling every `period_ns` ns. At least `most` samples fit between two calls of
+    /// [`samples`](Self::samples). Needs `CAP_PERFMON`.
     ///
-    /// Cost: an interrupt of the core each time.
+    /// Cost: an interrupt of the core per sample.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Errors of the kernel.
     ///
     /// # Panics
     /// If the period is 0.
@@ -61,7 +61,7 @@ impl Sampler {
         Ok(Self(Mutex::new(Taken { ring, samples: Vec::new() })))
     }
 
-    /// The samples so far.
+    /// Returns the samples so far.
     pub(crate) fn samples(&self) -> Vec<Sampled> {
         let mut taken = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Taken { ring, samples } = &mut *taken;
@@ -87,7 +87,7 @@ mod tests {
     use super::*;
     use burstline_sys::{affinity, usage};
 
-    /// So long in user mode, on the core.
+    /// Spins on the core for this much user time.
     fn spin(core: CoreId, user_ns: u64) {
         let thread = std::thread::spawn(move || {
             affinity::pin_to(core).unwrap();
@@ -110,9 +110,9 @@ mod tests {
         let own = samples.iter().filter(|sample| sample.process == std::process::id());
         let (user, kernel): (Vec<&Sampled>, Vec<&Sampled>) =
             own.partition(|sample| !sample.is_kernel);
-        // Of 100, unless the clock of a machine in a machine stood still.
+        // Of 100, unless the clock of a nested virtual machine stood still.
         assert!(user.len() > 10, "{} and {} of {}", user.len(), kernel.len(), samples.len());
-        // Addresses of user mode are the lower half, and the kernel's the upper one.
+        // User addresses are in the lower half, kernel addresses in the upper half.
         assert!(user.iter().all(|sample| sample.address >> 63 == 0));
         assert!(kernel.iter().all(|sample| sample.address >> 63 == 1));
     }
@@ -125,9 +125,9 @@ mod tests {
             Err(error) => return burstline_skip::skip("full_is_full", error),
         };
         spin(core, 100_000_000);
-        // Nothing more comes while they are taken out.
+        // No more samples arrive while they are read.
         sampler.0.lock().unwrap().ring.disable().unwrap();
-        // Of 1,000. A page has room for this many.
+        // Of 1,000 samples, one page holds this many.
         let most = 4096 / SAMPLE_BYTES;
         let count = sampler.samples().len();
         assert!((most / 2..=most).contains(&count), "{count}");

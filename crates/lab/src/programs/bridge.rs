@@ -8,21 +8,21 @@ use burstline_testbed::Host;
 use super::READY_WITHIN;
 use crate::live::{Need, shell};
 
-/// What it takes.
+/// Required programs.
 pub const NEEDS: &[Need] = &[Need { program: "ip", package: "iproute2" }];
 
-/// What makes it. Its ports get addresses that no frame is for: a bridge keeps what is for itself.
+/// Commands that create it. Its ports get unused addresses: a bridge keeps frames to its own.
 pub const COMMANDS: &str = "ip link set v1 address 02:42:55:00:01:01 && ip link set w1 address \
                             02:42:55:00:01:02 && ip link add br0 type bridge && ip link set v1 \
                             master br0 && ip link set w1 master br0 && ip link set br0 up";
 
-/// How often it is looked whether its ports forward.
+/// Interval of the checks whether its ports forward.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// Makes it on a host, and returns once both its ports forward.
+/// Creates it on a host and returns when both its ports forward.
 ///
 /// # Errors
-/// What the kernel says; that a port does not forward in [`READY_WITHIN`].
+/// Errors of the kernel, or if a port does not forward within [`READY_WITHIN`].
 pub fn start(host: &Host) -> Result<(), String> {
     shell(host, COMMANDS)?;
     let began = Instant::now();

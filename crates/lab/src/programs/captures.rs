@@ -7,15 +7,15 @@ use burstline_testbed::FAR;
 use super::{FILE, Launch, Memory, Ready, SETTLE, number_after, number_before};
 use crate::live::Need;
 
-/// Stands for the interface in a command.
+/// Placeholder for the interface in a command.
 const INTERFACE: &str = "$PORT";
 
-/// A program that records what a packet socket gives it.
+/// A program that records packets of a packet socket.
 #[derive(Clone, Copy, Debug)]
 pub struct Capture {
-    /// As it is started.
+    /// The command name.
     pub program: &'static str,
-    /// What it takes.
+    /// Required programs.
     pub needs: &'static [Need],
     command: &'static str,
     line: &'static str,
@@ -30,8 +30,8 @@ pub const TCPDUMP: Capture = Capture {
     command: "tcpdump -i $PORT -n -Z root -B 65536 -w $FILE",
     line: "listening on",
     captured: |said| number_before(said, " packets captured"),
-    // It is handed a block of its ring when that is full, or after a second; at its end it leaves
-    // the last one. Source: tcpdump.c of 4.99, `pcap_set_timeout(pc, 1000)`.
+    // It gets a ring block when that is full or after a second, and drops the last one when it
+    // ends. Source: tcpdump.c of 4.99, `pcap_set_timeout(pc, 1000)`.
     settles_in: Duration::from_millis(1300),
 };
 
@@ -59,17 +59,17 @@ pub const NETSNIFF: Capture = Capture {
 };
 
 impl Capture {
-    /// Packets that it says that it has written.
+    /// Parses the number of packets that it reports to have written.
     ///
     /// # Errors
-    /// Its summary is not there.
+    /// If the summary is missing.
     pub fn captured(&self, said: &str) -> Result<u64, String> {
         let no_summary = || format!("{} has no summary: {}", self.program, said.trim());
         (self.captured)(said).ok_or_else(no_summary)
     }
 }
 
-/// Such a program on an interface.
+/// A recording program with its interface.
 #[derive(Clone, Debug)]
 pub struct CaptureOn {
     capture: Capture,
@@ -77,7 +77,7 @@ pub struct CaptureOn {
 }
 
 impl Capture {
-    /// On this interface.
+    /// Sets the interface.
     pub fn on(&self, interface: &str) -> CaptureOn {
         CaptureOn { capture: *self, interface: interface.to_owned() }
     }

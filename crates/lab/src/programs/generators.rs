@@ -1,24 +1,24 @@
-//! Programs that send: trafgen and tcpreplay. Both say too late that they do; who waits for them
-//! looks at a counter behind the cable.
+//! Programs that send packets: trafgen and tcpreplay. They report too late that they send, so
+//! callers watch a counter at the cable's other end.
 
 use super::{FILE, Launch, Memory, Ready};
 use crate::live::{Need, udp_frame, with_all};
 
-/// What either takes to be ended with all its processes.
+/// Required to end either one with all its processes.
 const UNSHARE: Need = Need { program: "unshare", package: "util-linux" };
 
-/// A program that sends what a file has, over and over, by v1.
+/// A program that sends the packets of a file over v1, in a loop.
 #[derive(Clone, Copy, Debug)]
 pub struct Generator {
-    /// As it is started.
+    /// The command name.
     pub program: &'static str,
-    /// What it takes.
+    /// Required programs.
     pub needs: &'static [Need],
     arguments: &'static str,
     file: fn(&[u8]) -> Vec<u8>,
 }
 
-/// `trafgen` of the netsniff-ng tools. It takes the first core, whatever its arguments say.
+/// `trafgen` of the netsniff-ng tools. It runs on the first core, whatever its arguments say.
 pub const TRAFGEN: Generator = Generator {
     program: "trafgen",
     needs: &[Need { program: "trafgen", package: "netsniff-ng" }, UNSHARE],
@@ -29,7 +29,7 @@ pub const TRAFGEN: Generator = Generator {
     },
 };
 
-/// `tcpreplay`, of a file that it keeps in memory.
+/// `tcpreplay`, with a file that it keeps in memory.
 pub const TCPREPLAY: Generator = Generator {
     program: "tcpreplay",
     needs: &[Need { program: "tcpreplay", package: "tcpreplay" }, UNSHARE],
@@ -38,7 +38,7 @@ pub const TCPREPLAY: Generator = Generator {
 };
 
 impl Generator {
-    /// What has to be in its file, so that it sends a UDP packet of this many bytes without FCS.
+    /// Returns the file with which it sends a UDP packet of this many bytes without FCS.
     pub fn file(&self, bytes: usize) -> Vec<u8> {
         (self.file)(&udp_frame(bytes))
     }
@@ -55,7 +55,7 @@ impl Launch for Generator {
     }
 }
 
-/// A file of these packets, 1 us from each other.
+/// Returns a pcap file of these packets, 1 us apart.
 /// Source: pcap-savefile(5), little-endian, Ethernet.
 pub(crate) fn pcap<'a>(packets: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
     let words =

@@ -1,15 +1,14 @@
-//! The programs that are started to compete. Each has one description: its command line, what says
-//! that it is ready, and where its counts are. Scenarios, figures and RFC 2544 share it.
+//! Descriptions of the programs that compete: the command line, the sign that it is ready, and
+//! where its counts are. Scenarios, figures and RFC 2544 share them.
 //!
 //! ```text
 //!   Testpmd { cores, ports, mode }  --command(Memory)-->  Contender  --Ready-->  traffic, counts
 //! ```
 //!
 //! Invariants:
-//! - P1: a program is ready by its own fact: the last line of its start, and what it has
-//!   opened by then. What it prints by its own clock does not count.
-//! - P2: a program that uses DPDK's memory gets reserved huge pages where available, else small
-//!   ones; all alike.
+//! - P1: a program is ready when certain facts hold: the last output line of its start, and what it
+//!   has opened. Periodic output does not count.
+//! - P2: all programs with DPDK memory get reserved huge pages if available, else small ones.
 
 pub mod bridge;
 mod captures;
@@ -33,26 +32,26 @@ pub(crate) use ours::{our_program, target};
 pub use ready::{READY_WITHIN, Ready};
 pub use testpmd::{Device, Mode, Peer, RING, Rates, Testpmd, Totals};
 
-/// Stands for a file of the program's in its command.
+/// Placeholder for a file of the program in its command.
 pub const FILE: &str = "$FILE";
 
-/// How long most programs take for what is in their ring, after the last frame.
+/// Time that most programs need to process their ring after the last frame.
 const SETTLE: Duration = Duration::from_millis(200);
 
-/// How a program is started.
+/// How to start a program.
 pub trait Launch {
-    /// The command, words separated by spaces; [`FILE`] stands for a file in memory.
+    /// Returns the command, with words separated by spaces; [`FILE`] stands for a file in memory.
     fn command(&self, memory: Memory) -> String;
 
-    /// What says that it is ready.
+    /// Returns the conditions for being ready.
     fn ready(&self) -> Ready;
 
-    /// How long after the last frame it has taken all of them.
+    /// Returns the time after the last frame by which it has processed all frames.
     fn settles_in(&self) -> Duration {
         SETTLE
     }
 
-    /// Whether it ends when its standard input does, which then has to stay open.
+    /// Returns whether it ends when its standard input closes, so that it must stay open.
     fn holds_input(&self) -> bool {
         false
     }
@@ -61,9 +60,9 @@ pub trait Launch {
 /// A command that does not depend on the available memory.
 #[derive(Clone, Debug, Default)]
 pub struct Words {
-    /// As of [`Launch::command`].
+    /// See [`Launch::command`].
     pub command: String,
-    /// As of [`Launch::ready`].
+    /// See [`Launch::ready`].
     pub ready: Ready,
 }
 
@@ -77,10 +76,10 @@ impl Launch for Words {
     }
 }
 
-/// What the shell runs for a command on some cores, a list for taskset(1). The shell's `$0` is the
-/// file that the program prints to.
+/// Returns the shell script that runs a command on some cores, a list for taskset(1). The shell's
+/// `$0` is the program's output file.
 pub fn script(launch: &dyn Launch, command: &str, cores: &str) -> String {
-    // Open in both directions, so there is always a writer.
+    // Opened for reading and writing, so there is always a writer.
     let (before, input) = match launch.holds_input() {
         true => ("mkfifo \"$0.in\" && ", " 0<> \"$0.in\""),
         false => ("", ""),
@@ -88,7 +87,7 @@ pub fn script(launch: &dyn Launch, command: &str, cores: &str) -> String {
     format!("{before}exec stdbuf -oL taskset -c {cores} {command}{input} > \"$0\" 2>&1")
 }
 
-/// The first line of what a program prints, on either stream; empty if it cannot be run.
+/// Returns the first line of a program's output on either stream; empty if it cannot run.
 pub(crate) fn first_line(program: &str, arguments: &[&str]) -> String {
     line_with(program, arguments, "")
 }
@@ -102,7 +101,7 @@ pub(crate) fn line_with(program: &str, arguments: &[&str], word: &str) -> String
     line.trim_end_matches('.').to_owned()
 }
 
-/// The number behind the first `key`.
+/// Returns the number after the first `key`.
 fn number_after(text: &str, key: &str) -> Option<f64> {
     let (_, rest) = text.split_once(key)?;
     let rest = rest.trim_start();
@@ -110,7 +109,7 @@ fn number_after(text: &str, key: &str) -> Option<f64> {
     rest[..end].parse().ok()
 }
 
-/// The number in front of the first `key`.
+/// Returns the number before the first `key`.
 fn number_before(text: &str, key: &str) -> Option<u64> {
     text.split_once(key)?.0.split_whitespace().next_back()?.parse().ok()
 }

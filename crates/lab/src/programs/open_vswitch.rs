@@ -1,7 +1,7 @@
-//! Open vSwitch with its datapath in user space, by packet sockets and by DPDK.
+//! Open vSwitch with its datapath in user space, over packet sockets or DPDK.
 //!
-//! Each turn has its own database and switch, in a folder that goes with it; none of the
-//! machine's is touched.
+//! Each turn has a separate database and switch in a folder that is removed with it. The machine's
+//! own instance is not touched.
 
 use std::time::{Duration, Instant};
 use std::{fmt, fs, thread};
@@ -13,48 +13,48 @@ use super::memory::VIRTUAL;
 use super::{Memory, READY_WITHIN, Ready, first_line};
 use crate::live::{Need, shell};
 
-/// The interfaces that it passes packets on between.
+/// The interfaces that it forwards between.
 const PORTS: [&str; 2] = ["v1", "w1"];
 
-/// How often it is looked whether the switch has opened them.
+/// Interval of the checks whether the switch has opened them.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// What either datapath takes beside its switch.
+/// Required by either datapath besides the switch.
 const DATABASE: Need = Need { program: "ovsdb-server", package: "openvswitch-switch" };
 const TASKSET: Need = Need { program: "taskset", package: "util-linux" };
 
-/// MiB of DPDK's memory where it is in small pages: Open vSwitch takes 262,144 mbufs, or half as
-/// many until they fit. Source: lib/netdev-dpdk.c of Open vSwitch 3.1, MAX_NB_MBUF and MIN_NB_MBUF.
+/// MiB of DPDK memory in small pages. Open vSwitch allocates 262,144 mbufs, or halves the number
+/// until they fit. Source: lib/netdev-dpdk.c of Open vSwitch 3.1, MAX_NB_MBUF and MIN_NB_MBUF.
 const SMALL_MIB: u32 = 1024;
 
-/// The same in reserved huge pages: as much as testpmd takes.
+/// MiB of DPDK memory in reserved huge pages: as much as testpmd uses.
 const HUGE_MIB: u32 = 512;
 
-/// What moves packets between the switch and its interfaces.
+/// The transport between the switch and its interfaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Datapath {
     /// Packet sockets.
     Sockets,
-    /// DPDK's net_af_xdp, polled by a thread of the switch's own.
+    /// DPDK's net_af_xdp, polled by a thread of the switch.
     Dpdk,
 }
 
-/// What a switch is made of besides its datapath: words of ovs-vsctl(8).
+/// The settings of a switch besides its datapath, as arguments of ovs-vsctl(8).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bridge {
-    /// Adds its ports and says what they are.
+    /// Adds and configures its ports.
     pub ports: String,
-    /// The names of those, which have to come up without an error.
+    /// Names of the ports, which must come up without an error.
     pub names: Vec<&'static str>,
     /// Settings of the switch before it starts.
     pub settings: &'static str,
 }
 
 impl Bridge {
-    /// Has guests and taps send packets of up to 64 KiB, which stay whole.
+    /// Lets guests and taps send packets of up to 64 KiB without segmentation.
     pub const TSO: &str = " other_config:userspace-tso-enable=true";
 
-    /// Ports for guests, which make their sockets.
+    /// Returns ports for guests, which create their sockets.
     pub fn of_guests(guests: [(&'static str, &str); 2]) -> Self {
         let port = |(name, socket): (&str, &str)| {
             format!(
@@ -70,29 +70,29 @@ impl Bridge {
 /// The cores of a switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SwitchCores<'a> {
-    /// Threads that carry no packets run here, where they can be separated.
+    /// Core of threads that carry no packets, if they can be separated.
     pub main: CoreId,
-    /// What carries packets is here; at least one.
+    /// Cores of the packet threads; at least one.
     pub packets: &'a [CoreId],
 }
 
-/// What has an Open vSwitch of our own pass on between v1 and w1: commands of the shell's.
+/// Shell commands to run a separate Open vSwitch between v1 and w1.
 #[derive(Clone, Debug)]
 pub struct SwitchCommands {
-    /// Makes the database.
+    /// Creates the database.
     pub create: String,
-    /// The database's program, which stays.
+    /// The database server, which keeps running.
     pub server: String,
     /// Writes the switch's configuration to the database.
     pub settings: String,
-    /// The switch, which stays.
+    /// The switch, which keeps running.
     pub switch: String,
-    /// Makes the bridge and its ports, and fails with what the switch has against them.
+    /// Creates the bridge and its ports, and fails with the errors of the switch.
     pub ports: String,
 }
 
 impl Datapath {
-    /// The switch.
+    /// Returns the package need of the switch.
     const fn program(self) -> Need {
         match self {
             Self::Sockets => Need { program: "ovs-vswitchd", package: "openvswitch-switch" },
@@ -103,14 +103,14 @@ impl Datapath {
         }
     }
 
-    /// With all files in `folder`, and the switch on these cores.
+    /// Returns the commands, with all files in `folder` and the switch on these cores.
     pub fn commands(self, folder: &str, memory: Memory, cores: SwitchCores<'_>) -> SwitchCommands {
         let ports = PORTS.map(|interface| self.port(interface)).concat();
         let bridge = Bridge { ports, names: PORTS.to_vec(), settings: "" };
         self.commands_for(folder, memory, cores, &bridge)
     }
 
-    /// The same with a bridge of one's own.
+    /// The same for a given bridge.
     pub fn commands_for(
         self,
         folder: &str,
@@ -119,7 +119,7 @@ impl Datapath {
         bridge: &Bridge,
     ) -> SwitchCommands {
         let homes = ["OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR", "OVS_SYSCONFDIR"];
-        // DPDK puts its sockets and locks into this one.
+        // DPDK puts its sockets and locks into this folder.
         let homes = homes.into_iter().chain(["RUNTIME_DIRECTORY"]);
         let homes: Vec<_> = homes.map(|home| format!("{home}='{folder}'")).collect();
         let homes = homes.join(" ");
@@ -149,12 +149,12 @@ impl Datapath {
         }
     }
 
-    /// What follows the command that begins a database.
+    /// Returns the settings that follow the command to start a database.
     fn settings(self, memory: Memory, main: Option<CoreId>, cores: &[CoreId]) -> String {
         let Some(main) = main else { return String::new() };
         let (main, cores) = (mask(&[main]), mask(cores));
-        // With huge pages the switch itself adds --in-memory: no file system for them is needed.
-        // That does not go with small pages, and with --legacy-mem it does not add it.
+        // With huge pages the switch adds --in-memory, so no file system for them is needed. It
+        // does not work with small pages, and with --legacy-mem the switch does not add it.
         let memory = match memory {
             Memory::Huge => format!("-m {HUGE_MIB} {VIRTUAL}"),
             Memory::Small => format!("--no-huge --legacy-mem -m {SMALL_MIB}"),
@@ -186,7 +186,7 @@ impl fmt::Display for SwitchCommands {
 }
 
 impl Datapath {
-    /// What it takes.
+    /// Returns the required programs.
     pub fn needs(self) -> &'static [Need] {
         match self {
             Self::Sockets => const { &[DATABASE, Self::Sockets.program(), TASKSET] },
@@ -194,16 +194,16 @@ impl Datapath {
         }
     }
 
-    /// As the switch says itself.
+    /// Returns the version that the switch reports.
     pub fn version(self) -> String {
         first_line(self.program().program, &["--version"])
     }
 
-    /// Starts a database and a switch on a host, with all files in `folder`, and returns once the
+    /// Starts a database and a switch on a host, with all files in `folder`. Returns when the
     /// switch has opened both interfaces.
     ///
     /// # Errors
-    /// What the switch has against it.
+    /// The errors of the switch.
     pub fn start(
         self,
         host: &Host,
@@ -228,10 +228,10 @@ impl Datapath {
 }
 
 impl SwitchCommands {
-    /// Starts a database and a switch on a host, and returns once the switch has its bridge.
+    /// Starts a database and a switch on a host. Returns when the switch has its bridge.
     ///
     /// # Errors
-    /// What the switch has against it.
+    /// The errors of the switch.
     pub fn start(&self, host: &Host, folder: &str) -> Result<Vec<Program>, String> {
         let start = |script: &str| {
             let script = format!("exec {script} > \"$0\" 2>&1");
@@ -247,29 +247,29 @@ impl SwitchCommands {
     }
 }
 
-/// Where the programs of a switch print to.
+/// Returns the output file of a switch's programs.
 fn output_in(folder: &str) -> String {
     format!("{folder}/ovs-output")
 }
 
-/// What is wrong, behind what the switch says of it.
+/// Appends an error to the switch's own messages.
 fn told(folder: &str, why: String) -> String {
     format!("{}: {why}", worst(&output_in(folder)))
 }
 
-/// What a switch has said at its worst: its last errors, or its last lines. DPDK says why a port
-/// does not open in two errors, and then the switch in two of its own.
+/// Returns the most serious output of a switch: its last errors, or its last lines. If a port does
+/// not open, DPDK prints two errors with the reason and then the switch two more.
 fn worst(output: &str) -> String {
     let said = fs::read_to_string(output).unwrap_or_default();
     let is_bad = |line: &&str| line.contains("|EMER|") || line.contains("|ERR|");
     let bad: Vec<&str> = said.lines().filter(is_bad).collect();
     let all: Vec<&str> = if bad.is_empty() { said.lines().collect() } else { bad };
     let last = all[all.len().saturating_sub(4)..].iter();
-    // Without date and number.
+    // Drop date and number.
     last.map(|line| line.splitn(3, '|').nth(2).unwrap_or(line)).collect::<Vec<_>>().join(" ")
 }
 
-/// A bit for each core, as a hexadecimal number of any length.
+/// Returns a hexadecimal mask with a bit for each core, of any length.
 fn mask(cores: &[CoreId]) -> String {
     let highest = cores.iter().map(|core| core.0).max().unwrap_or(0);
     let digit = |digit: u32| {

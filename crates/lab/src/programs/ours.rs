@@ -1,4 +1,4 @@
-//! This program as a process, and what it says at its end.
+//! Runs this program as a process and reads its final report.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{Launch, Memory, Ready};
 
-/// The program `burstline` of the same build: it stands beside `bench`.
+/// Returns the path of `burstline` of the same build, which is beside `bench`.
 pub(crate) fn our_program() -> Result<PathBuf, String> {
     let bench = std::env::current_exe().map_err(|error| error.to_string())?;
     let program = bench.parent().unwrap_or(Path::new(".")).join("burstline");
@@ -16,19 +16,19 @@ pub(crate) fn our_program() -> Result<PathBuf, String> {
     }
 }
 
-/// Cargo's target folder: this program is in `release` there.
+/// Returns cargo's target folder, where this program is in `release`.
 pub(crate) fn target() -> Result<PathBuf, String> {
     let program = our_program()?;
     let folder = program.ancestors().nth(2);
     folder.map(Path::to_owned).ok_or_else(|| format!("{} is in no folder", program.display()))
 }
 
-/// This program. It is ready with its first interval: its ports are open by then.
+/// This program. It is ready at its first interval line, when its ports are open.
 #[derive(Clone, Debug)]
 pub struct Ours(String);
 
 impl Ours {
-    /// `program` with some words.
+    /// Runs `program` with these arguments.
     pub fn new(program: &Path, words: &str) -> Self {
         Self(format!("'{}' {words} --json --stats 100ms", program.display()))
     }
@@ -44,37 +44,37 @@ impl Launch for Ours {
     }
 }
 
-/// What it says, its ledger checked.
+/// A report whose ledger was checked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
-    /// Packets that reached the interface, by a count of the kernel's or of the XDP program's.
+    /// Packets that reached the interface, as counted by the kernel or the XDP program.
     pub offered: u64,
     /// Packets that were counted or written.
     pub delivered: u64,
-    /// What became of the others, as it says it.
+    /// The fate of the other packets, as reported.
     pub lost: String,
     /// Wall time of the receive thread's polls that found packets, in s.
     pub busy_seconds: f64,
     /// Processor time of the job, all threads, in s.
     pub cpu_seconds: f64,
-    /// How long the job ran, in s.
+    /// Duration of the job in s.
     pub elapsed_seconds: f64,
 }
 
 impl Report {
-    /// The last line.
+    /// Parses the last line.
     ///
     /// # Errors
-    /// It is not JSON.
+    /// If it is not JSON.
     pub fn last(said: &str) -> Result<Value, String> {
         let last = said.lines().next_back().unwrap_or_default();
         serde_json::from_str(last).map_err(|_| format!("no report: {said}"))
     }
 
-    /// Reads its last line, and checks that it accounts for all of `injected` frames.
+    /// Parses the last line and checks that it accounts for all of `injected` frames.
     ///
     /// # Errors
-    /// There is no such line, it names an error, or the ledger does not close.
+    /// If there is no such line, if it names an error, or if the ledger does not balance.
     pub fn parse(said: &str, injected: u64) -> Result<Self, String> {
         let report = Self::of_its_own(said)?;
         match report.offered == injected {
@@ -86,7 +86,7 @@ impl Report {
         }
     }
 
-    /// As [`parse`](Self::parse), where nothing else says how many there were.
+    /// Like [`parse`](Self::parse), if the number of frames is not known otherwise.
     ///
     /// # Errors
     /// As there.

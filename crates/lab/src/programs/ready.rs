@@ -1,4 +1,4 @@
-//! What says that a program is ready: its own facts, none of a clock.
+//! Conditions that show that a program is ready, independent of time.
 
 use std::fs;
 use std::time::Duration;
@@ -7,45 +7,45 @@ use burstline_testbed::Host;
 use burstline_xdp::XdpInterface;
 use burstline_xdp::bpf::attached_program;
 
-/// Within this time every contender is ready, or something is wrong. In an emulated machine that
-/// shares its cores, DPDK's testpmd took longer than 30 s, and Open vSwitch with DPDK than 20.
+/// Time limit for a contender to get ready. In an emulated machine that shares its cores, DPDK's
+/// testpmd took longer than 30 s, and Open vSwitch with DPDK longer than 20 s.
 pub const READY_WITHIN: Duration = Duration::from_secs(120);
 
-/// Facts that all have to be.
+/// A set of conditions that must all hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ready {
-    /// What it prints, on either stream.
+    /// A text that it prints, on either stream.
     line: &'static str,
-    /// Interfaces that it has an XDP program on.
+    /// Interfaces that have its XDP program.
     xdp: Vec<String>,
-    /// Interfaces that it has a packet socket on.
+    /// Interfaces that have its packet socket.
     packet: Vec<String>,
 }
 
 impl Ready {
-    /// As soon as it runs: who looks for what it does sees whether it does it.
+    /// Ready as soon as it runs, for callers that observe its work.
     pub fn at_once() -> Self {
         Self::default()
     }
 
-    /// Once it has printed that, the last of its start.
+    /// Ready when it has printed this text, the last one of its start.
     pub fn line(line: &'static str) -> Self {
         Self { line, ..Self::default() }
     }
 
-    /// And there is an XDP program on each of these.
+    /// Also requires an XDP program on each of these.
     #[must_use]
     pub fn with_xdp(self, interfaces: &[&str]) -> Self {
         Self { xdp: interfaces.iter().map(|&name| name.to_owned()).collect(), ..self }
     }
 
-    /// And packet sockets take packets from each of these.
+    /// Also requires packet sockets that receive from each of these.
     #[must_use]
     pub fn with_packet_sockets(self, interfaces: &[&str]) -> Self {
         Self { packet: interfaces.iter().map(|&name| name.to_owned()).collect(), ..self }
     }
 
-    /// What is not so yet, of a program on `host` that has printed `said`.
+    /// Returns the first unmet condition, for a program on `host` that has printed `said`.
     pub fn lacks(&self, host: &Host, said: &str) -> Option<String> {
         if !said.contains(self.line) {
             return Some(format!("it has not printed `{}`", self.line));
@@ -66,7 +66,7 @@ impl Ready {
     }
 }
 
-/// The first interface that fails the check, on the host's thread.
+/// Finds the first interface that fails the check, on the host's thread.
 fn find(
     host: &Host,
     interfaces: &[String],
@@ -79,9 +79,9 @@ fn find(
     host.run(move || interfaces.into_iter().find(|interface| is_so(interface).is_none()))
 }
 
-/// Whether one of these packet sockets takes the packets of an interface.
-/// Source: net/packet/af_packet.c, `packet_seq_show`: address, references, type, protocol,
-/// interface, whether it is at work.
+/// Returns whether one of these packet sockets receives an interface's packets. Source:
+/// net/packet/af_packet.c, `packet_seq_show`: address, references, type, protocol, interface,
+/// whether it is running.
 fn listens(sockets: &str, index: u32) -> bool {
     let index = index.to_string();
     sockets.lines().skip(1).any(|line| {

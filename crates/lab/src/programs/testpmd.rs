@@ -1,8 +1,8 @@
 //! `dpdk-testpmd`: DPDK's own test program.
 //!
-//! It is ready once it waits to be ended, which it says when its threads forward. With
-//! `--stats-period` it does not say so, and its statistics do not show it. It first prints them
-//! when the time stamp counter reaches a whole period: with a period of an hour, not in the
+//! It is ready when it waits to be ended, and prints that when its threads forward. With
+//! `--stats-period` it does not print it, and its statistics are no substitute. It first prints
+//! them when the time stamp counter reaches a whole period: with a period of an hour, not in the
 //! machine's first hour. Source: app/test-pmd/testpmd.c of DPDK 22.11 and 24.11, `main`.
 
 use std::io::{BufRead, BufReader};
@@ -15,7 +15,7 @@ use super::{Launch, Memory, Ready, number_after};
 use crate::live::{Need, pages_of};
 use crate::record::Pages;
 
-/// What it takes.
+/// Required programs.
 const NEEDS: &[Need] = &[Need { program: "dpdk-testpmd", package: "dpdk-dev" }];
 
 /// What it prints when its threads forward.
@@ -24,44 +24,44 @@ const FORWARDS: &str = "Press enter to exit";
 /// What it prints before its rates.
 const RATES: &str = "Port statistics";
 
-/// Within this many seconds it has shown its rates, or it hangs.
+/// It has printed its rates within this many seconds, or it has hung.
 const RATES_WITHIN_S: u32 = 120;
 
 /// A port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Device {
-    /// An interface by net_af_xdp: one queue, no busy polling of the kernel's.
+    /// An interface by net_af_xdp: one queue, no busy polling by the kernel.
     Interface(String),
     /// The guest's side of vhost-user, without a guest.
     Guest(Peer),
-    /// The other side of it, net_vhost.
+    /// The other side of vhost-user, net_vhost.
     Vhost(Peer),
-    /// net_memif: rings in memory that the client owns. A client lends its buffers, too, so that it
+    /// net_memif: rings in memory that the client owns. A client also lends its buffers, so it
     /// copies nothing.
     Memif(Peer),
-    /// One that DPDK calls so, arguments and all.
+    /// A device given as DPDK's own string with arguments.
     Named(String),
-    /// net_null, which makes packets of this many bytes, and takes them.
+    /// net_null, which creates packets of this many bytes and accepts packets.
     Null {
-        /// Of each packet.
+        /// Size of each packet.
         bytes: u32,
     },
 }
 
-/// The other end of a port: at a socket.
+/// The other end of a port, reached by a socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// Where it is.
+    /// Path of the socket.
     pub socket: String,
-    /// Whether testpmd makes it, and the peer connects.
+    /// Whether testpmd creates the socket and the peer connects.
     pub is_server: bool,
 }
 
-/// Descriptors of a ring to a peer: with fewer of them bursts come in pieces.
+/// Descriptors of a ring to a peer: with fewer, bursts are split.
 pub const RING: u32 = 1024;
 
 impl Device {
-    /// The argument that makes the port of this number.
+    /// Returns the argument that creates the port of this number.
     fn argument(&self, number: usize) -> String {
         match self {
             Self::Interface(name) => format!(
@@ -89,21 +89,21 @@ impl Device {
     }
 }
 
-/// What it does with packets.
+/// The forwarding mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Takes and frees them. Its totals have cycles.
+    /// Receives and frees packets. Its totals include cycles.
     Receive,
-    /// Takes them at one port and sends them by the other.
+    /// Receives packets at one port and sends them by the other.
     Forward,
-    /// Sends packets of this many bytes without FCS, the same over and over.
+    /// Sends one packet of this many bytes without FCS, over and over.
     Send(usize),
-    /// Sends packets of 60 bytes, and FCS, of this many flows by each port, and takes what comes.
+    /// Sends packets of 60 bytes plus FCS in this many flows on each port, and receives.
     Flows(u32),
 }
 
 impl Mode {
-    /// As it calls it.
+    /// Returns testpmd's name for the mode.
     pub fn word(self) -> &'static str {
         match self {
             Self::Receive => "rxonly",
@@ -114,47 +114,47 @@ impl Mode {
     }
 }
 
-/// How it is run.
+/// How to run it.
 #[derive(Clone, Debug)]
 pub struct Testpmd {
-    /// Of its main thread, which sleeps.
+    /// Core of its main thread, which sleeps.
     pub main: CoreId,
-    /// Of each thread that polls.
+    /// Core of each polling thread.
     pub cores: Vec<CoreId>,
     /// Its ports.
     pub ports: Vec<Device>,
-    /// What it does.
+    /// Its mode.
     pub mode: Mode,
-    /// Whether it prints rates, once a second, in place of saying when it is ready.
+    /// Whether it prints rates once a second, instead of a message that it is ready.
     pub has_rates: bool,
     /// Further arguments.
     pub more: String,
 }
 
 impl Testpmd {
-    /// What it takes.
+    /// Returns the required programs.
     pub fn needs() -> &'static [Need] {
         NEEDS
     }
 
-    /// Over these interfaces.
+    /// Runs it over these interfaces.
     pub fn over(main: CoreId, cores: &[CoreId], interfaces: &[&str], mode: Mode) -> Self {
         let ports = interfaces.iter().map(|&name| Device::Interface(name.to_owned())).collect();
         let (cores, more) = (cores.to_vec(), String::new());
         Self { main, cores, ports, mode, has_rates: false, more }
     }
 
-    /// All its cores, as a list for taskset(1).
+    /// Returns all its cores, as a list for taskset(1).
     pub fn core_list(&self) -> String {
         let all: Vec<_> = [&[self.main], &self.cores[..]].concat();
         all.iter().map(CoreId::to_string).collect::<Vec<_>>().join(",")
     }
 
-    /// Runs it on this host and ends it after this many seconds. What it printed, on both streams.
-    /// `before` is put in front of it: a program that runs programs, or nothing.
+    /// Runs it on this host and ends it after this many seconds. Returns its output on both
+    /// streams. `before` is a prefix for the command: a program that runs programs, or empty.
     ///
     /// # Errors
-    /// It cannot be started.
+    /// If it cannot be started.
     pub fn run_for(&self, seconds: u32, memory: Memory, before: &str) -> Result<String, String> {
         let command = format!("timeout --signal=INT {seconds} {before} {}", self.command(memory));
         let output = Command::new("sh").args(["-c", &format!("exec {command} 2>&1")]).output();
@@ -162,12 +162,12 @@ impl Testpmd {
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
-    /// Runs it on this host until it has shown its rates of this many whole seconds, however long
-    /// it takes to start, and ends it. The last of them, behind a key: `Rx-pps:` or `Tx-pps:`; and
-    /// the pages that it had meanwhile.
+    /// Runs it on this host until it has printed rates for this many whole seconds after its start,
+    /// and ends it. Returns the last rate after a key, `Rx-pps:` or `Tx-pps:`, and its pages at
+    /// that time.
     ///
     /// # Errors
-    /// It cannot be started, or ended before it had shown this many seconds: what it printed.
+    /// If it cannot be started, or ended before it had printed so many rates: its output.
     pub fn rate_after(
         &self,
         seconds: usize,
@@ -185,7 +185,7 @@ impl Testpmd {
             let line = line.map_err(|error| format!("{command}: {error}"))?;
             shown += usize::from(line.contains(RATES));
             said = said + &line + "\n";
-            // The first is of its start, and the one that begins is not whole.
+            // The first rate is from its start, and the one now starting is incomplete.
             if line.contains(RATES) && shown == seconds + 2 {
                 pages = pages_of(&[running.id()]);
                 signal(running.id(), "-INT").map_err(|error| format!("interrupt it: {error}"))?;
@@ -213,7 +213,7 @@ impl Launch for Testpmd {
     fn command(&self, memory: Memory) -> String {
         let threads = (1..).zip(&self.cores).map(|(number, core)| format!("{number}@{core}"));
         let ports = self.ports.iter().enumerate().map(|(number, port)| port.argument(number));
-        // A peer can map eight files at most, so not one for each page.
+        // A peer can map at most eight files, so not one per page.
         let is_shared =
             self.ports.iter().any(|port| matches!(port, Device::Guest(_) | Device::Memif(_)));
         let files = if is_shared { " --single-file-segments" } else { "" };
@@ -251,23 +251,23 @@ impl Launch for Testpmd {
     }
 }
 
-/// What it says at its end.
+/// Its final output.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Totals {
-    /// Packets that it received.
+    /// Packets received.
     pub received: u64,
-    /// Packets that it sent.
+    /// Packets sent.
     pub sent: u64,
-    /// Cycles of the time stamp counter in polls that found packets, and in freeing these: for
-    /// each packet.
+    /// Cycles of the time stamp counter per packet, in polls that found packets and in freeing
+    /// them.
     pub cycles: f64,
 }
 
 impl Totals {
-    /// Reads the totals at the end.
+    /// Parses the totals at the end.
     ///
     /// # Errors
-    /// They are not there.
+    /// If the totals are missing.
     pub fn parse(said: &str) -> Result<Self, String> {
         let totals = said.rsplit_once("Accumulated forward statistics");
         let find = |key: &str| totals.and_then(|(_, rest)| number_after(rest, key));
@@ -281,12 +281,12 @@ impl Totals {
     }
 }
 
-/// Packets a second of all its ports, each time that it printed them. The first are of its start.
+/// Sum of the rates of all its ports at each output. The first is from its start.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rates(pub Vec<f64>);
 
 impl Rates {
-    /// Those behind a key.
+    /// Parses the rates after a key.
     pub fn parse(said: &str, key: &str) -> Self {
         let of = |shown: &str| {
             let of_port = shown.split(key).skip(1);
@@ -336,7 +336,7 @@ mod tests {
         assert!(command.contains(" --single-file-segments "), "{command}");
     }
 
-    /// What says that it is ready has to be printed in the first hour after a start, too.
+    /// The sign that it is ready must also appear in the first hour after boot.
     #[test]
     fn it_is_not_asked_for_statistics_unless_for_rates() {
         let (main, cores) = (CoreId(0), &CORES[..]);

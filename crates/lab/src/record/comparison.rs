@@ -1,4 +1,4 @@
-//! What a figure of the bench's compares, and the line that says so.
+//! The comparison that a figure of the bench makes, and its output line.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
@@ -10,48 +10,47 @@ use super::{Metric, Record};
 use crate::compared::Better;
 use crate::statistics::Quartiles;
 
-/// Two contenders of a record, by one of their figures.
+/// A comparison of two contenders of a record by one metric.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
-    /// A name of [`Row::metrics`](super::Row::metrics).
+    /// The metric, a name of [`Row::metrics`](super::Row::metrics).
     pub metric: String,
     /// Which of its values are better.
     pub better: Better,
-    /// The contender that is ours.
+    /// Our contender.
     pub ours: String,
-    /// The other one.
+    /// The other contender.
     pub rival: String,
-    /// How much better ours is, by medians: above 1 is better.
+    /// How much better ours is, by medians; above 1 is better.
     pub ratio: f64,
-    /// Pages that each one's memory had, by contender, where that is memory of this process.
+    /// Page kinds by contender, for memory of this process.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub pages: BTreeMap<String, String>,
-    /// Between the two cores; `None`: there was one, or it could not be measured.
+    /// Distance of the two cores; `None` if there was only one or the distance was not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distance: Option<Distance>,
-    /// What the program was made of: by folder of the repository, a number that follows from its
-    /// files.
+    /// The sources of the program: by folder of the repository, a hash of its files.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub sources: BTreeMap<String, String>,
 }
 
-/// How long a cache line takes from one core to another.
+/// The time that a cache line takes from one core to another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Distance {
     /// The cores.
     pub cores: [u32; 2],
-    /// Before the figure, or the point of a scenario, was measured, in ns.
+    /// Time before the measurement of the figure or point, in ns.
     pub before_ns: f64,
-    /// After that, in ns.
+    /// Time after it, in ns.
     pub after_ns: f64,
 }
 
 impl Distance {
-    /// A distance that changes by this factor or more is a doubt.
+    /// A change of the distance by this factor or more raises a doubt.
     pub const CHANGE: f64 = 2.0;
 
-    /// Whether the cores came to lie at another distance meanwhile: the two times are on both
-    /// sides of [`FAR_NS`], or [`CHANGE`](Self::CHANGE) apart.
+    /// Returns whether the distance of the cores changed meanwhile: the two times are on different
+    /// sides of [`FAR_NS`], or differ by a factor of [`CHANGE`](Self::CHANGE).
     pub fn has_changed(&self) -> bool {
         let (near, far) = (self.before_ns.min(self.after_ns), self.before_ns.max(self.after_ns));
         (near < FAR_NS && far >= FAR_NS) || far >= Self::CHANGE * near
@@ -67,16 +66,16 @@ impl fmt::Display for Distance {
 /// The two sides of a figure.
 #[derive(Clone, Copy, Debug)]
 pub struct Sides<'r> {
-    /// How they compare.
+    /// The comparison.
     pub comparison: &'r Comparison,
-    /// What ours has.
+    /// Our metric.
     pub ours: &'r Metric,
-    /// What the rival has.
+    /// The rival's metric.
     pub rival: &'r Metric,
 }
 
 impl Record {
-    /// The figures that are compared: ours and the rival's. `None`: the record compares nothing.
+    /// Returns the compared metrics, ours and the rival's. `None` if the record compares nothing.
     pub fn compared(&self) -> Option<Sides<'_>> {
         let comparison = self.comparison.as_ref()?;
         let of = |name: &str| {
@@ -87,13 +86,13 @@ impl Record {
         Some(Sides { comparison, ours, rival })
     }
 
-    /// Whether its cores were far apart all the time: before the figure and after it.
+    /// Returns whether the cores were far apart both before and after the figure.
     pub fn is_far(&self) -> bool {
         let distance = self.comparison.as_ref().and_then(|comparison| comparison.distance);
         distance.is_some_and(|of| of.before_ns.min(of.after_ns) >= FAR_NS)
     }
 
-    /// A figure as `bench` prints it: one line, and what one has to know to doubt it below.
+    /// Formats a figure as `bench` prints it: one line, and below it the facts needed to doubt it.
     pub fn figure_text(&self) -> Option<String> {
         let Sides { comparison, ours, rival: peer } = self.compared()?;
         let (unit, ratio) = (&ours.unit, comparison.ratio);
@@ -101,7 +100,7 @@ impl Record {
             "figure {} ours={:.4} peer={:.4} unit={unit} ratio={ratio:.3}",
             self.scenario, ours.median, peer.median
         );
-        // Writing to a string does not fail.
+        // Writing to a string cannot fail.
         if let Some(Distance { before_ns, after_ns, .. }) = comparison.distance {
             let _ = write!(text, " distance={before_ns:.0}..{after_ns:.0}");
         }

@@ -1,4 +1,4 @@
-//! The generator of a run, where it was on another machine.
+//! The generator of a run, if it was on another machine.
 
 use std::fmt;
 
@@ -9,37 +9,37 @@ use super::Machine;
 /// A generator on another machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Generator {
-    /// As it was named.
+    /// The host as the user named it.
     pub host: String,
-    /// Its burstline's.
+    /// Version of its burstline.
     pub version: String,
-    /// Of its sources, where that is known.
+    /// Commit of its sources, if known.
     pub commit: Option<String>,
-    /// Where it ran.
+    /// The machine it ran on.
     pub machine: Machine,
-    /// The core that made frames.
+    /// The core that generated frames.
     pub core: u32,
-    /// Where it sent.
+    /// The interface that sent frames.
     pub port: String,
-    /// Where it received what came out, if anything did.
+    /// The interface that received forwarded frames, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub back: Option<String>,
-    /// How far its clocks and those of [`Record::machine`](super::Record::machine) were apart.
+    /// Offsets between its clocks and those of [`Record::machine`](super::Record::machine).
     pub clocks: Vec<Clock>,
 }
 
-/// How far two machines' clocks were apart.
+/// The offset between two machines' clocks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Clock {
-    /// `realtime`, which stamps packets, or `monotonic`, which measures spans.
+    /// `realtime`, which timestamps packets, or `monotonic`, which measures intervals.
     pub clock: String,
     /// `before` or `after` the run.
     pub at: String,
-    /// The generator's less this machine's, in ns.
+    /// The generator's clock less this machine's, in ns.
     pub offset_ns: i64,
-    /// The true offset was at most this far from that, in ns.
+    /// Maximum error of the offset, in ns.
     pub uncertainty_ns: u64,
-    /// Readings of which the best one is this.
+    /// Number of readings, of which this is the best.
     pub exchanges: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Where a record was made, and with what.
+//! The machine and the build of a record.
 
 use std::fmt;
 
@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 pub struct Machine {
     /// The processor's name.
     pub cpu: String,
-    /// Cores that may be used.
+    /// Number of usable cores.
     pub cores: usize,
-    /// NUMA nodes.
+    /// Number of NUMA nodes.
     pub nodes: usize,
     /// Memory in GiB.
     pub memory_gib: f64,
@@ -19,85 +19,84 @@ pub struct Machine {
     pub kernel: String,
     /// The distribution.
     pub os: String,
-    /// What sets the frequency, where something does.
+    /// The frequency governor, if there is one.
     pub governor: Option<String>,
-    /// Whether it is a guest.
+    /// Whether it is a virtual machine.
     pub is_virtual: bool,
-    /// Hardware counters: what there is, or `none: ` and why.
+    /// Available hardware counters, or `none: ` and the reason.
     pub counters: String,
-    /// Caches of data, the nearest first.
+    /// Data caches, from the nearest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub caches: Vec<Cache>,
-    /// What the memory runs at, as the firmware says; or `unknown: ` and why. Empty in old records.
+    /// Memory speed reported by the firmware, or `unknown: ` and the reason. Empty in old records.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub memory_speed: String,
 }
 
-/// Caches of data that are alike.
+/// A group of equal data caches.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cache {
-    /// 1, 2, 3.
+    /// Level: 1, 2, 3.
     pub level: u64,
-    /// KiB of each.
+    /// Size of each in KiB.
     pub kib: u64,
     /// Cores that share each.
     pub shared_by: usize,
-    /// How many there are.
+    /// Number of caches.
     pub count: usize,
 }
 
-/// A network interface that packets went through.
+/// A network interface that packets used.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interface {
     /// Its name.
     pub name: String,
-    /// Whose it is: `contender`, or `generator` (the other end of the cable).
+    /// Its owner: `contender`, or `generator` (the other end of the cable).
     pub host: String,
-    /// Its driver's name; `unknown: ` and why.
+    /// Its driver's name, or `unknown: ` and the reason.
     pub driver: String,
-    /// Where it is plugged in, and what it is: `0000:01:00.0 8086:10fb`. `None`: it is made of
-    /// software.
+    /// Slot and device id, `0000:01:00.0 8086:10fb`. `None` for an interface without hardware.
     pub device: Option<String>,
-    /// The node that it is plugged into.
+    /// NUMA node of the device.
     pub node: Option<u32>,
-    /// Queues that it receives by.
+    /// Number of receive queues.
     pub receive_queues: usize,
-    /// Queues that it sends by.
+    /// Number of transmit queues.
     pub transmit_queues: usize,
-    /// Cores that received packets are steered to (RPS), as `0,2`; `off`.
+    /// Cores that received packets are steered to (RPS), as `0,2`, or `off`.
     pub steered_to: String,
-    /// Cores that its interrupts go to, queue by queue; of one without interrupts, where the kernel
-    /// worked on received packets.
+    /// Cores of its interrupts, by queue. Without interrupts, the cores on which the kernel
+    /// processed received packets.
     pub served_by: String,
 }
 
-/// With what the program was compiled. Texts are empty where that is not known.
+/// How the program was compiled. Unknown texts are empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Build {
-    /// The compiler, as it says itself.
+    /// Version line of the compiler.
     pub rustc: String,
-    /// Cargo's profile, with what it sets.
+    /// Cargo's profile, with its settings.
     pub profile: String,
-    /// What is compiled for, and the features of the processor that may be used.
+    /// The target, and the processor features that the code may use.
     pub target: String,
-    /// `RUSTFLAGS`; `none`.
+    /// `RUSTFLAGS`, or `none`.
     pub rust_flags: String,
-    /// The compiler of the rivals in C, as it says itself; `none: ` and why.
+    /// Version line of the C compiler of the rivals, or `none: ` and the reason.
     pub c_compiler: String,
     /// Its flags.
     pub c_flags: String,
-    /// DPDK's version, and what processor it is compiled for; `none: ` and why.
+    /// DPDK's version and target processor, or `none: ` and the reason.
     pub dpdk: String,
 }
 
-/// Memory of a contender's processes, by the pages that it was in.
+/// Memory of a contender's processes, by page kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Pages {
     /// MiB in reserved huge pages.
     pub reserved_mib: f64,
-    /// KiB of the largest of these; 0: there are none.
+    /// Size in KiB of the largest reserved pages, or 0.
     pub reserved_page_kib: u64,
-    /// MiB that the kernel gathered into huge pages.
+    /// MiB in transparent huge pages.
     pub transparent_mib: f64,
     /// MiB in the smallest pages.
     pub small_mib: f64,
@@ -118,7 +117,7 @@ impl fmt::Display for Pages {
 }
 
 impl Build {
-    /// Whether nothing is known, as in old records.
+    /// Returns whether nothing is known, as in old records.
     pub fn is_unknown(&self) -> bool {
         *self == Self::default()
     }

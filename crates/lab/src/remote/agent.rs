@@ -1,4 +1,4 @@
-//! The other side: `burstline lab generator`, which ssh starts.
+//! The remote side: `burstline lab generator`, started by ssh.
 //!
 //! ```text
 //!   standard input --> reader thread --> requests --> this thread --> replies --> standard output
@@ -6,8 +6,8 @@
 //!                                          a job's thread, with its own flag: generate, or trial
 //! ```
 //!
-//! While a job works its requests are heard, too: a `stop`, the end of the input, or silence raises
-//! the job's flag (N1).
+//! Requests are also read during a job: a `stop`, the end of the input, or silence sets the job's
+//! flag (N1).
 
 use std::io::{self, BufRead, Write};
 use std::sync::Arc;
@@ -28,21 +28,21 @@ use super::words::{ALIVE_EVERY, Counts, Hello, Load, PROTOCOL, Reply, Request, S
 use crate::rfc2544::{Ends, TrialLoad};
 use crate::scenario::machine;
 
-/// Why the other side ended.
+/// Why the remote side ended.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
-    /// The network cannot be looked at.
+    /// The network interfaces cannot be read.
     #[error("look at the network: {0}")]
     Network(String),
-    /// Nobody was there any more.
+    /// The other side stopped sending.
     #[error("nothing was heard for {} s", .0.as_secs_f64())]
     Silence(Duration),
-    /// Who asks does not listen.
+    /// The other side does not read replies.
     #[error("write a reply: {0}")]
     Reply(#[from] io::Error),
 }
 
-/// What this side has.
+/// The state of this side.
 struct Agent {
     port: Address,
     back: Option<Address>,
@@ -53,7 +53,7 @@ struct Agent {
     heard: Instant,
 }
 
-/// Answers requests until there are no more, `stop` is raised, or nothing is heard for too long.
+/// Answers requests until the input ends, `stop` is set, or nothing is received for too long.
 ///
 /// # Errors
 /// [`AgentError`].
@@ -71,7 +71,7 @@ pub fn serve(
         return say(&Reply::Failed(format!("no interface {name} there")));
     }
     say(&agent.hello())?;
-    // The flag carries no memory.
+    // Relaxed: no other data depends on the flag.
     while !stop.load(Relaxed) {
         match agent.requests.recv_timeout(ALIVE_EVERY) {
             Ok(request) => {
@@ -88,13 +88,13 @@ pub fn serve(
     Ok(())
 }
 
-/// What comes in by standard input, until its end. Its thread ends with the process.
+/// Reads standard input to its end. The thread ends with the process.
 fn requests() -> Receiver<Request> {
     let (send, requests) = mpsc::channel();
     thread::spawn(move || {
         for line in io::stdin().lock().lines() {
             let Ok(line) = line else { return };
-            // Both sides have one version: what is no request comes from nobody who may ask.
+            // Both sides have the same version, so an invalid request is not from a valid client.
             let Ok(request) = serde_json::from_str(&line) else { return };
             if send.send(request).is_err() {
                 return;
@@ -116,7 +116,7 @@ impl Agent {
         [Some(&self.port), self.back.as_ref()].into_iter().flatten().map(interface).collect()
     }
 
-    /// An interface that there is not.
+    /// Returns the name of a missing interface.
     fn missing(&self) -> Option<String> {
         self.names().into_iter().find(|name| !is_there(name))
     }
@@ -153,7 +153,7 @@ impl Agent {
         }
     }
 
-    /// Has a job done on its own thread, and hears what is said meanwhile.
+    /// Runs a job on a separate thread and reads requests meanwhile.
     fn work(
         &mut self,
         load: Load,
@@ -173,10 +173,10 @@ impl Agent {
             };
             if heard.is_ok() {
                 self.heard = Instant::now();
-                // Who asks is answered: whether it hears it is seen at the end.
+                // A failed reply shows when the job ends.
                 let _ = say(&Reply::Working);
             }
-            // The flags carry no memory.
+            // Relaxed: no other data depends on the flags.
             if is_end || stop.load(Relaxed) {
                 is_over.store(true, Relaxed);
                 if heard == Err(RecvTimeoutError::Disconnected) {

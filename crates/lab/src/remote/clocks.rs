@@ -1,16 +1,16 @@
-//! How far two machines' clocks are apart.
+//! Measures the offset between two machines' clocks.
 //!
 //! ```text
 //!   here    before ------.              .------ after      before <= the moment <= after
 //!   there                 '--> there --'                   offset = there - the moment
 //! ```
 //!
-//! The other side reads its clock at some moment between two readings of ours. So the offset lies
-//! between `there - after` and `there - before`, whatever way the request and the reply took. The
+//! The other side reads its clock at some moment between two readings of ours. So the offset is
+//! between `there - after` and `there - before`, however long the request and the reply took. The
 //! narrowest of many exchanges counts: its middle is the offset, half its width the uncertainty.
 //!
 //! Invariant C1: as long as neither clock steps, the true offset at that moment is within the
-//! uncertainty. An exchange in which our own clock went back is left out.
+//! uncertainty. An exchange in which our own clock went back is discarded.
 
 use burstline_sys::clock;
 use serde::{Deserialize, Serialize};
@@ -38,13 +38,13 @@ pub(super) struct Reading {
     pub(super) after: Now,
 }
 
-/// A clock's name, and how it is read.
+/// A clock's name and how to read it.
 type Kind = (&'static str, fn(&Now) -> u64);
 
 const KINDS: [Kind; 2] =
     [("realtime", |now| now.realtime_ns), ("monotonic", |now| now.monotonic_ns)];
 
-/// The offsets of both clocks, as far as there is a reading.
+/// Returns the offset of each clock that has a reading.
 pub(super) fn compare(readings: &[Reading], at: &str) -> Vec<Clock> {
     let of = |(name, read): Kind| {
         let spans = readings.iter().map(|reading| {
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn the_narrowest_exchange_counts_and_holds_the_true_offset() {
-        // The true offset is 1,000, however lopsided the way.
+        // The true offset is 1,000, however asymmetric the delays.
         let readings =
             [reading(100, 1_190, 200), reading(300, 1_301, 311), reading(400, 1_450, 500)];
         let clocks = compare(&readings, "before");

@@ -1,90 +1,90 @@
-//! Why there is no generator.
+//! Errors of a remote generator.
 
 use std::io;
 
-/// What went wrong with a generator on another machine.
+/// An error of a generator on another machine.
 #[derive(Debug, thiserror::Error)]
 pub enum RemoteError {
-    /// There is no ssh.
+    /// ssh cannot be started.
     #[error("start ssh: {0}; Debian: apt-get install openssh-client")]
     NotStarted(io::Error),
-    /// An interface that there is not here.
+    /// An interface does not exist on this machine.
     #[error("no interface {name:?} here: say {key}=, this machine's end of the cable")]
     NoInterface {
-        /// As it was named.
+        /// The interface name.
         name: String,
-        /// By which key.
+        /// The key that named it.
         key: &'static str,
     },
-    /// ssh got nowhere.
+    /// ssh cannot connect.
     #[error("{host}: {said}")]
     Unreachable {
-        /// Which machine.
+        /// The host.
         host: String,
-        /// What ssh says.
+        /// ssh's message.
         said: String,
     },
-    /// There is no such program.
+    /// The program does not exist there.
     #[error("{host}: no program {program:?} there: {said}; or name it: program=PATH")]
     NoProgram {
-        /// Which machine.
+        /// The host.
         host: String,
-        /// As it was named.
+        /// The program name.
         program: String,
-        /// What the shell there says.
+        /// The message of the shell there.
         said: String,
     },
-    /// It ended before it said who it is.
+    /// The program ended before it identified itself.
     #[error(
         "{host}: {program:?} is no burstline {ours}: it ended with code {code} and said: {said}"
     )]
     Stranger {
-        /// Which machine.
+        /// The host.
         host: String,
-        /// As it was named.
+        /// The program name.
         program: String,
-        /// What it returned.
+        /// Its exit code.
         code: i32,
         /// Its last line.
         said: String,
         /// This program's version.
         ours: &'static str,
     },
-    /// It is another version.
+    /// The program has another version.
     #[error("{host}: burstline {theirs} there, {ours} here: install the same on both")]
     OtherVersion {
-        /// Which machine.
+        /// The host.
         host: String,
         /// The version there.
         theirs: String,
-        /// This program's.
+        /// The version of this program.
         ours: &'static str,
     },
-    /// It said nothing for too long.
+    /// No reply arrived in time.
     #[error("{host}: nothing came for {seconds} s, see silence=")]
     Silent {
-        /// Which machine.
+        /// The host.
         host: String,
-        /// How long that was.
+        /// The duration of the silence.
         seconds: f64,
     },
-    /// It was there, and is no more.
+    /// The connection to the generator was lost.
     #[error("{host}: the generator is gone: {how}")]
     Gone {
-        /// Which machine.
+        /// The host.
         host: String,
-        /// How ssh ended, and what was said.
+        /// How ssh ended, and its output.
         how: String,
     },
-    /// It could not do what it was asked for.
+    /// The generator could not do the request.
     #[error("{host}: {why}")]
     Failed {
-        /// Which machine.
+        /// The host.
         host: String,
-        /// What it says.
+        /// Its message.
         why: String,
     },
-    /// The user wants an end.
+    /// The user stopped the run.
     #[error("interrupted")]
     Stopped,
 }

@@ -1,4 +1,4 @@
-//! This side's end of ssh: requests out, replies in, each in its time.
+//! This side's end of the ssh connection: sends requests and receives replies within time limits.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
@@ -18,22 +18,22 @@ use super::error::RemoteError;
 use super::spec::Spec;
 use super::words::{ALIVE_EVERY, Hello, LINE_BYTES_MOST, PROTOCOL, Reply, Request};
 
-/// How long ssh may take to end once its output has.
+/// Time for ssh to end after its output has closed.
 const LINGER: Duration = Duration::from_secs(2);
-/// Between two looks whether it has.
+/// Interval of the checks whether it has.
 const LOOK: Duration = Duration::from_millis(10);
-/// Bytes that are kept of what is said beside replies.
+/// Maximum number of bytes kept of other output.
 const SAID_MOST: usize = 4096;
 
-/// What came.
+/// An event from the other side.
 enum Event {
     Reply(Box<Reply>),
-    /// A first line of another form, which still has a version.
+    /// A first line in an unknown format that still has a version.
     OtherHello(String),
     End,
 }
 
-/// What is said beside replies: on standard error, and on standard output before the first one.
+/// Output other than replies: on standard error, and on standard output before the first reply.
 #[derive(Clone, Default)]
 struct Said(Arc<Mutex<String>>);
 
@@ -51,22 +51,22 @@ impl Said {
     }
 }
 
-/// ssh, with the generator at its other end. Dropping it ends both.
+/// An ssh connection to the generator. Dropping it ends both.
 pub(super) struct Link {
     host: String,
     silence: Duration,
     child: Child,
-    /// `None` once the other side is to end.
+    /// `None` after the other side was asked to end.
     input: Option<ChildStdin>,
     events: Receiver<Event>,
     said: Said,
-    /// Hears what ssh says on standard error, until that is closed.
+    /// Reads ssh's standard error until it closes.
     hears: Option<JoinHandle<()>>,
     is_over: bool,
 }
 
 impl Link {
-    /// Starts the generator, and waits until it has said who it is.
+    /// Starts the generator and waits until it has identified itself.
     pub(super) fn start(spec: &Spec, stop: &AtomicBool) -> Result<(Self, Hello), RemoteError> {
         let mut words = vec![
             spec.program.clone(),
@@ -78,7 +78,7 @@ impl Link {
         words.extend(spec.back.as_ref().map(|back| format!("--back={back}")));
         let mut command = spec.way().command(words.iter().map(String::as_str));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // A terminal's Ctrl-C is for this program, which ends the other side in good order.
+        // A terminal's Ctrl-C must reach only this program, which ends the other side properly.
         command.process_group(0);
         let mut child = command.spawn().map_err(RemoteError::NotStarted)?;
         let (said, (send, events)) = (Said::default(), mpsc::channel());
@@ -98,7 +98,7 @@ impl Link {
     fn greet(&mut self, spec: &Spec, stop: &AtomicBool) -> Result<Hello, RemoteError> {
         let until = Instant::now() + spec.connect + spec.silence;
         loop {
-            // The flag carries no memory, here and below.
+            // Relaxed: no other data depends on the flag, here and below.
             if stop.load(Relaxed) {
                 return Err(RemoteError::Stopped);
             }
@@ -137,12 +137,12 @@ impl Link {
         RemoteError::OtherVersion { host: self.host.clone(), theirs, ours }
     }
 
-    /// Whether there is nobody to be asked any more.
+    /// Returns whether the connection has ended.
     pub(super) fn is_over(&self) -> bool {
         self.is_over
     }
 
-    /// Asks, and waits for the reply.
+    /// Sends a request and waits for the reply.
     pub(super) fn ask(&mut self, request: &Request) -> Result<Reply, RemoteError> {
         self.say(request)?;
         match self.events.recv_timeout(self.silence) {
@@ -152,7 +152,7 @@ impl Link {
         }
     }
 
-    /// Asks for what takes a while. The user's end is passed on, and the reply waited for.
+    /// Sends a long request and waits for the reply. Passes on the user's stop.
     pub(super) fn ask_long(
         &mut self,
         request: &Request,
@@ -194,7 +194,7 @@ impl Link {
         if is_said { Ok(()) } else { Err(self.gone()) }
     }
 
-    /// A reply that is none to what was asked. What comes after it may be any.
+    /// Handles a reply that does not match the request. Later replies cannot be trusted.
     pub(super) fn confused(&mut self, reply: &Reply) -> RemoteError {
         self.end();
         let said = serde_json::to_string(reply).unwrap_or_default();
@@ -216,7 +216,7 @@ impl Link {
         RemoteError::Gone { host: self.host.clone(), how }
     }
 
-    /// Why it never said who it is.
+    /// Returns why it never identified itself.
     fn no_hello(&mut self, program: &str) -> RemoteError {
         let (code, host, program) = (self.end(), self.host.clone(), program.to_owned());
         let said = self.said.last();
@@ -231,9 +231,9 @@ impl Link {
         }
     }
 
-    /// Ends both sides: the other one as its input does (N1), ssh in a moment or by force. What
-    /// ssh returned, if it was not killed; its last words are heard by then, unless somebody else
-    /// keeps its standard error open.
+    /// Ends both sides: the other one by closing its input (N1), ssh after a moment or by force.
+    /// Returns ssh's exit code if it was not killed. By then its last output is read, unless
+    /// another process keeps its standard error open.
     fn end(&mut self) -> Option<i32> {
         let code = self.end_ssh();
         let (began, hears) = (Instant::now(), self.hears.take());
@@ -266,7 +266,7 @@ impl Drop for Link {
     }
 }
 
-/// Passes replies on. What a shell prints before the first of them is noise.
+/// Passes replies on. Output of a shell before the first reply is ignored.
 fn listen(output: ChildStdout, events: &Sender<Event>, said: &Said) {
     let mut output = BufReader::new(output);
     loop {

@@ -1,25 +1,25 @@
-//! A generator on another machine: the contender is here, what it is given is made there.
+//! Runs the generator on another machine: the contender is here, its frames come from there.
 //!
 //! ```text
 //!   this machine                           the other one
 //!   lab run ---- ssh: a request a line --> lab generator
 //!           <--- ssh: a reply a line -----
-//!   contender on `to`   <==== cable ====== `port`   what gen: makes
+//!   contender on `to`   <==== cable ====== `port`   frames of gen:
 //!   contender on `from` ===== cable =====> `back`   counted or timed there
 //! ```
 //!
-//! ssh finds the way and proves who is who; a cable of its own carries the frames. The generator
-//! is this program, of the same version. It only makes frames: it writes no file.
+//! ssh handles connection and authentication; a separate cable carries the frames. The generator is
+//! this program in the same version. It only generates frames and writes no file.
 //!
 //! Invariants:
-//! - N1: the other side ends when its input does, when it hears nothing for [`Spec::silence`], and
-//!   when it is signalled. What it opened goes with its process.
-//! - N2: nothing here waits for ever: each reply has its time, which the other side's own lines
+//! - N1: the other side ends when its input closes, when it receives nothing for [`Spec::silence`],
+//!   or on a signal. Everything it opened is closed with its process.
+//! - N2: nothing here waits for ever: each reply has a time limit, which the other side's own lines
 //!   extend while it sends.
-//! - N3: what was sent is known by two counts: the generator's, and the kernel's of its port. The
-//!   second one is there after the generator was killed, too.
-//! - N4: a time of one machine is never subtracted from one of the other. How far their clocks are
-//!   apart is measured and recorded, with how far that may be wrong: see `clocks`.
+//! - N3: two counters count the sent frames: the generator's, and the kernel's of its port. The
+//!   second one remains if the generator is killed.
+//! - N4: times of different machines are never subtracted. The offset between their clocks is
+//!   measured and recorded with its uncertainty: see `clocks`.
 
 mod agent;
 mod clocks;
@@ -44,7 +44,7 @@ use crate::record::{Clock, Generator, Interface};
 use link::Link;
 use words::{Hello, Load, Reply, Request};
 
-/// Readings of the other side's clocks for one offset.
+/// Clock readings of the other side for one offset.
 const EXCHANGES: usize = 64;
 
 /// The generator of a run.
@@ -52,31 +52,31 @@ pub struct Remote {
     spec: Spec,
     hello: Hello,
     link: Mutex<Link>,
-    /// How far the clocks were apart at the start.
+    /// Clock offsets at the start.
     before: Vec<Clock>,
     stop: Arc<AtomicBool>,
-    /// What went wrong since somebody asked.
+    /// Errors since the last query.
     faults: Mutex<Vec<String>>,
 }
 
-/// What is to be sent.
+/// A sending job.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Order {
-    /// Bytes of each frame, FCS included.
+    /// Bytes of each frame, with FCS.
     pub size_bytes: u32,
-    /// `None`: as fast as it goes.
+    /// Frames a second; `None` for full speed.
     pub rate_pps: Option<f64>,
-    /// This number, whatever time it takes.
+    /// Number of frames, without a time limit.
     pub packets: Option<u64>,
-    /// For this long, where there is no number.
+    /// Duration, if there is no number.
     pub time: Duration,
 }
 
 impl Remote {
-    /// Starts it, and compares the clocks.
+    /// Starts it and compares the clocks.
     ///
     /// # Errors
-    /// [`RemoteError`], each variant as it says.
+    /// [`RemoteError`], as each variant says.
     pub fn connect(spec: Spec, stop: Arc<AtomicBool>) -> Result<Self, RemoteError> {
         for (key, name) in [("to", Some(&spec.to)), ("from", spec.from.as_ref())] {
             if let Some(name) = name.filter(|name| !is_there(name)) {
@@ -89,17 +89,17 @@ impl Remote {
         Ok(Self { spec, hello, link, before, stop, faults })
     }
 
-    /// What was asked for.
+    /// Returns the specification.
     pub fn spec(&self) -> &Spec {
         &self.spec
     }
 
-    /// The other side's interfaces.
+    /// Returns the other side's interfaces.
     pub(crate) fn interfaces(&self) -> Vec<Interface> {
         self.hello.interfaces.clone()
     }
 
-    /// What a record says of it; the clocks are compared again.
+    /// Returns its description for a record; compares the clocks again.
     pub(crate) fn describe(&self) -> Generator {
         let after = clocks_of(&mut self.link(), "after").unwrap_or_default();
         let Hello { version, commit, machine, core, .. } = self.hello.clone();
@@ -115,8 +115,8 @@ impl Remote {
         }
     }
 
-    /// The kernel's counts of its ports. Where the generator was lost, another one is started to
-    /// look (N3).
+    /// Returns the kernel's counts of its ports. If the connection was lost, starts another
+    /// generator to read them (N3).
     ///
     /// # Errors
     /// [`RemoteError`].
@@ -135,7 +135,7 @@ impl Remote {
         }))
     }
 
-    /// Has frames sent by its port.
+    /// Sends frames by its port.
     ///
     /// # Errors
     /// [`RemoteError`].
@@ -148,7 +148,7 @@ impl Remote {
         }))
     }
 
-    /// Has frames sent by its port, and timed where they come out, by its own clock.
+    /// Sends frames by its port and times them on their return, by its own clock.
     ///
     /// # Errors
     /// [`RemoteError`].
@@ -161,12 +161,12 @@ impl Remote {
         }))
     }
 
-    /// What went wrong since the last call, a line each.
+    /// Returns the errors since the last call, one per line.
     pub fn faults(&self) -> Vec<String> {
         std::mem::take(&mut *self.faults.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Keeps what went wrong.
+    /// Stores an error.
     fn noted<T>(&self, outcome: Result<T, RemoteError>) -> Result<T, RemoteError> {
         outcome.inspect_err(|error| {
             let mut faults = self.faults.lock().unwrap_or_else(PoisonError::into_inner);
@@ -174,8 +174,8 @@ impl Remote {
         })
     }
 
-    /// A thread that holds it cannot leave it half changed: a request whose reply is missing ends
-    /// the link.
+    /// Locks the link, ignoring poison. A panic cannot leave it inconsistent, because a request
+    /// without a reply ends the link.
     fn link(&self) -> MutexGuard<'_, Link> {
         self.link.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -187,7 +187,7 @@ impl fmt::Debug for Remote {
     }
 }
 
-/// Whether this machine has that interface.
+/// Returns whether this machine has that interface.
 fn is_there(name: &str) -> bool {
     interface_index(name).is_ok_and(|index| index.is_some())
 }

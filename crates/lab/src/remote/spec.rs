@@ -1,4 +1,4 @@
-//! `ssh:HOST,port=eth1,...`: which generator, and which cables.
+//! Parses `ssh:HOST,port=eth1,...`, which selects the generator and the cables.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -8,69 +8,69 @@ use burstline_fleet::{HOST_RULE, Way, is_host};
 use burstline_port::{Address, Role};
 use burstline_wire::grammar::{Bounds, Quantity};
 
-/// How to reach it.
+/// The prefix.
 const SCHEME: &str = "ssh:";
 
-/// Unless it is named.
+/// Default name of the program.
 const PROGRAM: &str = "burstline";
 const CONNECT: Duration = Duration::from_secs(10);
 const SILENCE: Duration = Duration::from_secs(30);
 
-/// The keys: `docs/lab-on-two-machines.md` says what each is.
+/// The keys, described in `docs/lab-on-two-machines.md`.
 const KEYS: [&str; 8] = ["port", "to", "back", "from", "program", "config", "connect", "silence"];
 
 /// A generator on another machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spec {
-    /// HOST or USER@HOST, as ssh has it.
+    /// HOST or USER@HOST, as for ssh.
     pub host: String,
-    /// Where it sends.
+    /// The port that sends.
     pub port: Address,
-    /// The interface of this machine at the other end.
+    /// This machine's interface at the other end of its cable.
     pub to: String,
-    /// Where it receives what comes out.
+    /// The port that receives returning frames.
     pub back: Option<Address>,
-    /// The interface of this machine at the other end of that.
+    /// This machine's interface at the other end of that cable.
     pub from: Option<String>,
-    /// The program there.
+    /// The program name there.
     pub program: String,
-    /// ssh's configuration file; `None`: the user's.
+    /// ssh's configuration file; `None` for the user's.
     pub config: Option<PathBuf>,
-    /// For a connection.
+    /// Time limit for a connection.
     pub connect: Duration,
-    /// Without a line that should come.
+    /// Time limit for an expected line.
     pub silence: Duration,
 }
 
-/// What is wrong with such a text.
+/// A parse error.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpecError {
-    /// It is another way.
+    /// The prefix is missing.
     #[error("a generator is as ssh:HOST,port=eth1")]
     Scheme,
-    /// A host that is none.
+    /// The host is invalid.
     #[error("host {0:?}: {HOST_RULE}")]
     Host(String),
-    /// A key that there is not, or that comes twice.
+    /// A key is unknown or repeated.
     #[error("`{0}`: each once, as KEY=VALUE, of {keys}", keys = KEYS.join(", "))]
     Key(String),
-    /// A key that has to be there.
+    /// The key `port` is missing.
     #[error("say port=, the interface that the generator sends by: ssh:{0},port=eth1")]
     NoPort(String),
-    /// A value that makes no sense.
+    /// A value is invalid.
     #[error("{key}={value}: {why}")]
     Value {
         /// Its key.
         key: &'static str,
-        /// What was typed.
+        /// Its value.
         value: String,
-        /// What is wrong.
+        /// The reason.
         why: String,
     },
 }
 
 impl Spec {
-    /// How ssh gets there.
+    /// Returns the ssh connection settings.
     pub(super) fn way(&self) -> Way<'_> {
         let (host, config) = (self.host.as_str(), self.config.as_deref());
         Way { host, port: None, config, connect: self.connect }
@@ -115,7 +115,7 @@ impl FromStr for Spec {
     }
 }
 
-/// A key and what was typed for it.
+/// A key with its value.
 #[derive(Clone, Copy)]
 struct Word<'a> {
     key: &'static str,
@@ -128,7 +128,8 @@ impl Word<'_> {
     }
 }
 
-/// A port there, and its interface. What is a bare word there is no interface here, maybe.
+/// Parses a remote port and its interface name. An interface named by a bare word may exist only
+/// there.
 fn port_of(word: Word<'_>, role: Role) -> Result<(Address, String), SpecError> {
     let wrong = |why: String| word.wrong(why);
     let address: Address = word.value.parse().map_err(|error| wrong(format!("{error}")))?;
@@ -142,7 +143,7 @@ fn port_of(word: Word<'_>, role: Role) -> Result<(Address, String), SpecError> {
     }
 }
 
-/// Source: `dev_valid_name` of the kernel: up to 15 bytes, no slash, colon or space.
+/// Parses an interface name. Source: `dev_valid_name`: up to 15 bytes, no slash, colon or space.
 fn interface(word: Word<'_>) -> Result<String, SpecError> {
     let value = word.value;
     let is_fine = |letter: u8| letter.is_ascii_alphanumeric() || b"._-".contains(&letter);

@@ -1,4 +1,4 @@
-//! What the two sides say to each other: a JSON object a line.
+//! The protocol between the two sides: one JSON object per line.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,16 +11,16 @@ use super::clocks::Now;
 use crate::record::{Interface, Machine};
 use crate::rfc2544::Trial;
 
-/// Both sides have to have the same: another form of these words has another number.
+/// Protocol version, which must be the same on both sides. A change of the format increments it.
 pub(super) const PROTOCOL: u32 = 1;
 
-/// Bytes of the longest line: a histogram of 2,000 buckets has some 50,000.
+/// Maximum length of a line in bytes: a histogram of 2,000 buckets has some 50,000.
 pub(super) const LINE_BYTES_MOST: u64 = 1 << 20;
 
-/// How often the side that waits, or works, says that it is there.
+/// Interval of the keep-alive lines of a side that waits or works.
 pub(super) const ALIVE_EVERY: Duration = Duration::from_millis(500);
 
-/// From here to there.
+/// A request to the generator.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Request {
@@ -28,17 +28,17 @@ pub(super) enum Request {
     Clocks,
     /// Reads the kernel's counts of the ports.
     Counts,
-    /// Sends.
+    /// Sends frames.
     Send(Load),
-    /// Sends, and times what comes back.
+    /// Sends frames and times those that return.
     Time(Load),
-    /// Says nothing, but that somebody is there.
+    /// Keep-alive without a reply.
     Alive,
-    /// Ends what is being sent.
+    /// Stops the running job.
     Stop,
 }
 
-/// From there to here.
+/// A reply of the generator.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Reply {
@@ -46,27 +46,27 @@ pub(super) enum Reply {
     Hello(Box<Hello>),
     Clocks(Now),
     Counts(Counts),
-    /// It is still at work.
+    /// The job is still running.
     Working,
     Sent(Sent),
     Timed(Box<Timed>),
-    /// It could not: why.
+    /// The request failed, for this reason.
     Failed(String),
 }
 
-/// Who is there.
+/// The identification of the generator.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Hello {
     pub(super) protocol: u32,
     pub(super) version: String,
     pub(super) commit: Option<String>,
     pub(super) machine: Machine,
-    /// Where frames are made.
+    /// The core that generates frames.
     pub(super) core: u32,
     pub(super) interfaces: Vec<Interface>,
 }
 
-/// What is to be sent: [`Order`].
+/// A sending job: [`Order`].
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Load {
     pub(super) size_bytes: u32,
@@ -86,19 +86,19 @@ impl Load {
     }
 }
 
-/// What the kernel has counted on the generator's interfaces, packets each, since they are there.
+/// The kernel's packet counts of the generator's interfaces, since their creation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
-    /// Sent by `port`.
+    /// Packets sent by `port`.
     pub sent: u64,
-    /// Given to `port`, and dropped there.
+    /// Packets given to `port` and dropped there.
     pub sent_dropped: u64,
-    /// Received by `back`; 0 where there is none.
+    /// Packets received by `back`; 0 without it.
     pub received: u64,
 }
 
 impl Counts {
-    /// Since an earlier look.
+    /// Returns the difference to an earlier reading.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         Self {
@@ -109,34 +109,34 @@ impl Counts {
     }
 }
 
-/// What was sent: made = sent + lost, by the generator's own ledger.
+/// The result of sending: made = sent + lost, by the generator's own ledger.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sent {
-    /// Frames that were made.
+    /// Frames generated.
     pub made: u64,
-    /// Those that the port took.
+    /// Frames that the port accepted.
     pub sent: u64,
-    /// The others, by name.
+    /// Lost frames, by name.
     pub lost: BTreeMap<String, u64>,
-    /// Made a second, from the first to the last.
+    /// Frames generated per second, from the first to the last.
     pub made_pps: f64,
 }
 
 impl Sent {
-    /// How long it took, in s.
+    /// Returns the duration in s.
     pub fn seconds(&self) -> f64 {
         if self.made_pps > 0.0 { self.made as f64 / self.made_pps } else { 0.0 }
     }
 }
 
-/// What came back, by the other machine's clock alone.
+/// The result of timing, by the other machine's clock alone.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Timed {
     /// Counts.
     pub trial: Trial,
-    /// How long packets took, of those that came: the least of as many per cent.
+    /// Latency percentiles of the received packets, in ns.
     pub percentiles_ns: Vec<(f64, u64)>,
-    /// The longest.
+    /// The maximum latency in ns.
     pub most_ns: u64,
     /// As [`Latency::buckets`].
     pub buckets_ns: Vec<(u64, u64)>,
@@ -148,7 +148,7 @@ impl Timed {
         Self { trial, percentiles_ns: percentiles, most_ns, buckets_ns: buckets }
     }
 
-    /// The trial with its times.
+    /// Returns the trial with its latencies.
     pub(crate) fn trial(self) -> Trial {
         let Self { trial, percentiles_ns, most_ns, buckets_ns } = self;
         let latency = Latency {

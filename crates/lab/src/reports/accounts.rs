@@ -1,29 +1,29 @@
-//! Accounts of where the time went: the kernel's, by samples of what ran, and contenders' own.
+//! Accounts of the CPU time: the kernel's, by samples, and the contenders' own.
 //!
-//! Each is of all of the time, so stages of one are added up, and those of two never.
+//! Each account covers all of the time. So stages are added within one account, never across two.
 
 use crate::record::Record;
 
 use super::select;
 
-/// Stages that are the kernel's account of a core.
+/// Stages of the kernel's account of a core.
 const KERNEL_STAGES: [&str; 3] = ["user", "system", "interrupts"];
 
-/// What names of stages begin with that are the contender's own account.
+/// Prefix of stages in the contender's own account.
 const OWN: &str = "own ";
 
 /// One account.
 #[derive(Debug)]
 pub(super) struct Account<'a> {
-    /// A word for names of files.
+    /// A word for file names.
     pub(super) suffix: &'static str,
-    /// What stands above it.
+    /// The caption.
     pub(super) caption: &'static str,
-    /// Its stages, at least one, in the order in which they are met.
+    /// Its stages, at least one, in order of appearance.
     pub(super) names: Vec<&'a str>,
 }
 
-/// Those that the record has.
+/// Returns the accounts of a record.
 pub(super) fn of(record: &Record) -> Vec<Account<'_>> {
     let all = record.rows.iter().flat_map(|row| row.stages.iter().map(|s| s.name.as_str()));
     let all = select::distinct(all);

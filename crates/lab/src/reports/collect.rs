@@ -1,4 +1,4 @@
-//! Records found in a folder: those that can be read, and a line for each that cannot.
+//! Reads the records of a folder, with a line for each file that cannot be read.
 
 use std::fs;
 use std::io::Read;
@@ -6,34 +6,34 @@ use std::path::{Path, PathBuf};
 
 use crate::record::Record;
 
-/// A larger file is no record of ours, and a report would be too large for a phone.
+/// Larger files are not records of ours, and would make the report too large for a phone.
 const RECORD_BYTES_MAX: u64 = 64 << 20;
 
-/// Why there is nothing to report.
+/// Why there is no report.
 #[derive(Debug, thiserror::Error)]
 pub enum ReportError {
     /// The folder cannot be read.
     #[error("{}: {error}", path.display())]
     Folder {
-        /// Which.
+        /// The folder.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         error: std::io::Error,
     },
-    /// It has no file whose name ends with `.json`.
+    /// No file name in the folder ends with `.json`.
     #[error("{}: 0 records (*.json); burstline lab run NAME writes them", path.display())]
     Empty {
-        /// Which.
+        /// The folder.
         path: PathBuf,
     },
-    /// None of them is a record.
+    /// None of the files is a record.
     #[error("{}: none of {files} files is a record; {first}", path.display())]
     Unreadable {
-        /// Which.
+        /// The folder.
         path: PathBuf,
-        /// How many were looked at.
+        /// Number of files tried.
         files: usize,
-        /// What is wrong with the first.
+        /// The error of the first file.
         first: String,
     },
 }
@@ -41,28 +41,28 @@ pub enum ReportError {
 /// The records of a folder.
 #[derive(Clone, Debug)]
 pub struct Collection {
-    /// By document, then by name of the file; those of no document last. At least one.
+    /// Records by document, then by file name; those without document last. At least one.
     pub entries: Vec<Entry>,
-    /// What could not be read, a sentence each.
+    /// Errors of unreadable files, a sentence each.
     pub problems: Vec<String>,
 }
 
 /// One record.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// The file's name.
+    /// The file name.
     pub file: String,
-    /// What is in it, its contenders called by their labels: see [`Record::labelled`].
+    /// The record, with contenders renamed to their labels: see [`Record::labelled`].
     pub record: Record,
-    /// The record as it was written.
+    /// The record's original text.
     pub text: String,
 }
 
 impl Collection {
-    /// Reads every `*.json` of a folder, but not of folders in it.
+    /// Reads every `*.json` of a folder, without subfolders.
     ///
     /// # Errors
-    /// The folder cannot be read, or holds no record.
+    /// If the folder cannot be read or contains no record.
     pub fn read(folder: &Path) -> Result<Self, ReportError> {
         let path = folder.to_owned();
         let failed = |error| ReportError::Folder { path: folder.to_owned(), error };

@@ -1,17 +1,17 @@
-//! All figures as CSV: a line for each metric of each row, with every sample, and one for each row
-//! that did not run.
+//! Writes all metrics as CSV: a line for each metric of each row, with every sample, and one for
+//! each row that did not run.
 //!
-//! Source: RFC 4180, but lines end with a line feed alone.
+//! Source: RFC 4180, except that lines end with a line feed only.
 
 use super::collect::Collection;
 use super::escape;
 use super::select;
 
-/// The columns. `point` is `key=value` for each key that varies, `samples` are in the order in
-/// which they were taken; both are separated by spaces.
+/// The columns. `point` is `key=value` for each key that varies, and `samples` are in the order of
+/// measurement; both are separated by spaces.
 const HEAD: &str = "scenario,contender,point,status,metric,unit,basis,median,document,samples\n";
 
-/// The table of a collection.
+/// Returns the table of a collection.
 pub(super) fn table(collection: &Collection) -> String {
     let mut table = HEAD.to_owned();
     for entry in &collection.entries {

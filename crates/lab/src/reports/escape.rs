@@ -1,11 +1,11 @@
-//! Text of records made harmless for where it is put: HTML and SVG, Markdown, CSV, a script block.
+//! Escapes a record's text for its destination: HTML and SVG, Markdown, CSV, a script block.
 //!
-//! A record may come from anybody. All of it that reaches a page goes through here.
+//! A record may come from an untrusted source. All its text that reaches a page is escaped here.
 
-/// Text for HTML and SVG, inside elements and inside double-quoted attributes.
+/// Escapes text for HTML and SVG, inside elements and double-quoted attributes.
 ///
-/// Control characters, those that turn the direction of what follows, and those that XML does not
-/// know become U+FFFD.
+/// Control characters, characters that change the text direction, and characters that are invalid
+/// in XML become U+FFFD.
 pub(super) fn html(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -21,15 +21,15 @@ pub(super) fn html(text: &str) -> String {
     safe
 }
 
-/// JSON for a `<script type="application/json">`: still the same JSON.
+/// Escapes JSON for a `<script type="application/json">`; it remains the same JSON.
 ///
-/// In JSON a `<` is only ever part of a string, where it may be escaped. Without a `<`, JSON can
-/// spell neither the end of the script block nor the start of a comment.
+/// In JSON a `<` occurs only in strings, where it can be escaped. Without a `<`, JSON cannot
+/// contain the end of the script block or the start of a comment.
 pub(super) fn json_block(json: &str) -> String {
     json.replace('<', "\\u003c")
 }
 
-/// Text for one cell or one line of Markdown: no markup, no HTML, no end of the cell.
+/// Escapes text for a cell or line of Markdown: no markup, no HTML, no end of the cell.
 pub(super) fn markdown(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -47,9 +47,9 @@ pub(super) fn markdown(text: &str) -> String {
     safe
 }
 
-/// One field of CSV, quoted where it has to be. Source: RFC 4180, section 2.
+/// Escapes a field of CSV, with quotes if necessary. Source: RFC 4180, section 2.
 ///
-/// A text that a spreadsheet would take for a formula gets an apostrophe in front.
+/// A text that a spreadsheet would read as a formula gets an apostrophe in front.
 pub(super) fn csv(text: &str) -> String {
     let is_formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
     let mut field = String::from(if is_formula { "'" } else { "" });

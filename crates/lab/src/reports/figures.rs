@@ -1,4 +1,4 @@
-//! The table of figures, made of records: a line for each figure, columns for each machine.
+//! Creates the table of figures from records: a line per figure, a group of columns per machine.
 //!
 //! ```text
 //!   runs/figures/NAME.json ------\           | figure | AMD EPYC: ours, rival, ratio | ... |
@@ -6,9 +6,9 @@
 //!   runs/far/NAME.json ----------/
 //! ```
 //!
-//! A ratio stands beside its figures, so that a fast machine does not look like a fast program. It
-//! also stands beside the ratio on every other machine, so that the better one is never alone; and
-//! beside that of the same machine while its cores were far apart, where that was measured, too.
+//! Each ratio is shown with its figures, so that a fast machine does not look like a fast program.
+//! It is shown beside the ratios of all other machines, so the better one never appears alone. If
+//! the figure was also measured while the cores were far apart, that ratio is shown, too.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -20,7 +20,7 @@ use crate::figures::{all, sources_of};
 use crate::record::{Distance, Metric, Record, Sides};
 use crate::sources;
 
-/// What stands before the table in a page, and behind it.
+/// Marks before and after the table in a page.
 pub const MARKS: [&str; 2] = ["<!-- figures: make figures -->\n", "<!-- end of figures -->\n"];
 /// What stands around README's table.
 pub const SHORT_MARKS: [&str; 2] =
@@ -35,17 +35,17 @@ const SHORT: [&str; 6] = [
     "share-readers-4",
 ];
 
-/// The unit of rates by the clock.
+/// The unit of rates per wall time.
 const MPPS: &str = "Mpps";
 const GBIT_OF_BUSY: &str = "Gbit/busy s";
 
-/// Behind the ratio of a figure whose code has changed since it was measured.
+/// Mark for the ratio of a figure whose code has changed since its measurement.
 const OLD: &str = " †";
 
-/// The records of a folder that are of a figure, in the order in which figures are measured.
+/// Returns the figure records of a folder, in the order of measurement.
 ///
 /// # Errors
-/// A file cannot be read, or holds no record.
+/// If a file cannot be read or contains no record.
 pub fn records(folder: &Path) -> Result<Vec<Record>, String> {
     let path = |name: &str| folder.join(format!("{name}.json"));
     let mut records = Vec::new();
@@ -63,10 +63,10 @@ pub fn records(folder: &Path) -> Result<Vec<Record>, String> {
     Ok(records)
 }
 
-/// What was measured of a figure on one machine.
+/// The records of a figure on one machine.
 struct Measured<'a> {
     near: One<'a>,
-    /// While its cores were far apart, where `near` is not of such a time itself.
+    /// The record with cores far apart, if `near` is another one.
     far: Option<One<'a>>,
 }
 
@@ -77,7 +77,7 @@ struct One<'a> {
 }
 
 impl<'a> Measured<'a> {
-    /// Of all records of a figure on a machine; `None` of none.
+    /// Selects from all records of a figure on a machine; `None` if there are none.
     fn of(all: &[&'a Record], root: &Path) -> Result<Option<Self>, String> {
         let newest = |is_far: bool| {
             let such = all.iter().filter(|record| record.is_far() == is_far);
@@ -103,12 +103,12 @@ impl<'a> Measured<'a> {
     }
 }
 
-/// The table, in Markdown, with what was measured where below it. `root` is the repository: a
-/// ratio whose sources there are others than its record says is marked. Of two records of a figure
-/// on processors of the same name, whose cores were both near or both far, the newer one counts.
+/// Formats the table in Markdown, with the origin of the records below it. `root` is the
+/// repository: ratios whose sources have changed since the record are marked. Of two records of a
+/// figure on the same processor model with cores both near or both far, the newer one counts.
 ///
 /// # Errors
-/// A source cannot be read, or a record compares nothing.
+/// If a source cannot be read or a record compares nothing.
 pub fn table(records: &[Record], root: &Path) -> Result<String, String> {
     let mut cpus: Vec<&str> = Vec::new();
     for record in records {
@@ -182,7 +182,7 @@ impl Origins {
     }
 }
 
-/// A group of columns for each processor, under its name.
+/// Returns the header: a group of columns for each processor.
 fn head(cpus: &[&str]) -> String {
     let group = |cpu: &&str| {
         format!(" ours, {cpu} | the other side | ratio | cores apart | ratio, cores far apart |")
@@ -192,10 +192,10 @@ fn head(cpus: &[&str]) -> String {
     format!("| figure |{groups} the other side is |\n|{rules}\n")
 }
 
-/// The group of a machine on which the figure was not measured.
+/// The group of a machine without a record of the figure.
 const NONE: &str = " | | | | |";
 
-/// A figure's group on one machine.
+/// Returns a figure's cells for one machine.
 fn cells(measured: &Measured<'_>) -> Result<String, String> {
     let Cells { ours, rival, ratio, apart, far } = Cells::of(measured)?;
     let far = match measured.far.as_ref().and_then(One::ratio) {
@@ -238,7 +238,7 @@ fn in_words(apart: Option<Distance>) -> String {
 }
 
 impl One<'_> {
-    /// The ratio, marked if it is old, and how far cores were apart.
+    /// Returns the ratio, marked if it is old, and the distance of the cores.
     fn ratio(&self) -> Option<(String, Option<Distance>)> {
         let comparison = self.record.comparison.as_ref()?;
         let mark = if self.is_old { OLD } else { "" };
@@ -266,14 +266,14 @@ fn inserted(page: &str, table: &str, marks: [&str; 2]) -> Option<String> {
     Some(format!("{before}{}{table}{}{after}", marks[0], marks[1]))
 }
 
-/// A side's median, and where it is known on how many cores and for each second of their time. A
-/// value that is not by the clock stands beside one that is.
+/// Formats a side's median, with the number of cores and the rate per second of core time if known.
+/// If the metric is not a rate per wall time, that rate is added.
 fn value(record: &Record, contender: &str, metric: &Metric) -> String {
     let row = record.rows.iter().find(|row| row.contender == contender);
     let other = |name: &str| row.and_then(|row| row.metrics.get(name)).map(|of| of.median);
     let mut text = format!("{} {}", numbers::value(metric.median), metric.unit);
     if let (Some(cores), Some(per_cpu)) = (other("cores"), other("mpps_per_cpu_s")) {
-        // As above.
+        // Cannot fail, as above.
         let _ = write!(text, " on {cores:.2} cores, {} a core", numbers::value(per_cpu));
     }
     if let Some(mpps) = other("mpps").filter(|_| metric.unit != MPPS) {

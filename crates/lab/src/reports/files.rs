@@ -1,8 +1,8 @@
-//! Charts as files of their own, for pages that are not ours: a README, slides.
+//! Writes charts as separate files, for other pages: a README, slides.
 //!
-//! A file can be read alone. It has a title, names and units, and below them where and when it was
-//! measured and any doubts. It is drawn as narrow as a phone, so it is not shrunk there and two fit
-//! beside each other on a desk. It has its own background, because a page may be dark where its
+//! A file is complete in itself. It has a title, names and units, and below them where and when it
+//! was measured and any doubts. It has the width of a phone, so it is not shrunk there and two fit
+//! side by side on a desktop. It has its own background, because a page may be dark when its
 //! reader's system is not.
 
 use super::canvas::Width;
@@ -12,31 +12,31 @@ use super::select;
 use super::style;
 use super::svg::{Area, Hold, Picture, Place, Svg, text_width};
 
-/// Pictures below each other in a file, at most.
+/// Maximum number of pictures in a file, below each other.
 const PANELS_MAX: usize = 4;
-/// Around all that is drawn.
+/// Margin around everything.
 const MARGIN_PX: f64 = 8.0;
-/// Lines of the title, of what is below a picture.
+/// Line heights of the title, and of the text below a picture.
 const TITLE_LINE_PX: f64 = 18.0;
 const FOOT_LINE_PX: f64 = 15.0;
-/// How much wider letters of a title are than others.
+/// Width of title letters relative to other text.
 const TITLE_WIDTH: f64 = 1.25;
 
 /// A chart as a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChartFile {
-    /// The record's, and what is drawn of it: `numa-rtc.svg`, `latency-distribution.svg`.
+    /// The record's name with the kind of chart: `numa-rtc.svg`, `latency-distribution.svg`.
     pub name: String,
     /// SVG.
     pub text: String,
 }
 
-/// All charts of all records.
+/// Returns all charts of all records.
 pub(super) fn all(collection: &Collection) -> Vec<ChartFile> {
     collection.entries.iter().flat_map(of).collect()
 }
 
-/// All charts of a record.
+/// Returns all charts of a record.
 pub(super) fn of(entry: &Entry) -> Vec<ChartFile> {
     drawn::sets(&entry.record).iter().map(|set| file(entry, set)).collect()
 }
@@ -57,7 +57,7 @@ fn file(entry: &Entry, set: &Set) -> ChartFile {
     ChartFile { name, text: text(entry, &drawn, left_out) }
 }
 
-/// The whole file: title, pictures with their captions, and what has to be known of them.
+/// Returns the whole file: title, pictures with captions, and the notes below.
 fn text(entry: &Entry, pictures: &[(&str, Picture)], left_out: usize) -> String {
     let inner_px = Width::Narrow.px();
     let title = wrapped(&entry.record.title, inner_px / TITLE_WIDTH);
@@ -91,7 +91,7 @@ fn text(entry: &Entry, pictures: &[(&str, Picture)], left_out: usize) -> String 
     svg.finish("", "", &entry.record.title, &description.join(" ")).alone(&style::picture())
 }
 
-/// Where and when, and what speaks against it.
+/// Returns the place and time of the measurement, and its doubts.
 fn foot(entry: &Entry, left_out: usize) -> Vec<String> {
     let record = &entry.record;
     let machine = &record.machine;
@@ -114,7 +114,7 @@ fn foot(entry: &Entry, left_out: usize) -> Vec<String> {
     lines
 }
 
-/// Lines of whole words, each as long as it fits; a longer word is a line.
+/// Wraps text at words to the given width; a longer word gets its own line.
 fn wrapped(text: &str, width: f64) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {

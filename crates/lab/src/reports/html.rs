@@ -1,7 +1,7 @@
-//! The page: one file, without a script that runs, and nothing that is fetched.
+//! Writes the report as one HTML file that runs no script and fetches nothing.
 //!
-//! Its policy (Content-Security-Policy) forbids both, so that no record can bring them in. Records
-//! stand at the end of their sections as blocks of JSON, as they were written.
+//! Its policy (Content-Security-Policy) forbids both, so a record cannot add them. Records are
+//! stored at the end of their sections as blocks of JSON, in their original text.
 
 use std::fmt::Write;
 
@@ -18,7 +18,7 @@ use super::table;
 
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
-/// The report of a collection.
+/// Returns the report of a collection.
 pub(super) fn page(collection: &Collection) -> String {
     let mut page = format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -36,7 +36,7 @@ pub(super) fn page(collection: &Collection) -> String {
     page
 }
 
-// Writing to a string does not fail, which is why its results are dropped here.
+// Writing to a string cannot fail, so the results are ignored here.
 fn summary(page: &mut String, collection: &Collection) {
     page.push_str("<section aria-label=\"Summary\">\n");
     let machines = summary::machines(collection);
@@ -90,7 +90,7 @@ fn summary(page: &mut String, collection: &Collection) {
     );
 }
 
-/// All doubts of a name: one as a line, several behind a click, as each stands with its experiment.
+/// Formats all doubts of a name: one as a line, several folded. Each is also at its experiment.
 fn doubt_line(name: &str, doubts: &[summary::SharedDoubt]) -> String {
     let doubts: Vec<_> = doubts.iter().filter(|doubt| doubt.name == name).collect();
     let line = |doubt: &&summary::SharedDoubt| {
@@ -119,7 +119,7 @@ fn facts(page: &mut String, facts: &[(&str, String)]) {
     page.push_str("</dl>\n");
 }
 
-/// A box of doubts; `lines` are HTML.
+/// Writes a box of doubts; `lines` are HTML.
 fn doubts_box(page: &mut String, title: &str, lines: &[String]) {
     if lines.is_empty() {
         return;
@@ -186,7 +186,7 @@ fn experiment(page: &mut String, number: usize, entry: &Entry) {
     );
 }
 
-/// A table for each account of the time.
+/// Writes a table for each account of the CPU time.
 fn stages(page: &mut String, record: &Record) {
     let accounts = table::stages(record);
     if accounts.is_empty() {
@@ -225,7 +225,7 @@ fn list(page: &mut String, lines: &[String]) {
     page.push_str("</ul>\n");
 }
 
-/// The pictures of the record, and a word where its own chart has none.
+/// Writes the pictures of the record, and a note if its own chart has none.
 fn charts(page: &mut String, number: usize, record: &Record) {
     let sets = drawn::sets(record);
     if !sets.iter().any(|set| set.suffix.is_empty()) {

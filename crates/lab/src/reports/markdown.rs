@@ -1,4 +1,4 @@
-//! The same report in Markdown: summary, tables, method and doubts; charts only as links to files.
+//! Writes the report in Markdown: summary, tables, method and doubts, with links to chart files.
 
 use std::fmt::Write;
 
@@ -9,8 +9,8 @@ use super::numbers;
 use super::summary;
 use super::table;
 
-/// The report of a collection. `with_charts`: their files lie beside it.
-// Writing to a string does not fail, which is why its results are dropped here.
+/// Returns the report of a collection. `with_charts`: chart files are in the same folder.
+// Writing to a string cannot fail, so the results are ignored here.
 pub(super) fn page(collection: &Collection, with_charts: bool) -> String {
     let mut page = String::from("# Burstline lab report\n\n");
     facts(&mut page, &summary::origin(collection));
@@ -70,8 +70,8 @@ fn experiment(page: &mut String, entry: &Entry, with_charts: bool) {
     list(page, "\n### Doubts\n\n", &doubts);
 }
 
-/// Pictures in one line, so that as many stand beside each other as there is room for. A file whose
-/// name is not a plain one is not linked.
+/// Writes pictures in one line, so that as many fit side by side as the page permits. A file with
+/// an unusual name is not linked.
 fn charts(page: &mut String, entry: &Entry) {
     let is_plain =
         |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));

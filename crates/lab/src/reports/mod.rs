@@ -1,26 +1,26 @@
-//! Reports: records as one page for people, and as tables for other programs.
+//! Formats records as reports: one page for people, and tables for programs.
 //!
 //! ```text
 //!   folder of *.json -- collect --> Collection --> html      one file: summary, charts, tables
 //!                                       |    |
 //!                                       |    +---> markdown, csv, files (a chart each)
 //!                                       v
-//!              select: what varies, medians   drawn: which pictures   table: what is listed
+//!              select: what varies, medians   drawn: which pictures   table: rows and cells
 //!                                                  |
-//!                                 chart, accounts: what they show, worked out once
+//!                                 chart, accounts: their contents, computed once
 //!                                                  |
 //!                                 lines, bars, heat (axes, canvas, svg, style)
 //! ```
 //!
-//! A report is made of records and of nothing else: no clock, no machine it is made on. The same
-//! records make the same report, byte for byte, today and on another machine.
+//! A report depends only on records, not on the clock or the machine that creates it. The same
+//! records give the same report, byte for byte, at any time and on any machine.
 //!
 //! Invariants:
-//! - P1: everything from a record is escaped for its place. The page runs no script and fetches
-//!   nothing, and its policy tells the browser so.
-//! - P2: medians are made anew from the samples; a figure without samples is shown as recorded.
-//! - P3: no record makes it panic. What cannot be read is named in a line, what cannot be drawn is
-//!   said in words.
+//! - P1: all text of a record is escaped for its destination. The page runs no script and fetches
+//!   nothing, and its policy enforces that in the browser.
+//! - P2: medians are computed from the samples; a metric without samples is shown as recorded.
+//! - P3: no record makes it panic. A file that cannot be read is listed, and a chart that cannot be
+//!   drawn is described in words.
 
 mod accounts;
 mod charts;
@@ -41,27 +41,27 @@ use charts::{axes, bars, canvas, chart, drawn, heat, lines, style, svg};
 pub use collect::{Collection, Entry, ReportError};
 pub use files::ChartFile;
 
-/// The report as one HTML file.
+/// Formats the report as one HTML file.
 pub fn html(collection: &Collection) -> String {
     html::page(collection)
 }
 
-/// The report in Markdown, without charts.
+/// Formats the report in Markdown, without charts.
 pub fn markdown(collection: &Collection) -> String {
     markdown::page(collection, false)
 }
 
-/// The report in Markdown, with the charts of [`charts`], whose files lie in the same folder.
+/// Formats the report in Markdown, with links to the files of [`charts`] in the same folder.
 pub fn markdown_beside_charts(collection: &Collection) -> String {
     markdown::page(collection, true)
 }
 
-/// All figures as CSV, with a header line.
+/// Formats all metrics as CSV, with a header line.
 pub fn csv(collection: &Collection) -> String {
     csv::table(collection)
 }
 
-/// Each chart as its own file.
+/// Draws each chart as a separate file.
 pub fn charts(collection: &Collection) -> Vec<ChartFile> {
     files::all(collection)
 }

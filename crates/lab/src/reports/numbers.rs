@@ -1,8 +1,8 @@
-//! Numbers for people: as many digits as mean something, and none that only look precise.
+//! Formats numbers for people, without meaningless digits.
 
-/// A value with four significant digits; thousands are grouped.
+/// Formats a value with four significant digits and grouped thousands.
 ///
-/// What is no number is `n/a`. Below a thousandth and from 10^15 the power of ten is written.
+/// NaN and infinity become `n/a`. Values below a thousandth or from 10^15 have an exponent.
 pub(crate) fn value(value: f64) -> String {
     if !value.is_finite() {
         return "n/a".to_owned();
@@ -19,7 +19,7 @@ pub(crate) fn value(value: f64) -> String {
     }
 }
 
-/// A value as short as it goes without another meaning: for ticks, whose steps are round.
+/// Formats a value without trailing digits, for ticks, whose steps are round.
 pub(super) fn tick(value: f64) -> String {
     if value != 0.0 && !(1e-4..1e15).contains(&value.abs()) {
         return format!("{value:e}");
@@ -27,7 +27,7 @@ pub(super) fn tick(value: f64) -> String {
     if value.abs() >= 10_000.0 { grouped(value) } else { trimmed(&format!("{value:.6}")) }
 }
 
-/// How many times the one is of the other.
+/// Formats a ratio.
 pub(super) fn ratio(ratio: f64) -> String {
     match ratio {
         _ if !ratio.is_finite() => "n/a".to_owned(),
@@ -37,7 +37,7 @@ pub(super) fn ratio(ratio: f64) -> String {
     }
 }
 
-/// A span of time in the unit that suits it.
+/// Formats a duration in a suitable unit.
 pub(super) fn seconds(seconds: f64) -> String {
     match seconds {
         _ if !seconds.is_finite() => "n/a".to_owned(),

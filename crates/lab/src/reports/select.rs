@@ -1,7 +1,7 @@
-//! What a record's rows vary, and what is read off them.
+//! Selects keys and values of a record's rows.
 //!
-//! A chart names a key for the horizontal axis, one for the series, and a metric. Keys of points
-//! that vary besides make panels: rows of one panel differ only in what the axes show.
+//! A chart names a key for the horizontal axis, one for the series, and a metric. Other keys that
+//! vary divide it into panels: rows of one panel differ only in what the axes show.
 
 use serde_json::Value;
 
@@ -10,18 +10,18 @@ use crate::statistics::Quartiles;
 
 use super::numbers;
 
-/// The key that stands for the name of who took part.
+/// The key that stands for the contender's name.
 pub(super) const CONTENDER: &str = "contender";
 
-/// What our own contenders' names begin with.
+/// Prefix of our own contenders' names.
 const OURS: &str = "burstline";
 
-/// Whether this is one of ours.
+/// Returns whether this contender is ours.
 pub(super) fn is_ours(contender: &str) -> bool {
     contender.starts_with(OURS)
 }
 
-/// The value of a key as a word; empty where the row has none.
+/// Returns the value of a key as a word; empty if the row does not have it.
 pub(super) fn word(row: &Row, key: &str) -> String {
     if key == CONTENDER {
         return row.contender.clone();
@@ -34,39 +34,39 @@ pub(super) fn word(row: &Row, key: &str) -> String {
     }
 }
 
-/// The value of a key as a number, if it is one.
+/// Returns the value of a key as a number, if it is one.
 pub(super) fn number(row: &Row, key: &str) -> Option<f64> {
     row.point.get(key).and_then(Value::as_f64)
 }
 
-/// All keys of points, in the order in which they are met.
+/// Returns all keys of points, in order of appearance.
 pub(super) fn keys(record: &Record) -> Vec<&str> {
     distinct(record.rows.iter().flat_map(|row| row.point.keys().map(String::as_str)))
 }
 
-/// All keys of metrics, in the order in which they are met.
+/// Returns all keys of metrics, in order of appearance.
 pub(super) fn metrics(record: &Record) -> Vec<&str> {
     distinct(record.rows.iter().flat_map(|row| row.metrics.keys().map(String::as_str)))
 }
 
-/// The values of a key, in the order in which they are met.
+/// Returns the values of a key, in order of appearance.
 pub(super) fn words(record: &Record, key: &str) -> Vec<String> {
     distinct(record.rows.iter().map(|row| word(row, key)))
 }
 
-/// The keys with more than one value, of points and of contenders, but for those in `but`.
+/// Returns the keys of points and contenders with more than one value, except those in `but`.
 pub(super) fn varying<'a>(record: &'a Record, but: &[&str]) -> Vec<&'a str> {
     let all = keys(record).into_iter().chain([CONTENDER]);
     all.filter(|key| !but.contains(key) && words(record, key).len() > 1).collect()
 }
 
-/// What a row is at those keys, for headings: `64 bytes, A_AB, node 1`.
+/// Describes a row by these keys, for headings: `64 bytes, A_AB, node 1`.
 pub(super) fn described(row: &Row, keys: &[&str]) -> String {
     let parts = keys.iter().map(|key| named(row, key)).filter(|part| !part.is_empty());
     parts.collect::<Vec<_>>().join(", ")
 }
 
-/// The value of a key, so that one sees what it is of: a number alone says nothing.
+/// Returns the value of a key with its meaning, because a bare number says nothing.
 pub(super) fn named(row: &Row, key: &str) -> String {
     let word = word(row, key);
     match (number(row, key), key) {
@@ -77,18 +77,18 @@ pub(super) fn named(row: &Row, key: &str) -> String {
     }
 }
 
-/// A key in words: `size_bytes` is `size bytes`.
+/// Returns a key in words: `size_bytes` is `size bytes`.
 pub(super) fn plain(key: &str) -> String {
     key.replace('_', " ")
 }
 
-/// The median of a metric, made anew from its samples; as recorded where there are none.
+/// Returns the median of a metric's samples, or the recorded one without samples.
 pub(super) fn median(metric: &Metric) -> f64 {
     let samples = finite(metric);
     if samples.is_empty() { metric.median } else { Quartiles::of(&samples).median }
 }
 
-/// The smallest and the largest sample, if there are several.
+/// Returns the smallest and the largest sample, if there are several.
 pub(super) fn spread(metric: &Metric) -> Option<(f64, f64)> {
     let samples = finite(metric);
     if samples.len() < 2 {
@@ -99,22 +99,22 @@ pub(super) fn spread(metric: &Metric) -> Option<(f64, f64)> {
     Some((least, most))
 }
 
-/// The samples of a metric.
+/// Returns the finite samples of a metric.
 pub(super) fn finite(metric: &Metric) -> Vec<f64> {
     metric.samples.iter().copied().filter(|sample| sample.is_finite()).collect()
 }
 
-/// The median of the metric that a key names, if the row has it.
+/// Returns the median of a metric by its key, if the row has it.
 pub(super) fn measured(row: &Row, metric: &str) -> Option<f64> {
     row.metrics.get(metric).map(median).filter(|value| value.is_finite())
 }
 
-/// What the document says of the metric that a key names.
+/// Returns the document's value of a metric by its key.
 pub(super) fn documented(row: &Row, metric: &str) -> Option<f64> {
     row.document.as_ref()?.get(metric).copied()
 }
 
-/// Why the row has no figures, if it has none.
+/// Returns why the row has no metrics, if it has none.
 pub(super) fn not_run(row: &Row) -> Option<&str> {
     match &row.status {
         Status::NotRun(why) => Some(why),
@@ -122,7 +122,7 @@ pub(super) fn not_run(row: &Row) -> Option<&str> {
     }
 }
 
-/// The unit of a metric with its basis, as for an axis: `Gbit/s, line`.
+/// Returns the unit of a metric with its basis, for an axis: `Gbit/s, line`.
 pub(super) fn unit(record: &Record, metric: &str) -> String {
     let mut rows = record.rows.iter();
     let Some(found) = rows.find_map(|row| row.metrics.get(metric)) else { return String::new() };
@@ -132,13 +132,13 @@ pub(super) fn unit(record: &Record, metric: &str) -> String {
     }
 }
 
-/// A metric with its unit, for heads and axes: words of the key that the unit says are left out.
-/// `mpps` in Mpps is `Mpps`, `cpu_ns` in ns is `cpu (ns)`.
+/// Returns a metric's title with its unit, for headers and axes, without words that the unit
+/// repeats. `mpps` in Mpps is `Mpps`, `cpu_ns` in ns is `cpu (ns)`.
 pub(super) fn titled(record: &Record, metric: &str) -> String {
     titled_in(metric, &unit(record, metric))
 }
 
-/// The same of a figure in that unit.
+/// Returns the same for a metric in that unit.
 pub(super) fn titled_in(metric: &str, unit: &str) -> String {
     let (plain_unit, basis) = unit.split_once(", ").unwrap_or((unit, ""));
     let same = |word: &str| match word {
@@ -156,20 +156,20 @@ pub(super) fn titled_in(metric: &str, unit: &str) -> String {
     }
 }
 
-/// Whether more of the metric is better. Rates are; times, shares of a core and losses are not.
+/// Returns whether more of the metric is better: for rates, not for times, core shares and losses.
 pub(super) fn more_is_better(record: &Record, metric: &str) -> bool {
     let is_loss = metric.contains("lost") || metric.contains("loss");
     !is_loss && is_rate(&unit(record, metric))
 }
 
-/// A rate for each core is a rate; processor time for each Gbit/s is not.
+/// A rate per core is a rate; CPU time per Gbit/s is not.
 fn is_rate(unit: &str) -> bool {
     let rates = ["pps", "kpps", "mpps", "gpps", "bit/s", "kbit/s", "mbit/s", "gbit/s", "gb/s"];
     let unit = unit.to_lowercase();
     rates.iter().any(|rate| unit.split(' ').next() == Some(rate))
 }
 
-/// The first of each.
+/// Removes duplicates, keeping the first of each.
 pub(super) fn distinct<T: PartialEq>(all: impl Iterator<Item = T>) -> Vec<T> {
     let mut found = Vec::new();
     for one in all {

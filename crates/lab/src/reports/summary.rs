@@ -1,4 +1,4 @@
-//! What stands first: where it ran, who was how much better, and what speaks against it.
+//! The summary of a report: the machines, the ratios between contenders, and the doubts.
 
 use crate::record::{Cache, Generator, Machine, Record, Row};
 
@@ -7,26 +7,26 @@ use super::numbers;
 use super::select::{self, CONTENDER};
 use super::table::{Cell, Column, Table};
 
-/// One of ours against one peer, over all points that both have figures for.
+/// One of ours against one peer, over all points for which both have values.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Ratio {
-    /// One of ours.
+    /// Our contender.
     pub(super) ours: String,
-    /// The other.
+    /// The peer.
     pub(super) peer: String,
-    /// Above 1 ours is better. In order.
+    /// The ratios in increasing order; above 1 ours is better.
     ratios: Vec<f64>,
 }
 
 impl Ratio {
-    /// The median.
+    /// Returns the median.
     pub(super) fn median(&self) -> f64 {
         crate::statistics::Quartiles::of(&self.ratios).median
     }
 }
 
-/// Each of ours against each peer by the chart's metric. A figure of 0 makes no ratio, and neither
-/// do two of different roles: who does less is not faster at the same.
+/// Compares each of ours with each peer by the chart's metric. Skips values of 0 and pairs with
+/// different roles, because a contender that does less is not faster at the same work.
 pub(super) fn ratios(record: &Record) -> Vec<Ratio> {
     let names = select::words(record, CONTENDER);
     let (ours, peers): (Vec<_>, Vec<_>) = names.iter().partition(|name| select::is_ours(name));
@@ -57,7 +57,7 @@ fn ratio(record: &Record, ours: &Row, peer: &Row) -> Option<f64> {
     ratio.is_finite().then_some(ratio)
 }
 
-/// All ratios of all records.
+/// Returns all ratios of all records.
 pub(super) fn ratio_table(collection: &Collection) -> Option<Table> {
     let mut rows = Vec::new();
     for entry in &collection.entries {
@@ -93,7 +93,7 @@ pub(super) fn ratio_table(collection: &Collection) -> Option<Table> {
     (!rows.is_empty()).then_some(Table { caption, head, rows })
 }
 
-/// Where records are from: a machine, and the scenarios that ran there if not all did.
+/// Returns the machines of the records, with the scenarios that ran there if not all did.
 pub(super) fn machines(collection: &Collection) -> Vec<(Machine, Vec<String>)> {
     let mut found: Vec<(Machine, Vec<String>)> = Vec::new();
     for entry in &collection.entries {
@@ -106,7 +106,7 @@ pub(super) fn machines(collection: &Collection) -> Vec<(Machine, Vec<String>)> {
     found
 }
 
-/// A machine in lines of name and value.
+/// Describes a machine in lines of name and value.
 pub(super) fn facts(machine: &Machine) -> Vec<(&'static str, String)> {
     let many = |count: usize, one: &str| match count {
         1 => format!("1 {one}"),
@@ -125,7 +125,7 @@ pub(super) fn facts(machine: &Machine) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// When records were made, by which versions, and how long it took.
+/// Describes when records were made, by which versions, and the elapsed time.
 pub(super) fn origin(collection: &Collection) -> Vec<(&'static str, String)> {
     let records = || collection.entries.iter().map(|entry| &entry.record);
     let mut started: Vec<&str> = records().map(|record| record.started.as_str()).collect();
@@ -160,7 +160,7 @@ pub(super) fn origin(collection: &Collection) -> Vec<(&'static str, String)> {
     lines
 }
 
-/// A generator on another machine.
+/// Describes a generator on another machine.
 fn elsewhere(generator: &Generator) -> String {
     let Generator { host, machine, core, port, back, clocks, .. } = generator;
     let facts: Vec<String> = facts(machine).into_iter().take(2).map(|(_, text)| text).collect();
@@ -173,7 +173,7 @@ fn elsewhere(generator: &Generator) -> String {
     )
 }
 
-/// A doubt, and which scenarios have it: many have the same.
+/// A doubt with its scenarios, because many share the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct SharedDoubt {
     /// The scenarios' names.
@@ -184,7 +184,7 @@ pub(super) struct SharedDoubt {
     pub(super) text: String,
 }
 
-/// Every doubt once.
+/// Returns each doubt once.
 pub(super) fn doubts(collection: &Collection) -> Vec<SharedDoubt> {
     let mut all: Vec<SharedDoubt> = Vec::new();
     for record in collection.entries.iter().map(|entry| &entry.record) {
@@ -204,7 +204,7 @@ pub(super) fn doubts(collection: &Collection) -> Vec<SharedDoubt> {
     all
 }
 
-/// What ran, in a few words.
+/// Summarizes what ran in a few words.
 pub(super) fn state(record: &Record) -> String {
     let ran = select::distinct(
         record.rows.iter().filter(|row| select::not_run(row).is_none()).map(|row| &row.contender),

@@ -1,5 +1,5 @@
-//! Tables of a record: its figures with the document's beside them, stages, and every sample's
-//! summary. A table is words; `html` and `markdown` write it down.
+//! Creates a record's tables: its metrics with the document's values, stages, and a summary of all
+//! samples. A table consists of texts; `html` and `markdown` format it.
 
 use std::fmt::Write;
 
@@ -11,29 +11,29 @@ use super::escape;
 use super::numbers;
 use super::select::{self, CONTENDER};
 
-/// Metrics beside the chart's own that come first, if a record has them.
+/// Metrics that come first after the chart's own, if a record has them.
 const PREFERRED: [&str; 7] =
     ["mpps", "line_gbps", "line_percent", "rho", "cpu_ns", "lost", "lost_percent"];
-/// Metrics in the first table, at most: the document's are always there.
+/// Maximum number of metrics in the first table, apart from the document's.
 const METRICS_MAX: usize = 6;
-/// Rows of a table, at most: a curve of every length is for the chart and the CSV.
+/// Maximum number of rows in a table; the chart and the CSV have the whole curve.
 const ROWS_MAX: usize = 80;
 
-/// Functions of a row that are shown.
+/// Number of functions shown per row.
 const SYMBOLS_MAX: usize = 5;
 
 /// A table.
 #[derive(Debug, Default)]
 pub(super) struct Table {
-    /// What it is of.
+    /// The caption.
     pub(super) caption: String,
-    /// Column heads.
+    /// Column headers.
     pub(super) head: Vec<Column>,
-    /// As many cells a row as there are columns. The first is the row's head.
+    /// Rows with a cell per column. The first is the row's header.
     pub(super) rows: Vec<Vec<Cell>>,
 }
 
-/// A column's head.
+/// A column's header.
 #[derive(Debug)]
 pub(super) struct Column {
     text: String,
@@ -49,35 +49,35 @@ pub(super) struct Cell {
 }
 
 impl Column {
-    /// Of words: to the left.
+    /// Creates a column of words, aligned left.
     pub(super) fn words(text: impl Into<String>) -> Self {
         Self { text: text.into(), is_word: true }
     }
 
-    /// Of numbers: to the right.
+    /// Creates a column of numbers, aligned right.
     pub(super) fn numbers(text: impl Into<String>) -> Self {
         Self { text: text.into(), is_word: false }
     }
 }
 
 impl Cell {
-    /// A plain one.
+    /// Creates a plain cell.
     pub(super) fn new(text: impl Into<String>) -> Self {
         Self { text: text.into(), ..Self::default() }
     }
 
-    /// One with a second, smaller line.
+    /// Creates a cell with a second, smaller line.
     pub(super) fn with_small(text: String, small: String) -> Self {
         Self { text, small, is_said: false }
     }
 
-    /// What a document says.
+    /// Creates a cell with a document's value.
     fn said(value: Option<f64>) -> Self {
         let text = value.map_or_else(String::new, numbers::value);
         Self { text, is_said: true, ..Self::default() }
     }
 
-    /// A metric: its median, below it the range of its samples.
+    /// Creates a cell for a metric: its median, with the range of its samples below.
     fn measured(metric: &Metric) -> Self {
         let range = |(least, most): (f64, f64)| {
             let [least, most] = [least, most].map(numbers::value);
@@ -89,7 +89,7 @@ impl Cell {
 }
 
 impl Table {
-    /// As an element, in a box that can be scrolled where the screen is too narrow.
+    /// Returns an HTML element, in a box that scrolls if the screen is too narrow.
     pub(super) fn html(&self) -> String {
         let caption = escape::html(&self.caption);
         let mut text = format!(
@@ -99,7 +99,7 @@ impl Table {
         for column in &self.head {
             let class = if column.is_word { " class=\"word\"" } else { "" };
             let head = escape::html(&column.text);
-            // Writing to a string does not fail, here and below.
+            // Writing to a string cannot fail, here and below.
             let _ = write!(text, "<th scope=\"col\"{class}>{head}</th>");
         }
         text.push_str("</tr></thead>\n<tbody>\n");
@@ -115,7 +115,7 @@ impl Table {
         text
     }
 
-    /// As a table of Markdown.
+    /// Returns a Markdown table.
     pub(super) fn markdown(&self) -> String {
         let heads = self.head.iter().map(|column| escape::markdown(&column.text));
         let mut text = line_of(heads);
@@ -152,7 +152,7 @@ fn line_of(cells: impl Iterator<Item = String>) -> String {
     format!("| {} |\n", cells.join(" | "))
 }
 
-/// The main figures: the chart's metric, those the document has, and the usual ones.
+/// Returns the main table: the chart's metric, those of the document, and the usual ones.
 pub(super) fn figures(record: &Record) -> Table {
     let keys = select::keys(record);
     let metrics = main_metrics(record);
@@ -202,8 +202,8 @@ pub(super) fn figures(record: &Record) -> Table {
     Table { caption, head, rows: rows.into_iter().map(row).collect() }
 }
 
-/// Where the time went, by each account with what it is: rho of each stage, below it its share of
-/// a core.
+/// Returns each account of the CPU time with its caption: rho of each stage, with its share of a
+/// core below.
 pub(super) fn stages(record: &Record) -> Vec<(&'static str, Table)> {
     let with_caption = |account: &Account<'_>| (account.caption, account_table(record, account));
     accounts::of(record).iter().map(with_caption).collect()
@@ -232,7 +232,7 @@ fn account_table(record: &Record, account: &Account<'_>) -> Table {
     Table { caption, head, rows }
 }
 
-/// What ran, by samples: the functions that took most.
+/// Returns what ran, by samples: the most frequent functions.
 pub(super) fn symbols(record: &Record) -> Option<Table> {
     let keys = select::varying(record, &[CONTENDER]);
     let mut rows = Vec::new();
@@ -259,7 +259,7 @@ pub(super) fn symbols(record: &Record) -> Option<Table> {
     (!rows.is_empty()).then_some(Table { caption, head, rows })
 }
 
-/// Every metric of every row, with quartiles and how many samples there are.
+/// Returns every metric of every row, with quartiles and the number of samples.
 pub(super) fn everything(record: &Record) -> Table {
     let keys = select::keys(record);
     let mut rows = Vec::new();
@@ -286,7 +286,7 @@ pub(super) fn everything(record: &Record) -> Table {
     Table { caption: format!("{}: every figure", record.title), head, rows }
 }
 
-/// Who took part, with what command.
+/// Returns the contenders with their commands.
 pub(super) fn contenders(record: &Record) -> Table {
     let row = |contender: &crate::record::ContenderInfo| {
         let command = match &contender.not_run {
@@ -302,7 +302,7 @@ pub(super) fn contenders(record: &Record) -> Table {
     Table { caption, head, rows: record.contenders.iter().map(row).collect() }
 }
 
-/// The interfaces that packets went through; none where all was in memory.
+/// Returns the interfaces that packets used; `None` if all was in memory.
 pub(super) fn interfaces(record: &Record) -> Option<Table> {
     let row = |interface: &Interface| {
         let device = interface.device.clone().unwrap_or_else(|| "software".to_owned());
@@ -323,7 +323,7 @@ pub(super) fn interfaces(record: &Record) -> Option<Table> {
     (!rows.is_empty()).then_some(Table { caption, head, rows })
 }
 
-/// Why rows have no figures, each reason once.
+/// Returns the reasons why rows have no metrics, each once.
 pub(super) fn reasons(record: &Record) -> Vec<String> {
     let of_row = |row: &Row| {
         let why = select::not_run(row)?;
@@ -332,7 +332,7 @@ pub(super) fn reasons(record: &Record) -> Vec<String> {
     select::distinct(record.rows.iter().filter_map(of_row))
 }
 
-/// The metrics of the first table, and whether the document says something of them.
+/// Returns the metrics of the first table, and whether the document has a value for each.
 fn main_metrics(record: &Record) -> Vec<(String, bool)> {
     let said = record.rows.iter().filter_map(|row| row.document.as_ref());
     let said = select::distinct(said.flat_map(|figures| figures.keys().map(String::as_str)));
@@ -369,7 +369,7 @@ fn losses(row: &Row) -> String {
     row.losses.iter().map(place).collect::<Vec<_>>().join(", ")
 }
 
-/// At most [`ROWS_MAX`] rows, evenly out of all, and how many that leaves out.
+/// Returns at most [`ROWS_MAX`] rows, evenly selected, and the number left out.
 fn thinned(rows: &[Row]) -> (Vec<&Row>, usize) {
     let every = rows.len().div_ceil(ROWS_MAX).max(1);
     let kept: Vec<&Row> = rows.iter().step_by(every).collect();

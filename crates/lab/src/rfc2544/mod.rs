@@ -1,4 +1,4 @@
-//! RFC 2544: what a device passes on without loss, how long that takes, and what it loses beyond.
+//! RFC 2544 tests of a device: its throughput without loss, its latency, and its loss beyond that.
 //!
 //! ```text
 //!   near host                        far host
@@ -7,14 +7,14 @@
 //!   receiver  w0 ================ w1 --'
 //! ```
 //!
-//! A kind of work like others. Contenders take turns at each frame size; in its turn each is the
-//! device under test and has all tests of a [`Plan`]. The tester is this process, on the near
-//! host's thread. The lab does not start the contender [`ExternalDevice`]. It stands between two
-//! ports that the plan names, and the tester is in this process' own network namespace.
+//! It is a kind of work like others. Contenders take turns at each frame size. In its turn each is
+//! the device under test and has all tests of a [`Plan`]. The tester is this process, on the near
+//! host's thread. The lab does not start the contender [`ExternalDevice`]. That device is between
+//! two ports that the plan names, and the tester is in this process' own network namespace.
 //!
 //! Invariants:
-//! - F1: what is found before a turn ends early is kept, with the reason.
-//! - F2: the tester's own limits are never taken for the device's: see [`Limited`].
+//! - F1: results from before an early end of a turn are kept, with the reason.
+//! - F2: the tester's own limits are never attributed to the device: see [`Limited`].
 
 mod plan;
 mod search;
@@ -38,16 +38,16 @@ use crate::live::Road;
 use crate::scenario::{Scenario, Work};
 use size::Task;
 
-/// Bytes of an Ethernet header and the FCS: what a frame has beyond the MTU.
+/// Bytes of a frame beyond the MTU: an Ethernet header and the FCS.
 pub(crate) const FRAME_OVERHEAD: u32 = 18;
 
-/// Frames a second that can be sent, as `gen:` takes them.
+/// Range of frame rates that `gen:` accepts.
 const RATES_PPS: std::ops::RangeInclusive<f64> = 0.001..=1e9;
 
-/// Whether a scenario can be tested as it says.
+/// Checks whether a scenario can be tested as specified.
 ///
 /// # Errors
-/// One line: a link whose rate cannot be sent; a device without known ports.
+/// A line of text, if the link rate cannot be sent, or a device has no named ports.
 pub(crate) fn check(scenario: &Scenario) -> Result<(), String> {
     if scenario.work != Work::Rfc2544 {
         return Ok(());
@@ -73,15 +73,15 @@ pub(crate) fn check(scenario: &Scenario) -> Result<(), String> {
     Ok(())
 }
 
-/// Frames of this many bytes, FCS included, that fill a link in a second.
+/// Returns the frames of this size, with FCS, that fill a link in a second.
 fn line_pps(link_gbps: f64, size: u32) -> f64 {
     link_gbps * 1e9 / f64::from((size + GAP_BYTES) * 8)
 }
 
-/// Has a contender tested between the two cables of a road.
+/// Tests a contender between the two cables of a road.
 ///
 /// # Errors
-/// It does not start; nothing is known of it when the turn ends early.
+/// If it does not start, or if the turn ends early without any result.
 pub(crate) fn measure(live: &impl Live, job: &Job<'_>, road: &Road) -> Result<Sample, String> {
     let running = live.start(job, road)?;
     let task = Task::new(job, tester_cores(job))?;
@@ -91,21 +91,21 @@ pub(crate) fn measure(live: &impl Live, job: &Job<'_>, road: &Road) -> Result<Sa
     match &own {
         Err(why) if is_over => found.ended = Some(format!("the device has ended: {why}")),
         Ok(_) if is_over => found.ended = Some("the device has ended".to_owned()),
-        // What was found before does not depend on how it ends.
+        // Earlier results remain valid, however it ends.
         _ => {}
     }
     let pages = own.ok().and_then(|own| own.pages);
     Ok(Sample { pages, ..found.into_sample()? })
 }
 
-/// Whether one of our children has ended that was not yet waited for. Source: proc_pid_stat(5).
+/// Returns whether a child process has ended, even if not yet waited for. Source: proc_pid_stat(5).
 fn is_over(process: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_none_or(|(_, state)| state.starts_with('Z'))
 }
 
-/// The sender's cores and the receiver's. Unless the plan names them, the sender has the
-/// generator's, and the receiver one that is free, or the same.
+/// Returns the sender's and the receiver's cores. By default the sender has the generator's core,
+/// and the receiver a free one or the same.
 fn tester_cores(job: &Job<'_>) -> [Vec<CoreId>; 2] {
     let named = cores_of_plan(job);
     if !named[0].is_empty() {
@@ -123,7 +123,7 @@ fn cores_of_plan(job: &Job<'_>) -> [Vec<CoreId>; 2] {
     [sender.to_vec(), receiver.to_vec()]
 }
 
-/// The device under test that is there already, between two ports.
+/// An existing device under test between two ports.
 pub struct ExternalDevice;
 
 impl Adapter for ExternalDevice {
@@ -145,7 +145,7 @@ impl Adapter for ExternalDevice {
     }
 }
 
-/// An error as words.
+/// Formats an error as text.
 fn text(error: impl Display) -> String {
     error.to_string()
 }

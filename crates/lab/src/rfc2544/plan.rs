@@ -1,4 +1,4 @@
-//! What is tested, and how.
+//! The plan of a test: what to test, and how.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use burstline_port::Address;
 use burstline_sys::affinity::CoreId;
 use serde::Deserialize;
 
-/// How long a trial lasts. Source: RFC 2544, section 24.
+/// Duration of a trial. Source: RFC 2544, section 24.
 pub const RFC_TRIAL: Duration = Duration::from_secs(60);
 
-/// Ports of the tester on its own two cables.
+/// Default ports of the tester, on its own two cables.
 const TX: &str = "xdp:v0";
 const RX: &str = "xdp:w0?frames=16384";
 
@@ -20,9 +20,9 @@ const RX: &str = "xdp:w0?frames=16384";
 pub enum Test {
     /// The highest rate without loss.
     Throughput,
-    /// How long frames take at that rate.
+    /// The latency at that rate.
     Latency,
-    /// What is lost from the highest rate down.
+    /// The loss from the highest rate down.
     Loss,
     /// The longest burst without loss.
     BackToBack,
@@ -31,10 +31,10 @@ pub enum Test {
 }
 
 impl Test {
-    /// Those of the RFC.
+    /// The tests of the RFC.
     pub const RFC: [Self; 4] = [Self::Throughput, Self::Latency, Self::Loss, Self::BackToBack];
 
-    /// The word in scenario files and flags.
+    /// Returns the word in scenario files and flags.
     pub fn name(self) -> &'static str {
         match self {
             Self::Throughput => "throughput",
@@ -45,37 +45,37 @@ impl Test {
         }
     }
 
-    /// All of them.
+    /// Returns all tests.
     pub fn all() -> impl Iterator<Item = Self> {
         Self::RFC.into_iter().chain([Self::Half])
     }
 }
 
-/// What is tested, and how: `[rfc2544]` of a scenario.
+/// The plan: `[rfc2544]` of a scenario.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Plan {
-    /// Which tests.
+    /// The tests.
     pub tests: Vec<Test>,
-    /// How near the highest rate without loss and the lowest with come: 0.01 to 50.
+    /// Precision of the throughput search in per cent: 0.01 to 50.
     pub resolution_percent: f64,
-    /// How many flows to send, at least 1.
+    /// Number of flows to send, at least 1.
     pub flows: u32,
-    /// Destination link address, for devices that check it.
+    /// Destination MAC address, for devices that check it.
     pub dst_mac: Option<String>,
-    /// Whether the device may rewrite headers: packets are intact if their own checksums hold.
+    /// Whether the device may rewrite headers. Then a packet with valid checksums is intact.
     #[serde(rename = "checksums")]
     pub may_rewrite: bool,
     /// How the receiver waits for packets.
     #[serde(skip)]
     pub poll: PollMode,
-    /// Cores of the tester, the sender's first; none: see the contender.
+    /// Cores of the tester, the sender's first; if empty, they are chosen by the job.
     #[serde(skip)]
     pub tester_cores: Vec<CoreId>,
-    /// Where to send; `None`: by the tester's own cable, as of the next.
+    /// Port to send by; `None` for the tester's own cable.
     #[serde(skip)]
     pub tx: Option<Address>,
-    /// Where it comes out.
+    /// Port to receive by; `None` for the tester's own cable.
     #[serde(skip)]
     pub rx: Option<Address>,
 }
@@ -97,22 +97,22 @@ impl Default for Plan {
 }
 
 impl Plan {
-    /// Whether a test was asked for.
+    /// Returns whether a test is selected.
     pub fn wants(&self, test: Test) -> bool {
         self.tests.contains(&test)
     }
 
-    /// Whether a test was asked for that takes the throughput.
+    /// Returns whether a selected test needs the throughput.
     pub fn needs_throughput(&self) -> bool {
         [Test::Throughput, Test::Latency, Test::Half].into_iter().any(|test| self.wants(test))
     }
 
-    /// Where the tester sends.
+    /// Returns the port to send by.
     pub fn tx(&self) -> Address {
         self.tx.clone().unwrap_or_else(|| known(TX))
     }
 
-    /// Where the tester receives.
+    /// Returns the port to receive by.
     pub fn rx(&self) -> Address {
         self.rx.clone().unwrap_or_else(|| known(RX))
     }

@@ -1,43 +1,43 @@
-//! The searches of RFC 2544, over any device that a trial can be run on.
+//! The searches of RFC 2544, for any device on which a trial can be run.
 //!
 //! ```text
 //!  0 ----- whole ......... lossy ----- line rate      a trial between the two moves one of them,
-//!            '-- until they are near -'               the first is at line rate
+//!            '-- until near -'                        the first is at line rate
 //! ```
 //!
-//! What came through of a lossy trial is a good guess at the rate without loss. From there the
-//! search goes up in strides that double, then halves what is left. Trials take a minute each.
+//! The packets received in a lossy trial are a good estimate of the throughput. From there the
+//! search goes up in doubling steps, then bisects the rest. Trials take a minute each.
 
 use serde::{Deserialize, Serialize};
 
 use super::tester::Trial;
 
-/// A trial may offer less than this part of its requested rate. If it lost nothing, it says only
-/// that the device takes what was offered.
+/// A trial that offers less than this part of its requested rate is limited by the generator.
+/// Without loss, it only shows that the device handles what was offered.
 const OFFERED: f64 = 0.99;
 
-/// Below this rate a device passes nothing.
+/// Below this rate, the result is 0.
 const LEAST_PPS: f64 = 10.0;
 
-/// Tenths of the highest rate that a loss curve has.
+/// Number of steps of a loss curve down from the highest rate.
 const TENTHS: u32 = 10;
 
-/// Shorter bursts are not told apart.
+/// Resolution of the search for bursts, in frames.
 const LEAST_BURST: u64 = 16;
 
-/// What kept a result down other than the device.
+/// What limited a result, other than the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Limited {
-    /// Less was offered than asked for.
+    /// The generator offered less than requested.
     #[serde(rename = "generator-limited")]
     Generator,
-    /// This program lost packets itself.
+    /// This program's receiver lost packets.
     #[serde(rename = "receiver-limited")]
     Receiver,
 }
 
 impl Limited {
-    /// The word in reports.
+    /// Returns the word in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Generator => "generator-limited",
@@ -49,19 +49,19 @@ impl Limited {
 /// The highest rate without loss.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Throughput {
-    /// Frames a second that were offered and came; 0 where even the least rate loses some.
+    /// Frames a second that were offered and received; 0 if even the lowest rate loses some.
     pub pps: f64,
-    /// The same of what fills the link.
+    /// The same in per cent of the line rate.
     pub line_percent: f64,
     /// The same in bits on the line.
     pub line_bits_per_s: f64,
-    /// What else kept it down.
+    /// What else limited it.
     pub limited: Option<Limited>,
-    /// Trials that it took.
+    /// Number of trials.
     pub trials: u32,
-    /// The most that any of them offered, in frames a second.
+    /// The highest rate that any trial offered, in frames a second.
     pub offered_most_pps: f64,
-    /// Frames of the trial that found it, and of them those lost: none.
+    /// Frames of the trial that found it, and those lost: none.
     pub frames: u64,
     /// As above.
     pub lost: u64,
@@ -80,19 +80,19 @@ pub struct Step {
 /// The longest burst without loss.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Burst {
-    /// How long it was.
+    /// Its length.
     pub frames: u64,
-    /// Whether no longer one was tried.
+    /// Whether this is the longest one tried.
     #[serde(rename = "longest_tried")]
     pub is_longest_tried: bool,
-    /// Trials that it took.
+    /// Number of trials.
     pub trials: u32,
 }
 
-/// One trial at a rate, in frames a second.
+/// Runs one trial at a rate in frames a second.
 pub(super) type RateTrial<'a> = dyn FnMut(f64) -> Result<Trial, String> + 'a;
 
-/// Looks for the highest rate without loss up to `line_pps`, to a part of `resolution`.
+/// Searches for the highest rate without loss up to `line_pps`, with precision `resolution`.
 pub(super) fn throughput(
     line_pps: f64,
     resolution: f64,
@@ -138,7 +138,7 @@ pub(super) fn throughput(
     }
 }
 
-/// Trials from `highest_pps` down in tenths, until two in a row lose nothing.
+/// Runs trials from `highest_pps` down in tenths, until two in a row lose nothing.
 pub(super) fn loss_curve(
     highest_pps: f64,
     trial: &mut RateTrial<'_>,
@@ -157,8 +157,8 @@ pub(super) fn loss_curve(
     Ok(())
 }
 
-/// Looks for the longest burst without loss, of up to `most` frames, to a part of `resolution`. A
-/// trial says whether its burst came whole.
+/// Searches for the longest burst without loss, of up to `most` frames, with precision
+/// `resolution`. A trial returns whether its burst arrived completely.
 pub(super) fn back_to_back(
     most: u64,
     resolution: f64,
@@ -190,7 +190,7 @@ pub(super) fn back_to_back(
 mod tests {
     use super::*;
 
-    /// A device that passes this many frames a second, and a generator that makes as many.
+    /// A device that forwards this many frames a second, with a generator of limited rate.
     fn device(passes_pps: f64, makes_pps: f64) -> impl FnMut(f64) -> Result<Trial, String> {
         move |asked_pps: f64| {
             let offered_pps = asked_pps.min(makes_pps);

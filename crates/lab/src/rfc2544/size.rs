@@ -1,4 +1,4 @@
-//! All tests of one frame size.
+//! Runs all tests of one frame size.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -18,46 +18,46 @@ use crate::contest::go_on;
 use crate::distribution::latency_json;
 use crate::reports::numbers::value;
 
-/// Seconds of top speed that the longest burst has. Source: RFC 2544, section 26.4.
+/// Length of the longest burst, in seconds at top speed. Source: RFC 2544, section 26.4.
 const BURST_SECONDS: f64 = 2.0;
 
-/// Frames at half the highest rate.
+/// Number of frames at half the highest rate.
 const HALF_FRAMES: u64 = 1_000_000;
 
-/// Everything that a turn finds. Source: RFC 2544, sections 26.1 to 26.4.
+/// The results of a turn. Source: RFC 2544, sections 26.1 to 26.4.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Found {
-    /// Bytes, FCS included.
+    /// Frame size in bytes, with FCS.
     pub size: u32,
     /// Frames a second that fill the link.
     pub line_pps: f64,
     /// The highest rate without loss.
     pub throughput: Option<Throughput>,
-    /// How long frames took at that rate, in ns.
+    /// Latencies at that rate, in ns.
     pub latency_ns: Value,
-    /// The trial that these are of.
+    /// The trial of these latencies.
     pub latency_trial: Option<Trial>,
     /// The trial at half that rate.
     pub half: Option<Trial>,
-    /// From the highest rate down.
+    /// The loss curve, from the highest rate down.
     pub loss: Vec<Step>,
     /// The longest burst without loss.
     pub back_to_back: Option<Burst>,
-    /// Why it ended early; `None`: all that was asked for is there.
+    /// Why it ended early; `None` if all results are present.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<String>,
 }
 
-/// What a job of this kind has besides.
+/// The settings of an RFC 2544 job.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a> {
-    /// What is tested, and how.
+    /// The plan.
     pub plan: &'a Plan,
-    /// Gets the line of each trial when it begins, and the rest of it when it ends.
+    /// Receives a trial's line in two parts: at its start and at its end.
     pub tell: fn(&str),
 }
 
-/// All tests of one size, to be done on any thread: the ports are of its network namespace.
+/// All tests of one size. The ports are in the network namespace of the thread that runs them.
 pub(super) struct Task {
     plan: Plan,
     tell: fn(&str),
@@ -69,7 +69,7 @@ pub(super) struct Task {
 }
 
 impl Task {
-    /// With the tester's threads on the cores of `sender` and `receiver`; none: anywhere.
+    /// Creates it for tester threads on these cores; empty: any core.
     pub(super) fn new(job: &Job<'_>, [sender, receiver]: [Vec<CoreId>; 2]) -> Result<Self, String> {
         let Asked { plan, tell } = job.rfc2544.ok_or("it has no plan")?;
         let mac = plan.dst_mac.as_ref();
@@ -87,7 +87,7 @@ impl Task {
         Ok(Self { plan, tell, ends, size: job.size_bytes, line_pps, trial: job.time, stop })
     }
 
-    /// Does the tests, to the end or as far as it gets.
+    /// Runs the tests, as far as possible.
     pub(super) fn run(&self) -> Found {
         let mut found = Found { size: self.size, line_pps: self.line_pps, ..Found::default() };
         let tests = |tester: &Tester<'_>| self.tests(tester, &mut found);
@@ -130,7 +130,7 @@ impl Task {
         if plan.wants(Test::BackToBack) {
             let seconds = BURST_SECONDS.min(self.trial.as_secs_f64());
             let most = (highest_pps * seconds).max(1.0) as u64;
-            // However slowly they are sent: the number of frames ends it.
+            // Long enough for any rate, because the number of frames ends the trial.
             let duration = Duration::from_secs_f64(seconds * 100.0);
             let mut is_whole = |frames: u64| {
                 let load = TrialLoad { packets: Some(frames), duration, ..load };
@@ -142,7 +142,7 @@ impl Task {
         Ok(())
     }
 
-    /// One trial, told about.
+    /// Runs one trial and reports it.
     fn trial(&self, tester: &Tester<'_>, test: Test, load: TrialLoad) -> Result<Trial, String> {
         go_on(&self.stop)?;
         let asked = match (load.rate_pps, load.packets) {
@@ -166,10 +166,10 @@ impl Task {
 }
 
 impl Found {
-    /// The figures of a record, and all of it.
+    /// Converts to the metrics of a record, with all details.
     ///
     /// # Errors
-    /// Nothing is known: why it ended.
+    /// If there is no result: why it ended.
     pub(super) fn into_sample(self) -> Result<Sample, String> {
         let mut sample = Sample::default();
         if let Some(found) = &self.throughput {
@@ -197,12 +197,12 @@ impl Found {
         }
     }
 
-    /// What else kept the throughput down.
+    /// Returns what else limited the throughput.
     pub fn limited(&self) -> Option<Limited> {
         self.throughput.as_ref()?.limited
     }
 
-    /// What has to be said of it, in a few words.
+    /// Returns remarks on the results, in a few words.
     pub fn remarks(&self) -> Option<String> {
         let limited = self.limited().map(|limited| limited.name().to_owned());
         let lost = self.latency_trial.as_ref().map_or(0, |trial| trial.lost);

@@ -1,12 +1,12 @@
-//! The two ends of a test: a sender for each trial, and a receiver that stays.
+//! The two ends of a test: a sender for each trial, and a permanent receiver.
 //!
 //! ```text
 //!  gen: --> tx port ==> device under test ==> rx port --> verifier, a new one for each trial
 //! ```
 //!
-//! The receiver stays open over all trials: a port that comes and goes would take the link down.
-//! Invariant: a trial's verdict is taken when everything has come, or nothing has for a while. What
-//! comes later has another run's mark, so it does not count for the next trial.
+//! The receiver stays open over all trials, because reopening a port would take the link down.
+//! Invariant: a trial's verdict is taken when all packets have arrived, or none for a while.
+//! Packets that arrive later have another run's mark, so they do not count for the next trial.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
@@ -24,45 +24,45 @@ use serde::{Deserialize, Serialize};
 
 use super::{FRAME_OVERHEAD, text};
 
-/// How long a trial waits for more packets behind the last: this part of it, but within these
-/// bounds. Source for the upper one: RFC 2544, section 23.
+/// Time to wait for more packets after the last one: this part of the trial, within these bounds.
+/// Source of the upper one: RFC 2544, section 23.
 const SETTLE_PART: u32 = 5;
 const SETTLE_LEAST: Duration = Duration::from_millis(200);
 const SETTLE_MOST: Duration = Duration::from_secs(2);
 
-/// How long the receiver may take to begin.
+/// Time for the receiver to start.
 const BEGIN: Duration = Duration::from_millis(5);
 
-/// How often a trial that sent nothing is sent again.
+/// How often a trial that sent nothing is repeated.
 const AGAIN: usize = 3;
 
-/// How often the receiver is looked at.
+/// Interval of the checks of the receiver.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// The outcome of one trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
-    /// Frames a second that were asked for; `None`: as many as there can be.
+    /// Requested rate in frames a second; `None` for the maximum.
     pub asked_pps: Option<f64>,
-    /// Frames a second that were sent.
+    /// Rate sent, in frames a second.
     pub offered_pps: f64,
-    /// Frames sent, and of them those that came intact; the others are lost.
+    /// Frames sent, of which some were received intact and the others lost.
     pub sent: u64,
     /// As above.
     pub received: u64,
     /// As above.
     pub lost: u64,
-    /// The same of those sent.
+    /// Lost frames in per cent of those sent.
     pub lost_percent: f64,
-    /// Frames that this program's receiver lost, whosever they were.
+    /// Frames that this program's receiver lost, of any sender.
     pub lost_by_receiver: u64,
-    /// Frames that came after one that was sent later.
+    /// Frames that arrived after one that was sent later.
     pub reordered: u64,
-    /// Frames that came again.
+    /// Frames that arrived again.
     pub duplicates: u64,
-    /// Frames that came damaged.
+    /// Frames that arrived damaged.
     pub corrupted: u64,
-    /// How long sending took, in s.
+    /// Duration of sending, in s.
     #[serde(skip)]
     pub(crate) seconds: f64,
     #[serde(skip)]
@@ -70,7 +70,7 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// This many frames, sent at a rate, and those of them that came.
+    /// Creates a trial of this many frames, sent at a rate, and the number received.
     pub(crate) fn new(offered_pps: f64, sent: u64, received: u64) -> Self {
         let lost = sent - received;
         let lost_percent = lost as f64 * 100.0 / sent.max(1) as f64;
@@ -78,38 +78,38 @@ impl Trial {
         Self { offered_pps, sent, received, lost, lost_percent, seconds, ..Self::default() }
     }
 
-    /// Frames a second that came.
+    /// Returns the rate received, in frames a second.
     pub(super) fn received_pps(&self) -> f64 {
         if self.seconds > 0.0 { self.received as f64 / self.seconds } else { 0.0 }
     }
 }
 
-/// What a trial sends.
+/// The load of a trial.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TrialLoad {
-    /// Bytes of each frame, FCS included.
+    /// Bytes of each frame, with FCS.
     pub(crate) size: u32,
     pub(crate) rate_pps: Option<f64>,
     pub(crate) packets: Option<u64>,
     pub(crate) duration: Duration,
 }
 
-/// The two ends of a device, and who is there.
+/// The ports at both ends of a device, and the tester's threads.
 pub(crate) struct Ends {
-    /// Where frames are sent.
+    /// The sending port.
     pub(crate) tx: Address,
-    /// Where they come out.
+    /// The receiving port.
     pub(crate) rx: Address,
     pub(crate) tx_threads: Threads,
     pub(crate) rx_threads: Threads,
-    /// What a frame that came has to be.
+    /// What makes a received frame intact.
     pub(crate) integrity: Integrity,
     /// Further parameters of `gen:`.
     pub(crate) recipe: String,
 }
 
 impl Ends {
-    /// Does `work` with a tester whose receiver is there, on the calling thread and with ports of
+    /// Calls `work` with a tester and a running receiver, on the calling thread and with ports of
     /// its network namespace.
     pub(crate) fn with_tester<T>(
         &self,
@@ -119,7 +119,7 @@ impl Ends {
         let ports = OpenOptions { stop: Some(Arc::clone(stop)), ..OpenOptions::default() };
         let sources = Inlet::open_all(&self.rx, &ports).map_err(text)?;
         let receiver = Receiver::new(sources.len(), self.integrity);
-        // The receiver's own, so that it goes on while the user's ends the sender.
+        // Separate from the user's flag, which ends the sender while the receiver continues.
         let (is_over, is_broken) = (AtomicBool::new(false), AtomicBool::new(false));
         thread::scope(|scope| {
             let (verifier, progress) = (&receiver.verifier, &receiver.progress);
@@ -127,7 +127,7 @@ impl Ends {
             let counting = scope.spawn(move || {
                 let run = Run::new(is_over, progress);
                 let counted = count_verified(sources, verifier, &self.rx_threads, &run);
-                // The flags carry no memory, here and below. Without a receiver all is over.
+                // Relaxed: flags only, here and below. Without a receiver the test ends.
                 if !is_over.load(Relaxed) {
                     is_broken.store(true, Relaxed);
                     stop.store(true, Relaxed);
@@ -142,7 +142,7 @@ impl Ends {
             let counted = counting.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
             let is_broken = is_broken.load(Relaxed);
             if is_broken {
-                // It was not the user who wants an end: another contender may be next.
+                // The stop did not come from the user, and another contender may be next.
                 stop.store(false, Relaxed);
             }
             let errors = counted.map_err(text)?.errors;
@@ -159,7 +159,7 @@ impl Ends {
     }
 }
 
-/// The receiver's part that both its thread and the tester have.
+/// State shared by the receiver's thread and the tester.
 struct Receiver {
     verifier: Mutex<Verifier>,
     progress: Progress,
@@ -176,12 +176,12 @@ impl Receiver {
         self.verifier.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Frames that its sources have lost so far.
+    /// Returns the frames that its sources have lost so far.
     fn lost(&self) -> u64 {
         self.progress.snapshot().lost.missing()
     }
 
-    /// Intact packets, each once, of the run that most of them are of.
+    /// Returns the intact packets without duplicates, of the run with the most packets.
     fn intact(&self) -> u64 {
         newest_run(&self.verifier().verdict(None).flows)
     }
@@ -199,14 +199,14 @@ pub(crate) struct Tester<'a> {
 }
 
 impl Tester<'_> {
-    /// Sends a load and waits for what comes of it.
+    /// Sends a load and waits for the received frames.
     pub(crate) fn run(&self, load: TrialLoad) -> Result<Trial, String> {
         *self.receiver.verifier() = Verifier::new(self.receiver.integrity);
         let (lost_before, received_before) = (self.receiver.lost(), self.receiver.received());
         let mut sent = self.send(load)?;
         for _ in 0..AGAIN {
-            // A generator that had no core all along says nothing of the device. The flag carries
-            // no memory.
+            // A generator that got no CPU time has not tested the device. Relaxed: no other data
+            // depends on the flag.
             if sent.report.total.offered > 0 || self.stop.load(Relaxed) {
                 break;
             }
@@ -259,7 +259,7 @@ impl Tester<'_> {
         }
     }
 
-    /// Returns when all has come, or nothing has come for a while.
+    /// Returns when all frames have arrived, or none for a while.
     fn settle(&self, sent: u64, received_before: u64, trial: Duration) {
         let patience = (trial / SETTLE_PART).clamp(SETTLE_LEAST, SETTLE_MOST);
         let (mut newest, mut since) = (0, Instant::now());
@@ -268,7 +268,7 @@ impl Tester<'_> {
             if received != newest {
                 (newest, since) = (received, Instant::now());
             }
-            // Others' packets may be among them: so that it is not only counted, it is looked at.
+            // The count may include foreign packets, so check the packets, too.
             let may_be_all = received - received_before >= sent;
             if may_be_all && self.receiver.intact() >= sent {
                 return;
@@ -281,7 +281,7 @@ impl Tester<'_> {
     }
 }
 
-/// Intact packets of the run that most are of: what is left of a run before is not many.
+/// Returns the intact packets of the run with the most packets; a previous run leaves only a few.
 fn newest_run(flows: &[FlowVerdict]) -> u64 {
     let mut runs = BTreeMap::new();
     for flow in flows {

@@ -1,4 +1,4 @@
-//! The scattered balancer, as the NUMA document builds it: one core spreads pointers.
+//! The scattered balancer as the NUMA document describes it: one core spreads pointers to workers.
 //!
 //! ```text
 //!   balancer: take 32 objects -> fill -> hash -> pointer to its worker's 32 -> push when full
@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Objects are those of [`super::scattered`]. A worker's pointers wait until there are 32. That
-//! delays the worker and is cheapest for both cores; what is left goes at the end. The workers have
-//! their turns on one core: several threads there would only fight over it.
+//! delays the worker and is cheapest for both cores; the rest is pushed at the end. The workers
+//! take turns on one core, because several threads would only compete for it.
 
 use std::hint::spin_loop;
 
@@ -19,10 +19,10 @@ use super::{Address, BURST, Pull, Push, Run};
 use crate::threads::{Cores, run_together};
 use crate::traffic::Traffic;
 
-/// A packet's hash, and the worker that it goes to, by its number.
+/// Maps a packet's number to its hash and its worker.
 pub type Flows = dyn Fn(u32) -> (u32, usize) + Sync;
 
-/// Packets to spread: what they are, and whose.
+/// The packets to spread.
 #[derive(Clone, Copy)]
 pub struct SpreadWork<'a> {
     /// Their bytes.
@@ -31,7 +31,7 @@ pub struct SpreadWork<'a> {
     pub flows: &'a Flows,
 }
 
-/// Pointers on their way to one worker.
+/// Pointers collected for one worker.
 struct Pending {
     burst: [Address; BURST],
     count: usize,
@@ -60,7 +60,7 @@ pub fn balance<const WORKERS: usize>(
                 for (index, &object) in burst.iter().enumerate() {
                     let counter = first + index as u32;
                     let (hash, worker) = flows(counter);
-                    // SAFETY: taken from the pool just now; a packet fits in its data.
+                    // SAFETY: just taken from the pool; a packet fits in its data.
                     unsafe { scattered::receive(object, traffic, counter, hash) };
                     let own = &mut pending[worker];
                     own.burst[own.count] = object;

@@ -1,11 +1,11 @@
-//! Our own layout with nothing around it: what the log could do at best.
+//! Our layout without the log's other functions: the limit of what the log could reach.
 //!
 //! ```text
 //!   segment: | packet | packet | ... free ... | desc 1 | desc 0 |     marks: a line a segment
 //! ```
 //!
 //! Segments are filled in turn. There are no pins, policies, readers that come and go, sleepers or
-//! statistics. Each segment has a mark with its number of packets, counted on from lap to lap.
+//! statistics. Each segment has a mark with its number of packets, which continues from lap to lap.
 //!
 //! Invariants:
 //! - I1: the producer writes a segment only after the consumer has left it (`left`), and only above
@@ -30,7 +30,7 @@ struct Mark(AtomicU64);
 
 const DESC_BYTES: usize = size_of::<Desc>();
 
-/// Segments, their marks, and how far the consumer is.
+/// The segments, their marks, and the position of the consumer.
 pub struct Bare {
     memory: NonNull<u8>,
     segment_bytes: usize,
@@ -42,23 +42,23 @@ unsafe impl Sync for Bare {}
 
 /// One use of a segment.
 struct Segment<'a> {
-    /// Where it begins.
+    /// Start of the segment.
     start: NonNull<u8>,
-    /// Counts its packets.
+    /// Counter of its packets.
     mark: &'a AtomicU64,
-    /// What the mark counts from in this lap.
+    /// Value of the mark at the start of this lap.
     lap: u64,
 }
 
 impl Bare {
-    /// `count` segments of `segment_bytes` bytes each. The arena must outlive it.
+    /// Creates `count` segments of `segment_bytes` bytes each. The arena must outlive it.
     pub fn new(arena: &Arena, segment_bytes: usize, count: usize) -> Self {
         let memory = arena.piece(segment_bytes * count);
         Self { memory, segment_bytes, marks: (0..count).map(|_| Mark::default()).collect() }
     }
 
-    /// Hands at least `packets` packets over: as many as fill whole segments. Returns the run and
-    /// how many they were.
+    /// Hands over at least `packets` packets, enough to fill whole segments. Returns the run and
+    /// their number.
     pub fn hand_off(&mut self, cores: Cores, traffic: &Traffic, packets: u64) -> (Run, u64) {
         for mark in &mut self.marks {
             *mark.0.get_mut() = 0;
@@ -90,7 +90,7 @@ impl Bare {
         let step = length.next_multiple_of(PACKET_ALIGNMENT);
         let mut counter = 0_u32;
         for sequence in 0..segments {
-            // Pairs with the Release in `consume`: it has read what it is going to.
+            // Pairs with the Release in `consume`, after its last read of the segment.
             while sequence - left.0.load(Acquire) >= self.marks.len() as u64 {
                 spin_loop();
             }
@@ -121,7 +121,7 @@ impl Bare {
             let Segment { start, mark, lap } = self.segment(sequence);
             let mut index = 0;
             while index < per_segment {
-                // Pairs with the Release in `produce`. An earlier lap's mark is below this one's.
+                // Pairs with the Release in `produce`. A mark from an earlier lap is below `lap`.
                 let count = mark.load(Acquire).saturating_sub(lap) as u32;
                 if count <= index {
                     spin_loop();

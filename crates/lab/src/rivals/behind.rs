@@ -1,12 +1,12 @@
-//! A matcher behind a switch: one core passes packets on, another one looks for contents in them.
+//! A matcher behind a switch: one core forwards packets, another one searches for contents in them.
 //!
 //! ```text
 //!   switch core: copies each packet -> log           | -> sensor core: a call for a burst
 //!                copies each packet -> mbuf, pointer | -> sensor core: a call for each packet
 //! ```
 //!
-//! The switch core copies, as a switch does that gives one packet to a port and to a sensor. The
-//! sensor passes all packets: how many it has looked through is what came back.
+//! The switch core copies, like a switch that gives one packet to a port and to a sensor. The
+//! sensor passes all packets; the number of scanned packets counts as returned.
 
 use std::hint::spin_loop;
 
@@ -23,19 +23,19 @@ use crate::arena::Arena;
 use crate::threads::{Cores, run_together};
 use burstline_sys::prefetch;
 
-/// Objects of the pool, of each core's cache, and slots of the ring: those that are usual in DPDK.
+/// Objects per pool, cache size of a core, and ring slots, with values usual in DPDK.
 const OBJECTS: usize = 8191;
 const CACHE: usize = 256;
 const POINTERS: usize = 1024;
 
-/// What came back.
+/// The result of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Passed {
-    /// What the sensor found.
+    /// The sensor's findings.
     pub found: Found,
-    /// Of the switch's thread and of the sensor's, which never sleep.
+    /// CPU time of the switch's and the sensor's threads, which never sleep.
     pub cpu_ns: u64,
-    /// By the clock.
+    /// Wall time.
     pub seconds: f64,
 }
 
@@ -48,10 +48,10 @@ impl Passed {
     }
 }
 
-/// Passes all packets through the log, from core to core.
+/// Passes all packets through the log from core to core.
 ///
 /// # Errors
-/// Hyperscan's.
+/// Errors of Hyperscan.
 pub fn contiguous(
     side: &mut Contiguous,
     cores: Cores,
@@ -76,7 +76,7 @@ pub fn contiguous(
         move || {
             let (mut found, mut done, mut outcome) = (Found::default(), 0, Ok(()));
             let spent_ns = cpu_ns(|| {
-                // After an error all are passed nevertheless: the writer waits for that.
+                // After an error all packets are still passed, because the writer waits for that.
                 while done < packets.len() as u64 {
                     let Some(mut rest) = reader.next_burst() else {
                         spin_loop();
@@ -95,7 +95,7 @@ pub fn contiguous(
     ))
 }
 
-/// A pool, a ring of pointers, and what looks for contents.
+/// A pool, a ring of pointers, and the matcher.
 pub struct Pooled<'a> {
     database: Database,
     pool: Pool<'a>,
@@ -104,13 +104,13 @@ pub struct Pooled<'a> {
 }
 
 impl<'a> Pooled<'a> {
-    /// Bytes of its arena.
+    /// Size of its arena in bytes.
     pub const BYTES: usize = OBJECTS * super::pool::STRIDE_BYTES + (1 << 20);
 
-    /// In an arena of [`BYTES`](Self::BYTES).
+    /// Creates it in an arena of [`BYTES`](Self::BYTES).
     ///
     /// # Errors
-    /// Hyperscan's.
+    /// Errors of Hyperscan.
     pub fn new(rules: &[Vec<u8>], arena: &'a Arena) -> Result<Self, String> {
         Ok(Self {
             database: Database::of(rules, Memory::One)?,
@@ -123,7 +123,7 @@ impl<'a> Pooled<'a> {
     /// Passes all packets, a multiple of [`BURST`], from core to core.
     ///
     /// # Errors
-    /// Hyperscan's.
+    /// Errors of Hyperscan.
     pub fn pass(&mut self, cores: Cores, packets: &[Vec<u8>]) -> Result<Passed, String> {
         let Self { database, pool, caches, ring } = self;
         let pool = &*pool;
@@ -139,7 +139,7 @@ impl<'a> Pooled<'a> {
                             spin_loop();
                         }
                         for (&object, packet) in burst.iter().zip(chunk) {
-                            // SAFETY: taken from the pool just now; a packet fits in its data.
+                            // SAFETY: just taken from the pool; a packet fits in its data.
                             unsafe { put(object, packet) };
                         }
                         while !push.push(&burst) {
@@ -174,7 +174,7 @@ impl<'a> Pooled<'a> {
 /// Copies a packet into an object.
 ///
 /// # Safety
-/// `object` is the caller's own, from a pool, and has room for the packet.
+/// The caller owns `object`, which is from a pool and has room for the packet.
 #[inline]
 pub(super) unsafe fn put(object: Address, packet: &[u8]) {
     // SAFETY: the caller's promise.
@@ -186,7 +186,7 @@ pub(super) unsafe fn put(object: Address, packet: &[u8]) {
     }
 }
 
-/// A call for each packet of a burst, the first of which has number `first`.
+/// Makes a call for each packet of a burst, the first of which has number `first`.
 #[inline]
 fn look_through(
     database: &mut Database,

@@ -1,18 +1,18 @@
-//! A matcher that looks for contents in packets, as a sensor's first stage does. It works over a
-//! burst that lies back to back, and over buffers of a pool.
+//! A matcher that searches for contents in packets, like the first stage of a sensor. It works on
+//! contiguous bursts and on buffers of a pool.
 //!
 //! ```text
-//!   contiguous   |p0|p1|p2|...|            one call for a burst; a match is of the packet that
-//!                                          has all of it, and of none where it lies in two
+//!   contiguous   |p0|p1|p2|...|            one call for a burst; a match counts for the packet
+//!                                          that contains it, and is ignored if it spans two
 //!   scattered    |p0.......|p1.......|     one call for each packet, through its header
 //!   vectored     the same buffers          one call for a burst: a list of starts and lengths
 //! ```
 //!
-//! All three find the same: each match goes into a sum by packet, content and place.
+//! All three find the same: each match enters a sum by packet, content and position.
 //!
 //! Invariants:
-//! - M1: a match counts if its first and its last byte are of one packet. Contents have a fixed
-//!   length, so its first byte is known by its last.
+//! - M1: a match counts if its first and its last byte are in one packet. Contents have a fixed
+//!   length, so the last byte determines the first.
 
 use burstline_log::Writer;
 use burstline_log::{Appended, Burst, Log, LogConfig, Meta, Policy, Reader, ReaderConfig, Start};
@@ -27,26 +27,26 @@ use super::staged::cpu_ns;
 use super::{Address, BURST};
 use crate::arena::Arena;
 
-/// Content rules of a figure.
+/// Number of content rules of a figure.
 pub const RULES: usize = 5000;
-/// Lengths of contents, in bytes. Shorter ones would be found anywhere.
+/// Lengths of contents, in bytes. Shorter ones would match too often.
 const CONTENT_BYTES: std::ops::RangeInclusive<usize> = 6..=20;
 /// Lengths of packets, in bytes. Source: the document's Snort table, "random from 68 to 256".
 const PACKET_BYTES: std::ops::RangeInclusive<usize> = 68..=256;
-/// Ethernet, IPv4, UDP.
+/// Size of the headers: Ethernet, IPv4, UDP.
 const HEADERS_BYTES: usize = 42;
-/// Packets that one call of the contiguous and of the vectored matcher looks through, at most.
+/// Maximum packets per call of the contiguous and the vectored matcher.
 pub const SCANNED: usize = 256;
-/// Flows of packets.
+/// Number of flows.
 const FLOWS: u64 = 1024;
 const SEGMENT_BYTES: usize = 256 << 10;
 
-/// What was found.
+/// The matches found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Found {
-    /// Matches.
+    /// Number of matches.
     pub matches: u64,
-    /// Of each: its packet, its content, and where it ends.
+    /// Sum over all matches of packet, content and end.
     sum: u64,
 }
 
@@ -60,7 +60,7 @@ impl Found {
     }
 }
 
-/// Numbers that repeat from run to run. Source: Knuth's MMIX.
+/// Repeatable pseudo-random numbers. Source: Knuth's MMIX.
 struct Random(u64);
 
 impl Random {
@@ -74,7 +74,7 @@ impl Random {
         range.start() + self.below(range.end() - range.start() + 1)
     }
 
-    /// A text of letters, digits and the two marks of base64.
+    /// Returns a text of letters, digits and the two punctuation marks of base64.
     fn text(&mut self, bytes: usize) -> Vec<u8> {
         const LETTERS: &[u8; 64] =
             b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -82,7 +82,7 @@ impl Random {
     }
 }
 
-/// This many contents, all different.
+/// Returns this many different contents.
 pub fn rules(count: usize) -> Vec<Vec<u8>> {
     let (mut random, mut rules) = (Random(1), Vec::with_capacity(count));
     let mut known = std::collections::HashSet::new();
@@ -96,13 +96,13 @@ pub fn rules(count: usize) -> Vec<Vec<u8>> {
     rules
 }
 
-/// Packets of UDP of several flows, whose payload is text; one in `match_every` has a content.
+/// Returns UDP packets of several flows with text as payload; one in `match_every` has a content.
 pub fn packets(count: usize, rules: &[Vec<u8>], match_every: Option<u64>) -> Vec<Vec<u8>> {
     let mut random = Random(2);
     let packet = |number: u64| {
         let length = random.within(PACKET_BYTES);
         let mut packet = crate::live::udp_frame(length);
-        // The flow's address, and its complement, so that the header's checksum stays.
+        // The flow's address and its complement, so that the header's checksum stays the same.
         let flow = (number % FLOWS) as u16;
         packet[28..30].copy_from_slice(&flow.to_be_bytes());
         packet[18..20].copy_from_slice(&(!flow).to_be_bytes());
@@ -117,16 +117,16 @@ pub fn packets(count: usize, rules: &[Vec<u8>], match_every: Option<u64>) -> Vec
     (0..count as u64).map(packet).collect()
 }
 
-/// What a matcher took for all packets once.
+/// The result of scanning all packets once.
 #[derive(Clone, Copy, Debug)]
 pub struct Scanned {
-    /// What it found.
+    /// The matches.
     pub found: Found,
-    /// Of its thread, in ns.
+    /// CPU time of its thread, in ns.
     pub cpu_ns: u64,
 }
 
-/// Packets in a log, looked through burst by burst.
+/// Packets in a log, scanned burst by burst.
 pub struct Contiguous {
     database: Database,
     lengths: Vec<u64>,
@@ -136,10 +136,10 @@ pub struct Contiguous {
 }
 
 impl Contiguous {
-    /// With a log that has room for `bytes` bytes of packets, and as much again.
+    /// Creates one with a log for twice `bytes` bytes of packets.
     ///
     /// # Errors
-    /// Those of the log and of Hyperscan.
+    /// Errors of the log and of Hyperscan.
     pub fn new(rules: &[Vec<u8>], bytes: usize, pages: PageChoice) -> Result<Self, String> {
         let database = Database::of(rules, Memory::One)?;
         let bytes = (2 * bytes).next_multiple_of(SEGMENT_BYTES).max(16 * SEGMENT_BYTES);
@@ -152,20 +152,20 @@ impl Contiguous {
         Ok(Self { database, lengths, log, writer, reader })
     }
 
-    /// The kind of page that packets lie in.
+    /// Returns the page kind of the packets.
     pub fn page(&self) -> PageKind {
         self.log.placement().page
     }
 
-    /// What looks for contents, their lengths, and both ends of the log.
+    /// Returns the matcher, the lengths of the contents, and both ends of the log.
     pub(super) fn parts(&mut self) -> (&mut Database, &[u64], &mut Writer, &mut Reader) {
         (&mut self.database, &self.lengths, &mut self.writer, &mut self.reader)
     }
 
-    /// Writes all packets, and then looks through them.
+    /// Writes all packets and then scans them.
     ///
     /// # Errors
-    /// They have no room; Hyperscan's.
+    /// If the packets do not fit; those of Hyperscan.
     pub fn turn(&mut self, packets: &[Vec<u8>]) -> Result<Scanned, String> {
         for (number, packet) in packets.iter().enumerate() {
             let meta = Meta::new(number as u64, packet.len() as u32, 0);
@@ -189,7 +189,7 @@ impl Contiguous {
     }
 }
 
-/// Looks through a burst in one call. Its first packet is `first`.
+/// Scans a burst in one call. Its first packet is `first`.
 #[inline]
 pub(super) fn scan(
     database: &mut Database,
@@ -198,15 +198,15 @@ pub(super) fn scan(
     first: u64,
     found: &mut Found,
 ) -> Result<(), String> {
-    // In memory order: the newest packet's first.
+    // In memory order, the newest packet is first.
     let descs = burst.worklist();
     let (oldest, newest) = (descs[descs.len() - 1], descs[0]);
     let start = oldest.offset() as usize;
     let bytes = (newest.offset() + newest.length()) as usize - start;
-    // SAFETY: the burst's packets lie in this order in the memory that its offsets count from, of
-    // which nothing changes while it is lent (`Burst::start`).
+    // SAFETY: the burst's packets are in this order in the memory that its offsets count from. That
+    // memory does not change while the burst is lent (`Burst::start`).
     let memory = unsafe { std::slice::from_raw_parts(burst.start().as_ptr().add(start), bytes) };
-    // The packet that the last match was in: the next one ends there or later, as a rule.
+    // The packet of the last match. The next match usually ends in it or a later one.
     let mut at = descs.len() - 1;
     database.scan(memory, |content, end| {
         let (begin, end) = (start as u64 + end - lengths[content as usize], start as u64 + end);
@@ -223,7 +223,7 @@ pub(super) fn scan(
     })
 }
 
-/// Packets in buffers of a pool that has been in use.
+/// Packets in buffers of a used pool.
 pub struct Scattered<'a> {
     database: Database,
     memory: Memory,
@@ -233,17 +233,17 @@ pub struct Scattered<'a> {
 }
 
 impl<'a> Scattered<'a> {
-    /// Bytes of an arena for this many packets.
+    /// Returns the arena size for this many packets.
     pub fn bytes(packets: usize) -> usize {
         let objects = packets + BURST;
         objects * STRIDE_BYTES + 2 * objects.next_power_of_two() * size_of::<Address>() + (1 << 16)
     }
 
-    /// With a buffer for each of `packets` packets, in no order: so a pool gives them that has
-    /// been in use for a while.
+    /// Creates one with a buffer for each of `packets` packets, in random order, as from a pool
+    /// that has been in use for a while.
     ///
     /// # Errors
-    /// Hyperscan's.
+    /// Errors of Hyperscan.
     pub fn new(
         rules: &[Vec<u8>],
         memory: Memory,
@@ -264,14 +264,14 @@ impl<'a> Scattered<'a> {
         Ok(Self { database, memory, lengths, buffers, _pool: pool })
     }
 
-    /// Writes all packets, at most as many as there are buffers, and then looks through them.
+    /// Writes all packets, at most one per buffer, and then scans them.
     ///
     /// # Errors
-    /// Hyperscan's.
+    /// Errors of Hyperscan.
     pub fn turn(&mut self, packets: &[Vec<u8>]) -> Result<Scanned, String> {
         for (buffer, packet) in self.buffers.iter().zip(packets) {
-            // SAFETY: the buffer is this side's own since it was taken, and has room for a header
-            // and any packet of these.
+            // SAFETY: this side owns the buffer since it was taken, and the buffer has room for a
+            // header and any of these packets.
             unsafe { put(*buffer, packet) };
         }
         let (mut found, mut outcome) = (Found::default(), Ok(()));
@@ -284,7 +284,7 @@ impl<'a> Scattered<'a> {
         outcome.map(|()| Scanned { found, cpu_ns })
     }
 
-    /// A call for each packet, while the headers and packets behind it are prefetched.
+    /// Makes a call for each packet, prefetching the headers and packets after it.
     fn each(&mut self, packets: usize, found: &mut Found) -> Result<(), String> {
         let buffers = &self.buffers[..packets];
         for (number, buffer) in buffers.iter().enumerate() {
@@ -299,7 +299,7 @@ impl<'a> Scattered<'a> {
         Ok(())
     }
 
-    /// A call for [`SCANNED`] packets.
+    /// Makes a call for [`SCANNED`] packets.
     fn by_lists(&mut self, packets: usize, found: &mut Found) -> Result<(), String> {
         let (mut starts, mut sizes) = (Vec::with_capacity(SCANNED), Vec::with_capacity(SCANNED));
         let mut ends = Vec::with_capacity(SCANNED);
@@ -351,7 +351,7 @@ mod tests {
     use super::*;
     use crate::threads::Cores;
 
-    /// By comparing at every place.
+    /// Searches by comparing at every position.
     fn plainly(packets: &[Vec<u8>], rules: &[Vec<u8>]) -> Found {
         let mut found = Found::default();
         for (number, packet) in packets.iter().enumerate() {
@@ -370,10 +370,10 @@ mod tests {
             return skip(test_name(), why);
         }
         let mut rules = rules(50);
-        rules.push(b"ab".to_vec()); // which lies in two packets at times
+        rules.push(b"ab".to_vec()); // sometimes spans two packets
         let mut packets = packets(600, &rules, Some(4));
         packets[7].push(b'a');
-        packets[8][0] = b'b'; // no match: its bytes are of two packets
+        packets[8][0] = b'b'; // no match: its bytes are in two packets
         let expected = plainly(&packets, &rules);
         assert!(expected.matches > 150, "{expected:?}");
         let pages = PageChoice::Size4K;

@@ -1,16 +1,16 @@
-//! DPDK itself: mbufs, mempools, rings and bursts, in C on its own API.
+//! The rivals on DPDK's own mbufs, mempools, rings and bursts, written in C.
 //!
 //! ```text
 //! ../../rivals-dpdk/pipeline.c   producer -> ring -> consumer
 //! ../../rivals-dpdk/balance.c    a pointer ring for each worker
-//! ../../rivals-dpdk/balance_live.c  the same on a driver's packets, its own program
+//! ../../rivals-dpdk/balance_live.c  the same on a driver's packets, as a separate program
 //! ../../rivals-dpdk/merge.c      four ports -> merger -> memcpy into one memory
-//! ../../rivals-dpdk/device.c     what a driver brings, for pipeline and merge
+//! ../../rivals-dpdk/device.c     packets of a driver, for pipeline and merge
 //! ```
 //!
-//! EAL takes reserved huge pages where enough are free. Else a pool's memory is made transparent
-//! ones of, as far as the kernel can, so that both sides have the same. Loops are whole in C: a
-//! call from here costs nothing of a packet.
+//! EAL gets reserved huge pages if enough are free. Otherwise a pool's memory becomes transparent
+//! huge pages, as far as the kernel can, so that both sides have the same. Whole loops are in C, so
+//! calls from Rust add no cost per packet.
 
 pub mod balance;
 pub mod merge_live;
@@ -37,14 +37,14 @@ pub const SLOTS: u32 = 1024;
 
 /// The largest burst of a [`Pipeline`]. Source: BURST_MOST of rivals.h.
 const BURST_MOST: u32 = 256;
-/// Of EAL's memory, as testpmd takes by its arguments.
+/// Size of EAL's memory, as in testpmd's arguments.
 const MEMORY_MIB: u32 = 512;
 
-/// Bytes of the memory that packets are merged into: as large as our log.
+/// Size of the memory that packets are merged into: as large as our log.
 pub const OUTPUT_BYTES: usize = 2 << 20;
-/// Each packet begins at a multiple of it there.
+/// Alignment of packets there.
 const OUTPUT_ALIGN: usize = 64;
-/// Bytes of an arena that has room for that memory and its worklist.
+/// Arena size for that memory and its worklist.
 pub const OUTPUT_ARENA_BYTES: usize =
     OUTPUT_BYTES + OUTPUT_BYTES / OUTPUT_ALIGN * size_of::<[u64; 2]>();
 
@@ -52,24 +52,24 @@ pub const OUTPUT_ARENA_BYTES: usize =
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Shape {
-    /// Mbufs of the pool.
+    /// Number of mbufs in the pool.
     pub objects: u32,
-    /// Mbufs of each core's cache.
+    /// Number of mbufs in each core's cache.
     pub cache: u32,
-    /// Slots of each ring.
+    /// Number of slots in each ring.
     pub slots: u32,
-    /// Rings for one producer and one consumer, of pointers and of free mbufs: not 0.
+    /// Whether rings of pointers and of free mbufs have one producer and one consumer: not 0.
     pub is_single: u8,
 }
 
 impl Shape {
-    /// With which instructions are counted: they are about the same with any.
+    /// The shape used for counting instructions; other shapes give about the same counts.
     pub const COUNTED: Self = Self { objects: 2047, cache: 256, slots: SLOTS, is_single: 1 };
 }
 
-/// The kind of a pool's pages, by whether all of them are huge. EAL runs.
+/// Returns a pool's page kind, by whether all its pages are huge. EAL must run.
 pub fn page(is_huge: bool) -> PageKind {
-    // SAFETY: it reads what EAL has found when it started.
+    // SAFETY: it reads what EAL determined at its start.
     match is_huge.then(|| unsafe { rte_eal_has_hugepages() }) {
         None => PageKind::Size4K,
         Some(0) => PageKind::Transparent,
@@ -81,30 +81,30 @@ pub fn page(is_huge: bool) -> PageKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Hint {
-    /// Not at all.
+    /// No prefetch.
     None,
     /// `rte_prefetch0`: into all levels of the cache.
     T0,
-    /// `rte_prefetch1`: not into the first.
+    /// `rte_prefetch1`: into all levels but the first.
     T1,
 }
 
-/// How a merge is made.
+/// The options of a merge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Manner {
-    /// By packet, in order of time: not 0. Else by burst.
+    /// Whether to merge by packet, in order of time: not 0. Else by burst.
     pub is_ordered: u8,
-    /// Copies whole segments, of 2,048 bytes where packets fit: not 0. Else packets.
+    /// Whether to copy whole segments, of 2,048 bytes if packets fit: not 0. Else packets.
     pub is_whole: u8,
-    /// Prefetch.
+    /// The prefetch mode.
     pub hint: Hint,
-    /// Counts packets that are out of order: not 0.
+    /// Whether to count packets that are out of order: not 0.
     pub is_checking: u8,
 }
 
 impl Manner {
-    /// The article's: by burst, by packet's length, `prefetcht0`.
+    /// The article's design: by burst, copies of the packet's length, `prefetcht0`.
     pub const PLAIN: Self = Self { is_ordered: 0, is_whole: 0, hint: Hint::T0, is_checking: 0 };
 }
 
@@ -114,7 +114,7 @@ struct Lane {
     times_ns: *const u64,
 }
 
-/// Where packets are merged into, with a worklist.
+/// The destination of a merge, with a worklist.
 #[repr(C)]
 struct Output {
     bytes: *mut u8,
@@ -122,17 +122,17 @@ struct Output {
     room: u32,
 }
 
-/// An arena for that memory and its worklist, in the best pages that there are.
+/// Creates an arena for that memory and its worklist, in the best pages available.
 ///
 /// # Errors
-/// There is no memory.
+/// If there is not enough memory.
 pub fn output_arena() -> Result<Arena, String> {
     let arena = with_best(OUTPUT_ARENA_BYTES, |pages| Arena::create(OUTPUT_ARENA_BYTES, pages));
     arena.map_err(|error| error.to_string())
 }
 
 impl Output {
-    /// In an arena of [`OUTPUT_ARENA_BYTES`].
+    /// Creates it in an arena of [`OUTPUT_ARENA_BYTES`].
     fn new(arena: &Arena) -> Self {
         let worklist = arena.cells::<[u64; 2]>(OUTPUT_BYTES / OUTPUT_ALIGN);
         Self {
@@ -179,18 +179,18 @@ unsafe extern "C" {
     fn rival_merge_turns(merge: *mut RawMerge, manner: *const Manner, violations: *mut u64) -> u64;
 }
 
-/// Starts EAL, unless it runs, in reserved huge pages where available.
+/// Starts EAL if it does not run yet, in reserved huge pages if available.
 ///
 /// # Errors
-/// As a sentence.
+/// A sentence.
 pub fn start() -> Result<(), String> {
-    // What EAL takes when it starts it keeps, as long as this process lives.
+    // EAL keeps the memory of its start for the life of this process.
     let _pages = Reservation::take(PAGES_OF_A_START);
     let options = EalOptions { memory_mib: Some(MEMORY_MIB), ..EalOptions::default() };
     start_eal(&options).map_err(|error| error.to_string())
 }
 
-/// As [`start`], without huge pages: valgrind has no room for EAL's addresses of them.
+/// Like [`start`], without huge pages: under valgrind their addresses are not available.
 ///
 /// # Errors
 /// As there.
@@ -214,19 +214,19 @@ unsafe impl Sync for Pipeline {}
 unsafe impl Send for Pipeline {}
 
 impl Pipeline {
-    /// Makes them. EAL runs.
+    /// Creates them. EAL must run.
     ///
     /// # Errors
-    /// There is not enough memory.
+    /// If there is not enough memory.
     pub fn new(shape: Shape) -> Result<Self, String> {
         let mut is_huge = false;
-        // SAFETY: EAL runs; both are read and written for the call's time.
+        // SAFETY: EAL runs; both pointers are valid for reads and writes during the call.
         let raw = unsafe { rival_create(&shape, &mut is_huge) };
         let raw = NonNull::new(raw).ok_or_else(|| format!("DPDK has no memory for {shape:?}"))?;
         Ok(Self { raw, is_huge, burst: BURST as u32 })
     }
 
-    /// Hands over this many packets at a time, in `[1, 256]`, where it fills them itself.
+    /// Sets the packets per hand-off, in `[1, 256]`, if it fills the packets itself.
     pub fn in_bursts(self, burst: u32) -> Self {
         assert!((1..=BURST_MOST).contains(&burst), "bursts of {burst}");
         let mut this = self;
@@ -234,17 +234,17 @@ impl Pipeline {
         this
     }
 
-    /// Whether its pool is in huge pages.
+    /// Returns whether its pool is in huge pages.
     pub fn is_huge(&self) -> bool {
         self.is_huge
     }
 
-    /// Hands `packets` packets over, a multiple of a burst.
+    /// Hands over `packets` packets, a multiple of the burst.
     pub fn hand_off(&self, cores: Cores, traffic: &Traffic, packets: u64, hint: Hint) -> Run {
         let (packet, length) = (traffic.template(), traffic.length() as u32);
         let done = run_together(
             cores,
-            // SAFETY: the template has `length` bytes; the only producer.
+            // SAFETY: the template has `length` bytes, and this is the only producer.
             || unsafe { rival_produce(self.raw(), packet.as_ptr(), length, packets, self.burst) },
             || self.consume(packets, hint),
         );
@@ -260,23 +260,23 @@ impl Pipeline {
         self.raw.as_ptr()
     }
 
-    /// As [`hand_off`](Self::hand_off), both sides in turns on this thread. Returns the sum.
+    /// Like [`hand_off`](Self::hand_off), with both sides in turns on this thread. Returns the sum.
     pub fn take_turns(&mut self, traffic: &Traffic, packets: u64, hint: Hint) -> u64 {
         let (packet, length) = (traffic.template(), traffic.length() as u32);
-        // SAFETY: the template has `length` bytes; nobody else produces or consumes.
+        // SAFETY: the template has `length` bytes; no other thread produces or consumes.
         unsafe { rival_turns(self.raw(), packet.as_ptr(), length, packets, hint as u32) }
     }
 
-    /// As [`hand_on`](Self::hand_on), both sides in turns on this thread. Returns the sum.
+    /// Like [`hand_on`](Self::hand_on), with both sides in turns on this thread. Returns the sum.
     pub fn take_turns_on(&mut self, packets: u64) -> u64 {
-        // SAFETY: nobody else receives or reads.
+        // SAFETY: no other thread receives or reads.
         unsafe { rival_driver_turns(self.raw(), packets) }
     }
 
-    /// Opens a device to receive from, once.
+    /// Opens a device to receive from, at most once.
     ///
     /// # Errors
-    /// The driver's.
+    /// Errors of the driver.
     pub fn open(&mut self, devargs: &str) -> Result<(), String> {
         let text = CString::new(devargs).map_err(|error| error.to_string())?;
         // SAFETY: the string ends with a 0.
@@ -286,32 +286,32 @@ impl Pipeline {
         }
     }
 
-    /// Hands over what the device brings, a multiple of [`BURST`].
+    /// Hands over packets of the device, a multiple of [`BURST`].
     pub fn hand_on(&self, cores: Cores, packets: u64, hint: Hint) -> Run {
         let done = run_together(
             cores,
-            // SAFETY: the only thread that receives.
+            // SAFETY: this is the only thread that receives.
             || unsafe { rival_receive(self.raw(), packets) },
             || self.consume(packets, hint),
         );
         Run { seconds: done.seconds, sum: done.consumer }
     }
 
-    /// Receives, hands over and reads on this thread, a burst each, until `is_over` is not 0 and
-    /// nothing comes. Returns how many packets that were.
+    /// Receives, hands over and reads on this thread, a burst each, until `is_over` is not 0 and no
+    /// more packets arrive. Returns the number of packets.
     pub fn take_turns_live(&mut self, is_over: &AtomicU32) -> u64 {
         let mut sum = 0;
-        // SAFETY: nobody else receives or reads; both are there for the call's time, and C reads
-        // the flag by an atomic load.
+        // SAFETY: no other thread receives or reads; both pointers are valid during the call, and C
+        // reads the flag by an atomic load.
         let taken = unsafe { rival_live(self.raw(), is_over, &mut sum) };
         std::hint::black_box(sum);
         taken
     }
 
-    /// Ends it.
+    /// Destroys it.
     ///
     /// # Errors
-    /// Mbufs are missing.
+    /// If mbufs are missing.
     pub fn end(self) -> Result<(), String> {
         let raw = self.raw;
         std::mem::forget(self);
@@ -334,16 +334,16 @@ fn whole(missing: u32) -> Result<(), String> {
     }
 }
 
-/// A merge that took place.
+/// The result of a merge.
 #[derive(Clone, Copy, Debug)]
 pub struct Merged {
     /// Packets copied and read.
     pub packets: u64,
-    /// Processor time of both threads, in s.
+    /// CPU time of both threads, in s.
     pub cpu_s: f64,
     /// Wall time, in s.
     pub elapsed_s: f64,
-    /// Packets out of order, where that was asked for.
+    /// Packets out of order, if they were checked.
     pub violations: u64,
     /// Whether the pool is in huge pages.
     pub is_huge: bool,
@@ -356,7 +356,7 @@ struct Merge<'a> {
     is_huge: bool,
 }
 
-// SAFETY: one thread receives, and one merges and copies: the rings are between them.
+// SAFETY: one thread receives, and one merges and copies; the rings are between them.
 unsafe impl Sync for Merge<'_> {}
 
 impl<'a> Merge<'a> {
@@ -389,7 +389,7 @@ impl Merge<'_> {
 
 impl Drop for Merge<'_> {
     fn drop(&mut self) {
-        // SAFETY: the last use, and EAL has no thread there.
+        // SAFETY: the last use, and no thread of EAL uses it.
         unsafe { rival_merge_destroy(self.raw.as_ptr()) };
     }
 }
@@ -397,7 +397,7 @@ impl Drop for Merge<'_> {
 /// Merges `most` packets of each line, a multiple of [`BURST`], on both cores.
 ///
 /// # Errors
-/// There is no memory; packets or mbufs are missing.
+/// If there is not enough memory, or packets or mbufs are missing.
 pub fn merge(
     arena: &mut Arena,
     lines: &[Option<Line>; LINES],
@@ -412,11 +412,11 @@ pub fn merge(
     let mut violations = 0;
     let done = run_together(
         cores,
-        // SAFETY: the only thread that receives.
+        // SAFETY: this is the only thread that receives.
         || cpu_ns(|| unsafe { rival_merge_receive(merge.raw()) }),
         || {
             let mut packets = 0;
-            // SAFETY: the only thread that merges and copies.
+            // SAFETY: this is the only thread that merges and copies.
             let mut copy = || unsafe { rival_merge_copy(merge.raw(), &manner, &mut violations) };
             (cpu_ns(|| packets = copy()), packets)
         },
@@ -431,7 +431,7 @@ pub fn merge(
     Ok(Merged { packets, cpu_s, elapsed_s, violations, is_huge })
 }
 
-/// As [`merge`], all of it on this thread, which never sleeps.
+/// Like [`merge`], entirely on this thread, which never sleeps.
 ///
 /// # Errors
 /// As there.
@@ -445,7 +445,7 @@ pub fn merge_in_turns(
     arena.clear();
     let merge = Merge::new(arena, lines, shape, most)?;
     let (start_ns, mut violations, is_huge) = (clock::monotonic_ns(), 0, merge.is_huge);
-    // SAFETY: nobody else has it.
+    // SAFETY: no other thread has it.
     let packets = unsafe { rival_merge_turns(merge.raw(), &manner, &mut violations) };
     let elapsed_s = (clock::monotonic_ns() - start_ns) as f64 / 1e9;
     Ok(Merged { packets, cpu_s: elapsed_s, elapsed_s, violations, is_huge })

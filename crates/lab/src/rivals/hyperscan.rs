@@ -1,24 +1,24 @@
-//! Hyperscan, which Snort and Suricata look for contents with: many words at once, in one pass.
+//! Hyperscan, the matcher of Snort and Suricata: searches for many contents at once in one pass.
 //!
-//! The library is loaded while the program runs, so that nothing here needs it to be built:
-//! `libhs.so.5` of Debian's `libhyperscan5`.
+//! The library is loaded at run time, so building does not require it: `libhs.so.5` of Debian's
+//! `libhyperscan5`.
 //!
 //! Invariants:
-//! - H1: a database's scratch is with one scan at a time: a scan borrows it for writing.
-//! - H2: nothing unwinds through the library: programs of the lab abort where they panic, and what
-//!   is called for a match only counts.
+//! - H1: a database's scratch is used by one scan at a time: a scan borrows it mutably.
+//! - H2: no panic unwinds through the library: programs of the lab abort on panic, and the match
+//!   callback only counts.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
 use std::ptr::{null, null_mut};
 use std::sync::OnceLock;
 
-/// Where it is looked for, and what installs it.
+/// The library's file name, and the package to install.
 const FILE: &CStr = c"libhs.so.5";
 const MEND: &str = "libhs.so.5 is not installed: sudo apt-get install libhyperscan5";
 
-/// One call, one run of memory. Source: `hs_compile.h` of Hyperscan 5.4, `HS_MODE_`.
+/// Mode for one call on one run of memory. Source: `hs_compile.h` of Hyperscan 5.4, `HS_MODE_`.
 const MODE_BLOCK: c_uint = 1;
-/// One call, several runs of memory that count as one.
+/// Mode for one call on several runs of memory that count as one.
 const MODE_VECTORED: c_uint = 4;
 
 type OnMatch = unsafe extern "C" fn(c_uint, c_ulonglong, c_ulonglong, c_uint, *mut c_void) -> c_int;
@@ -65,7 +65,7 @@ struct CompileError {
     expression: c_int,
 }
 
-/// Its functions.
+/// The functions of the library.
 struct Library {
     version: Version,
     compile: CompileLiterals,
@@ -89,16 +89,16 @@ impl Library {
         if library.is_null() {
             return None;
         }
-        /// The function of that name, as the type of its place says.
+        /// Looks up the function of that name, with the type of its field.
         macro_rules! function {
             ($name:literal, $type:ty) => {{
-                // SAFETY: the handle is that of a library that stays loaded.
+                // SAFETY: the handle is of a library that stays loaded.
                 let found = unsafe { libc::dlsym(library, $name.as_ptr()) };
                 if found.is_null() {
                     return None;
                 }
-                // SAFETY: the function of this name has the type that Hyperscan's headers give
-                // it, which is that of the field it goes to.
+                // SAFETY: the function of this name has the type given in Hyperscan's headers,
+                // which is the type of its field.
                 unsafe { std::mem::transmute::<*mut c_void, $type>(found) }
             }};
         }
@@ -115,10 +115,10 @@ impl Library {
     }
 }
 
-/// What it calls itself; why it cannot be asked.
+/// Returns the library's version.
 ///
 /// # Errors
-/// It is not installed.
+/// If the library is not installed.
 pub fn version() -> Result<String, String> {
     let library = Library::loaded()?;
     // SAFETY: it returns a text that is part of the library.
@@ -126,34 +126,34 @@ pub fn version() -> Result<String, String> {
     Ok(said.to_string_lossy().into_owned())
 }
 
-/// How memory is given to a scan.
+/// How a scan gets its memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Memory {
-    /// A run at a time.
+    /// One run at a time.
     One,
-    /// Several that count as one, in order.
+    /// Several runs, in order, that count as one.
     Several,
 }
 
-/// Contents, compiled, with room to look for them.
+/// Compiled contents, with scratch memory for a scan.
 pub struct Database {
     library: &'static Library,
     compiled: *mut c_void,
     scratch: *mut c_void,
 }
 
-// SAFETY: a compiled database and its scratch are memory that any thread may use, one at a time
-// (`hs_alloc_scratch` in Hyperscan's reference); this owns both, and a scan borrows it for writing.
+// SAFETY: any thread may use a compiled database and its scratch, one at a time (`hs_alloc_scratch`
+// in Hyperscan's reference). This type owns both, and a scan borrows the scratch for writing.
 unsafe impl Send for Database {}
 
 impl Database {
-    /// Compiles contents, at most `u32::MAX`; each one's number is its index.
+    /// Compiles at most `u32::MAX` contents; the number of each is its index.
     ///
     /// # Errors
-    /// Hyperscan is not installed, or does not take the contents; one of them is empty.
+    /// If Hyperscan is not installed or rejects the contents, or if one of them is empty.
     pub fn of(contents: &[Vec<u8>], memory: Memory) -> Result<Self, String> {
         let library = Library::loaded()?;
-        // Hyperscan 5.4 ends with a fault there.
+        // Hyperscan 5.4 crashes on an empty content.
         if let Some(number) = contents.iter().position(Vec::is_empty) {
             return Err(format!("content {number} is empty: give it 1 byte or more"));
         }
@@ -166,8 +166,8 @@ impl Database {
             Memory::Several => MODE_VECTORED,
         };
         let (mut compiled, mut error) = (null_mut(), null_mut());
-        // SAFETY: four lists of as many elements, alive during the call; each start has its length
-        // in bytes; no platform means this one; two places for what comes of it.
+        // SAFETY: four lists of the same length, alive during the call. Each start has its length
+        // in bytes. A null platform means this one, and both places for results are valid.
         let code = unsafe {
             (library.compile)(
                 starts.as_ptr(),
@@ -185,21 +185,21 @@ impl Database {
             return Err(said(library, code, error));
         }
         let mut this = Self { library, compiled, scratch: null_mut() };
-        // SAFETY: a database that was just made, and a place for its scratch.
+        // SAFETY: a database just created, and a valid place for its scratch.
         match unsafe { (library.allocate)(this.compiled, &raw mut this.scratch) } {
             0 => Ok(this),
             code => Err(format!("hs_alloc_scratch: error {code}")),
         }
     }
 
-    /// Calls `each` with the number of each content that is found and where it ends.
+    /// Calls `each` with the number of each content found and the offset of its end.
     ///
     /// # Errors
-    /// Hyperscan's: the database is for [`Memory::Several`].
+    /// Errors of Hyperscan, for instance if the database is for [`Memory::Several`].
     #[inline]
     pub fn scan<F: FnMut(u32, u64)>(&mut self, bytes: &[u8], mut each: F) -> Result<(), String> {
-        // SAFETY: bytes, scratch and `each` are borrowed during the call, and `on_match` is given
-        // the `each` that it is made for.
+        // SAFETY: bytes, scratch and `each` are borrowed during the call, and `on_match` gets the
+        // `each` of its type.
         let code = unsafe {
             (self.library.scan)(
                 self.compiled,
@@ -214,13 +214,13 @@ impl Database {
         checked("hs_scan", code)
     }
 
-    /// The same over several runs, as if they were one.
+    /// Like [`scan`](Self::scan), over several runs as if they were one.
     ///
     /// # Safety
     /// There are as many lengths as starts, and each start is valid for reads of its length.
     ///
     /// # Errors
-    /// Hyperscan's: the database is for [`Memory::One`].
+    /// Errors of Hyperscan, for instance if the database is for [`Memory::One`].
     #[inline]
     pub unsafe fn scan_several<F: FnMut(u32, u64)>(
         &mut self,
@@ -249,12 +249,12 @@ fn checked(function: &str, code: c_int) -> Result<(), String> {
     if code == 0 { Ok(()) } else { Err(format!("{function}: error {code}")) }
 }
 
-/// What a failed compilation says; its message is freed.
+/// Returns the message of a failed compilation and frees it.
 fn said(library: &Library, code: c_int, error: *mut CompileError) -> String {
     if error.is_null() {
         return format!("hs_compile_lit_multi: error {code}");
     }
-    // SAFETY: after a failure there is an error with a text, until it is freed, which is once.
+    // SAFETY: after a failure there is an error with a text, until it is freed, which happens once.
     unsafe {
         let text = CStr::from_ptr((*error).message).to_string_lossy().into_owned();
         let expression = (*error).expression;
@@ -264,7 +264,7 @@ fn said(library: &Library, code: c_int, error: *mut CompileError) -> String {
 }
 
 /// # Safety
-/// `each` is an `F` that nobody else uses during the call.
+/// `each` is an `F` that no other code uses during the call.
 unsafe extern "C" fn on_match<F: FnMut(u32, u64)>(
     number: c_uint,
     _: c_ulonglong,
@@ -280,8 +280,8 @@ unsafe extern "C" fn on_match<F: FnMut(u32, u64)>(
 
 impl Drop for Database {
     fn drop(&mut self) {
-        // SAFETY: both are this database's own, or null, which either function takes; nothing
-        // refers to them any more.
+        // SAFETY: both are owned by this database, or null, which either function accepts; no
+        // references to them remain.
         unsafe {
             (self.library.free_scratch)(self.scratch);
             (self.library.free_database)(self.compiled);

@@ -1,12 +1,12 @@
-//! The lean scattered design: a fixed set of buffers that go round between two threads.
+//! The lean scattered design: a fixed set of buffers that circulate between two threads.
 //!
 //! ```text
 //!   producer --- ring of filled buffers ---> consumer
 //!            <-- ring of free buffers ------
 //! ```
 //!
-//! No pool that others could share, no cache, no compare and swap: the best that scattered
-//! buffers can do. One cache line of metadata stands in front of each packet.
+//! No shared pool, no cache, no compare and swap: the best that scattered buffers can do. One cache
+//! line of metadata precedes each packet.
 
 use std::hint::spin_loop;
 
@@ -19,7 +19,7 @@ use crate::traffic::Traffic;
 use burstline_sys::prefetch;
 
 const HEADER_BYTES: usize = size_of::<Header>();
-/// From one buffer to the next: 33 cache lines, odd for the caches' sake.
+/// Distance between two buffers: 33 cache lines, an odd number to spread over cache sets.
 pub const STRIDE_BYTES: usize = HEADER_BYTES + 2048;
 
 /// The buffers and both rings.
@@ -29,7 +29,7 @@ pub struct Lean<'a> {
 }
 
 impl<'a> Lean<'a> {
-    /// `count` buffers, a multiple of [`BURST`]; all are free.
+    /// Creates `count` buffers, a multiple of [`BURST`]; all are free.
     pub fn new(arena: &'a Arena, count: usize) -> Self {
         assert!(count.is_multiple_of(BURST) && count > 0, "{count} buffers");
         let capacity = count.next_power_of_two();
@@ -44,7 +44,7 @@ impl<'a> Lean<'a> {
         Self { forth, back }
     }
 
-    /// Hands `packets` packets over, a multiple of [`BURST`].
+    /// Hands over `packets` packets, a multiple of [`BURST`].
     pub fn hand_off(&mut self, cores: Cores, traffic: &Traffic, packets: u64) -> Run {
         let (mut push, mut pull) = self.forth.split();
         let (mut give, mut take) = self.back.split();

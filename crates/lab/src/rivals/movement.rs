@@ -1,18 +1,18 @@
-//! What the two cores can move at best: lines, and nothing done with them.
+//! Measures how fast two cores can move cache lines without other work: the limit of a hand-off.
 //!
 //! ```text
 //!   writer   whole lines of a packet, a desc, a count for each burst    no template, hash, time
 //!   reader   a word of each line                                        no header, no fields
 //! ```
 //!
-//! The layout is the log's, and so are the stores: 16 bytes each, as every x86-64 processor has
-//! them. A hand-off cannot be faster than this loop; what it is slower by is what it does besides.
-//! The loop goes either way, as the log does: by ordinary stores, or by streaming ones.
+//! The layout and the stores are the log's: 16 bytes each, which every x86-64 processor supports. A
+//! hand-off cannot be faster than this loop; any difference is the cost of its other work. Like the
+//! log, the loop uses ordinary or streaming stores.
 //!
 //! Invariants:
 //! - I1: the producer writes a segment only after the consumer has left it (`left`), above `count`;
 //!   the consumer reads below that.
-//! - I2: what was streamed is settled before `count` says so.
+//! - I2: streamed stores are fenced before `count` is updated.
 
 use std::hint::spin_loop;
 use std::ptr::NonNull;
@@ -29,12 +29,12 @@ const DESC_BYTES: usize = 16;
 
 type Piece = [u64; 2];
 
-/// A number on its own lines.
+/// A number on its own cache lines.
 #[repr(align(128))]
 #[derive(Default)]
 struct Mark(AtomicU64);
 
-/// Segments, in turn, in the memory of an arena that outlives them.
+/// Segments used in turn, in the memory of an arena that outlives them.
 pub struct Movement {
     memory: NonNull<u8>,
     segment_bytes: usize,
@@ -44,24 +44,24 @@ pub struct Movement {
 // SAFETY: I1 keeps the two threads' accesses apart, ordered by the count and `left`.
 unsafe impl Sync for Movement {}
 
-/// What is moved in a run.
+/// The data moved in a run.
 #[derive(Clone, Copy)]
 struct Load {
     packets: u64,
-    /// Of a packet, in whole lines.
+    /// Size of a packet in whole cache lines.
     step: usize,
-    /// Packets of a segment.
+    /// Packets per segment.
     each: usize,
 }
 
 impl Movement {
-    /// `segments` segments of `segment_bytes` bytes each.
+    /// Creates `segments` segments of `segment_bytes` bytes each.
     pub fn new(arena: &Arena, segment_bytes: usize, segments: usize) -> Self {
         Self { memory: arena.piece(segment_bytes * segments), segment_bytes, segments }
     }
 
-    /// Moves at least `packets` packets of `length` bytes, as many as fill whole segments. Returns
-    /// the run and how many they were.
+    /// Moves at least `packets` packets of `length` bytes, enough to fill whole segments. Returns
+    /// the run and their number.
     pub fn hand_off<const STREAMS: bool>(
         &mut self,
         cores: Cores,
@@ -69,7 +69,7 @@ impl Movement {
         packets: u64,
     ) -> (Run, u64) {
         let step = length.next_multiple_of(LINE_BYTES);
-        // Whole lines of descs.
+        // Whole cache lines of descs.
         let each = self.segment_bytes / (step + DESC_BYTES) / 4 * 4;
         let packets = packets.next_multiple_of(each as u64);
         let (load, this) = (Load { packets, step, each }, &*self);
@@ -82,9 +82,9 @@ impl Movement {
         (Run { seconds: done.seconds, sum: done.consumer }, packets)
     }
 
-    /// What a run adds up to.
+    /// Returns the expected sum of a run.
     pub fn expected(length: usize, packets: u64) -> u64 {
-        let words = length.div_ceil(LINE_BYTES) as u64 + 1; // one of the desc
+        let words = length.div_ceil(LINE_BYTES) as u64 + 1; // one word of the desc
         (packets * packets.wrapping_sub(1) / 2).wrapping_mul(words)
     }
 
@@ -98,13 +98,13 @@ impl Movement {
         let room = (self.segments * each) as u64;
         let mut number = 0;
         while number < packets {
-            // Pairs with the Release in `consume`: it has read what it is going to.
+            // Pairs with the Release in `consume`, after its last read of the segment.
             while number + each as u64 > left.0.load(Acquire) + room {
                 spin_loop();
             }
             let start = self.segment(number, load);
             let (mut at, mut desc) = (start, start.wrapping_add(self.segment_bytes));
-            // Loops by pointers: a range with a step costs a division for each packet.
+            // Loops use pointers, because a range with a step costs a division per packet.
             for index in 1..=each {
                 let end = at.wrapping_add(step);
                 while at != end {
@@ -146,7 +146,7 @@ impl Movement {
                     sum = sum.wrapping_add(unsafe { desc.cast::<u64>().read() });
                     let end = at.wrapping_add(step);
                     while at != end {
-                        // SAFETY: I1; the packet's lines lie below the count, too.
+                        // SAFETY: I1; the packet's lines are below the count, too.
                         sum = sum.wrapping_add(unsafe { at.cast::<u64>().read() });
                         at = at.wrapping_add(LINE_BYTES);
                     }
@@ -159,13 +159,13 @@ impl Movement {
     }
 }
 
-/// Writes a line, as [`put`].
+/// Writes a line like [`put`].
 ///
 /// # Safety
 /// `at` is aligned to 16 and valid for writes of a line.
 #[inline(always)]
 unsafe fn put_line<const STREAMS: bool>(at: *mut u8, piece: Piece) {
-    // SAFETY: the caller's word.
+    // SAFETY: the caller's promise.
     unsafe {
         put::<STREAMS>(at, piece);
         put::<STREAMS>(at.add(16), piece);
@@ -174,30 +174,30 @@ unsafe fn put_line<const STREAMS: bool>(at: *mut u8, piece: Piece) {
     }
 }
 
-/// Writes 16 bytes, past the cache if it `STREAMS`.
+/// Writes 16 bytes, bypassing the cache if `STREAMS`.
 ///
 /// # Safety
-/// `at` is aligned to 16 and valid for writes of as many bytes.
+/// `at` is aligned to 16 and valid for writes of 16 bytes.
 #[inline(always)]
 unsafe fn put<const STREAMS: bool>(at: *mut u8, piece: Piece) {
     #[cfg(target_arch = "x86_64")]
     if STREAMS {
         use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
-        // SAFETY: every x86-64 processor has SSE2; the rest is the caller's word.
+        // SAFETY: every x86-64 processor has SSE2; the rest is the caller's promise.
         unsafe {
             _mm_stream_si128(at.cast::<__m128i>(), _mm_loadu_si128((&raw const piece).cast()))
         };
         return;
     }
-    // SAFETY: the caller's word.
+    // SAFETY: the caller's promise.
     unsafe { at.cast::<Piece>().write(piece) };
 }
 
-/// Orders what was streamed before what is stored next.
+/// Orders streamed stores before later stores.
 #[inline(always)]
 fn settle() {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: every x86-64 processor has it, and it changes no memory.
+    // SAFETY: every x86-64 processor has the instruction, and it changes no memory.
     unsafe {
         std::arch::x86_64::_mm_sfence();
     }

@@ -1,18 +1,18 @@
-//! A named pool of fixed objects, its free ones in a ring, with a cache for each core.
+//! A named pool of fixed objects, with a ring of free objects and a cache for each core.
 //!
 //! ```text
 //!   core 0: cache --\                          /-- cache :core 1
 //!                    >-- ring of free objects <
 //!   take: from the cache; if it is empty, refill from the ring
-//!   give: into the cache; if it is above the threshold, back to the ring
+//!   give: into the cache; if it is above the threshold, flush to the ring
 //! ```
 //!
 //! Objects are an odd number of cache lines apart, so their headers spread over all cache sets and
 //! memory channels, as the documents advise.
 //!
 //! Source: the mempool library chapter of the DPDK Programmer's Guide, 22.11. It says that the
-//! threshold is one and a half times the cache, and a refill goes up to the cache's size. A flush
-//! empties the whole cache.
+//! threshold is one and a half times the cache size. A refill goes up to the cache size, and a
+//! flush empties the whole cache.
 
 use burstline_sys::prefetch::LINE_BYTES;
 
@@ -20,14 +20,14 @@ use super::ring::Ring;
 use super::{Address, BURST};
 use crate::arena::Arena;
 
-/// The metadata in front of each packet, as large as an mbuf's, in bytes.
+/// Size of the metadata before each packet, in bytes, as in an mbuf.
 pub const HEADER_BYTES: usize = 128;
-/// The room for a packet in each object, in bytes.
+/// Space for a packet in each object, in bytes.
 pub const DATA_BYTES: usize = 2048;
-/// From one object to the next: 35 cache lines.
+/// Distance between two objects: 35 cache lines.
 pub const STRIDE_BYTES: usize = stride_bytes(DATA_BYTES);
 
-/// From one object to the next, where each has room for this many bytes of packet: an odd number of
+/// Returns the distance between two objects with this much space for a packet: an odd number of
 /// cache lines.
 pub const fn stride_bytes(room: usize) -> usize {
     let lines = (HEADER_BYTES + room).div_ceil(LINE_BYTES) + 1;
@@ -45,12 +45,12 @@ pub struct Pool<'a> {
 }
 
 impl<'a> Pool<'a> {
-    /// `count` objects, at least a burst of them; all are free.
+    /// Creates `count` objects, at least a burst of them; all are free.
     pub fn new(name: &'static str, arena: &'a Arena, count: usize) -> Self {
         Self::with_room(name, arena, count, DATA_BYTES)
     }
 
-    /// As [`new`](Self::new), each with room for a packet of `room` bytes.
+    /// Like [`new`](Self::new), each with space for a packet of `room` bytes.
     pub fn with_room(name: &'static str, arena: &'a Arena, count: usize, room: usize) -> Self {
         let stride = stride_bytes(room);
         assert!(count >= BURST, "a pool of {count} objects cannot fill a burst");
@@ -64,12 +64,12 @@ impl<'a> Pool<'a> {
         Self { name, count, free }
     }
 
-    /// What it is called.
+    /// Returns its name.
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// How many objects it has.
+    /// Returns its number of objects.
     pub fn count(&self) -> usize {
         self.count
     }
@@ -84,11 +84,11 @@ impl<'a> Pool<'a> {
             let refill = objects.len() + cache.size - cache.count;
             let room = &mut cache.objects[cache.count..cache.count + refill];
             if !self.free.dequeue(room) {
-                return self.free.dequeue(objects); // no refill, but perhaps just enough
+                return self.free.dequeue(objects); // no refill, but the ring may have just enough
             }
             cache.count += refill;
         }
-        // The ones given back last come first: they are still in this core's cache memory.
+        // The most recently freed objects first, because they are still in this core's CPU cache.
         for object in objects {
             cache.count -= 1;
             *object = cache.objects[cache.count];
@@ -99,7 +99,7 @@ impl<'a> Pool<'a> {
     /// Gives objects back, at most a burst.
     ///
     /// # Panics
-    /// If more objects come back than there are.
+    /// If more objects are given back than exist.
     #[inline]
     pub fn give(&self, cache: &mut Cache, objects: &[Address]) {
         if cache.size == 0 {
@@ -124,7 +124,7 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// An empty cache of `size` objects, in `[0, MAX_CACHE]`; 0 means none.
+    /// Creates an empty cache for `size` objects, in `[0, MAX_CACHE]`; 0 means no caching.
     pub fn new(size: usize) -> Self {
         assert!(size <= MAX_CACHE, "a cache of {size} objects");
         Self { size, count: 0, objects: [Address::NOWHERE; MAX_CACHE * 2] }
@@ -157,7 +157,7 @@ mod tests {
             }
             let mut seen = HashSet::new();
             for cache in [&mut here, &mut there] {
-                // What the ring can no longer give, the caches hold.
+                // Objects that the ring does not have are in the caches.
                 while pool.take(cache, &mut burst[..1]) {
                     assert!(seen.insert(burst[0].0 as usize), "an object came twice");
                 }

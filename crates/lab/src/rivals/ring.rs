@@ -1,4 +1,4 @@
-//! A ring for many producers and many consumers, by compare and swap, in bulks.
+//! A ring for many producers and many consumers, with compare and swap, in bulks.
 //!
 //! ```text
 //!   consumers.tail <= consumers.head <= producers.tail <= producers.head <= consumers.tail + N
@@ -38,22 +38,22 @@ const TAIL: usize = 1;
 unsafe impl<T: Send> Sync for Ring<'_, T> {}
 
 impl<'a, T: Plain> Ring<'a, T> {
-    /// An empty ring for `capacity` values, a power of two in `[1, 2^31]`.
+    /// Creates an empty ring for `capacity` values, a power of two in `[1, 2^31]`.
     pub fn new(arena: &'a Arena, capacity: usize) -> Self {
         assert!(capacity.is_power_of_two() && capacity <= 1 << 31, "capacity {capacity}");
         let (cells, mask) = (arena.cells(capacity), capacity as u32 - 1);
         Self { producers: Default::default(), consumers: Default::default(), cells, mask }
     }
 
-    /// Puts all of `values` in, or nothing. Cost: one compare and swap, two loads of lines that
-    /// the other side writes.
+    /// Pushes all of `values` or nothing. Cost: one compare and swap, two loads of lines that the
+    /// other side writes.
     #[inline]
     pub fn enqueue(&self, values: &[T]) -> bool {
         let count = values.len() as u32;
         let mut head = self.producers[HEAD].0.load(Relaxed);
         loop {
-            // Pairs with the Release in `dequeue`: cells before it have been read. A stale head
-            // makes the difference wrong, and the exchange then fails.
+            // Pairs with the Release in `dequeue`: cells before it have been read. With a stale
+            // head the difference is wrong, and then the exchange fails.
             let end = self.consumers[TAIL].0.load(Acquire).wrapping_add(self.mask + 1);
             if end.wrapping_sub(head) < count || end.wrapping_sub(head) > self.mask + 1 {
                 let seen = self.producers[HEAD].0.load(Relaxed);
@@ -63,7 +63,7 @@ impl<'a, T: Plain> Ring<'a, T> {
                 head = seen;
                 continue;
             }
-            // Carries no memory: it only claims. What is in the cells is ordered by the tails.
+            // Relaxed: this only claims cells. The tails order their contents.
             let next = head.wrapping_add(count);
             match self.producers[HEAD].0.compare_exchange_weak(head, next, Relaxed, Relaxed) {
                 Ok(_) => break,
@@ -79,7 +79,7 @@ impl<'a, T: Plain> Ring<'a, T> {
         true
     }
 
-    /// Fills all of `values`, or nothing. Cost: as [`enqueue`](Self::enqueue).
+    /// Pulls values to fill all of `values` or nothing. Cost: as [`enqueue`](Self::enqueue).
     #[inline]
     pub fn dequeue(&self, values: &mut [T]) -> bool {
         let count = values.len() as u32;
@@ -111,10 +111,10 @@ impl<'a, T: Plain> Ring<'a, T> {
     }
 }
 
-/// Moves the tail past `[head, head + count)`, after those who claimed before.
+/// Moves the tail past `[head, head + count)`, after all earlier claims.
 #[inline]
 fn release(side: &[Index; 2], head: u32, count: u32) {
-    // Acquire, so that what the earlier claimants did is released with our own.
+    // Acquire, so that this Release also publishes the work of earlier claimants.
     while side[TAIL].0.load(Acquire) != head {
         spin_loop();
     }

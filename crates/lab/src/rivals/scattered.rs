@@ -5,12 +5,12 @@
 //!   consumer: pull 32 pointers -> prefetch ahead, read header and data -> give 32 objects back
 //! ```
 //!
-//! The metadata is two cache lines, like an mbuf's, and is treated like an mbuf's. Taking an object
-//! resets both lines (`rte_pktmbuf_reset`). Giving it back looks at the references in the first and
-//! the chain in the second (`rte_pktmbuf_prefree_seg`). [`super::lean`] does without all that.
+//! The metadata is two cache lines and is treated as in an mbuf. Taking an object resets both lines
+//! (`rte_pktmbuf_reset`). Giving it back checks the references in the first and the chain in the
+//! second (`rte_pktmbuf_prefree_seg`). [`super::lean`] does without all that.
 //!
-//! Who owns what when: an object belongs to the thread that took it from the pool or pulled its
-//! pointer, until that thread pushes it or gives it back. The rings order the two sides' accesses.
+//! An object belongs to the thread that took it from the pool or pulled its pointer, until that
+//! thread pushes it or gives it back. The rings order the two sides' accesses.
 
 use std::hint::spin_loop;
 
@@ -20,10 +20,10 @@ use crate::threads::{Cores, run_together};
 use crate::traffic::{self, Traffic};
 use burstline_sys::prefetch;
 
-/// How far ahead the consumer prefetches, in packets, as in DPDK's forwarding examples.
+/// Prefetch distance of the consumer, in packets, as in DPDK's forwarding examples.
 pub(super) const AHEAD: usize = 4;
 
-/// What is known of a packet, in the first of the header's two cache lines.
+/// A packet's main metadata, in the first of the header's two cache lines.
 #[repr(C, align(64))]
 #[derive(Clone, Copy)]
 pub(crate) struct Header {
@@ -34,18 +34,18 @@ pub(crate) struct Header {
     pub(super) port: u16,
     pub(super) segments: u16,
     pub(super) references: u16,
-    /// The time of a burst, in the header of its first packet.
+    /// Time of a burst, in the header of its first packet.
     pub(super) stamp: u64,
 }
 
 impl Header {
-    /// For a whole packet with a single owner.
+    /// Creates the header of a whole packet with a single owner.
     pub(super) fn of_whole(data: *mut u8, length: u32) -> Self {
         let (hash, time_ns, port, stamp) = (0, 0, 0, 0);
         Self { data, length, hash, time_ns, port, segments: 1, references: 1, stamp }
     }
 
-    /// The packet.
+    /// Returns the packet's bytes.
     ///
     /// # Safety
     /// `data` is valid for reads of `length` bytes for as long as the result is used.
@@ -56,7 +56,7 @@ impl Header {
     }
 }
 
-/// What few packets need, in the second line.
+/// Metadata that few packets need, in the second cache line.
 #[repr(C, align(64))]
 #[derive(Clone, Copy)]
 struct Chain {
@@ -67,10 +67,10 @@ struct Chain {
 const CHAIN_AT: usize = size_of::<Header>();
 const _: () = assert!(CHAIN_AT + size_of::<Chain>() == HEADER_BYTES);
 
-/// Makes the metadata of an object that was just taken that of a whole packet.
+/// Resets the metadata of an object just taken to that of a whole packet.
 ///
 /// # Safety
-/// `object` is the caller's own, from a pool.
+/// The caller owns `object`, which is from a pool.
 #[inline]
 pub(super) unsafe fn reset(object: Address) {
     let chain = Chain { next: std::ptr::null_mut(), offload: 0 };
@@ -78,10 +78,10 @@ pub(super) unsafe fn reset(object: Address) {
     unsafe { object.0.add(CHAIN_AT).cast::<Chain>().write(chain) };
 }
 
-/// Checks that an object may be given back: no other references, nothing chained to it.
+/// Checks that an object may be given back: it has no other references and no chain.
 ///
 /// # Safety
-/// `object` is the caller's own, reset and filled.
+/// The caller owns `object`, which is reset and filled.
 #[inline]
 pub(crate) unsafe fn unchain(object: Address) {
     // SAFETY: reset and filled, so both lines are initialised.
@@ -96,17 +96,17 @@ pub(crate) unsafe fn unchain(object: Address) {
 /// Fills one object with packet `counter`.
 ///
 /// # Safety
-/// `object` is the caller's own, and has `header_bytes` and the packet's length in bytes.
+/// The caller owns `object`, which has room for `header_bytes` and the packet.
 #[inline]
 pub(crate) unsafe fn fill(object: Address, header_bytes: usize, traffic: &Traffic, counter: u32) {
     // SAFETY: the caller's promise.
     unsafe { fill_flow(object, header_bytes, traffic, counter, traffic::hash_of(counter)) };
 }
 
-/// Takes one object into use and fills it with packet `counter`, whose flow's hash is `hash`.
+/// Resets an object and fills it with packet `counter`, whose flow has this `hash`.
 ///
 /// # Safety
-/// As [`fill`], of a pool with headers.
+/// As [`fill`]; the object is from a pool with headers.
 #[inline]
 pub(crate) unsafe fn receive(object: Address, traffic: &Traffic, counter: u32, hash: u32) {
     // SAFETY: the caller's promise.
@@ -115,7 +115,7 @@ pub(crate) unsafe fn receive(object: Address, traffic: &Traffic, counter: u32, h
     unsafe { fill_flow(object, HEADER_BYTES, traffic, counter, hash) };
 }
 
-/// As [`fill`], with a hash.
+/// Like [`fill`], with a hash.
 ///
 /// # Safety
 /// As [`fill`].
@@ -145,10 +145,10 @@ unsafe fn fill_flow(
     unsafe { traffic.fill(data, counter) };
 }
 
-/// The consumer's work on one object.
+/// Does the consumer's work on one object.
 ///
 /// # Safety
-/// `object` is the caller's own, and `fill` has filled it before it was handed over.
+/// The caller owns `object`, and `fill` has filled it before it was handed over.
 #[inline]
 pub(crate) unsafe fn read(object: Address) -> u64 {
     // SAFETY: filled, and ordered by the ring that the address came through.
@@ -158,25 +158,25 @@ pub(crate) unsafe fn read(object: Address) -> u64 {
     traffic::digest(packet, header.hash, header.time_ns)
 }
 
-/// The two cores' caches of one pool, which last from run to run.
+/// The caches of both cores for one pool, which persist from run to run.
 pub struct Caches {
     producer: Cache,
     consumer: Cache,
 }
 
 impl Caches {
-    /// Two empty caches of `size` objects each.
+    /// Creates two empty caches of `size` objects each.
     pub fn new(size: usize) -> Self {
         Self { producer: Cache::new(size), consumer: Cache::new(size) }
     }
 
-    /// The producer's and the consumer's.
+    /// Returns the producer's and the consumer's cache.
     pub fn both(&mut self) -> (&mut Cache, &mut Cache) {
         (&mut self.producer, &mut self.consumer)
     }
 }
 
-/// Hands `packets` packets over, a multiple of [`BURST`].
+/// Hands over `packets` packets, a multiple of [`BURST`].
 pub fn hand_off<P, C>(
     cores: Cores,
     traffic: &Traffic,
@@ -200,11 +200,11 @@ where
                     spin_loop();
                 }
                 for &object in &burst {
-                    // SAFETY: taken from the pool just now.
+                    // SAFETY: just taken from the pool.
                     unsafe { reset(object) };
                 }
                 for (index, &object) in burst.iter().enumerate() {
-                    // SAFETY: taken from the pool just now; a packet fits in its data.
+                    // SAFETY: just taken from the pool; a packet fits in its data.
                     unsafe { fill(object, HEADER_BYTES, traffic, first + index as u32) };
                 }
                 while !push.push(&burst) {
@@ -232,7 +232,7 @@ where
     Run { seconds: done.seconds, sum: done.consumer }
 }
 
-/// Reads a burst of filled objects that were just pulled from a ring, prefetching ahead.
+/// Reads a burst of filled objects just pulled from a ring, prefetching ahead.
 #[inline]
 pub(crate) fn read_burst(burst: &[Address; BURST], header_bytes: usize) -> u64 {
     let ahead = |object: Address| {
@@ -248,7 +248,7 @@ pub(crate) fn read_burst(burst: &[Address; BURST], header_bytes: usize) -> u64 {
         if let Some(&later) = burst.get(index + AHEAD) {
             ahead(later);
         }
-        // SAFETY: only filled objects are pushed, and those pulled are the consumer's.
+        // SAFETY: only filled objects are pushed, and the consumer owns those it has pulled.
         sum = sum.wrapping_add(unsafe { read(burst[index]) });
     }
     sum

@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering::{Acquire, Release};
 use super::{Index, Pull, Push};
 use crate::arena::{Arena, Plain};
 
-/// What the two halves share.
+/// State shared by the two ends.
 pub struct Spsc<'a, T> {
     produced: Index,
     consumed: Index,
@@ -24,7 +24,7 @@ pub struct Spsc<'a, T> {
 unsafe impl<T: Send> Sync for Spsc<'_, T> {}
 
 impl<'a, T: Plain> Spsc<'a, T> {
-    /// An empty ring for `capacity` values, a power of two in `[1, 2^31]`.
+    /// Creates an empty ring for `capacity` values, a power of two in `[1, 2^31]`.
     pub fn new(arena: &'a Arena, capacity: usize) -> Self {
         assert!(capacity.is_power_of_two() && capacity <= 1 << 31, "capacity {capacity}");
         Self {
@@ -34,7 +34,7 @@ impl<'a, T: Plain> Spsc<'a, T> {
         }
     }
 
-    /// Its two ends. The exclusive borrow sees to it that there are no others.
+    /// Returns its two ends. The exclusive borrow ensures that there are no others.
     pub fn split(&mut self) -> (Producer<'_, T>, Consumer<'_, T>) {
         let (produced, consumed) = (*self.produced.0.get_mut(), *self.consumed.0.get_mut());
         let ring = Ends {
@@ -56,7 +56,7 @@ struct Ends<'r, T> {
     mask: u32,
 }
 
-// SAFETY: each end is one thread's, and a cell is touched by the end that the indices give it.
+// SAFETY: each end belongs to one thread, and only the end that owns a cell accesses it.
 unsafe impl<T: Send> Send for Ends<'_, T> {}
 
 impl<T> Ends<'_, T> {
@@ -70,7 +70,7 @@ impl<T> Ends<'_, T> {
 pub struct Producer<'r, T> {
     ring: Ends<'r, T>,
     next: u32,
-    /// Where the free cells end, as far as it was last looked.
+    /// End of the free cells, as of the last check.
     end: u32,
 }
 
@@ -78,7 +78,7 @@ pub struct Producer<'r, T> {
 pub struct Consumer<'r, T> {
     ring: Ends<'r, T>,
     next: u32,
-    /// Where the full cells end, as far as it was last looked.
+    /// End of the full cells, as of the last check.
     end: u32,
 }
 

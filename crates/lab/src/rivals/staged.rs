@@ -1,17 +1,17 @@
-//! Many ports into one queue by the stages of the DPDK design: receive, merge by burst, copy.
+//! Merges many ports into one queue in stages, as DPDK designs do: receive, merge by burst, copy.
 //!
 //! ```text
 //!  receive   a port: take 32 objects -> describe -> stamp the burst -> a ring for each port
-//!  merge     the oldest burst of those at the rings' ends -> one ring
+//!  merge     the oldest burst at the rings' ends -> one ring
 //!  copy      packets into shared memory, back to back, with a worklist; give 32 objects back
-//!  read      the worklist: what each entry says is counted by its port
+//!  read      the worklist: count each entry by its port
 //! ```
 //!
-//! Packets lie in the objects before it begins, as a card has written them there: neither side pays
+//! Packets are in the objects at the start, as if a card had written them there. Neither side pays
 //! for that.
 //!
-//! The objects are those of [`super::scattered`], with its headers and prefetching. On two cores
-//! receiving has one and the others have the other; on one, the stages take turns.
+//! The objects are those of [`super::scattered`], with its headers and prefetching. With two cores,
+//! receiving has one and the other stages share the other; with one core, the stages take turns.
 
 use std::hint::spin_loop;
 use std::marker::PhantomData;
@@ -28,56 +28,56 @@ use crate::lines::{LINES, Line, Shape};
 use crate::threads::{Cores, run_together};
 use burstline_sys::prefetch;
 
-/// Slots of each ring of bursts, in pointers.
+/// Slots per ring of bursts, in pointers.
 const POINTERS: usize = 1024;
-/// The shared memory that packets end up in: as large as our log.
+/// Size of the shared memory where packets end up: as large as our log.
 const OUTPUT_BYTES: usize = 2 << 20;
 
 /// One entry of the worklist.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Entry {
-    /// Where the packet is.
+    /// Offset of the packet.
     pub offset: u32,
     /// Its length and its port.
     pub shape: u32,
-    /// When it came.
+    /// Receive time.
     pub time_ns: u64,
 }
 
-/// What the copying stage has written.
+/// The output of the copying stage.
 pub struct Output<'a> {
-    /// The first byte of a run of them, which is this output's alone.
+    /// The first byte of the memory, which this output owns.
     bytes: Address,
     arena: PhantomData<&'a ()>,
-    /// Of a packet, and of the room that it has here.
+    /// Length of a packet, and its space here.
     packet_bytes: usize,
     stride: usize,
     worklist: Vec<Entry>,
-    /// The room of the next packet.
+    /// Offset of the next packet.
     next: usize,
-    /// Packets and bytes that the reader has seen, by port.
+    /// Packets and bytes read so far, by port.
     seen: [(u64, u64); LINES],
-    /// Packets older than one that was copied before; counted only on request.
+    /// Packets older than one copied before; counted only on request.
     pub violations: u64,
     newest_ns: u64,
     is_checking: bool,
 }
 
-/// A run.
+/// The result of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Staged {
     /// Packets copied and read.
     pub packets: u64,
-    /// Processor time of all stages, in s.
+    /// CPU time of all stages, in s.
     pub cpu_s: f64,
     /// Wall time, in s.
     pub elapsed_s: f64,
-    /// Packets older than one before them, in a run that checks.
+    /// Packets older than their predecessor, in a run that checks.
     pub violations: u64,
 }
 
 impl<'a> Output<'a> {
-    /// Nothing written yet; `is_checking`: look at the order, which a measured run does not.
+    /// Creates an empty output. `is_checking`: check the order, which a measured run does not.
     pub fn new(arena: &'a Arena, packets: Shape, is_checking: bool) -> Self {
         let worklist = vec![Entry::default(); OUTPUT_BYTES / packets.room()];
         let bytes = Address(arena.piece(OUTPUT_BYTES).as_ptr());
@@ -95,7 +95,7 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Copies a burst behind the one before.
+    /// Copies a burst after the previous one.
     #[inline]
     fn copy(&mut self, burst: &[Address; BURST]) {
         let ahead = |object: Address| {
@@ -107,12 +107,12 @@ impl<'a> Output<'a> {
             if let Some(&later) = burst.get(index + AHEAD) {
                 ahead(later);
             }
-            // SAFETY: bursts hold filled objects only, ordered by the ring that they came through.
+            // SAFETY: bursts hold only filled objects, ordered by the ring that they came through.
             let header = unsafe { &*burst[index].0.cast::<Header>() };
             let at = self.next;
             self.next = if at + 1 == self.worklist.len() { 0 } else { at + 1 };
             let room = self.bytes.0.wrapping_add(at * self.stride);
-            // SAFETY: a stride of the output, which nobody else writes; the object has as much.
+            // SAFETY: a slot of the output that no other code writes; the object has as much space.
             unsafe { ptr::copy_nonoverlapping(header.data, room, self.packet_bytes) };
             let offset = (at * self.stride) as u32;
             let shape = header.length << 8 | u32::from(header.port);
@@ -124,7 +124,7 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Counts the burst that was copied last, as who reads our log does.
+    /// Counts the burst copied last, as a reader of our log does.
     #[inline]
     fn read(&mut self) {
         let rooms = self.worklist.len();
@@ -137,7 +137,7 @@ impl<'a> Output<'a> {
         }
     }
 
-    /// Packets that were read, if each was as long as it is.
+    /// Returns the number of packets read, if each had the expected length.
     fn read_packets(&self) -> u64 {
         let (packets, bytes) =
             self.seen.iter().fold((0, 0), |all, port| (all.0 + port.0, all.1 + port.1));
@@ -155,8 +155,8 @@ struct Receive<'r, 'p> {
 }
 
 impl Receive<'_, '_> {
-    /// Receives a burst from each port, up to `most` packets of it. False where every port has this
-    /// many.
+    /// Receives a burst from each port, up to `most` packets of it. Returns `false` if every port
+    /// has reached `most`.
     #[inline]
     fn poll(&mut self, most: u64) -> bool {
         let mut is_open = false;
@@ -171,15 +171,15 @@ impl Receive<'_, '_> {
                 return true;
             }
             for &object in &burst {
-                // SAFETY: taken from the pool just now.
+                // SAFETY: just taken from the pool.
                 unsafe { scattered::reset(object) };
             }
             for &object in &burst {
-                // SAFETY: taken from the pool just now.
+                // SAFETY: just taken from the pool.
                 unsafe { describe(object, line, number, self.next[number]) };
                 self.next[number] += 1;
             }
-            // SAFETY: taken from the pool just now; the first one's header carries the time of its
+            // SAFETY: just taken from the pool; the first object's header has the time of its
             // burst.
             unsafe { (*burst[0].0.cast::<Header>()).stamp = stamp() };
             while !self.rings[number].push(&burst) {
@@ -190,10 +190,10 @@ impl Receive<'_, '_> {
     }
 }
 
-/// Describes the packet that lies in an object, as a driver does.
+/// Describes the packet in an object, as a driver does.
 ///
 /// # Safety
-/// `object` is the caller's own, from a pool.
+/// The caller owns `object`, which is from a pool.
 #[inline(always)]
 unsafe fn describe(object: Address, line: &Line, port: usize, packet: u64) {
     let (_, time_ns) = line.place(packet);
@@ -206,8 +206,7 @@ unsafe fn describe(object: Address, line: &Line, port: usize, packet: u64) {
     unsafe { object.0.cast::<Header>().write(header) };
 }
 
-/// Writes a packet into each object of an untouched pool, as a card does before packets are
-/// received.
+/// Writes a packet into each object of an unused pool, as a card does before packets are received.
 fn write_packets(pool: &Pool<'_>, lines: &[Option<Line>; LINES]) {
     let (mut none, mut objects) = (Cache::new(0), Vec::new());
     let mut burst = [Address::NOWHERE; 1];
@@ -218,15 +217,15 @@ fn write_packets(pool: &Pool<'_>, lines: &[Option<Line>; LINES]) {
         }
         let (place, length) = (line.place(number).0, line.shape().bytes as usize);
         let bytes = &line.bytes()[place..place + length];
-        // SAFETY: taken from the pool just now; the data follow the header within the object, and
-        // the line is elsewhere.
+        // SAFETY: just taken from the pool; the data follow the header within the object, and the
+        // line is elsewhere.
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), burst[0].0.add(HEADER_BYTES), length) };
         objects.push(burst[0]);
     }
     objects.chunks(BURST).for_each(|objects| pool.give(&mut none, objects));
 }
 
-/// The time of a burst, as the cheapest clock has it.
+/// Returns the time of a burst, from the cheapest clock.
 #[inline]
 fn stamp() -> u64 {
     #[cfg(target_arch = "x86_64")]
@@ -235,11 +234,11 @@ fn stamp() -> u64 {
     clock::monotonic_ns()
 }
 
-/// The merging and the copying stage, with the ring between them.
+/// The merging and the copying stage with the ring between them.
 struct MergeAndCopy<'r, 'p, 'o> {
     rings: Vec<Consumer<'r, Address>>,
     heads: [Option<[Address; BURST]>; LINES],
-    /// The two ends of the ring between the stages.
+    /// Both ends of the ring between the stages.
     to_copy: Producer<'r, Address>,
     merged: Consumer<'r, Address>,
     pool: &'r Pool<'p>,
@@ -248,7 +247,7 @@ struct MergeAndCopy<'r, 'p, 'o> {
 }
 
 impl MergeAndCopy<'_, '_, '_> {
-    /// Passes the oldest burst there is. False if there is none.
+    /// Forwards the oldest burst. Returns `false` if there is none.
     #[inline]
     fn merge(&mut self) -> bool {
         let mut oldest: Option<(u64, usize)> = None;
@@ -292,33 +291,33 @@ impl MergeAndCopy<'_, '_, '_> {
     }
 }
 
-/// What an object has for a packet: more than usual only where packets are longer.
+/// Returns the packet space of an object: more than usual only for longer packets.
 fn room(packets: Shape) -> usize {
     pool::DATA_BYTES.max(packets.room())
 }
 
-/// Bytes of an arena that is enough for this many objects, the rings and the output.
+/// Returns the arena size for this many objects, the rings and the output.
 pub fn arena_bytes(objects: usize, packets: Shape) -> usize {
     objects * pool::stride_bytes(room(packets)) + OUTPUT_BYTES + (1 << 20)
 }
 
-/// The pool that the stages share.
+/// The sizes of the pool that the stages share.
 #[derive(Clone, Copy, Debug)]
 pub struct Sizes {
-    /// Objects of the pool.
+    /// Number of objects.
     pub objects: usize,
-    /// Objects that each core's cache may hold.
+    /// Maximum number of objects in each core's cache.
     pub cache: usize,
 }
 
-/// How the stages run.
+/// How to run the stages.
 #[derive(Clone, Copy, Debug)]
 pub struct How {
-    /// The producer's and the consumer's.
+    /// The cores.
     pub cores: Cores,
-    /// Whether both are used, or only the producer's.
+    /// Whether to use both, or only the producer's.
     pub are_two: bool,
-    /// Whether the order is looked at, which a measured run does not.
+    /// Whether to check the order, which a measured run does not.
     pub is_checking: bool,
 }
 
@@ -384,7 +383,7 @@ pub fn run(
     }
 }
 
-/// What the calling thread spends on `work`, in ns.
+/// Returns the CPU time of the calling thread in `work`, in ns.
 pub(crate) fn cpu_ns(work: impl FnOnce()) -> u64 {
     let start_ns = clock::thread_cpu_ns();
     work();

@@ -1,4 +1,4 @@
-//! What every record has: where, when and by what it was measured, and what happened besides.
+//! The common data of every record: machine, time, program and disturbances.
 
 use std::time::Instant;
 
@@ -6,7 +6,7 @@ use super::doubts::Watch;
 use super::{machine, time};
 use crate::record::{Machine, Record, SCHEMA};
 
-/// A measurement that has begun.
+/// A running measurement.
 #[derive(Clone, Debug)]
 pub struct Begun {
     started: String,
@@ -16,20 +16,20 @@ pub struct Begun {
 }
 
 impl Begun {
-    /// Looks at the machine, and watches it from now on.
+    /// Examines the machine and starts to watch it.
     pub fn now() -> Self {
         let (started, began) = (time::now(), Instant::now());
         let machine = machine::examine();
         Self { started, began, machine, watch: Watch::start() }
     }
 
-    /// Where it runs.
+    /// Returns the machine.
     pub fn machine(&self) -> &Machine {
         &self.machine
     }
 
-    /// The record at its end, without figures: of what was typed as `command`, and whose file will
-    /// be called `name`. Doubts are those of the machine.
+    /// Ends it and returns the record without metrics, for the command line `command` and the file
+    /// name `name`. Its doubts are those about the machine.
     pub fn record(self, name: &str, command: &str) -> Record {
         Record {
             schema: SCHEMA.to_owned(),

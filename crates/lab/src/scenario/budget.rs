@@ -1,40 +1,40 @@
-//! How the time of a short run is divided among scenarios.
+//! Divides the time of a short run among scenarios.
 //!
-//! Each gets its part of what is left, by an estimate of it and of those that follow. What one does
-//! not use is for the others.
+//! Each gets its share of the time left, in proportion to its estimate and those of the following
+//! ones. Unused time goes to the others.
 
 use std::time::Duration;
 
 use super::{Point, Scenario, Work};
 use crate::contenders;
 
-/// What short forms take together, at most: less than ten minutes, with their last turns.
+/// Time limit for all short runs together: less than ten minutes, including their last turns.
 pub const QUICK: Duration = Duration::from_secs(540);
 
-/// What a turn takes beside its time: a network namespace, start, warm-up and end of a program.
+/// Overhead of a turn: a network namespace, and a program's start, warm-up and end.
 const LIVE_EXTRA: Duration = Duration::from_secs(2);
 
-/// The same in memory.
+/// Overhead of a turn in memory.
 const MEMORY_EXTRA: Duration = Duration::from_millis(250);
 
-/// What a scenario takes beside its turns.
+/// Overhead of a scenario besides its turns.
 const EXTRA: Duration = Duration::from_secs(2);
 
-/// Packets a second that generators make, about.
+/// Approximate packets a second of a generator.
 const PACKETS_PER_S: f64 = 1e6;
 
-/// One run of a side of a merge, and runs before its contenders take turns.
+/// Time of one run of a side of a merge, and number of runs before its contenders take turns.
 const MERGE_RUN: Duration = Duration::from_millis(1500);
 const MERGE_BEFORE: usize = 8;
 
-/// The same of packets that are spread.
+/// The same for spreading packets.
 const SPREAD_RUN: Duration = Duration::from_millis(300);
 
-/// Trials of a device under test at a size, about, and what each takes beside its time.
+/// Approximate number of trials of a device at a size, and the overhead of each.
 const TRIALS: f64 = 30.0;
 const SETTLE: Duration = Duration::from_millis(150);
 
-/// About how long a scenario takes here where nothing else runs.
+/// Estimates how long a scenario takes here if nothing else runs.
 pub fn estimate(scenario: &Scenario) -> Duration {
     let is_there = |point: &Point| point.placement.find(scenario.more_threads()).is_ok();
     let points = Point::all(scenario).iter().filter(|&point| is_there(point)).count();
@@ -49,12 +49,12 @@ pub fn estimate(scenario: &Scenario) -> Duration {
     let turns = points * takers * amounts.repeats;
     let all = match scenario.work {
         Work::Model => Duration::ZERO,
-        // A driver by itself, then two cards that run.
+        // The driver alone, then two running cards.
         Work::Dma => times(2 * time + MEMORY_EXTRA, turns),
         Work::Merge => times(MERGE_RUN, points * (MERGE_BEFORE + takers * amounts.repeats)),
         Work::Spread => times(SPREAD_RUN, points * (MERGE_BEFORE + takers * amounts.repeats)),
         Work::Rfc2544 => times((time + SETTLE).mul_f64(TRIALS) + LIVE_EXTRA, turns),
-        // Some of them start programs.
+        // Some contenders start programs.
         Work::Match => times(time + LIVE_EXTRA, turns),
         work if work.is_live() => times(time + LIVE_EXTRA, turns),
         _ => times(time + MEMORY_EXTRA, turns),
@@ -62,7 +62,7 @@ pub fn estimate(scenario: &Scenario) -> Duration {
     EXTRA + all
 }
 
-/// The first one's part of `left`, by the estimates of it and of those that follow it.
+/// Returns the first scenario's share of `left`, by the estimates of it and its successors.
 pub fn part(left: Duration, estimates: &[Duration]) -> Duration {
     let all: Duration = estimates.iter().sum();
     let Some(first) = estimates.first().filter(|_| !all.is_zero()) else { return left };

@@ -1,5 +1,5 @@
-//! Two records beside each other: ratios, and whether they mean anything. For two runs of one
-//! scenario: whether the ratios between contenders agree.
+//! Compares two records: ratios, and whether they are significant. For two runs of one scenario,
+//! also whether the ratios between contenders agree.
 
 pub mod pairs;
 
@@ -9,44 +9,44 @@ use serde_json::{Map, Value, json};
 use super::points::words;
 use crate::record::{Metric, Record, Row};
 
-/// Two records beside each other.
+/// A comparison of two records.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
-    /// Names of the scenarios: of the first record and of the second.
+    /// Scenario names of the first and the second record.
     pub names: [String; 2],
-    /// The figure that is compared.
+    /// The metric.
     pub metric: String,
     /// Its unit.
     pub unit: String,
-    /// Contenders and points that both have.
+    /// Contenders and points of both records.
     pub ratios: Vec<Ratio>,
-    /// Rows that one of them has alone, in words.
+    /// Descriptions of rows that only one record has.
     pub alone: Vec<String>,
-    /// Ratios of two contenders in one run and in the other, where both are of one scenario.
+    /// Ratios of two contenders in both runs, if both are of one scenario.
     pub repeated: Vec<Repeated>,
 }
 
-/// One contender at one point in both.
+/// One contender at one point in both records.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ratio {
     /// The contender.
     pub contender: String,
-    /// What varies.
+    /// The parameters.
     pub point: Map<String, Value>,
-    /// Medians: of the first and of the second.
+    /// Medians of the first and the second.
     pub medians: [f64; 2],
-    /// The second by the first.
+    /// The second divided by the first.
     pub ratio: f64,
-    /// The smallest ratio and the largest that samples of both give.
+    /// The smallest and the largest ratio of samples of both.
     pub range: [f64; 2],
-    /// Whether samples of one lie among those of the other: then the ratio says little.
+    /// Whether the sample ranges overlap, so that the ratio is not significant.
     pub overlaps: bool,
 }
 
-/// Compares the second with the first, by `metric` or by the figure that the first is shown by.
+/// Compares the second record with the first by `metric`, or by the chart's metric of the first.
 ///
 /// # Errors
-/// They have no row in common that has the figure.
+/// If they have no common row with the metric.
 pub fn compare(a: &Record, b: &Record, metric: Option<&str>) -> Result<Comparison, String> {
     let name = metric.unwrap_or(&a.chart.y);
     let of = |record: &Record, row: &Row| {
@@ -98,7 +98,7 @@ fn title(row: &Row) -> String {
 }
 
 impl Comparison {
-    /// A table, and below it what is in one of them alone.
+    /// Formats a table, followed by the rows that only one record has.
     pub fn to_text(&self) -> String {
         let [a, b] = &self.names;
         let mut lines = vec![
@@ -112,7 +112,7 @@ impl Comparison {
             let [low, high] = ratio.range;
             let [first, second] = ratio.medians;
             let mark = if ratio.overlaps { "~" } else { " " };
-            // Of nothing, such as no losses, there is no ratio.
+            // A ratio of zeros, such as no losses, is undefined.
             let ratios = match [ratio.ratio, low, high].iter().all(|ratio| ratio.is_finite()) {
                 true => format!("{:>6.3} {low:>7.3} to {high:.3}", ratio.ratio),
                 false => format!("{:>6} {:>7}", "-", "-"),
@@ -135,7 +135,7 @@ impl Comparison {
         lines.join("\n") + "\n"
     }
 
-    /// The same as JSON.
+    /// Formats it as JSON.
     pub fn to_json(&self) -> Value {
         let ratios = self.ratios.iter().map(|ratio| {
             json!({
@@ -201,7 +201,7 @@ mod tests {
         let comparison = compare(&a, &b, None).unwrap();
         let [repeated] = &comparison.repeated[..] else { panic!("{:?}", comparison.repeated) };
         let names = [0, 1].map(|row| a.rows[row].contender.clone());
-        // Both are slower, and the one less so: 2 by 4, then 1 by 1.8.
+        // Both are slower, by different amounts: 2 / 4, then 1 / 1.8.
         assert_eq!(repeated.contenders, names);
         assert!((repeated.percent - 100.0 / 9.0).abs() < 1e-9 && !repeated.is_within());
         let text = comparison.to_text();

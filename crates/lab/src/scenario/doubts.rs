@@ -1,4 +1,4 @@
-//! What speaks against figures: what the machine did besides, and how the samples lie.
+//! Doubts about metrics: other activity of the machine, and the spread of samples.
 
 use std::fs;
 
@@ -12,36 +12,36 @@ use crate::rfc2544::{Limited, RFC_TRIAL};
 use crate::symbols::OTHER_PROGRAMS;
 use crate::symbols::stages::Part;
 
-/// Cores busy with other programs, from which on it is said.
+/// Number of cores busy with other programs that raises a doubt.
 const NOISY_CORES: f64 = 0.1;
-/// Time that the host took, in per cent of all cores'.
+/// Time stolen by the host that raises a doubt, in per cent of all cores.
 const STOLEN_PERCENT: f64 = 1.0;
-/// How far frequencies at start and end may differ, in per cent.
+/// Maximum difference of frequencies at start and end, in per cent.
 const FREQUENCY_PERCENT: f64 = 5.0;
-/// How far samples of a row may lie apart, in per cent of their median.
+/// Maximum spread of a row's samples, in per cent of their median.
 const SPREAD_PERCENT: f64 = 5.0;
-/// Samples of a row that are enough to see how they lie.
+/// Minimum number of samples to judge their spread.
 const SAMPLES: usize = 3;
-/// What a generator has to reach of what it was asked for.
+/// Minimum share of the requested rate that a generator must reach.
 const OFFERED_PERCENT: f64 = 99.0;
 
-/// Time in functions of no known stage, in per cent of all that samples saw.
+/// Time in functions of unknown stage that raises a doubt, in per cent of all samples.
 const UNKNOWN_PERCENT: f64 = 30.0;
-/// Functions of no known stage that are named.
+/// Number of such functions to name.
 const UNKNOWN_NAMES: usize = 3;
 
-/// A doubt that there may be.
+/// A doubt that can occur.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Known {
-    /// Its name in records.
+    /// The name in records.
     pub name: &'static str,
-    /// When it is said.
+    /// The condition.
     pub when: &'static str,
-    /// What to do about it.
+    /// The remedy.
     pub remedy: &'static str,
 }
 
-/// All doubts: those of scenarios, and those of figures.
+/// All doubts, of scenarios and of figures.
 pub const KNOWN: &[Known] = &[
     Known {
         name: "noisy-neighbour",
@@ -165,34 +165,34 @@ pub const KNOWN: &[Known] = &[
     },
 ];
 
-/// Watches the machine while contenders run.
+/// Observes the machine while contenders run.
 #[derive(Clone, Debug)]
 pub struct Watch {
     start: Option<Load>,
     frequencies: Vec<f64>,
 }
 
-/// Ticks since the start of the machine, of all cores.
+/// Ticks of all cores since the start of the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Load {
-    /// In programs and in the kernel on their behalf.
+    /// Time in programs and in the kernel on their behalf.
     programs: u64,
-    /// Of those, in this process, the programs it ran, and those that it is running.
+    /// The part of it in this process and its children, ended or running.
     own: u64,
-    /// Taken by the host.
+    /// Time stolen by the host.
     stolen: u64,
-    /// All, idle ones included.
+    /// All time, including idle.
     all: u64,
     cores: u64,
 }
 
 impl Watch {
-    /// Begins.
+    /// Starts.
     pub fn start() -> Self {
         Self { start: Load::now(), frequencies: frequencies() }
     }
 
-    /// What happened since.
+    /// Returns the doubts about the time since the start.
     pub fn doubts(&self) -> Vec<Doubt> {
         let mut doubts = match self.start.zip(Load::now()) {
             Some((start, now)) => Load::doubts(start, now),
@@ -252,7 +252,7 @@ impl Load {
     }
 }
 
-/// In MHz, of each core, as far as the kernel tells.
+/// Returns the frequency of each core in MHz, if the kernel reports it.
 fn frequencies() -> Vec<f64> {
     let processor = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let lines = processor.lines().filter_map(|line| line.split_once(':'));
@@ -260,7 +260,7 @@ fn frequencies() -> Vec<f64> {
     lines.filter_map(|(_, value)| value.trim().parse().ok()).collect()
 }
 
-/// Doubts that come of the rows, and of what the machine cannot count.
+/// Returns doubts about the rows, and about counters that the machine does not have.
 pub fn of_rows(scenario: &Scenario, machine: &Machine, rows: &[Row]) -> Vec<Doubt> {
     let (is_live, y) = (scenario.work.is_live(), &scenario.chart.y);
     let mut doubts = of_samples(y, rows);
@@ -299,7 +299,7 @@ pub fn of_rows(scenario: &Scenario, machine: &Machine, rows: &[Row]) -> Vec<Doub
     doubts
 }
 
-/// Doubts that come of how the samples of a metric lie.
+/// Returns doubts about the spread of a metric's samples.
 pub fn of_samples(metric: &str, rows: &[Row]) -> Vec<Doubt> {
     let rows = that_ran(rows);
     let few = |row: &Row| {
@@ -319,7 +319,7 @@ fn samples<'a>(row: &'a Row, name: &str) -> Option<&'a [f64]> {
     row.metrics.get(name).map(|metric| metric.samples.as_slice())
 }
 
-/// Whether it was the generator that was too slow.
+/// Describes a generator that was too slow.
 fn generator(row: &Row, scenario: &Scenario) -> Option<String> {
     let (offered, lost) =
         (row.metrics.get("offered_mpps")?.median, row.metrics.get("lost")?.median);
@@ -340,7 +340,7 @@ fn generator(row: &Row, scenario: &Scenario) -> Option<String> {
     }
 }
 
-/// Whether it was the tester of a device that kept its throughput down.
+/// Describes a tester that limited the throughput of a device.
 fn tester(row: &Row, limited: Limited) -> Option<String> {
     let text = match limited {
         Limited::Generator => "less than 99 % of the target rate was offered, and nothing lost",
@@ -350,7 +350,7 @@ fn tester(row: &Row, limited: Limited) -> Option<String> {
     is_so.then(|| text.to_owned())
 }
 
-/// One sentence for all rows that have something to be said of: the first, and how many more.
+/// Combines rows into one sentence: the first row with a remark, and the number of others.
 fn together(rows: &[&Row], say: impl Fn(&Row) -> Option<String>) -> Option<String> {
     let mut said = rows.iter().filter_map(|row| Some(format!("{}: {}", title(row), say(row)?)));
     let first = said.next()?;
@@ -378,7 +378,7 @@ fn widest(rows: &[&Row], name: &str) -> Option<String> {
     ))
 }
 
-/// Whether the turns of contenders that do the same give ratios of them that lie apart.
+/// Describes how far the ratios of comparable contenders vary between turns, if too far.
 fn ratios(rows: &[&Row], scenario: &Scenario) -> Option<String> {
     let name = &scenario.chart.y;
     let role = |name| contenders::role(contenders::named(name)?, scenario.work);
@@ -402,8 +402,8 @@ fn ratios(rows: &[&Row], scenario: &Scenario) -> Option<String> {
     ))
 }
 
-/// Points where the distance between cores changed while contenders took turns. Names all rows of
-/// those points, because their ratios are worth little.
+/// Describes points where the distance between cores changed during the turns. Names all rows of
+/// those points, because their ratios mean little.
 fn distances(rows: &[&Row]) -> Option<String> {
     let is_moved = |row: &&&Row| row.distance_ns.is_some_and(|distance| distance.has_changed());
     let moved: Vec<&Row> = rows.iter().filter(is_moved).copied().collect();
@@ -417,8 +417,8 @@ fn distances(rows: &[&Row]) -> Option<String> {
     (!points.is_empty()).then_some(text)
 }
 
-/// Whether much of a row's time was in functions of no known stage, and in which. Of other
-/// programs on its cores there is a doubt already.
+/// Describes a row that spent much time in functions of unknown stage. Time in other programs on
+/// its cores raises another doubt.
 fn unknown(row: &Row) -> Option<String> {
     let of = |part: Part| row.stages.iter().find(|stage| stage.name == part.name());
     let shares = Part::ALL.into_iter().map(|part| of(part).map(|stage| stage.cpu_percent));

@@ -1,4 +1,4 @@
-//! What there is to say of the machine, of how the program was compiled, and of interfaces.
+//! Describes the machine and the build of the program.
 
 mod interfaces;
 mod memory;
@@ -14,7 +14,7 @@ use crate::perf::counters::{Counter, Event};
 use crate::record::{Build, Cache, Machine};
 pub(crate) use interfaces::{Served, of_host, on_hosts};
 
-/// Looks. What is not known is empty, or 0.
+/// Examines the machine. Unknown values are empty or 0.
 pub fn examine() -> Machine {
     let processor = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
@@ -40,7 +40,7 @@ pub fn examine() -> Machine {
     }
 }
 
-/// With what this program was compiled: `build.rs` asks.
+/// Returns how this program was compiled, as found by `build.rs`.
 pub fn build() -> Build {
     let text = |text: Option<&str>| text.unwrap_or_default().to_owned();
     Build {
@@ -54,13 +54,13 @@ pub fn build() -> Build {
     }
 }
 
-/// Those that are alike as one, the nearest first.
+/// Returns the data caches, equal ones combined, from the nearest.
 fn caches() -> Vec<Cache> {
     let inventory = Inventory::read_from(Path::new("/"));
     let cores = inventory.map(|inventory| inventory.cores).unwrap_or_default();
     let (mut seen, mut found) = (Vec::new(), Vec::<Cache>::new());
     for cache in cores.iter().flat_map(|core| &core.caches) {
-        // Each of the cores that share it names it.
+        // Each core that shares a cache lists it.
         if seen.contains(&cache) {
             continue;
         }
@@ -78,13 +78,13 @@ fn caches() -> Vec<Cache> {
     found
 }
 
-/// Of the sources that the program was built of, if that was an optimised build in a git
-/// repository: `build.rs` asks.
+/// Returns the commit of the sources, for an optimised build in a git repository, as found by
+/// `build.rs`.
 pub fn commit() -> Option<String> {
     option_env!("BURSTLINE_COMMIT").map(str::to_owned)
 }
 
-/// Which hardware counters there are.
+/// Describes the available hardware counters.
 fn counters() -> String {
     let core = allowed_cores().ok().and_then(|cores| cores.first().copied()).unwrap_or(CoreId(0));
     let (mut there, mut why) = (Vec::new(), String::new());
@@ -98,7 +98,7 @@ fn counters() -> String {
     if there.is_empty() { format!("none: {why}") } else { there.join(", ") }
 }
 
-/// The value of the first line with this key.
+/// Returns the value of the first line with this key.
 fn value(text: &str, key: &str, separator: char) -> Option<String> {
     let mut lines = text.lines().filter_map(|line| line.split_once(separator));
     lines.find(|(name, _)| name.trim() == key).map(|(_, value)| value.trim().to_owned())

@@ -1,4 +1,4 @@
-//! Scenarios: an experiment as a file, contenders that take turns at it, and a record of it.
+//! Scenarios: an experiment in a file, contenders that take turns at it, and the record.
 //!
 //! ```text
 //!   NAME.toml --parse--> Scenario --run--> for each point: contenders in turns --> Record
@@ -6,14 +6,14 @@
 //!                            size x rate x placement    contenders::Adapter       doubts
 //! ```
 //!
-//! Those of the founding documents are part of the program; a user's own is a file. `docs/` of the
-//! repository says how to write one.
+//! Scenarios of the founding documents are built in; a user's own is a file. `docs/` in the
+//! repository explains how to write one.
 //!
 //! Invariants:
-//! - S1: at each point every contender has as many turns as the others, unless it failed or the
-//!   user ended the run. The seed sets their order.
-//! - S2: what cannot be run is in the record, with the reason; nothing is estimated.
-//! - S3: raw samples are kept, in the order in which they were taken.
+//! - S1: at each point all contenders have the same number of turns, unless one failed or the user
+//!   stopped the run. The seed determines their order.
+//! - S2: what cannot run is in the record with the reason; nothing is estimated.
+//! - S3: raw samples are kept in the order of measurement.
 
 mod begun;
 pub mod budget;
@@ -49,67 +49,67 @@ pub use work::Work;
 /// An experiment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scenario {
-    /// What it is called on the command line.
+    /// The name on the command line.
     pub name: String,
-    /// In a few words.
+    /// The title, a few words.
     pub title: String,
-    /// What is done, with what, on what.
+    /// Description of the work, the tools and the setup.
     pub about: String,
-    /// Which of the founding documents it is of: `D0` to `D4`.
+    /// The founding document it belongs to: `D0` to `D4`.
     pub document: Option<String>,
-    /// What contenders do.
+    /// The work of the contenders.
     pub work: Work,
-    /// Their names.
+    /// The contenders' names.
     pub contenders: Vec<String>,
-    /// Interfaces that packets come in by, of [`Work::Count`]; at least 1.
+    /// Number of receiving interfaces for [`Work::Count`]; at least 1.
     pub ports: usize,
     /// Workers of [`Work::Balance`].
     pub workers: usize,
-    /// What a full line is.
+    /// Link speed.
     pub link_gbps: f64,
-    /// Frame sizes, FCS included; none where they mean nothing.
+    /// Frame sizes, with FCS; empty if the work has none.
     pub sizes: Vec<u32>,
     /// Rates, at least one.
     pub rates: Vec<Rate>,
-    /// Placements; none: as [`Placement::Auto`].
+    /// Placements; empty for [`Placement::Auto`].
     pub placements: Vec<Placement>,
     /// Words of [`Work::cases`].
     pub cases: Vec<String>,
-    /// How often and how long.
+    /// Number and length of turns.
     pub amounts: Amounts,
-    /// What else holds for a short run.
+    /// Replacements for a short run.
     pub quick: Quick,
-    /// How it is best shown.
+    /// How to draw the record.
     pub chart: Chart,
-    /// The document's own figures.
+    /// The figures that the document states.
     pub figures: Vec<Figure>,
-    /// What else is to be said.
+    /// Other remarks.
     pub notes: Vec<String>,
-    /// What [`Work::Rfc2544`] tests, and how.
+    /// The plan of [`Work::Rfc2544`].
     pub rfc2544: Plan,
 }
 
-/// How fast packets come.
+/// The rate of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rate {
-    /// As fast as the generator makes them.
+    /// The generator's top speed.
     Max,
-    /// This many a second.
+    /// Packets a second.
     PerSecond(u64),
 }
 
-/// How often and how long.
+/// Number and length of turns.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Amounts {
     /// Turns of each contender at each point, at least 1.
     pub repeats: usize,
-    /// How long each turn is.
+    /// Length of a turn.
     pub time: Duration,
-    /// How many packets each turn has instead.
+    /// Packets per turn, instead of a length.
     pub packets: Option<u64>,
 }
 
-/// What a short run takes instead; what is empty stays as it is.
+/// Replacements for a short run; an empty one changes nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Quick {
     /// Frame sizes.
@@ -120,26 +120,26 @@ pub struct Quick {
     pub placements: Vec<Placement>,
     /// Words of [`Work::cases`].
     pub cases: Vec<String>,
-    /// Turns.
+    /// Turns of each contender at each point.
     pub repeats: Option<usize>,
-    /// How long a turn is.
+    /// Length of a turn.
     pub time: Option<Duration>,
-    /// Packets of a turn.
+    /// Packets per turn.
     pub packets: Option<u64>,
 }
 
-/// A figure of the document's.
+/// A result stated in the document.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Figure {
-    /// Whose.
+    /// The contender.
     pub contender: String,
-    /// The rows: those whose points have these values.
+    /// The point: applies to rows with these values.
     pub point: Map<String, Value>,
-    /// By name.
+    /// The metrics by name.
     pub metrics: BTreeMap<String, f64>,
 }
 
-/// The files of those that are part of the program.
+/// The files of the built-in scenarios.
 const BUILT_IN: [&str; 31] = [
     include_str!("../../scenarios/numa-rtc.toml"),
     include_str!("../../scenarios/numa-pipeline.toml"),
@@ -174,16 +174,16 @@ const BUILT_IN: [&str; 31] = [
     include_str!("../../scenarios/make-packets.toml"),
 ];
 
-/// The scenarios that are part of the program.
+/// Returns the built-in scenarios.
 ///
 /// # Panics
-/// Never: a test reads them all.
+/// Never: a test parses all of them.
 pub fn built_in() -> Vec<Scenario> {
     BUILT_IN.iter().map(|text| parse(text).expect("a test reads them all")).collect()
 }
 
 impl Scenario {
-    /// The short one.
+    /// Returns the short form.
     #[must_use]
     pub fn quickly(mut self) -> Self {
         let quick = self.quick.clone();
@@ -208,12 +208,12 @@ impl Scenario {
         self
     }
 
-    /// Threads of a contender beside its first: a worker each, or a thread for each further port.
+    /// Returns a contender's threads besides its first: one per worker, or per further port.
     pub fn more_threads(&self) -> usize {
         self.workers.max(self.ports - 1)
     }
 
-    /// The document's figures for a row.
+    /// Returns the document's figures for a row.
     pub fn figures_of(
         &self,
         contender: &str,

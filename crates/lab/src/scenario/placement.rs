@@ -1,44 +1,44 @@
-//! Which cores a generator and a contender get.
+//! Selects the cores of a generator and a contender.
 
 use std::fmt;
 
 use burstline_sys::affinity::{CoreId, allowed_cores};
 use burstline_sys::topology::Topology;
 
-/// What a placement may be.
+/// The valid placements, for error messages.
 pub(super) const WANTED: &str = "\"auto\", cores as \"0>1\" or \"0>1,2\" (the generator's, then \
                                  the contender's), or nodes as \"A_AB\" (receiver, then workers)";
 
-/// Who goes where.
+/// A placement of threads on cores.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Placement {
-    /// The generator has the first core that may be used, the contender the second, its workers
-    /// those behind as far as there are.
+    /// The generator gets the first allowed core, the contender the second, and its workers the
+    /// next ones, as far as they are available.
     Auto,
-    /// These cores.
+    /// The given cores.
     Cores {
-        /// The generator's.
+        /// The generator's core.
         generator: CoreId,
-        /// The contender's: the first receives.
+        /// The contender's cores; the first receives.
         contender: Vec<CoreId>,
     },
-    /// The receiver on node A (0) or B (1), its workers on the nodes of the letters; the generator
-    /// on node A. Source: H. Wang, D. He, H. Wang, "Comparison of High-Performance Packet
+    /// The receiver on node A (0) or B (1), its workers on the nodes of the letters, and the
+    /// generator on node A. Source: H. Wang, D. He, H. Wang, "Comparison of High-Performance Packet
     /// Processing Frameworks on NUMA", section V, whose A is either node.
     Nodes(String),
 }
 
-/// Cores that were found.
+/// The selected cores.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Places {
-    /// The generator's.
+    /// The generator's core.
     pub generator: CoreId,
-    /// The contender's, at least one: the first receives.
+    /// The contender's cores, at least one; the first receives.
     pub contender: Vec<CoreId>,
 }
 
 impl Placement {
-    /// Reads one; `None`: it is none.
+    /// Parses a placement, or returns `None`.
     pub fn parse(text: &str) -> Option<Self> {
         if text == "auto" {
             return Some(Self::Auto);
@@ -55,10 +55,10 @@ impl Placement {
         is_fine.then(|| Self::Nodes(text.to_owned()))
     }
 
-    /// Finds the cores on this machine.
+    /// Selects the cores on this machine.
     ///
     /// # Errors
-    /// There are not as many: the rest of a sentence after "because".
+    /// If there are too few: the rest of a sentence after "because".
     pub fn find(&self, workers: usize) -> Result<Places, String> {
         let allowed = allowed_cores().map_err(|error| error.to_string())?;
         let nodes = Topology::read().map(|topology| topology.nodes).unwrap_or_default();
@@ -77,7 +77,7 @@ impl Placement {
                 let generator = *allowed.first().ok_or("no core is allowed")?;
                 let rest = if allowed.len() > 1 { &allowed[1..] } else { allowed };
                 let wanted = 1 + workers;
-                // Too few for all: then they share the first.
+                // With too few cores for all threads, they share the first.
                 let taken = if rest.len() < wanted { 1 } else { wanted };
                 Ok(Places { generator, contender: rest[..taken].to_vec() })
             }

@@ -1,26 +1,26 @@
-//! What varies in a scenario.
+//! The points of a scenario: all combinations of its parameters.
 
 use serde_json::{Map, Value};
 
 use super::{Placement, Rate, Scenario, Work};
 
-/// One combination of what varies.
+/// One combination of the parameters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Point {
-    /// The frame size, FCS included, where it means something.
+    /// The frame size, with FCS, if the work has one.
     pub size_bytes: Option<u32>,
     /// The rate.
     pub rate: Rate,
-    /// Who goes where.
+    /// The placement.
     pub placement: Placement,
     /// The kind of traffic or of memory.
     pub case: Option<String>,
-    /// As it is in records: what the scenario has one of only is left out, except for the size.
+    /// The keys in records. Parameters with a single value are left out, except the size.
     pub keys: Map<String, Value>,
 }
 
 impl Point {
-    /// All of them, in the order in which they are measured.
+    /// Returns all points, in the order of measurement.
     pub fn all(scenario: &Scenario) -> Vec<Self> {
         let placements = match scenario.placements.as_slice() {
             [] => vec![Placement::Auto],
@@ -71,7 +71,7 @@ impl Point {
     }
 }
 
-/// Each of them, or once nothing.
+/// Returns each value, or `None` once if there are none.
 fn optional<T: Clone>(values: &[T]) -> Vec<Option<T>> {
     match values {
         [] => vec![None],
@@ -79,7 +79,7 @@ fn optional<T: Clone>(values: &[T]) -> Vec<Option<T>> {
     }
 }
 
-/// A point in a few words: `size_bytes 64, rate_pps max`.
+/// Describes a point in a few words: `size_bytes 64, rate_pps max`.
 pub(super) fn words(keys: &Map<String, Value>) -> String {
     let word = |(key, value): (&String, &Value)| match value {
         Value::String(text) => format!("{key} {text}"),

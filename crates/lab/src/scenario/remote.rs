@@ -1,20 +1,20 @@
-//! Which scenarios a generator on another machine is for, and what speaks against their figures.
+//! Checks which scenarios a remote generator supports, and raises doubts about their results.
 //!
-//! Decision 0053: those whose packets come by one cable, and go out by at most one more.
+//! Decision 0053: scenarios whose packets arrive on one cable and leave on at most one more.
 
 use crate::record::{Clock, Doubt, Generator, Record};
 use crate::remote::Spec;
 
 use super::{Scenario, Work, machine};
 
-/// What such a generator can be used for.
+/// Works that such a generator supports.
 const WORKS: [Work; 5] = [Work::Count, Work::Record, Work::Bounce, Work::Switch, Work::Latency];
 
-/// How far two clocks may drift: 1 ns in this many. Quartz is within 100 ppm, and adjtime(3) slews
+/// Maximum drift of two clocks: 1 ns in this many. Quartz is within 100 ppm, and adjtime(3) slews
 /// by 500 ppm.
 const DRIFT: f64 = 1e-3;
 
-/// Whether a scenario can have that generator.
+/// Checks whether a scenario can use that generator.
 ///
 /// # Errors
 /// One line.
@@ -36,7 +36,7 @@ pub fn check(scenario: &Scenario, spec: &Spec) -> Result<(), String> {
     Ok(())
 }
 
-/// What there is to say of a record with such a generator.
+/// Returns the doubts about a record with such a generator.
 pub(super) fn doubts(record: &Record) -> Vec<Doubt> {
     let Some(generator) = &record.generator else { return Vec::new() };
     let mut doubts = moved(generator, record.elapsed_s);
@@ -58,7 +58,7 @@ pub(super) fn doubts(record: &Record) -> Vec<Doubt> {
     doubts
 }
 
-/// Clocks whose offset changed by more than drift and what is uncertain.
+/// Returns doubts about clocks whose offset changed by more than drift and uncertainty.
 fn moved(generator: &Generator, elapsed_s: f64) -> Vec<Doubt> {
     let at = |clock: &Clock, at: &str| clock.at == at;
     let firsts = generator.clocks.iter().filter(|clock| at(clock, "before"));

@@ -1,4 +1,4 @@
-//! A scenario run: contenders in turns, point after point.
+//! Runs a scenario: contenders in turns, point after point.
 
 mod distance;
 mod limit;
@@ -19,44 +19,43 @@ use crate::record::{ContenderInfo, Distance, Doubt, Interface, Pages, Record};
 use crate::remote::Remote;
 use crate::rfc2544::Asked;
 
-/// What the reason of a row begins with whose contender failed.
+/// Prefix of the reason in a row whose contender failed.
 pub const FAILED: &str = "it failed: ";
 
-/// Why a contender does not take part with a generator on another machine.
+/// Why a contender does not run with a generator on another machine.
 const NO_REMOTE: &str = "its generator cannot be on another machine: it would change this one's \
                          network, or makes frames itself";
 
-/// How far a run is.
+/// Progress of a run.
 #[derive(Clone, Debug)]
 pub struct Progress {
-    /// Turns that are done.
+    /// Turns done.
     pub done: usize,
-    /// Of this many.
+    /// Turns in all.
     pub total: usize,
-    /// By the time that turns took so far.
+    /// Estimated time left, from the turns so far.
     pub left: Option<Duration>,
-    /// The turn that begins.
+    /// The turn that starts.
     pub what: String,
 }
 
-/// A contender that was asked for.
+/// A selected contender.
 struct Entrant {
     adapter: &'static dyn Adapter,
-    /// Why it does not take part: what follows "because".
+    /// Why it does not run: text after "because".
     not_run: Option<String>,
     command: String,
 }
 
-/// The outcome of a contender at a point.
+/// The results of a contender at a point.
 #[derive(Default)]
 struct Cell {
     samples: Vec<Sample>,
-    /// Why there are no more: what follows "because".
+    /// Why there are no more: text after "because".
     failed: Option<String>,
 }
 
-/// Runs a scenario to its end, or until the user wants one or its time is over: what is done is in
-/// the record.
+/// Runs a scenario until its end, the user's stop or its time limit. The record has what was done.
 pub fn run(scenario: &Scenario, options: &Options, tell: &mut dyn FnMut(&Progress)) -> Record {
     let begun = Begun::now();
     let limit = Limit::new(&options.stop, options.budget);
@@ -102,26 +101,26 @@ pub fn run(scenario: &Scenario, options: &Options, tell: &mut dyn FnMut(&Progres
     record
 }
 
-/// Turns at one point, for those contenders that can.
+/// The turns of all points and contenders.
 struct Run<'a> {
     scenario: &'a Scenario,
     options: &'a Options,
     points: Vec<Point>,
-    /// Where each point's threads go, or why nowhere.
+    /// The cores of each point, or why there are none.
     places: Vec<Result<Places, String>>,
     entrants: Vec<Entrant>,
-    /// By point, then by entrant.
+    /// Results by point, then by entrant.
     cells: Vec<Vec<Cell>>,
-    /// By point: how far apart its cores were.
+    /// Distance of the cores, by point.
     distances: Vec<Option<Distance>>,
     doubts: Vec<Doubt>,
     notes: Vec<String>,
     limit: &'a Limit,
-    /// Why it ended before its end.
+    /// Why it ended early.
     ended: Option<String>,
     began: Instant,
     done: usize,
-    /// Turns that were left out, so that there is time for other points.
+    /// Turns left out to have time for other points.
     skipped: usize,
 }
 
@@ -191,7 +190,7 @@ impl<'a> Run<'a> {
         self.note_failures();
     }
 
-    /// Turns at a point, until all are done, an end is wanted, or other points need the time.
+    /// Runs turns at a point until all are done, the run is stopped, or other points need the time.
     fn in_turns(
         &mut self,
         at: usize,
@@ -204,7 +203,7 @@ impl<'a> Run<'a> {
         let repeats = self.scenario.amounts.repeats;
         for round in 0..repeats {
             let spent = began.elapsed();
-            // Each contender has a turn at each point before there are more at any.
+            // Each contender has one turn at each point, whatever the time.
             if round > 0 && time.is_some_and(|time| spent + spent / round as u32 > time) {
                 self.skipped += (repeats - round) * self.takers();
                 return;
@@ -227,7 +226,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// False: the user ended the run meanwhile, and there is no result.
+    /// Runs one turn. Returns `false`, without a result, if the user stopped the run meanwhile.
     fn turn(&mut self, at: usize, number: usize, places: &Places) -> bool {
         let job = self.job(at, places);
         let adapter = self.entrants[number].adapter;
@@ -240,10 +239,10 @@ impl<'a> Run<'a> {
             self.entrants[number].command = adapter.command(&job);
         }
         let cell = &mut self.cells[at][number];
-        // The flag carries no memory, here and below.
+        // Relaxed: no other data depends on the flag, here and below.
         let is_over = job.stop.load(Relaxed);
         match measured {
-            // The user's end may have ended the contender, too.
+            // The user's stop may have ended the contender, too.
             Ok(sample) if sample.rfc2544.is_some() => return cell.keep_part(sample, is_over),
             Ok(_) if job.work.is_live() && is_over => return false,
             Ok(sample) => cell.samples.push(sample),
@@ -282,12 +281,12 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Contenders that can.
+    /// Returns the number of contenders that can run.
     fn takers(&self) -> usize {
         self.entrants.iter().filter(|entrant| entrant.not_run.is_none()).count()
     }
 
-    /// What samples say, with contender and turn.
+    /// Returns the notes of samples, with contender and turn.
     fn sample_notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         for (point, cells) in self.points.iter().zip(&self.cells) {
@@ -303,7 +302,7 @@ impl<'a> Run<'a> {
         notes
     }
 
-    /// As they were in the first turn that went through some.
+    /// Returns the interfaces as of the first turn that used some.
     fn interfaces(&self) -> Vec<Interface> {
         let samples = self.cells.iter().flatten().flat_map(|cell| &cell.samples);
         let own = Sample::first_interfaces(samples);
@@ -311,7 +310,7 @@ impl<'a> Run<'a> {
         own.into_iter().chain(others).collect()
     }
 
-    /// Those of a contender in its first turn, where it has processes.
+    /// Returns a contender's pages in its first turn, if it has processes.
     fn pages(&self, contender: &str) -> Option<Pages> {
         let number =
             self.entrants.iter().position(|entrant| entrant.adapter.name() == contender)?;
@@ -332,7 +331,7 @@ impl<'a> Run<'a> {
         tell(&Progress { done, total, left, what });
     }
 
-    /// What has to be said of contenders that failed after they had run.
+    /// Adds notes about contenders that failed after they had run.
     fn note_failures(&mut self) {
         for (at, cells) in self.cells.iter().enumerate() {
             for (entrant, cell) in self.entrants.iter().zip(cells) {
@@ -348,7 +347,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// What has to be said of cores that are shared.
+    /// Adds notes about shared cores.
     fn note_places(&mut self) {
         let wanted = 1 + self.scenario.more_threads();
         let places: Vec<&Places> = self.places.iter().flatten().collect();
@@ -369,8 +368,8 @@ impl<'a> Run<'a> {
 }
 
 impl Cell {
-    /// Keeps what tests of a device found: of a turn that ended early, where there is no other.
-    /// False: an end was wanted meanwhile.
+    /// Keeps a device's test results; those of a turn that ended early only if there are no others.
+    /// Returns `false` if the run was stopped meanwhile.
     fn keep_part(&mut self, sample: Sample, is_over: bool) -> bool {
         let Some(why) = sample.ended().map(failure) else {
             self.samples.push(sample);
@@ -390,7 +389,7 @@ fn failure(why: &str) -> String {
     format!("{FAILED}{}", one_line(why))
 }
 
-/// A text in one line: of a long one, beginning and end, where programs say what is wrong.
+/// Formats a text as one line. Of a long text, keeps beginning and end, where programs put errors.
 pub(crate) fn one_line(text: &str) -> String {
     const END: usize = 150;
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -402,7 +401,7 @@ pub(crate) fn one_line(text: &str) -> String {
     format!("{} ... {}", String::from_iter(start), String::from_iter(end))
 }
 
-/// An order of turns that a seed gives. Source: Fisher and Yates; Knuth's MMIX for the numbers.
+/// A seeded order of turns. Source: Fisher and Yates; Knuth's MMIX for the numbers.
 struct Shuffle(u64);
 
 impl Shuffle {

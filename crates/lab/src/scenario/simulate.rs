@@ -1,7 +1,7 @@
-//! Instructions, cache and TLB misses of contenders in memory, where the processor's counters are
-//! not available: each runs once more under cachegrind.
+//! Counts instructions, cache and TLB misses of contenders in memory when the processor's counters
+//! are not available: each runs again under cachegrind.
 //!
-//! A row's point becomes its own scenario, which this program runs under valgrind for a few
+//! Each row's point becomes a separate scenario, which this program runs under valgrind for a few
 //! packets and for more. The difference is the work of the packets between.
 
 use std::fs;
@@ -15,20 +15,20 @@ use crate::instructions::{self, Level, Simulated};
 use crate::record::{Metric, Record, Row, Status};
 use crate::scenario::options::Options;
 
-/// Packets of both runs: the second has enough to make the program's start negligible.
+/// Packets of the two runs: the second has enough to make the program's start negligible.
 const FEW: u64 = 1 << 14;
 const MORE: u64 = FEW + (1 << 16);
 
 /// The function of a simulated card's driver that forwards packets.
 const DRIVER: &str = "*forward_part*";
 
-/// Of a contender that does not say what pages it has.
+/// Page size for a contender that does not report its pages.
 const PAGE_BYTES: u64 = 4096;
 
-/// What the metrics' basis is.
+/// Basis of the metrics.
 const BASIS: &str = "simulated";
 
-/// Adds `instructions`, `l1d_misses`, `llc_misses` and `dtlb_misses` of a packet to rows of
+/// Adds `instructions`, `l1d_misses`, `llc_misses` and `dtlb_misses` per packet to rows of
 /// contenders in memory, and notes for those that are not counted.
 pub(super) fn add(scenario: &Scenario, options: &Options, record: &mut Record) {
     let why_not = match scenario.work {
@@ -73,7 +73,7 @@ pub(super) fn add(scenario: &Scenario, options: &Options, record: &mut Record) {
     }
 }
 
-/// Our own part of a live count, with packets that are made in place of an interface's: in words.
+/// Describes the counts of our own live count, with generated packets instead of an interface.
 fn counted(options: &Options, size_bytes: u32) -> String {
     let of = |packets: u64, _: &Path| {
         let source = format!("gen:?packets={packets}&size={size_bytes}");
@@ -90,13 +90,13 @@ fn counted(options: &Options, size_bytes: u32) -> String {
     }
 }
 
-/// What the names of folders begin with.
+/// Prefix of folder names.
 const PREFIX: &str = "burstline-simulate-";
 
-/// Figures of a packet, by name.
+/// Metrics per packet, by name.
 type Figures = Vec<(&'static str, f64)>;
 
-/// The figures of one packet more, of a command for this many packets, which may use a folder.
+/// Returns the metrics per additional packet of a command, which gets a packet count and a folder.
 fn of_a_packet(
     options: &Options,
     command: impl Fn(u64, &Path) -> Result<Vec<String>, String>,
@@ -106,11 +106,11 @@ fn of_a_packet(
         go_on(&options.stop)?;
         let command = command(packets, folder.path())?;
         let (counts, said) = Simulated::run(&options.program, &command, level)?;
-        // A contender ends a round that it has begun.
+        // A contender finishes a round that it has started.
         let done = metric(&said, "packets").unwrap_or(packets as f64);
         Ok::<_, String>((counts, done, metric(&said, "page_bytes")))
     };
-    // Two starts of the program differ by a few misses.
+    // Two starts of the program differ by a few misses, so the difference may be negative.
     let each = |more: u64, few: u64, packets: f64| more.saturating_sub(few) as f64 / packets;
     let ((few, few_done, page), (more, more_done, _)) =
         (run(FEW, Level::Caches)?, run(MORE, Level::Caches)?);
@@ -133,7 +133,7 @@ fn of_a_packet(
     ])
 }
 
-/// The driver's instructions for a packet, without those of the device.
+/// Returns the driver's instructions per packet, without the device's.
 fn of_driver(options: &Options, text: &str) -> Result<Figures, String> {
     let folder = TemporaryFolder::create(PREFIX).map_err(|error| error.to_string())?;
     go_on(&options.stop)?;
@@ -143,13 +143,13 @@ fn of_driver(options: &Options, text: &str) -> Result<Figures, String> {
     Ok(vec![("instructions", counted as f64 / packets)])
 }
 
-/// A figure of the only row of the record that a run has printed.
+/// Returns a metric from the only row of a printed record.
 fn metric(said: &str, name: &str) -> Option<f64> {
     let record = Record::parse(said.lines().next_back()?).ok()?;
     Some(record.rows.first()?.metrics.get(name)?.median)
 }
 
-/// A scenario of one contender at one point.
+/// Returns a scenario of one contender at one point.
 fn scenario_of(scenario: &Scenario, row: &Row) -> String {
     let mut text = format!(
         "name = \"one-point\"\ntitle = \"one point\"\nabout = \"one point\"\nwork = \"{}\"\n\
@@ -158,7 +158,7 @@ fn scenario_of(scenario: &Scenario, row: &Row) -> String {
     );
     let case = scenario.work.case_key();
     for (key, list) in [("size_bytes", "sizes"), (case, "cases"), ("placement", "placements")] {
-        // As TOML has numbers and plain words, so has JSON.
+        // Numbers and plain words are the same in TOML and JSON.
         if let Some(value) = row.point.get(key) {
             text += &format!("{list} = [{value}]\n");
         }
@@ -166,7 +166,7 @@ fn scenario_of(scenario: &Scenario, row: &Row) -> String {
     text
 }
 
-/// The arguments that run it once for this many packets.
+/// Returns the arguments for one run with this many packets.
 fn lab_run(text: &str, packets: u64, folder: &Path) -> Result<Vec<String>, String> {
     let file = folder.join("one-point.toml");
     fs::write(&file, text).map_err(|error| format!("{}: {error}", file.display()))?;

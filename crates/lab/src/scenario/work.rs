@@ -1,4 +1,4 @@
-//! What a scenario has its contenders do.
+//! The kinds of work of a scenario.
 
 use std::fmt;
 
@@ -8,21 +8,21 @@ use burstline_wire::ethernet::FCS_BYTES;
 /// A kind of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
-    /// Take packets from an interface and count them.
+    /// Receive packets from an interface and count them.
     Count,
     /// Read a part of each packet, in memory.
     Touch,
     /// Copy packets, in memory.
     Copy,
-    /// Out by another interface what comes in by one.
+    /// Forward packets from one interface to another.
     Bounce,
     /// Spread packets over workers by flow.
     Balance,
-    /// Pass packets through a chain of threads, in memory.
+    /// Pass packets through a pipeline of threads, in memory.
     Pipeline,
-    /// The same of what comes in by an interface.
+    /// The same with packets of an interface.
     PipelineLive,
-    /// Many ports' packets into one queue, in order of time, in memory.
+    /// Merge packets of many ports into one queue by time, in memory.
     Merge,
     /// The same, live.
     MergeLive,
@@ -30,27 +30,27 @@ pub enum Work {
     Spread,
     /// Write packets to a file.
     Record,
-    /// Pass packets on between two interfaces, as a switch does.
+    /// Forward packets between two interfaces, as a switch does.
     Switch,
-    /// Pass packets on between two interfaces, timed.
+    /// Forward packets between two interfaces, measuring latency.
     Latency,
     /// Send packets by an interface.
     Generate,
-    /// Take packets from an interface while others are sent by another one.
+    /// Receive packets from an interface while sending by another one.
     Duplex,
-    /// Be tested as RFC 2544 has it: see [`rfc2544`](crate::rfc2544).
+    /// Be tested by RFC 2544: see [`rfc2544`](crate::rfc2544).
     Rfc2544,
-    /// Receive, or bounce, over a device that makes packets and takes them.
+    /// Receive or bounce packets of a device that creates and accepts packets.
     Null,
-    /// Make packets, for a log or for a net_null device.
+    /// Create packets, for a log or for a net_null device.
     Make,
-    /// Work out what the bus carries.
+    /// Calculate the load of the bus.
     Model,
     /// Forward packets between two simulated cards, both ways.
     Dma,
     /// Keep some of the packets of a simulated card.
     Keep,
-    /// Look for contents in packets, in memory, behind a core that passes them on.
+    /// Search for contents in packets, in memory, behind a core that forwards them.
     Match,
 }
 
@@ -81,7 +81,7 @@ impl Work {
         Self::Match,
     ];
 
-    /// The word in scenario files.
+    /// Returns the word in scenario files.
     pub fn name(self) -> &'static str {
         match self {
             Self::Count => "count",
@@ -109,16 +109,15 @@ impl Work {
         }
     }
 
-    /// The work of that word.
+    /// Returns the work with that word.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|work| work.name() == name)
     }
 
-    /// The words that `cases` of a scenario may have: how a merge's lines follow each other; how
-    /// many workers packets are spread over, and how flows follow each other; how many packets are
-    /// held in memory; how many are handed over at a time; which of both directions there are; what
-    /// programs do; how many flows; what a card does with packets; lengths of frames; of how many
-    /// packets one is kept; where a file is; cores of a switch and of a sensor.
+    /// Returns the words allowed in `cases` of a scenario. They select the interleaving of lines or
+    /// flows; numbers of workers, of flows, of packets in memory and per hand-off. Or they select
+    /// directions, frame lengths, the task of a program or a card, or the place of a file. Others
+    /// give the packets of which one is kept, or the cores of a switch and a sensor.
     pub fn cases(self) -> &'static [&'static str] {
         match self {
             Self::Merge => &["uniform", "bursts", "idle", "one-core"],
@@ -137,7 +136,7 @@ impl Work {
         }
     }
 
-    /// What a case is called in the points of records.
+    /// Returns the key of a case in the points of records.
     pub fn case_key(self) -> &'static str {
         match self {
             Self::Dma => "size",
@@ -146,13 +145,13 @@ impl Work {
         }
     }
 
-    /// Whether it takes programs, and as a rule interfaces in a network namespace.
+    /// Returns whether it needs programs and, as a rule, interfaces in a network namespace.
     pub fn is_live(self) -> bool {
         use Work::{Copy, Dma, Keep, Match, Merge, Model, Pipeline, Spread, Touch};
         !matches!(self, Touch | Copy | Pipeline | Merge | Spread | Model | Dma | Keep | Match)
     }
 
-    /// Why frames of a size cannot come in: what follows "because".
+    /// Returns why frames of a size are impossible, if so: text after "because".
     pub(crate) fn refuses(self, size_bytes: u32) -> Option<String> {
         let most = INJECTED_BYTES_MAX as u32 + FCS_BYTES;
         (self == Self::MergeLive && size_bytes > most).then(|| {
@@ -163,20 +162,20 @@ impl Work {
         })
     }
 
-    /// Whether packets can be made to come at a rate: a contender that sends has its own, and
-    /// RFC 2544 looks for one.
+    /// Returns whether the packet rate can be set. A contender that sends has its own rate, and RFC
+    /// 2544 searches for one.
     pub fn takes_rates(self) -> bool {
         use Work::{Generate, Make, Null, Rfc2544};
         let has_its_own = matches!(self, Generate | Null | Make | Rfc2544);
         self.is_live() && !self.is_within() && !has_its_own
     }
 
-    /// Whether contenders take what comes in by interfaces within this process.
+    /// Returns whether contenders process an interface's packets within this process.
     pub fn is_within(self) -> bool {
         matches!(self, Self::MergeLive | Self::PipelineLive)
     }
 
-    /// Whether packets come out by a second interface, where they are counted.
+    /// Returns whether packets leave by a second interface, where they are counted.
     pub fn comes_out(self) -> bool {
         matches!(self, Self::Bounce | Self::Switch | Self::Latency | Self::Rfc2544)
     }

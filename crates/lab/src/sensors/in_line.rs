@@ -1,16 +1,16 @@
-//! Suricata in line: behind our bounce, and by its own AF_PACKET.
+//! Runs Suricata in line, behind our bounce or with its own AF_PACKET.
 
 use std::path::{Path, PathBuf};
 
 use crate::live::OUT;
 use crate::programs::Ours;
 
-/// The bounce that it is behind. Verdicts may take as long as a core that both share may.
+/// Returns the bounce before it. The deadline is long, because both may share a core.
 pub(crate) fn bounce(program: &Path, name: &str) -> Ours {
     Ours::new(program, &format!("bounce v1 {OUT} --both --inline '{name}?deadline=1s'"))
 }
 
-/// Suricata's words for packets that wait in the log of that name, in line, and its folder.
+/// Returns Suricata's arguments, in line, for packets that wait in this log, and its folder.
 pub(crate) fn behind_bounce(name: &str, log: &str) -> String {
     let outputs = outputs();
     let outputs = outputs.display();
@@ -20,12 +20,12 @@ pub(crate) fn behind_bounce(name: &str, log: &str) -> String {
     )
 }
 
-/// Its outputs in line, as `make install-pcap` installs them.
+/// Returns the folder of its outputs in line, as `make install-pcap` installs them.
 fn outputs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../pcap/suricata-in-line.yaml")
 }
 
-/// A thread on each interface, which sends by the other.
+/// Returns the arguments for a thread on each interface, which sends by the other.
 pub(crate) fn between_interfaces() -> String {
     let ways = [("v1", OUT, 99), (OUT, "v1", 98)];
     let settings = ways.iter().enumerate().map(|(at, (from, to, cluster))| {

@@ -1,9 +1,8 @@
-//! Suricata, as figures and scenarios have it: how it is started on a log and on interfaces, what
-//! it has to do, and what it says.
+//! Suricata for figures and scenarios: how to start it on a log and on interfaces, its work, and
+//! its results.
 //!
-//! Invariants:
-//! - N1: it is the same program with the same rules on either side; by our libpcap it has a log,
-//!   by its own AF_PACKET an interface.
+//! - N1: both sides use the same program with the same rules. With our libpcap it reads a log, with
+//!   its own AF_PACKET an interface.
 
 mod in_line;
 mod work;
@@ -23,13 +22,13 @@ pub(crate) use work::{Files, Spent, Work};
 pub(crate) use workers::Workers;
 pub(crate) use written::{Flows, alerts, counter, flows};
 
-/// Frames of the publisher's ring: some tens of ms, for a core that others have at times.
+/// Frames of the publisher's ring: some tens of ms, as other programs may use the core at times.
 const FRAMES: u32 = 65_536;
 const NEEDS: [Need; 1] = [Need { program: "tcpreplay", package: "tcpreplay" }];
-/// What fetches it.
+/// How to install it.
 const MEND: &str = "Suricata is not installed: sudo scripts/setup sensors";
 
-/// Why there is no Suricata to measure; `None`: there is one.
+/// Returns why Suricata cannot be measured, or `None` if it can.
 pub(crate) fn lacks() -> Result<Option<String>, String> {
     match target()?.join("suricata/usr/bin/suricata").is_file() {
         true => Ok(missing(&NEEDS)),
@@ -37,9 +36,9 @@ pub(crate) fn lacks() -> Result<Option<String>, String> {
     }
 }
 
-/// As it says itself; empty where it is not there.
+/// Returns the version it reports; empty if it is not installed.
 pub(crate) fn version() -> String {
-    // Where there is no target folder, there is no Suricata either.
+    // Without a target folder, Suricata is not installed either.
     let target = target().unwrap_or_default().display().to_string();
     let target = format!("CARGO_TARGET_DIR={target}");
     let script = script().display().to_string();
@@ -50,13 +49,13 @@ fn script() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/suricata")
 }
 
-/// A Suricata.
+/// A Suricata to start.
 pub(crate) struct Suricata {
     target: PathBuf,
-    /// Where it writes, and where its rules are.
+    /// Its output folder, which also has its rules.
     log: String,
     rules: String,
-    /// Where its packets come from, and who looks at them.
+    /// Arguments for its packet source and its threads.
     words: String,
     library: Option<PathBuf>,
     ready: Ready,
@@ -80,7 +79,7 @@ impl Launch for Suricata {
         let Self { log, rules, words, .. } = self;
         let (script, target) = (script(), self.target.display());
         let script = script.display();
-        // Nothing else is preloaded there: it has its own C library.
+        // It must not preload anything else, because it has its own C library.
         let library = self.library.as_ref().map(|path| path.display().to_string());
         let library = library.unwrap_or_default();
         format!(
@@ -98,7 +97,7 @@ impl Launch for Suricata {
     }
 }
 
-/// Our libpcap of the same build: it stands beside `bench`.
+/// Returns our libpcap of the same build, which is beside `bench`.
 pub(crate) fn our_library() -> Result<PathBuf, String> {
     let library = our_program()?.with_file_name("libburstline_pcap.so");
     match library.is_file() {
@@ -110,13 +109,13 @@ pub(crate) fn our_library() -> Result<PathBuf, String> {
     }
 }
 
-/// A publisher of what comes in by the interface, by these words. It is ready with its first
+/// Returns a publisher of an interface's packets, with these arguments. It is ready at its first
 /// interval.
 pub(crate) fn publish(program: &Path, words: &str, name: &str) -> Ours {
     Ours::new(program, &format!("{words} 'xdp:v1?frames={FRAMES}' --publish {name}"))
 }
 
-/// What all threads of a process have had of processors so far, in ns.
+/// Returns the CPU time of all threads of a process so far, in ns.
 pub(crate) fn processor_ns(process: u32) -> Result<u64, String> {
     usage::processor_ns(process).map_err(|error| format!("process {process}: {error}"))
 }

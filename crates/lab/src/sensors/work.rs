@@ -1,4 +1,4 @@
-//! Packets and rules for Suricata, and what it and the program beside it take of processors.
+//! Packets and rules for Suricata, and the CPU time of its turn.
 
 use std::fs;
 use std::thread;
@@ -12,16 +12,16 @@ use crate::rivals::contents;
 use crate::scenario::machine::{Served, on_hosts};
 use crate::threads::Cores;
 
-/// How long it may take for what is in its ring, and for its own clock's work.
+/// Time for Suricata to process its ring and for its own timers.
 const SETTLE: Duration = Duration::from_millis(1500);
 
-/// Packets, and rules for some of them.
+/// Packets, and rules that match some of them.
 pub(crate) struct Work {
     rules: String,
     pub(crate) packets: Vec<Vec<u8>>,
 }
 
-/// Where a turn has its work, and where Suricata writes.
+/// The files of a turn, and Suricata's output folder.
 pub(crate) struct Files {
     pub(crate) log: String,
     pub(crate) rules: String,
@@ -29,8 +29,8 @@ pub(crate) struct Files {
 }
 
 impl Work {
-    /// This many packets, of which one in `match_every` has a content that one of the rules
-    /// looks for. `action` is what a rule does with a packet.
+    /// Creates this many packets, of which one in `match_every` has a content that a rule searches
+    /// for. `action` is the action of the rules.
     pub(crate) fn new(
         packets: usize,
         rules: usize,
@@ -55,8 +55,8 @@ impl Work {
 }
 
 impl Files {
-    /// Sends the packets on the producer's core, and waits until they are looked at. Returns the
-    /// interfaces that they went through.
+    /// Sends the packets on the producer's core and waits until they are scanned. Returns the
+    /// interfaces that they used.
     pub(crate) fn replay(
         &self,
         road: &Road,
@@ -69,8 +69,8 @@ impl Files {
         Ok(on_hosts(road.bed(), &served))
     }
 
-    /// Sends the packets on the producer's core, as these words of tcpreplay have it; returns how
-    /// many.
+    /// Sends the packets on the producer's core, with these arguments of tcpreplay. Returns their
+    /// number.
     pub(crate) fn send(&self, road: &Road, cores: Cores, how: &[&str]) -> Result<u64, String> {
         let core = cores.producer.0.to_string();
         let words = ["-c", &core, "tcpreplay", "-q", "-K", "-i", "v0"];
@@ -81,11 +81,11 @@ impl Files {
     }
 }
 
-/// What the programs of a turn have had of processors, in ns.
+/// CPU time of the programs of a turn, in ns.
 #[derive(Clone, Copy)]
 pub(crate) struct Spent {
     pub(crate) suricata_ns: u64,
-    /// Our program beside it; 0: there is none.
+    /// CPU time of our program beside it; 0 without one.
     pub(crate) beside_ns: u64,
 }
 
@@ -106,7 +106,7 @@ impl Spent {
     }
 }
 
-/// What Suricata does with a packet that has one of these contents.
+/// Returns rules with this action for packets with one of these contents.
 fn rules_file(action: &str, rules: &[Vec<u8>]) -> String {
     let rule = |(number, content): (usize, &Vec<u8>)| {
         let (content, sid) = (String::from_utf8_lossy(content), number + 1);

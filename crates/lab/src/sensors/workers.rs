@@ -1,18 +1,18 @@
-//! Suricata's workers, and how either side brings them packets.
+//! Suricata's workers, and how they get packets on either side.
 
-/// The same for each thread of AF_PACKET: room for more than half a second.
+/// Ring size of each AF_PACKET thread: holds more than half a second.
 const RING: &str = "ring-size=65536";
-/// Who shares what comes in by an interface. Source: suricata.yaml, `af-packet`.
+/// Fanout settings for an interface's packets. Source: suricata.yaml, `af-packet`.
 const FANOUT: [&str; 2] = ["cluster-id=99", "cluster-type=cluster_flow"];
-/// A file of events for each thread: the second of the configuration's outputs.
+/// Separate event files for each thread: the second of the configuration's outputs.
 const EVENTS: &str = "--set outputs.1.eve-log.threaded=yes";
 
-/// How many there are, at least one.
+/// Number of workers, at least one.
 #[derive(Clone, Copy)]
 pub(crate) struct Workers(pub(crate) usize);
 
 impl Workers {
-    /// The words of burstline that publish what they read: a log for each of several.
+    /// Returns the publishing command of burstline: with several workers, one log each.
     pub(crate) fn publisher(self) -> String {
         match self.0 {
             1 => "count".to_owned(),
@@ -20,7 +20,7 @@ impl Workers {
         }
     }
 
-    /// Suricata's words for packets of the published name.
+    /// Returns Suricata's arguments for packets of the published name.
     pub(crate) fn on_log(self, name: &str) -> String {
         match self.0 {
             1 => format!("--pcap=burst:{name} {}", self.mode()),
@@ -31,7 +31,7 @@ impl Workers {
         }
     }
 
-    /// Suricata's words for packets of the interface.
+    /// Returns Suricata's arguments for packets of the interface.
     pub(crate) fn on_interface(self) -> String {
         let threads = format!("threads={}", self.0);
         let shares = if self.0 == 1 { &[][..] } else { &FANOUT };
@@ -47,7 +47,7 @@ impl Workers {
         }
     }
 
-    /// Both sides, in words.
+    /// Describes both sides.
     pub(crate) fn about(self) -> String {
         let (ours, peer) = (self.on_log("tap"), self.on_interface());
         let publisher = self.publisher();

@@ -1,4 +1,4 @@
-//! What a Suricata has written into its folder.
+//! Reads what Suricata has written to its folder.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -6,20 +6,20 @@ use std::path::Path;
 
 use serde_json::Value;
 
-/// A flow's ends, as its events have them.
+/// The keys of a flow's ends in events.
 const ENDS: [&str; 5] = ["proto", "src_ip", "src_port", "dest_ip", "dest_port"];
 
-/// Flows that it saw, each of them whole: with one record, and at one worker.
+/// Flows that Suricata saw completely: with one record, and at one worker.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Flows {
     pub(crate) all: usize,
-    /// Those that alerted more than once: by these it is known that a flow was at one worker.
+    /// Flows that alerted more than once, which shows that each was at one worker.
     pub(crate) several_alerts: usize,
-    /// Workers that alerted.
+    /// Number of workers that alerted.
     pub(crate) workers: usize,
 }
 
-/// A counter of Suricata's, as it stands last in its statistics.
+/// Returns the last value of a Suricata counter in its statistics.
 pub(crate) fn counter(log: &Path, key: &str) -> Result<u64, String> {
     let said = fs::read_to_string(log.join("stats.log")).unwrap_or_default();
     let line = said.lines().rev().find(|line| line.split_whitespace().next() == Some(key));
@@ -27,7 +27,7 @@ pub(crate) fn counter(log: &Path, key: &str) -> Result<u64, String> {
     value.ok_or_else(|| format!("Suricata's stats.log has no {key}"))
 }
 
-/// The lines of `fast.log` behind their times, sorted.
+/// Returns the lines of `fast.log` without their times, sorted.
 pub(crate) fn alerts(log: &Path) -> Result<Vec<String>, String> {
     let path = log.join("fast.log");
     let said = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -40,7 +40,7 @@ pub(crate) fn alerts(log: &Path) -> Result<Vec<String>, String> {
     }
 }
 
-/// Its flows, by its events: in one file, or in one for each thread.
+/// Returns its flows from the events, in one file or in one per thread.
 pub(crate) fn flows(log: &Path) -> Result<Flows, String> {
     let failed = |error| format!("{}: {error}", log.display());
     let mut files = Vec::new();
@@ -54,13 +54,13 @@ pub(crate) fn flows(log: &Path) -> Result<Flows, String> {
     flows_of(&files)
 }
 
-/// As [`flows`], by the events of each thread. A worker writes the alerts of its packets; a
-/// flow's record is written by whichever thread removes the flow.
+/// Like [`flows`], for the events of each thread. A worker writes the alerts of its packets, but
+/// any thread may remove a flow and write its record.
 fn flows_of(threads: &[String]) -> Result<Flows, String> {
     #[derive(Default)]
     struct Seen {
         records: usize,
-        /// By the number of the thread.
+        /// Alerts by thread number.
         alerts: BTreeMap<usize, usize>,
     }
     let (mut seen, mut workers) = (BTreeMap::<String, Seen>::new(), BTreeSet::new());

@@ -1,23 +1,23 @@
-//! The other process: passes every packet of one log of an inline bounce.
+//! The other process of an inline bounce: passes every packet of one of its logs.
 
 use burstline_log::Verdict;
 use burstline_share::{AttachConfig, Follower, Next, Trust};
 use burstline_sys::clock;
 use rustix::process::{Signal, set_parent_process_death_signal};
 
-/// The option that makes this program one that gives verdicts.
+/// The option that makes this program pass packets.
 pub const GIVER_OPTION: &str = "--as-giver";
-/// Has it poll all the time.
+/// Makes it poll all the time.
 pub(crate) const BUSY: &str = "busy";
-/// What it says when its seat is taken.
+/// Its message when it has its seat.
 pub(crate) const GIVING: &str = "giving";
 
-/// What it did.
+/// Its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Given {
-    /// Packets that it passed.
+    /// Packets passed.
     pub(crate) packets: u64,
-    /// Processor time from the first packet on, in ns.
+    /// CPU time since the first packet, in ns.
     pub(crate) cpu_ns: u64,
 }
 
@@ -28,7 +28,7 @@ impl Given {
     }
 }
 
-/// Is one, until the log ends: `SOCKET LOG [busy]`. A busy one never sleeps.
+/// Passes packets until the log ends: `SOCKET LOG [busy]`. A busy one never sleeps.
 ///
 /// # Errors
 /// A sentence for the user.

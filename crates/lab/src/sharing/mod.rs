@@ -1,4 +1,4 @@
-//! A published log, and readers of it in other processes: this program once more.
+//! A published log with readers in other processes, which run this program.
 //!
 //! ```text
 //! bench                                    bench --as-reader SOCKET POLICY CORE
@@ -7,8 +7,8 @@
 //!   Account            <---- stdout -----    DELIVERED MISSED SUM END_NS, then waits idle
 //! ```
 //!
-//! A run starts when every reader has its command; the packets themselves go only through the log's
-//! memory. Between runs a reader is blocked in read(2) and takes no processor time.
+//! A run starts when every reader has its command; packets are transferred only through the log's
+//! memory. Between runs a reader is blocked in read(2) and uses no CPU time.
 
 pub mod giver;
 pub mod reader;
@@ -33,11 +33,11 @@ use reader::Account;
 /// The option that makes this program a reader.
 pub const READER_OPTION: &str = "--as-reader";
 
-/// A log with its writer, published in its own directory.
+/// A log with its writer, published in a separate directory.
 pub struct Shared {
     readers: Vec<OtherReader>,
     writer: Writer,
-    // Ends before its directory goes.
+    // Dropped before its directory.
     publisher: Publisher,
     log: Log,
     directory: TemporaryFolder,
@@ -45,21 +45,21 @@ pub struct Shared {
     written: u64,
 }
 
-/// What a run took and gave.
+/// The result of a run.
 pub struct SharedRun {
-    /// From the start until the writer had written all, in s.
+    /// Time from the start until the writer had written all, in s.
     pub writer_seconds: f64,
-    /// From the start until everybody had written or read all, in s.
+    /// Time from the start until all had written or read everything, in s.
     pub seconds: f64,
-    /// Of each reader that took part, in the order in which they were started.
+    /// The account of each reader that took part, in the order of their start.
     pub accounts: Vec<Account>,
 }
 
 impl Shared {
-    /// A log of `bytes` bytes of packet memory, without a reader.
+    /// Creates a log with `bytes` bytes of packet memory, without a reader.
     ///
     /// # Errors
-    /// What is in the way, as a sentence.
+    /// A sentence.
     pub fn create(bytes: usize, pages: PageChoice) -> Result<Self, String> {
         let (name, segment_bytes) = ("bench".to_owned(), SEGMENT_BYTES);
         let config = LogConfig { name, bytes, segment_bytes, pages, ..LogConfig::default() };
@@ -73,11 +73,11 @@ impl Shared {
         Ok(Self { readers: Vec::new(), writer, publisher, log, directory, written: 0 })
     }
 
-    /// Starts one more reader, on the consumer's core; it is attached when this returns. To be
-    /// called before the first run: what it reads is counted from there.
+    /// Starts another reader on the consumer's core, attached when this returns. Call it before the
+    /// first run, from which its packets are counted.
     ///
     /// # Errors
-    /// What is in the way, as a sentence.
+    /// A sentence.
     pub fn add_reader(&mut self, cores: Cores, policy: Policy) -> Result<(), String> {
         assert_eq!(self.written, 0, "a reader that comes late counts otherwise");
         let reader = OtherReader::start(&socket_in(&self.directory), cores, policy)?;
@@ -86,11 +86,11 @@ impl Shared {
     }
 
     /// Hands `packets` packets, a multiple of [`BURST`](crate::rivals::BURST), to the first
-    /// `listening` readers; the others stay as they are. The packets are made in place, or copied
+    /// `listening` readers; the others are not touched. The packets are built in place or copied
     /// from `received`.
     ///
     /// # Errors
-    /// A reader that has ended or has read something wrong.
+    /// If a reader has ended or has read wrong data.
     pub fn run(
         &mut self,
         cores: Cores,
@@ -124,7 +124,7 @@ impl Shared {
         Ok(SharedRun { writer_seconds, seconds, accounts })
     }
 
-    /// Has reader `index` read until it has seen `until` packets of `packets` a run.
+    /// Makes reader `index` read until it has seen `until` packets, in runs of `packets`.
     ///
     /// # Errors
     /// As for [`run`](Self::run).
@@ -138,27 +138,27 @@ impl Shared {
         self.readers[index].hear()
     }
 
-    /// The process of reader `index`.
+    /// Returns the process of reader `index`.
     pub fn process(&self, index: usize) -> u32 {
         self.readers[index].child.id()
     }
 
-    /// What the publisher knows of the readers.
+    /// Returns the publisher's status of the readers.
     pub fn statuses(&self) -> Vec<ReaderStatus> {
         self.publisher.readers()
     }
 
-    /// Packets written so far.
+    /// Returns the packets written so far.
     pub fn written(&self) -> u64 {
         self.written
     }
 
-    /// What the writer has done.
+    /// Returns the writer's counters.
     pub fn statistics(&self) -> WriterStatistics {
         self.writer.statistics()
     }
 
-    /// The kind of page that the log lies in.
+    /// Returns the page kind of the log.
     pub fn page(&self) -> PageKind {
         self.log.placement().page
     }

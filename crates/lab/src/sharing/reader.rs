@@ -1,4 +1,4 @@
-//! The other process: reads as its arguments say, and prints what it read.
+//! The other process: reads a log as its arguments say, and prints its account.
 
 use std::hint::spin_loop;
 use std::io::{self, BufRead, Write};
@@ -11,23 +11,23 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 
 use crate::traffic;
 
-/// What it says when its seat is taken.
+/// Its message when it has its seat.
 pub(super) const ATTACHED: &str = "attached";
-/// How long a lossy reader sleeps that finds nothing.
+/// Sleep time of a lossy reader that finds nothing.
 const SLEEP_NS: u64 = 1_000_000;
-/// How often a lossless reader that finds nothing looks before it asks whether the writer lives.
+/// Empty polls of a lossless reader before it checks whether the writer is alive.
 const LOOKS: u32 = 1 << 20;
 
-/// What a reader has read since the run before.
+/// A reader's account since the previous run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Account {
-    /// Packets that it read.
+    /// Packets read.
     pub delivered: u64,
-    /// Packets that the writer took away before.
+    /// Packets overwritten before they were read.
     pub missed: u64,
-    /// What its work on them added up to.
+    /// Sum of its work on them.
     pub sum: u64,
-    /// When it had read all, by the clock that all processes share.
+    /// Time when it had read all, by the clock that all processes share.
     pub end_ns: u64,
 }
 
@@ -44,7 +44,7 @@ impl Account {
     }
 }
 
-/// Is a reader, until its standard input ends: `SOCKET POLICY CORE`.
+/// Reads until standard input ends: `SOCKET POLICY CORE`.
 ///
 /// # Errors
 /// A sentence for the user.
@@ -52,11 +52,11 @@ pub fn serve(arguments: &[String]) -> Result<(), String> {
     let [socket, policy, core] = arguments else {
         return Err("a reader takes a socket, a policy and a core".to_owned());
     };
-    // Also a stopped one goes with bench, however that ends.
+    // Even a stopped reader must die with bench.
     set_parent_process_death_signal(Some(Signal::KILL)).map_err(|error| error.to_string())?;
     let is_lossless = policy == "lossless";
     let core: u32 = core.parse().map_err(|_| format!("`{core}` is no core"))?;
-    let _ = affinity::pin_to(CoreId(core)); // as the threads: else where the kernel puts it
+    let _ = affinity::pin_to(CoreId(core)); // if this fails, the kernel chooses
     let policy = if is_lossless { Policy::Lossless } else { Policy::Lossy };
     // The writer is this program, too.
     let config = AttachConfig { policy, trust: Trust::PROGRAM, ..AttachConfig::default() };
@@ -75,8 +75,8 @@ pub fn serve(arguments: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// Reads until `until` packets since the log's start are delivered or missed, of runs of `packets`.
-/// A lossless reader looks all the time, as the one of the same process does; a lossy one sleeps.
+/// Reads until `until` packets since the log's start are delivered or missed, in runs of `packets`.
+/// A lossless reader polls all the time, as the one in the same process does; a lossy one sleeps.
 fn read_until(
     attachment: &mut Attachment,
     is_lossless: bool,
@@ -107,7 +107,7 @@ fn read_until(
     Ok(Account { delivered, missed, sum, end_ns })
 }
 
-/// The consumer's work on a burst; and is its first packet the one that the burst says it is? A
+/// Does the consumer's work on a burst, and checks that its first packet is the expected one. A
 /// reader that misses packets has no sum to compare.
 fn work(burst: &Burst<'_>, packets: u64) -> Result<u64, String> {
     let (first, found) = (burst.first_packet(), burst.packet(0));

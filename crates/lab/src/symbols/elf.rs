@@ -1,8 +1,8 @@
-//! The functions of a program file, by their places in it.
+//! Reads the functions of a program file by offset.
 
 use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
 
-/// Functions in order of their first bytes.
+/// Functions, ordered by their first bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Functions(Vec<Function>);
 
@@ -14,21 +14,21 @@ struct Function {
 }
 
 impl Functions {
-    /// The function that has this place, if one has.
+    /// Returns the name of the function at this place.
     pub(super) fn name(&self, place: u64) -> Option<&str> {
         let behind = self.0.partition_point(|function| function.start <= place);
         let function = self.0[..behind].last()?;
         (place < function.end).then_some(&function.name)
     }
 
-    /// Those of a program file. Empty where it is none, or cut.
+    /// Reads the functions of a program file. Empty if the file is not ELF or is truncated.
     pub(super) fn of_file(file: &[u8]) -> Self {
         let mut found = Self(read(file).unwrap_or_default());
         found.0.sort_by_key(|function| function.start);
         found
     }
 
-    /// Those of the kernel. Source: /proc/kallsyms: address, type, name; each goes on to the next.
+    /// Reads /proc/kallsyms: address, type and name of functions, each of which ends at the next.
     pub(super) fn of_kernel(text: &str) -> Self {
         let line = |line: &str| {
             let mut words = line.split_whitespace();
@@ -37,7 +37,7 @@ impl Functions {
             is_code.then(|| (start, words.next().unwrap_or_default().to_owned()))
         };
         let mut starts: Vec<(u64, String)> = text.lines().filter_map(line).collect();
-        // Without rights all addresses are 0.
+        // Without permission all addresses are 0.
         starts.retain(|(start, _)| *start != 0);
         starts.sort();
         let ends: Vec<u64> = starts.iter().skip(1).map(|(start, _)| *start).collect();
@@ -47,7 +47,7 @@ impl Functions {
     }
 }
 
-/// A loaded part: where it is in memory and in the file, and its bytes there.
+/// A loaded segment: its address, its offset in the file, and its bytes there.
 struct Loaded {
     address: u64,
     offset: u64,
@@ -76,7 +76,7 @@ fn read(file: &[u8]) -> object::Result<Vec<Function>> {
     Ok(file.symbols().chain(file.dynamic_symbols()).filter_map(function).collect())
 }
 
-/// A Rust name as it is written: parts with their lengths in front, a hash at the end. Others stay.
+/// Demangles a Rust name: parts preceded by their lengths, a hash at the end. Keeps other names.
 /// Source: rustc's legacy mangling, `_ZN` length part ... `17h` hash `E`.
 fn readable(name: &str) -> String {
     parts(name).unwrap_or_else(|| name.to_owned())

@@ -1,17 +1,17 @@
-//! Which part of the work a function is, for any contender: what a profiler of the processor's was
-//! asked in the document about NUMA.
+//! Assigns functions to stages of the work, for any contender, as the document about NUMA did with
+//! a processor's profiler.
 //!
 //! ```text
 //!   "kernel: memcpy" --first pattern of stages.toml that fits--> copy --sum--> 31 % of a core
 //!   "burstline: new_function" --none fits-----------------------> other
 //! ```
 //!
-//! Patterns are data, each with a sentence that says why. A function that the compiler inlined
-//! counts with its caller. So `hash` contains only hashing, and the true part may be larger.
+//! Patterns are data, each with a reason. A function that the compiler inlined counts with its
+//! caller. So `hash` contains only hashing, and the true share may be larger.
 //!
 //! Invariants:
-//! - G1: every name has one stage: that of the first pattern that fits, or [`Part::Other`].
-//! - G2: stages of a turn add up to all of its samples: none is left out, none counts twice.
+//! - G1: every name has one stage: that of the first matching pattern, or [`Part::Other`].
+//! - G2: the stages of a turn add up to all its samples, each counted once.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -20,30 +20,30 @@ use serde::Deserialize;
 
 use crate::glob;
 
-/// A part of the work.
+/// A stage of the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Part {
-    /// Looking for packets and taking them: driver, system calls, descriptors, counting.
+    /// Polling for packets and receiving them: driver, system calls, descriptors, counting.
     Poll,
-    /// Bytes of packets from one place to another.
+    /// Copying packets.
     Copy,
-    /// Which flow a packet is of.
+    /// Determining the flow of a packet.
     Hash,
     /// Handing packets on: to a queue, a worker, an interface, a file.
     Enqueue,
-    /// Memory of packets: taken, given back, cleared.
+    /// Packet memory: allocation, freeing, clearing.
     Free,
-    /// Looking for packets where there are none.
+    /// Polling without finding packets.
     IdlePoll,
-    /// The lab's own making of packets, where its core is counted, too.
+    /// The lab's generator, if its core is counted, too.
     Generator,
-    /// What no pattern knows.
+    /// Functions without a pattern.
     Other,
 }
 
 impl Part {
-    /// All of them, in the order in which reports have them.
+    /// All stages, in the order of reports.
     pub const ALL: [Self; 8] = [
         Self::Poll,
         Self::Copy,
@@ -55,7 +55,7 @@ impl Part {
         Self::Other,
     ];
 
-    /// As in records.
+    /// Returns the name in records.
     pub fn name(self) -> &'static str {
         match self {
             Self::Poll => "poll",
@@ -69,7 +69,7 @@ impl Part {
         }
     }
 
-    /// That of a function, as [`Symbols`](super::Symbols) names it.
+    /// Returns the stage of a function, as named by [`Symbols`](super::Symbols).
     pub fn of(symbol: &str) -> Self {
         let fits =
             |pattern: &&Pattern| pattern.names.iter().any(|name| glob::matches(name, symbol));
@@ -77,14 +77,14 @@ impl Part {
     }
 }
 
-/// Functions of one stage for one reason.
+/// Functions of one stage, for one reason.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Pattern {
     stage: Part,
-    /// `FILE: FUNCTION`, or `FILE` where that is all that is known, with `*` and `?`.
+    /// `FILE: FUNCTION`, or `FILE` if only that is known, with `*` and `?`.
     names: Vec<String>,
-    /// For readers of the file.
+    /// The reason, for readers of the file.
     #[cfg_attr(not(test), expect(dead_code, reason = "a test asks for it"))]
     why: String,
 }
@@ -101,12 +101,12 @@ fn patterns() -> &'static [Pattern] {
     })
 }
 
-/// Per cent of a core for each stage, by those of functions; every stage is there.
+/// Returns each stage's per cent of a core from those of functions; every stage is present.
 ///
-/// `idle` is the part of its time, in `[0, 1]`, that a contender spends in empty polls by its own
-/// account, if it gives one. That much of its stages is [`Part::IdlePoll`], and is subtracted from
-/// its polls. Where it is `None`, polls that find nothing are among those that find something,
-/// functions aside that only such polls call.
+/// `idle` is the share of time in `[0, 1]` that a contender spends in empty polls by its own
+/// account, if it reports one. That share of its stages is [`Part::IdlePoll`] and is subtracted
+/// from its polls. If it is `None`, empty polls count as polls, except for functions that only
+/// empty polls call.
 pub fn shares(symbols: &[(String, f64)], idle: Option<f64>) -> BTreeMap<Part, f64> {
     let mut shares: BTreeMap<Part, f64> = Part::ALL.into_iter().map(|part| (part, 0.0)).collect();
     for (symbol, percent) in symbols {
@@ -127,7 +127,7 @@ pub fn shares(symbols: &[(String, f64)], idle: Option<f64>) -> BTreeMap<Part, f6
 mod tests {
     use super::*;
 
-    /// Names that runs of contenders had: see the file's head.
+    /// Names from runs of contenders: see the file's header.
     const SEEN: &str = include_str!("seen.txt");
 
     fn seen() -> impl Iterator<Item = (&'static str, &'static str)> {
@@ -170,10 +170,10 @@ mod tests {
         assert_eq!((untold.len(), untold.values().sum::<f64>()), (Part::ALL.len(), 85.0));
         assert_eq!((untold[&Part::Copy], untold[&Part::Poll]), (30.0, 50.0));
         assert_eq!((untold[&Part::IdlePoll], untold[&Part::Other]), (0.0, 5.0));
-        // A quarter of the 80 % that are the contender's.
+        // A quarter of the contender's 80 %.
         let told = shares(&symbols, Some(0.25));
         assert_eq!((told[&Part::Poll], told[&Part::IdlePoll]), (30.0, 20.0));
-        // The clocks of both are not the same: never more than there is.
+        // The two clocks differ, so the idle share is limited to the polls' time.
         let all = shares(&symbols, Some(0.9));
         assert_eq!((all[&Part::Poll], all[&Part::IdlePoll]), (0.0, 50.0));
     }

@@ -1,4 +1,4 @@
-//! The script in docs/records.md: a record looked at again without us says what our report says.
+//! Checks that docs/records.md's script, which reads records without our code, matches reports.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use burstline_skip::skip;
 use crate::fixtures::{Folder, collection_of};
 
 const RECORD: &str = "crates/lab/tests/data/numa-rtc.json";
-/// Of the newest run of all, where one is committed.
+/// A record of the newest committed run, if there is one.
 const COMMITTED: &str = "runs/latest/numa-rtc.json";
 const ARGUMENTS: [&str; 3] = ["mpps", "burstline-xdp", "testpmd"];
 
@@ -18,14 +18,14 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap()
 }
 
-/// The text of the first block of that language.
+/// Returns the text of the first code block of that language.
 fn block<'a>(page: &'a str, language: &str) -> &'a str {
     let mark = format!("```{language}\n");
     let from = page.find(&mark).unwrap_or_else(|| panic!("no block of {language}")) + mark.len();
     &page[from..from + page[from..].find("```").unwrap()]
 }
 
-/// What the script prints of a record, or nothing where there is no python3.
+/// Returns the script's output for a record, or `None` without python3.
 fn printed(script: &Path, record: &Path) -> Option<String> {
     let output = Command::new("python3").arg(script).arg(record).args(ARGUMENTS).output();
     let Ok(output) = output else {
@@ -36,7 +36,7 @@ fn printed(script: &Path, record: &Path) -> Option<String> {
     Some(String::from_utf8(output.stdout).unwrap())
 }
 
-/// Cells of the lines of the first table behind a heading.
+/// Returns the cells of the first table after a heading.
 fn table(page: &str, heading: &str) -> Vec<Vec<String>> {
     let from = page.find(heading).unwrap_or_else(|| panic!("no {heading}"));
     let lines = page[from..].lines().skip_while(|line| !line.starts_with('|'));
@@ -45,7 +45,7 @@ fn table(page: &str, heading: &str) -> Vec<Vec<String>> {
     lines.take_while(|line| line.starts_with('|')).map(cells).collect()
 }
 
-/// A figure of the report: before its range, and without what groups its digits.
+/// Parses a number of the report, without its range and digit grouping.
 fn number(cell: &str) -> Option<f64> {
     cell.split(' ').next()?.replace(',', "").parse().ok()
 }
@@ -63,7 +63,7 @@ fn agree(printed: &str, record: &Path) {
     let (ours, theirs): (Vec<_>, Vec<_>) = (ours.collect(), theirs.collect());
     assert_eq!(ours.len(), theirs.len(), "{printed}\n{report}");
     for ((name, value), (contender, median)) in ours.iter().zip(&theirs) {
-        // Both round to four digits, and the report shows no more than six places.
+        // Both round to four digits, and the report shows at most six decimals.
         assert!((value - median).abs() <= 1e-3 * value.abs(), "{name}: {value} and {median}");
         assert_eq!(name, contender);
     }

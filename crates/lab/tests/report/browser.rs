@@ -1,7 +1,7 @@
-//! The page in a browser: nothing is wider than a phone, and nothing is fetched.
+//! Checks in a browser that nothing on the page is wider than a phone, and nothing is fetched.
 //!
-//! Chromium is asked for the page's own sizes. It is skipped, loudly, where it is not installed:
-//! `scripts/setup report`.
+//! Chromium measures the page. If it is not installed (`scripts/setup report`), the test is skipped
+//! with a message.
 
 use std::fs;
 use std::path::Path;
@@ -14,11 +14,11 @@ use crate::fixtures::{Folder, all, collection};
 
 const CHROMIUM: &str = "chromium";
 
-/// What a phone has, in CSS pixels.
+/// Width of a phone in CSS pixels.
 const PHONE_PX: u32 = 390;
 
-/// Puts the page into a frame as wide as a phone, and writes down what is wider than the frame. A
-/// window of Chromium's cannot be that narrow.
+/// Puts the page into a frame as wide as a phone, and lists elements wider than the frame. A
+/// Chromium window cannot be that narrow.
 const HARNESS: &str = r#"<!doctype html><meta charset="utf-8"><body style="margin:0">
 <iframe id="frame" style="border:0;width:WIDTHpx;height:900px" srcdoc="PAGE"></iframe>
 <pre id="found">not measured</pre>
@@ -53,7 +53,7 @@ fn is_installed() -> bool {
     version.is_ok_and(|status| status.success())
 }
 
-/// Runs Chromium on a file, with its own profile, offline.
+/// Runs Chromium on a file, with a separate profile, offline.
 fn chromium(folder: &Folder, page: &Path, flags: &[&str]) -> String {
     let profile = folder.path().join("profile");
     let output = Command::new("timeout")
@@ -93,7 +93,7 @@ fn measured(width: u32) -> Option<Vec<String>> {
     Some(found(&dom))
 }
 
-/// The lines that a harness wrote down.
+/// Returns the lines that a harness wrote.
 fn found(dom: &str) -> Vec<String> {
     let from = dom.find("<pre id=\"found\">").expect("chromium printed the page") + 16;
     let found = &dom[from..from + dom[from..].find("</pre>").unwrap()];
@@ -121,7 +121,7 @@ fn on_a_desktop_the_wide_pictures_are_seen() {
     assert_eq!((found[1].trim(), found[4].trim(), found[5].as_str()), ("beyond", "cut", "open 0"));
 }
 
-/// As a page shows them that is not ours: images as wide as a phone's column.
+/// Shows the charts as another page would: images as wide as a phone's column.
 const CHARTS: &str = r#"<!doctype html><meta charset="utf-8"><body>
 IMAGES
 <pre id="found">not measured</pre>

@@ -1,4 +1,4 @@
-//! What a report says.
+//! Checks the contents of a report.
 
 use burstline_lab::record::{
     BOUNCE, Cache, ContenderInfo, Distance, Interface, Metric, Record, Stage, Status,
@@ -7,13 +7,13 @@ use burstline_lab::reports;
 
 use crate::fixtures::{all, collection, dma, metric, receive, record, row, size};
 
-/// The text between the first `from` and the next `to` behind it.
+/// Returns the text between the first `from` and the next `to`.
 fn between<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
     let start = text.find(from).unwrap_or_else(|| panic!("no {from}")) + from.len();
     &text[start..start + text[start..].find(to).unwrap()]
 }
 
-/// Fields of CSV, as RFC 4180 has them.
+/// Parses fields of CSV as in RFC 4180.
 fn fields(table: &str) -> Vec<Vec<String>> {
     let (mut rows, mut row, mut field) = (Vec::new(), Vec::new(), String::new());
     let mut letters = table.chars().peekable();
@@ -129,7 +129,7 @@ fn machine_compilers_and_interfaces_are_said_where_they_are_known() {
     let [known, unknown] = [("known", found), ("unknown", receive())].map(|(name, record)| {
         let collection = collection(name, &[record]);
         let html = reports::html(&collection);
-        // Of the page what is shown, not the record in it.
+        // Only the visible part of the page, without the record in it.
         let shown = html.split("<script").next().unwrap().to_owned();
         [shown, reports::markdown(&collection).replace('\\', "")]
     });
@@ -162,7 +162,7 @@ fn a_bounce_beside_switches_is_called_one_and_has_no_ratio_to_them() {
     assert!(ratios.contains(&format!("| switched | 2.00 | {label} | {peer} |")), "{ratios}");
     assert!(!ratios.contains("ovs-dpdk"), "{ratios}");
     for page in [markdown, reports::html(&collection), reports::csv(&collection)] {
-        // In the record within the page it stands beside its role. A narrow chart cuts labels.
+        // The record within the page has the role, too. A narrow chart cuts labels.
         let shown = page.split("<script").next().unwrap();
         let named = shown.matches("burstline-xdp").count();
         assert!(shown.contains(label) && named == shown.matches(&label[..25]).count(), "{shown}");
@@ -210,7 +210,7 @@ fn csv_has_every_sample_and_can_be_read_again() {
                 assert_eq!(words, [&record.scenario, &row.contender, name, &metric.unit]);
                 let samples = line[9].split(' ').map(|sample| sample.parse::<f64>().unwrap());
                 assert_eq!(samples.collect::<Vec<_>>(), metric.samples);
-                // Made anew from samples, which JSON rounded at the last digit.
+                // Computed from samples, which JSON rounded at the last digit.
                 let median: f64 = line[7].parse().unwrap();
                 assert!((median - metric.median).abs() <= 1e-12 * median.abs(), "{line:?}");
             }

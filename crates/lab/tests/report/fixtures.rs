@@ -1,4 +1,4 @@
-//! Records of every kind of chart, with figures that are made up but look like figures.
+//! Records with every kind of chart and plausible values.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +12,7 @@ use burstline_lab::reports::Collection;
 use burstline_sys::temporary::TemporaryFolder;
 use serde_json::{Map, Value, json};
 
-/// A folder that goes when it is dropped.
+/// A folder that is removed on drop.
 pub(crate) struct Folder(TemporaryFolder);
 
 impl Folder {
@@ -31,7 +31,7 @@ impl Folder {
     }
 }
 
-/// These records, written and read again.
+/// Writes these records and reads them again.
 pub(crate) fn collection(name: &str, records: &[Record]) -> Collection {
     let folder = Folder::new(name);
     for record in records {
@@ -40,21 +40,21 @@ pub(crate) fn collection(name: &str, records: &[Record]) -> Collection {
     Collection::read(folder.path()).unwrap()
 }
 
-/// A file alone.
+/// Reads a single file.
 pub(crate) fn collection_of(record: &Path) -> Collection {
     let folder = Folder::new("alone");
     folder.write("record.json", fs::read(record).unwrap());
     Collection::read(folder.path()).unwrap()
 }
 
-/// One of each kind, in the order of a report: by document, then by name.
+/// Returns one record of each kind, in the order of a report: by document, then by name.
 pub(crate) fn all() -> Vec<Record> {
     vec![pipeline(), placement(), receive(), bounce(), dma(), switch(), latency(), layout()]
 }
 
 const SIZES: [u32; 8] = [64, 128, 256, 512, 768, 1024, 1280, 1500];
 
-/// Lines, with a document's figures beside, and a contender that did not run.
+/// Lines, with a document's values beside them, and a contender that did not run.
 pub(crate) fn receive() -> Record {
     let mut record = record("numa-rtc", "Receive and count, one core", Some("D0"));
     record.chart = chart("lines", "size_bytes", "mpps", CONTENDER);
@@ -155,7 +155,7 @@ pub(crate) fn bounce() -> Record {
     record
 }
 
-/// A curve of every length, worked out.
+/// A calculated curve over all lengths.
 pub(crate) fn dma() -> Record {
     let mut record = record("modma", "Bytes on the bus in three modes of DMA", Some("D2"));
     record.chart = chart("curve", "length", "bus_bytes", CONTENDER);
@@ -177,7 +177,7 @@ pub(crate) fn dma() -> Record {
     record
 }
 
-/// Bars without series, payload, very unlike each other.
+/// Bars without series, in payload, with very different values.
 pub(crate) fn switch() -> Record {
     let mut record = record("ovs-architect", "Three switches between two hosts", Some("D4"));
     record.chart = chart("bars", CONTENDER, "payload_gbps", CONTENDER);
@@ -191,7 +191,7 @@ pub(crate) fn switch() -> Record {
     record
 }
 
-/// Percentiles of many packets, at two rates, and how they are distributed.
+/// Percentiles of many packets at two rates, with their distributions.
 pub(crate) fn latency() -> Record {
     let title = "How long packets take from one interface to another";
     let mut record = record("latency", title, None);
@@ -214,7 +214,7 @@ pub(crate) fn latency() -> Record {
     record
 }
 
-/// Bars of many names at several cases, one of which goes far beyond the others.
+/// Bars of many names in several cases, one of them far beyond the others.
 pub(crate) fn layout() -> Record {
     let title = "What it costs to come to packets, by how they lie";
     let mut record = record("layout", title, None);
@@ -236,7 +236,7 @@ pub(crate) fn layout() -> Record {
     record
 }
 
-/// Functions as samples name them, some of them long.
+/// Function names as from samples, some of them long.
 const SYMBOLS: [(&str, f64); 3] = [
     ("kernel: veth_xdp_rcv.constprop.0", 0.31),
     ("burstline: <burstline_port::xdp::port::XdpPort as burstline_port::port::Port>::lend", 0.24),
@@ -245,12 +245,12 @@ const SYMBOLS: [(&str, f64); 3] = [
 
 const CONTENDER: &str = "contender";
 
-/// Packets a second of that size that fill 10 Gbit/s, in millions.
+/// Returns the millions of packets a second of that size that fill 10 Gbit/s.
 fn line(size: u32) -> f64 {
     10_000.0 / f64::from((size + 24) * 8)
 }
 
-/// A record without rows.
+/// Returns a record without rows.
 pub(crate) fn record(scenario: &str, title: &str, document: Option<&str>) -> Record {
     Record {
         schema: SCHEMA.to_owned(),
@@ -296,7 +296,7 @@ pub(crate) fn record(scenario: &str, title: &str, document: Option<&str>) -> Rec
     }
 }
 
-/// A row that ran, without figures.
+/// Returns a row that ran, without metrics.
 pub(crate) fn row(contender: &str, point: &[(&str, Value)]) -> Row {
     let point: Map<String, Value> =
         point.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect();
@@ -315,7 +315,7 @@ pub(crate) fn row(contender: &str, point: &[(&str, Value)]) -> Row {
     }
 }
 
-/// Five samples around a value, none of them further away than `spread` of it.
+/// Returns five samples around a value, each within `spread` of it.
 pub(crate) fn metric(unit: &str, basis: Option<&str>, value: f64, spread: f64) -> Metric {
     let samples = [0.0, -1.0, 0.4, 1.0, -0.3].map(|share| value * (1.0 + share * spread));
     let metric = Metric::new(unit, samples.to_vec());
@@ -340,7 +340,7 @@ fn said(figures: &[(&str, f64)]) -> Option<BTreeMap<String, f64>> {
     Some(figures.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect())
 }
 
-/// A point, as JSON.
+/// Returns a size as a JSON point.
 pub(crate) fn size(bytes: u32) -> (&'static str, Value) {
     ("size_bytes", json!(bytes))
 }

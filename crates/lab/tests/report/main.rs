@@ -1,4 +1,4 @@
-//! Reports of records made up here: what they say, what they do with the odd, how they look.
+//! Reports of artificial records: their contents, their robustness, and their layout.
 
 mod again;
 mod browser;

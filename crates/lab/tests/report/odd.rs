@@ -1,4 +1,4 @@
-//! Records that are damaged, foreign, empty, or meant to do harm.
+//! Records that are damaged, foreign, empty, or malicious.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::fixtures::{Folder, chart, collection, metric, receive, record, row, size};
 
-/// All three forms: none may panic.
+/// Creates all three formats; none may panic.
 fn made(name: &str, records: &[Record]) -> [String; 3] {
     let collection = collection(name, records);
     [reports::html(&collection), reports::markdown(&collection), reports::csv(&collection)]
@@ -98,7 +98,7 @@ fn a_record_without_rows_or_with_figures_that_nobody_has_is_said_in_words() {
     let mut odd = receive();
     odd.chart = chart("spiral", "no_such_key", "no_such_metric", "no_such_series");
     assert!(made("no-such", &[odd.clone()])[0].contains("Nothing to draw"));
-    // An unknown kind of chart is lines; a key that no row has makes one place.
+    // An unknown kind of chart is drawn as lines; a key that no row has makes one position.
     odd.chart.y = "mpps".to_owned();
     assert!(made("spiral", &[odd])[0].contains("<svg"));
 }

@@ -1,11 +1,11 @@
-//! A sensor behind a switch, in memory: rows by switch cores and sensor cores.
+//! Measures a sensor behind a switch, in memory: rows by switch cores and sensor cores.
 //!
 //! ```text
-//!   0+1   one core: the packets are there, and are looked through
-//!   1+1   two cores: one passes packets on to the other, which looks through them
+//!   0+1   one core: the sensor scans packets that are in memory
+//!   1+1   two cores: the switch passes packets to the sensor, which scans them
 //! ```
 //!
-//! `matches` behind a case: one packet in four has a content, else none.
+//! With `matches` after a case, one packet in four has a content to find, else none.
 
 use crate::arena::Arena;
 use crate::contenders::{Adapter, Job, Sample};
@@ -18,12 +18,12 @@ use crate::scenario::Work;
 use crate::threads::Cores;
 use burstline_sys::affinity;
 
-/// Packets of a round, a multiple of a burst.
+/// Packets per round, a multiple of the burst.
 const PACKETS: usize = 16_384;
 /// In traffic with matches, one packet in this many matches.
 const MATCH_EVERY: u64 = 4;
 
-/// How packets lie that the sensor gets.
+/// A sensor with one of the two packet layouts.
 pub(crate) struct Behind {
     name: &'static str,
     is_contiguous: bool,
@@ -34,7 +34,7 @@ impl Behind {
     pub(crate) const SCATTERED: Self = Self { name: "sensor-scattered", is_contiguous: false };
 }
 
-/// What rounds add up to.
+/// The sum over rounds.
 #[derive(Default)]
 struct Sum {
     rounds: u64,
@@ -98,7 +98,7 @@ impl Adapter for Behind {
         let consumer = *job.places.contender.first().ok_or("no core")?;
         let cores = Cores { producer: job.places.generator, consumer };
         if case.starts_with("0+1") {
-            let _ = affinity::pin_to(consumer); // where it cannot be had, the kernel chooses
+            let _ = affinity::pin_to(consumer); // if this fails, the kernel chooses
             let sum = self.alone(job, &rules, &packets, bytes)?;
             return Ok(sum.sample(1.0, bytes));
         }
@@ -112,7 +112,7 @@ impl Adapter for Behind {
 }
 
 impl Behind {
-    /// A sensor's core alone.
+    /// Runs the sensor alone on one core.
     fn alone(
         &self,
         job: &Job<'_>,
@@ -130,7 +130,7 @@ impl Behind {
         rounds(job, || pool.turn(packets).map(of_one_core))
     }
 
-    /// A sensor's core behind a switch's.
+    /// Runs the sensor on one core and the switch on another.
     fn behind(
         &self,
         job: &Job<'_>,
@@ -150,7 +150,7 @@ impl Behind {
     }
 }
 
-/// As many rounds as the job takes.
+/// Repeats rounds until the job is done.
 fn rounds(job: &Job<'_>, mut round: impl FnMut() -> Result<Passed, String>) -> Result<Sum, String> {
     let mut sum = Sum::default();
     while job.goes_on(PACKETS * sum.rounds as usize, (sum.seconds * 1e9) as u64) {
@@ -160,7 +160,7 @@ fn rounds(job: &Job<'_>, mut round: impl FnMut() -> Result<Passed, String>) -> R
     Ok(sum)
 }
 
-/// What one core did, which looks through what is there.
+/// Converts the result of the sensor alone.
 fn of_one_core(scanned: Scanned) -> Passed {
     let seconds = scanned.cpu_ns as f64 / 1e9;
     Passed { found: scanned.found, cpu_ns: scanned.cpu_ns, seconds }

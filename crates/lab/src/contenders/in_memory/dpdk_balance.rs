@@ -1,7 +1,7 @@
 //! The NUMA document's pipeline on DPDK: a receive thread, a ring of pointers for each worker.
 //!
-//! testpmd has no such mode, so this is a program of ours in C, `rivals-dpdk/balance_live.c`. It is
-//! part of this program, and runs as its own process.
+//! testpmd has no such mode, so this is our own program in C, `rivals-dpdk/balance_live.c`. It is
+//! linked into this program and runs as a separate process.
 
 use burstline_testbed::Target;
 
@@ -11,13 +11,13 @@ use crate::contenders::ours::KEY_BYTE;
 use crate::programs::{Launch, Memory, Ready, Report};
 use crate::scenario::Work;
 
-/// The words of `burstline` that run it.
+/// The subcommand of `burstline` that runs it.
 pub const WORDS: [&str; 2] = ["lab", "dpdk-balance"];
 
-/// Runs the program in this process. What it is called comes first in its arguments.
+/// Runs the program in this process. Its name is the first of its arguments.
 ///
 /// # Errors
-/// This program was built without DPDK.
+/// If this program was built without DPDK.
 pub fn run_balance(arguments: &[String]) -> Result<u8, String> {
     #[cfg(feature = "dpdk")]
     return crate::rivals::dpdk::program::balance(arguments);
@@ -25,7 +25,7 @@ pub fn run_balance(arguments: &[String]) -> Result<u8, String> {
     crate::contenders::dpdk::is_built().map(|()| u8::from(arguments.is_empty()))
 }
 
-/// The program.
+/// The contender.
 pub(crate) struct DpdkBalance;
 
 impl Live for DpdkBalance {
@@ -55,14 +55,14 @@ impl Live for DpdkBalance {
 
     fn launch(&self, job: &Job<'_>) -> Box<dyn Launch> {
         let (main, cores) = (job.places.generator, &job.places.contender);
-        // Where there are fewer cores than threads, these share the first.
+        // With fewer cores than threads, the extra threads share the first core.
         let threads = 1 + job.workers;
         let is_shared = cores.len() < threads;
         let core = |thread: usize| cores.get(thread).or(cores.first()).copied().unwrap_or(main);
         let threads: Vec<String> =
             (0..threads).map(|thread| format!("{}@{}", thread + 1, core(thread))).collect();
         let share = if is_shared { " --share" } else { "" };
-        // Its main thread sleeps.
+        // The main thread sleeps.
         let before = format!(
             "'{}' {} --lcores 0@{main},{} --no-pci --no-telemetry",
             job.program.display(),
@@ -99,7 +99,7 @@ impl Live for DpdkBalance {
     }
 }
 
-/// The command without what its memory is in.
+/// The command, without the memory options.
 struct Program {
     before: String,
     after: String,

@@ -1,4 +1,4 @@
-//! What it costs to come to packets, by how they lie: back to back, or in slots of a pool.
+//! Measures the cost of reading packets by their layout: back to back, or in slots of a pool.
 //!
 //! ```text
 //!   contiguous      |p0|p1|p2|p3|...                       in order
@@ -6,9 +6,9 @@
 //!   slots, spread   |p0.......|p1.......|p2.......|...     2,112: a line more, as in DPDK's pools
 //! ```
 //!
-//! All have a worklist of places, and read the first bytes of each packet by it. Slots whose size
-//! is a power of two begin in the same few sets of every cache, and on the same memory channels.
-//! One more line spreads them. A pool that has been in use for a while gives slots in no order.
+//! All cases have a worklist of offsets and read the first bytes of each packet by it. Slots whose
+//! size is a power of two map to the same few sets of every cache and to the same memory channels.
+//! One more cache line per slot spreads them. A pool in use hands out slots in random order.
 //! Source: DPDK's Programmer's Guide, "Mempool Library", memory alignment constraints.
 
 use std::hint::black_box;
@@ -21,22 +21,22 @@ use crate::contenders::{Adapter, Job, Sample, timed};
 use crate::pages;
 use crate::scenario::Work;
 
-/// Bytes of a slot: room for any frame of Ethernet.
+/// Size of a slot in bytes: fits any Ethernet frame.
 const SLOT_BYTES: usize = 2048;
 
-/// Words of 8 bytes that are read of each packet, or fewer where it is shorter: its headers.
+/// Words of 8 bytes read from each packet, its headers; fewer if it is shorter.
 const WORDS: usize = 7;
 
-/// How many packets ahead is prefetched. Source: DPDK 22.11, examples/l3fwd, `PREFETCH_OFFSET`.
+/// Prefetch distance in packets. Source: DPDK 22.11, examples/l3fwd, `PREFETCH_OFFSET`.
 const AHEAD: usize = 3;
 
-/// Packets of a case that is not given.
+/// Default number of packets if no case is given.
 const PACKETS: usize = 4096;
 
-/// How packets lie, and in which order they are come to.
+/// A packet layout and the order of access.
 pub(crate) struct Layout {
     name: &'static str,
-    /// Bytes of a slot; `None`: packets lie back to back.
+    /// Slot size in bytes; `None` if packets are back to back.
     slot: Option<usize>,
     is_shuffled: bool,
     is_prefetched: bool,
@@ -57,12 +57,12 @@ impl Layout {
         Self { name, slot, is_shuffled, is_prefetched: false }
     }
 
-    /// Bytes from one packet's start to the next one's.
+    /// Returns the bytes from one packet's start to the next.
     fn stride(&self, job: &Job<'_>) -> usize {
         self.slot.unwrap_or_else(|| job.frame_bytes().next_multiple_of(8))
     }
 
-    /// The places of packets, in words, in the order in which they are come to.
+    /// Returns the word offsets of the packets, in order of access.
     fn worklist(&self, packets: usize, stride: usize) -> Vec<usize> {
         let mut places: Vec<usize> = (0..packets).map(|packet| packet * stride / 8).collect();
         if self.is_shuffled {
@@ -73,7 +73,7 @@ impl Layout {
     }
 }
 
-/// Packets that are held: the case, if it is a number.
+/// Returns the number of packets in memory: the case, if it is a number.
 fn held(job: &Job<'_>) -> usize {
     job.case.and_then(|case| case.parse().ok()).unwrap_or(PACKETS)
 }
@@ -103,14 +103,14 @@ impl Adapter for Layout {
         let arena = pages::with_best(bytes, |choice| Arena::create(bytes, choice))
             .map_err(|error| error.to_string())?;
         let cells = arena.cells::<u64>(bytes / 8);
-        // SAFETY: the arena is alive, its words are initialised, and nobody writes to it: all of a
-        // turn is on this thread.
+        // SAFETY: the arena is alive, its words are initialised, and no one writes to it: a turn
+        // runs entirely on this thread.
         let words: &[u64] =
             unsafe { std::slice::from_raw_parts(cells.as_ptr().cast(), cells.len()) };
         let worklist = self.worklist(packets, stride);
         let ahead = if self.is_prefetched { AHEAD } else { 0 };
         let read = WORDS.min(job.frame_bytes() / 8);
-        // Each page once, so that it is there.
+        // Touch each page once, so that it is mapped.
         black_box(round(words, &worklist, read, 0));
         let mut sum = 0_u64;
         let done = timed::run(job, packets, || {

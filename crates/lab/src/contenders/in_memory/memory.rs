@@ -1,4 +1,4 @@
-//! What it costs to copy a packet, by its length and by where it lies.
+//! Measures the cost of copying a packet, by its length and by where it is stored.
 
 use std::hint::black_box;
 use std::sync::{Mutex, OnceLock};
@@ -7,16 +7,16 @@ use crate::conditions::cycles_per_second;
 use crate::contenders::{Adapter, Job, Sample, timed};
 use crate::scenario::Work;
 
-/// Bytes that cold packets are spread over: more than most caches.
+/// Memory that cold packets are spread over, in bytes: larger than most caches.
 const COLD_BYTES: usize = 128 << 20;
 
-/// Bytes that warm packets are spread over: less than a first cache, with their copies.
+/// Memory that warm packets are spread over, in bytes: with the copies, smaller than the L1 cache.
 const WARM_BYTES: usize = 8 << 10;
 
-/// Copies between two looks at the clock.
+/// Copies between two readings of the clock.
 const COPIES: usize = 2048;
 
-/// Copies by the library's routine.
+/// Copies made with the library's routine.
 pub(crate) struct Copies {
     name: &'static str,
     bytes: usize,
@@ -24,10 +24,10 @@ pub(crate) struct Copies {
 }
 
 impl Copies {
-    /// From the first cache into it.
+    /// Copies within the L1 cache.
     pub(crate) const WARM: Self =
         Self { name: "copy-warm", bytes: WARM_BYTES, about: "from and into the first cache" };
-    /// From memory that no cache has.
+    /// Copies from uncached memory.
     pub(crate) const COLD: Self = Self {
         name: "copy-cold",
         bytes: COLD_BYTES,
@@ -51,7 +51,7 @@ impl Adapter for Copies {
     fn measure(&self, job: &Job<'_>) -> Result<Sample, String> {
         static PACKETS: OnceLock<Mutex<Vec<u8>>> = OnceLock::new();
         timed::pin(job)?;
-        // Written once, so that there are pages, and each its own.
+        // Write everything once, so that each page is mapped to separate memory.
         let packets = PACKETS.get_or_init(|| Mutex::new(vec![1; COLD_BYTES]));
         let packets = packets.lock().map_err(|_| "a copy has failed before")?;
         let length = job.frame_bytes();
@@ -80,19 +80,19 @@ impl Adapter for Copies {
     }
 }
 
-/// An order that repeats from run to run, and comes to every place.
+/// A repeatable pseudo-random order that reaches every place.
 pub(crate) struct Order {
     at: u64,
     places: u64,
 }
 
 impl Order {
-    /// Of at least one place.
+    /// Creates an order of at least one place.
     pub(crate) fn new(places: usize) -> Self {
         Self { at: 1, places: places.max(1) as u64 }
     }
 
-    /// The next place.
+    /// Returns the next place.
     #[inline]
     pub(crate) fn next(&mut self) -> usize {
         // Source: Knuth's MMIX; the high bits are the random ones.

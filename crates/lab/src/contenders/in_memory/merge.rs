@@ -1,18 +1,17 @@
-//! Four ports' packets into one queue, in order of time, and a reader of that: in memory, and live.
+//! Merges packets of four ports into one queue by time, with a reader: in memory and live.
 //!
 //! ```text
 //! ours   ports' memory --lend--> order --copy--> log | read
 //! peer   objects -> ring a port | bursts in order of their stamps --copy--> shared memory -> read
 //! ```
 //!
-//! In memory each side's packets lie in its own receive memory when it begins, as a card would
-//! write them. Ours lie back to back, the rival's in the objects of its pool. Each has a reader
-//! that counts, by port, what the worklist says. The bar is where the second core begins; in the
-//! case `one-core` the parts take turns. All threads of both are counted.
+//! In memory, each side's packets are in its receive memory at the start, as if a card had written
+//! them. Ours are back to back, the rival's in the objects of its pool. On each side a reader
+//! counts packets by port, from the worklist. The bar marks the start of the second core. In the
+//! case `one-core` the parts take turns. The CPU time of all threads counts.
 //!
-//! Each side is looked at for its order, too, in a shorter run of its own behind each turn. A
-//! rival's pool and cache, and how our threads wait for packets, are the best that were found
-//! before the first turn at a point.
+//! A separate, shorter run after each turn checks the order of each side. Tries before the first
+//! turn at a point select the rival's best pool and cache, and our threads' best way to wait.
 
 #[cfg(feature = "dpdk")]
 mod dpdk;
@@ -34,19 +33,19 @@ use crate::rivals::staged::{self, Staged};
 use crate::scenario::Work;
 use crate::threads::Cores;
 
-/// Of our log.
+/// Size of our log.
 const LOG_BYTES: usize = 8 << 20;
 
-/// Of the packets of a line in a turn, strides and all.
+/// Memory of a line's packets in a turn, with padding.
 const TURN_BYTES: u64 = 512 << 20;
-/// No more packets of each line.
+/// Maximum packets per line.
 const MOST: u64 = 2 << 20;
-/// Of a turn, for a try of a shape and for a look at the order.
+/// A try of a shape and a check of the order use this fraction of a turn.
 const FEWER: u64 = 16;
-/// Packets of each line in a round whose instructions are counted.
+/// Packets per line in a round whose instructions are counted.
 const ROUND: u64 = ROUND_PACKETS / LINES as u64;
 
-/// A contender.
+/// A merge contender.
 pub(crate) struct Merger {
     name: &'static str,
     works: &'static [Work],
@@ -54,22 +53,22 @@ pub(crate) struct Merger {
     kind: Kind,
 }
 
-/// How it merges.
+/// The kind of merge.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Ours; live, with times of this kind: see `xdp:`.
+    /// Ours; live runs use timestamps of this kind: see `xdp:`.
     Ours(&'static str),
-    /// The DPDK design by stages, as well as we can write it.
+    /// The DPDK design in stages, as well as we can write it.
     Staged,
     /// The same on DPDK's mbufs and rings.
     Dpdk(Variant),
 }
 
-/// What is tried besides the article's design, which is by burst.
+/// Variants of the article's design, which merges by burst.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Variant {
     ByBurst,
-    /// By packet, as ours does.
+    /// Merges by packet, as ours does.
     Ordered,
     /// Copies whole segments.
     Segments,
@@ -77,7 +76,7 @@ enum Variant {
     NoHint,
 }
 
-/// In memory alone, and live, too.
+/// In memory only, and also live.
 const MEMORY: &[Work] = &[Work::Merge];
 const BOTH: &[Work] = &[Work::Merge, Work::MergeLive];
 
@@ -187,7 +186,7 @@ impl Adapter for Merger {
     }
 }
 
-/// What is merged, and where.
+/// The lines to merge and the cores.
 struct Traffic {
     lines: [Option<Line>; LINES],
     /// Packets of each line that is not idle: a multiple of [`BURST`].
@@ -215,7 +214,7 @@ impl Traffic {
         })
     }
 
-    /// The same of fewer packets.
+    /// Returns the same traffic with fewer packets.
     fn fewer(&self) -> Self {
         Self { lines: self.lines.clone(), most: whole_bursts(self.most / FEWER), ..*self }
     }
@@ -233,7 +232,7 @@ fn whole_bursts(packets: u64) -> u64 {
     (packets / BURST as u64).max(1) * BURST as u64
 }
 
-/// The outcome.
+/// The outcome of a run.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     packets: u64,
@@ -241,14 +240,14 @@ struct Run {
     cpu_s: f64,
     /// Wall time.
     elapsed_s: f64,
-    /// Packets older than one before them, where that was looked at.
+    /// Packets older than their predecessor, if the order was checked.
     violations: u64,
-    /// Of its log, or of its pool.
+    /// Page kind of the log or pool.
     page: PageKind,
 }
 
 impl Run {
-    /// Millions of packets a second, by the clock.
+    /// Returns millions of packets a second of wall time.
     fn mpps(&self) -> f64 {
         self.packets as f64 / self.elapsed_s / 1e6
     }
@@ -273,7 +272,7 @@ fn staged_run(traffic: &Traffic, pool: Pool, is_checking: bool) -> Result<Run, S
     Ok(Run { packets, cpu_s, elapsed_s, violations, page })
 }
 
-/// That all packets were merged and read.
+/// Checks that all packets were merged and read.
 fn whole(packets: u64, traffic: &Traffic) -> Result<(), String> {
     match packets == traffic.all() {
         true => Ok(()),
@@ -281,8 +280,8 @@ fn whole(packets: u64, traffic: &Traffic) -> Result<(), String> {
     }
 }
 
-/// A side of a merge of 64-byte frames in turns on one core, [`ROUND_PACKETS`] a round, for its
-/// instructions. `None`: no such piece.
+/// Runs one side of a merge of 64-byte frames on one core to count its instructions,
+/// [`ROUND_PACKETS`] per round. `None` if the piece is unknown.
 pub(crate) fn do_rounds(piece: &str, rounds: u64) -> Option<Result<(), String>> {
     let traffic = Traffic {
         lines: Line::all(Interleaving::Uniform, Shape::of(60)),

@@ -1,4 +1,4 @@
-//! Contenders whose packets are in memory: no interface, no kernel on their way.
+//! Contenders whose packets are in memory, without an interface or the kernel.
 
 pub(crate) mod behind;
 pub(crate) mod dpdk_balance;

@@ -1,4 +1,4 @@
-//! What the size of pages costs who touches packets all over a region.
+//! Measures how the page size affects random accesses to a region.
 
 use std::hint::black_box;
 
@@ -10,10 +10,10 @@ use crate::contenders::{Adapter, Job, Sample, timed};
 use crate::pages::Reservation;
 use crate::scenario::Work;
 
-/// The region.
+/// Size of the region.
 const BYTES: usize = 256 << 20;
 
-/// Touches between two looks at the clock.
+/// Accesses between two readings of the clock.
 const TOUCHES: usize = 4096;
 
 /// A kind of page.
@@ -63,10 +63,10 @@ impl Adapter for Pages {
         let mut order = Order::new(BYTES / 8 / frame_words);
         let touch = |word: usize| {
             // SAFETY: callers pass numbers below that of the arena's words; the arena is alive, and
-            // nobody writes to it.
+            // no one writes to it.
             unsafe { words.add(word).read() }
         };
-        // Each page once, so that it is there.
+        // Touch each page once, so that it is mapped.
         black_box((0..BYTES / 8).step_by(512).fold(0, |sum, word| sum ^ touch(word)));
         let mut sum = 0_u64;
         let done = timed::run(job, TOUCHES, || {

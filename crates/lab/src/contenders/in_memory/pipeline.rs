@@ -1,16 +1,16 @@
-//! A chain of two threads, in memory: one makes packets in place, the other one reads them.
+//! A pipeline of two threads in memory: one builds packets in place, the other one reads them.
 //!
 //! ```text
 //!   producer -- log: packets back to back        --> consumer     ours
 //!            -- pool of buffers, ring of pointers -->             scattered, or DPDK's own
 //! ```
 //!
-//! Both threads spin, so that all of two cores is in the time of a packet, whichever waits for the
-//! other. By a driver, what is handed over is what DPDK's net_null brings: ours copies it into the
-//! log.
+//! Both threads spin, so the time per packet is that of two whole cores, whichever thread waits. In
+//! the cases with a driver, the hand-off carries packets of DPDK's net_null; ours copies them into
+//! the log.
 //!
-//! Sizes (of our log, a pool and its caches, a number of buffers) are the best found before the
-//! first turn at a point.
+//! Sizes of our log, a pool and its caches, and the number of buffers, are the best found before
+//! the first turn at a point.
 
 #[cfg(feature = "dpdk")]
 mod dpdk;
@@ -32,20 +32,20 @@ use crate::scenario::Work;
 use crate::threads::Cores;
 use crate::traffic::{MAX_BYTES, Traffic};
 
-/// Bytes of our log: those that are tried, and where instructions are counted and live. All of it
-/// takes turns, up to what the caches are good for (`crates/log/src/handover/cycle.rs`).
+/// Log sizes in bytes: those to try, and the one for live runs and counted instructions. The writer
+/// cycles through all of it, up to what suits the caches (`crates/log/src/handover/cycle.rs`).
 const LOGS: [usize; 5] = [1 << 20, 2 << 20, 4 << 20, 8 << 20, 16 << 20];
 const LOG_BYTES: usize = 8 << 20;
 
-/// Packets between two looks at the clock, of short ones and of longer ones.
+/// Packets between two readings of the clock, for short and for longer packets.
 const PACKETS: u64 = 1 << 20;
 const LONG_PACKETS: u64 = 1 << 18;
 const LONG_BYTES: usize = 256;
 
-/// The part of them that a try of a setting has.
+/// A try of a setting uses this fraction of the packets.
 const TRIED: u64 = 2;
 
-/// Two threads, and what is between them.
+/// Two threads and the hand-off between them.
 pub(crate) struct Chain {
     name: &'static str,
     works: &'static [Work],
@@ -53,22 +53,22 @@ pub(crate) struct Chain {
     kind: Kind,
 }
 
-/// What is between them.
+/// The kind of hand-off.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Ours.
+    /// Our log.
     Log,
     /// Objects of a pool, pointers in a ring.
     Pool,
-    /// Buffers that go round between the two, without a pool.
+    /// Buffers that circulate between the two, without a pool.
     Lean,
-    /// Our layout without anything around it.
+    /// Our layout, without the log's bookkeeping.
     Bare,
-    /// The same memory, moved and not worked on.
+    /// The same memory traffic, without work on the packets.
     Movement,
     /// DPDK's own mbufs, pool and ring.
     Mbufs,
-    /// Ours and DPDK's, by a driver.
+    /// Our log and DPDK's mbufs, fed by a driver.
     LogByDriver,
     MbufsByDriver,
 }
@@ -157,7 +157,7 @@ impl Adapter for Chain {
             return live::measure(self.kind, job);
         }
         let is_by_driver = matches!(self.kind, Kind::LogByDriver | Kind::MbufsByDriver);
-        // What a driver brings, and what only moves, is not the traffic's.
+        // Packets of a driver have no known sum, nor do bytes that are only moved.
         let has_sum = !is_by_driver && self.kind != Kind::Movement;
         let (turn, key) = (Turn::of(job, has_sum)?, key(self.name, job));
         match self.kind {
@@ -174,7 +174,7 @@ impl Adapter for Chain {
     }
 }
 
-/// Our chain.
+/// Runs our pipeline.
 fn log(turn: &Turn<'_>, key: &str) -> Result<Sample, String> {
     let make = |bytes| pages::with_best(bytes, |pages| Ours::create(bytes, pages));
     let run = |log: &mut Ours, packets| (log.hand_off(turn.cores, &turn.traffic, packets), packets);
@@ -188,7 +188,7 @@ fn log(turn: &Turn<'_>, key: &str) -> Result<Sample, String> {
     Ok(sample)
 }
 
-/// What there is to say of our log.
+/// Adds the properties of our log to the sample.
 fn described(log: &Ours, bytes: usize, sample: &mut Sample) {
     let written = log.statistics();
     sample.set("log_bytes", "bytes", bytes as f64);
@@ -197,7 +197,7 @@ fn described(log: &Ours, bytes: usize, sample: &mut Sample) {
     sample.page = Some(log.page());
 }
 
-/// Both threads' cores: the contender's first two, or the generator's and the contender's.
+/// Returns both threads' cores: the contender's first two, or the generator's and the contender's.
 pub(crate) fn cores(job: &Job<'_>) -> Result<Cores, String> {
     match *job.places.contender.as_slice() {
         [producer, consumer, ..] => Ok(Cores { producer, consumer }),
@@ -206,7 +206,7 @@ pub(crate) fn cores(job: &Job<'_>) -> Result<Cores, String> {
     }
 }
 
-/// Packets of the job's length.
+/// Creates packets of the job's length.
 pub(crate) fn traffic(job: &Job<'_>) -> Result<Traffic, String> {
     let bytes = job.frame_bytes();
     if bytes > MAX_BYTES {
@@ -215,18 +215,18 @@ pub(crate) fn traffic(job: &Job<'_>) -> Result<Traffic, String> {
     Ok(Traffic::new(bytes))
 }
 
-/// What is handed over in a turn.
+/// A turn and its settings.
 struct Turn<'a> {
     job: &'a Job<'a>,
     cores: Cores,
     traffic: Traffic,
-    /// Packets that are handed over at a time: the case, or as many as usual.
+    /// Packets per hand-off: the case, or the usual number.
     burst: usize,
-    /// Packets between two looks at the clock: a multiple of any burst.
+    /// Packets between two readings of the clock: a multiple of any burst.
     packets: u64,
-    /// What this many packets add up to.
+    /// The expected sum by number of packets.
     sums: RefCell<BTreeMap<u64, u64>>,
-    /// Whether their bytes are known: what a driver brings has no sum.
+    /// Whether the packets' bytes are known; a driver's packets have no sum.
     has_sum: bool,
 }
 
@@ -240,7 +240,7 @@ impl<'a> Turn<'a> {
         Ok(Self { job, cores, traffic, burst, packets, sums: RefCell::default(), has_sum })
     }
 
-    /// Mpps of a run of this many packets, if the sum is right.
+    /// Returns the Mpps of a run of this many packets, if the sum is right.
     fn rate(&self, run: Run, packets: u64) -> Result<f64, String> {
         go_on(self.job.stop)?;
         if self.has_sum {
@@ -253,8 +253,8 @@ impl<'a> Turn<'a> {
         Ok(packets as f64 / run.seconds / 1e6)
     }
 
-    /// Mpps of a shorter run, by a function that hands this many packets over, or some more, and
-    /// says how many they were.
+    /// Returns the Mpps of a shorter run. The function hands over this many packets or a few more,
+    /// and returns how many.
     fn tried(
         &self,
         hand_off: impl FnOnce(u64) -> Result<(Run, u64), String>,
@@ -263,7 +263,7 @@ impl<'a> Turn<'a> {
         self.rate(run, packets)
     }
 
-    /// Has packets handed over for the job's time, once to warm up.
+    /// Hands packets over for the job's time, after one warm-up.
     fn measure(
         &self,
         mut hand_off: impl FnMut(u64) -> Result<(Run, u64), String>,
@@ -285,14 +285,14 @@ impl<'a> Turn<'a> {
     }
 }
 
-/// At least this many packets, in whole bursts of any size.
+/// Rounds up to whole bursts of any size.
 fn whole(packets: u64) -> u64 {
     const BURST_MOST: u64 = 256;
     packets.max(1).next_multiple_of(BURST_MOST)
 }
 
-/// A side of `dpdk-pipeline-N` or `dpdk-pipeline-N-pmd` in turns on one core, 8,192 packets a
-/// round; `None`: no such piece.
+/// Runs one side of `dpdk-pipeline-N` or `dpdk-pipeline-N-pmd` in turns on one core, 8,192 packets
+/// a round. `None` if the piece is unknown.
 pub(crate) fn do_rounds(piece: &str, rounds: u64) -> Option<Result<(), String>> {
     #[cfg(feature = "dpdk")]
     return dpdk::do_rounds(piece, rounds * crate::contenders::ROUND_PACKETS);

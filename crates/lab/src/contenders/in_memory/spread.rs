@@ -1,13 +1,13 @@
-//! Packets over workers by flow, in memory: logs against scattered balancers.
+//! Spreads packets over workers by flow, in memory: logs against scattered balancers.
 //!
 //! ```text
 //!   producer -- a log for each worker, or one that all read       --> workers, in turn    ours
 //!            -- objects of a pool, a ring of pointers for each    -->                     rivals
 //! ```
 //!
-//! One core spreads, the other is all workers in turn; both spin. What goes to a worker is shown to
-//! it when 32 packets wait. The case is how many workers there are, and how flows follow each other
-//! where that is not uniform: see [`INTERLEAVINGS`].
+//! One core spreads, and the other plays all workers in turn; both spin. Packets are published to a
+//! worker when 32 wait. The case sets the number of workers and, if not uniform, the interleaving
+//! of the flows: see [`INTERLEAVINGS`].
 
 pub(crate) mod sides;
 
@@ -28,23 +28,23 @@ use crate::threads::Cores;
 use crate::traffic::Traffic;
 use sides::{INTERLEAVINGS, LOG_BYTES, Ours, Scattered, expected, rate};
 
-/// Bytes of a turn, so that each takes about as long; and no more packets.
+/// Bytes per turn, so that each takes about the same time; and the maximum number of packets.
 const TURN_BYTES: usize = 128 << 20;
-/// The part of its packets that a try of a pool has.
+/// A try of a pool uses this fraction of the packets.
 const TRIED: u64 = 8;
 
-/// Objects of a pool, and of each core's cache.
+/// Objects per pool, and cache size of a core.
 const POOLS: [u32; 5] = [1023, 2047, 4095, 8191, 16_383];
 const CACHES: [u32; 2] = [256, 512];
 
-/// The longest frame, FCS included.
+/// Length of the longest frame, with FCS.
 const LONGEST: u32 = 1518;
 
-/// Packets of a turn where instructions are counted: enough for most of a worker's pointers to go
-/// 32 at a time, as on two cores.
+/// Packets per turn when instructions are counted: enough that most of a worker's pointers move 32
+/// at a time, as on two cores.
 const TURN_PACKETS: usize = 512;
 
-/// A balancer.
+/// A balancer contender.
 pub(crate) struct Spreader {
     name: &'static str,
     about: &'static str,
@@ -59,13 +59,13 @@ enum Kind {
 }
 
 impl Spreader {
-    /// Each packet is copied into its worker's log.
+    /// Copies each packet into its worker's log.
     pub(crate) const COPY: Self = Self {
         name: "burstline-spread-copy",
         about: "each packet into the log of its worker, together 2 MiB in segments of 64 KiB",
         kind: Kind::Ours(Mode::Copy),
     };
-    /// All packets lie in one log, and each worker reads its part.
+    /// All packets are in one log, and each worker reads its part.
     pub(crate) const SHARE: Self = Self {
         name: "burstline-spread-share",
         about: "one log of 2 MiB in segments of 64 KiB that all workers read",
@@ -78,7 +78,7 @@ impl Spreader {
                 worker, bursts of 32",
         kind: Kind::Scattered,
     };
-    /// The NUMA document's, on DPDK.
+    /// The NUMA document's design, on DPDK.
     pub(crate) const DPDK: Self = Self {
         name: "dpdk-spread",
         about: "the NUMA document's balancer: mbufs, a ring of 1,024 pointers for each worker, \
@@ -121,13 +121,13 @@ impl Adapter for Spreader {
     }
 }
 
-/// What is spread in a turn.
+/// The settings of a turn.
 struct Turn<'a> {
     job: &'a Job<'a>,
     cores: Cores,
     traffic: Traffic,
     workers: usize,
-    /// Of [`INTERLEAVINGS`].
+    /// An index into [`INTERLEAVINGS`].
     interleaving: usize,
     packets: u64,
 }
@@ -154,7 +154,7 @@ impl<'a> Turn<'a> {
         move |counter| flows(counter, workers)
     }
 
-    /// Mpps of this many packets, if the sum is right.
+    /// Returns the Mpps for this many packets, if the sum is right.
     fn run(
         &self,
         packets: u64,
@@ -203,7 +203,7 @@ fn scattered(turn: &Turn<'_>, key: &str) -> Result<Sample, String> {
         let work = SpreadWork { traffic: &turn.traffic, flows: &flows };
         turn.run(packets, |packets| rival.balance(turn.cores, work, packets))
     };
-    // What waits for workers is held back, too.
+    // Packets that wait for workers also hold objects.
     let fits = |pool: &Pool| pool.cache * 3 <= pool.objects;
     let pools = Pool::of_each(&POOLS, &CACHES, false).into_iter().filter(fits).collect::<Vec<_>>();
     let pool = best(key, &pools, |pool| run(pool, turn.fewer()))?;
@@ -220,7 +220,7 @@ mod dpdk {
     use crate::rivals::dpdk;
     use crate::rivals::dpdk::balance::Balance;
 
-    /// Mbufs of a pool.
+    /// Mbufs per pool.
     const POOLS: [u32; 4] = [2047, 4095, 8191, 16_383];
 
     pub(crate) fn measure(turn: &Turn<'_>, key: &str) -> Result<Sample, String> {
@@ -247,7 +247,7 @@ mod dpdk {
         Ok(sample)
     }
 
-    /// The rival in turns on this thread.
+    /// Runs the rival in turns on this thread.
     pub(crate) fn rounds(traffic: &super::Traffic, packets: u64) -> Result<(), String> {
         dpdk::start_to_count()?;
         let mut rival = Balance::new(dpdk::Shape::COUNTED, super::COUNTED_WORKERS as u32)?;
@@ -256,11 +256,11 @@ mod dpdk {
     }
 }
 
-/// Workers, and bytes of packets, of pieces whose instructions are counted.
+/// Workers and packet bytes of pieces whose instructions are counted.
 const COUNTED_WORKERS: usize = 4;
 const COUNTED_BYTES: usize = 60;
 
-/// A side in turns on one core, uniform flows, [`ROUND_PACKETS`] a round; `None`: no such piece.
+/// Runs one side on one core with uniform flows, [`ROUND_PACKETS`] a round; `None`: unknown piece.
 pub(crate) fn do_rounds(piece: &str, rounds: u64) -> Option<Result<(), String>> {
     let (traffic, packets) = (Traffic::new(COUNTED_BYTES), rounds * ROUND_PACKETS);
     let mode = match piece {

@@ -1,4 +1,4 @@
-//! Work in memory, on the contender's core, for as long as a job says.
+//! Runs work in memory on the contender's core for the time of a job.
 
 use burstline_sys::{affinity, clock};
 use burstline_wire::ethernet::GAP_BYTES;
@@ -7,34 +7,34 @@ use crate::contenders::{Job, Sample};
 use crate::contest::go_on;
 use crate::live::Turn;
 
-/// Takes this thread to the contender's first core. Memory that it touches from then on is near.
+/// Pins this thread to the contender's first core. Memory that it touches afterwards is local.
 ///
 /// # Errors
-/// There is no such core, or the kernel does not give it.
+/// If there is no such core, or the kernel refuses it.
 pub(crate) fn pin(job: &Job<'_>) -> Result<(), String> {
     let core = *job.places.contender.first().ok_or("no core")?;
     affinity::pin_to(core).map_err(|error| error.to_string())
 }
 
-/// What was done.
+/// The amount of work and its time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Timed {
-    /// This many packets, copies or touches.
+    /// Number of packets, copies or accesses.
     pub(crate) pieces: usize,
     spent_ns: u64,
 }
 
 impl Timed {
-    /// Of each.
+    /// Returns the ns per piece.
     pub(crate) fn ns_each(self) -> f64 {
         self.spent_ns as f64 / self.pieces as f64
     }
 }
 
-/// Has `work` done, of `pieces` pieces each time, for the job's time or until its packets are done.
+/// Repeats `work`, `pieces` pieces each, until the job's time is over or its packets are done.
 ///
 /// # Errors
-/// The user wants an end.
+/// If the user stops the run.
 pub(crate) fn run(job: &Job<'_>, pieces: usize, mut work: impl FnMut()) -> Result<Timed, String> {
     let mut done = Timed { pieces: 0, spent_ns: 0 };
     while job.goes_on(done.pieces, done.spent_ns) {
@@ -47,8 +47,7 @@ pub(crate) fn run(job: &Job<'_>, pieces: usize, mut work: impl FnMut()) -> Resul
     Ok(done)
 }
 
-/// The figures of frames of a size, FCS included, at this many millions a second on this many
-/// cores.
+/// Returns the metrics of frames of a size, with FCS, at this many Mpps on this many cores.
 pub(crate) fn spinning(mpps: f64, cores: f64, size_bytes: u32) -> Sample {
     let line_gbps = mpps * f64::from(size_bytes + GAP_BYTES) * 8.0 / 1e3;
     let mut sample = Sample::default();
@@ -59,8 +58,7 @@ pub(crate) fn spinning(mpps: f64, cores: f64, size_bytes: u32) -> Sample {
     sample
 }
 
-/// The same where it is not all of some cores: with how many there were, and for each second of
-/// their time.
+/// Like [`spinning`], but also with the number of cores and the rate per second of core time.
 pub(crate) fn rates(mpps: f64, cores: f64, size_bytes: u32) -> Sample {
     let mut sample = spinning(mpps, cores, size_bytes);
     sample.set("mpps_per_cpu_s", "Mpps per CPU", mpps / cores);
@@ -68,7 +66,7 @@ pub(crate) fn rates(mpps: f64, cores: f64, size_bytes: u32) -> Sample {
     sample
 }
 
-/// Those of a side that never sleeps and takes frames on its core.
+/// Returns the metrics of a side that never sleeps and receives frames on its core.
 pub(crate) fn taken(turn: &Turn, size_bytes: u32) -> Sample {
     let mut sample = rates(turn.mpps(), turn.share, size_bytes);
     sample.set("lost_percent", "% of frames", turn.lost_percent());

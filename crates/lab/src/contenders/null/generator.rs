@@ -1,4 +1,4 @@
-//! `gen:` into a log that stays in the cache and has no reader.
+//! `gen:` into a log that fits into the cache and has no reader.
 
 use burstline_log::{Log, LogConfig};
 use burstline_sys::clock;
@@ -9,16 +9,16 @@ use crate::ours::SEGMENT_BYTES;
 use crate::pages;
 use crate::scenario::Work;
 
-/// Packets of one call of the port, after which they are published.
+/// Packets per call of the port; they are published after it.
 const BURST: u64 = 256;
 
-/// Packets between two looks at the clock.
+/// Packets between two readings of the clock.
 const PACKETS: u64 = 1 << 16;
 
 const LOG_BYTES: usize = 32 * SEGMENT_BYTES;
 
-/// Our generator; the case is how many flows there are. Every packet has a mark with sequence, time
-/// and check, and a UDP checksum over it; with several flows 5-tuples are drawn.
+/// Our generator; the case is the number of flows. Every packet has a mark with sequence, time and
+/// check, and a UDP checksum over it. With several flows, 5-tuples are drawn at random.
 pub(crate) struct Generator;
 
 impl Adapter for Generator {

@@ -1,6 +1,6 @@
-//! What programs over net_null cost a processor, whatever else runs on it. Instructions come from
-//! the difference of a short run and a longer one under callgrind. Also what the copy into a log
-//! costs.
+//! Counts instructions of programs over net_null, independent of the load of the machine. The count
+//! is the difference between a short and a longer run under callgrind. Also times the copy into a
+//! log.
 
 use burstline_log::{Log, LogConfig, Scratch};
 use burstline_port::PortError;
@@ -12,20 +12,20 @@ use crate::instructions::{CALLGRIND, NOT_COUNTED, counted};
 use crate::ours::SEGMENT_BYTES;
 use crate::programs::{Memory, Totals};
 
-/// Of packets whose copy is timed.
+/// Packet sizes for which the copy is timed.
 const SIZES: [usize; 3] = [64, 256, 1514];
 const LOG_BYTES: usize = 2 << 20;
 
-/// Instructions of each packet, of both programs.
+/// Counts the instructions per packet of both programs.
 fn of_a_packet(job: &Job<'_>) -> String {
-    // Its own calls are made by the program's threads.
+    // Off, because valgrind makes its own system calls on the program's threads.
     let valgrind = format!("env BURSTLINE_CONFINE=off valgrind {}", CALLGRIND.join(" "));
     let ours = ours(job);
     let ours = slope([2_000_000, 10_000_000].map(|packets| {
         let said = run(&format!("{valgrind} {ours} --packets {packets}")).ok()?;
         Some((counted(&said.0)? as f64, packets as f64))
     }));
-    // As it was best.
+    // The best setting found.
     let setting = tried("testpmd-null", job).unwrap_or_default();
     let setting = setting.split('"').nth(1).unwrap_or_default();
     let peer = testpmd(job, setting);
@@ -46,8 +46,8 @@ fn slope([few, more]: [Option<(f64, f64)>; 2]) -> Option<f64> {
     (more.1 > few.1).then(|| (more.0 - few.0) / (more.1 - few.1))
 }
 
-/// Instructions of each packet; of who counts also what the copy into a log costs, per size, on one
-/// core and without a reader.
+/// Returns the instructions per packet. For counting programs, also the cost of the copy into a log
+/// by size, on one core and without a reader.
 pub(crate) fn about_programs(job: &Job<'_>) -> Result<Vec<String>, String> {
     let mut lines = vec![of_a_packet(job)];
     if job.case != Some("count") {
@@ -55,7 +55,7 @@ pub(crate) fn about_programs(job: &Job<'_>) -> Result<Vec<String>, String> {
     }
     #[cfg(feature = "dpdk")]
     crate::rivals::dpdk::start()?;
-    // If the core is not available, it runs where the kernel puts it.
+    // If this fails, the kernel chooses the core.
     let _ = affinity::pin_to(job.places.contender[0]);
     let mut said = Vec::new();
     for (number, bytes) in SIZES.into_iter().enumerate() {

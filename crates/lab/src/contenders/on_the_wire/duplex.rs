@@ -1,12 +1,12 @@
-//! Receiving while sending: two processes of one contender on its core, one at each work.
+//! Receives and sends at the same time: two processes of one contender share its core.
 //!
 //! ```text
 //! generator's core: injector -> v1 -> counting process     } the contender's core
 //!                         w0 <- w1 <- sending process      }
 //! ```
 //!
-//! The case says which of the two there are, so that what each loses by the other is seen. Frames
-//! come in as the scenario's rate has it; the sender sends what it can.
+//! The case says which of the two run, to show how much each loses to the other. Frames arrive at
+//! the scenario's rate; the sender sends at full speed.
 
 use std::thread;
 use std::time::Instant;
@@ -20,7 +20,7 @@ use crate::contest::go_on;
 use crate::live::{OUT, Road};
 use crate::scenario::Work;
 
-/// Packets of one direction, in a time.
+/// Packets of one direction and the time they took.
 #[derive(Default)]
 struct Way {
     packets: u64,
@@ -33,10 +33,10 @@ impl Way {
     }
 }
 
-/// Has a contender count, send, or both.
+/// Runs a contender that counts, sends, or does both.
 ///
 /// # Errors
-/// One of the two does not start, or does nothing.
+/// If a process does not start or does nothing.
 pub(crate) fn measure(live: &impl Live, job: &Job<'_>, road: &Road) -> Result<Sample, String> {
     let (receives, sends) = (job.case != Some("send"), job.case != Some("receive"));
     let of = |work| Job { work, sends_by: OUT, ..job.clone() };

@@ -1,4 +1,4 @@
-//! Programs that send: trafgen and tcpreplay.
+//! Programs that send packets: trafgen and tcpreplay.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! How long packets take through what passes them on.
+//! Measures the latency of contenders that forward packets.
 //!
 //! ```text
 //!   near host   sender -> v0                   w0 -> receiver
@@ -6,9 +6,9 @@
 //!   far host                v1: contender: w1
 //! ```
 //!
-//! Packets carry the time when they were due, so a late sender flatters no contender. The
-//! tester is that of [`rfc2544`](crate::rfc2544), in one trial; both of its threads are on the
-//! generator's core, for every contender.
+//! Packets carry their scheduled send time, so a late sender does not improve a result. The tester
+//! is that of [`rfc2544`](crate::rfc2544), in one trial. Both of its threads run on the generator's
+//! core, for every contender.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,7 +22,7 @@ use crate::distribution::Distribution;
 use crate::live::Road;
 use crate::rfc2544::{Ends, Plan, Trial, TrialLoad};
 
-/// The figures of a record, and the percentiles that they are.
+/// The metrics of a record and their percentiles.
 const FIGURES: [(&str, f64); 4] = [
     ("latency_p50_us", 50.0),
     ("latency_p90_us", 90.0),
@@ -30,13 +30,13 @@ const FIGURES: [(&str, f64); 4] = [
     ("latency_p999_us", 99.9),
 ];
 
-/// Longer than any number of packets takes.
+/// Longer than the sending of any number of packets takes.
 const NO_END: Duration = Duration::from_secs(24 * 3600);
 
-/// Sends through a contender, and times.
+/// Sends packets through a contender and measures their latency.
 ///
 /// # Errors
-/// It does not start, or nothing comes through.
+/// If the contender does not start, or no packet comes through.
 pub(crate) fn measure(live: &impl Live, job: &Job<'_>, road: &Road) -> Result<Sample, String> {
     let start = Instant::now();
     let running = live.start(job, road)?;
@@ -66,7 +66,7 @@ pub(crate) fn measure(live: &impl Live, job: &Job<'_>, road: &Road) -> Result<Sa
     of_trial(&trial, &own, [ready, watched], seen)
 }
 
-/// The figures of a trial: how long the contender took to get ready, and was watched.
+/// Returns the metrics of a trial; `ready` is the time to start, `watched` that of the measurement.
 pub(crate) fn of_trial(
     trial: &Trial,
     own: &Own,
@@ -83,7 +83,7 @@ pub(crate) fn of_trial(
     Ok(sample)
 }
 
-/// The figures of latencies, and their distribution.
+/// Adds the percentiles of a latency and its distribution to the sample.
 pub(crate) fn enter(latency: &Latency, sample: &mut Sample) {
     let us = |time_ns: u64| time_ns as f64 / 1e3;
     for (name, percent) in FIGURES {

@@ -1,14 +1,14 @@
-//! Contenders on a network interface, and what is measured around them.
+//! Runs contenders on network interfaces and measures around them.
 //!
 //! ```text
-//!   receive:    injector --> v1: contender                      its own count
-//!   pass on:    injector --> v1: contender: w1 --> w0           the count of w0
+//!   receive:    injector --> v1: contender                      the contender's count
+//!   forward:    injector --> v1: contender: w1 --> w0           the count of w0
 //!   send:                    v1: contender --> v0               the count of v0
-//!   time:       see `latency`
+//!   latency:    see `latency`
 //! ```
 //!
-//! The generator's core is the injector's. The kernel works there before a socket, or a part of the
-//! kernel, has a packet. So both cores count where packets are passed on or sent.
+//! The injector runs on the generator's core. The kernel works there, too, before a socket or a
+//! part of the kernel gets a packet. So both cores count if packets are forwarded or sent.
 
 mod measured;
 
@@ -33,10 +33,10 @@ use crate::scenario::{Rate, Work};
 use crate::threads::Cores;
 pub(crate) use measured::{Measured, events};
 
-/// The MTU of the cables, unless frames are longer.
+/// MTU of the cables, unless frames are longer.
 const MTU: u32 = 1500;
 
-/// From its first packet until it is measured.
+/// Time from the first packet to the start of the measurement.
 const WARM_UP: Duration = Duration::from_millis(300);
 
 /// A contender on an interface.
@@ -47,12 +47,12 @@ pub trait Live: Sync {
     /// As [`Adapter::works`].
     fn works(&self) -> &'static [Work];
 
-    /// Programs that it takes.
+    /// Programs that it needs.
     fn needs(&self) -> &'static [Need] {
         &[]
     }
 
-    /// Whether it is a program, which others start.
+    /// Whether it is an external program.
     fn is_program(&self) -> bool {
         true
     }
@@ -72,7 +72,7 @@ pub trait Live: Sync {
         false
     }
 
-    /// As [`Adapter::can_run`], beside the programs that it takes.
+    /// As [`Adapter::can_run`], apart from the programs it needs.
     ///
     /// # Errors
     /// As there.
@@ -80,12 +80,12 @@ pub trait Live: Sync {
         Ok(())
     }
 
-    /// The receiver of the injector's frames.
+    /// Returns the receiver of the injector's frames.
     fn receiver(&self, _: Work) -> Target {
         Target::Stack
     }
 
-    /// How its program is started, where it is one.
+    /// Returns how to start its program, if it is one.
     fn launch(&self, _: &Job<'_>) -> Box<dyn Launch> {
         Box::new(Words::default())
     }
@@ -100,15 +100,15 @@ pub trait Live: Sync {
         job.core_list()
     }
 
-    /// What it counted, by what it printed, of this many frames; nothing, unless it says.
+    /// Parses its counts of this many frames from its output. The default has no counts.
     ///
     /// # Errors
-    /// It did not say.
+    /// If the output has no counts.
     fn own(&self, _: &str, _: u64) -> Result<Own, String> {
         Ok(Own::default())
     }
 
-    /// The same, where nobody here knows how many there were.
+    /// The same if the number of frames is not known here.
     ///
     /// # Errors
     /// As there.
@@ -116,10 +116,10 @@ pub trait Live: Sync {
         self.own(said, 0)
     }
 
-    /// Starts it, and waits until it is ready.
+    /// Starts it and waits until it is ready.
     ///
     /// # Errors
-    /// It does not get so far.
+    /// If it does not start or does not get ready.
     fn start<'a>(&'a self, job: &Job<'_>, road: &'a Road) -> Result<Box<dyn Running + 'a>, String> {
         start_process(self, job, road)
     }
@@ -128,7 +128,7 @@ pub trait Live: Sync {
 /// Starts a contender that is a program.
 ///
 /// # Errors
-/// It does not get so far.
+/// As [`Live::start`].
 pub(crate) fn start_process<'a, L: Live + ?Sized>(
     live: &'a L,
     job: &Job<'_>,
@@ -145,51 +145,51 @@ pub(crate) fn start_process<'a, L: Live + ?Sized>(
 
 /// A contender that is ready.
 pub trait Running {
-    /// Its own processes, if there are any.
+    /// Returns its own processes, if any.
     fn processes(&self) -> Vec<u32> {
         Vec::new()
     }
 
-    /// Whether its process has ended by itself.
+    /// Returns whether its process has ended on its own.
     fn has_ended(&self) -> bool {
         false
     }
 
-    /// What it has printed so far.
+    /// Returns its output so far.
     fn said(&self) -> String {
         String::new()
     }
 
-    /// Ends it. What it counted, if it was given this many frames.
+    /// Ends it. Returns its counts if it received this many frames.
     ///
     /// # Errors
-    /// It fails, or does not say.
+    /// If it fails or does not report.
     fn end(self: Box<Self>, offered: u64) -> Result<Own, String>;
 }
 
-/// What a contender says of itself.
+/// What a contender reports.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Own {
-    /// Packets that it has counted, written or passed on.
+    /// Packets that it counted, wrote or forwarded.
     pub delivered: u64,
-    /// Packets that reached it, where it knows by a count that its own work does not touch.
+    /// Packets that reached it, if it counts them independently of its work.
     pub offered: Option<u64>,
-    /// Packets that it knows it has not.
+    /// Packets that it knows it lost, by name.
     pub losses: BTreeMap<String, u64>,
-    /// Seconds that parts of it were busy.
+    /// Busy seconds by stage.
     pub busy: Vec<(String, f64)>,
-    /// Packets lost in each second since they began to come.
+    /// Packets lost in each second since the first arrived.
     pub lost_each_second: Vec<f64>,
-    /// Of those seconds in which some were: by place.
+    /// The seconds with losses, by place.
     pub(crate) lost_by_second: LostBySecond,
-    /// Pages that its processes had just before they ended.
+    /// Pages of its processes just before they ended.
     pub pages: Option<Pages>,
-    /// Processor time of its processes, from start to end, in ns; softirqs are not in it.
+    /// Processor time of its processes, from start to end, in ns, without softirqs.
     pub process_ns: Option<u64>,
 }
 
 impl Own {
-    /// What it has not had of this many packets; and where it does not name them all, the others.
+    /// Adds the losses out of this many packets; losses it does not name become `unnamed`.
     pub(crate) fn enter_losses(&self, offered: u64, sample: &mut Sample) {
         let lost = offered.saturating_sub(self.delivered);
         sample.set("lost", "packets", lost as f64);
@@ -262,7 +262,7 @@ impl<L: Live> Adapter for OnRoad<L> {
     }
 
     fn measure(&self, job: &Job<'_>) -> Result<Sample, String> {
-        // Goes last: the road's files are in it.
+        // Dropped last, because the road's files are in it.
         let is_in_memory = job.work == Work::Record && job.case != Some(ON_DISK);
         let store = is_in_memory.then(|| Store::new(file_bytes(job))).transpose()?;
         if let Some(remote) = job.remote {
@@ -283,7 +283,7 @@ impl<L: Live> Adapter for OnRoad<L> {
     }
 }
 
-/// Bytes of the largest file that a job's packets make, and some.
+/// Returns the size of the largest file that a job's packets can fill, with some room.
 fn file_bytes(job: &Job<'_>) -> u64 {
     const BESIDE_BYTES: u32 = 64;
     let line_pps = job.link_gbps * 1e9 / 8.0 / f64::from(job.size_bytes + GAP_BYTES);
@@ -295,7 +295,7 @@ fn file_bytes(job: &Job<'_>) -> u64 {
     packets * u64::from(job.size_bytes + BESIDE_BYTES)
 }
 
-/// The generator's, and the contender's first.
+/// Returns the generator's core and the contender's first core.
 pub(crate) fn cores(job: &Job<'_>) -> Result<Cores, String> {
     let consumer = *job.places.contender.first().ok_or("no core for the contender")?;
     Ok(Cores { producer: job.places.generator, consumer })
@@ -308,11 +308,11 @@ fn road(job: &Job<'_>) -> Result<Road, String> {
     if job.work.comes_out() || job.work == Work::Duplex {
         road.bed().connect("w0", OUT, mtu).map_err(|error| error.to_string())?;
     }
-    // Who spreads packets by flow has some to spread.
+    // Spreading packets by flow needs several flows.
     Ok(if job.work == Work::Balance { road.with_flows() } else { road })
 }
 
-/// Cores whose time is counted: not that of who times packets, or of another machine.
+/// Returns the cores whose time counts: not a latency tester's, nor another machine's.
 pub(crate) fn counted(job: &Job<'_>) -> Vec<CoreId> {
     let mut cores = job.places.contender.clone();
     let is_timed = job.work == Work::Latency || job.remote.is_some();
@@ -324,7 +324,7 @@ pub(crate) fn counted(job: &Job<'_>) -> Vec<CoreId> {
     cores
 }
 
-/// What is injected.
+/// Returns the injector's load.
 pub(crate) fn load(job: &Job<'_>) -> Load {
     let amount = job.packets.map_or(Amount::Time(job.time), Amount::Frames);
     let rate_pps = match job.rate {
@@ -342,7 +342,7 @@ fn receive(live: &impl Live, job: &Job<'_>, road: &Road) -> Result<Sample, Strin
     let before = came_out();
     let cores = counted(job);
     let load = load(job);
-    // Turns of a fixed number of packets look for the reason of each loss.
+    // Turns with a fixed number of packets search for the cause of each loss.
     let whom = job.packets.map(|_| whom(job, road, running.processes()));
     let (injected, (seen, seconds)) = road.inject_watched(
         live.receiver(job.work),
@@ -370,7 +370,7 @@ fn receive(live: &impl Live, job: &Job<'_>, road: &Road) -> Result<Sample, Strin
     Ok(sample)
 }
 
-/// How large a recording is.
+/// Adds the size of a recording.
 pub(crate) fn enter_file(job: &Job<'_>, road: &Road, sample: &mut Sample) -> Result<(), String> {
     if job.work == Work::Record {
         let file = road.data_file();
@@ -408,7 +408,7 @@ fn send(live: &impl Live, job: &Job<'_>, road: &Road) -> Result<Sample, String> 
     Ok(Measured { ready, seconds, watched: seconds, seen, own }.sample(job))
 }
 
-/// Waits until a contender sends, and is warm.
+/// Waits until a contender sends and has warmed up.
 pub(crate) fn wait_until_sent(
     job: &Job<'_>,
     running: &dyn Running,

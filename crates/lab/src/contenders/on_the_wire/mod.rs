@@ -1,4 +1,4 @@
-//! Contenders on interfaces: their packets come by a cable.
+//! Contenders on interfaces: their packets arrive by a cable.
 
 pub(crate) mod captures;
 pub(crate) mod duplex;

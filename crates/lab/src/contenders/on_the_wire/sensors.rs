@@ -1,4 +1,4 @@
-//! Suricata behind a switch: what it has looked through, or in line what came back.
+//! Measures Suricata behind a switch: the packets it scanned or, in line, the packets it sent back.
 //!
 //! ```text
 //!   -afpacket          tcpreplay --> v0 ==== v1 --> Suricata: AF_PACKET
@@ -8,13 +8,13 @@
 //!                                                     log |  ^ verdicts: Suricata: ours
 //! ```
 //!
-//! Packets come as fast as tcpreplay sends them, so each is full: what did not fit is lost. The
-//! switch is burstline, or the kernel.
+//! tcpreplay sends at full speed, so every queue is full and excess packets are lost. The switch is
+//! burstline or the kernel.
 //!
 //! Invariants:
-//! - W1: time is from the first packet until Suricata has nothing to do, and all of it counts. Of
-//!   what was lost before Suricata nothing is in its figures but the time that it took.
-//! - W2: rules only alert, so all that Suricata has looked at goes on.
+//! - W1: time is from the first packet until Suricata is idle, and all of it counts. Packets lost
+//!   before Suricata add only the time that their loss took.
+//! - W2: rules only alert, so all packets that Suricata scanned are forwarded.
 
 use std::path::Path;
 use std::thread;
@@ -34,24 +34,24 @@ use crate::sensors::{
 };
 use crate::threads::Cores;
 
-/// Packets of a round of tcpreplay's.
+/// Packets per round of tcpreplay.
 const PACKETS: usize = 16_384;
 /// In traffic with matches, one packet in this many matches.
 const MATCH_EVERY: u64 = 4;
 const MTU: u32 = 1500;
-/// How often it is looked whether it has something to do, and how much time of a core that takes.
-/// After this many looks it has nothing.
+/// Interval of the checks for idleness, and the CPU time up to which Suricata counts as idle. It
+/// must be idle in this many checks in a row.
 const LOOK: Duration = Duration::from_millis(50);
 const IDLE_NS: u64 = 5_000_000;
 const IDLE_LOOKS: u32 = 4;
-/// Within this time it has looked through what its ring or its log had.
+/// Time limit for Suricata to process the rest of its ring or log.
 const DRAINED_WITHIN: Duration = Duration::from_secs(20);
 
-/// A Suricata.
+/// A Suricata configuration.
 pub(crate) struct Sensor {
     name: &'static str,
     is_in_line: bool,
-    /// By our libpcap; otherwise by its own AF_PACKET.
+    /// Whether it reads our log by our libpcap; otherwise it uses its own AF_PACKET.
     has_log: bool,
 }
 
@@ -65,7 +65,7 @@ impl Sensor {
     pub(crate) const INLINE_BURST: Self =
         Self { name: "suricata-inline-burst", is_in_line: true, has_log: true };
 
-    /// Suricata's words, where a log of that name is what it reads, and `log` its folder.
+    /// Returns Suricata's arguments. `name` is the log that it reads, `log` its output folder.
     fn words(&self, name: &str, log: &str) -> String {
         match (self.has_log, self.is_in_line) {
             (true, false) => Workers(1).on_log(&format!("{name}?lossless")),
@@ -75,8 +75,8 @@ impl Sensor {
         }
     }
 
-    /// What publishes for it, where something does: it waits for its reader, so that what does
-    /// not fit is lost before it was copied.
+    /// Returns the publisher, if Suricata reads a log. It waits for its reader, so packets that do
+    /// not fit are lost before they are copied.
     fn switch(&self, program: &Path, name: &str) -> Option<Ours> {
         self.has_log.then(|| match self.is_in_line {
             true => bounce(program, name),
@@ -108,7 +108,7 @@ impl Adapter for Sensor {
         (is_alone && !self.has_log).then(|| why.to_owned())
     }
 
-    /// As it is typed in a clone of the repository.
+    /// The command as typed in a clone of the repository.
     fn command(&self, _: &Job<'_>) -> String {
         const PCAP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../pcap");
         let words = self.words("tap", "log").replace(PCAP, "crates/pcap");
@@ -140,7 +140,7 @@ impl Adapter for Sensor {
         let launch = Suricata::new(&files.log, &files.rules, &words, self.has_log)?;
         let suricata = Contender::start(&road, &sensor_core, &launch, job.stop)?;
         let full = Full::of(job, &road, cores, &files, &suricata, switch.as_ref())?;
-        // Before its worker: what is still on its way would be lost.
+        // End it before Suricata's worker, or packets in flight would be lost.
         if let Some(switch) = switch {
             Report::of_its_own(&switch.end()?.0)?;
         }
@@ -151,7 +151,7 @@ impl Adapter for Sensor {
             true => full.came_back,
             false => (count("decoder.pkts")?, count("decoder.bytes")?),
         };
-        // In line it has no counters.
+        // In line, Suricata has no counters.
         let alerts = alerts(log).map_or(0, |alerts| alerts.len());
         if packets == 0 || (alerts > 0) != every.is_some() {
             return Err(format!("{packets} packets, {alerts} alerts: {said}"));
@@ -165,10 +165,10 @@ impl Adapter for Sensor {
     }
 }
 
-/// What a Suricata took that always had something to do.
+/// The work of a Suricata that was never idle.
 struct Full {
     sent: u64,
-    /// Packets and bytes that came out by the far interface.
+    /// Packets and bytes that left by the far interface.
     came_back: (u64, u64),
     spent: Spent,
     seconds: f64,
@@ -185,12 +185,12 @@ impl Full {
     ) -> Result<Self, String> {
         let how = match job.packets {
             Some(packets) => format!("--limit={packets}"),
-            // It counts in whole seconds.
+            // tcpreplay counts in whole seconds.
             None => format!("--duration={}", job.time.as_secs_f64().ceil().max(1.0)),
         };
         let look = || {
             let spent = Spent::so_far(suricata, switch)?;
-            // Zeros where there is no such interface.
+            // Zeros if there is no such interface.
             let counts = road.bed().near.counts("w0");
             Ok::<_, String>((spent, (counts.received, counts.received_bytes)))
         };
@@ -202,7 +202,7 @@ impl Full {
             go_on(job.stop)?;
             thread::sleep(LOOK);
             let now = look()?;
-            // In line it looks for packets all the time, and those that wait come out.
+            // In line, Suricata polls all the time, and packets that wait are sent.
             let is_busy = match now.1 == before.1 {
                 true => now.0.since(last.0).suricata_ns > IDLE_NS,
                 false => now.1 != last.1,

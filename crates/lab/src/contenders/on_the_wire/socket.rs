@@ -1,4 +1,4 @@
-//! A packet socket read by recvmmsg: how programs receive that were written without a ring.
+//! A packet socket read by recvmmsg, as programs without a ring receive.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -13,13 +13,13 @@ use crate::contenders::live::{Live, Own, Running};
 use crate::live::Road;
 use crate::scenario::Work;
 
-/// The kernel's memory for packets that wait: as much as our ring has.
+/// Size of the socket's receive buffer: as large as our ring.
 const BUFFER_BYTES: u32 = 8 << 20;
 
-/// After the last packet, so long.
+/// How long to wait after the last packet.
 const SETTLE: Duration = Duration::from_millis(200);
 
-/// Threads of this process that ask for packets without waiting, and count them.
+/// Threads of this process that poll sockets without blocking and count packets.
 pub(crate) struct PlainSocket;
 
 impl Live for PlainSocket {
@@ -51,10 +51,10 @@ impl Live for PlainSocket {
         let cores: Vec<CoreId> =
             job.places.contender.iter().copied().take(job.comes_in.len()).collect();
         for (number, &core) in cores.iter().enumerate() {
-            // Each thread has every so manieth interface.
+            // Thread N of M takes the interfaces N, N + M, and so on.
             let own = road.interfaces().iter().skip(number).step_by(cores.len()).cloned();
             let (own, flag) = (own.collect::<Vec<_>>(), Arc::clone(&counting.is_over));
-            // A thread begins in the network namespace of the one that starts it.
+            // A thread starts in the network namespace of its parent.
             counting.threads.push(road.host().run(move || {
                 let open = |interface: &String| PlainReceiver::open(interface, BUFFER_BYTES);
                 let receivers = own.iter().map(open).collect::<Result<Vec<_>, _>>();
@@ -70,10 +70,10 @@ impl Live for PlainSocket {
     }
 }
 
-/// Packets that were taken, and those for which there was no room.
+/// Returns the packets received and those dropped because the buffer was full.
 fn count(receivers: &mut [PlainReceiver], is_over: &AtomicBool) -> Result<(u64, u64), String> {
     let (mut packets, mut bytes) = (0, 0);
-    // The flag carries no memory.
+    // Relaxed: no other data depends on the flag.
     while !is_over.load(Relaxed) {
         for receiver in receivers.iter_mut() {
             let received = receiver.receive(|packet| bytes += packet.len() as u64);
@@ -112,7 +112,7 @@ impl Running for Counting {
 impl Drop for Counting {
     fn drop(&mut self) {
         self.is_over.store(true, Relaxed);
-        // They look at the flag in every round.
+        // The threads check the flag in every round.
         self.threads.drain(..).for_each(|thread| drop(thread.join()));
     }
 }

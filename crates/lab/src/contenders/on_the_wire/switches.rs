@@ -1,4 +1,4 @@
-//! What passes packets on between two interfaces: the kernel's bridge, and Open vSwitch.
+//! Switches between two interfaces: the kernel's bridge, and Open vSwitch.
 
 use std::thread;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::pages::{PAGES_OF_A_START, Reservation};
 use crate::programs::{Datapath, Memory, SwitchCores, bridge, first_line};
 use crate::scenario::Work;
 
-/// After the last packet, so long.
+/// How long to wait after the last packet.
 const DRAIN: Duration = Duration::from_millis(200);
 
 /// The kernel's bridge.
@@ -95,7 +95,7 @@ impl Live for OpenVSwitch {
     fn start<'a>(&'a self, job: &Job<'_>, road: &'a Road) -> Result<Box<dyn Running + 'a>, String> {
         let folder = road.file("");
         let cores = SwitchCores { main: job.places.generator, packets: &job.places.contender };
-        // As for every contender: they are there until its memory is made.
+        // Reserved until its memory is created, as for every contender.
         let _pages = Reservation::take(PAGES_OF_A_START);
         let (folder, memory) = (folder.trim_end_matches('/'), Memory::now());
         let programs = self.0.start(&road.bed().far, folder, memory, cores)?;
@@ -103,7 +103,7 @@ impl Live for OpenVSwitch {
     }
 }
 
-/// A switch at work. Its packets are counted where they come out.
+/// A running switch. Its packets are counted at the output interface.
 struct Passing {
     programs: Vec<Program>,
 }
@@ -116,7 +116,7 @@ impl Running for Passing {
     fn end(self: Box<Self>, _: u64) -> Result<Own, String> {
         thread::sleep(DRAIN);
         let processes = self.processes();
-        // A part of the kernel has no memory that we could measure separately.
+        // The memory of a part of the kernel cannot be measured separately.
         let pages = (!processes.is_empty()).then(|| pages_of(&processes));
         drop(self.programs);
         Ok(Own { pages, ..Own::default() })

@@ -12,7 +12,7 @@ use crate::scenario::Work;
 /// DPDK's own test program: rxonly to count, io to bounce and to switch, txonly to send.
 pub(crate) struct Testpmd;
 
-/// It says so only when it starts; the package knows.
+/// Returns the version from the package; testpmd prints it only when it starts.
 pub(crate) fn version() -> String {
     first_line("dpkg-query", &["-W", "-f", "DPDK ${Version}", "dpdk"])
 }
@@ -21,7 +21,7 @@ impl Testpmd {
     fn program(job: &Job<'_>) -> programs::Testpmd {
         let (main, cores) = (job.places.generator, &job.places.contender);
         let run = |interfaces: &[&str], mode| {
-            // A thread polls as many ports as there are for each core.
+            // Each core has one thread; threads without a port are useless.
             let threads = &cores[..cores.len().min(interfaces.len())];
             programs::Testpmd::over(main, threads, interfaces, mode)
         };
@@ -31,7 +31,7 @@ impl Testpmd {
                 run(&all, Mode::Receive)
             }
             Work::Generate => run(&[job.sends_by], Mode::Send(job.frame_bytes())),
-            // Both directions are one thread's, as ours.
+            // One thread serves both directions, as in ours.
             _ => {
                 let both = [job.comes_in[0].as_str(), &job.goes_out];
                 programs::Testpmd::over(main, &cores[..1], &both, Mode::Forward)

@@ -1,4 +1,4 @@
-//! From the moment a lone frame is sent to the moment the application has it.
+//! Measures the time from sending a lone frame until the application has it.
 
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::AtomicBool;
@@ -20,10 +20,10 @@ use burstline_testbed::{Frames, NEAR, sequence_of};
 use crate::figures::Context;
 use crate::live::{FRAME_BYTES, Road};
 
-/// Frames of a run; in full ten times as many.
+/// Frames per run; ten times as many with `FULL=1`.
 const FRAMES: u64 = 200;
 const SMOKE_FRAMES: u64 = 5;
-/// The silence in front of each frame, in ms: so long in turns, in no order that a timer has.
+/// The silence before each frame, in ms, in an irregular order that no timer matches.
 const GAPS_MS: [u64; 7] = [3, 17, 1, 11, 20, 7, 13];
 /// Time for the receiver to get ready, and for the last frame to arrive.
 const SETTLE: Duration = Duration::from_millis(200);
@@ -31,7 +31,7 @@ const SETTLE: Duration = Duration::from_millis(200);
 /// The numbers of frames and when they arrived, in ns since 1970.
 type Stamps = Arc<Mutex<Vec<(u64, u64)>>>;
 
-/// A line that says how long frames took to an application that reads `address`.
+/// Returns a line with the latency of frames to an application that reads `address`.
 pub(super) fn measure(context: &Context, address: &str, poll: &str) -> Result<String, String> {
     let frames = match (context.smoke, context.full) {
         (true, _) => SMOKE_FRAMES,
@@ -45,7 +45,7 @@ pub(super) fn measure(context: &Context, address: &str, poll: &str) -> Result<St
         thread::sleep(SETTLE);
         let sent = send(&road, frames);
         thread::sleep(SETTLE);
-        stop.store(true, Relaxed); // it carries no memory
+        stop.store(true, Relaxed); // Relaxed: no other data depends on it.
         (sent, receiver.join().map_err(|_| "the receiver died".to_owned()))
     });
     let (sent, ()) = (sent?, counted??);
@@ -69,7 +69,7 @@ pub(super) fn measure(context: &Context, address: &str, poll: &str) -> Result<St
     ))
 }
 
-/// Sends lone frames; returns when each was sent, in ns since 1970.
+/// Sends lone frames. Returns when each was sent, in ns since 1970.
 fn send(road: &Road, frames: u64) -> Result<Vec<u64>, String> {
     road.bed().near.run(move || {
         let mut sender = Sender::open(NEAR, true).map_err(|error| error.to_string())?;
@@ -113,7 +113,7 @@ fn receive(
     })
 }
 
-/// A port that notes when each frame was lent.
+/// A port that records when each frame was lent.
 struct Stamping {
     inner: Box<dyn Source>,
     stamps: Stamps,

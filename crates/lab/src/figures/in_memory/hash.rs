@@ -1,6 +1,6 @@
-//! What a flow hash adds to an append: the same packets into the same log, with and without.
+//! Measures the cost of a flow hash in an append: the same packets and log, with and without it.
 //!
-//! One core, no reader, so that segments go round in the cache: the difference is the hash alone.
+//! One core and no reader, so that segments stay in the cache: the difference is the hash alone.
 //! The target is that hash and distribution together add less than 15 ns a packet at 64 bytes.
 
 use std::time::Instant;
@@ -26,7 +26,7 @@ use crate::traffic;
 const LOG_BYTES: usize = 2 << 20;
 /// A 64-byte frame without its FCS.
 const PACKET_BYTES: usize = 60;
-/// Flows that take turns: their packets fill a second-level cache and no more.
+/// Number of flows: their packets fill an L2 cache and no more.
 const FLOWS: u16 = 1024;
 
 type Packet = [u8; PACKET_BYTES];
@@ -41,12 +41,12 @@ pub(crate) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
     compare(context, name, kind, 1)
 }
 
-/// `balance-hash-64`: hashed and spread over the logs of four workers, all on one core.
+/// `balance-hash-64`: packets hashed and spread over the logs of four workers, all on one core.
 pub(crate) fn spread(context: &Context, name: &str) -> Result<Outcome, String> {
     compare(context, name, HashKind::FiveTuple, WORKERS)
 }
 
-/// Hashed into `logs` logs, against one log without a hash.
+/// Compares appends with a hash, to `logs` logs, with appends to one log without a hash.
 fn compare(context: &Context, name: &str, kind: HashKind, logs: usize) -> Result<Outcome, String> {
     let packets: u64 = if context.smoke { 8192 } else { 8 << 20 };
     let made = pages::with_best(LOG_BYTES * logs, |pages| {
@@ -58,7 +58,7 @@ fn compare(context: &Context, name: &str, kind: HashKind, logs: usize) -> Result
     let frames: Vec<Packet> = (0..FLOWS).map(frame).collect();
     let mut hasher = FlowHasher::new(kind);
     let expected = a_round(&mut hasher, &frames) * (packets / u64::from(FLOWS));
-    // Both sides write on one core. If it is not available, they run where the kernel puts them.
+    // Both sides write on this core. If pinning fails, the kernel chooses the core.
     let _ = affinity::pin_to(context.cores.producer);
     let conditions = Conditions::watch(context.cores);
     let writers = std::cell::RefCell::new(&mut writers[..]);
@@ -101,14 +101,14 @@ fn compare(context: &Context, name: &str, kind: HashKind, logs: usize) -> Result
     Ok(Outcome::Measured(Compared::of(unit, better, rounds, details)))
 }
 
-/// A packet's hash, and its log.
+/// Returns a packet's hash and the index of its log.
 #[inline]
 fn choose(hasher: &mut FlowHasher, frame: &Packet, logs: usize) -> (u32, usize) {
     let hash = hasher.hash(LinkType::ETHERNET, frame);
     (hash, worker_of(hash, logs))
 }
 
-/// What callgrind counts of both sides of `balance-hash-64`.
+/// Describes callgrind's counts of both sides of `balance-hash-64`.
 fn instructions() -> String {
     let of_a_packet = |piece| instructions::of_a_packet(piece, FLOWS.into());
     match (of_a_packet("spread"), of_a_packet("append")) {
@@ -121,7 +121,7 @@ fn instructions() -> String {
     }
 }
 
-/// One side of `balance-hash-64` alone, [`FLOWS`] packets a round.
+/// Runs one side of `balance-hash-64` alone, [`FLOWS`] packets a round.
 pub(crate) fn do_rounds(is_ours: bool, rounds: u64) -> Result<(), String> {
     let logs = if is_ours { WORKERS } else { 1 };
     let create = |_| create(PageChoice::Size4K).map(|(_, writer)| writer);
@@ -146,15 +146,15 @@ fn create(pages: PageChoice) -> Result<(Log, Writer), CreateError> {
     Log::create(LogConfig { name, bytes: LOG_BYTES, segment_bytes, pages, ..LogConfig::default() })
 }
 
-/// What the hashes of all frames add up to.
+/// Returns the sum of the hashes of all frames.
 fn a_round(hasher: &mut FlowHasher, frames: &[Packet]) -> u64 {
     frames.iter().map(|frame| u64::from(hasher.hash(LinkType::ETHERNET, frame))).sum()
 }
 
-/// Appends all packets, each with the hash and into the log that `choose` says, and times that.
+/// Times appends of all packets, with the hash and log that `choose` returns.
 ///
 /// # Errors
-/// The hashes do not add up to `expected`, or the log did not take every packet.
+/// If the hashes do not add up to `expected`, or the log did not accept every packet.
 fn ns_a_packet(
     writers: &mut [Writer],
     frames: &[Packet],
@@ -187,7 +187,7 @@ fn ns_a_packet(
     Ok(seconds * 1e9 / packets as f64)
 }
 
-/// An Ethernet frame of IPv4 and UDP; the flow is in its source port.
+/// Returns an Ethernet frame of IPv4 and UDP, with the flow as its source port.
 fn frame(flow: u16) -> Packet {
     let mut frame = [0; PACKET_BYTES];
     frame[12..24].copy_from_slice(&[0x08, 0, 0x45, 0, 0, 46, 0, 0, 0x40, 0, 64, 17]);

@@ -1,7 +1,7 @@
-//! From the call of `append` to the reader on the other core: ping-pong over two logs, halved.
+//! Measures the time from `append` to the reader on the other core: half a ping-pong over two logs.
 //!
-//! The rival is one cache line that goes to and fro: nothing can be faster. The target is at most
-//! four times as long (a ratio of 0.25 or more).
+//! The rival is a single cache line that moves between the cores: nothing can be faster. The target
+//! is at most four times its latency (a ratio of 0.25 or more).
 
 use std::hint::spin_loop;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::threads::{Cores, run_together};
 
 const LOG_BYTES: usize = 2 << 20;
 const PACKET_BYTES: usize = 60;
-/// Round trips timed together, so that reading the clock weighs little.
+/// Round trips timed together, so that reading the clock adds little.
 const TOGETHER: u64 = distance::ROUND_TRIPS;
 
 /// `append-latency`.
@@ -61,8 +61,8 @@ pub(crate) fn measure(context: &Context) -> Result<Outcome, String> {
     Ok(Outcome::Measured(Compared::of(unit, better, rounds, details)))
 }
 
-/// `core-distance`: how far the two cores are, by the look that `doctor` and the bench take, and by
-/// a long one.
+/// `core-distance`: the distance of the two cores, measured as `doctor` and the bench do, and by a
+/// longer measurement.
 pub(crate) fn distance(context: &Context) -> Result<Outcome, String> {
     let Cores { producer, consumer } = context.cores;
     if !context.cores.are_two() {
@@ -87,7 +87,7 @@ pub(crate) fn distance(context: &Context) -> Result<Outcome, String> {
     Ok(Outcome::Measured(Compared::of("ns", Better::Lower, rounds, details)))
 }
 
-/// The median time of one way, in ns, from `samples` times of some round trips.
+/// Returns the median one-way time in ns, from `samples` measurements of several round trips.
 fn one_way_ns(samples: u64, mut round_trip: impl FnMut(u64)) -> f64 {
     let mut times = Vec::with_capacity(samples as usize);
     for sample in 0..samples {
@@ -100,7 +100,7 @@ fn one_way_ns(samples: u64, mut round_trip: impl FnMut(u64)) -> f64 {
     Quartiles::of(&times).median
 }
 
-/// The rival: [`distance`], whose least is what anything can cost.
+/// Measures the rival: [`distance`], whose minimum is the lower limit for any method.
 fn over_lines(cores: Cores, samples: u64) -> Result<f64, String> {
     let ways = distance::ways_ns(cores.producer, cores.consumer, samples as usize, Duration::MAX);
     let ways = ways.ok_or("it takes two cores")?;

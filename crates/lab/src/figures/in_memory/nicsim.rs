@@ -1,11 +1,10 @@
-//! A simulated card in its three modes: the driver's cost on one core, and the line rate that
-//! device and driver keep up with on two.
+//! Measures a simulated card in its three modes: the driver's cost on one core, and the line rate
+//! that device and driver sustain on two.
 //!
 //! The driver is what a host would run. The device is our simulation, so its cost does not count:
-//! only the driver's part is timed, a batch of 256 packets of 64 bytes at a time. Ours is a mode of
-//! the documents, the peer is descriptor write-back, which every card has. Then each mode has to
-//! keep up with a line's rate. Counted are the frames that the FIFO lost, and those that the device
-//! had no time for.
+//! only the driver's part is timed, 256 packets of 64 bytes at a time. Ours is a mode of the
+//! documents, the peer is descriptor write-back, which every card has. Then each mode runs at line
+//! rate. Frames lost in the FIFO are counted, and those for which the device had no time.
 
 use std::time::{Duration, Instant};
 
@@ -26,15 +25,15 @@ use crate::figures::kept_up::{KeptUp, lost};
 
 /// A 64-byte frame without its FCS.
 const PACKET_BYTES: usize = 60;
-/// What it takes on the line: FCS, preamble and gap, too.
+/// Its size on the line, with FCS, preamble and gap.
 const ON_LINE_BYTES: usize = PACKET_BYTES + (FCS_BYTES + GAP_BYTES) as usize;
-/// Packets of a step of the device.
+/// Packets per step of the device.
 const BATCH: u64 = 256;
-/// For how long a line is kept up with, and how often.
+/// Duration of a run at line rate, and number of runs.
 const SUSTAINED: Duration = Duration::from_secs(1);
 const TRIES: usize = 3;
 
-/// `nicsim-rx-64` and `nicsim-rx-contiguous-64`: received and counted.
+/// `nicsim-rx-64` and `nicsim-rx-contiguous-64`: packets are received and counted.
 pub(crate) fn receive(context: &Context, name: &str) -> Result<Outcome, String> {
     let is_contiguous = name.contains("contiguous");
     let mode = if is_contiguous { Mode::Contiguous } else { Mode::Inline };
@@ -57,7 +56,7 @@ pub(crate) fn receive(context: &Context, name: &str) -> Result<Outcome, String> 
     compare(context, mode, step, || details(lines))
 }
 
-/// `nicsim-bounce-64`: in by one card, out by another, from ring to ring.
+/// `nicsim-bounce-64`: packets are received by one card and sent by another, from ring to ring.
 pub(crate) fn bounce(context: &Context, _: &str) -> Result<Outcome, String> {
     let step = |mode, steps| {
         let mut forwarding = Forwarding::new(&settings(mode, None)?, &frames())
@@ -100,7 +99,7 @@ fn compare(
     more: impl FnOnce() -> Result<Vec<String>, String>,
 ) -> Result<Outcome, String> {
     let steps = steps(context);
-    // If a core is not available, all run where the kernel puts them.
+    // If pinning fails, the kernel chooses the core.
     let _ = affinity::pin_to(context.cores.producer);
     let conditions = Conditions::watch(context.cores);
     let rounds = alternate(
@@ -137,7 +136,7 @@ fn frames() -> Vec<Vec<u8>> {
     (0..1024).map(|number| vec![number as u8; PACKET_BYTES]).collect()
 }
 
-/// The cost of this many steps, which `step` adds up, without the first few.
+/// Returns the cost of this many steps after a few for warm-up; `step` returns the total so far.
 fn stepped(steps: u64, mut step: impl FnMut() -> Cost) -> Cost {
     for _ in 0..3 {
         step();
@@ -150,8 +149,8 @@ fn stepped(steps: u64, mut step: impl FnMut() -> Cost) -> Cost {
     Cost { packets: after.packets - before.packets, time: after.time - before.time }
 }
 
-/// Device and driver on a core each, at a line's rate, for a second, several times. With
-/// `forwards`, packets also leave by another card, whose device shares the first one's core.
+/// Runs device and driver on a core each at line rate for a second, several times. With `forwards`,
+/// packets also leave by another card, whose device shares the first one's core.
 fn sustained(context: &Context, mode: Mode, line: f64, forwards: bool) -> Result<String, String> {
     let (tries, time) = match context.smoke {
         true => (1, Duration::from_millis(10)),
@@ -176,11 +175,11 @@ fn sustained(context: &Context, mode: Mode, line: f64, forwards: bool) -> Result
     Ok(format!("two cores, {work}, {mode}, {gigabits} Gbit/s, {due:.2} Mpps due: {all}"))
 }
 
-/// What came in a second, or in so long.
+/// The result of a second or of the given time.
 struct Second {
     counts: ReceiveCounts,
     seconds: f64,
-    /// In words.
+    /// A description.
     kept_up: String,
 }
 
@@ -190,7 +189,7 @@ fn keep_up(
     time: Duration,
     forwards: bool,
 ) -> Result<Second, String> {
-    // The devices' threads inherit their core.
+    // The devices' threads inherit this core.
     let _ = affinity::pin_to(context.cores.producer);
     let mut cards = Cards::start(settings, forwards).map_err(|error| error.to_string())?;
     let _ = affinity::pin_to(context.cores.consumer);
@@ -211,11 +210,11 @@ fn keep_up(
     Ok(Second { counts, seconds, kept_up: kept_up.said() })
 }
 
-/// Cards that run, and the driver.
+/// Running cards with the driver.
 enum Cards {
-    /// Packets are received and counted.
+    /// The driver receives and counts packets.
     One { _card: Card, receiver: Box<Receiver> },
-    /// They leave by a second card.
+    /// The driver forwards packets to a second card.
     Two(Box<Pair>),
 }
 

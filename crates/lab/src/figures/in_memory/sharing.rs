@@ -1,5 +1,5 @@
-//! What readers in other processes cost: the hand-off to one, the writer with several, and with
-//! one that is stopped.
+//! Measures the cost of readers in other processes: the hand-off to one, a writer with several, and
+//! a writer with a stopped one.
 
 use std::cell::{Cell, RefCell, RefMut};
 
@@ -19,14 +19,14 @@ use crate::traffic::{Frames, Traffic};
 /// As in the hand-off figures.
 const LOG_BYTES: usize = 8 << 20;
 const PACKET_BYTES: usize = 60;
-/// Pairs that the stopped reader's figure takes at least.
+/// Minimum number of pairs for the figure with a stopped reader.
 const STOPPED_PAIRS: usize = 21;
 
-/// What all three have in common.
+/// The common part of the three figures.
 struct Bench<'c> {
     context: &'c Context,
     traffic: Traffic,
-    /// What the writer copies; where there is none, it makes its packets in place.
+    /// The packets that the writer copies. If `None`, it builds packets in place.
     received: Option<Frames>,
     packets: u64,
     expected: u64,
@@ -42,13 +42,13 @@ impl<'c> Bench<'c> {
         Self { context, traffic, received: None, packets, expected, conditions }
     }
 
-    /// The writer copies its packets from where they were received.
+    /// Makes the writer copy its packets from where they were received.
     fn copying(self) -> Self {
         Self { received: Some(Frames::new(&self.traffic, self.packets)), ..self }
     }
 
-    /// A run of `shared` with its first `listening` readers. Every account must close, and that
-    /// of a reader that missed nothing must have the right sum.
+    /// Runs `shared` with its first `listening` readers. Every account must be complete, and a
+    /// reader that missed nothing must have the right sum.
     fn run(&self, shared: &mut Shared, listening: usize) -> Result<SharedRun, String> {
         let packets = self.packets;
         let (traffic, received) = (&self.traffic, self.received.as_ref());
@@ -64,7 +64,7 @@ impl<'c> Bench<'c> {
         Ok(run)
     }
 
-    /// As Mpps.
+    /// Converts a time to Mpps.
     fn rate(&self, seconds: f64) -> f64 {
         self.packets as f64 / seconds / 1e6
     }
@@ -86,14 +86,14 @@ impl<'c> Bench<'c> {
     }
 }
 
-/// Two logs in the same kind of page.
+/// Creates two logs with the same kind of page.
 fn two_logs() -> Result<(Shared, Shared), String> {
     pages::with_best(2 * LOG_BYTES, |pages| {
         Ok((Shared::create(LOG_BYTES, pages)?, Shared::create(LOG_BYTES, pages)?))
     })
 }
 
-/// `cross-process-60`: a lossless reader in another process as ours, in this one as the peer.
+/// `cross-process-60`: ours has a lossless reader in another process, the peer in this one.
 pub(crate) fn cross_process(context: &Context) -> Result<Outcome, String> {
     let bench = Bench::new(context);
     let (mut other, mut own) = pages::with_best(2 * LOG_BYTES, |pages| {
@@ -127,9 +127,9 @@ pub(crate) fn cross_process(context: &Context) -> Result<Outcome, String> {
     Ok(bench.outcome(rounds, pages, details))
 }
 
-/// `share-readers-N`: a writer that makes its packets in place. Ours has N lossy readers, the peer
-/// none. `share-readers-N-copy`: a writer that copies each packet from memory outside its cache, as
-/// from a kernel's ring.
+/// `share-readers-N`: a writer that builds packets in place; ours has N lossy readers, the peer
+/// none. `share-readers-N-copy`: the writer copies each packet from uncached memory, as from a
+/// kernel's ring.
 pub(crate) fn readers<const READERS: usize>(
     context: &Context,
     name: &str,
@@ -182,8 +182,8 @@ pub(crate) fn readers<const READERS: usize>(
     Ok(bench.outcome(rounds, pages, details))
 }
 
-/// `stopped-reader`: a writer with a lossless reader; as ours, beside another one that is stopped
-/// while it holds a segment. All readers are other processes.
+/// `stopped-reader`: a writer with a lossless reader. On our side another reader is stopped while
+/// it holds a segment. All readers are other processes.
 pub(crate) fn stopped(context: &Context) -> Result<Outcome, String> {
     let bench = Bench::new(context);
     let packets = bench.packets;
@@ -193,7 +193,7 @@ pub(crate) fn stopped(context: &Context) -> Result<Outcome, String> {
             shared.add_reader(context.cores, Policy::Lossless)?;
         }
         beside.add_reader(context.cores, Policy::Lossy)?;
-        // It comes somewhere into the log, is lapped or not, and holds where it is.
+        // It reads part of the log, may be lapped, and holds its current segment.
         bench.run(&mut beside, 1)?;
         beside.read_alone(1, packets / 2, packets)?;
         let stopped = Stopped::stop(beside.process(1))?;
@@ -241,7 +241,7 @@ pub(crate) fn stopped(context: &Context) -> Result<Outcome, String> {
     Ok(bench.outcome(rounds, pages, details))
 }
 
-/// Fails if the second reader of `shared` does not hold a segment.
+/// Fails if the second reader of `shared` holds no segment.
 fn holds_one(shared: &Shared) -> Result<(), String> {
     let victim = shared.process(1);
     let statuses = shared.statuses();
@@ -252,12 +252,12 @@ fn holds_one(shared: &Shared) -> Result<(), String> {
     }
 }
 
-/// Rounds after which the logs of both sides are made again. Which physical pages a log gets, and
-/// so which cache lines conflict, is chance and does not change while it lives.
+/// Rounds after which the logs of both sides are recreated. The physical pages of a log, and so its
+/// cache conflicts, are random and fixed for its lifetime.
 const RENEWED_EACH: u32 = 3;
 const RENEWED: &str = "logs and readers made anew every 3 rounds";
 
-/// The logs of both sides, made anew from time to time.
+/// The logs of both sides, recreated from time to time.
 struct Renewed<'m, T> {
     make: &'m dyn Fn() -> Result<T, String>,
     made: RefCell<T>,
@@ -269,7 +269,7 @@ impl<'m, T> Renewed<'m, T> {
         Ok(Self { make, made: RefCell::new(make()?), turns: Cell::new(0) })
     }
 
-    /// For one side's turn in a round.
+    /// Returns the logs for one side's turn in a round.
     fn turn(&self) -> Result<RefMut<'_, T>, String> {
         let turn = self.turns.replace(self.turns.get() + 1);
         if turn > 0 && turn.is_multiple_of(2 * RENEWED_EACH) {
@@ -287,7 +287,7 @@ fn used(shared: &Shared) -> u32 {
     shared.statistics().segments_high_water
 }
 
-/// A stopped process; dropping it lets it go on.
+/// A stopped process; resumed on drop.
 struct Stopped(Pid);
 
 impl Stopped {
@@ -301,6 +301,6 @@ impl Stopped {
 
 impl Drop for Stopped {
     fn drop(&mut self) {
-        let _ = kill_process(self.0, Signal::CONT); // it is our child, so it is there
+        let _ = kill_process(self.0, Signal::CONT); // it is our child, so it exists
     }
 }

@@ -1,4 +1,4 @@
-//! A worker that stands still beside others that go on.
+//! Measures workers beside a stalled one.
 
 use std::cell::RefCell;
 
@@ -23,8 +23,8 @@ const PACKET_BYTES: usize = 60;
 /// Pairs of runs for the stalled worker.
 const STALLED_PAIRS: usize = 21;
 
-/// `stalled-worker`: three workers' rate beside a fourth that holds a segment and does not go on,
-/// against the same without that one.
+/// `stalled-worker`: three workers' rate beside a fourth that holds a segment and stalls, against
+/// the same without the fourth.
 pub(crate) fn measure(context: &Context) -> Result<Outcome, String> {
     let packets: u64 = if context.smoke { 8192 } else { 2 << 20 };
     let traffic = Traffic::new(PACKET_BYTES);
@@ -36,7 +36,7 @@ pub(crate) fn measure(context: &Context) -> Result<Outcome, String> {
         Ok::<_, String>((create()?, create()?))
     })?;
     let conditions = Conditions::watch(context.cores);
-    // Lossless readers would hold everybody up, as they are to: the fourth becomes a lossy one.
+    // A lossless reader would stop the writer by design, so the fourth worker gets a lossy one.
     let mut stopped = stall(&mut beside, &traffic)?;
     without.readers.truncate(others);
     let (beside, without) = (RefCell::new(beside), RefCell::new(without));
@@ -76,7 +76,7 @@ pub(crate) fn measure(context: &Context) -> Result<Outcome, String> {
     Ok(Outcome::Measured(Compared::of("Mpps", Better::Higher, rounds, details)))
 }
 
-/// Replaces the last worker's reader by one that has taken a burst and stands still.
+/// Replaces the last worker's reader by one that has taken a burst and stalls.
 fn stall(ours: &mut Ours, traffic: &Traffic) -> Result<Reader, String> {
     let config = LogConfig { bytes: LOG_BYTES / WORKERS, ..config() };
     let (log, mut writer) = Log::create(config).map_err(|error| error.to_string())?;

@@ -1,8 +1,8 @@
-//! Questions about flow records: our query over a tree beside nfdump over its own files, of the
+//! Measures queries of flow records: ours over a tree, against nfdump over its own files of the
 //! same records.
 //!
-//! Both make their records of one capture of one-way conversations, so each conversation is one
-//! record in either. What they wrote is linked under other names as often as records are wanted.
+//! Both create their records from one capture of one-way conversations, so each conversation is one
+//! record on either side. To get more records, the files are hard-linked under more names.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use crate::figures::Context;
 use crate::figures::count_file::run;
 use crate::programs::our_program;
 
-/// Conversations of the capture.
+/// Conversations in the capture.
 const CONVERSATIONS: u64 = 500_000;
 const RECORDS: u64 = 10_000_000;
 const RECORDS_FULL: u64 = 100_000_000;
@@ -77,14 +77,14 @@ pub(crate) fn measure(context: &Context) -> Result<Outcome, String> {
     Ok(Outcome::Measured(Compared::of("s", Better::Lower, rounds, details)))
 }
 
-/// The same question: the 100 addresses with the most bytes.
+/// Returns nfdump's form of the query: the 100 addresses with the most bytes.
 fn nfdump(folder: &Path) -> Command {
     let mut command = Command::new("nfdump");
     command.arg("-R").arg(folder).args(["-s", "ip/bytes", "-n", "100"]);
     command
 }
 
-/// Makes a capture, and records of it both ways: how many, which both have to agree on.
+/// Creates a capture and both kinds of records. Returns their number, which must agree.
 fn make(
     ours: &Path,
     folder: &Path,
@@ -93,7 +93,7 @@ fn make(
     conversations: u64,
 ) -> Result<u64, String> {
     let capture = folder.join("capture.pcap");
-    // Some conversations have no packet, as they are chosen at random.
+    // Conversations are random, so some have no packet.
     let load = format!("gen:?packets={}&flows={conversations}&size=imix", 2 * conversations);
     run(Command::new(ours).args(["capture", "-q", &load, "-w"]).arg(&capture))?;
     let mut job = Command::new(ours);
@@ -145,7 +145,7 @@ fn files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Seconds from start to exit of a program that prints at least this many lines.
+/// Returns the seconds from start to exit of a program that prints at least this many lines.
 fn timed(command: &mut Command, lines: usize) -> Result<f64, String> {
     let start_ns = clock::monotonic_ns();
     let said = run(command)?;

@@ -1,8 +1,8 @@
-//! A capture file of plausible traffic, made once and deleted at the end.
+//! A capture file of plausible traffic, created once and deleted at the end.
 //!
-//! Sizes are mixed so that the mean is 350 bytes: half of the packets short (acknowledgements,
-//! queries), a third between, the rest near the largest. Headers are whole Ethernet, IPv4 and TCP
-//! or UDP of a few thousand flows; payloads are zero.
+//! The mean size is 350 bytes: half of the packets are short (acknowledgements, queries), a third
+//! medium, the rest near the maximum. Headers are complete Ethernet, IPv4 and TCP or UDP of a few
+//! thousand flows; payloads are zero.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -17,22 +17,22 @@ const MAX_BYTES: usize = 1514;
 const HEADERS_BYTES: usize = 54;
 pub(crate) const FLOWS: u64 = 4096;
 
-/// A file in the folder for temporary files, which the page cache then holds: that is where the
-/// capture files that people count are.
+/// A file in the folder for temporary files. Its data is in the page cache, as is usual for capture
+/// files that people count.
 pub(crate) struct CaptureFile {
     path: PathBuf,
     bytes: u64,
-    /// It goes with its folder.
+    /// Deletes the file on drop.
     _folder: TemporaryFolder,
 }
 
 impl CaptureFile {
-    /// Writes `packets` packets. The same `seed` makes the same file.
+    /// Writes `packets` packets. The same `seed` gives the same file.
     pub(crate) fn create(packets: u64, seed: u64) -> Result<Self, String> {
         let folder =
             TemporaryFolder::create("burstline-bench-").map_err(|error| error.to_string())?;
         let path = folder.path().join("bench.pcap");
-        // Made before it is written, so that a failure half-way deletes it too.
+        // Created before writing, so that an error also deletes the file.
         let mut file = Self { path, bytes: 0, _folder: folder };
         file.bytes = File::create(&file.path)
             .and_then(|out| write(out, packets, seed, Flows::Steady))
@@ -61,12 +61,12 @@ impl Random {
         self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 16
     }
 
-    /// In `[from, to)`.
+    /// Returns a number in `[from, to)`.
     fn between(&mut self, from: u64, to: u64) -> u64 {
         from + self.next() % (to - from)
     }
 
-    /// The length of a packet: 350 bytes on average.
+    /// Returns the length of a packet, 350 bytes on average.
     fn length(&mut self) -> usize {
         let length = match self.between(0, 100) {
             0..50 => self.between(60, 90),
@@ -77,17 +77,17 @@ impl Random {
     }
 }
 
-/// How long the flows of a file live; [`FLOWS`] do at a time.
+/// The lifetime of a file's flows; [`FLOWS`] are alive at a time.
 #[derive(Clone, Copy)]
 pub(crate) enum Flows {
     /// From the first packet to the last.
     Steady,
-    /// After this many packets the oldest one ends and another one begins.
+    /// After this many packets the oldest flow ends and a new one begins.
     Turning(u64),
 }
 
 impl Flows {
-    /// The oldest flow that lives when this packet is written.
+    /// Returns the oldest flow that is alive at this packet.
     pub(crate) fn oldest(self, number: u64) -> u64 {
         match self {
             Self::Steady => 0,
@@ -96,7 +96,7 @@ impl Flows {
     }
 }
 
-/// Writes a capture of `packets` packets, and returns its bytes. The same `seed` makes the same.
+/// Writes a capture of `packets` packets and returns its size. The same `seed` gives the same file.
 pub(crate) fn write(out: impl Write, packets: u64, seed: u64, flows: Flows) -> io::Result<u64> {
     let mut random = Random(seed | 1);
     let mut out = BufWriter::with_capacity(1 << 20, out);
@@ -120,8 +120,8 @@ pub(crate) fn write(out: impl Write, packets: u64, seed: u64, flows: Flows) -> i
     Ok(bytes)
 }
 
-/// Source, destination and source port of a flow, which is of TCP unless its number is a multiple
-/// of 4. The destination's port is 443.
+/// Returns source, destination and source port of a flow. It uses TCP unless its number is a
+/// multiple of 4. The destination port is 443.
 pub(crate) fn flow_ends(flow: u64) -> FlowEnds {
     FlowEnds {
         source: Ipv4Addr::new(10, 1, (flow >> 8) as u8, flow as u8),

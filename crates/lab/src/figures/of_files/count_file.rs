@@ -1,5 +1,5 @@
-//! Counting the packets of a file: our program against programs for the same job, as processes,
-//! from start to exit, the file in memory.
+//! Counts the packets of a file in memory: our program against similar programs, each as a process
+//! timed from start to exit.
 
 use std::process::Command;
 
@@ -23,7 +23,7 @@ pub(crate) fn against_tcpdump(context: &Context) -> Result<Outcome, String> {
     measure(context, &[], &peer)
 }
 
-/// `count-file-capinfos`: `capinfos -c FILE`, and we compute a flow hash besides.
+/// `count-file-capinfos`: `capinfos -c FILE`; ours also computes a flow hash.
 pub(crate) fn against_capinfos(context: &Context) -> Result<Outcome, String> {
     let peer = Peer { program: "capinfos", before: &["-M", "-c"], after: &[], count: last_number };
     measure(context, &["--hash", "five-tuple"], &peer)
@@ -73,7 +73,7 @@ fn measure(context: &Context, flags: &[&str], peer: &Peer) -> Result<Outcome, St
     Ok(Outcome::Measured(Compared::of(unit, better, rounds, details)))
 }
 
-/// Runs it to its end and returns what it wrote.
+/// Runs it to its end and returns its output.
 pub(crate) fn run(command: &mut Command) -> Result<String, String> {
     let name = command.get_program().display().to_string();
     let output = command.output().map_err(|error| format!("{name}: {error}"))?;

@@ -1,8 +1,8 @@
-//! Flow records: our table beside a map of the standard library, in memory, and our program beside
+//! Measures flow records: our table against a standard map in memory, and our program against
 //! others that make records of the same file.
 //!
-//! We compare processor time, of one thread or of whole processes: a writer's thread and a
-//! collector's sockets cost something, and this machine may be shared.
+//! The figures compare processor time, of one thread or of whole processes. Writer threads and
+//! collector sockets cost something, too, and this machine may be shared.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -23,17 +23,17 @@ use crate::figures::capture_file::{CaptureFile, FLOWS};
 use crate::figures::count_file::run;
 use crate::programs::our_program;
 
-/// Bytes from one packet to the next: 64-byte frames without their checksum, as a log has them.
+/// Bytes from one packet to the next: 64-byte frames without their FCS, as in a log.
 const STRIDE: usize = 64;
 const LENGTH: u32 = 60;
 
-/// Packets of a burst.
+/// Packets per burst.
 const BURST: usize = 256;
 
-/// Packets in memory: more than a cache holds.
+/// Packets in memory: more than fit into a cache.
 const PACKETS: usize = 1 << 21;
 
-/// Of a file.
+/// Packets in a file.
 const FILE_PACKETS: u64 = 2_000_000;
 const SEED: u64 = 20_251_125;
 
@@ -46,7 +46,7 @@ pub(crate) fn in_memory(context: &Context, name: &str) -> Result<Outcome, String
     let packets = if context.smoke { 10_000 } else { PACKETS };
     let bytes = made(packets, flows);
     let conditions = Conditions::watch(context.cores);
-    // Tables are made once, as jobs do; what is measured is the steady state.
+    // Tables are created once, as in jobs, because the steady state is measured.
     let mut table = FlowTable::new(TableConfig {
         flows: flows as usize,
         idle_ns: 3600 * SECOND_NS,
@@ -105,7 +105,7 @@ fn count(map: &mut HashMap<FlowKey, Sums>, packet: burstline_log::Packet<'_>) {
     sums[back + 1] += packet.original_length() as u64;
 }
 
-/// Millions of packets a second of this thread's time, `see` alone.
+/// Returns millions of packets per second of this thread's CPU time, for `see` alone.
 fn timed(bytes: &[u8], turn: u64, mut see: impl FnMut(&Burst<'_>)) -> f64 {
     let packets = bytes.len() / STRIDE;
     let (mut scratch, mut spent_ns) = (Scratch::new(), 0);
@@ -126,7 +126,7 @@ fn timed(bytes: &[u8], turn: u64, mut see: impl FnMut(&Burst<'_>)) -> f64 {
     packets as f64 * 1e3 / spent_ns as f64
 }
 
-/// Packets of random conversations out of `flows`.
+/// Creates packets of random conversations out of `flows`.
 fn made(packets: usize, flows: u32) -> Vec<u8> {
     let mut bytes = vec![0; packets * STRIDE];
     let mut random = SEED;
@@ -147,7 +147,7 @@ fn made(packets: usize, flows: u32) -> Vec<u8> {
     bytes
 }
 
-/// `flows-softflowd`: it reads the file and exports to a port where nobody listens.
+/// `flows-softflowd`: it reads the file and exports to a port without a listener.
 pub(crate) fn against_softflowd(context: &Context) -> Result<Outcome, String> {
     against(context, "softflowd", softflowd)
 }
@@ -156,12 +156,12 @@ fn softflowd(file: &Path, folder: &Path) -> Command {
     let mut command = Command::new("softflowd");
     command.arg("-r").arg(file).args(["-d", "-v", "10", "-b", "-n", "127.0.0.1:9", "-m"]);
     command.arg("65536").arg("-p").arg(folder.join("pid"));
-    // With a control socket it may wait for a client.
+    // With a control socket it might wait for a client.
     command.args(["-c", "none"]);
     command
 }
 
-/// `flows-softflowd-limit`: what a program would reach that reads the file and does nothing else.
+/// `flows-softflowd-limit`: the limit for a program that only reads the file.
 pub(crate) fn limit_beside_softflowd(context: &Context) -> Result<Outcome, String> {
     let reads = "dd if=FILE of=/dev/null bs=256k, which reads as burstline does";
     beside(context, "softflowd", softflowd, reads, |file, _, packets| {
@@ -172,7 +172,7 @@ pub(crate) fn limit_beside_softflowd(context: &Context) -> Result<Outcome, Strin
     })
 }
 
-/// `flows-nfpcapd`: it writes its own files, not packed.
+/// `flows-nfpcapd`: it writes its own files, uncompressed.
 pub(crate) fn against_nfpcapd(context: &Context) -> Result<Outcome, String> {
     against(context, "nfpcapd", |file, folder| {
         let mut command = Command::new("nfpcapd");
@@ -205,8 +205,8 @@ fn against(
     })
 }
 
-/// Processor time a packet of ours, beside that of a rival. Ours is what `about` says; it is given
-/// a file, a folder and the number of packets. The rival is given the file and the folder.
+/// Compares our CPU time per packet with a rival's. Our command is described by `about` and gets a
+/// file, a folder and the number of packets. The rival gets the file and the folder.
 fn beside(
     context: &Context,
     rival: &str,
@@ -240,7 +240,7 @@ fn beside(
     Ok(Outcome::Measured(Compared::of("ns", Better::Lower, rounds, details)))
 }
 
-/// Processor time of a program, in ns a packet, and what it said.
+/// Returns the CPU time of a program in ns per packet, and its output.
 fn spent(command: &mut Command, packets: u64) -> Result<(f64, String), String> {
     let used_ns = || {
         let used = usage::children();

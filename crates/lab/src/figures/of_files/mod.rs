@@ -1,4 +1,4 @@
-//! Figures of recordings, and of records of flows.
+//! Figures about recordings and flow records.
 
 pub(crate) mod asking;
 pub(crate) mod capture_file;

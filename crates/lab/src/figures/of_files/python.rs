@@ -1,11 +1,11 @@
-//! Counting the packets of each flow of a file in Python: with our package, with scapy, with dpkt.
+//! Counts the packets per flow of a file in Python: with our package, with scapy and with dpkt.
 //!
 //! Each side is a process that runs a program of `crates/lab/rivals-python`. It prints the time
-//! from the file's name to the counts, so imports do not count. It also prints what it counted:
-//! packets, flows, and the sum of the squares of the flows' counts. All three have to agree.
+//! from opening the file to the final counts, so imports do not count. It also prints its results:
+//! packets, flows, and the sum of the squares of the flows' counts. All three must agree.
 //!
-//! The rivals do what their users do, and parse headers with the library. The record also says how
-//! long each reader takes whose program cuts the addresses out of the raw bytes by hand.
+//! The rivals do what their users do: they parse headers with the library. The record also has the
+//! time of each reader in a program that slices the addresses out of the raw bytes.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,11 +19,11 @@ use crate::figures::Context;
 use crate::figures::capture_file::CaptureFile;
 use crate::figures::count_file::run;
 
-/// 350 bytes each, so that a turn of the rival takes some seconds.
+/// Packets by rival, of 350 bytes each, so that a turn of the rival takes some seconds.
 const PACKETS: [(&str, u64); 2] = [("scapy", 100_000), ("dpkt", 500_000)];
 const SEED: u64 = 20_240_607;
 
-/// What a program says at its end.
+/// The final output of a program.
 #[derive(Debug, Deserialize)]
 struct Said {
     seconds: f64,
@@ -33,13 +33,13 @@ struct Said {
 }
 
 impl Said {
-    /// What every counter has to agree on.
+    /// The counts that must agree.
     fn counts(&self) -> [u64; 3] {
         [self.packets, self.flows, self.squares]
     }
 }
 
-/// `python-scapy`, `python-dpkt`: the rival is the second word.
+/// `python-scapy`, `python-dpkt`: the second word is the rival.
 pub(crate) fn measure(context: &Context, name: &str) -> Result<Outcome, String> {
     let rival = name.trim_start_matches("python-");
     let Some(python) = interpreter() else { return Ok(Outcome::NotHere(absent())) };
@@ -76,7 +76,7 @@ pub(crate) fn measure(context: &Context, name: &str) -> Result<Outcome, String> 
     Ok(Outcome::Measured(Compared::of("ns", Better::Lower, rounds, details)))
 }
 
-/// As the rival says itself.
+/// Returns the version that the rival reports.
 pub(crate) fn version(rival: &str) -> String {
     let Some(python) = interpreter() else { return absent() };
     let program = format!("import {rival}; print({rival}.__version__)");
@@ -86,7 +86,7 @@ pub(crate) fn version(rival: &str) -> String {
     }
 }
 
-/// The Python that has our package and its rivals: scripts/python makes it in the target folder.
+/// The Python with our package and its rivals: scripts/python installs it in the target folder.
 fn interpreter() -> Option<PathBuf> {
     let bench = std::env::current_exe().ok()?;
     let python = bench.ancestors().nth(2)?.join("python/bin/python");

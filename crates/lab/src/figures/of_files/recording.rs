@@ -1,5 +1,5 @@
-//! Recordings: written as fast as the disk takes them, found again, and how large they are. All are
-//! whole processes, from start to exit.
+//! Measures recordings: the write rate to disk, searches, and the file size. All times are of whole
+//! processes, from start to exit.
 
 use std::fs;
 use std::path::Path;
@@ -18,7 +18,7 @@ use crate::programs::our_program;
 
 const SEED: u64 = 20_251_125;
 
-/// A folder for files on a disk.
+/// Creates a folder for files on a disk.
 fn folder() -> Result<TemporaryFolder, String> {
     TemporaryFolder::create("burstline-recording-").map_err(|error| error.to_string())
 }
@@ -27,14 +27,14 @@ fn bytes_of(path: &str) -> Result<u64, String> {
     fs::metadata(path).map(|found| found.len()).map_err(|error| format!("{path}: {error}"))
 }
 
-/// Seconds that a program takes, and what it said.
+/// Runs a program. Returns its seconds and its output.
 fn timed(command: &mut Command) -> Result<(f64, String), String> {
     let start_ns = clock::monotonic_ns();
     let said = run(command)?;
     Ok(((clock::monotonic_ns() - start_ns) as f64 / 1e9, said))
 }
 
-/// `record-dd`: packets made in memory and recorded, against `dd oflag=direct` of as many bytes.
+/// `record-dd`: packets created in memory and recorded, against `dd oflag=direct` of as many bytes.
 pub(crate) fn against_dd(context: &Context) -> Result<Outcome, String> {
     let (ours, folder) = (our_program()?, folder()?);
     let packets: u64 = if context.smoke { 20_000 } else { 1_900_000 };
@@ -42,9 +42,9 @@ pub(crate) fn against_dd(context: &Context) -> Result<Outcome, String> {
     let load = format!("gen:?size=1000&packets={packets}");
     let (own, other) = (folder.file("x.pcapng"), folder.file("dd"));
     let conditions = Conditions::watch(context.cores);
-    // A file that is there is written over, which costs neither more nor less on either side.
+    // Overwriting an existing file costs both sides the same.
     let rate = |path: &str, command: &mut Command| {
-        let _ = fs::remove_file(path); // there is none at first
+        let _ = fs::remove_file(path); // at first it does not exist
         let seconds = timed(command)?.0;
         let bytes = bytes_of(path)?;
         fs::remove_file(path).map_err(|error| format!("{path}: {error}"))?;
@@ -75,15 +75,15 @@ pub(crate) fn against_dd(context: &Context) -> Result<Outcome, String> {
     Ok(Outcome::Measured(Compared::of("GB/s", Better::Higher, rounds, details)))
 }
 
-/// The question for both sides.
+/// A query for both sides.
 struct Question {
     ours: Vec<String>,
     peer: Peer,
-    /// As a filter of the peer's.
+    /// The peer's filter.
     filter: String,
 }
 
-/// Who answers as well.
+/// The program to compare with.
 #[derive(Clone, Copy)]
 enum Peer {
     Tshark,
@@ -98,7 +98,7 @@ impl Peer {
         }
     }
 
-    /// Its words, and the quickest way to have it say how many packets it finds.
+    /// Returns its arguments, for the fastest way to count matching packets.
     fn words<'a>(self, file: &'a str, filter: &'a str) -> Vec<&'a str> {
         match self {
             Self::Tshark => vec!["-r", file, "-Y", filter, "-T", "fields", "-e", "frame.number"],
@@ -128,7 +128,7 @@ impl Load {
             (_, false) => {
                 Self { packets: 500_000, flows: Flows::Steady, what: "4,096 flows, in memory" }
             }
-            // A flow lives for 200,000 packets: some 70 MB.
+            // A flow lives for 200,000 packets, some 70 MB.
             (_, true) => Self {
                 packets: 25_800_000,
                 flows: Flows::Turning(50),
@@ -137,7 +137,7 @@ impl Load {
         }
     }
 
-    /// Makes the recording, without another copy of it on the disk.
+    /// Makes the recording without a second copy of it on the disk.
     fn record(&self, ours: &Path, file: &str) -> Result<(), String> {
         let words = ["capture", "-", "-w", file, "-q", "--flush", "none"];
         let mut recorder = Command::new(ours);
@@ -154,7 +154,7 @@ impl Load {
 /// `extract-flow-tshark`, `extract-flow-tcpdump`: all packets of one flow.
 pub(crate) fn flow(context: &Context, name: &str) -> Result<Outcome, String> {
     let load = Load::of(context);
-    // One of TCP, in the middle of the file.
+    // A TCP flow in the middle of the file.
     let flow = (load.flows.oldest(load.packets / 2) + FLOWS / 2) | 1;
     let FlowEnds { source, destination, source_port: port } = flow_ends(flow);
     let ours = vec!["--flow".to_owned(), format!("{source}:{port},{destination}:443,tcp")];
@@ -174,7 +174,7 @@ pub(crate) fn flow(context: &Context, name: &str) -> Result<Outcome, String> {
 /// `extract-window`: all packets of a hundredth of the time.
 pub(crate) fn window(context: &Context) -> Result<Outcome, String> {
     let load = Load::of(context);
-    // A packet each microsecond.
+    // One packet per microsecond.
     let time =
         |number: u64| format!("{}.{:06}", 1_700_000_000 + number / 1_000_000, number % 1_000_000);
     let (from, to) = (time(load.packets / 2), time(load.packets / 2 + load.packets / 100));
@@ -193,7 +193,7 @@ fn extract(context: &Context, load: &Load, question: Question) -> Result<Outcome
     load.record(&ours, &file)?;
     let conditions = Conditions::watch(context.cores);
     let found = std::cell::Cell::new(None);
-    // Both sides find as many, always.
+    // Both sides must always find the same number of packets.
     let same = |seconds: f64, count: u64| match found.replace(Some(count)) {
         Some(other) if other != count => Err(format!("{count} packets found, and {other} before")),
         _ => Ok(seconds * 1e3),
@@ -228,7 +228,7 @@ fn extract(context: &Context, load: &Load, question: Question) -> Result<Outcome
     Ok(Outcome::Measured(Compared::of("ms", Better::Lower, rounds, details)))
 }
 
-/// `file-overhead`: bytes of a file for each packet, in segments and as plain pcapng.
+/// `file-overhead`: file bytes per packet, in segments and as plain pcapng.
 pub(crate) fn overhead(context: &Context) -> Result<Outcome, String> {
     let (ours, folder) = (our_program()?, folder()?);
     let packets: u64 = if context.smoke { 100_000 } else { 1_000_000 };

@@ -1,4 +1,4 @@
-//! tcpdump, one and four at once, on a log and on a packet socket.
+//! Measures tcpdump, one and four at a time, on a log and on a packet socket.
 
 use std::path::Path;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::record::Interface;
 use crate::scenario::machine::{Served, on_hosts};
 use crate::sensors::{our_library, processor_ns, publish};
 
-/// How long frames come.
+/// How long frames arrive.
 const TIME: Duration = Duration::from_secs(3);
 const SMOKE_FRAMES: u64 = 500;
 /// A rate at which one tcpdump on a packet socket loses nothing.
@@ -25,20 +25,20 @@ const ONE_PPS: u64 = 300_000;
 /// A rate at which four of them lose much, on one core.
 const FOUR_PPS: u64 = 1_500_000;
 
-/// tcpdump that keeps nothing, on a packet socket or on a log.
+/// tcpdump that writes to /dev/null, on a packet socket or on a log.
 struct ToNowhere {
     command: String,
     ready: Ready,
 }
 
 impl ToNowhere {
-    /// By the real libpcap, on the interface, with a ring of 64 MiB.
+    /// With the real libpcap, on the interface, with a ring of 64 MiB.
     fn on_socket() -> Self {
         let command = "tcpdump -i v1 -n -Z root -B 65536 -w /dev/null".to_owned();
         Self { command, ready: Ready::line("listening on").with_packet_sockets(&["v1"]) }
     }
 
-    /// By ours, on the log of that name.
+    /// With ours, on the log of that name.
     fn on_log(library: &Path, name: &str) -> Self {
         let library = library.display();
         let device = format!("burst:{name}");
@@ -62,19 +62,19 @@ impl Launch for ToNowhere {
     }
 }
 
-/// One side's turn.
+/// The result of one side's turn.
 struct Turn {
-    /// Frames that had to come at the rate that was asked for. A card does not wait for a kernel
-    /// that is slower; the injector does.
+    /// Frames due at the requested rate. A card does not wait for a slower kernel, but the injector
+    /// does.
     due: u64,
-    /// Frames that did.
+    /// Frames that were actually offered.
     offered: u64,
     /// Lost by the publisher, before the log.
     lost_before: u64,
     captured: u64,
-    /// Of the programs that capture.
+    /// CPU time of the capturing programs.
     programs_ns: u64,
-    /// Of the publisher; 0 where there is none.
+    /// CPU time of the publisher; 0 without one.
     publisher_ns: u64,
     interfaces: Vec<Interface>,
 }
@@ -96,7 +96,7 @@ impl Turn {
     }
 }
 
-/// Who captures, and what.
+/// The capturing programs and their input.
 struct Programs<'a> {
     context: &'a Context,
     number: usize,
@@ -105,7 +105,7 @@ struct Programs<'a> {
 }
 
 impl Programs<'_> {
-    /// Starts them, injects, and ends them: the programs before their publisher.
+    /// Starts them, injects, and ends them, the programs before their publisher.
     fn run(&self) -> Result<Turn, String> {
         let (context, stop) = (self.context, &self.context.stop);
         let (program, library) = (our_program()?, our_library()?);
@@ -135,7 +135,7 @@ impl Programs<'_> {
             false => Amount::Time(TIME),
         };
         let load = Load { amount, rate_pps: Some(self.rate_pps) };
-        // An XDP program takes what the publisher gets, the stack's sockets the others.
+        // The publisher gets frames by an XDP program, the sockets by the stack.
         let target = if self.has_log { Target::Program } else { Target::Stack };
         let served = Served::now();
         let offered = road.inject(target, load, stop)?.offered;
@@ -166,12 +166,12 @@ impl Programs<'_> {
     }
 }
 
-/// `pcap-tcpdump`: ns of processor time for each packet of `tcpdump -w /dev/null`.
+/// `pcap-tcpdump`: ns of CPU time per packet of `tcpdump -w /dev/null`.
 pub(crate) fn one_tcpdump(context: &Context) -> Result<Outcome, String> {
     compare(context, 1, ONE_PPS, "ns", Better::Lower, "aim: at most half")
 }
 
-/// `pcap-four-readers`: per cent of the packets that four tcpdumps got.
+/// `pcap-four-readers`: per cent of the packets that four tcpdumps received.
 pub(crate) fn four_readers(context: &Context) -> Result<Outcome, String> {
     let aim = "aim: ours all, where the peer lacks more than 10 %";
     compare(context, 4, FOUR_PPS, "received_percent", Better::Higher, aim)

@@ -8,9 +8,9 @@
 //!   peer:   tcpreplay --> v0 ==== v1 --> Suricata, copy-mode: ips --> w1 ==== w0
 //! ```
 //!
-//! Both get the same packets at the same rate, and have the same rules, which drop. What is
-//! compared is all that either side takes of a processor: ours has a second program. A turn in
-//! which another number of packets comes out is an error.
+//! Both get the same packets at the same rate and have the same rules, which drop. The figure
+//! compares the total CPU time of either side; ours has a second program. A turn in which a
+//! different number of packets comes out is an error.
 
 use std::path::Path;
 
@@ -27,11 +27,11 @@ use crate::sensors::{
 };
 
 const PACKETS: usize = 60_000;
-/// What either side passes on without a loss, with all of it on one core.
+/// A rate that either side forwards without a loss, all on one core.
 const RATE_PPS: u64 = 20_000;
 const MTU: u32 = 1500;
 
-/// ns of processors for each packet.
+/// Measures the CPU time per packet, in ns.
 pub(crate) fn measure(context: &Context) -> Result<Outcome, String> {
     if let Some(why) = lacks()? {
         return Ok(Outcome::NotHere(why));
@@ -67,7 +67,7 @@ pub(crate) fn measure(context: &Context) -> Result<Outcome, String> {
     Ok(Outcome::Measured(Compared::of_samples("ns", Better::Lower, rounds, details)))
 }
 
-/// What came of the packets.
+/// The outcome for the packets.
 #[derive(Clone, Default, PartialEq)]
 struct Found {
     came_out: u64,
@@ -75,7 +75,7 @@ struct Found {
     alerts: Vec<String>,
 }
 
-/// One side's turn.
+/// Runs one side's turn.
 fn turn(context: &Context, work: &Work, is_ours: bool) -> Result<Turn<Found>, String> {
     let stop = &context.stop;
     let road = Road::new(context.cores)?;
@@ -94,7 +94,7 @@ fn turn(context: &Context, work: &Work, is_ours: bool) -> Result<Turn<Found>, St
     let interfaces = files.replay(&road, context.cores, RATE_PPS)?;
     let spent = Spent::so_far(&suricata, bounce.as_ref())?.since(before);
     let came_out = received() - received_before;
-    // Before its worker: what is still on its way would be lost.
+    // End it before Suricata's worker, or packets in flight would be lost.
     if let Some(bounce) = bounce {
         Report::of_its_own(&bounce.end()?.0)?;
     }

@@ -1,4 +1,4 @@
-//! `matcher-contiguous`: contents looked for in bursts that lie back to back, and in a pool's
+//! `matcher-contiguous`: searches for contents in contiguous bursts, against searching in a pool's
 //! buffers.
 
 use std::cell::Cell;
@@ -16,16 +16,16 @@ use crate::rivals::contents::{self, Contiguous, Found, RULES, SCANNED, Scanned, 
 use crate::rivals::hyperscan::{self, Memory};
 use crate::statistics::Quartiles;
 
-/// Packets of a turn's round: their buffers, and their log, are larger than a core's own caches.
+/// Packets per round: their buffers and their log are larger than a core's own caches.
 const PACKETS: usize = 32_768;
-/// Rounds of a turn.
+/// Rounds per turn.
 const ROUNDS: usize = 16;
 /// In traffic with matches, one packet in this many matches.
 const MATCH_EVERY: u64 = 4;
 const SMOKE_PACKETS: usize = 512;
 const SMOKE_RULES: usize = 100;
 
-/// Gbit/s of a core, of packets that do not match; those that do are among the details.
+/// Measures Gbit/s per core for packets that do not match; the details include those that do.
 pub(crate) fn measure(context: &Context) -> Result<Outcome, String> {
     if let Err(why) = hyperscan::version() {
         return Ok(Outcome::NotHere(why));
@@ -34,7 +34,7 @@ pub(crate) fn measure(context: &Context) -> Result<Outcome, String> {
         true => (SMOKE_RULES, SMOKE_PACKETS, 1),
         false => (RULES, PACKETS, ROUNDS),
     };
-    // Where the core is not available, the kernel chooses.
+    // If this fails, the kernel chooses the core.
     let _ = affinity::pin_to(context.cores.consumer);
     let rules = contents::rules(rules);
     let sides = Sides { context, rules: &rules, rounds };
@@ -78,7 +78,7 @@ fn sample(gbps: f64) -> Sample {
     sample
 }
 
-/// What both sides have in common.
+/// The common part of both sides.
 struct Sides<'a> {
     context: &'a Context,
     rules: &'a [Vec<u8>],
@@ -88,7 +88,7 @@ struct Sides<'a> {
 /// The outcome of one kind of traffic.
 struct OfTraffic {
     rounds: Rounds,
-    /// The peer's buffers in lists, a call for as many packets as ours.
+    /// The peer with lists of buffers, and as many packets per call as ours.
     by_lists: f64,
     found: Found,
     pages: [String; 2],

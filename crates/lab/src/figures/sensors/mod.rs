@@ -5,14 +5,14 @@
 //!   peer:   injector --> v1: kernel's copy for each socket --> ring --> tcpdump, by the real one
 //! ```
 //!
-//! Who owns what when: publisher and programs go with their road. Programs are measured from when
-//! they are ready until they have had time for the last frame, so that no start and no end counts.
+//! Publisher and programs are removed with their road. Programs are measured from when they are
+//! ready until they have had time for the last frame, so start and end do not count.
 //!
 //! Invariants:
-//! - F1: what is compared is time of the programs' own threads, by the scheduler's account. The
-//!   publisher's cost stands beside it. The kernel brings a socket's packets, on the core where the
-//!   interface's softirq runs, and no program's account has that.
-//! - F2: a program that lost packets has its loss among the details.
+//! - F1: the figures compare the CPU time of the programs' own threads, by the scheduler's
+//!   accounting. The publisher's cost is shown beside it. The kernel delivers a socket's packets on
+//!   the core of the interface's softirq, and no program's accounting includes that.
+//! - F2: a program's packet losses are shown in the details.
 
 mod captures;
 mod inline;

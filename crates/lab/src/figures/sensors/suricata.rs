@@ -11,9 +11,9 @@
 //!                                               +--> ring: worker   Suricata
 //! ```
 //!
-//! Both get the same packets at the same rate, and have the same rules, as many workers, and the
-//! configuration that Suricata comes with. A turn in which one lost packets is an error: what is
-//! not looked at would look cheap. So is one in which a flow was at two workers.
+//! Both get the same packets at the same rate and have the same rules, number of workers and
+//! default configuration. A turn with a packet loss is an error, because packets that are not
+//! scanned cost less. So is a turn in which two workers saw the same flow.
 
 use std::path::Path;
 
@@ -32,11 +32,11 @@ use crate::sensors::{
 };
 
 const PACKETS: usize = 300_000;
-/// What either side takes without a loss on one core.
+/// A rate that either side sustains without a loss on one core.
 const RATE_PPS: u64 = 100_000;
 const METRIC: &str = "gbit_per_busy_s";
 
-/// Gbit/s for each core that Suricata keeps busy, with this many workers.
+/// Measures Gbit/s per core that Suricata keeps busy, with this many workers.
 pub(crate) fn measure(context: &Context, workers: usize) -> Result<Outcome, String> {
     if let Some(why) = lacks()? {
         return Ok(Outcome::NotHere(why));
@@ -79,16 +79,16 @@ pub(crate) fn measure(context: &Context, workers: usize) -> Result<Outcome, Stri
     Ok(Outcome::Measured(Compared::of_samples(METRIC, Better::Higher, rounds, details)))
 }
 
-/// What Suricata found.
+/// Suricata's findings.
 #[derive(Clone, Default, PartialEq)]
 struct Found {
     alerts: Vec<String>,
     flows: usize,
-    /// Flows that alerted more than once.
+    /// Number of flows that alerted more than once.
     several_alerts: usize,
 }
 
-/// One side's turn.
+/// Runs one side's turn.
 fn turn(
     context: &Context,
     work: &Work,
@@ -125,7 +125,7 @@ fn turn(
         return Err(format!("Suricata saw {packets} of {} packets", work.packets.len()));
     }
     let Flows { all: flows, several_alerts, workers: alerted } = flows(log)?;
-    // Few alerts may all be of one worker's flows.
+    // A few alerts may all belong to one worker's flows.
     if alerted != workers.0 && !context.smoke {
         return Err(format!("{alerted} of {} workers alerted", workers.0));
     }

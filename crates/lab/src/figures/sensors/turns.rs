@@ -1,4 +1,4 @@
-//! Turns of the figures of Suricata.
+//! Runs the turns of the Suricata figures.
 
 use std::cell::RefCell;
 
@@ -9,23 +9,23 @@ use crate::sensors::Work;
 
 const SMOKE_PACKETS: usize = 2000;
 pub(super) const RULES: usize = 500;
-/// One packet in this many has a content that a rule looks for.
+/// One packet in this many contains what a rule searches for.
 const MATCH_EVERY: u64 = 1000;
 
-/// The work of both sides: this many packets, but few in a smoke run. `action` is what a rule does
-/// with a packet.
+/// Returns the work of both sides: this many packets, or few in a smoke run. `action` is the action
+/// of the rules.
 pub(super) fn work(context: &Context, packets: usize, action: &str) -> Work {
     let packets = if context.smoke { SMOKE_PACKETS } else { packets };
     Work::new(packets, RULES, Some(MATCH_EVERY), action)
 }
 
-/// What a turn measured, and what Suricata found in it.
+/// The measurement of a turn, and Suricata's findings in it.
 pub(super) struct Turn<F> {
     pub(super) sample: Sample,
     pub(super) found: F,
 }
 
-/// Runs both sides in turns; ours if the flag is set. All of them have to find the same, which is
+/// Runs both sides in turns; the flag selects ours. All turns must find the same, which is
 /// returned, too.
 pub(super) fn turns<F: Clone + Default + PartialEq>(
     context: &Context,

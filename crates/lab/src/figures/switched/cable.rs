@@ -1,19 +1,19 @@
-//! What is between the load and who is measured: rings in memory that both have.
+//! The connection between the load and the measured side: rings in shared memory.
 
 use crate::programs::{Device, Peer};
 
-/// Two of them, a socket each. Who is measured makes the sockets, except Open vSwitch.
+/// Two connections, a socket each. The measured side creates the sockets, except for Open vSwitch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cable {
-    /// The rings of a guest's card, in the guest's memory: the load is the guest.
+    /// The rings of a guest's card in the guest's memory; the load is the guest.
     VhostUser,
-    /// Those of memif, in the client's memory: the load is the client. It lends its buffers as they
-    /// are, so that all copies are the measured core's.
+    /// memif rings in the client's memory; the load is the client. It lends its buffers without
+    /// copying, so the measured core makes all copies.
     Memif,
 }
 
 impl Cable {
-    /// The load's port.
+    /// Returns the load's port.
     pub(super) fn far_end(self, socket: String, is_server: bool) -> Device {
         let peer = Peer { socket, is_server };
         match self {
@@ -22,7 +22,7 @@ impl Cable {
         }
     }
 
-    /// The port of a testpmd that is measured.
+    /// Returns the port of a testpmd that is measured.
     pub(super) fn near_end(self, socket: String) -> Device {
         let peer = Peer { socket, is_server: true };
         match self {
@@ -31,7 +31,7 @@ impl Cable {
         }
     }
 
-    /// Our port.
+    /// Returns the address of our port.
     pub(super) fn address(self, socket: &str) -> String {
         match self {
             Self::VhostUser => format!("vhost:{socket}"),

@@ -1,13 +1,13 @@
-//! TCP between two emulated machines, by the ports of a switch where their virtio cards end.
+//! Measures TCP between two emulated machines whose virtio cards connect to ports of a switch.
 //!
 //! ```text
 //!   core 0                 core 1                        core 0
 //!   guest 2: iperf3 -c ==> ours, Open vSwitch ==> guest 1: iperf3 -s
 //! ```
 //!
-//! `scripts/guest-iperf` boots the guests, which QEMU emulates without KVM: what comes through is
-//! theirs to say, and what the switch has of its core meanwhile is the switch's. Both switches have
-//! the same guests, whose stack leaves cutting and checksums to the card, and learn addresses.
+//! `scripts/guest-iperf` boots the guests, which QEMU emulates without KVM. So the throughput
+//! depends on the guests, and the measure of the switch is its CPU time. Both switches have the
+//! same guests, which offload segmentation and checksums to the card, and both learn addresses.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -35,15 +35,15 @@ const NEEDS: [Need; 4] = [
     Need { program: "iperf3", package: "iperf3" },
 ];
 const SECONDS: u64 = 10;
-/// What the sender prints when it begins, has ended, and when all was well.
+/// Markers that the sender prints when it starts, when it has ended, and when all succeeded.
 const BEGINS: &str = "guest: iperf begins";
 const HAS_ENDED: &str = "guest: iperf has ended";
 const IS_WELL: &str = "checks passed";
-/// A sender that takes this much longer hangs.
+/// A sender that takes this much longer than its run has hung.
 const ENDS_WITHIN: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(10);
 
-/// The two machines, and how long one sends to the other, in s.
+/// The two machines, and the duration of the transfer in s.
 struct Guests {
     target: PathBuf,
     sockets: [String; 2],
@@ -67,7 +67,7 @@ fn script() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/guest-iperf")
 }
 
-/// `guest-iperf-ovs-dpdk`: what comes through, and beside it what the switch has of a processor.
+/// `guest-iperf-ovs-dpdk`: the throughput, and the CPU time of the switch.
 pub(in crate::figures) fn measure(context: &Context) -> Result<Outcome, String> {
     if let Some(why) = missing(&[&NEEDS, Datapath::Dpdk.needs()].concat()) {
         return Ok(Outcome::NotHere(why));
@@ -156,7 +156,7 @@ fn open_vswitch(context: &Context, guests: impl Fn(&Road) -> Guests) -> Result<S
     Ok(Sample { pages: Some(pages_of_all(&programs)), ..sample })
 }
 
-/// Boots the guests at a switch's ports, and reads what one received of the other.
+/// Boots the guests at a switch's ports and reads the receiver's result.
 fn iperf(context: &Context, road: &Road, guests: &Guests, switch: u32) -> Result<Sample, String> {
     let core = context.cores.producer.to_string();
     let running = Contender::start(road, &core, guests, &context.stop)?;
@@ -182,7 +182,7 @@ fn wait_for(
     let (began, limit) = (Instant::now(), Duration::from_secs(seconds) + ENDS_WITHIN);
     while !guests.printed().contains(text) {
         go_on(&context.stop)?;
-        // What it has printed at its end is in the file by then.
+        // By then the file has the output of its end.
         if guests.has_ended() && !guests.printed().contains(text) || began.elapsed() > limit {
             let (waited_s, said) = (began.elapsed().as_secs(), guests.printed());
             return Err(format!("after {waited_s} s no `{text}` of the guests': {}", said.trim()));
@@ -192,7 +192,7 @@ fn wait_for(
     Ok(())
 }
 
-/// iperf3's report among what the sender's console shows.
+/// Returns iperf3's report from the sender's console output.
 fn report_in(console: &str) -> String {
     let after = console.split_once(HAS_ENDED).map_or("", |(_, rest)| rest);
     let end = after.find("guest: ").unwrap_or(after.len());

@@ -1,4 +1,4 @@
-//! What a switch costs that has nothing to do.
+//! Measures the CPU use of an idle switch.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use crate::live::{Road, missing};
 use crate::programs::our_program;
 
 const TURN: Duration = Duration::from_secs(3);
-/// Ports of guests that are not there.
+/// Ports without a guest.
 const PORTS: usize = 8;
 
-/// `switch-idle-cpu`: per cent of a core; adaptive as ours, busy as the peer.
+/// `switch-idle-cpu`: per cent of a core; ours polls adaptively, the peer busily.
 pub(crate) fn measure(context: &Context) -> Result<Outcome, String> {
     if let Some(why) = missing(&[]) {
         return Ok(Outcome::NotHere(why));

@@ -1,4 +1,4 @@
-//! Who sends and takes packets: testpmd, on a core of its own.
+//! The load that sends and receives packets: testpmd on a separate core.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -7,19 +7,19 @@ use super::{Context, Setting};
 use crate::live::{Contender, Road};
 use crate::programs::{Mode, Rates, Testpmd, Totals};
 
-/// How long it sends before its rate counts, and while it does. It shows one each second.
+/// How long it sends before its rate counts and while it does. testpmd prints one rate per second.
 const TURN: Duration = Duration::from_millis(4200);
 const SMOKE_TURN: Duration = Duration::from_millis(2200);
 
-/// The outcome of a load.
+/// The result of a load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Loaded {
     pub(super) totals: Totals,
-    /// Packets that came back in a second.
+    /// Packets received per second.
     pub(super) pps: f64,
 }
 
-/// The sockets of the two cables.
+/// Returns the sockets of the two cables.
 pub(super) fn sockets(road: &Road) -> [String; 2] {
     ["a", "b"].map(|name| road.file(name))
 }
@@ -30,7 +30,7 @@ pub(super) struct Sending<'a> {
     is_smoke: bool,
 }
 
-/// Sends by a middle that is ready, for a turn. `is_server`: the load makes the sockets.
+/// Sends through a ready middle for a turn. `is_server`: the load creates the sockets.
 pub(super) fn send(
     context: &Context,
     setting: &Setting,
@@ -41,7 +41,7 @@ pub(super) fn send(
     Ok(Loaded { totals: Totals::parse(&said)?, pps })
 }
 
-/// The same, but still sending when the turn is over.
+/// Like [`send`], but still sending after the turn.
 pub(super) fn start<'a>(
     context: &Context,
     setting: &Setting,
@@ -64,11 +64,11 @@ pub(super) fn start<'a>(
 }
 
 impl Sending<'_> {
-    /// Ends it. Packets that came back in a second, and all that it has said.
+    /// Ends it. Returns the packets received per second, and all its output.
     pub(super) fn end(self) -> Result<(f64, String), String> {
         let (said, _) = self.load.end()?;
         let rates = Rates::parse(&said, "Rx-pps:").0;
-        // The first is of its start, and within the second the rings were filled.
+        // The first rate is from its start, and in the next second the rings were filling up.
         let rates = rates.get(if self.is_smoke { 1 } else { 2 }..).unwrap_or_default();
         if rates.is_empty() {
             return Err(format!("the load showed no rate: {said}"));

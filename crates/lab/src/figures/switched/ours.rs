@@ -1,4 +1,4 @@
-//! Our switch between two guests.
+//! Runs our switch between two guests.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use crate::conditions::cycles_per_second;
 use crate::live::{Contender, Road};
 use crate::programs::{Ours, Report};
 
-/// Starts it, has it loaded, and reads its ledger.
+/// Starts it under load and reads its ledger.
 pub(super) fn turn(
     context: &Context,
     setting: &Setting,
@@ -33,7 +33,7 @@ pub(super) fn turn(
     Ok((loaded, Carried { pages, ..carried(&said, &ports)? }))
 }
 
-/// What its rows say: one for what came in by a port, one for what should leave by it.
+/// Parses its rows: one per input port, and one per output port.
 fn carried(said: &str, ports: &[String; 2]) -> Result<Carried, String> {
     let report = Report::of_its_own(said)?;
     let last = Report::last(said)?;

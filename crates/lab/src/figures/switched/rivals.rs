@@ -1,4 +1,4 @@
-//! Who stands beside our switch.
+//! Runs the rivals of our switch.
 
 use std::fs;
 use std::thread::sleep;
@@ -13,18 +13,18 @@ use crate::live::{Contender, Need, Road, shell};
 use crate::pages::{PAGES_OF_A_START, Reservation};
 use crate::programs::{Bridge, Datapath, Memory, Mode, SwitchCores, Testpmd, Totals};
 
-/// From when the switch has its bridge until its thread polls.
+/// Time from the creation of the bridge until the switch's thread polls.
 const SETTLES: Duration = Duration::from_millis(500);
 
-/// What testpmd's turn fails with where it has ended without its counts.
+/// Error of a testpmd turn that ended without counts.
 pub(super) const NO_COUNTS: &str = "testpmd ended without its counts";
 
-/// Its ports.
+/// Names of its ports.
 pub(super) const PORTS: [&str; 2] = ["a", "b"];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rival {
-    /// Carries packets from one port to the other, and looks at nothing.
+    /// Forwards packets from one port to the other without reading them.
     Testpmd,
     /// Has the same rules as ours.
     OpenVSwitch,
@@ -38,7 +38,7 @@ impl Rival {
         }
     }
 
-    /// Starts it, has it loaded, and reads its counters.
+    /// Starts it under load and reads its counters.
     pub(super) fn turn(
         self,
         context: &Context,
@@ -73,9 +73,9 @@ fn testpmd(context: &Context, setting: &Setting, road: &Road) -> Result<(Loaded,
         let loaded = load::send(context, setting, road, false)?;
         return Ok((loaded, carried(running)?));
     }
-    // A memif port of DPDK's forgets its counts when its peer goes. So the middle ends first, and
-    // the load, which then has none, is believed to have sent and received what the middle says.
-    // What it showed while it sent is its own.
+    // A memif port of DPDK's loses its counts when its peer disconnects. So the middle ends first,
+    // and the load, whose counts are lost, is assumed to have sent and received what the middle
+    // reports. The rates that it printed while sending are its own.
     let load = load::start(context, setting, road, false)?;
     let carried = carried(running)?;
     let (pps, _) = load.end()?;
@@ -108,14 +108,14 @@ fn open_vswitch(
         |script: String| host.command("sh", &["-c", &script]).map_err(|error| error.to_string());
     let threads =
         ask(format!("ovs-appctl -t '{folder}'/ovs-vswitchd*.ctl dpif-netdev/pmd-stats-show"))?;
-    // Its guests have left: of what they had only the drops are left to be asked for.
+    // Its guests have disconnected. Only their drop counters can still be read.
     let ports = ask(format!("ovs-ofctl -O OpenFlow14 dump-ports {control}"))?;
     let pages = Some(pages_of_all(&programs));
     drop(programs);
     Ok((loaded, Carried { pages, ..carried(&threads, &ports)? }))
 }
 
-/// Starts Open vSwitch on the measured core, all but its main thread. Its switch is the last one.
+/// Starts Open vSwitch on the measured core, except its main thread. The switch is the last item.
 pub(super) fn start_open_vswitch(
     context: &Context,
     road: &Road,
@@ -130,7 +130,7 @@ pub(super) fn start_open_vswitch(
     commands.start(&road.bed().far, folder)
 }
 
-/// What its threads have taken, and what its ports had no room for.
+/// Parses the packets its threads received, and those its ports had no room for.
 fn carried(threads: &str, ports: &str) -> Result<Carried, String> {
     let number = |text: &str, key: &str| {
         let rest = text.split_once(key)?.1.trim_start();

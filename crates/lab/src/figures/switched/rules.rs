@@ -1,24 +1,24 @@
-//! The rules of a figure, for every switch in the same words.
+//! The rules of a figure, identical for every switch.
 
 use std::fmt;
 
-/// Packets from one port go to the other.
+/// Rules that forward packets from one port to the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rules {
-    /// By a rule for each port.
+    /// One rule per port.
     ByPort,
-    /// With a thousand rules, each for a port and this many destination addresses: a power of two.
+    /// A thousand rules, each for a port and this many destination addresses, a power of two.
     /// testpmd's flows differ in that address.
     ByAddresses(u32),
 }
 
 /// Rules in each direction.
 const RULES: u32 = 500;
-/// Where testpmd's addresses begin, as packets of DPDK 22.11's say.
+/// The first address of testpmd's flows, as seen in packets of DPDK 22.11.
 const FIRST: u32 = 10 << 24 | 253 << 16;
 
 impl Rules {
-    /// One a line, between ports of these names.
+    /// Returns the rules, one per line, between ports of these names.
     pub(super) fn lines(self, ports: [&str; 2]) -> Vec<String> {
         let [a, b] = ports;
         let both = [(a, b), (b, a)].into_iter();
@@ -35,7 +35,7 @@ impl Rules {
     }
 }
 
-/// What a rule of this number looks at.
+/// Returns the match part of rule `number`.
 fn to_addresses(number: u32, each: u32) -> String {
     let [a, b, c, d] = (FIRST + number * each).to_be_bytes();
     let bits = 32 - each.ilog2();

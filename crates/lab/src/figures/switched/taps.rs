@@ -1,13 +1,13 @@
-//! TCP between two network namespaces, by taps of a switch or by the kernel's bridge.
+//! Measures TCP between two network namespaces over taps of a switch or over the kernel's bridge.
 //!
 //! ```text
-//!   namespace        who is measured, core 1          namespace
+//!   namespace        measured middle, core 1          namespace
 //!   iperf3 -c == t1 == ours, Open vSwitch, or == t2 == iperf3 -s
 //!   core 0             a bridge over veth                core 0
 //! ```
 //!
-//! All interfaces have the offloads that their side can have, so that a packet of 64 KiB goes the
-//! whole way without being cut. The time is that of both cores, spent by any program.
+//! All interfaces have all offloads that their side supports, so a packet of 64 KiB travels the
+//! whole way without being segmented. The time is that of both cores, used by any program.
 
 use std::path::Path;
 use std::thread::sleep;
@@ -30,14 +30,14 @@ use crate::scenario::machine::of_host;
 const NEEDS: [Need; 2] =
     [Need { program: "iperf3", package: "iperf3" }, Need { program: "ip", package: "iproute2" }];
 const SECONDS: u64 = 3;
-/// Until both ends have their addresses, and the listener listens.
+/// Time until both ends have their addresses and the server listens.
 const SETTLES: Duration = Duration::from_millis(500);
-/// The interfaces of the ends.
+/// Interface names of the ends.
 const ENDS: [&str; 2] = ["t1", "t2"];
 
-/// Who passes packets on.
+/// The program that forwards packets.
 enum Middle<'a> {
-    /// Our switch, and how it waits.
+    /// Our switch, and its poll mode.
     Ours {
         program: &'a Path,
         poll: &'a str,
@@ -46,7 +46,7 @@ enum Middle<'a> {
     Bridge,
 }
 
-/// `tap-iperf-ovs-dpdk`, by what comes through, and `tap-iperf-bridge`, by what that costs.
+/// `tap-iperf-ovs-dpdk` compares throughput, `tap-iperf-bridge` the CPU time.
 pub(crate) fn measure(context: &Context, name: &str) -> Result<Outcome, String> {
     let (rival, poll, metric) = match name {
         "tap-iperf-bridge" => (Middle::Bridge, "adaptive", "gbit_per_busy_s"),
@@ -144,7 +144,7 @@ fn open_vswitch(context: &Context, road: &Road) -> Result<Vec<Program>, String> 
     start_open_vswitch(context, road, &bridge)
 }
 
-/// Gives each end its interface, and has one send to the other.
+/// Gives each end its interface and sends from one to the other.
 fn iperf(context: &Context, host: &Host, ends: &[Host; 2]) -> Result<Sample, String> {
     for (number, (name, end)) in ENDS.iter().zip(ends).enumerate() {
         shell(host, &format!("ip link set {name} netns {}", end.thread_id()))?;
@@ -182,7 +182,7 @@ fn iperf(context: &Context, host: &Host, ends: &[Host; 2]) -> Result<Sample, Str
     Ok(sample)
 }
 
-/// What the other end has received. Source: iperf3's `-J`.
+/// Returns the amount that the other end received. Source: iperf3's `-J`.
 pub(super) fn received_gbit(said: &str) -> Result<f64, String> {
     let report: Value = serde_json::from_str(said).map_err(|_| format!("no report: {said}"))?;
     let bytes = report["end"]["sum_received"]["bytes"].as_f64();

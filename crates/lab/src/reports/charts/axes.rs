@@ -1,37 +1,37 @@
-//! From values to pixels: scales, and the ticks that make them readable.
+//! Maps values to pixels: scales and their ticks.
 //!
 //! Invariants:
-//! - A1: a linear scale contains 0, so lengths can be compared. Ranges of more than a factor of
-//!   [`WIDE`] are logarithmic instead, and the axis says so.
-//! - A2: every value that a scale was made for lies on it.
+//! - A1: a linear scale contains 0, so lengths can be compared. Ranges wider than a factor of
+//!   [`WIDE`] are logarithmic, and the axis says so.
+//! - A2: all values that a scale was created for are on it.
 //! - A3: labels of ticks do not overlap.
 
 use crate::reports::numbers;
 use crate::reports::svg::text_width;
 
-/// From which factor between the largest and the smallest value a linear axis hides the small ones.
+/// Ratio of the largest to the smallest value above which a linear axis would hide the small ones.
 const WIDE: f64 = 100.0;
-/// Larger values are not drawn: differences would no longer be finite.
+/// Larger values are not drawn, because differences could overflow.
 const DRAWABLE: f64 = 1e300;
-/// More nines of a share are not drawn: no run has this many samples.
+/// Maximum number of nines of a share to draw: no run has so many samples.
 const NINES_MAX: f64 = 6.0;
-/// Up to this many nines a tick at a half has room below the one at 90 %.
+/// Up to this many nines, a tick at one half fits below the one at 90 %.
 const HALF_UP_TO_NINES: f64 = 5.0;
-/// Pixels between the labels of two ticks, at least.
+/// Minimum distance between the labels of two ticks, in pixels.
 const GAP_PX: f64 = 8.0;
 
-/// How a value becomes a place.
+/// How a value maps to a position.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Scale {
-    /// Same differences have same lengths.
+    /// Equal differences have equal lengths.
     Linear,
-    /// Same ratios have same lengths; values are above 0.
+    /// Equal ratios have equal lengths; values are above 0.
     Logarithmic,
-    /// Shares of all: each tenth of what is left has the same length.
+    /// Shares of a total: each further nine has the same length.
     Nines,
 }
 
-/// A scale with its place in the picture and its ticks.
+/// A scale with its pixel range and ticks.
 #[derive(Clone, Debug)]
 pub(crate) struct Axis {
     scale: Scale,
@@ -42,8 +42,8 @@ pub(crate) struct Axis {
 }
 
 impl Axis {
-    /// For amounts that are compared with each other: from 0 to the largest, or logarithmic if they
-    /// are all above 0 and differ widely. `None` if there is nothing that can be drawn.
+    /// Creates an axis for amounts: from 0 to the largest, or logarithmic if all are above 0 and
+    /// differ widely. `None` if no value can be drawn.
     pub(crate) fn of_amounts(values: &[f64], from_px: f64, to_px: f64) -> Option<Self> {
         let (least, most) = range(values)?;
         if least > 0.0 && most / least > WIDE {
@@ -57,7 +57,7 @@ impl Axis {
         Some(Self { scale: Scale::Linear, low, high, from_px, to_px })
     }
 
-    /// As [`of_amounts`](Self::of_amounts), but always from 0: a bar's length is its value.
+    /// Like [`of_amounts`](Self::of_amounts), but always from 0: a bar's length is its value.
     pub(crate) fn of_lengths(values: &[f64], from_px: f64, to_px: f64) -> Option<Self> {
         let (least, most) = range(values)?;
         let (low, high) = (least.min(0.0), most.max(0.0));
@@ -65,18 +65,18 @@ impl Axis {
         Some(Self { scale: Scale::Linear, low, high, from_px, to_px })
     }
 
-    /// For places on a line such as frame sizes: as far as they reach, logarithmic from a factor of
-    /// eight.
+    /// Creates an axis for positions such as frame sizes, from the smallest to the largest. It is
+    /// logarithmic from a factor of eight.
     pub(crate) fn of_places(values: &[f64], from_px: f64, to_px: f64) -> Option<Self> {
         let (low, high) = range(values)?;
         let is_wide = low > 0.0 && high / low >= 8.0;
         let scale = if is_wide { Scale::Logarithmic } else { Scale::Linear };
-        // A single place stands in the middle.
+        // A single position is put in the middle.
         let (low, high) = if low == high { (low - 1.0, high + 1.0) } else { (low, high) };
         Some(Self { scale, low, high, from_px, to_px })
     }
 
-    /// For values that are distributed: always logarithmic if they are all above 0.
+    /// Creates an axis for the values of a distribution, logarithmic if all are above 0.
     pub(crate) fn of_values(values: &[f64], from_px: f64, to_px: f64) -> Option<Self> {
         let (least, most) = range(values)?;
         let (low, high) = (round_below(least), round_above(most));
@@ -86,19 +86,19 @@ impl Axis {
         Some(Self { scale: Scale::Logarithmic, low, high, from_px, to_px })
     }
 
-    /// For shares of all, in `[0, 1]`: as many nines as the largest below 1 has, and 1 at the top.
+    /// Creates an axis for shares in `[0, 1]`, with the nines of the largest below 1, and with 1.
     pub(crate) fn of_shares(shares: &[f64], from_px: f64, to_px: f64) -> Self {
         let most = shares.iter().copied().filter(|share| *share < 1.0).fold(0.0, f64::max);
         let high = nines(most).ceil().clamp(2.0, NINES_MAX);
         Self { scale: Scale::Nines, low: 0.0, high, from_px, to_px }
     }
 
-    /// The kind of scale.
+    /// Returns the kind of scale.
     pub(crate) fn scale(&self) -> Scale {
         self.scale
     }
 
-    /// Where a value is in the picture. Values beyond the ends are put at the ends.
+    /// Returns a value's position in pixels. Clamps values beyond the ends.
     pub(crate) fn place(&self, value: f64) -> f64 {
         let share = match self.scale {
             Scale::Nines => nines(value).min(self.high) / self.high,
@@ -111,7 +111,7 @@ impl Axis {
         self.from_px + share * (self.to_px - self.from_px)
     }
 
-    /// Round values along the axis, about `wanted` of them, with their places.
+    /// Returns about `wanted` round values along the axis, with their positions.
     pub(crate) fn ticks(&self, wanted: usize) -> Vec<(f64, String)> {
         let values = match self.scale {
             Scale::Linear => {
@@ -126,7 +126,7 @@ impl Axis {
         values.into_iter().map(|value| (self.place(value), numbers::tick(value))).collect()
     }
 
-    /// A tick at each of `values`, but for those whose label would touch the one before.
+    /// Returns a tick at each of `values`, except where labels would touch.
     pub(crate) fn ticks_at(&self, values: &[f64]) -> Vec<(f64, String)> {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
@@ -135,7 +135,7 @@ impl Axis {
         without_overlaps(all)
     }
 
-    /// A half where there is room for it, then 90 %, 99 % and so on.
+    /// Returns ticks at one half if it fits, then at 90 %, 99 % and so on.
     fn nines_ticks(&self) -> Vec<(f64, String)> {
         let tick = |share: f64| (self.place(share), format!("{} %", numbers::tick(100.0 * share)));
         let half = (self.high <= HALF_UP_TO_NINES).then(|| tick(0.5));
@@ -143,7 +143,7 @@ impl Axis {
         half.into_iter().chain(nines).collect()
     }
 
-    /// 1, 2, 5 times powers of ten; only the powers where there are many of them.
+    /// Returns 1, 2 and 5 times powers of ten, or only the powers if there are many.
     fn decades(&self) -> Vec<f64> {
         let (first, last) = (self.low.log10().floor() as i32, self.high.log10().ceil() as i32);
         let decades = last - first;
@@ -156,7 +156,7 @@ impl Axis {
     }
 }
 
-/// The ticks whose labels have room beside those before them; the last one always stays.
+/// Removes ticks whose labels overlap the previous one; always keeps the last tick.
 fn without_overlaps(all: Vec<(f64, String)>) -> Vec<(f64, String)> {
     let half = |label: &str| text_width(label) / 2.0 + GAP_PX / 2.0;
     let Some((last, before)) = all.split_last() else { return all };
@@ -172,7 +172,7 @@ fn without_overlaps(all: Vec<(f64, String)>) -> Vec<(f64, String)> {
     kept
 }
 
-/// The smallest and the largest value that can be drawn.
+/// Returns the smallest and the largest value that can be drawn.
 fn range(values: &[f64]) -> Option<(f64, f64)> {
     let drawable = values.iter().copied().filter(|value| value.abs() < DRAWABLE);
     drawable.fold(None, |found, value| match found {
@@ -181,7 +181,7 @@ fn range(values: &[f64]) -> Option<(f64, f64)> {
     })
 }
 
-/// A step of 1, 2 or 5 times a power of ten, so that about `wanted` of them make `span`.
+/// Returns a step of 1, 2 or 5 times a power of ten, so that about `wanted` steps cover `span`.
 fn step(span: f64, wanted: usize) -> f64 {
     let rough = (span / wanted.max(1) as f64).max(f64::MIN_POSITIVE * 1e10);
     let power = 10f64.powf(rough.log10().floor());
@@ -193,26 +193,26 @@ fn step(span: f64, wanted: usize) -> f64 {
     }
 }
 
-/// How many nines a share has: 0.9 has one, 0.99 two, 0.5 a third of one.
+/// Returns the number of nines of a share: 0.9 has one, 0.99 two, 0.5 a third of one.
 fn nines(share: f64) -> f64 {
     -(1.0 - share.clamp(0.0, 1.0)).log10()
 }
 
-/// The nearest 1, 2 or 5 times a power of ten that is not above.
+/// Returns the largest 1, 2 or 5 times a power of ten up to `value`.
 fn round_below(value: f64) -> f64 {
     let power = decade(value, f64::floor);
     let is_below = |round: &f64| *round <= value * (1.0 + 1e-9);
     [5.0, 2.0, 1.0].map(|factor| factor * power).into_iter().find(is_below).unwrap_or(power)
 }
 
-/// The nearest 1, 2 or 5 times a power of ten that is not below.
+/// Returns the smallest 1, 2 or 5 times a power of ten from `value`.
 fn round_above(value: f64) -> f64 {
     let power = decade(value, f64::floor);
     let is_above = |round: &f64| *round >= value * (1.0 - 1e-9);
     [1.0, 2.0, 5.0].map(|factor| factor * power).into_iter().find(is_above).unwrap_or(10.0 * power)
 }
 
-/// The power of ten below or above.
+/// Returns the power of ten below or above.
 fn decade(value: f64, round: fn(f64) -> f64) -> f64 {
     10f64.powf(round(value.log10()))
 }

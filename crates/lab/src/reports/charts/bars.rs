@@ -1,7 +1,7 @@
-//! Bars: amounts by name, lying, so that names can be read; or stages of work, end to end.
+//! Draws horizontal bars: amounts by name, so that names can be read; or stages of work, stacked.
 //!
-//! A bar begins at 0, always, and its value stands at its end. What was worked out and not measured
-//! has a dashed outline; what a document says is hollow.
+//! A bar always begins at 0, and its value is at its end. Calculated values have a dashed outline;
+//! values from a document are hollow.
 
 use crate::reports::axes::Axis;
 use crate::reports::canvas::{self, LEGEND_LINE_PX, Plot, Sign, Width};
@@ -10,17 +10,17 @@ use crate::reports::numbers;
 use crate::reports::style::Look;
 use crate::reports::svg::{Area, Hold, Picture, Place, Svg, fitted};
 
-/// Room for values at the ends of bars.
+/// Space for values at the ends of bars.
 const VALUES_PX: f64 = 64.0;
-/// Room for names at the left of bars, where there is any.
+/// Space for names at the left of bars, if they have any.
 const NAMES_PX: f64 = 190.0;
 
-/// Bars that belong together.
+/// A group of bars.
 #[derive(Debug)]
 pub(crate) struct Group {
-    /// What they are of; empty if that need not be said.
+    /// The group's title; empty if none is needed.
     pub(crate) title: String,
-    /// From top to bottom.
+    /// The bars, from top to bottom.
     pub(crate) bars: Vec<Bar>,
 }
 
@@ -29,46 +29,46 @@ pub(crate) struct Group {
 pub(crate) struct Bar {
     /// Its name.
     pub(crate) label: String,
-    /// From left to right, end to end.
+    /// The parts, from left to right.
     pub(crate) parts: Vec<(Look, f64)>,
     /// The smallest and the largest sample.
     pub(crate) spread: Option<(f64, f64)>,
-    /// How it is filled.
+    /// The origin of its value.
     pub(crate) kind: Kind,
 }
 
-/// Where a bar's length is from.
+/// Where a bar's value is from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Measured.
     Measured,
-    /// Worked out.
+    /// Calculated.
     Model,
-    /// Said by a document.
+    /// From a document.
     Document,
 }
 
-/// What is drawn, apart from the bars.
+/// The texts around the bars.
 #[derive(Debug)]
 pub(crate) struct Words<'a> {
     /// The axis, with its unit.
     pub(crate) axis: &'a str,
-    /// What parts of bars are called; empty if bars have one part.
+    /// Names of the parts of bars; empty if bars have one part.
     pub(crate) parts: &'a [(Look, &'a str)],
-    /// For those who cannot see it.
+    /// Title for screen readers.
     pub(crate) title: &'a str,
-    /// The same.
+    /// Description for screen readers.
     pub(crate) description: &'a str,
 }
 
 impl Bar {
-    /// As long as all its parts.
+    /// Returns the sum of its parts.
     fn length(&self) -> f64 {
         self.parts.iter().map(|(_, value)| value).sum()
     }
 }
 
-/// One panel of a chart whose horizontal axis has words: a group for each.
+/// Converts a chart panel with words on the horizontal axis: one group per word.
 pub(crate) fn groups(chart: &Chart, panel: &Panel) -> Vec<Group> {
     let is_single = panel.series.iter().all(|series| series.name.is_empty());
     let mut groups = Vec::new();
@@ -95,7 +95,7 @@ pub(crate) fn groups(chart: &Chart, panel: &Panel) -> Vec<Group> {
     groups
 }
 
-/// Draws groups of bars, one below the other. `None` if there is nothing that can be drawn.
+/// Draws groups of bars, one below the other. `None` if no value can be drawn.
 pub(crate) fn draw(groups: &[Group], words: &Words, width: Width, id: &str) -> Option<Picture> {
     let bars = || groups.iter().flat_map(|group| &group.bars);
     let highs = bars().filter_map(|bar| bar.spread.map(|spread| spread.1));
@@ -175,7 +175,7 @@ fn one(svg: &mut Svg, bar: &Bar, axis: &Axis, width: Width, y: f64) {
     );
 }
 
-/// A chart's panel as bars.
+/// Draws a chart's panel as bars.
 pub(crate) fn panel(
     chart: &Chart,
     panel: &Panel,
@@ -210,7 +210,7 @@ mod tests {
         let bars = vec![bar("a", &[20.0], Kind::Measured), bar("b", &[5.0], Kind::Document)];
         let groups = [Group { title: String::new(), bars }];
         let text = draw(&groups, &WORDS, Width::Wide, "i").unwrap().html();
-        // From 190 to 656: 466 pixels are 20.
+        // From 190 to 656: 466 pixels represent 20.
         assert!(text.contains("x=\"190.0\" y=\"11.0\" width=\"466.0\""), "{text}");
         assert!(
             text.contains("class=\"hollow c0\" x=\"190.0\" y=\"33.0\" width=\"116.5\""),
@@ -226,7 +226,7 @@ mod tests {
         let words = Words { parts: &parts, ..WORDS };
         let groups = [Group { title: "64 bytes".to_owned(), bars }];
         let text = draw(&groups, &words, Width::Narrow, "i").unwrap().html();
-        // From 6 to 294: 288 pixels are 40.
+        // From 6 to 294: 288 pixels represent 40.
         assert!(
             text.contains("class=\"area c0\" x=\"6.0\"") && text.contains("width=\"216.0\""),
             "{text}"

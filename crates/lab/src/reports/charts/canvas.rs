@@ -1,13 +1,13 @@
-//! The two widths that every picture is drawn in, and the parts that pictures share.
+//! The two widths of every picture, and the parts that pictures share.
 //!
-//! A picture that only shrinks on a phone shrinks its letters with it. So each is made twice, and
-//! the style sheet shows the one that fits; the other is neither seen nor read aloud.
+//! Shrinking a picture for a phone would also shrink its text. So each picture is drawn twice, and
+//! the style sheet shows the one that fits; the other is hidden, also from screen readers.
 
 use crate::reports::axes::{Axis, Scale};
 use crate::reports::style::Look;
 use crate::reports::svg::{Area, Hold, Picture, Place, Svg, fitted, text_width};
 
-/// How wide a picture is.
+/// The width of a picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Width {
     /// For screens from 640 pixels, and paper.
@@ -17,7 +17,7 @@ pub(crate) enum Width {
 }
 
 impl Width {
-    /// In pixels.
+    /// Returns the width in pixels.
     pub(crate) fn px(self) -> f64 {
         match self {
             Self::Wide => 720.0,
@@ -25,7 +25,7 @@ impl Width {
         }
     }
 
-    /// The class by which the style sheet shows one of the two.
+    /// Returns the class by which the style sheet shows one of the two.
     pub(crate) fn class(self) -> &'static str {
         match self {
             Self::Wide => "wide",
@@ -34,12 +34,12 @@ impl Width {
     }
 }
 
-/// Both pictures, drawn by `draw`; empty if there is nothing that can be drawn.
+/// Draws both pictures with `draw`; empty if no value can be drawn.
 pub(crate) fn both(draw: impl Fn(Width) -> Option<Picture>) -> String {
     [Width::Wide, Width::Narrow].into_iter().filter_map(draw).map(|p| p.html()).collect()
 }
 
-/// The box that data are drawn in.
+/// The rectangle for the data.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plot {
     pub(crate) left: f64,
@@ -48,8 +48,7 @@ pub(crate) struct Plot {
     pub(crate) bottom: f64,
 }
 
-/// The label of an axis, as far as it fits, with a word on its scale where that is no matter of
-/// course.
+/// Returns an axis label cut to the width, with a note on the scale if it is not linear.
 pub(crate) fn axis_label(label: &str, axis: Option<&Axis>, width: Width) -> String {
     let scale = match axis.map(Axis::scale) {
         Some(Scale::Logarithmic) => ", logarithmic",
@@ -58,7 +57,7 @@ pub(crate) fn axis_label(label: &str, axis: Option<&Axis>, width: Width) -> Stri
     fitted(label, width.px() - text_width(scale) - 12.0) + scale
 }
 
-/// The vertical axis: a line across at each tick, the label above them.
+/// Draws the vertical axis: a horizontal line at each tick, with the label above them.
 pub(crate) fn vertical(svg: &mut Svg, plot: Plot, axis: &Axis, label: &str) {
     for (y, text) in axis.ticks(5) {
         svg.line("grid", Place { x: plot.left, y }, Place { x: plot.right, y });
@@ -67,31 +66,31 @@ pub(crate) fn vertical(svg: &mut Svg, plot: Plot, axis: &Axis, label: &str) {
     svg.text("soft", Place { x: 4.0, y: plot.top - 12.0 }, Hold::Start, label);
 }
 
-/// The horizontal axis below the box: ticks, then the label.
+/// Draws the horizontal axis below the box: ticks, then the label.
 pub(crate) fn horizontal(svg: &mut Svg, plot: Plot, ticks: &[(f64, String)], label: &str) {
     let at = |x| Place { x, y: plot.bottom };
     svg.line("axis", at(plot.left), at(plot.right));
     for (x, text) in ticks {
         svg.line("axis", at(*x), Place { x: *x, y: plot.bottom + 4.0 });
-        // The last label may be wider than what is right of the box.
+        // The last label may be wider than the space at the right of the box.
         let middle = x.min(svg.width() - text_width(text) / 2.0 - 2.0);
         svg.text("soft", Place { x: middle, y: plot.bottom + 18.0 }, Hold::Middle, text);
     }
-    // A long label stands below the box as far as it can, and inside the picture always.
+    // A long label is centred below the box if possible, and always within the picture.
     let half = text_width(label) / 2.0 + 2.0;
     let most = (svg.width() - half).max(half);
     let middle = f64::midpoint(plot.left, plot.right).clamp(half, most);
     svg.text("soft", Place { x: middle, y: plot.bottom + 36.0 }, Hold::Middle, label);
 }
 
-/// Places for `count` words along the box, and how wide each may be.
+/// Returns positions for `count` words along the box, and the maximum width of each.
 pub(crate) fn slots(plot: Plot, count: usize) -> (Vec<f64>, f64) {
     let width = (plot.right - plot.left) / count.max(1) as f64;
     ((0..count).map(|index| plot.left + (index as f64 + 0.5) * width).collect(), width)
 }
 
-/// Names with their signs in lines of the picture's width. Returns how many lines they take; with
-/// `svg` they are drawn, the first line's middle at `top`.
+/// Lays out names with their signs in lines of the picture's width. Returns the number of lines.
+/// With `svg` it also draws them; the middle of the first line is at `top`.
 pub(crate) fn legend(
     mut svg: Option<&mut Svg>,
     width: Width,
@@ -126,10 +125,10 @@ pub(crate) fn legend(
     line + 1
 }
 
-/// The height of a legend's line.
+/// Height of a legend line.
 pub(crate) const LEGEND_LINE_PX: f64 = 19.0;
 
-/// What stands before a name.
+/// The sign before a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sign {
     Line,

@@ -1,4 +1,4 @@
-//! What a record's chart shows, worked out once for every way to draw it.
+//! The content of a record's chart, independent of how it is drawn.
 
 use crate::record::{Record, Row, Status};
 
@@ -6,33 +6,33 @@ use crate::reports::numbers;
 use crate::reports::select;
 use crate::reports::style::Look;
 
-/// Panels of a chart, at most; the others are only in the table, and the report says so.
+/// Maximum number of panels. The rest appears only in the table, and the report says so.
 const PANELS_MAX: usize = 12;
 
-/// The metric that has a sample for each second.
+/// The metric with one sample per second.
 const EACH_SECOND: &str = "lost_each_second";
-/// So few seconds are not worth a picture.
+/// With fewer seconds no chart is drawn.
 const SECONDS_MIN: usize = 10;
 
 /// A chart of one of the kinds that can be drawn.
 #[derive(Debug)]
 pub(crate) struct Chart {
-    /// What the axes show.
+    /// The axes.
     pub(crate) axes: Axes,
-    /// One picture each.
+    /// The panels, one picture each.
     pub(crate) panels: Vec<Panel>,
-    /// How many panels there was no room for.
+    /// Number of panels left out.
     pub(crate) left_out: usize,
 }
 
-/// Labels, and what there is along the horizontal axis.
+/// The labels, and the words of the horizontal axis.
 #[derive(Debug)]
 pub(crate) struct Axes {
-    /// With units.
+    /// Label with unit.
     pub(crate) x_label: String,
-    /// With units and basis.
+    /// Label with unit and basis.
     pub(crate) y_label: String,
-    /// The words along the horizontal axis; empty where it has numbers.
+    /// Words along the horizontal axis; empty if it has numbers.
     pub(crate) words: Vec<String>,
 }
 
@@ -45,16 +45,16 @@ pub(crate) enum Kind {
     Bars,
     /// Amounts by two names.
     Heat,
-    /// Shares of all over amounts.
+    /// Shares of the total over amounts.
     Cumulative,
 }
 
-/// One picture: rows that differ in what the axes show, and in nothing else.
+/// One picture: rows that differ only in what the axes show.
 #[derive(Debug)]
 pub(crate) struct Panel {
-    /// What is the same for all of it; empty if there is only one.
+    /// What all its rows have in common; empty if there is only one panel.
     pub(crate) title: String,
-    /// Who is shown.
+    /// The series.
     pub(crate) series: Vec<Series>,
 }
 
@@ -63,15 +63,15 @@ pub(crate) struct Panel {
 pub(crate) struct Series {
     /// Its name.
     pub(crate) name: String,
-    /// How it looks, the same in all panels.
+    /// Its look, the same in all panels.
     pub(crate) look: Look,
-    /// Whether a document says so, and not we.
+    /// Whether the values are from a document.
     pub(crate) is_document: bool,
-    /// From left to right.
+    /// Its points from left to right.
     pub(crate) points: Vec<Point>,
 }
 
-/// One figure.
+/// One value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Point {
     /// A number, or the index of a word.
@@ -80,12 +80,12 @@ pub(crate) struct Point {
     pub(crate) y: f64,
     /// The smallest and the largest sample.
     pub(crate) spread: Option<(f64, f64)>,
-    /// Whether it was worked out and not measured.
+    /// Whether it was calculated and not measured.
     pub(crate) is_model: bool,
 }
 
-/// How the record's own chart is drawn. Lines over a single number would be points above each
-/// other: they are bars.
+/// Selects how to draw the record's own chart. Lines over a single number would be points above
+/// each other, so they become bars.
 pub(crate) fn kind(record: &Record) -> Kind {
     match record.chart.kind.as_str() {
         "bars" => Kind::Bars,
@@ -96,14 +96,14 @@ pub(crate) fn kind(record: &Record) -> Kind {
     }
 }
 
-/// The chart that the record asks for: medians of a metric over a key. Without anything to draw it
-/// has no panels.
+/// Returns the chart that the record requests: medians of a metric over a key. It has no panels if
+/// no value can be drawn.
 pub(crate) fn of(record: &Record) -> Chart {
     let asked = &record.chart;
     let is_numeric = record.rows.iter().all(|row| select::number(row, &asked.x).is_some());
     let words = match kind(record) {
         Kind::Lines if is_numeric => Vec::new(),
-        // Above bars a number alone would not say what it is of.
+        // Above bars, a bare number would lack its key.
         Kind::Bars => select::distinct(record.rows.iter().map(|r| select::named(r, &asked.x))),
         _ => select::words(record, &asked.x),
     };
@@ -120,7 +120,7 @@ pub(crate) fn of(record: &Record) -> Chart {
     Chart { axes, panels, left_out }
 }
 
-/// How many of the samples are at most so large, for each contender and point.
+/// Returns the cumulative distribution for each contender and point.
 pub(crate) fn cumulative(record: &Record) -> Chart {
     let counted = record.rows.iter().find_map(|row| row.distributions.first_key_value());
     let (metric, x_label) = match counted {
@@ -132,7 +132,7 @@ pub(crate) fn cumulative(record: &Record) -> Chart {
     by_row(record, axes, &|row| shares(row, metric))
 }
 
-/// When packets were lost, of rows that know it second by second.
+/// Returns losses over time, for rows with losses per second.
 pub(crate) fn losses(record: &Record) -> Chart {
     let x_label = "second, of all turns one after the other".to_owned();
     let axes = Axes { x_label, y_label: "packets lost in it".to_owned(), words: Vec::new() };
@@ -152,7 +152,7 @@ pub(crate) fn losses(record: &Record) -> Chart {
     })
 }
 
-/// A line for each row, of points that are its own.
+/// Returns one line per row, with the points from that row.
 fn by_row(record: &Record, axes: Axes, points: &dyn Fn(&Row) -> Vec<Point>) -> Chart {
     let names = select::words(record, &record.chart.series);
     let series = |rows: &[&Row]| {
@@ -168,7 +168,7 @@ fn by_row(record: &Record, axes: Axes, points: &dyn Fn(&Row) -> Vec<Point>) -> C
     Chart { axes, panels, left_out }
 }
 
-/// The metric whose samples are distributed, where nothing was counted, and its axis.
+/// Returns the metric that replaces a missing distribution by its samples, and its axis label.
 fn sampled(record: &Record) -> (&str, String) {
     let asked = &record.chart;
     let (metric, given) = match record.rows.iter().any(|row| row.metrics.contains_key(&asked.x)) {
@@ -178,8 +178,8 @@ fn sampled(record: &Record) -> (&str, String) {
     (metric, metric_label(record, given, metric))
 }
 
-/// Panels by what varies besides `but`, those without series left out, and how many there are too
-/// many.
+/// Returns panels by the keys that vary besides `but`, without empty ones, and the number of panels
+/// beyond the maximum.
 fn panels(
     record: &Record,
     but: &[&str],
@@ -201,7 +201,7 @@ fn panels(
     (panels, left_out)
 }
 
-/// For each name ours, and what the document says of it.
+/// Returns for each name our medians, and the document's values.
 fn medians(record: &Record, words: &[String], rows: &[&Row]) -> Vec<Series> {
     let asked = &record.chart;
     let is_one = asked.series == asked.x;
@@ -260,9 +260,9 @@ fn is_model(row: &Row) -> bool {
     row.status == Status::Model
 }
 
-/// The distribution as it was counted. Without one, the distribution of a metric's samples. A
-/// handful of samples is the median of each repeat, not a distribution: then the row's percentile
-/// metrics are used, if it has any.
+/// Returns the distribution as counted, or the distribution of a metric's samples. A few samples
+/// are medians of the repeats and no distribution. In that case the row's percentile metrics are
+/// used, if it has any.
 fn shares(row: &Row, name: &str) -> Vec<Point> {
     let point = |x: f64, y: f64| Point { x, y, spread: None, is_model: is_model(row) };
     if let Some(distribution) = row.distributions.get(name) {
@@ -287,7 +287,7 @@ fn shares(row: &Row, name: &str) -> Vec<Point> {
     ranked.map(|(rank, &sample)| point(sample, (rank + 1) as f64 / count)).collect()
 }
 
-/// The share that a metric's name speaks of: `latency_p99_ns` is 0.99, `p999` is 0.999.
+/// Returns the share in a metric's name: `latency_p99_ns` is 0.99, `p999` is 0.999.
 fn percentile(name: &str) -> Option<f64> {
     let digits = name.split('_').find_map(|part| {
         let digits = part.strip_prefix('p')?;
@@ -301,8 +301,8 @@ fn percentile(name: &str) -> Option<f64> {
     (digits.len() >= 2).then_some(share)
 }
 
-/// The label of an axis that shows a metric: what the record gives, with unit and basis if it lacks
-/// them.
+/// Returns the label of an axis for a metric: the record's, with unit and basis added if they are
+/// missing.
 fn metric_label(record: &Record, given: &str, metric: &str) -> String {
     if given.is_empty() {
         return select::titled(record, metric);
@@ -317,7 +317,7 @@ fn metric_label(record: &Record, given: &str, metric: &str) -> String {
     }
 }
 
-/// What a chart shows, in words, for those who cannot see it.
+/// Describes a chart in words, for screen readers.
 pub(crate) fn in_words(axes: &Axes, panel: &Panel) -> String {
     let end = |series: &Series| -> Option<String> {
         let (first, last) = (series.points.first()?, series.points.last()?);
@@ -338,7 +338,7 @@ pub(crate) fn in_words(axes: &Axes, panel: &Panel) -> String {
     format!("{} over {}. {}.", axes.y_label, axes.x_label, lines.join("; "))
 }
 
-/// The same of shares of all.
+/// Describes shares of a total in words.
 pub(crate) fn shares_in_words(axes: &Axes, panel: &Panel) -> String {
     let up_to = |series: &Series, share: f64| {
         let point = series.points.iter().find(|point| point.y >= share);

@@ -1,7 +1,7 @@
-//! Which pictures a record makes: its own chart, distributions, when packets were lost, and where
-//! the time went.
+//! Selects the pictures of a record: its own chart, distributions, losses over time, and CPU time
+//! by stage.
 //!
-//! They are worked out once and drawn in every width, on a page or as files.
+//! Contents are computed once and drawn in every width, on a page or as files.
 
 use std::rc::Rc;
 
@@ -17,28 +17,28 @@ use crate::reports::select;
 use crate::reports::style::Look;
 use crate::reports::svg::Picture;
 
-/// Bars of a picture of stages, at most: then only the first and the last points are shown.
+/// Maximum number of bars in a picture of stages. Above it, only the first and last points remain.
 const STAGE_BARS_MAX: usize = 16;
 
-/// Pictures that show the same of different points.
+/// Pictures of the same values at different points.
 #[derive(Debug)]
 pub(crate) struct Set {
-    /// What tells it from the other sets of the record; empty for the chart that it asks for.
+    /// A suffix that identifies the set within the record; empty for the record's own chart.
     pub(crate) suffix: &'static str,
-    /// At least one, all of which can be drawn.
+    /// The pictures, at least one.
     pub(crate) figures: Vec<Figure>,
-    /// How many there was no room for.
+    /// Number of pictures left out.
     pub(crate) left_out: usize,
 }
 
 /// One picture.
 #[derive(Debug)]
 pub(crate) struct Figure {
-    /// What stands above it.
+    /// The caption.
     pub(crate) caption: String,
-    /// Whether that only says what the axes say, too.
+    /// Whether the caption only repeats the axes.
     pub(crate) is_plain: bool,
-    /// What it is, where it stands alone.
+    /// The title if the picture is shown alone.
     title: String,
     what: What,
 }
@@ -49,7 +49,7 @@ enum What {
     Stages { groups: Vec<Group>, names: Vec<String> },
 }
 
-/// The sets of a record, its own chart first; those that cannot be drawn are left out.
+/// Returns the sets of a record, its own chart first, without those that cannot be drawn.
 pub(crate) fn sets(record: &Record) -> Vec<Set> {
     let kind = chart::kind(record);
     let mut sets = match kind {
@@ -71,7 +71,7 @@ pub(crate) fn sets(record: &Record) -> Vec<Set> {
 }
 
 impl Figure {
-    /// Draws it. `None` if there is nothing that can be drawn.
+    /// Draws it. `None` if no value can be drawn.
     pub(crate) fn draw(&self, width: Width, id: &str) -> Option<Picture> {
         let title = &self.title;
         match &self.what {
@@ -118,7 +118,7 @@ fn panels(suffix: &'static str, record: &Record, chart: Chart, kind: Kind) -> Se
     Set { suffix, figures, left_out }
 }
 
-/// rho by contender, for each account its stages end to end.
+/// Returns rho by contender, with the stages of each account stacked.
 fn stages(record: &Record) -> Vec<Set> {
     let set = |account: &Account<'_>| Set {
         suffix: account.suffix,
@@ -128,7 +128,7 @@ fn stages(record: &Record) -> Vec<Set> {
     accounts::of(record).iter().map(set).collect()
 }
 
-/// Those stages end to end.
+/// Stacks these stages.
 fn stage_figure(record: &Record, names: &[&str], caption: &str) -> Option<Figure> {
     let look = |name: &str| names.iter().position(|other| *other == name).map(Look::series);
     let is_shown = |row: &&Row| row.stages.iter().any(|stage| look(&stage.name).is_some());

@@ -1,19 +1,19 @@
-//! A heat map: a table whose cells are the fuller the larger their values are.
+//! Draws heat maps: tables whose cells are filled more for larger values.
 //!
-//! One hue, and the value stands in each cell: nothing depends on telling colours apart.
+//! It uses one hue and prints each value, so no information depends on colour vision.
 
 use crate::reports::canvas::Width;
 use crate::reports::chart::{self, Chart, Panel, Point, Series};
 use crate::reports::numbers;
 use crate::reports::svg::{Area, Hold, Picture, Place, Svg, fitted, text_width};
 
-/// How much the smallest and the largest value are filled.
+/// Opacity for the smallest and the largest value.
 const FAINT: f64 = 0.06;
 const STRONG: f64 = 0.6;
 
 const CELL_HEIGHT_PX: f64 = 40.0;
 
-/// One panel. `None` if there is nothing that can be drawn.
+/// Draws one panel. `None` if no value can be drawn.
 pub(crate) fn draw(
     chart: &Chart,
     panel: &Panel,
@@ -42,7 +42,7 @@ impl Map<'_> {
         let words: Vec<&str> = self.chart.axes.words.iter().map(String::as_str).collect();
         let lines = lines(self.panel);
         let names: Vec<&str> = lines.iter().map(|line| line.name).collect();
-        // A phone is higher than wide: many columns become many lines.
+        // A phone is taller than wide, so many columns become many rows.
         let is_turned = width == Width::Narrow && words.len() > 4 && words.len() > names.len();
         let (columns, rows) = if is_turned { (&names, &words) } else { (&words, &names) };
         let longest = rows.iter().map(|name| text_width(name)).fold(0.0, f64::max);
@@ -109,7 +109,7 @@ impl Map<'_> {
     }
 }
 
-/// What was measured under a name, and what the document says of it; one may be missing.
+/// Measured and documented values under a name; either may be missing.
 struct Line<'a> {
     name: &'a str,
     measured: Option<&'a Series>,
@@ -174,7 +174,7 @@ mod tests {
     fn many_columns_are_lines_on_a_phone() {
         let words = ["1", "2", "3", "4", "5", "6"];
         let chart = chart(&words, &[&[1.0; 6]]);
-        // Two header lines, six cells below each other, a line on the scale.
+        // Two header lines, six cells below each other, and one line for the scale.
         assert!(drawn(&chart, Width::Narrow).contains("viewBox=\"0 0 358 312\""));
         assert!(drawn(&chart, Width::Wide).contains("viewBox=\"0 0 720 112\""));
     }

@@ -1,4 +1,4 @@
-//! Lines: a figure over sizes or rates, a curve over every length, a cumulative distribution.
+//! Draws lines: a metric over sizes or rates, a curve over all lengths, a cumulative distribution.
 
 use crate::reports::axes::Axis;
 use crate::reports::canvas::{self, LEGEND_LINE_PX, Plot, Sign, Width};
@@ -6,27 +6,27 @@ use crate::reports::chart::{self, Chart, Panel, Point, Series};
 use crate::reports::numbers;
 use crate::reports::svg::{Hold, Picture, Place, Svg, fitted, text_width};
 
-/// From this many points on, signs and spreads would cover the line.
+/// From this many points on, signs and ranges would cover the line.
 const MARKED_POINTS_MAX: usize = 40;
-/// Signs along a longer line, so that it can be told apart without colours.
+/// Number of signs on a longer line, to distinguish it without colours.
 const SIGNS_OF_LONG_LINE: usize = 6;
-/// The height of the box that data are drawn in.
+/// Height of the rectangle for the data.
 const PLOT_HEIGHT_PX: f64 = 220.0;
-/// Room for names at the right.
+/// Space for names at the right.
 const NAMES_PX: f64 = 178.0;
-/// Between two names at the right, at least.
+/// Minimum distance between two names at the right.
 const NAME_GAP_PX: f64 = 17.0;
 
-/// What the vertical axis is.
+/// The kind of vertical axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Vertical {
     /// Amounts.
     Amounts,
-    /// Shares of all, by how few are left: 90 %, 99 %, 99.9 %.
+    /// Shares of a total, spaced by nines: 90 %, 99 %, 99.9 %.
     Shares,
 }
 
-/// One panel. Panels of one chart have the same axes, so that they can be compared.
+/// Draws one panel. All panels of a chart have the same axes, so that they can be compared.
 pub(crate) fn draw(
     chart: &Chart,
     panel: &Panel,
@@ -59,7 +59,7 @@ pub(crate) fn draw(
     let (ticks, place) = x_places(chart, x_axis.as_ref(), plot);
     let x_label = canvas::axis_label(&chart.axes.x_label, x_axis.as_ref(), width);
     canvas::horizontal(&mut svg, plot, &ticks, &x_label);
-    // What documents say lies below what was measured.
+    // Lines from documents are drawn below measured ones.
     let (said, measured): (Vec<_>, Vec<_>) = panel.series.iter().partition(|s| s.is_document);
     for series in said.into_iter().chain(measured) {
         line(&mut svg, series, &place, &y_axis);
@@ -74,7 +74,7 @@ pub(crate) fn draw(
     Some(svg.finish(id, width.class(), title, &description))
 }
 
-/// Axes over all panels: none for words, which have slots.
+/// Returns axes for all panels; words use slots instead of an axis.
 fn axes(chart: &Chart, vertical: Vertical, plot: Plot) -> Option<(Option<Axis>, Axis)> {
     let points = || chart.panels.iter().flat_map(|p| &p.series).flat_map(|s| &s.points);
     let x_values: Vec<f64> = points().map(|point| point.x).collect();
@@ -94,12 +94,12 @@ fn axes(chart: &Chart, vertical: Vertical, plot: Plot) -> Option<(Option<Axis>, 
     Some((x_axis, y_axis))
 }
 
-/// Room for the labels of the vertical axis.
+/// Returns the space for the labels of the vertical axis.
 fn labels_px(axis: &Axis) -> f64 {
     axis.ticks(5).iter().map(|(_, label)| text_width(label)).fold(0.0, f64::max) + 12.0
 }
 
-/// Ticks of the horizontal axis, and the way from a point's x to its place.
+/// Returns ticks of the horizontal axis, and a function from a point's x to its position.
 fn x_places(
     chart: &Chart,
     axis: Option<&Axis>,
@@ -147,7 +147,7 @@ fn line(svg: &mut Svg, series: &Series, place: &impl Fn(f64) -> f64, y_axis: &Ax
     }
 }
 
-/// Names at the right, each as near to its line's end as the others let it be.
+/// Writes names at the right, each as close to its line's end as the others permit.
 fn name_lines(svg: &mut Svg, panel: &Panel, plot: Plot, y_axis: &Axis) {
     let mut ends: Vec<(f64, &Series)> = panel
         .series
@@ -165,8 +165,8 @@ fn name_lines(svg: &mut Svg, panel: &Panel, plot: Plot, y_axis: &Axis) {
     }
 }
 
-/// Heights at least [`NAME_GAP_PX`] apart, in order, near to those wanted and inside the box as
-/// long as they fit.
+/// Returns heights at least [`NAME_GAP_PX`] apart, in order, close to the wanted ones, and inside
+/// the box if they fit.
 fn apart(wanted: &[f64], top: f64, bottom: f64) -> Vec<f64> {
     let mut placed: Vec<f64> = Vec::new();
     for &y in wanted {
@@ -220,7 +220,7 @@ mod tests {
     fn a_narrow_one_has_its_legend_above_and_a_distribution_ends_at_one() {
         let points = [(10.0, 0.0), (50.0, 0.9), (100.0, 0.99), (100.0, 1.0)];
         let text = drawn(&chart(&points), Vertical::Shares, Width::Narrow);
-        // The box is 50 to 342 by 47 to 267, and two nines high; a tenth is all the way.
+        // The box is 50 to 342 by 47 to 267, and two nines high; a tenth spans all of it.
         assert!(text.contains("d=\"M50.0 267.0L254.1 157.0L342.0 47.0L342.0 47.0\""), "{text}");
         for part in ["class=\"narrow\"", ">90 %<", ">99 %<", "ours: 50 % up to 50, 99 % up to 100"]
         {

@@ -1,4 +1,4 @@
-//! Pictures: from what a record says to lines, bars and maps in SVG.
+//! Draws charts of records as SVG: lines, bars and heat maps.
 
 pub(crate) mod axes;
 pub(crate) mod bars;

@@ -1,13 +1,13 @@
-//! How it looks: one style sheet, and the looks of series.
+//! The style sheet, and the looks of series.
 //!
-//! The colours are those of Okabe and Ito, which people with the common kinds of colour blindness
-//! can tell apart. Those too faint on white come last; on black they are lightened. Since a printer
-//! may know only black, each series has its own sign and dashes.
+//! The colours are those of Okabe and Ito, which people with common colour blindness can
+//! distinguish. Colours too faint on white come last; on black they are lighter. A printer may have
+//! only black, so each series has a different sign and dash pattern.
 
-/// How many series differ in colour, sign and dashes before they repeat.
+/// Number of different looks before they repeat.
 const LOOKS: usize = 8;
 
-/// What a series looks like.
+/// The look of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Look {
     index: usize,
@@ -15,34 +15,34 @@ pub(crate) struct Look {
 }
 
 impl Look {
-    /// The look of the series of that number; from the ninth on they repeat.
+    /// Returns the look of series `index`; from the ninth on they repeat.
     pub(crate) fn series(index: usize) -> Self {
         Self { index: index % LOOKS, is_document: false }
     }
 
-    /// The same for what a document says: hollow signs, a dotted line.
+    /// Returns the look for a document's values: hollow signs, a dotted line.
     pub(crate) fn of_document(self) -> Self {
         Self { is_document: true, ..self }
     }
 
-    /// Class of its line.
+    /// Returns the class of its line.
     pub(crate) fn line_class(self) -> String {
         let kind = if self.is_document { "said" } else { "line" };
         format!("{kind} c{0} d{0}", self.index)
     }
 
-    /// Class of its sign.
+    /// Returns the class of its sign.
     pub(crate) fn marker_class(self) -> String {
         let kind = if self.is_document { "hollow" } else { "sign" };
         format!("{kind} c{}", self.index)
     }
 
-    /// Class of an area in its colour.
+    /// Returns the class of an area in its colour.
     pub(crate) fn area_class(self) -> String {
         format!("area c{}", self.index)
     }
 
-    /// The outline of its sign around (0, 0).
+    /// Returns the outline of its sign around (0, 0).
     pub(crate) fn marker_way(self) -> &'static str {
         match self.index {
             0 => "M4.5 0A4.5 4.5 0 1 1 -4.5 0A4.5 4.5 0 1 1 4.5 0Z",
@@ -57,12 +57,12 @@ impl Look {
     }
 }
 
-/// The style sheet of a report.
+/// Returns the style sheet of a report.
 pub(crate) fn page() -> String {
     [PALETTE, PAGE, PICTURE, FITTING].concat()
 }
 
-/// The style sheet of a picture that is its own file.
+/// Returns the style sheet of a picture in a separate file.
 pub(crate) fn picture() -> String {
     [
         PALETTE,
@@ -72,7 +72,7 @@ pub(crate) fn picture() -> String {
     .concat()
 }
 
-/// Colours in light and dark.
+/// Colours in light and dark mode.
 const PALETTE: &str = "
 :root{color-scheme:light dark;--page:#fff;--ink:#1b1f24;--soft:#57606a;--rule:#d0d7de;
 --band:#f3f5f7;
@@ -85,7 +85,7 @@ const PALETTE: &str = "
 --c7:#c79a78}}
 ";
 
-/// All but pictures.
+/// Style of everything but pictures.
 const PAGE: &str = "\
 *{box-sizing:border-box}
 html{-webkit-text-size-adjust:100%;text-size-adjust:100%}
@@ -128,7 +128,7 @@ td.said{color:var(--soft);font-style:italic}
 details{margin:.8em 0}.doubts details{margin:0}summary{cursor:pointer}
 ";
 
-/// What pictures are made of.
+/// Style of pictures.
 const PICTURE: &str = "\
 svg text{fill:var(--ink);
 font:12px system-ui,-apple-system,\"Segoe UI\",Roboto,\"DejaVu Sans\",sans-serif}
@@ -151,7 +151,7 @@ svg .given{stroke:var(--ink);stroke-width:2.5}
 .d7{stroke-dasharray:10 2 2 2}
 ";
 
-/// Phones, large screens, paper.
+/// Style for phones, large screens and paper.
 const FITTING: &str = "\
 @media(max-width:640px){svg.wide{display:none}svg.narrow{display:block}
 dl.facts{display:block}dl.facts dt{margin-top:.4em}h1{font-size:1.45rem}

@@ -1,14 +1,14 @@
-//! Pictures as text: the few elements of SVG that charts are made of.
+//! Writes pictures as text, with the few SVG elements that charts need.
 //!
-//! Colours, fonts and strokes come from the page's style sheet by class, so one picture serves
-//! light, dark and print. Every text is escaped here.
+//! The page's style sheet sets colours, fonts and strokes by class, so one picture serves light
+//! mode, dark mode and print. All texts are escaped here.
 
 use std::fmt::Write;
 
 use crate::reports::escape;
 use crate::reports::style::Look;
 
-/// Where a text is held.
+/// The anchor of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hold {
     Start,
@@ -16,14 +16,14 @@ pub(crate) enum Hold {
     End,
 }
 
-/// Pixels of a picture, to the right and down from its upper left.
+/// A position in pixels, to the right and down from the upper left.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub(crate) x: f64,
     pub(crate) y: f64,
 }
 
-/// A box by its upper left, in pixels.
+/// A rectangle by its upper left, in pixels.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Area {
     pub(crate) x: f64,
@@ -32,7 +32,7 @@ pub(crate) struct Area {
     pub(crate) height: f64,
 }
 
-/// A picture in the making.
+/// A picture being built.
 #[derive(Debug)]
 pub(crate) struct Svg {
     width: f64,
@@ -40,10 +40,10 @@ pub(crate) struct Svg {
     body: String,
 }
 
-/// A picture that is done, with what names it.
+/// A finished picture with its description.
 #[derive(Debug)]
 pub(crate) struct Picture {
-    /// In pixels.
+    /// Height in pixels.
     pub(crate) height: f64,
     /// What the picture shows, in words.
     pub(crate) description: String,
@@ -55,7 +55,7 @@ pub(crate) struct Picture {
 }
 
 impl Picture {
-    /// A file by itself, with a style sheet in it.
+    /// Returns it as a separate file that includes a style sheet.
     pub(crate) fn alone(&self, style: &str) -> String {
         let Self { width, height, body, .. } = self;
         let [title, description] = [&self.title, &self.description].map(|text| escape::html(text));
@@ -67,7 +67,7 @@ impl Picture {
         )
     }
 
-    /// The element for a page whose style sheet has the classes.
+    /// Returns the element for a page whose style sheet has the classes.
     pub(crate) fn html(&self) -> String {
         let Self { width, height, body, id, class, .. } = self;
         let [title, description] = [&self.title, &self.description].map(|text| escape::html(text));
@@ -80,19 +80,19 @@ impl Picture {
     }
 }
 
-// Writing to a string does not fail, which is why its results are dropped here.
+// Writing to a string cannot fail, so the results are ignored here.
 impl Svg {
-    /// An empty picture.
+    /// Creates an empty picture.
     pub(crate) fn new(width: f64, height: f64) -> Self {
         Self { width, height, body: String::new() }
     }
 
-    /// In pixels.
+    /// Returns the width in pixels.
     pub(crate) fn width(&self) -> f64 {
         self.width
     }
 
-    /// A straight line.
+    /// Adds a straight line.
     pub(crate) fn line(&mut self, class: &str, from: Place, to: Place) {
         let (Place { x: x1, y: y1 }, Place { x: x2, y: y2 }) = (from, to);
         let _ = writeln!(
@@ -101,8 +101,8 @@ impl Svg {
         );
     }
 
-    /// A line through points, in the look of its series. Leaves out points that look the same as
-    /// the one before.
+    /// Adds a line through points, in the look of its series. Skips points that coincide with the
+    /// previous one.
     pub(crate) fn path(&mut self, look: Look, points: &[Place]) {
         const TOLD_APART_PX: f64 = 0.5;
         let mut way = String::new();
@@ -124,7 +124,7 @@ impl Svg {
         let _ = writeln!(self.body, r#"<path class="{class}" d="{way}"/>"#);
     }
 
-    /// A box. `opacity` is of its filling, in `[0, 1]`.
+    /// Adds a rectangle. `opacity` applies to its filling, in `[0, 1]`.
     pub(crate) fn rect(&mut self, class: &str, area: Area, opacity: f64) {
         let Area { x, y, width, height } = area;
         let _ = writeln!(
@@ -134,7 +134,7 @@ impl Svg {
         );
     }
 
-    /// One line of text with its baseline at `at`.
+    /// Adds one line of text with its baseline at `at`.
     pub(crate) fn text(&mut self, class: &str, at: Place, hold: Hold, text: &str) {
         let anchor = match hold {
             Hold::Start => "start",
@@ -148,7 +148,7 @@ impl Svg {
         );
     }
 
-    /// The sign of a series, whose shape tells it from others where colours do not.
+    /// Adds the sign of a series, whose shape distinguishes it without colours.
     pub(crate) fn marker(&mut self, look: Look, at: Place, says: &str) {
         let (class, way) = (look.marker_class(), look.marker_way());
         let (Place { x, y }, says) = (at, escape::html(says));
@@ -159,13 +159,13 @@ impl Svg {
         );
     }
 
-    /// Another picture as it is, moved so that its upper left is at `at`.
+    /// Inserts another picture with its upper left at `at`.
     pub(crate) fn inside(&mut self, at: Place, picture: &Picture) {
         let (Place { x, y }, body) = (at, &picture.body);
         let _ = writeln!(self.body, "<g transform=\"translate({x:.1} {y:.1})\">\n{body}</g>");
     }
 
-    /// It is done. `title` and `description` are for those who cannot see it.
+    /// Finishes the picture. `title` and `description` are for screen readers.
     pub(crate) fn finish(
         self,
         id: &str,
@@ -179,13 +179,13 @@ impl Svg {
     }
 }
 
-/// How wide a text is, roughly: what the font is, only the reader's machine knows.
+/// Returns the approximate width of a text; the font depends on the reader's machine.
 pub(crate) fn text_width(text: &str) -> f64 {
     const LETTER_PX: f64 = 6.6;
     text.chars().count() as f64 * LETTER_PX
 }
 
-/// The text, cut so that it fits into `width`, and with a sign that it was.
+/// Returns the text cut to `width`, with a sign if it was cut.
 pub(crate) fn fitted(text: &str, width: f64) -> String {
     if text_width(text) <= width {
         return text.to_owned();

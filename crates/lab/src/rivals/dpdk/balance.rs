@@ -34,57 +34,57 @@ pub struct Balance {
     is_huge: bool,
 }
 
-// SAFETY: one thread spreads and one is all workers, which is what pool and rings are made for;
-// both are known to EAL while they do.
+// SAFETY: one thread spreads and one plays all workers, as pool and rings are designed for; both
+// are registered with EAL while they do.
 unsafe impl Sync for Balance {}
 
 impl Balance {
-    /// Makes them, for up to eight workers. EAL runs.
+    /// Creates them, for up to eight workers. EAL must run.
     ///
     /// # Errors
-    /// There is not enough memory.
+    /// If there is not enough memory.
     pub fn new(shape: Shape, workers: u32) -> Result<Self, String> {
         let mut is_huge = false;
-        // SAFETY: EAL runs; both are read and written for the call's time.
+        // SAFETY: EAL runs; both pointers are valid for reads and writes during the call.
         let raw = unsafe { rival_balance_create(&shape, workers, &mut is_huge) };
         let raw = NonNull::new(raw).ok_or_else(|| format!("DPDK has no memory for {shape:?}"))?;
         Ok(Self { raw, is_huge })
     }
 
-    /// Whether its pool is in huge pages.
+    /// Returns whether its pool is in huge pages.
     pub fn is_huge(&self) -> bool {
         self.is_huge
     }
 
-    /// Spreads `packets` packets, a multiple of [`BURST`](crate::rivals::BURST), whose flows follow
-    /// each other in the way of this number: see `rivals.h`.
+    /// Spreads `packets` packets, a multiple of [`BURST`](crate::rivals::BURST), with this
+    /// interleaving of flows: see `rivals.h`.
     pub fn balance(&self, cores: Cores, traffic: &Traffic, packets: u64, interleaving: u32) -> Run {
         let (packet, length) = (traffic.template(), traffic.length() as u32);
         let raw = || self.raw.as_ptr();
         let done = run_together(
             cores,
-            // SAFETY: the template has `length` bytes; the only thread that spreads.
+            // SAFETY: the template has `length` bytes, and this is the only thread that spreads.
             || unsafe {
                 rival_balance_spread(raw(), packet.as_ptr(), length, packets, interleaving);
             },
-            // SAFETY: the only thread that reads.
+            // SAFETY: this is the only thread that reads.
             || unsafe { rival_balance_work(raw(), packets) },
         );
         Run { seconds: done.seconds, sum: done.consumer }
     }
 
-    /// As [`balance`](Self::balance) with uniform flows, `turn` packets spread and worked on in
-    /// turns on this thread; `packets` is a multiple of that. Returns the sum.
+    /// Like [`balance`](Self::balance) with uniform flows, on this thread: spreads `turn` packets,
+    /// then works on them. `packets` is a multiple of `turn`. Returns the sum.
     pub fn take_turns(&mut self, traffic: &Traffic, packets: u64, turn: usize) -> u64 {
         let (packet, length) = (traffic.template().as_ptr(), traffic.length() as u32);
-        // SAFETY: the template has `length` bytes; nobody else spreads or works.
+        // SAFETY: the template has `length` bytes; no other thread spreads or works.
         unsafe { rival_balance_turns(self.raw.as_ptr(), packet, length, packets, turn as u32) }
     }
 
-    /// Ends it.
+    /// Destroys it.
     ///
     /// # Errors
-    /// Mbufs are missing.
+    /// If mbufs are missing.
     pub fn end(self) -> Result<(), String> {
         let raw = self.raw;
         std::mem::forget(self);

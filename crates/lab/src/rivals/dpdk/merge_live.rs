@@ -1,4 +1,4 @@
-//! The merge of `../../../rivals-dpdk/merge.c` with devices in place of lines in memory.
+//! The merge of `../../../rivals-dpdk/merge.c` with devices instead of lines in memory.
 
 use std::ffi::{CString, c_char, c_int};
 use std::ptr::NonNull;
@@ -20,23 +20,23 @@ unsafe extern "C" {
     ) -> u64;
 }
 
-/// Pool, rings and output, for as many devices as there are lines.
+/// A pool, rings and output, for as many devices as there are lines.
 pub struct MergeLive {
     raw: NonNull<RawMerge>,
-    /// Where packets are copied to: it goes after the rival.
+    /// The destination of packets, dropped after the rival.
     _output: Arena,
     is_huge: bool,
     opened: u32,
 }
 
-// SAFETY: nothing of it belongs to a thread; it is known to EAL on the thread that merges.
+// SAFETY: it has no thread-local state; the merging thread is registered with EAL.
 unsafe impl Send for MergeLive {}
 
 impl MergeLive {
-    /// Makes it, for packets of such a length. EAL runs.
+    /// Creates it for packets of this shape. EAL must run.
     ///
     /// # Errors
-    /// There is not enough memory.
+    /// If there is not enough memory.
     pub fn new(shape: Shape, packets: lines::Shape) -> Result<Self, String> {
         let arena = output_arena()?;
         let output = Output::new(&arena);
@@ -51,19 +51,19 @@ impl MergeLive {
         Ok(Self { raw, _output: arena, is_huge, opened: 0 })
     }
 
-    /// Whether its pool is in huge pages.
+    /// Returns whether its pool is in huge pages.
     pub fn is_huge(&self) -> bool {
         self.is_huge
     }
 
-    /// Opens the next device, no more than there are lines.
+    /// Opens the next device; at most one per line.
     ///
     /// # Errors
-    /// The driver's.
+    /// Errors of the driver.
     pub fn open(&mut self, devargs: &str) -> Result<(), String> {
         assert!((self.opened as usize) < LINES, "more devices than {LINES}");
         let text = CString::new(devargs).map_err(|error| error.to_string())?;
-        // SAFETY: the string ends with a 0; there is such a line, and nobody merges.
+        // SAFETY: the string ends with a 0; the line exists, and no thread merges.
         match unsafe { rival_merge_open(self.raw.as_ptr(), self.opened, text.as_ptr()) } {
             0 => self.opened += 1,
             code => return Err(format!("DPDK does not open {devargs}: {code}")),
@@ -71,17 +71,17 @@ impl MergeLive {
         Ok(())
     }
 
-    /// Receives, merges and copies on this thread until `is_over` is not 0 and nothing comes.
-    /// Returns how many packets were copied and, where that was asked for, how many of them after
-    /// one that was sent later.
+    /// Receives, merges and copies on this thread until `is_over` is not 0 and no more packets
+    /// arrive. Returns the number of packets copied, and of those received after one sent later, if
+    /// checked.
     ///
     /// # Panics
     /// If not all devices are open.
     pub fn take_turns(&mut self, manner: Manner, is_over: &AtomicU32) -> (u64, u64) {
         assert_eq!(self.opened as usize, LINES, "devices");
         let mut violations = 0;
-        // SAFETY: all devices are open, nobody else has them; what is lent lives for the call's
-        // time, and C reads the flag by an atomic load.
+        // SAFETY: all devices are open, and no other thread uses them. The arguments are valid
+        // during the call, and C reads the flag by an atomic load.
         let copied =
             unsafe { rival_merge_live(self.raw.as_ptr(), &manner, is_over, &mut violations) };
         (copied, violations)
@@ -90,7 +90,7 @@ impl MergeLive {
 
 impl Drop for MergeLive {
     fn drop(&mut self) {
-        // SAFETY: the last use. Drivers keep mbufs of their fill rings: how many is not looked at.
+        // SAFETY: the last use. Drivers keep mbufs of their fill rings, so none are counted.
         unsafe { rival_merge_destroy(self.raw.as_ptr()) };
     }
 }

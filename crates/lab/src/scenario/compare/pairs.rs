@@ -1,7 +1,7 @@
-//! Two contenders at one point: how one does by the other, and how that repeats.
+//! Compares two contenders at one point: their ratio, and how well it repeats.
 //!
-//! A machine's speed drifts; a ratio of two contenders that take turns forgives it. So a ratio is
-//! what a scenario has to give again when it is run again, within [`WITHIN_PERCENT`].
+//! A machine's speed drifts, but it cancels in the ratio of contenders that take turns. So ratios
+//! must repeat within [`WITHIN_PERCENT`] when a scenario runs again.
 
 use std::collections::BTreeMap;
 
@@ -11,20 +11,20 @@ use super::super::points::words;
 use crate::record::{Metric, Record, Row};
 use crate::statistics::Quartiles;
 
-/// How far ratios of two runs, or of the turns of one, may lie apart, in per cent.
+/// Maximum difference of the ratios of two runs, or of the turns of one, in per cent.
 pub const WITHIN_PERCENT: f64 = 5.0;
 
-/// Two contenders that have a figure at the same point.
+/// Two contenders with a metric at the same point.
 #[derive(Clone, Copy, Debug)]
 pub struct Pair<'a> {
     /// Both rows, in the order of the record.
     rows: [&'a Row; 2],
-    /// The figure of each.
+    /// The metric of each.
     metrics: [&'a Metric; 2],
 }
 
 impl<'a> Pair<'a> {
-    /// All that some rows have.
+    /// Returns all pairs in some rows.
     pub fn all(rows: &[&'a Row], metric: &str) -> Vec<Self> {
         let with: Vec<(&Row, &Metric)> =
             rows.iter().filter_map(|row| Some((*row, row.metrics.get(metric)?))).collect();
@@ -41,20 +41,19 @@ impl<'a> Pair<'a> {
         pairs
     }
 
-    /// Who they are.
+    /// Returns their names.
     pub fn contenders(&self) -> [&'a str; 2] {
         self.rows.map(|row| row.contender.as_str())
     }
 
-    /// The first's median by the second's; `None`: there is no such ratio.
+    /// Returns the first median divided by the second, or `None` if that is undefined.
     fn ratio(&self) -> Option<f64> {
         let [first, second] = self.metrics;
         finite(first.median / second.median)
     }
 
-    /// How far ratios of turns lie apart: their quartiles, and the distance of those in per cent
-    /// of the median. `None` where turns cannot be laid beside each other, or are fewer than
-    /// `least`.
+    /// Returns the quartiles of the ratios of turns, and their distance in per cent of the median.
+    /// `None` if the numbers of turns differ or are less than `least`.
     pub fn spread(&self, least: usize) -> Option<(Quartiles, f64)> {
         let [first, second] = self.metrics.map(|metric| &metric.samples);
         if first.len() != second.len() || first.len() < least {
@@ -66,14 +65,14 @@ impl<'a> Pair<'a> {
         Some((quartiles, finite(percent)?))
     }
 
-    /// In words: who, and where.
+    /// Describes the contenders and the point.
     pub fn title(&self) -> String {
         let [first, second] = self.rows;
         format!("{} by {} at {}", first.contender, second.contender, words(&first.point))
     }
 }
 
-/// Not 0, and not by 0.
+/// Returns the ratio if it is finite and not 0.
 fn finite(ratio: f64) -> Option<f64> {
     (ratio.is_finite() && ratio != 0.0).then_some(ratio)
 }
@@ -81,18 +80,18 @@ fn finite(ratio: f64) -> Option<f64> {
 /// A ratio of two contenders in two runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Repeated {
-    /// The contenders: the first by the second.
+    /// The contenders of the ratio: the first divided by the second.
     pub contenders: [String; 2],
-    /// What varies.
+    /// The parameters.
     pub point: Map<String, Value>,
-    /// In the first run and in the second.
+    /// The ratios in the first and the second run.
     pub ratios: [f64; 2],
     /// The second ratio less the first, in per cent of the first.
     pub percent: f64,
 }
 
 impl Repeated {
-    /// All pairs that both records have, if both are of one scenario; none otherwise.
+    /// Returns the pairs of both records if they are of one scenario, else none.
     pub fn all(a: &Record, b: &Record, metric: &str) -> Vec<Self> {
         if a.scenario != b.scenario {
             return Vec::new();
@@ -111,7 +110,7 @@ impl Repeated {
                 percent: 100.0 * (ratios[1] / ratios[0] - 1.0),
             })
         };
-        // Who does less than the other has no ratio to it.
+        // Contenders with different roles are not compared.
         let is_fair = |pair: &&Pair<'_>| {
             let [first, second] = pair.contenders();
             a.role(first) == a.role(second)
@@ -119,12 +118,12 @@ impl Repeated {
         Pair::all(&first, metric).iter().filter(is_fair).filter_map(repeated).collect()
     }
 
-    /// Whether both ratios say the same.
+    /// Returns whether both ratios agree.
     pub fn is_within(&self) -> bool {
         self.percent.abs() <= WITHIN_PERCENT
     }
 
-    /// A line of a table.
+    /// Formats a line of a table.
     pub fn line(&self) -> String {
         let [first, second] = &self.contenders;
         let [a, b] = self.ratios;
@@ -137,7 +136,7 @@ impl Repeated {
         )
     }
 
-    /// How many say the same, and which says it least; `None` of none.
+    /// Describes how many agree and which differs most; `None` without pairs.
     pub fn verdict(all: &[Self]) -> Option<String> {
         let worst = all.iter().max_by(|a, b| a.percent.abs().total_cmp(&b.percent.abs()))?;
         let within = all.iter().filter(|repeated| repeated.is_within()).count();

@@ -83,7 +83,7 @@ fn other_programs_and_the_host_are_told_from_our_own_work() {
     };
     let load = |text: &str, own| Load::parse(text, own).unwrap();
     let start = load(&stat(100, 100, 0), 50);
-    // 200 ticks of two cores: 100 in programs, of which 90 are ours.
+    // 200 ticks of two cores: 100 in programs, 90 of them ours.
     assert_eq!(
         Load::doubts(start, load(&stat(200, 200, 0), 140)),
         [Doubt::new("noisy-neighbour", "0.10 cores were busy with other programs")]
@@ -103,12 +103,12 @@ fn turns_that_give_other_ratios_are_a_doubt_and_a_common_drift_is_none() {
         let doubts = of(&scenario(""), &[x, y]);
         doubts.into_iter().find(|doubt| doubt.0 == "ratio-spread").map(|doubt| doubt.1)
     };
-    // A machine that is half as fast in the third turn is so for both.
+    // The machine is half as fast in the third turn, for both.
     assert_eq!(of_both(&[4.0, 4.1, 2.0], &[2.0, 2.05, 1.0]), None);
     let text = of_both(&[4.0, 4.0, 4.0, 4.0, 4.0], &[2.0, 1.6, 2.0, 1.6, 2.0]).unwrap();
     assert!(text.contains("of 1 of 1 pairs of contenders"), "{text}");
     assert!(text.ends_with("x by y at size_bytes 64: 2.000 to 2.500, 25.0 %"), "{text}");
-    // Two turns say nothing of how turns lie, and turns of other numbers are not the same ones.
+    // Two turns are too few to judge the spread, and unequal numbers of turns cannot be paired.
     assert_eq!(of_both(&[4.0, 8.0], &[2.0, 2.0]), None);
     assert_eq!(of_both(&[4.0, 8.0, 4.0, 8.0], &[2.0, 2.0, 2.0]), None);
 }

@@ -1,7 +1,7 @@
-//! What there is to say of the interfaces that packets go through.
+//! Describes the interfaces that packets use.
 //!
-//! They are in namespaces of a run's own, and the kernel's files on interfaces are those of the
-//! namespace in which the files were mounted. So a thread of each host mounts its own, looks, and
+//! They are in separate network namespaces, and the kernel's files about interfaces show the
+//! namespace in which they were mounted. So a thread of each host mounts the files, reads them, and
 //! ends.
 
 use std::cmp::Reverse;
@@ -17,23 +17,23 @@ use burstline_topo::{Interface as Found, Inventory};
 
 use crate::record::Interface;
 
-/// Where the kernel has its files on devices.
+/// The kernel's folder of devices.
 const DEVICES: &str = "/sys";
 
-/// The name of what stands for interfaces that cannot be looked at.
+/// Name of the entry that stands for all interfaces that cannot be examined.
 const ALL: &str = "all";
 
-/// How often each core has done the kernel's work on received packets.
+/// How often each core has processed received packets in the kernel.
 pub(crate) struct Served(Vec<(String, u64)>);
 
 impl Served {
-    /// Since the start of the machine, of all interfaces.
+    /// Reads the counts since the start of the machine, for all interfaces.
     pub(crate) fn now() -> Self {
         let text = fs::read_to_string("/proc/softirqs").unwrap_or_default();
         Self::parse(&text).unwrap_or(Self(Vec::new()))
     }
 
-    /// Source: proc(5): the first line names the cores, each other one begins with a name.
+    /// Source: proc(5): the first line names the cores; every other line begins with a name.
     fn parse(text: &str) -> Option<Self> {
         let mut lines = text.lines();
         let cores = lines.next()?.split_whitespace();
@@ -42,7 +42,7 @@ impl Served {
         Some(Self(cores.map(|core| core.replace("CPU", "core ")).zip(counts).collect()))
     }
 
-    /// In words, since `earlier`: the cores that did some, the busiest first.
+    /// Describes the cores that worked since `earlier`, the busiest first.
     fn since(&self, earlier: &Self) -> String {
         let before = |core: &str| {
             let known = earlier.0.iter().find(|(known, _)| known == core);
@@ -59,8 +59,8 @@ impl Served {
     }
 }
 
-/// All of both hosts but the loopback, those of the contender's host first. `before` is from before
-/// packets came.
+/// Returns all interfaces of both hosts but the loopback, first those of the contender's host.
+/// `before` is from before the first packet.
 pub(crate) fn on_hosts(bed: &Bed, before: &Served) -> Vec<Interface> {
     let served = Served::now().since(before);
     let of = |host: &Host, whose: &'static str| {
@@ -70,15 +70,15 @@ pub(crate) fn on_hosts(bed: &Bed, before: &Served) -> Vec<Interface> {
     [of(&bed.far, "contender"), of(&bed.near, "generator")].concat()
 }
 
-/// These of a host, of whom others may have packets, too: what the kernel did for all is not said.
+/// Returns these interfaces of a host that also has other traffic, so without the kernel's work.
 pub(crate) fn of_host(host: &Host, whose: &'static str, names: &[String]) -> Vec<Interface> {
     let all = host.run(move || look(whose, "not counted"));
     let is_named = |found: &Interface| names.contains(&found.name);
-    // Where they cannot be looked at, that is said of all.
+    // If they cannot be examined, one entry stands for all.
     all.into_iter().filter(|found| is_named(found) || found.name == ALL).collect()
 }
 
-/// On its own thread, which is in the network namespace of its starter.
+/// Runs on a separate thread, which is in the network namespace of its parent.
 fn look(host: &'static str, served: &str) -> Vec<Interface> {
     let looked = thread::spawn(|| {
         mounts::enter_new_mounts()?;
@@ -128,7 +128,7 @@ fn interface(
     }
 }
 
-/// By interrupts where it has some; else by what the kernel did.
+/// Describes the cores of its interrupts or, without interrupts, of the kernel's work.
 fn served_by(found: &Found, served: &str) -> String {
     let queues = found.receive.iter().filter_map(|queue| {
         let interrupt = queue.interrupt.as_ref()?;
@@ -143,7 +143,7 @@ fn served_by(found: &Found, served: &str) -> String {
     }
 }
 
-/// Each once: `0,2`.
+/// Lists each core once: `0,2`.
 fn list(cores: impl Iterator<Item = CoreId>) -> String {
     let mut cores: Vec<CoreId> = cores.collect();
     cores.sort_unstable();

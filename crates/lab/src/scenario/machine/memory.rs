@@ -1,19 +1,19 @@
-//! How fast the memory is, as the firmware says.
+//! Reads the memory speed from the firmware.
 
 use std::fs;
 
-/// Where the kernel has the firmware's table.
+/// The kernel's copy of the firmware's table.
 const TABLE: &str = "/sys/firmware/dmi/tables/DMI";
 
-/// The structures that are looked for, and where things are in them. Source: SMBIOS 3.7 (DSP0134),
-/// sections 7.18 and 7.45.
+/// The relevant structures and the offsets in them. Source: SMBIOS 3.7 (DSP0134), sections 7.18 and
+/// 7.45.
 const MEMORY_DEVICE: u8 = 17;
 const END: u8 = 127;
 const SIZE: usize = 0x0c;
 const SPEED: usize = 0x15;
 const CONFIGURED: usize = 0x20;
 
-/// What each module runs at and could, each once; `unknown: ` and why.
+/// Returns the present and maximum speed of the modules, each once; or `unknown: ` and the reason.
 pub(super) fn speed() -> String {
     match fs::read(TABLE) {
         Ok(table) => of_table(&table),
@@ -28,7 +28,7 @@ fn of_table(table: &[u8]) -> String {
             let bytes = device.get(at..at + 2)?;
             Some(u16::from_le_bytes([bytes[0], bytes[1]])).filter(|&word| word != 0)
         };
-        // A slot with nothing in it.
+        // An empty slot.
         if word(SIZE).is_none() {
             continue;
         }
@@ -46,8 +46,8 @@ fn of_table(table: &[u8]) -> String {
     texts.collect::<Vec<_>>().join(", ")
 }
 
-/// The formatted parts: type, length, handle, and so on. Each is followed by texts, which end with
-/// two zeros. Source: section 6.1.
+/// Returns the formatted parts: type, length, handle, and so on. Each is followed by texts, which
+/// end with two zeros. Source: section 6.1.
 fn structures(table: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = table;
     std::iter::from_fn(move || {
@@ -63,7 +63,7 @@ fn structures(table: &[u8]) -> impl Iterator<Item = &[u8]> {
 mod tests {
     use super::*;
 
-    /// A structure of that type with those words in it, and its texts.
+    /// Returns a structure of that type with those words in it, and its texts.
     fn structure(kind: u8, words: &[(usize, u16)]) -> Vec<u8> {
         let mut bytes = [0; 0x28];
         (bytes[0], bytes[1]) = (kind, 0x28);
@@ -87,7 +87,7 @@ mod tests {
         assert_eq!(of_table(&table.concat()), "2 x 2933 MT/s of 3200");
         let silent = structure(MEMORY_DEVICE, &[(SIZE, 1)]);
         assert_eq!(of_table(&silent), "1 x ? MT/s of ?");
-        // Cut anywhere, it does not panic.
+        // A table truncated anywhere must not panic.
         (0..module.len()).for_each(|end| assert!(of_table(&module[..end]).starts_with("unknown")));
         assert!(of_table(&[17, 2, 0, 0]).starts_with("unknown"));
     }

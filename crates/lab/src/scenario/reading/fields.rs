@@ -1,59 +1,59 @@
-//! The keys of a scenario file, taken one after the other, and what is wrong with them.
+//! Takes the keys of a scenario file one by one, and reports errors in them.
 
 use toml::{Table, Value};
 
-/// The most characters of a wrong value that an error repeats.
+/// Maximum number of characters of a wrong value in an error.
 const SHOWN: usize = 60;
 
-/// Why a text is no scenario. Each prints as one line.
+/// An error in a scenario file. Each prints as one line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ScenarioError {
-    /// It is not TOML.
+    /// The file is not TOML.
     #[error("line {line}: {message}")]
     Toml {
-        /// Counted from 1.
+        /// The line, counted from 1.
         line: usize,
-        /// What the parser says.
+        /// The parser's message.
         message: String,
     },
-    /// A value is not what its key takes.
+    /// A value is invalid for its key.
     #[error("{place}{key} = {value}: expected {wanted}")]
     Value {
-        /// The table it is in, with a dot; empty for the first.
+        /// Its table with a dot; empty for the root table.
         place: String,
         /// Its key.
         key: String,
-        /// As it is in the file.
+        /// The value in the file.
         value: String,
-        /// What is allowed.
+        /// The valid values.
         wanted: String,
     },
-    /// A key is not there.
+    /// A required key is missing.
     #[error("{place}{key} is missing: expected {wanted}")]
     Missing {
         /// As above.
         place: String,
         /// The key.
         key: String,
-        /// What is allowed.
+        /// The valid values.
         wanted: String,
     },
-    /// A key means nothing.
+    /// A key is unknown.
     #[error("{place}{key} = {value}: no such key; there are {known}")]
     Unknown {
         /// As above.
         place: String,
         /// The key.
         key: String,
-        /// As it is in the file.
+        /// The value in the file.
         value: String,
-        /// The keys that there are.
+        /// The known keys.
         known: String,
     },
 }
 
-/// A table of the file; keys are taken from it until none is left.
+/// A table of the file, from which keys are removed as they are read.
 pub(crate) struct Fields {
     table: Table,
     place: String,
@@ -61,7 +61,7 @@ pub(crate) struct Fields {
 }
 
 impl Fields {
-    /// Reads a file.
+    /// Parses a file.
     pub(crate) fn parse(text: &str) -> Result<Self, ScenarioError> {
         let table = text.parse::<Table>().map_err(|error| {
             let before = error.span().map_or(0, |span| span.start.min(text.len()));
@@ -76,7 +76,7 @@ impl Fields {
         Self { table, place: place.to_owned(), known: Vec::new() }
     }
 
-    /// The value of a key as `convert` makes it; `None`: the key is not there.
+    /// Takes a key's value, converted by `convert`; `None` if the key is missing.
     pub(crate) fn take<T>(
         &mut self,
         key: &'static str,
@@ -91,7 +91,7 @@ impl Fields {
         }
     }
 
-    /// The same of a key that has to be there.
+    /// The same for a required key.
     pub(crate) fn need<T>(
         &mut self,
         key: &'static str,
@@ -106,7 +106,7 @@ impl Fields {
         })
     }
 
-    /// A list without duplicates; `convert` makes each value. Empty if the key is missing.
+    /// Takes a list without duplicates; `convert` converts each value. Empty if the key is missing.
     pub(crate) fn list<T>(
         &mut self,
         key: &'static str,
@@ -128,7 +128,7 @@ impl Fields {
         }
     }
 
-    /// A value that is fine by itself, and not beside others.
+    /// Returns the error for a value that conflicts with others.
     pub(crate) fn refuse(
         &self,
         key: &'static str,
@@ -138,12 +138,12 @@ impl Fields {
         Err(self.wrong(key, &Value::String(value.to_owned()), wanted))
     }
 
-    /// The rest, with any keys.
+    /// Returns the remaining keys.
     pub(crate) fn rest(self) -> (Table, String) {
         (self.table, self.place)
     }
 
-    /// That nothing is left.
+    /// Checks that no key remains.
     pub(crate) fn end(self) -> Result<(), ScenarioError> {
         let Some((key, value)) = self.table.iter().next() else { return Ok(()) };
         Err(ScenarioError::Unknown {
@@ -164,7 +164,7 @@ impl Fields {
     }
 }
 
-/// A value in one line of no more than [`SHOWN`] characters.
+/// Formats a value on one line of at most [`SHOWN`] characters.
 pub(crate) fn shown(value: &Value) -> String {
     let text = value.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
     match text.char_indices().nth(SHOWN) {

@@ -1,4 +1,4 @@
-//! From a TOML file to a [`Scenario`], or to one line that says what is wrong with it.
+//! Parses a TOML file into a [`Scenario`], or returns a one-line error.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,23 +13,23 @@ use crate::scenario::fields::{Fields, ScenarioError, shown};
 use crate::scenario::placement::{self, Placement};
 use crate::scenario::{Amounts, Figure, Quick, Rate, Scenario, Work};
 
-/// Frame sizes of interfaces, FCS included, and of packets in memory.
+/// Frame sizes of interfaces and of packets in memory, with FCS.
 const LIVE_SIZES: std::ops::RangeInclusive<i64> = 64..=1518;
-/// Those of a device under test, and of the document on merging: a jumbo frame has room.
+/// Sizes for a device under test and for the document on merging: includes jumbo frames.
 const JUMBO_SIZES: std::ops::RangeInclusive<i64> = 64..=9018;
 const MEMORY_SIZES: std::ops::RangeInclusive<i64> = 64..=65_536;
-/// Those that an mbuf has room for.
+/// Sizes that fit into an mbuf.
 const MERGE_SIZES: std::ops::RangeInclusive<i64> = 64..=16_384;
 
-/// Keys of a document's figure that say which row it belongs to; every other key is a metric.
+/// Keys in a document's figure that select the row; every other key is a metric.
 const POINT_KEYS: [&str; 6] = ["size_bytes", "rate_pps", "placement", "case", "size", "every"];
 
-/// Unless the file says otherwise.
+/// Default number of turns.
 const REPEATS: usize = 5;
 const SECONDS: f64 = 2.0;
 const LINK_GBPS: f64 = 10.0;
 
-/// Reads a scenario.
+/// Parses a scenario.
 ///
 /// # Errors
 /// [`ScenarioError`]: the key, its value, and what is allowed.
@@ -104,7 +104,7 @@ pub fn parse(text: &str) -> Result<Scenario, ScenarioError> {
     })
 }
 
-/// Interfaces that packets come in by.
+/// Takes the number of receiving interfaces.
 fn ports(fields: &mut Fields, work: Work) -> Result<usize, ScenarioError> {
     let (most, wanted) = match work {
         Work::Count => (16, "a number from 1 to 16"),
@@ -114,7 +114,7 @@ fn ports(fields: &mut Fields, work: Work) -> Result<usize, ScenarioError> {
     Ok(ports.unwrap_or(1) as usize)
 }
 
-/// `[rfc2544]`.
+/// Takes `[rfc2544]`.
 fn plan(fields: &mut Fields, work: Work) -> Result<Plan, ScenarioError> {
     let wanted = match work {
         Work::Rfc2544 => "a table [rfc2544]",
@@ -132,7 +132,7 @@ fn plan(fields: &mut Fields, work: Work) -> Result<Plan, ScenarioError> {
     })
 }
 
-/// What varies, and how much of it: keys of the first table and of `[quick]`.
+/// Takes the parameters: keys of the root table and of `[quick]`.
 fn axes(fields: &mut Fields, work: Work) -> Result<Quick, ScenarioError> {
     let range = match work {
         Work::Merge => MERGE_SIZES,
@@ -214,7 +214,7 @@ fn chart_of(table: Table, work: Work, has_sizes: bool) -> Result<Chart, Scenario
     Ok(Chart { kind, x, y, series, y_label, x_label })
 }
 
-/// A document's figure: `contender`, keys that name the row, and metrics.
+/// Parses a document's figure: `contender`, keys that select the row, and metrics.
 fn figure(table: Table) -> Result<Figure, ScenarioError> {
     let mut fields = Fields::new(table, "figures.");
     let contender = fields.need("contender", "a contender's name in quotes", text_of)?;

@@ -1,4 +1,4 @@
-//! How a scenario file is read, and what the user may change of it.
+//! Reads scenario files and applies the user's options.
 
 pub(crate) mod fields;
 pub(crate) mod file;

@@ -1,4 +1,4 @@
-//! What the user may change of a scenario.
+//! The user's options for a scenario.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,18 +10,18 @@ use crate::remote::Remote;
 use crate::rfc2544;
 use crate::scenario::{Rate, Scenario};
 
-/// What the user may change of a scenario, and what a run has to know.
+/// The user's changes to a scenario, and the settings of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Turns, in place of the scenario's.
+    /// Turns, instead of the scenario's.
     pub repeats: Option<usize>,
-    /// Packets of a turn, in place of the scenario's time.
+    /// Packets per turn, instead of the scenario's time.
     pub packets: Option<u64>,
-    /// Frame sizes, in place of the scenario's if it has some.
+    /// Frame sizes, instead of the scenario's if it has some.
     pub sizes: Vec<u32>,
-    /// Rates, in place of the scenario's, for work that has a rate.
+    /// Rates, instead of the scenario's, for work that has a rate.
     pub rates: Vec<Rate>,
-    /// Contenders, in place of the scenario's: see [`check`].
+    /// Contenders, instead of the scenario's: see [`check`].
     pub contenders: Vec<String>,
     /// The seed for the order of turns.
     pub seed: u64,
@@ -29,23 +29,22 @@ pub struct Options {
     pub is_quick: bool,
     /// The program `burstline`.
     pub program: PathBuf,
-    /// What was typed.
+    /// The command line.
     pub command: String,
-    /// Gets the lines of each trial of RFC 2544: see [`Asked::tell`](rfc2544::Asked::tell).
+    /// Receives the lines of each RFC 2544 trial: see [`Asked::tell`](rfc2544::Asked::tell).
     pub tell_trial: fn(&str),
-    /// Whether to simulate instructions and cache misses, too.
+    /// Whether to also simulate instructions and cache misses.
     pub is_simulated: bool,
-    /// How long a run may take; turns for which there is no time are left out. `None`: as long
-    /// as it takes.
+    /// Time limit of the run; turns without time are left out. `None` for no limit.
     pub budget: Option<Duration>,
-    /// The generator, where it is on another machine.
+    /// The generator, if it is on another machine.
     pub remote: Option<Arc<Remote>>,
-    /// Raised when the user wants an end.
+    /// Set when the user stops the run.
     pub stop: Arc<AtomicBool>,
 }
 
 impl Options {
-    /// A run of what was typed as `command`, with nothing changed.
+    /// Creates default options for the command line `command`.
     pub fn new(program: PathBuf, command: String, stop: Arc<AtomicBool>) -> Self {
         Self {
             repeats: None,
@@ -66,7 +65,7 @@ impl Options {
     }
 }
 
-/// The scenario as the user wants it.
+/// Returns the scenario with the user's changes.
 pub fn adjusted(scenario: &Scenario, options: &Options) -> Scenario {
     let mut scenario = scenario.clone();
     if options.is_quick {
@@ -88,11 +87,11 @@ pub fn adjusted(scenario: &Scenario, options: &Options) -> Scenario {
     scenario
 }
 
-/// Whether each contender that the user named does the scenario's work, even if the scenario does
-/// not name it. And whether the work can be done as requested.
+/// Checks that each contender named by the user does the scenario's work, even if the scenario does
+/// not list it. Also checks that the work can be done as requested.
 ///
 /// # Errors
-/// One line: who does not, and who does; what cannot be done.
+/// One line: which contender does not do the work and which ones do, or what cannot be done.
 pub fn check(scenario: &Scenario, options: &Options) -> Result<(), String> {
     let work = scenario.work;
     let does = |adapter: &&dyn Adapter| adapter.works().contains(&work);

@@ -1,7 +1,7 @@
-//! How far apart a point's two cores lie, before its turns and after them.
+//! Measures the distance of a point's two cores before and after its turns.
 //!
-//! A hypervisor may move a core while contenders take turns. Then those before the move and those
-//! after it have handed packets over at different costs, and their ratio says little.
+//! A hypervisor may move a core while contenders take turns. Then turns before and after the move
+//! had different hand-off costs, and their ratio means little.
 
 use burstline_sys::affinity::CoreId;
 use burstline_sys::distance::one_way_ns;
@@ -9,7 +9,7 @@ use burstline_sys::distance::one_way_ns;
 use crate::record::Distance;
 use crate::scenario::{Places, Work};
 
-/// A first look at the distance between two cores.
+/// A first measurement of the distance between two cores.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Look {
     cores: [CoreId; 2],
@@ -17,14 +17,14 @@ pub(super) struct Look {
 }
 
 impl Look {
-    /// Looks. `None`: the work has one thread, both threads share a core, or there is no such
-    /// core. Cost: less than 50 ms.
+    /// Measures it. `None` if the work has one thread, both threads share a core, or a core does
+    /// not exist. Cost: less than 50 ms.
     pub(super) fn at(work: Work, places: &Places) -> Option<Self> {
         let cores = cores(work, places)?;
         Some(Self { cores, before_ns: one_way_ns(cores[0], cores[1])? })
     }
 
-    /// Looks again, after the turns.
+    /// Measures it again, after the turns.
     pub(super) fn again(self) -> Option<Distance> {
         let [near, far] = self.cores;
         let after_ns = one_way_ns(near, far)?;
@@ -32,11 +32,11 @@ impl Look {
     }
 }
 
-/// Who hands packets over, and who takes them first.
+/// Returns the cores of the thread that hands packets over and of the first one that takes them.
 fn cores(work: Work, places: &Places) -> Option<[CoreId; 2]> {
     match (work, &places.contender[..]) {
         (Work::Touch | Work::Copy | Work::Model | Work::Dma | Work::Keep, _) => None,
-        // Both threads of a chain are the contender's, where it has two cores.
+        // Both threads of a pipeline are the contender's if it has two cores.
         (Work::Pipeline, &[first, second, ..]) => Some([first, second]),
         (_, contender) => Some([places.generator, *contender.first()?]),
     }

@@ -1,7 +1,6 @@
-//! When a run has to end: when the user wants it, or when its time is over.
+//! Ends a run on the user's stop or when its time is over.
 //!
-//! Contenders look at one flag. Where time is limited, a thread of the run's own raises it, for
-//! either reason.
+//! Contenders check one flag. With a time limit, a thread of the run sets it for either reason.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -9,21 +8,21 @@ use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-/// How often the user's flag and the clock are looked at: too seldom to be seen in a figure.
+/// Interval of the checks of the user's flag and the clock: too long to affect a figure.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// The end of a run. Dropping it ends its thread.
+/// The limit of a run. Dropping it ends its thread.
 pub(super) struct Limit {
     budget: Option<Duration>,
     began: Instant,
     user: Arc<AtomicBool>,
     stop: Arc<AtomicBool>,
-    /// What keeps the thread going, and the thread.
+    /// A channel whose closing ends the thread, and the thread.
     watcher: Option<(Sender<()>, JoinHandle<()>)>,
 }
 
 impl Limit {
-    /// Of a run that begins now.
+    /// Creates the limit of a run that starts now.
     pub(super) fn new(user: &Arc<AtomicBool>, budget: Option<Duration>) -> Self {
         let (began, user) = (Instant::now(), Arc::clone(user));
         let Some(time) = budget else {
@@ -35,7 +34,7 @@ impl Limit {
         let (raised, wanted) = (Arc::clone(&stop), Arc::clone(&user));
         let thread = thread::spawn(move || {
             loop {
-                // The flags carry no memory, here and below.
+                // Relaxed: no other data depends on the flags, here and below.
                 if wanted.load(Relaxed) || began.elapsed() >= time {
                     raised.store(true, Relaxed);
                     return;
@@ -49,12 +48,12 @@ impl Limit {
         Self { budget, began, user, stop, watcher: Some((alive, thread)) }
     }
 
-    /// The flag for contenders.
+    /// Returns the flag for contenders.
     pub(super) fn stop(&self) -> &Arc<AtomicBool> {
         &self.stop
     }
 
-    /// Whether the run has to end: the name of the doubt, and why.
+    /// Returns why the run must end, if so: the name of the doubt, and the reason.
     pub(super) fn reached(&self) -> Option<(&'static str, String)> {
         if self.user.load(Relaxed) {
             return Some(("interrupted", "the user ended the run".to_owned()));
@@ -64,7 +63,7 @@ impl Limit {
         is_over.then(|| ("cut-short", format!("its {:.0} s were over", budget.as_secs_f64())))
     }
 
-    /// The time that is left for one of this many parts; `None`: as long as it takes.
+    /// Returns the time for one of this many remaining parts; `None` for no limit.
     pub(super) fn part(&self, parts: usize) -> Option<Duration> {
         let left = self.budget?.saturating_sub(self.began.elapsed());
         Some(left / parts.max(1) as u32)

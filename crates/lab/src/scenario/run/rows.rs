@@ -1,4 +1,4 @@
-//! From samples to rows.
+//! Converts samples to rows.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ const DOCUMENT_ONLY: &str = "it is no contender here: the figure is the document
 const SYMBOLS: usize = 10;
 
 impl Run<'_> {
-    /// One for each contender at each point, also for those that did not run.
+    /// Returns a row for each contender at each point, including those that did not run.
     pub(super) fn rows(&self) -> Vec<Row> {
         let mut rows = Vec::new();
         for (at, point) in self.points.iter().enumerate() {
@@ -70,7 +70,7 @@ impl Run<'_> {
 }
 
 impl Row {
-    /// Of a contender that ran, at the only point there is.
+    /// Creates the row of a contender that ran, in a run with a single point.
     pub(crate) fn of(contender: &str, samples: &[Sample]) -> Self {
         Self {
             contender: contender.to_owned(),
@@ -88,7 +88,7 @@ impl Row {
     }
 }
 
-/// Figures that all samples have.
+/// Returns the metrics that all samples have.
 fn metrics(samples: &[Sample]) -> BTreeMap<String, Metric> {
     let Some(first) = samples.first() else { return BTreeMap::new() };
     let mut metrics = BTreeMap::new();
@@ -112,7 +112,7 @@ fn metrics(samples: &[Sample]) -> BTreeMap<String, Metric> {
     metrics
 }
 
-/// All samples together.
+/// Merges the distributions of all samples.
 fn distributions(samples: &[Sample]) -> BTreeMap<String, Distribution> {
     let mut all: BTreeMap<String, Distribution> = BTreeMap::new();
     for (name, distribution) in samples.iter().flat_map(|sample| &sample.distributions) {
@@ -121,7 +121,7 @@ fn distributions(samples: &[Sample]) -> BTreeMap<String, Distribution> {
     all
 }
 
-/// The names that took most, by means over all samples: a median of what is rare is nothing.
+/// Returns the most frequent names by means over all samples; medians of rare names are often 0.
 fn symbols(samples: &[Sample]) -> Vec<Stage> {
     let mut sums: BTreeMap<&str, f64> = BTreeMap::new();
     for (name, percent) in samples.iter().flat_map(|sample| &sample.symbols) {
@@ -138,14 +138,14 @@ fn symbols(samples: &[Sample]) -> Vec<Stage> {
     sums.into_iter().take(SYMBOLS).map(stage).collect()
 }
 
-/// The median.
+/// Returns the median of the line rate.
 fn line_gbps(samples: &[Sample]) -> f64 {
     let line = |sample: &Sample| sample.figures.get("line_gbps").map_or(0.0, |line| line.value);
     let lines: Vec<f64> = samples.iter().map(line).collect();
     if lines.is_empty() { 0.0 } else { Quartiles::of(&lines).median }
 }
 
-/// Medians, of stages that all samples have.
+/// Returns the medians of stages that all samples have.
 fn stages(samples: &[Sample]) -> Vec<Stage> {
     let Some(first) = samples.first() else { return Vec::new() };
     let median = |values: Vec<f64>| Quartiles::of(&values).median;
@@ -161,7 +161,7 @@ fn stages(samples: &[Sample]) -> Vec<Stage> {
     first.stages.iter().filter_map(stage).collect()
 }
 
-/// Sums over all samples.
+/// Returns the sums over all samples.
 fn losses(samples: &[Sample]) -> BTreeMap<String, u64> {
     let mut losses = BTreeMap::new();
     for (name, packets) in samples.iter().flat_map(|sample| &sample.losses) {

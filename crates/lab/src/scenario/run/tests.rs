@@ -51,7 +51,7 @@ fn a_size_that_cannot_come_in_has_a_row_that_says_why() {
     let scenario = scenario("merge-live", "\"burstline-merge\"", "sizes = [9018]\n");
     let record = run(&scenario, &options(), &mut |progress| panic!("a turn: {progress:?}"));
     let ours = contenders::named("burstline-merge").unwrap();
-    // Without the right to make a network that is the reason.
+    // Without permission to create a network, that is the reason.
     let why = contenders::can_do(ours, Work::MergeLive).err().unwrap_or(why);
     assert_eq!(record.rows[0].status, Status::NotRun(why));
 }
@@ -62,7 +62,7 @@ fn an_end_that_the_user_wants_is_in_the_record() {
         (scenario("copy", "\"copy-warm\"", "sizes = [64, 1518]\n"), options());
     let stop = Arc::clone(&options.stop);
     let record = run(&scenario, &options, &mut |progress| {
-        // Raised before the second turn, which looks at it.
+        // Set before the second turn, which checks it.
         stop.store(progress.done == 1, Relaxed);
     });
     assert_eq!(record.rows[0].metrics["cycles"].samples.len(), 1);
@@ -85,12 +85,12 @@ fn a_run_whose_time_is_over_says_so() {
 #[test]
 fn where_time_is_short_each_point_has_its_part() {
     let scenario = scenario("copy", "\"copy-warm\"", "sizes = [64, 1518]\n");
-    // Of 0.05 s and more each.
+    // Each takes 0.05 s or more.
     let options =
         Options { repeats: Some(1000), budget: Some(Duration::from_secs(1)), ..options() };
     let record = run(&scenario, &options, &mut |_| {});
     let doubt = record.doubts.iter().find(|doubt| doubt.name == "cut-short").unwrap();
-    // A machine that stood still for a second leaves no turn to the second point.
+    // If the machine stood still for a second, the second point gets no turn.
     if !doubt.text.starts_with("its 1 s were over") {
         assert!(doubt.text.ends_with("skipped: no time was left"), "{doubt:?}");
         let turns = record.rows.iter().map(|row| row.metrics["cycles"].samples.len());
@@ -104,7 +104,7 @@ fn what_the_user_asks_for_replaces_what_the_file_says() {
     let options = Options { sizes: vec![64], repeats: Some(1), ..options() };
     let record = run(&scenario, &options, &mut |_| {});
     assert_eq!((record.rows.len(), &record.rows[0].status), (1, &Status::Model));
-    // The paper's figure.
+    // The paper's value.
     assert_eq!(record.rows[0].metrics["bus_bytes"].samples, [128.0]);
 }
 
@@ -216,7 +216,7 @@ fn packets_are_counted_in_a_namespace() {
     assert_eq!((&*only.contender, only.document.as_ref().unwrap()["mpps"]), ("pf_ring-zc", 14.88));
     assert!(matches!(&only.status, Status::NotRun(why) if why.contains("the document")));
     assert!(record.contenders[0].command.contains("recvmmsg of 64"));
-    // Where samples can be had, each of them has a stage.
+    // If samples are available, each has a stage.
     if !row.symbols.is_empty() {
         let percent = |part: Part| {
             let stage = row.stages.iter().find(|stage| stage.name == part.name());

@@ -10,7 +10,7 @@ use crate::contest::go_on;
 use crate::rivals::dpdk::{self, Hint, Manner, OUTPUT_ARENA_BYTES, Shape};
 
 impl Variant {
-    /// As the rival has it.
+    /// Returns the variant as the rival's options.
     pub(super) fn manner(self) -> Manner {
         match self {
             Self::ByBurst => Manner::PLAIN,
@@ -21,10 +21,10 @@ impl Variant {
     }
 }
 
-/// A turn, a look at its order, and the pool that it has.
+/// Runs a turn and a check of its order; also returns the pool used.
 ///
 /// # Errors
-/// There is no memory; packets are missing, or out of an order that it keeps.
+/// If memory is short, packets are missing, or packets are out of an order that the variant keeps.
 pub(super) fn measure(
     key: &str,
     [traffic, fewer]: [&Traffic; 2],
@@ -37,7 +37,7 @@ pub(super) fn measure(
         go_on(job.stop)?;
         Ok(run(fewer, pool, manner)?.mpps())
     })?;
-    // Who copies segments, or prefetches nothing, orders as the article does.
+    // Variants that copy segments or do not prefetch order packets as the article does.
     let looks = Manner { is_checking: 1, is_ordered: manner.is_ordered, ..Manner::PLAIN };
     let order = run(fewer, pool, looks)?;
     if variant == Variant::Ordered && order.violations != 0 {
@@ -52,7 +52,7 @@ fn run(traffic: &Traffic, pool: Pool, manner: Manner) -> Result<Run, String> {
     let merged = if traffic.are_two {
         dpdk::merge(&mut arena, lines, shape, manner, most, traffic.cores)?
     } else {
-        // Where the core is not available, the kernel chooses.
+        // If this fails, the kernel chooses.
         let _ = affinity::pin_to(traffic.cores.producer);
         dpdk::merge_in_turns(&mut arena, lines, shape, manner, most)?
     };
@@ -62,7 +62,7 @@ fn run(traffic: &Traffic, pool: Pool, manner: Manner) -> Result<Run, String> {
     Ok(Run { packets, cpu_s, elapsed_s, violations, page })
 }
 
-/// All packets in turns on this thread, where instructions are counted.
+/// Merges all packets in turns on this thread, to count instructions.
 pub(super) fn rounds(traffic: &Traffic, variant: Variant) -> Result<(), String> {
     dpdk::start_to_count()?;
     let arena = Arena::create(OUTPUT_ARENA_BYTES, PageChoice::Size4K);

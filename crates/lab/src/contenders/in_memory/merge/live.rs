@@ -1,4 +1,4 @@
-//! The merge end to end: live frames of four interfaces through drivers into one memory, on one
+//! The merge end to end: live frames go from four interfaces through drivers into one memory on one
 //! core, while the other core injects.
 //!
 //! ```text
@@ -6,10 +6,10 @@
 //!    core 0                        └► 4 net_af_xdp ─► rings, by burst ─► memory        peer
 //! ```
 //!
-//! Frames are dealt over the interfaces, 256 to each in turn, with a number by interface. So their
+//! The injector deals frames to the interfaces, 256 to each in turn, numbered by interface. So the
 //! true order is known, and a shorter run checks that it was kept. Ours has a time for each packet,
 //! from the XDP program. net_af_xdp has none, so the rival uses the times of its polls, as our
-//! variant by poll does. Its variant by packet can order no better than those.
+//! variant by poll does. Its variant by packet cannot order more finely than that.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -35,16 +35,16 @@ use crate::ours::SEGMENT_BYTES;
 use crate::pages::{self, PAGES_OF_A_START, Reservation};
 use crate::threads::Cores;
 
-/// Frames of an interface's turn. Source: DEALT_FRAMES of the testbed's injector.
+/// Frames per turn of an interface. Source: DEALT_FRAMES of the testbed's injector.
 const DEALT: u64 = 256;
 
-/// How long the look at the order is.
+/// Length of the run that checks the order.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// A turn, and a shorter one that looks at the order.
+/// Runs a turn, and a shorter one that checks the order.
 ///
 /// # Errors
-/// What an interface, a driver or the injector says.
+/// Errors of an interface, a driver or the injector.
 pub(super) fn measure(merger: &Merger, job: &Job<'_>) -> Result<Sample, String> {
     let amount = job.packets.map_or(Amount::Time(job.time), Amount::Frames);
     let frames = Frames { amount, bytes: job.frame_bytes(), stop: job.stop };
@@ -65,7 +65,7 @@ pub(super) fn measure(merger: &Merger, job: &Job<'_>) -> Result<Sample, String> 
     Ok(sample)
 }
 
-/// Ours; with `is_checking` also how many frames came after one that was sent later.
+/// Runs ours. If `is_checking`, also counts frames that arrived after one sent later.
 fn ours(
     cores: Cores,
     frames: Frames<'_>,
@@ -76,7 +76,7 @@ fn ours(
     let names = road.interfaces().to_vec();
     let ports = OpenOptions::default();
     let table = ports.table.clone();
-    // For the log, which is made when the merge begins, and for the ports' frames.
+    // Huge pages for the log, which is created when the merge starts, and for the ports' frames.
     let _pages = Reservation::take(PAGES_OF_A_START);
     let sources = road.bed().far.run(move || open(&names, times, &ports))?;
     let violations = Arc::new(AtomicU64::new(0));
@@ -101,7 +101,7 @@ fn open(names: &[String], times: &str, ports: &OpenOptions) -> Result<Vec<Inlet>
     names.iter().map(open).collect()
 }
 
-/// Merges on the consumer's core, until `is_over` and nothing comes.
+/// Merges on the consumer's core, until `is_over` and no more frames arrive.
 fn merged(
     cores: Cores,
     sources: Vec<Inlet>,
@@ -143,7 +143,7 @@ fn merged(
     })
 }
 
-/// A sink that counts frames which come after one that was sent later, by their numbers.
+/// A sink that counts frames received after one that was sent later, by their numbers.
 struct NumberSink {
     info: PortInfo,
     newest: u64,
@@ -198,10 +198,10 @@ mod peer {
     use crate::rivals::dpdk::merge_live::MergeLive;
     use crate::rivals::dpdk::{self, Manner, SLOTS, Shape};
 
-    /// Enough for what four drivers put into their fill rings, and for the rings.
+    /// Large enough for the fill rings of four drivers and for the rings.
     const SHAPE: Shape = Shape { objects: 16_383, cache: 512, slots: SLOTS, is_single: 1 };
 
-    /// The rival; the second is 0 unless it is checking.
+    /// Runs the rival. The second value is 0 unless `is_checking`.
     pub(super) fn run(
         cores: Cores,
         frames: Frames<'_>,
@@ -226,7 +226,7 @@ mod peer {
             violations = found;
             Ok((copied, share))
         })?;
-        // In the network where it was opened.
+        // Drop it in the network namespace where it was opened.
         road.bed().far.run(move || drop(rival));
         Ok((Turn { page, ..turn }, violations))
     }

@@ -1,4 +1,4 @@
-//! Our ports of packets in memory, and a sink that looks at the order.
+//! Ports for our packets in memory, and a sink that checks the order.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -12,13 +12,13 @@ use burstline_port::{
 
 use crate::lines::Line;
 
-/// What a port and its sink are called.
+/// Returns the info of a port or sink of this name.
 fn info(name: String) -> PortInfo {
     let capabilities = Capabilities { can_wait: true, is_finite: true, ..Default::default() };
     PortInfo { name, capabilities, timestamps: TimestampSource::Hardware }
 }
 
-/// A port that lends a line's packets where they lie.
+/// A port that lends a line's packets in place.
 pub(super) struct MemoryPort {
     info: PortInfo,
     line: Option<Line>,
@@ -29,14 +29,14 @@ pub(super) struct MemoryPort {
     copying: Copying,
 }
 
-/// What the ports of a merge have in common.
+/// State shared by the ports of a merge.
 #[derive(Clone, Debug)]
 pub(super) struct Shared {
-    /// The newest time that any port has brought: an idle one brings nothing older.
+    /// The newest time from any port; an idle port will send nothing older.
     now_ns: Arc<AtomicU64>,
-    /// Packets that were lent, of all lines.
+    /// Packets lent from all lines.
     lent: Arc<AtomicU64>,
-    /// Packets of all lines together.
+    /// Number of packets of all lines.
     all: u64,
 }
 
@@ -47,7 +47,7 @@ impl Shared {
 }
 
 impl MemoryPort {
-    /// Port `number`, with `most` packets of its line.
+    /// Creates port `number`, with `most` packets of its line.
     pub(super) fn new(number: u8, line: Option<Line>, most: u64, shared: Shared) -> Self {
         let info = info(format!("line {number}"));
         Self { info, line, number, next: 0, most, shared, copying: Copying::default() }
@@ -73,7 +73,7 @@ impl Source for MemoryPort {
         budget: u64,
     ) -> Result<Lent<'a>, PortError> {
         let Some(line) = &self.line else {
-            // Counts only: nobody reads memory by them.
+            // Relaxed: these are counts, and no memory access depends on them.
             let is_over = self.shared.lent.load(Relaxed) == self.shared.all;
             let state = if is_over { PortState::Ended } else { PortState::Idle };
             scratch.clear();
@@ -86,7 +86,7 @@ impl Source for MemoryPort {
         let fill = |descs: &mut [Desc]| {
             for (number, desc) in (first..).zip(descs.iter_mut().rev()) {
                 let (place, time_ns) = line.place(number);
-                let delta_ns = (time_ns - base_ns) as u32; // of some thousand packets
+                let delta_ns = (time_ns - base_ns) as u32; // covers some thousand packets
                 *desc = Desc::new(place as u32, bytes, port, Flags::NONE).with(0, delta_ns);
             }
             true
@@ -116,7 +116,7 @@ impl Source for MemoryPort {
     }
 }
 
-/// A sink that counts packets which are older than one before them.
+/// A sink that counts packets older than their predecessor.
 pub(super) struct OrderSink {
     info: PortInfo,
     newest_ns: u64,

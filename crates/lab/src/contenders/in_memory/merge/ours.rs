@@ -1,4 +1,4 @@
-//! Our merge, of ports that lend packets in memory.
+//! Runs our merge on ports that lend packets in memory.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -17,26 +17,26 @@ use crate::ours::SEGMENT_BYTES;
 use crate::pages;
 use crate::threads::Cores;
 
-/// How our threads may wait.
+/// How our threads may wait for packets.
 pub(super) const POLLS: [PollMode; 2] = [PollMode::Adaptive, PollMode::Busy];
 
-/// A huge page beside the log's.
+/// One huge page more than the log needs.
 const SPARE_BYTES: usize = 2 << 20;
 
-/// Merges it into a log in the best pages available; with `is_checking` its reader looks at
-/// all times.
+/// Merges the lines into a log in the best pages available. If `is_checking`, its reader checks all
+/// times.
 ///
 /// # Errors
-/// A port, the log, or the account of packets.
+/// Errors of a port or the log, or packets that are not accounted for.
 pub(super) fn run(traffic: &Traffic, poll: PollMode, is_checking: bool) -> Result<Run, String> {
-    // On one core the parts take turns, as the rival's do.
+    // With one core the parts take turns, as the rival's do.
     let merging = MergeOptions { is_one_thread: !traffic.are_two, ..MergeOptions::default() };
     pages::with_best(LOG_BYTES + SPARE_BYTES, |pages| {
         run_with(traffic, is_checking, &merging, poll, pages)
     })
 }
 
-/// The same on one thread, which then also counts what it has merged.
+/// Merges on one thread, which also counts the packets it has merged.
 pub(super) fn in_turns(traffic: &Traffic) -> Result<Run, String> {
     let options = MergeOptions { is_one_thread: true, ..MergeOptions::default() };
     run_with(traffic, false, &options, PollMode::Busy, PageChoice::Size4K)
@@ -77,7 +77,7 @@ fn sources(traffic: &Traffic, ports: &OpenOptions) -> Result<Vec<Inlet>, String>
     let shared = Shared::of(traffic.all());
     let source = |(number, line): (u8, &Option<_>)| {
         let port = MemoryPort::new(number, line.clone(), traffic.most, shared.clone());
-        // For an interface of its own.
+        // Registers a separate interface for the source.
         let address = "gen:?packets=1".parse().map_err(|error| format!("{error}"))?;
         let source = Inlet::open(&address, ports).map_err(|error| error.to_string())?;
         Ok(source.wrap(|_| Box::new(port)))
@@ -85,7 +85,7 @@ fn sources(traffic: &Traffic, ports: &OpenOptions) -> Result<Vec<Inlet>, String>
     (0..).zip(&traffic.lines).map(source).collect()
 }
 
-/// What a report says, if nothing is amiss.
+/// Returns the results of a report if it is consistent.
 fn checked(traffic: &Traffic, report: &Report, violations: u64) -> Result<Run, String> {
     let merged = report.merge.as_ref().ok_or("no merge")?;
     let (delivered, lost) = (report.total.delivered, report.total.lost.total());

@@ -1,4 +1,4 @@
-//! DPDK's mbufs, pool and ring in this process, and its drivers: below the ring, or below our log.
+//! DPDK's mbufs, pool and ring in this process, and its drivers, below the ring or below our log.
 
 use burstline_log::Writer;
 use burstline_port::{PortState, Source};
@@ -14,15 +14,15 @@ use crate::rivals::{BURST, Run};
 use crate::threads::run_together;
 use crate::traffic::Traffic;
 
-/// Mbufs of a pool, of each core's cache, and how the consumer prefetches.
+/// Mbufs per pool, cache size of a core, and the consumer's prefetch modes.
 const POOLS: [u32; 4] = [2047, 4095, 8191, 16_383];
 const CACHES: [u32; 3] = [0, 256, 512];
 const HINTS: [Hint; 3] = [Hint::T0, Hint::T1, Hint::None];
 
-/// Packets of a poll of our port.
+/// Packets per poll of our port.
 const POLL: u64 = 256;
 
-/// Devices: the rival's, and ours.
+/// Device numbers: the rival's, and ours.
 const RIVALS_DEVICE: u32 = 8;
 const OUR_DEVICE: u32 = 9;
 
@@ -30,7 +30,7 @@ fn device(number: u32, length: usize) -> String {
     format!("net_null{number},size={length}")
 }
 
-/// A turn of DPDK's, or of ours by a driver of DPDK's.
+/// Runs a turn of DPDK's hand-off, or of ours with one of DPDK's drivers.
 pub(super) fn measure(kind: Kind, turn: &Turn<'_>, key: &str) -> Result<Sample, String> {
     dpdk::start()?;
     if kind == Kind::LogByDriver {
@@ -66,7 +66,7 @@ pub(super) fn measure(kind: Kind, turn: &Turn<'_>, key: &str) -> Result<Sample, 
     Ok(sample)
 }
 
-/// A device of DPDK's, received into our log.
+/// Receives from a DPDK device into our log.
 fn log(turn: &Turn<'_>, key: &str) -> Result<Sample, String> {
     let mut port = open(&device(OUR_DEVICE, turn.traffic.length()))?;
     let make = |bytes| pages::with_best(bytes, |pages| Ours::create(bytes, pages));
@@ -91,7 +91,7 @@ fn log(turn: &Turn<'_>, key: &str) -> Result<Sample, String> {
     Ok(sample)
 }
 
-/// Our port of a device.
+/// Opens our port for a device.
 fn open(device: &str) -> Result<Box<dyn Source>, String> {
     contenders::open(&format!("dpdk:{device}?burst={BURST}"))
 }
@@ -109,7 +109,7 @@ fn take(port: &mut dyn Source, writer: &mut Writer, packets: u64) -> Result<(), 
     Ok(())
 }
 
-/// See [`do_rounds`](super::do_rounds); the pieces' names end with the packets' length.
+/// See [`do_rounds`](super::do_rounds); names of pieces end with the packet length.
 pub(super) fn do_rounds(piece: &str, packets: u64) -> Option<Result<(), String>> {
     let (side, length) = piece.rsplit_once('-')?;
     let length = length.parse().ok().filter(|bytes| (60..=2048).contains(bytes))?;

@@ -1,15 +1,15 @@
-//! The pipeline end to end: live frames through a driver, a hand-over and a reader, on one core,
-//! while the other core injects.
+//! The pipeline end to end: live frames pass a driver, a hand-off and a reader on one core, while
+//! the other core injects.
 //!
 //! ```text
 //!   injector ─► veth, native XDP ─► `xdp:`      ─► the log       ─► read      ours
 //!    core 0                     └► net_af_xdp ─► mbufs, ring ─► read, free  peer     core 1
 //! ```
 //!
-//! Both ends of the hand-over take turns on one thread, a burst each: of two cores the injector has
-//! one. The chain hands over what the driver brought. So the difference to the chain in memory is
-//! the cost of the kernel and its rings, the same for both sides. net_af_xdp takes no times; ours
-//! has those of its polls.
+//! Both ends of the hand-off take turns on one thread, a burst each, because the injector takes one
+//! of the two cores. The hand-off carries the driver's packets. So the difference to the pipeline
+//! in memory is the cost of the kernel and its rings, the same for both sides. net_af_xdp takes no
+//! timestamps; ours stores the times of its polls.
 
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Acquire;
@@ -28,10 +28,10 @@ use crate::rivals::BURST;
 use crate::threads::Cores;
 use crate::traffic;
 
-/// A turn.
+/// Runs a turn.
 ///
 /// # Errors
-/// What an interface, a driver or the injector says.
+/// Errors of an interface, a driver or the injector.
 pub(super) fn measure(kind: Kind, job: &Job<'_>) -> Result<Sample, String> {
     let amount = job.packets.map_or(Amount::Time(job.time), Amount::Frames);
     let frames = Frames { amount, bytes: job.frame_bytes(), stop: job.stop };
@@ -46,7 +46,7 @@ pub(super) fn measure(kind: Kind, job: &Job<'_>) -> Result<Sample, String> {
 
 fn ours(cores: Cores, frames: Frames<'_>) -> Result<Turn, String> {
     let road = Road::new(cores)?;
-    // The port's frames are in such pages, too, as the rival's mbufs are.
+    // The port's frames use such pages, too, as the rival's mbufs do.
     let pages = Reservation::take(PAGES_OF_A_START);
     let mut log = Ours::create(LOG_BYTES, PageChoice::Auto)?;
     let mut port = road.bed().far.run(|| contenders::open("xdp:v1?timestamps=poll"))?;
@@ -58,12 +58,12 @@ fn ours(cores: Cores, frames: Frames<'_>) -> Result<Turn, String> {
             Ok((taken?, share))
         })?
     };
-    // In the network where it was opened.
+    // Drop it in the network namespace where it was opened.
     road.bed().far.run(move || drop(port));
     Ok(Turn { page: Some(log.page()), ..turn })
 }
 
-/// Receives into the log and reads it, in turns, until `is_over` and nothing comes.
+/// Receives into the log and reads it, in turns, until `is_over` and no more frames arrive.
 fn take(
     port: &mut dyn Source,
     writer: &mut Writer,
@@ -83,7 +83,7 @@ fn take(
     }
 }
 
-/// Receives a burst into the log, and reads it. Returns how many packets came.
+/// Receives a burst into the log and reads it. Returns the number of packets.
 pub(super) fn burst(
     port: &mut dyn Source,
     writer: &mut Writer,
@@ -106,7 +106,7 @@ mod peer {
     use super::{Cores, Frames, Road, Turn, under_load, with_share};
     use crate::rivals::dpdk::{self, Pipeline, SLOTS, Shape};
 
-    /// Enough for what the driver puts into its fill ring, and for the ring between the ends.
+    /// Large enough for the driver's fill ring and for the ring between the ends.
     const SHAPE: Shape = Shape { objects: 16_383, cache: 256, slots: SLOTS, is_single: 1 };
 
     pub(super) fn run(cores: Cores, frames: Frames<'_>) -> Result<Turn, String> {
@@ -120,7 +120,7 @@ mod peer {
         let page = Some(dpdk::page(rival.is_huge()));
         let turn =
             under_load(&road, frames, |is_over| Ok(with_share(|| rival.take_turns_live(is_over))))?;
-        // The driver keeps mbufs of its fill ring for good: none is counted.
+        // The driver never frees the mbufs of its fill ring, so they are not counted.
         road.bed().far.run(move || drop(rival));
         Ok(Turn { page, ..turn })
     }

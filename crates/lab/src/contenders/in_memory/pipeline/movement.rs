@@ -1,4 +1,4 @@
-//! The limit of a hand-off: see [`rivals::movement`](crate::rivals::movement).
+//! Measures the limit of a hand-off: see [`rivals::movement`](crate::rivals::movement).
 
 use super::{Sample, Turn};
 use crate::arena::Arena;
@@ -8,7 +8,7 @@ use crate::pages;
 use crate::rivals::Run;
 use crate::rivals::movement::Movement;
 
-/// Segments in turn that are tried.
+/// Numbers of segments to try.
 const SEGMENTS: [usize; 3] = [4, 8, 24];
 
 /// One way to move packets.
@@ -18,7 +18,7 @@ struct Setting {
     segments: usize,
 }
 
-/// The better way, found before the first turn.
+/// Measures the better way, found before the first turn.
 pub(super) fn measure(turn: &Turn<'_>, key: &str) -> Result<Sample, String> {
     let most = SEGMENTS[SEGMENTS.len() - 1] * SEGMENT_BYTES;
     let mut arena = pages::with_best(most, |pages| Arena::create(most, pages))
@@ -41,7 +41,7 @@ pub(super) fn measure(turn: &Turn<'_>, key: &str) -> Result<Sample, String> {
     Ok(sample)
 }
 
-/// A run, whose sum is said to be the traffic's if it is the loop's own.
+/// Runs it and checks the loop's own sum.
 fn moved(
     turn: &Turn<'_>,
     movement: &mut Movement,

@@ -1,4 +1,4 @@
-//! What the log is compared with in this program: see [`rivals`](crate::rivals).
+//! The log's rivals in this program: see [`rivals`](crate::rivals).
 
 use burstline_sys::memory::MemoryError;
 
@@ -15,7 +15,7 @@ use crate::rivals::scattered::{self, Caches};
 use crate::rivals::spsc::Spsc;
 use crate::rivals::{Address, Run};
 
-/// Objects of the pool, of each core's cache, and buffers where there is no pool.
+/// Objects per pool, cache size of a core, and buffers without a pool.
 const POOLS: [u32; 6] = [511, 1023, 2047, 4095, 8191, 16_383];
 const CACHES: [u32; 3] = [0, 256, 512];
 const BUFFERS: [usize; 4] = [256, 512, 1024, 2048];
@@ -23,7 +23,7 @@ const BUFFERS: [usize; 4] = [256, 512, 1024, 2048];
 /// Slots of the pointer ring, DPDK's usual number.
 const POINTERS: usize = 1024;
 
-/// Of an arena, for rings and what their indices are apart.
+/// Arena bytes for rings and for the padding between their indices.
 const RINGS_BYTES: usize = 1 << 20;
 
 fn arena(bytes: usize) -> Result<Arena, String> {
@@ -31,7 +31,7 @@ fn arena(bytes: usize) -> Result<Arena, String> {
     arena.map_err(|error: MemoryError| error.to_string())
 }
 
-/// The pool and pointer ring of the documents.
+/// Runs the pool and pointer ring of the documents.
 pub(super) fn pool(turn: &Turn<'_>, key: &str) -> Result<Sample, String> {
     let mut arena = arena(POOLS[POOLS.len() - 1] as usize * pool::STRIDE_BYTES + RINGS_BYTES)?;
     let shape = best(key, &Shape::of_each(&POOLS, &CACHES, true), |shape| {
@@ -46,7 +46,7 @@ pub(super) fn pool(turn: &Turn<'_>, key: &str) -> Result<Sample, String> {
     Ok(sample)
 }
 
-/// Makes the pool in that shape, and lends a way to run it.
+/// Creates the pool of this shape and passes a function that runs it.
 fn with_pool<R>(
     arena: &Arena,
     turn: &Turn<'_>,
@@ -70,7 +70,7 @@ fn with_pool<R>(
     }
 }
 
-/// Buffers that go round between the two cores.
+/// Runs the buffers that circulate between the two cores.
 pub(super) fn lean(turn: &Turn<'_>, key: &str) -> Result<Sample, String> {
     let mut arena = arena(BUFFERS[BUFFERS.len() - 1] * lean::STRIDE_BYTES + RINGS_BYTES)?;
     let run =
@@ -88,7 +88,7 @@ pub(super) fn lean(turn: &Turn<'_>, key: &str) -> Result<Sample, String> {
     Ok(sample)
 }
 
-/// The same layout as ours without anything around it.
+/// Runs our layout without the log's bookkeeping.
 pub(super) fn bare(turn: &Turn<'_>) -> Result<Sample, String> {
     let arena = arena(LOG_BYTES)?;
     let mut bare = Bare::new(&arena, SEGMENT_BYTES, LOG_BYTES / SEGMENT_BYTES);

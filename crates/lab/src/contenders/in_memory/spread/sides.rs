@@ -1,8 +1,8 @@
-//! Ours and the scattered balancer, for any size of packet and a few numbers of workers.
+//! Our balancer and the scattered one, for any packet size and a few numbers of workers.
 //!
-//! One core spreads, the other one is all workers in turn. Both sides get a packet's hash, as
-//! by a network card, and make it in place. Both cores spin, so the processor time of a run is
-//! twice its length.
+//! One core spreads, and the other plays all workers in turn. Both sides get a packet's hash as if
+//! from a network card, and build the packet in place. Both cores spin, so the processor time of a
+//! run is twice its length.
 
 use std::hint::spin_loop;
 use std::ops::Range;
@@ -23,35 +23,35 @@ use crate::rivals::{Address, BURST, Run};
 use crate::threads::{Cores, run_together};
 use crate::traffic::{self, Traffic};
 
-/// Packet memory of all logs together: as in the hand-off figures, so that what is in flight stays
+/// Packet memory of all logs together: as in the hand-off figures, so that packets in flight stay
 /// in the cache.
 pub(crate) const LOG_BYTES: usize = 8 << 20;
-/// As small as to leave each of four logs eight segments.
+/// Small enough to give each of four logs eight segments.
 pub(crate) const SEGMENT_BYTES: usize = 64 << 10;
-/// Slots of each ring of the rival, and what its arena has for all rings.
+/// Slots of each ring of the rival, and arena bytes for all rings.
 const POINTERS: usize = 1024;
 pub(super) const RINGS_BYTES: usize = 1 << 20;
-/// The most workers of a figure.
+/// The maximum number of workers of a figure.
 const WORKERS_MAX: usize = 4;
 
-/// The hash and the worker of a packet, by its number and the number of workers.
+/// Maps a packet's number and the number of workers to its hash and worker.
 pub(crate) type Interleaving = fn(u32, usize) -> (u32, usize);
 
-/// How flows follow each other.
+/// The orders of flows.
 pub(crate) const INTERLEAVINGS: [(&str, Interleaving); 3] = [
     ("uniform", |counter, workers| with_worker(hash_of(counter), workers)),
     ("bursts", |counter, workers| with_worker(hash_of(counter / 32), workers)),
-    // The flows of the last worker's part are those of a silent port.
+    // The last worker's share belongs to a silent port.
     ("idle", |counter, workers| {
         let (hash, worker) = with_worker(hash_of(counter), workers);
-        // Half a turn of the hash is half the workers further.
+        // Flipping the hash's top bit selects the worker half the workers away.
         if worker == workers - 1 { with_worker(hash ^ 1 << 31, workers) } else { (hash, worker) }
     }),
 ];
 
-/// A flow for each number, whose neighbours are at any worker. (The hash of other figures is a
-/// multiple of the number by the same constant as a bucket is of the hash: nearly all neighbours
-/// are at one worker.) Source: the first half of the finalizer of MurmurHash3, by Austin Appleby.
+/// Returns a flow hash for each number; neighbours go to unrelated workers. (Other figures
+/// multiply the number by the constant that also maps hashes to buckets. So nearly all neighbours
+/// go to one worker.) Source: the first half of the finalizer of MurmurHash3, by Austin Appleby.
 #[inline]
 fn hash_of(number: u32) -> u32 {
     let mixed = number.wrapping_mul(0x9e37_79b1);
@@ -63,10 +63,10 @@ fn with_worker(hash: u32, workers: usize) -> (u32, usize) {
     (hash, worker_of(hash, workers))
 }
 
-/// Our side: a log for each worker, or one for all.
+/// Our side: one log per worker, or one for all.
 pub(crate) struct Ours {
     pub(crate) writers: Vec<Writer>,
-    /// By worker: those that have a reader.
+    /// Readers by worker, for those that have one.
     pub(crate) readers: Vec<Reader>,
     pub(crate) page: PageKind,
 }
@@ -99,7 +99,7 @@ impl Ours {
         statistics.map(|own: WriterStatistics| own.segments_high_water).sum()
     }
 
-    /// Spreads `packets` packets; the workers see `seen` of them.
+    /// Spreads `packets` packets; the workers read `seen` of them.
     pub(crate) fn balance(
         &mut self,
         cores: Cores,
@@ -116,7 +116,7 @@ impl Ours {
         Run { seconds: done.seconds, sum: done.consumer }
     }
 
-    /// The same on one core: `turn` packets are written, and read; `packets` is a multiple of that.
+    /// The same on one core, `turn` packets at a time; `packets` is a multiple of `turn`.
     pub(crate) fn take_turns(&mut self, work: SpreadWork<'_>, packets: u64, turn: usize) {
         let mut sum = 0_u64;
         for first in (0..packets as u32).step_by(turn) {
@@ -127,7 +127,7 @@ impl Ours {
     }
 }
 
-/// The shape of a log of a figure, its size aside.
+/// Returns the log configuration of a figure, without its size.
 pub(crate) fn config() -> LogConfig {
     let (name, segment_bytes) = ("bench".to_owned(), SEGMENT_BYTES);
     LogConfig { name, segment_bytes, ..LogConfig::default() }
@@ -137,7 +137,7 @@ fn meta_of(traffic: &Traffic, counter: u32, hash: u32) -> Meta {
     Meta { hash, ..Meta::new(traffic::time_of(counter), traffic.length() as u32, 0) }
 }
 
-/// Packets of these numbers, whole bursts, into the log of their worker or into the only one.
+/// Writes these packets, in whole bursts, into the log of their worker or into the only log.
 fn distribute(writers: &mut [Writer], work: SpreadWork<'_>, packets: Range<u32>) {
     match writers {
         [writer] => write(writer, work, packets),
@@ -157,7 +157,7 @@ fn write(writer: &mut Writer, SpreadWork { traffic, flows }: SpreadWork<'_>, pac
     }
 }
 
-/// A worker's packets are shown to it when [`BURST`] wait, as the rival's pointers are.
+/// Publishes a worker's packets when [`BURST`] wait, as the rival does with pointers.
 fn spread(
     writers: &mut [Writer],
     SpreadWork { traffic, flows }: SpreadWork<'_>,
@@ -168,7 +168,7 @@ fn spread(
         let (hash, worker) = flows(counter);
         let meta = meta_of(traffic, counter, hash);
         while !append(&mut writers[worker], traffic, counter, &meta) {
-            // Its reader may wait for what the others have.
+            // Readers may wait for the rest.
             writers.iter_mut().for_each(Writer::publish);
             spin_loop();
         }
@@ -184,13 +184,13 @@ fn spread(
 #[inline]
 pub(crate) fn append(writer: &mut Writer, traffic: &Traffic, counter: u32, meta: &Meta) -> bool {
     let Some(slot) = writer.reserve(traffic.length()) else { return false };
-    // SAFETY: the slot is valid for writes of that length, and the template is no part of the log.
+    // SAFETY: the slot is valid for writes of that length, and the template is not in the log.
     unsafe { traffic.fill(slot.as_ptr(), counter) };
     slot.commit(meta);
     true
 }
 
-/// The workers in turn, each with its log or its part of one.
+/// Runs the workers in turn, each on its log or its part of one.
 fn drain(readers: &mut [Reader], packets: u64) -> u64 {
     let (mut sum, mut seen) = (0_u64, 0_u64);
     while seen < packets {
@@ -208,7 +208,7 @@ fn drain(readers: &mut [Reader], packets: u64) -> u64 {
     sum
 }
 
-/// What packets `[0, packets)` of these flows add up to, and how many go to workers below
+/// Returns the sum over packets `[0, packets)` of these flows, and how many go to workers below
 /// `workers`.
 pub(crate) fn expected(
     traffic: &Traffic,
@@ -230,7 +230,7 @@ pub(crate) fn expected(
     (sum, count)
 }
 
-/// Millions of packets a second, if the sum is right. Both cores spin on either side.
+/// Returns millions of packets a second, if the sum is right. Both cores spin on either side.
 pub(crate) fn rate(side: &str, run: Run, packets: u64, expected: u64) -> Result<f64, String> {
     if run.sum != expected {
         return Err(format!("{side} summed up {:#x}, not {expected:#x}", run.sum));
@@ -238,7 +238,7 @@ pub(crate) fn rate(side: &str, run: Run, packets: u64, expected: u64) -> Result<
     Ok(packets as f64 / run.seconds / 1e6)
 }
 
-/// The rival.
+/// The scattered balancer.
 pub(super) struct Scattered<'a> {
     pool: Pool<'a>,
     caches: Caches,

@@ -1,4 +1,4 @@
-//! What a turn on an interface gave, as figures.
+//! Converts the result of a turn on an interface into metrics.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use crate::contenders::core::Seen;
 use crate::contenders::{Job, Sample};
 use crate::perf::counters::Event;
 
-/// What a stage by the contender's own account has in front of its name.
+/// Prefix of stages that the contender itself reports.
 const OWN: &str = "own ";
 
-/// What counters say, for this many packets.
+/// Adds the counters' values per packet.
 pub(crate) fn events(seen: &Seen, delivered: f64, sample: &mut Sample) {
     let of = |event| {
         let found = seen.events.iter().find(|(known, _)| *known == event);
@@ -34,11 +34,11 @@ pub(crate) fn events(seen: &Seen, delivered: f64, sample: &mut Sample) {
     }
 }
 
-/// What one turn gave.
+/// The result of one turn.
 pub(crate) struct Measured {
-    /// From its start until it could be measured.
+    /// Time from the start until the measurement could begin.
     pub(crate) ready: Duration,
-    /// How long packets came, in s, and how long its cores were watched.
+    /// How long packets arrived, in s, and how long its cores were watched.
     pub(crate) seconds: f64,
     pub(crate) watched: f64,
     pub(crate) seen: Seen,
@@ -46,7 +46,7 @@ pub(crate) struct Measured {
 }
 
 impl Measured {
-    /// The figures that every live work has.
+    /// Returns the metrics that every live work has.
     pub(crate) fn sample(&self, job: &Job<'_>) -> Sample {
         let mut sample = Sample::default();
         let delivered = self.own.delivered as f64;
@@ -78,9 +78,9 @@ impl Measured {
         sample
     }
 
-    /// By the kernel's account; by samples of what ran; and, where the contender says so, by its
-    /// own: those have `own` in front.
-    /// Where the time of the generator's core is in it (`is_of_both`), what is left is not idle.
+    /// Adds the stages: by the kernel's accounting, by samples, and, if available, the contender's
+    /// own with the prefix `own`. If the time includes the generator's core (`is_of_both`), the
+    /// rest is not idle time.
     fn stages(
         &self,
         percent: &impl Fn(f64) -> f64,
@@ -97,7 +97,7 @@ impl Measured {
         let mut idle = None;
         if !self.own.busy.is_empty() {
             let busy: f64 = self.own.busy.iter().map(|(_, seconds)| seconds).sum();
-            // Anything else that takes the core does so in polls of either kind.
+            // Other load on the core is assumed to slow busy and idle polls alike.
             idle = (!is_of_both).then(|| (1.0 - busy / time.busy().max(0.01)).clamp(0.0, 1.0));
             let rho = percent(busy) / line.max(f64::MIN_POSITIVE);
             sample.set_on("rho_busy", "% per Gbit/s", "line", rho);
@@ -109,7 +109,7 @@ impl Measured {
         sample.stages.extend(own.map(|(name, share)| (format!("{OWN}{name}"), share)));
     }
 
-    /// What is known where packets were injected.
+    /// Adds the metrics of injected packets.
     pub(crate) fn offered(&self, offered: u64, sample: &mut Sample) {
         let pps = offered as f64 / self.seconds;
         sample.offered_pps = Some(pps);
