@@ -189,6 +189,7 @@ pub const FACTS_BYTES: usize = size_of::<Facts>();
 const _: () = assert!(FACTS_BYTES == 32 && FACTS_BYTES.is_multiple_of(PACKET_ALIGNMENT));
 
 impl Facts {
+    /// Combines the three facts.
     pub fn new(time_ns: u64, drops_before: u64, original_length: u32) -> Self {
         Self { time_ns, drops_before, original_length, reserved: [0; 3] }
     }

@@ -264,7 +264,7 @@ fn own_version() -> String {
     format!("burstline {}", env!("CARGO_PKG_VERSION"))
 }
 
-/// All of them.
+/// All contenders.
 static ALL: [&dyn Adapter; 64] = [
     &OnRoad(ours::Ours::XDP),
     &OnRoad(ours::Ours::XDP_BY_POLL),

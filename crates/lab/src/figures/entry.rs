@@ -21,7 +21,7 @@ pub struct Entry {
     /// The rival's name in records.
     pub(super) rival: String,
     /// A few words about the rival.
-    pub(super) about: String,
+    pub(crate) about: String,
     /// Whether it takes minutes. Then it is measured only if named, or with `FULL=1`.
     #[serde(default)]
     pub is_long: bool,
