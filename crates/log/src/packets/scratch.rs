@@ -250,7 +250,8 @@ impl Scratch {
         // burst asks `holds` for each desc, except the `known` ones. Those were accepted, or shown
         // (F4), in this turn (F3).
         let place = unsafe { Place::held(frames.start(), frames.extent()) };
-        // SAFETY: as above, for the packets that `holds` accepts and for the `known` ones.
+        // SAFETY: F1 and F2 as above cover a packet that `holds` accepts, now or, if it is `known`,
+        // earlier in this turn.
         unsafe { self.burst_where(place, first_packet, known, holds) }
     }
 
