@@ -73,9 +73,14 @@ pub(crate) fn who_can_run(trials: Option<&[Trial]>) -> String {
     let wide = reasons.keys().map(|name| name.len()).max().unwrap_or(0);
     for (name, why) in &reasons {
         let Some(why) = why else { continue };
-        let _ = writeln!(text, "not here  {name:wide$}  {}", readiness::why_then_fix(why));
+        text += &not_here(name, wide, why);
     }
     text + &trials.map_or(String::new(), trials_text)
+}
+
+/// Returns the line of a contender that cannot run.
+fn not_here(name: &str, wide: usize, why: &str) -> String {
+    format!("not here  {name:wide$}  {}\n", readiness::why_then_fix(why))
 }
 
 /// Returns how many turns succeeded, and which failed.
@@ -283,9 +288,8 @@ mod tests {
         ]
         .map(trial);
         let turns: String = trials.iter().map(trial_text).collect();
-        // PF_RING cannot run anywhere; its fix is a URL.
-        let list = turns + &who_can_run(Some(&trials));
         let lack = programs::TRAFGEN.needs[0].lack();
+        let list = turns + &who_can_run(Some(&trials)) + &not_here("trafgen", 7, &lack);
         let bench = figures::table(&[("generate-afpacket-trafgen", Done::NotHere(lack))]);
         for line in &looked_for {
             let (name, word) = line.split_once('=').expect("an assignment");
