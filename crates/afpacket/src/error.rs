@@ -72,7 +72,7 @@ pub enum AfPacketError {
         interface: String,
         /// The call, and what it was for.
         call: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
 }

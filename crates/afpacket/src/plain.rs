@@ -48,7 +48,7 @@ impl PlainReceiver {
     /// many: 0 if there is none. Cost: one system call.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Errors from the kernel.
     pub fn receive(&mut self, mut each: impl FnMut(&[u8])) -> io::Result<usize> {
         // SAFETY: structs of integers and pointers may be all zeros.
         let (mut parts, mut messages): ([iovec; MESSAGES], [mmsghdr; MESSAGES]) =
@@ -80,7 +80,7 @@ impl PlainReceiver {
     /// Packets that came, and those of them for which there was no room, since the last question.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Errors from the kernel.
     pub fn statistics(&self) -> io::Result<(u64, u64)> {
         let counts = self.socket.statistics()?;
         Ok((u64::from(counts.tp_packets), u64::from(counts.tp_drops)))

@@ -211,7 +211,7 @@ impl Ring {
     /// can still be taken.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Errors from the kernel.
     pub fn stop(&self) -> io::Result<()> {
         self.socket.attach_filter(&[Instruction::keep(0)])?;
         self.counter.as_ref().map_or(Ok(()), Counter::stop)

@@ -17,7 +17,7 @@ use super::AfPacketError;
 /// [`RingOptions::inherited`](super::RingOptions::inherited) there. Needs `CAP_NET_RAW`.
 ///
 /// # Errors
-/// What the kernel says.
+/// Errors from the kernel.
 pub fn socket_to_inherit() -> io::Result<OwnedFd> {
     // SAFETY: the call takes no pointer.
     let fd = check(unsafe { libc::socket(libc::AF_PACKET, libc::SOCK_RAW, 0) })?;
@@ -55,7 +55,7 @@ impl Socket {
     /// process left open as number `inherited`.
     ///
     /// # Errors
-    /// [`AfPacketError`], each variant as it says.
+    /// See [`AfPacketError`].
     pub(super) fn for_ring(
         interface: &str,
         inherited: Option<RawFd>,

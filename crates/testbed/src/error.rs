@@ -27,7 +27,7 @@ pub enum BedError {
     NotStarted {
         /// The program.
         program: String,
-        /// What the kernel said.
+        /// The kernel's error.
         error: io::Error,
     },
     /// A program failed.

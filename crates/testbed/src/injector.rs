@@ -137,7 +137,7 @@ impl Injector {
     /// the options' one: a few hundred to each in turn.
     ///
     /// # Errors
-    /// As there.
+    /// The same.
     ///
     /// # Panics
     /// If there is no interface.

@@ -52,7 +52,7 @@ impl Program {
     /// Waits until it ends, and returns whether it succeeded and what it has printed.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Errors from the kernel.
     pub fn finish(mut self) -> io::Result<(bool, String)> {
         let mut text = String::new();
         if let Some(mut output) = self.0.stdout.take() {
@@ -65,7 +65,7 @@ impl Program {
     /// meanwhile has to fit into a pipe.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Errors from the kernel.
     pub fn ends_within(&mut self, limit: Duration) -> io::Result<bool> {
         let began = Instant::now();
         while self.0.try_wait()?.is_none() {
@@ -80,7 +80,7 @@ impl Program {
     /// Reads what it prints up to a line that has `text` in it. False if it ends before.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Errors from the kernel.
     pub fn wait_for(&mut self, text: &str) -> io::Result<bool> {
         let Some(output) = self.0.stdout.as_mut() else { return Ok(false) };
         let (mut seen, mut byte) = (Vec::new(), [0]);

@@ -94,7 +94,7 @@ impl QueueEnd {
     /// What the kernel has counted here. Cost: one system call.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Errors from the kernel.
     pub fn statistics(&self) -> io::Result<SocketStatistics> {
         self.socket.statistics().map(SocketStatistics::from)
     }

@@ -102,7 +102,7 @@ pub enum XdpError {
         interface: String,
         /// The call, and what it was for.
         call: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
 }

@@ -47,7 +47,7 @@ impl Sender {
     /// A queue that is taken is tried again for two seconds.
     ///
     /// # Errors
-    /// [`XdpError`], each variant as it says.
+    /// See [`XdpError`].
     pub fn open(interface: &str, queue: u32, options: &SenderOptions) -> Result<Self, XdpError> {
         let (frames, frame_bytes) = (options.frames, options.frame_bytes);
         if !is_shape(frames, frame_bytes, 0) {

@@ -108,7 +108,7 @@ impl Socket {
     /// seconds.
     ///
     /// # Errors
-    /// [`XdpError`], each variant as it says.
+    /// See [`XdpError`].
     pub fn open(interface: &str, queue: u32, options: &SocketOptions) -> Result<Self, XdpError> {
         let mut this = Self::unbound(interface, queue, options)?;
         let binding = Binding {
@@ -126,7 +126,7 @@ impl Socket {
     /// not notice.
     ///
     /// # Errors
-    /// [`XdpError`], each variant as it says.
+    /// See [`XdpError`].
     pub fn rehearse(interface: &str, queue: u32, options: &SocketOptions) -> Result<(), XdpError> {
         Self::unbound(interface, queue, options).map(drop)
     }
@@ -269,7 +269,7 @@ impl Socket {
     /// What the kernel has counted. Cost: one system call.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Errors from the kernel.
     pub fn statistics(&self) -> io::Result<SocketStatistics> {
         self.end.statistics()
     }

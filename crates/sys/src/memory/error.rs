@@ -99,7 +99,7 @@ pub enum MemoryError {
     System {
         /// The call, and what it was for.
         call: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
 }

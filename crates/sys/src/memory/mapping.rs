@@ -73,7 +73,7 @@ impl Mapping {
     /// to make for `bytes` bytes: it is larger only as far as its pages are.
     ///
     /// # Errors
-    /// As there.
+    /// The same.
     pub fn attach_region(file: OwnedFd, bytes: RangeInclusive<usize>) -> Result<Self, MemoryError> {
         let view = backing::attach(file, WantedBytes::InPages(bytes), false)?;
         Ok(Self { memory: Memory::Attached(view), writable: false })

@@ -54,7 +54,7 @@ pub enum InterfaceError {
         interface: String,
         /// The call, and what it was for.
         call: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
 }
@@ -79,7 +79,7 @@ impl Interface {
     /// Looks up an interface of the calling thread's network namespace. Needs no privilege.
     ///
     /// # Errors
-    /// [`InterfaceError`], each variant as it says.
+    /// See [`InterfaceError`].
     pub fn named(name: &str) -> Result<Self, InterfaceError> {
         let fail = InterfaceError::system(name, "socket(AF_UNIX)");
         Self::find(UnixDatagram::unbound().map_err(fail)?, name)
@@ -159,7 +159,7 @@ impl Interface {
     /// As [`by_name`](Self::by_name), with the names there are if there is none of this one.
     ///
     /// # Errors
-    /// [`InterfaceError`], each variant as it says.
+    /// See [`InterfaceError`].
     pub fn find(socket: impl AsFd, name: &str) -> Result<Self, InterfaceError> {
         Self::by_name(socket, name).map_err(|source| match source.raw_os_error() {
             Some(libc::ENODEV) | None => InterfaceError::NoSuchInterface {

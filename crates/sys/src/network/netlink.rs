@@ -32,7 +32,7 @@ impl Line {
     /// Opens a socket of one of the protocols, `NETLINK_`.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Errors from the kernel.
     pub fn open(protocol: c_int) -> io::Result<Self> {
         Ok(Self(File::from(socket(protocol)?)))
     }
@@ -69,7 +69,7 @@ impl Line {
 /// Asks one question in the calling thread's network namespace: as [`Line::ask`].
 ///
 /// # Errors
-/// As there.
+/// The same.
 pub fn ask(protocol: c_int, kind: u16, body: &[u8]) -> io::Result<Vec<u8>> {
     Line::open(protocol)?.ask(kind, body)
 }

@@ -18,7 +18,7 @@ pub struct SocketOption {
 /// is refused.
 ///
 /// # Errors
-/// What the kernel says.
+/// Errors from the kernel.
 ///
 /// # Safety
 /// `T` is an integer or a plain struct of integers: any bytes are a value of it.
@@ -33,7 +33,7 @@ pub unsafe fn read_option<T>(fd: RawFd, option: SocketOption, value: &mut T) -> 
 /// Sets an option of any socket.
 ///
 /// # Errors
-/// What the kernel says.
+/// Errors from the kernel.
 ///
 /// # Safety
 /// `T` is what the kernel reads for this option, without padding. Addresses in it are valid for

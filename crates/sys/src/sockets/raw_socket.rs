@@ -10,7 +10,7 @@ use crate::option::{SocketOption, check, read_option};
 /// A raw socket of an address family that waits for nothing, and that no other program inherits.
 ///
 /// # Errors
-/// What the kernel says.
+/// Errors from the kernel.
 pub fn raw_socket(family: c_int) -> io::Result<OwnedFd> {
     let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // SAFETY: the call takes no pointer.

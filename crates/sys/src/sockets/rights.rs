@@ -73,7 +73,7 @@ pub fn receive(
 /// Sends one byte, and a descriptor with it if there is one.
 ///
 /// # Errors
-/// What the kernel says.
+/// Errors from the kernel.
 pub fn send_one(socket: impl AsFd, descriptor: Option<BorrowedFd<'_>>) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); cmsg_space!(ScmRights(1))];
     send(socket, b"\n", descriptor.as_slice(), &mut space).map(drop)

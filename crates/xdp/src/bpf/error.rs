@@ -53,7 +53,7 @@ pub enum BpfError {
     Rejected {
         /// The BPF program's name.
         name: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
         /// The last lines of what the verifier said.
         log: String,
@@ -84,7 +84,7 @@ pub enum BpfError {
     Unfit {
         /// The interface.
         interface: String,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// There is no such interface here.
@@ -98,7 +98,7 @@ pub enum BpfError {
     System {
         /// The call, and what it was for.
         call: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
 }

@@ -274,7 +274,7 @@ impl Passage {
     /// What the kernel has counted at the entry. Cost: one system call.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Errors from the kernel.
     pub fn statistics(&self) -> io::Result<SocketStatistics> {
         self.entry.statistics()
     }

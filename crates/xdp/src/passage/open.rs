@@ -64,7 +64,7 @@ impl Passage {
     /// [`entry`](Self::entry). A queue that is taken is tried again for two seconds.
     ///
     /// # Errors
-    /// [`XdpError`], each variant as it says.
+    /// See [`XdpError`].
     pub fn open(
         ends: [(&str, u32); 2],
         is_both: bool,

@@ -116,7 +116,7 @@ impl Redirect {
     /// Does all that [`new`](Self::new) does but attaching: the interface does not notice.
     ///
     /// # Errors
-    /// [`BpfError`], each variant as it says.
+    /// See [`BpfError`].
     pub fn rehearse(
         interface: &XdpInterface,
         options: RedirectOptions<'_>,

@@ -11,7 +11,7 @@ pub enum TapError {
     /// The kernel has no driver for such devices, or this process may not see it.
     #[error("/dev/net/tun: {source}: sudo modprobe tun; a container needs --device /dev/net/tun")]
     NoDriver {
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// The process may not make interfaces.
@@ -47,7 +47,7 @@ pub enum TapError {
         name: String,
         /// What was tried.
         call: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
 }

@@ -97,7 +97,7 @@ impl Tap {
     /// none, and takes it up.
     ///
     /// # Errors
-    /// [`TapError`], each variant as it says.
+    /// See [`TapError`].
     pub fn open(name: &str, options: &TapOptions) -> Result<Self, TapError> {
         assert!((1..=QUEUES_MAX).contains(&options.queues), "{} queues", options.queues);
         let fail = |call| TapError::system(name, call);

@@ -102,7 +102,7 @@ impl Ruleset {
     /// One that allows nothing; `None`: this kernel has no Landlock.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// Errors from the kernel.
     pub fn new() -> io::Result<Option<Self>> {
         let version = version();
         if version == 0 {
